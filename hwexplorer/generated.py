@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from hwexplorer import reference
-from hwexplorer.tui import reference as keys
+from hwexplorer.tui import key_reference as keys
 
 FILES: dict[str, Callable[[], str]] = {
     "KEYS.md": keys.markdown,

@@ -50,7 +50,7 @@ def _versions() -> Iterator[Fact]:
 
 
 def _terminal() -> Iterator[Fact]:
-    from hwexplorer.tui import clipboard
+    from hwexplorer.tui.terminals import clipboard
 
     size, encoding = shutil.get_terminal_size(), getattr(sys.stdout, "encoding", None) or "none"
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
@@ -73,10 +73,10 @@ def _colours() -> str:
 
 def _folders() -> Iterator[Fact]:
     from hardware.places import cache_folder, user_folder
-    from hwexplorer.tui import paths
+    from hwexplorer.tui import user_paths
 
-    for name, folder in (("cache", cache_folder()), ("settings", paths.settings_file().parent),
-                         ("sessions", paths.sessions_file().parent), ("data", user_folder("data"))):  # fmt: skip
+    for name, folder in (("cache", cache_folder()), ("settings", user_paths.settings_file().parent),
+                         ("sessions", user_paths.sessions_file().parent), ("data", user_folder("data"))):  # fmt: skip
         existing = next((each for each in (folder, *folder.parents) if each.exists()), folder)
         is_writable = existing.is_dir() and os.access(existing, os.W_OK)
         content = f", {sum(1 for _ in folder.iterdir())} files" if folder.is_dir() else ", not made yet"

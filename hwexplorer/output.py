@@ -13,6 +13,8 @@ from pathlib import Path
 from hwexplorer.export import files
 from hwexplorer.format import safe, to_ascii
 
+WIDTH_VARIABLE = "HWEXPLORER_WIDTH"  # set by the screen for verbs that it runs
+
 
 class OutputError(Exception):
     """What was asked for is made, but standard output does not take it. The message is one line."""
@@ -54,9 +56,9 @@ def put(text: str) -> None:
 
 
 def width() -> int:
-    """Columns of the terminal; 0 (no limit) when the output is not one."""
+    """Return the columns of the terminal, or those that the screen has for a verb; 0 (no limit) for another output."""
     if sys.stdout is None or not sys.stdout.isatty():
-        return 0
+        return int(os.environ.get(WIDTH_VARIABLE, "0"))
     return os.get_terminal_size(sys.stdout.fileno()).columns
 
 

@@ -15,7 +15,7 @@ from hwexplorer.plots import plot
 from hwexplorer.registry import Answer
 from hwexplorer.state import State, node, replace
 from hwexplorer.views import heat
-from hwexplorer.views.cards import cards
+from hwexplorer.views.device_cards import cards
 from hwexplorer.views.plain import Card, Page, Plot, Table, Text
 from hwexplorer.views.verdict import verdict
 
@@ -91,7 +91,7 @@ class EngineProvider:
 
     def picture(self, state: State) -> Table | None:
         """The parts of a model; None of one that is not captured yet."""
-        from hwexplorer.views.picture import picture
+        from hwexplorer.views.model_parts import picture
 
         return picture(state) if engine.is_ready(state) else None
 

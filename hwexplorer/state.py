@@ -16,6 +16,7 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from pkgutil import iter_modules
+from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
 import msgspec
@@ -129,7 +130,13 @@ class State(msgspec.Struct, frozen=True):
 
 
 _DEFAULT = State()
-replace = msgspec.structs.replace
+T = TypeVar("T")
+
+
+def replace(value: T, **changes: Any) -> T:
+    """Return a struct with other values of some fields, checked as a new one."""
+    other: T = value.__replace__(**changes)  # type: ignore[attr-defined]
+    return other
 
 
 def with_model(state: State, model: str, image_size: int | None = None) -> State:

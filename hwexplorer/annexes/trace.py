@@ -31,8 +31,8 @@ from hwexplorer.annexes._trace_times import report_lines, under_runtime
 from hwexplorer.declare import Report, Rows, Subject, facts
 from hwexplorer.options import option
 from hwexplorer.state import State
+from hwexplorer.views.captions import node_title
 from hwexplorer.views.measured_times import TERMS
-from hwexplorer.views.words import node_title
 
 _TERM = {"shown": TERMS}
 NODES = columns(ComparedOperator, "id type measured predicted ratio share term bound name copies", term=_TERM)

@@ -33,7 +33,7 @@ MEMORY_MAX = 1 << 30  # bytes that one explorer may allocate
 HEARTBEAT_S = 15.0  # a browser that answers no ping for so long is gone
 LEAVE_S = 8.0  # until an explorer that was asked to leave is ended: more than it needs (hwexplorer/signals.py)
 SEND_S = 2.0  # for an explorer to take what a browser sent
-DRIVER = "hwexplorer.tui.browser:Driver"
+DRIVER = "hwexplorer.tui.terminals.browser_driver:Driver"
 
 _LINK = re.compile(r"<link[^>]*?href=\"(https?://[^\"]*)\"[^>]*>")
 # The page has no title, and its terminal takes keys only after a click: it gets the focus as soon as it is there.

@@ -56,10 +56,10 @@ def _state(arguments: argparse.Namespace) -> State:
     """The state asked for, or one that was kept."""
     if not arguments.last and arguments.session is None:
         return request.state(arguments, _SUBJECT)
-    from hwexplorer.tui import paths
-    from hwexplorer.tui.sessions import LAST, Sessions
+    from hwexplorer.tui import user_paths
+    from hwexplorer.tui.session.saved_sessions import LAST, SavedSessions
 
-    return Sessions(paths.sessions_file()).state(arguments.session or LAST)
+    return SavedSessions(user_paths.sessions_file()).state(arguments.session or LAST)
 
 
 def _print(state: State, report: str, arguments: argparse.Namespace) -> None:

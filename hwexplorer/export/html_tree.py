@@ -11,7 +11,7 @@ from html import escape
 from analysis.document import Cell
 from hwexplorer.format import quantity, safe
 from hwexplorer.terms import help_of
-from hwexplorer.views.causes import LOOKS
+from hwexplorer.views.cause_looks import LOOKS
 from hwexplorer.views.plain import Card, Row, Stack, Table, WaterfallStep
 
 WIDEST = 44  # characters of a name in line

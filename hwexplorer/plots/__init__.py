@@ -9,12 +9,11 @@ from hwexplorer.views.plain import Plot
 
 
 def plot(state: State) -> Plot:
-    """The kind of plot that the state names."""
+    """Return the plot that the state names."""
     drawn: Plot = import_module(f"hwexplorer.plots.{state.plot}").plot(state)
     return drawn
 
 
-def reads(name: str) -> tuple[str, ...]:
-    """The fields of the state that a kind of plot hangs on; () where it shows the run of the state itself."""
-    fields: tuple[str, ...] = getattr(import_module(f"hwexplorer.plots.{name}"), "READS", ())
-    return fields
+def is_over_batches(name: str) -> bool:
+    """Return True if the points of a kind of plot are devices at a batch, not parts of the run of the state."""
+    return getattr(import_module(f"hwexplorer.plots.{name}"), "IS_OVER_BATCHES", False)

@@ -10,11 +10,8 @@ from analysis.estimate.scenario import Scenario
 from analysis.explore.search.grid import BATCHES
 from hardware.errors import RequestError
 from hwexplorer import engine
-from hwexplorer.settings import NAMES
 from hwexplorer.state import State, replace
 
-# The same at each batch.
-READS = ("model", *(name for name in NAMES if name != "batch"), "devices", "plot")
 ALL_BATCHES = (*BATCHES, 256, 512, 1024)
 
 

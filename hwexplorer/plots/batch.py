@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from analysis.estimate.metrics import METRICS
 from hwexplorer import engine
-from hwexplorer.plots._over_batches import READS as OVER_BATCHES
 from hwexplorer.plots._over_batches import keys, line
 from hwexplorer.state import State
+from hwexplorer.views.captions import MARKED
 from hwexplorer.views.plain import Plot, Series
-from hwexplorer.views.words import MARKED
 
-READS = (*OVER_BATCHES, "metric")
+IS_OVER_BATCHES = True
 
 
 def plot(state: State) -> Plot:

@@ -8,9 +8,9 @@ from analysis.estimate.metrics import METRICS
 from analysis.estimate.tree import count_making, tree
 from hwexplorer import engine
 from hwexplorer.state import State
+from hwexplorer.views.captions import scenario_words
 from hwexplorer.views.plain import Plot, Series
-from hwexplorer.views.tree import shares
-from hwexplorer.views.words import scenario_words
+from hwexplorer.views.tree_view import shares
 
 PARTS = (0.5, 0.8, 0.9, 0.95, 0.99)
 

@@ -9,8 +9,8 @@ from analysis.reports.roofline_report import efficiencies, energy_roof, points
 from hwexplorer import engine
 from hwexplorer.plots.roofline import operators, span
 from hwexplorer.state import State
+from hwexplorer.views.captions import MARKED
 from hwexplorer.views.plain import Plot, Series
-from hwexplorer.views.words import MARKED
 
 PLACES = 32  # of a roof, which is a curve
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.state import State
+from hwexplorer.views.captions import scenario_words
 from hwexplorer.views.plain import Plot, Series
-from hwexplorer.views.words import scenario_words
 
 
 def plot(state: State) -> Plot:

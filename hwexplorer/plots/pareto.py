@@ -7,11 +7,12 @@ import numpy as np
 from analysis.estimate.figures import Figures
 from hwexplorer import engine
 from hwexplorer.format import quantity
-from hwexplorer.plots._over_batches import READS as READS
 from hwexplorer.plots._over_batches import keys, line
 from hwexplorer.state import State
+from hwexplorer.views.captions import MARKED
 from hwexplorer.views.plain import Plot, Series
-from hwexplorer.views.words import MARKED
+
+IS_OVER_BATCHES = True
 
 
 def plot(state: State) -> Plot:

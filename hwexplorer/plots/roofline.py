@@ -13,7 +13,7 @@ from hwexplorer import engine
 from hwexplorer.state import State
 from hwexplorer.views.measured_times import measured_times
 from hwexplorer.views.plain import Plot, Series
-from hwexplorer.views.tree import shares
+from hwexplorer.views.tree_view import shares
 
 
 def plot(state: State) -> Plot:

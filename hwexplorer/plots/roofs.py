@@ -6,8 +6,8 @@ from analysis.reports.roofline_report import main_peak, points
 from hwexplorer import engine
 from hwexplorer.plots.roofline import operators, roof, span, under_roofs
 from hwexplorer.state import State
+from hwexplorer.views.captions import MARKED
 from hwexplorer.views.plain import Plot
-from hwexplorer.views.words import MARKED
 
 
 def plot(state: State) -> Plot:

@@ -6,7 +6,7 @@ from analysis.document import Column, columns
 from analysis.estimate.figures import Figures
 from analysis.explore.search.candidates import Candidate
 from hwexplorer.declare import Rows
-from hwexplorer.views.words import KNOWN, KNOWN_HELP, MARKED, NOT_MEASURED, figures_lead, trust_words
+from hwexplorer.views.captions import KNOWN, KNOWN_HELP, MARKED, NOT_MEASURED, figures_lead, trust_words
 
 KEY = ("point.model", "point.device", "point.batch", "point.precision")
 KIND = "point.architecture"

@@ -17,8 +17,8 @@ from hwexplorer.declare import DEVICE, Report, Rows, Section
 from hwexplorer.options import choice, names, option
 from hwexplorer.shell import command
 from hwexplorer.state import State, lead
+from hwexplorer.views.captions import MARKED
 from hwexplorer.views.plain import Text
-from hwexplorer.views.words import MARKED
 
 
 class _Change(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,8 +11,8 @@ from hwexplorer.configurations import INCLUDE_PAPER, asks_for_paper
 from hwexplorer.declare import DEVICES, Report, Rows, Section, facts
 from hwexplorer.options import amount, option
 from hwexplorer.state import State
+from hwexplorer.views.captions import MARKED, headline_of_state
 from hwexplorer.views.plain import Text
-from hwexplorer.views.words import MARKED, headline_of_state
 
 COLUMNS = (
     *columns(DeviceCost, "device total_usd pays_for", device={"shown": MARKED}),

@@ -20,11 +20,11 @@ from hwexplorer.plots import batch, memory, roofline
 from hwexplorer.registry import Answer
 from hwexplorer.shell import command
 from hwexplorer.state import State, replace
-from hwexplorer.views.cards import cards
+from hwexplorer.views.captions import band_words, headline_of_state, trust_words
+from hwexplorer.views.device_cards import cards
 from hwexplorer.views.plain import Page, Table, Text, View
 from hwexplorer.views.tables import rows
-from hwexplorer.views.tree import tree
-from hwexplorer.views.words import band_words, headline_of_state, trust_words
+from hwexplorer.views.tree_view import tree
 
 CHECKS = columns(Check, "verdict check says")
 

@@ -29,9 +29,9 @@ from hwexplorer.export import files
 from hwexplorer.options import MODEL, names, option, or_default, whole, wholes
 from hwexplorer.settings import IMAGE_MAX
 from hwexplorer.state import State, replace
+from hwexplorer.views.captions import MARKED, figures_lead
 from hwexplorer.views.plain import Table
 from hwexplorer.views.tables import rows
-from hwexplorer.views.words import MARKED, figures_lead
 
 ROWS = columns(
     Figures,

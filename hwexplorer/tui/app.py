@@ -14,13 +14,15 @@ from textual.app import App
 from textual.screen import Screen
 
 from hwexplorer.state import State
-from hwexplorer.tui.keymap import DEFAULT, Keymap
+from hwexplorer.tui.keys.keymap import DEFAULT, Keymap
+from hwexplorer.tui.prefetch import Prefetch
 from hwexplorer.tui.screen import Explorer
-from hwexplorer.tui.widgets.table import TreeTable
+from hwexplorer.tui.session.session import Session
+from hwexplorer.tui.widgets.tree_table import TreeTable
 
 if TYPE_CHECKING:
     from hwexplorer.provider import EngineProvider
-    from hwexplorer.tui.sessions import Sessions
+    from hwexplorer.tui.session.saved_sessions import SavedSessions
 
 
 class HwExplorer(App[None]):
@@ -28,7 +30,9 @@ class HwExplorer(App[None]):
 
     CSS_PATH = "app.tcss"
     ENABLE_COMMAND_PALETTE = True
-    COMMANDS: ClassVar = {lambda: import_module("hwexplorer.tui.finder").Everything}  # imported when it is opened
+    COMMANDS: ClassVar = {
+        lambda: import_module("hwexplorer.tui.overlays.command_palette").PaletteItems
+    }  # imported when it is opened
     ALLOW_SELECT = False
     TITLE = "hwexplorer"
 
@@ -39,26 +43,25 @@ class HwExplorer(App[None]):
         ascii: bool = False,
         theme: str = "dark",
         keymap: Keymap = DEFAULT,
-        keeper: Sessions | None = None,
+        saved_sessions: SavedSessions | None = None,
         remark: str = "",
-        heaviest: bool = False,
+        opens_heaviest: bool = False,
     ) -> None:
         # https://no-color.org: the terminal's own look, of which only bold and reversed are left.
         plain = bool(environ.get("NO_COLOR"))
         theme = "ansi" if plain else theme
         super().__init__(ansi_color=True if plain else None)
-        from hwexplorer.tui.themes import themes
+        from hwexplorer.tui.textual_themes import themes
 
         for each in themes():
             self.register_theme(each)
         self.theme = f"hw-{theme}"
         self.stylesheet.set_variables(self.get_css_variables())
         self.ascii = ascii
-        self.explorer = Explorer(
-            theme, ascii, remark, state=state, provider=provider, keymap=keymap, keeper=keeper, heaviest=heaviest
-        )
-        self.session = self.explorer.session
-        self._turning: asyncio.AbstractEventLoop | None = None
+        self.keymap = keymap
+        self.session = Session(state, provider, saved_sessions, opens_heaviest)
+        self.explorer = Explorer(self.session, keymap, theme, ascii, remark)
+        self._loop_running: asyncio.AbstractEventLoop | None = None
         self._leaving = 0  # the signal that closes the screen
 
     @property
@@ -70,20 +73,20 @@ class HwExplorer(App[None]):
 
     def refresh_css(self, animate: bool = True) -> None:
         """Not before the first frame: until then style sheets are read once, in the colours of its theme."""
-        if self.explorer.ahead is not None:
+        if self.explorer.prefetch is not None:
             super().refresh_css(animate)
 
     def on_load(self) -> None:
-        self._turning = asyncio.get_running_loop()
+        self._loop_running = asyncio.get_running_loop()
         if self._leaving:
             self.exit()
 
     def leave(self, number: int) -> None:
         """Close the screen: a signal came, or the terminal is gone. At any time, from any thread."""
         self._leaving = number
-        if self._turning is not None:
+        if self._loop_running is not None:
             with suppress(RuntimeError):  # it has ended meanwhile
-                self._turning.call_soon_threadsafe(self.exit)
+                self._loop_running.call_soon_threadsafe(self.exit)
 
     def restore(self) -> None:
         """The terminal as it was, where there is no time to leave."""
@@ -97,10 +100,14 @@ class HwExplorer(App[None]):
 
     def on_ready(self) -> None:
         """The first frame is out: collect again, but never go through what was made at the start."""
-        from hwexplorer.tui.ahead import Ahead
-
-        self.explorer.ahead = Ahead(self.explorer)
-        self.explorer.ahead.wake()
+        explorer = self.explorer
+        explorer.prefetch = Prefetch(
+            self.session,
+            explorer.outline,
+            explorer.set_timer,
+            lambda: explorer.is_running and explorer.prompt is None,
+        )
+        explorer.prefetch.wake()
         if not gc.isenabled():
             gc.freeze()
             gc.enable()
@@ -115,11 +122,11 @@ class HwExplorer(App[None]):
             await super().on_event(event)
 
     def action_command_palette(self) -> None:
-        from hwexplorer.tui import finder
+        from hwexplorer.tui.overlays import command_palette
 
         # Not while one is there, be it on its way out: two of one name end the program.
-        if not any(node.id == finder.ID for node in self._nodes):
-            self.push_screen(finder.Finder(id=finder.ID))
+        if not any(node.id == command_palette.ID for node in self._nodes):
+            self.push_screen(command_palette.PaletteScreen(id=command_palette.ID))
 
     do_palette = action_command_palette
 
@@ -130,20 +137,21 @@ class HwExplorer(App[None]):
 
     def do_copy(self, what: str) -> None:
         """Off the event loop: a clipboard program may take its time."""
-        from hwexplorer.tui import clipboard  # not needed to start the screen
-        from hwexplorer.tui.copied import copied
+        from hwexplorer.tui.session.copy_text import copy_text
+        from hwexplorer.tui.terminals import clipboard  # not needed to start the screen
 
-        content = self.explorer.views[self.state.pane].content
-        text = copied(what, self.state, content if isinstance(content, TreeTable) else self.explorer.outline)
+        content = self.explorer.panes[self.state.pane].content
+        table = content if isinstance(content, TreeTable) else self.explorer.outline
+        text = copy_text(what, self.state, table.table, table.row)
         if not text:
             self.session.say("nothing here to copy", "warn")
             return
 
         def work() -> None:
             route = clipboard.copy(text)
-            self.call_from_thread(told, route)
+            self.call_from_thread(report, route)
 
-        def told(route: str | None) -> None:
+        def report(route: str | None) -> None:
             if route is None:
                 self.copy_to_clipboard(text)
                 route = "the terminal (OSC 52)"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 from rich.style import Style
 
-from hwexplorer.views.causes import LOOKS
+from hwexplorer.views.cause_looks import LOOKS
 
 THEMES = ("dark", "light", "ansi", "contrast", "dusk", "paper")
 PLAIN, CURSOR, BLURRED = 0, 1, 2  # the ground a cell stands on: none, the cursor row, that of another pane
@@ -138,6 +138,7 @@ _ROLES: dict[str, tuple[str, str]] = {
     "series4": ("text", ""),
     "series5": ("dim", ""),
 }
+CLICK = "click"  # in the meta data of a style: the action of a click on the text
 CAUSE = "cause"  # begins the role of a cause: its place follows
 SERIES = ("series0", "series1", "series2", "series3", "series4", "series5")
 

@@ -11,11 +11,11 @@ from hardware import policy
 from hardware.errors import RequestError, unknown
 from hwexplorer import signals
 from hwexplorer.state import State
-from hwexplorer.tui import paths
+from hwexplorer.tui import user_paths
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.palette import THEMES
-from hwexplorer.tui.sessions import LAST, Sessions
-from hwexplorer.tui.settings import Settings, read
+from hwexplorer.tui.session.saved_sessions import LAST, SavedSessions
+from hwexplorer.tui.user_settings import UserSettings, read
 
 if TYPE_CHECKING:
     from textual.driver import Driver
@@ -36,8 +36,8 @@ def run(
     kept = False
     try:
         # Whoever looks on through a browser has the keys of the manual, not those of whoever serves.
-        settings, wrong = (Settings(), "") if policy.is_served() else read(paths.settings_file())
-        keeper = Sessions(paths.sessions_file())
+        settings, wrong = (UserSettings(), "") if policy.is_served() else read(user_paths.settings_file())
+        saved_sessions = SavedSessions(user_paths.sessions_file())
         if theme and theme not in THEMES:
             raise unknown("theme", theme, THEMES)
         driver, takes_unicode = _driver()
@@ -47,9 +47,9 @@ def run(
             ascii=ascii or settings.ascii or not takes_unicode,
             theme=theme or settings.theme,
             keymap=settings.keymap,
-            keeper=keeper,
+            saved_sessions=saved_sessions,
             remark=wrong,
-            heaviest=fresh and settings.heaviest,
+            opens_heaviest=fresh and settings.heaviest,
         )
         app.driver_class = driver or app.driver_class
         with signals.opened(app):
@@ -58,7 +58,7 @@ def run(
             finally:
                 app.session.end()
                 with suppress(RequestError):
-                    keeper.save(LAST, app.state)
+                    saved_sessions.save(LAST, app.state)
                     kept = True
         if app._exception is not None:
             raise app._exception
@@ -73,7 +73,7 @@ def _driver() -> tuple[type[Driver] | None, bool]:
     if "TEXTUAL_DRIVER" in os.environ:
         return None, True
     try:
-        from hwexplorer.tui.terminal import Terminal, takes_unicode
+        from hwexplorer.tui.terminals.terminal_driver import Terminal, takes_unicode
     except ImportError:  # no termios
         return None, True
     return Terminal, takes_unicode()

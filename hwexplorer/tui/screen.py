@@ -1,63 +1,88 @@
 """The one screen: the panes that show the session, the lines around them, what lies over them, and where its keys go.
 
-A key becomes an action, an action a new state of the session, which has its views shown.
+A key becomes an action, an action a change of the session, which emits what happened; the screen listens and draws.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from textual import events
 from textual.layout import Layout
 from textual.screen import Screen
 from textual.timer import Timer
 
-from hardware.errors import unknown
 from hwexplorer.state import State, led, replace
-from hwexplorer.tui import lines, panes
-from hwexplorer.tui.layout import Box
+from hwexplorer.tui.keys.keymap import Keymap
+from hwexplorer.tui.overlays.overlay_screen import OverlayScreen
 from hwexplorer.tui.palette import THEMES, Palette
-from hwexplorer.tui.session import Session
-from hwexplorer.tui.widgets.pane import Line, Pane, PaneLayout
-from hwexplorer.tui.widgets.strip import CardStrip
-from hwexplorer.tui.widgets.table import TreeTable
+from hwexplorer.tui.panes import load_panes
+from hwexplorer.tui.prefetch import Prefetch
+from hwexplorer.tui.prompts.footer import footer
+from hwexplorer.tui.prompts.prompt import Prompt
+from hwexplorer.tui.session.screen_layout import Box
+from hwexplorer.tui.session.session import Session
+from hwexplorer.tui.session.session_events import (
+    ActionRequested,
+    ExportRequested,
+    JobsChanged,
+    LimitsCounted,
+    MessageChanged,
+    SessionEvent,
+    SheetOpened,
+    StateChanged,
+    TextOpened,
+    ThemeRequested,
+)
+from hwexplorer.tui.widgets import status_lines
+from hwexplorer.tui.widgets.card_strip import CardStrip
+from hwexplorer.tui.widgets.framed_pane import FramedPane, PaneLayout, StatusLine
+from hwexplorer.tui.widgets.line_editor import EditedLine, insert_text
+from hwexplorer.tui.widgets.tree_table import TreeTable
 from hwexplorer.views.plain import Text
 
-if TYPE_CHECKING:
-    from hwexplorer.export.sheet import Sheet
-    from hwexplorer.tui.ahead import Ahead
-    from hwexplorer.tui.overlays.overlay import Overlay
-    from hwexplorer.tui.prompts import Prompt
-
 MESSAGE_SECONDS = 6.0
-EVERY = 0.1  # seconds between two looks at the work beside the screen
+POLL_SECONDS = 0.1  # between two looks at the jobs
 
 
 class Explorer(Screen[None]):
-    """The stage of a session. Keys go to the registry of actions, not to a chain of bindings."""
+    """The screen of a session. Keys go to the table of actions, not to a chain of bindings: users remap them, an action
+    knows the panes that it is for, and help, footer and KEYS.md are written from it."""
 
-    _panes = PaneLayout()
+    _layout = PaneLayout()
 
-    def __init__(self, look: str, ascii: bool, remark: str, **about: Any) -> None:
-        """`remark` is said at once; `about` is what `Session` takes."""
+    def __init__(self, session: Session, keymap: Keymap, theme: str, ascii: bool, remark: str) -> None:
+        """`remark` is said when the screen opens."""
         super().__init__()
-        self.session = session = Session(stage=self, **about)
-        self.look, self.ascii, self._remark = look, ascii, remark
-        self.colours = colours = Palette(look, ascii)
-        self.views = panes.load(session, colours)
+        self.session, self.keymap = session, keymap
+        self.theme_name, self.ascii, self._remark = theme, ascii, remark
+        self.colours = colours = Palette(theme, ascii)
+        self.panes = load_panes(session, colours)
         self.strip = CardStrip(colours)
-        self.bars = {name: Line(name, colours) for name in ("head", "tabs", "foot")}
+        self.bars = {name: StatusLine(name, colours) for name in ("head", "tabs", "foot")}
         self.prompt: Prompt | None = None
-        self.ahead: Ahead | None = None
-        self._saying: Timer | None = None
-        self._polling: Timer | None = None
+        self.prefetch: Prefetch | None = None
+        self._message_timer: Timer | None = None
+        self._poll_timer: Timer | None = None
+        self._is_dimmed = False
         self._arrangement: object = None
-        self._places: dict[str, list[lines.Place]] = {}  # what a click on a line means
+        self._listeners: dict[type[SessionEvent], Callable[[Any], None]] = {
+            StateChanged: lambda event: self._follow(),
+            MessageChanged: lambda event: self._show_message(),
+            JobsChanged: lambda event: self._show_jobs(),
+            LimitsCounted: lambda event: self.show_lines(),
+            TextOpened: lambda event: self._show_text(event.name, event.heading, event.text),
+            SheetOpened: self._show_sheet,
+            ActionRequested: lambda event: self.perform(event.action),
+            ThemeRequested: lambda event: self.do_theme(event.theme),
+            ExportRequested: self._export,
+        }
+        session.subscribe(lambda event: self._listeners[type(event)](event))
 
     @property
     def layout(self) -> Layout:
-        return self._panes
+        return self._layout
 
     @property
     def state(self) -> State:
@@ -66,12 +91,11 @@ class Explorer(Screen[None]):
     @property
     def outline(self) -> TreeTable:
         """The rows of the tree as they are drawn."""
-        content: TreeTable = self.views["tree"].content
-        return content
+        return cast("TreeTable", self.panes["tree"].content)
 
     def on_mount(self) -> None:
         self.session.size = (self.app.size.width, self.app.size.height)
-        self.mount(*self.bars.values(), self.strip, *self.views.values())
+        self.mount(*self.bars.values(), self.strip, *self.panes.values())
         if self.session.views is None:
             self.session.capture(self.state)
         self.show()
@@ -79,42 +103,39 @@ class Explorer(Screen[None]):
             self.session.say(self._remark, "warn")
 
     def resized(self, width: int, height: int) -> None:
+        """Take the size of the terminal."""
         self.session.size = (width, height)
         self.show_lines()
-        self.call_after_refresh(self.show)  # panes that come in sight have views to be made
+        self.call_after_refresh(self.show)  # panes that become visible have views to be made
 
     def _compositor_refresh(self) -> None:
-        if self.over is None:  # Textual would send what covers all of it anew, with every key
+        # While an overlay covers all of it, Textual would send this screen to the terminal with every key.
+        if self.overlay_screen is None:
             super()._compositor_refresh()
 
     # --- drawing ------------------------------------------------------------------------------------------
 
     @property
-    def over(self) -> Overlay | None:
-        """What lies over the panes, the uppermost."""
-        over = [each for each in self.app.screen_stack if each.has_class("overlay")]
-        return cast("Overlay", over[-1]) if over else None
+    def overlay_screen(self) -> OverlayScreen | None:
+        """The uppermost screen that lies over the panes."""
+        return next((screen for screen in reversed(self.app.screen_stack) if isinstance(screen, OverlayScreen)), None)
 
     @property
-    def overlay(self) -> str:  # help, sheet, report, picker, results
-        return (self.over.name or "") if self.over is not None else ""
-
-    @property
-    def is_bare(self) -> bool:
-        """Nothing lies over the panes, and nothing is being typed."""
-        return not self.overlay and self.prompt is None and self.is_current
+    def overlay(self) -> str:
+        """Its name: help, sheet, report, picker, results; '' without one."""
+        return (self.overlay_screen.name or "") if self.overlay_screen is not None else ""
 
     def boxes(self, width: int, height: int) -> dict[str, Box]:
-        return self.session.in_sight(self.state, (width, height))
+        """Return where the panes and lines are on a screen of a size."""
+        return self.session.visible_boxes(self.state, (width, height))
 
-    def follow(self) -> None:
+    def _follow(self) -> None:
         self.show()
-        self.wake()
+        self._wake_prefetch()
 
-    def wake(self) -> None:
-        """What is computed ahead waits until it is quiet again."""
-        if self.ahead is not None:
-            self.ahead.wake()
+    def _wake_prefetch(self) -> None:
+        if self.prefetch is not None:
+            self.prefetch.wake()
 
     def show(self) -> None:
         """Hand the views to the panes and repaint."""
@@ -123,115 +144,109 @@ class Explorer(Screen[None]):
         session, state = self.session, self.state
         if session.views is None:  # nothing captured yet: the models can be looked at all the same
             views = session.cache.views(state)
-            self.views["models"].fill(views)
+            self.panes["models"].fill(views)
         else:
             views = session.views
             self.strip.show(views.cards, state.on)
-            for name in session.wanted(state):
-                if name in self.views:
-                    self.views[name].fill(views)
-        for name, pane in self.views.items():
+            for name in session.visible_views(state):
+                if name in self.panes:
+                    self.panes[name].fill(views)
+        for name, pane in self.panes.items():
             pane.active = name == state.pane
         self.show_lines()
-        if self.over is not None:
-            return  # drawn when it is seen again
+        if self.overlay_screen is not None:
+            return  # drawn when it is visible again
         arrangement = (state.pane, state.zoom, len(state.devices))
         if arrangement != self._arrangement:
             self._arrangement = arrangement
             self.bars["head"].refresh(layout=True)  # a child: that is what makes its parent place anew
-        seen = self.boxes(*self.size)
-        for name, pane in self.views.items():
-            if name in seen:
+        boxes = self.boxes(*self.size)
+        for name, pane in self.panes.items():
+            if name in boxes:
                 pane.redraw_if(pane.stamp(views))
 
     def show_lines(self) -> None:
-        """The lines around the panes; the foot is whatever is most urgent."""
+        """Draw the lines around the panes."""
         session, state, colours = self.session, self.state, self.colours
         width, height = session.size
         status = ""
         if session.views is not None:
-            seen = "compare" in self.boxes(width, height)  # else the verdict has its place up here
-            told = session.views.verdict.partition(": ")[2].replace(", ", "; ")  # the names stand beside it already
-            status = session.views.status if seen or not told else told
-        segments, self._places["head"] = lines.head(state, status, width, colours)
-        self.bars["head"].show(segments)
-        segments, self._places["tabs"] = lines.tabs(state, width, colours)
-        self.bars["tabs"].show(segments)
-        hints = session.keymap.hints(state.pane)
-        segments, self._places["foot"] = lines.told(session, self.prompt, hints, width, colours)
-        self.bars["foot"].show(segments)
-        if self.over is not None:
-            self.over.tell()
+            verdict = session.views.verdict.partition(": ")[2].replace(", ", "; ")  # the names stand beside it already
+            # Where the comparison is hidden, the verdict has its place up here.
+            status = session.views.status if "compare" in self.boxes(width, height) or not verdict else verdict
+        self.bars["head"].show(status_lines.head_line(state, status, width, colours))
+        self.bars["tabs"].show(status_lines.tab_line(state, width, colours))
+        hints = self.keymap.hints(state.pane)
+        self.bars["foot"].show(footer(session, self.prompt, hints, width, colours, shows_limits=True))
+        if self.overlay_screen is not None:
+            self.overlay_screen.show_footer()
 
-    def tell(self) -> None:
-        if self._saying is not None:
-            self._saying.stop()
+    def _show_message(self) -> None:
+        if self._message_timer is not None:
+            self._message_timer.stop()
         if self.is_running:
-            self._saying = self.set_timer(MESSAGE_SECONDS, self.session.hush)
+            if self.session.message is not None:
+                self._message_timer = self.set_timer(MESSAGE_SECONDS, self.session.clear_message)
             self.show_lines()
 
-    def attend(self) -> None:
-        if self._polling is None:
-            self._polling = self.set_interval(EVERY, self._poll)
+    def _show_jobs(self) -> None:
+        """Draw the progress, dimmed views while a model is captured, and poll while there are jobs."""
+        if self._is_dimmed != any(job.replaces_model for job in self.session.jobs):
+            self._apply_colours()
         else:
-            self._polling.resume()
+            self.show_lines()
+        if not self.session.jobs:
+            return
+        if self._poll_timer is None:
+            self._poll_timer = self.set_interval(POLL_SECONDS, self._poll)
+        else:
+            self._poll_timer.resume()
 
     def _poll(self) -> None:
-        if not self.session.poll() and self._polling is not None:
-            self._polling.pause()
+        if not self.session.poll_jobs() and self._poll_timer is not None:
+            self._poll_timer.pause()
 
-    def dress(self, look: str | None = None) -> None:
-        if look is not None:
-            self.look = look
-            self.app.theme = f"hw-{look}"
-        self.colours = Palette(self.look, self.ascii)
-        is_old = any(job.dims for job in self.session.jobs)
-        old = Palette(self.look, self.ascii, dimmed=True) if is_old else self.colours
-        for name, pane in self.views.items():
-            pane.palette = self.colours if name == "models" else old
+    def _apply_colours(self) -> None:
+        self.colours = Palette(self.theme_name, self.ascii)
+        self._is_dimmed = any(job.replaces_model for job in self.session.jobs)
+        dimmed = Palette(self.theme_name, self.ascii, dimmed=True) if self._is_dimmed else self.colours
+        for name, pane in self.panes.items():
+            pane.palette = self.colours if name == "models" else dimmed
             pane.content.forget()
         for bar in self.bars.values():
             bar.palette = self.colours
-        self.strip.palette = old
+        self.strip.palette = dimmed
         self.show()
 
-    # --- what lies over the panes -------------------------------------------------------------------------
+    # --- overlays -----------------------------------------------------------------------------------------
 
-    def submit(self, line: str) -> None:
-        """Do what a line after `:` says."""
-        from hwexplorer.tui.command import submit  # not needed to start the screen, as other imports below
-
-        submit(self.session, line)
-
-    def ask(self, prompt: Prompt | None) -> None:
-        """A line to type in the foot of what is uppermost, or no longer one."""
-        (self.over or self).prompt = prompt
-        self.show_lines()
-
-    def cover(self, overlay: Overlay) -> None:
+    def cover(self, overlay: OverlayScreen) -> None:
+        """Lay an overlay over everything."""
         self.app.push_screen(overlay)
 
-    def show_text(self, name: str, heading: str, text: Text) -> None:
-        from hwexplorer.tui.overlays.reading import Reading
+    def _show_text(self, name: str, heading: str, text: Text) -> None:
+        from hwexplorer.tui.overlays.text_reader import TextReader  # not needed to start, as other imports below
 
-        self.cover(Reading(self.session, name, heading, text))
+        self.cover(TextReader(self, name, heading, text))
 
-    def present(self, name: str, sheet: Sheet, go: Callable[[str], State] | None = None) -> None:
+    def _show_sheet(self, event: SheetOpened) -> None:
+        """Show the table of a report where its rows lead somewhere, else its text."""
+        sheet = event.sheet
         if sheet.table is None:
-            text = Text("report", sheet.title, (("", tuple(sheet.text.rstrip().split("\n"))),))
-            self.show_text("report", name.title(), text)
+            text = Text(name="report", title=sheet.title, sections=(("", tuple(sheet.text.rstrip().split("\n"))),))
+            self._show_text("report", event.name.title(), text)
         else:
-            from hwexplorer.tui.overlays.results import Results
+            from hwexplorer.tui.overlays.result_table import ResultTable
 
-            go = go or (lambda leads: led(self.state, leads))
-            self.cover(Results(self.session, name, sheet, sheet.table, go))
+            state_of = event.state_of or (lambda configuration: led(self.state, configuration))
+            self.cover(ResultTable(self, event.name, sheet, sheet.table, state_of))
 
-    def export(self, name: str) -> None:
-        from hwexplorer.tui.exports import export
+    def _export(self, event: ExportRequested) -> None:
+        from hwexplorer.tui.view_export import export
 
-        export(self.session, name)
+        export(self.app, self.session, event.path, self.ask)
 
-    # --- keys and mouse -----------------------------------------------------------------------------------
+    # --- keys ---------------------------------------------------------------------------------------------
 
     def on_key(self, event: events.Key) -> None:
         if self.press_key(event.key, event.character):
@@ -241,116 +256,156 @@ class Explorer(Screen[None]):
     def on_paste(self, event: events.Paste) -> None:
         self.paste(event.text)
 
-    def paste(self, text: str) -> None:
-        if (prompt := (self.over or self).prompt) is not None:
-            prompt.paste(text)
-
     def press_key(self, key: str, character: str | None) -> bool:
-        """True when the key meant something."""
-        session, keymap = self.session, self.session.keymap
-        self.wake()
-        if key.startswith("alt+") and keymap.find(key, self.state.pane) is None:
-            self.press_key("escape", None)  # typed right after it: two keys that a terminal sends as one
+        """Do what a key means to whatever is uppermost; return True when it meant something."""
+        self._wake_prefetch()
+        if key.startswith("alt+") and self.keymap.find(key, self.state.pane) is None:
+            self.press_key("escape", None)  # typed right before it: two keys that a terminal sends as one
             key = key.removeprefix("alt+")
-        if (prompt := (self.over or self).prompt) is not None:
-            prompt.press(key, character)
+        if (prompt := self._top.prompt) is not None:
+            self._press_prompt(prompt, key, character)
             return True
-        said = session.hush()
-        if self.over is not None:
-            return self.over.press(key, character)
-        action = keymap.of(key, character, self.state.pane)
+        message = self.session.clear_message()
+        if self.overlay_screen is not None:
+            return self.overlay_screen.press(key, character)
+        action = self.keymap.action_of(key, character, self.state.pane)
         if action is None:
             return False
-        self._do(action.id, said)
+        self._perform_after(action.id, message)
         return True
 
-    def _do(self, id: str, said: tuple[str, str] | None) -> None:
-        """An action, after what was said; what there was no room for is shown by help."""
-        if id == "help" and said is not None and lines.is_cut(said[0], self.size.width):
-            self.show_text("report", "Said", Text("report", "", (("", (said[0],)),)))
+    def _perform_after(self, id: str, message: tuple[str, str] | None) -> None:
+        """Do an action. Help shows the message that was there, if the footer cut it."""
+        if id == "help" and message is not None and status_lines.is_cut(message[0], self.size.width):
+            self._show_text("report", "Said", Text(name="report", title="", sections=(("", (message[0],)),)))
         else:
             self.perform(id)
 
     def perform(self, id: str) -> None:
-        """Do an action of the registry by its name: from a key, the palette, the mouse or a test."""
-        action = self.session.keymap.by_id[id]
+        """Do an action of the table by its name: a change of the state, or the method `do_EFFECT` of the pane that has
+        the keys, of the session, of this screen or of the program."""
+        action = self.keymap.by_id[id]
         if action.change is not None:
-            wanted = action.change(self.state)
-            if wanted == self.state and action.group != "Panes":
+            state = action.change(self.state)
+            if state == self.state and action.group != "Panes":
                 self.session.say(f"nothing to change: {action.help[0].lower()}{action.help[1:]}", "dim")
-            self.session.apply(wanted)
+            self.session.apply(state)
             return
-        there = [self.views[name] for name in (self.state.pane, *action.panes)]
-        owners = (*there, self.session, self, self.app)
-        does = next(does for owner in owners if (does := getattr(owner, f"do_{action.effect}", None)) is not None)
-        does(*(() if action.argument is None else (action.argument,)))
+        panes = [self.panes[name] for name in (self.state.pane, *action.panes)]
+        owners = (*panes, self.session, self, self.app)
+        effect = next(method for owner in owners if (method := getattr(owner, f"do_{action.effect}", None)) is not None)
+        effect(*(() if action.argument is None else (action.argument,)))
 
-    def on_pane_clicked(self, message: Pane.Clicked) -> None:
+    # --- prompts ------------------------------------------------------------------------------------------
+
+    @property
+    def _top(self) -> Explorer | OverlayScreen:
+        return self.overlay_screen or self
+
+    def ask(self, prompt: Prompt | None) -> None:
+        """Open a line to type in the footer of what is uppermost, or close it."""
+        self._top.prompt = prompt
+        self.show_lines()
+
+    def _press_prompt(self, prompt: Prompt, key: str, character: str | None) -> None:
+        if prompt.ends_with(key, character):
+            self.ask(None)  # a picture of the screen shows no line that is being typed
+            prompt.end(key, character)
+            self.show()
+        else:
+            prompt.edit(key, character)
+            self.show_lines()
+
+    def click_prompt(self, word: str) -> None:
+        """Do what a click on the footer means while a line is typed: a word that is offered, a key, else enter."""
+        prompt = self._top.prompt
+        if prompt is None:
+            return
+        if text := prompt.offers().get(word, ""):
+            prompt.change(EditedLine(text, len(text)))
+            self.show_lines()
+        else:
+            key = prompt.keys.get(word, "enter")
+            self._press_prompt(prompt, key, key if len(key) == 1 else None)
+
+    def paste(self, text: str) -> None:
+        """Put text into the line that is typed."""
+        if (prompt := self._top.prompt) is not None:
+            prompt.change(insert_text(prompt.line, text))
+            self.show_lines()
+
+    # --- the mouse ----------------------------------------------------------------------------------------
+
+    def on_framed_pane_clicked(self, message: FramedPane.Clicked) -> None:
         if self.prompt is None:
-            self.views[message.pane].click(message)
+            self.panes[message.pane].click(message)
 
-    def on_pane_wheeled(self, message: Pane.Wheeled) -> None:
-        pane = self.views[message.pane]
+    def on_framed_pane_wheeled(self, message: FramedPane.Wheeled) -> None:
+        pane = self.panes[message.pane]
         if self.prompt is not None or not pane.wheel(message):
             pane.scroll_content(message.by)
 
-    def on_card_strip_clicked(self, message: CardStrip.Clicked) -> None:
+    def on_card_strip_chosen(self, message: CardStrip.Chosen) -> None:
         if self.prompt is None:
             state = replace(self.state, on=message.device)
             self.session.apply(replace(state, pane="compare") if message.is_double else state)
 
-    def on_line_clicked(self, message: Line.Clicked) -> None:
-        places = self._places.get(message.line, [])  # those in sight, before what was said goes
-        name = lines.at(places, message.x)
+    def on_status_line_clicked(self, message: StatusLine.Clicked) -> None:
         if self.prompt is not None:
-            self.prompt.click(name if message.line == "foot" else "")
+            self.click_prompt(message.action if message.line == "foot" else "")
             return
-        said = self.session.hush()
-        if name:
-            self._do(f"pane_{name}" if message.line == "tabs" else name, said)
+        said = self.session.clear_message()
+        if message.action:
+            self._perform_after(message.action, said)
 
     # --- actions of the screen ----------------------------------------------------------------------------
 
     def do_prompt(self, kind: str) -> None:
-        """A line to type in the foot."""
-        from hwexplorer.tui.exports import Export
-        from hwexplorer.tui.prompts import PROMPTS
+        """Open a line to type in the footer."""
+        from hwexplorer.tui.panes.models_pane import ModelsPane
+        from hwexplorer.tui.prompts.export_prompt import ExportPrompt
+        from hwexplorer.tui.prompts.prompt_kinds import CommandPrompt, FilterPrompt, FindPrompt
 
-        self.ask({**PROMPTS, "export": Export}[kind](self.session))
+        if kind == "filter":
+            self.ask(FilterPrompt(self.session, cast("ModelsPane", self.panes["models"])))
+        else:
+            self.ask({"find": FindPrompt, "command": CommandPrompt, "export": ExportPrompt}[kind](self.session))
 
     def do_devices(self) -> None:
-        """The catalogue over everything."""
-        from hwexplorer.tui.overlays.picker import Picker
+        from hwexplorer.tui.overlays.device_picker import DevicePicker
 
-        self.cover(Picker(self.session))
+        self.cover(DevicePicker(self))
 
     def do_sessions(self) -> None:
-        self.submit("sessions")
+        from hwexplorer.tui.commands.command_line import submit
+
+        submit(self.session, "sessions")
 
     def do_help(self) -> None:
-        from hwexplorer.tui.overlays.reading import of_help
+        from hwexplorer.tui.overlays.text_reader import help_text
 
-        self.show_text("help", "Terms and keys", of_help(self.session, self.views[self.state.pane].content))
+        pane = self.state.pane
+        self._show_text("help", "Terms and keys", help_text(pane, self.keymap, self.panes[pane].content))
 
     def do_back(self) -> None:
         state = self.state
-        if self.session.stop() or self.views[state.pane].leave_column():
+        if self.session.stop_job() or self.panes[state.pane].leave_column():
             return
         if state.find and state.pane == "tree":
-            wanted = replace(state, find="")
+            state = replace(state, find="")
         elif state.filter and state.pane == "models":
-            wanted = replace(state, filter="")
+            state = replace(state, filter="")
         else:
-            wanted = replace(state, zoom=False) if state.zoom else replace(state, pane="tree")
-        self.session.apply(wanted)
+            state = replace(state, zoom=False) if state.zoom else replace(state, pane="tree")
+        self.session.apply(state)
 
     def do_theme(self, name: str = "") -> None:
-        """The one named, or the next."""
-        if name and name not in THEMES:
-            raise unknown("theme", name, THEMES)
+        """Take the theme of a name, or the next."""
         if self.app.no_color:
             self.session.say("NO_COLOR is set: there is only the terminal's own look", "bad" if name else "dim")
             return
-        self.dress(name or THEMES[(THEMES.index(self.look) + 1) % len(THEMES)])
+        self.theme_name = name or THEMES[(THEMES.index(self.theme_name) + 1) % len(THEMES)]
+        self.app.theme = f"hw-{self.theme_name}"
+        self._apply_colours()
         if not name:
-            self.session.say(f"theme: {self.look}", "dim")
+            self.session.say(f"theme: {self.theme_name}", "dim")

@@ -12,7 +12,7 @@ from hardware import files
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import parse
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.exports import picture
+from hwexplorer.tui.view_export import screenshot
 
 GRID, SMALL = (120, 40), (80, 24)
 BLOCKS = "resnet50@b8,fp16?by=module&sort=share"
@@ -70,7 +70,7 @@ async def take(shot: Shot, provider: EngineProvider) -> str:
     async with app.run_test(size=shot.size) as pilot:
         await pilot.press(*shot.keys)
         await pilot.pause(shot.seconds)
-        return picture(app.session, shot.state)
+        return screenshot(app, app.session, shot.state)
 
 
 def main(folder: Path, provider: EngineProvider) -> None:

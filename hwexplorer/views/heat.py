@@ -12,9 +12,9 @@ from analysis.explore.node_comparison import SAME
 from analysis.text.headline import ratio
 from hwexplorer import engine
 from hwexplorer.state import State, replace
-from hwexplorer.views import tree
+from hwexplorer.views import tree_view
+from hwexplorer.views.captions import MARKED
 from hwexplorer.views.plain import Table
-from hwexplorer.views.words import MARKED
 
 ON, PAPER = "on:", "paper:"  # begin the key of a device's column: of one that exists, of a design target
 _KEPT = ("name", "bar")
@@ -27,12 +27,12 @@ TARGET = Column(
 
 def view(state: State) -> Table:
     """The tree of the state, or with `heat` a column for each device, in the metric of the state."""
-    return heat(tree.tree(state), state) if state.heat else tree.tree(state)
+    return heat(tree_view.tree(state), state) if state.heat else tree_view.tree(state)
 
 
 def subtree(state: State) -> Table:
     """The same for the node of the state and what is below it."""
-    return heat(tree.subtree(state), state) if state.heat else tree.subtree(state)
+    return heat(tree_view.subtree(state), state) if state.heat else tree_view.subtree(state)
 
 
 def heat(table: Table, state: State) -> Table:
@@ -41,7 +41,8 @@ def heat(table: Table, state: State) -> Table:
     branches = [branch for _, branch in outline(engine.result(state), state.by, state.apart).walk()]
     keys = [branch.key for branch in branches]
     figures = {
-        name: dict(zip(keys, tree.by_node(replace(state, on=name), branches), strict=True)) for name in state.devices
+        name: dict(zip(keys, tree_view.by_node(replace(state, on=name), branches), strict=True))
+        for name in state.devices
     }
     fitting = [name for name in state.devices if engine.result(state, name).fits]
     silicon = [name for name in fitting if engine.device(name).silicon]

@@ -6,9 +6,9 @@ from analysis.document import BOUND_LETTERS, Column
 from analysis.estimate.metrics import METRICS
 from analysis.explore.node_comparison import ComparedNode, Levels
 from hwexplorer.state import State
+from hwexplorer.views.captions import MARKED, headline_of_state
 from hwexplorer.views.plain import Table
 from hwexplorer.views.tables import rows
-from hwexplorer.views.words import MARKED, headline_of_state
 
 
 def by_node(state: State, levels: Levels) -> Table:

@@ -14,7 +14,7 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.tree import operators_of
 from analysis.model.ir.workload import Floats, Ints
 from hwexplorer.state import State
-from hwexplorer.views.causes import LOOKS
+from hwexplorer.views.cause_looks import LOOKS
 from hwexplorer.views.plain import Stack, WaterfallStep
 
 TERMS = {"": "", **{cause: look.name for cause, look in zip(CAUSES, LOOKS, strict=True)}}

@@ -76,6 +76,9 @@ class Table(_Tabled, frozen=True, kw_only=True):
 NUMBERS = (int, float)  # a tuple: `int | float` would be put together for every cell
 
 
+EMPTY_TABLE = Table(name="", title="", columns=(), rows=())
+
+
 def scale_values(columns: Sequence[Column], index: int, rows: Iterable[Row]) -> list[float]:
     """Return the numbers that are written with one prefix: those of a column and of the columns that share its
     scale."""

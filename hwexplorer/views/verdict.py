@@ -13,7 +13,7 @@ from analysis.explore.attribution import StageDifference, attribute_to_stages, i
 from hwexplorer import engine
 from hwexplorer.format import delta
 from hwexplorer.state import State, pinned
-from hwexplorer.views.causes import LOOKS
+from hwexplorer.views.cause_looks import LOOKS
 
 LEAST = 5e-4  # of what is pinned: a cause below is not told
 BAR = 16

@@ -13,8 +13,8 @@ from analysis.reports.nodes import Node, node
 from hardware.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.state import parse
-from hwexplorer.tui.navigate import Index
-from hwexplorer.views.tree import tree
+from hwexplorer.tui.session.tree_index import Index
+from hwexplorer.views.tree_view import tree
 
 MODELS = (
     "resnet50", "mobilenet_v2", "vit_b_16", "swin_t", "densenet121", "regnet_y_400mf", "efficientnet_b0", "llama3_8b",

@@ -18,8 +18,8 @@ from hwexplorer import engine, registry
 from hwexplorer.cli import main
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import PANES, PLOTS, State
-from hwexplorer.tui import clipboard
 from hwexplorer.tui.app import HwExplorer
+from hwexplorer.tui.terminals import clipboard
 from tests.architectures.abacus import ABACUS
 from tests.tui.test_app import screen_text
 

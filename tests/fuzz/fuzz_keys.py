@@ -8,9 +8,9 @@ from random import Random
 from unittest import mock
 
 from hwexplorer.state import State, format, parse
-from hwexplorer.tui import clipboard
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.terminal import Keys
+from hwexplorer.tui.terminals import clipboard
+from hwexplorer.tui.terminals.terminal_driver import Keys
 from tests.fuzz import mutate
 from tests.tui.fake import Fake
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from random import Random
 from unittest import mock
 
-from hwexplorer.tui import clipboard
+from hwexplorer.tui.terminals import clipboard
 from tests.tui.test_fuzz import drive
 
 CASE_SECONDS = 60.0

@@ -8,10 +8,10 @@ from random import Random
 
 from hardware.errors import RequestError
 from hwexplorer.state import State
-from hwexplorer.tui import settings
-from hwexplorer.tui.actions import ACTIONS
+from hwexplorer.tui import user_settings
+from hwexplorer.tui.keys.actions import ACTIONS
 from hwexplorer.tui.palette import THEMES
-from hwexplorer.tui.sessions import Sessions
+from hwexplorer.tui.session.saved_sessions import SavedSessions
 from tests.fuzz import fuzz_states, mutate
 from tests.fuzz.running import refused
 
@@ -43,7 +43,7 @@ def survive(case: tuple[bool, bytes]) -> bool:
 
 
 def _settings(path: Path) -> bool:
-    read, warning = settings.read(path)
+    read, warning = user_settings.read(path)
     assert warning.isprintable()
     assert len(warning) < 500
     assert read.theme in THEMES
@@ -53,7 +53,7 @@ def _settings(path: Path) -> bool:
 
 
 def _sessions(path: Path, data: bytes) -> bool:
-    kept = Sessions(path)
+    kept = SavedSessions(path)
     try:
         names = list(kept.all())
     except RequestError as error:

@@ -23,9 +23,9 @@ from analysis.model.names.model_ref import refer
 from hardware.errors import RequestError
 from hwexplorer import registry
 from hwexplorer.state import State
-from hwexplorer.tui import paths
-from hwexplorer.tui.sessions import Sessions
-from hwexplorer.tui.settings import Settings, read
+from hwexplorer.tui import user_paths
+from hwexplorer.tui.session.saved_sessions import SavedSessions
+from hwexplorer.tui.user_settings import Settings, read
 
 ROOT = Path(__file__).parents[2]
 # Without an example: these, one that is refused, and `serve`, which listens until it is ended.
@@ -63,9 +63,9 @@ from analysis.model.names.model_ref import refer
 from hardware.errors import RequestError
 from hwexplorer.cli import main
 from hwexplorer.state import State
-from hwexplorer.tui import paths
-from hwexplorer.tui.sessions import Sessions
-from hwexplorer.tui.settings import read
+from hwexplorer.tui import user_paths
+from hwexplorer.tui.session.saved_sessions import SavedSessions
+from hwexplorer.tui.user_settings import read
 found = {}
 for words in json.loads(sys.argv[1]):
     out, err = io.StringIO(), io.StringIO()
@@ -78,8 +78,8 @@ def answer(ask):
     except RequestError as error:
         return str(error)
 found["keep"] = answer(lambda: store.keep(refer("mlp:hidden=300"), store.load("mlp")))
-found["settings"] = answer(lambda: read(paths.settings_file())[1])
-found["save"] = answer(lambda: Sessions(paths.sessions_file()).save("mine", State()))
+found["settings"] = answer(lambda: read(user_paths.settings_file())[1])
+found["save"] = answer(lambda: SavedSessions(user_paths.sessions_file()).save("mine", State()))
 print(json.dumps(found))
 """
 
@@ -175,9 +175,9 @@ def test_a_home_that_is_no_place_makes_none_here(home: str, folder: Path, monkey
         monkeypatch.setattr(f"platformdirs.user_{kind}_dir", lambda name, **_: str(Path(home, ".local", name)))
     monkeypatch.delenv("HWEXPLORER_CACHE_DIR")
     assert store.keep(refer("mlp:hidden=300"), store.load("mlp")) is False
-    assert read(paths.settings_file()) == (Settings(), "")
+    assert read(user_paths.settings_file()) == (Settings(), "")
     with pytest.raises(RequestError, match="sessions cannot be written"):
-        Sessions(paths.sessions_file()).save("mine", State())
+        SavedSessions(user_paths.sessions_file()).save("mine", State())
     assert sorted(folder.rglob("*")) == before
 
 

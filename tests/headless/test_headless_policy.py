@@ -39,9 +39,9 @@ from hwexplorer import registry
 from hwexplorer.cli import main
 from hwexplorer.tui import task
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.commands import COMMANDS
-from hwexplorer.tui.command import submit
-from hwexplorer.tui.program import Sessions, paths
+from hwexplorer.tui.commands.command_table import COMMANDS
+from hwexplorer.tui.commands.command_line import submit
+from hwexplorer.tui.program import SavedSessions, paths
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State
 
@@ -73,7 +73,7 @@ class Beside(task.Task):  # a verb typed on the screen, in this process, where i
         pass
 
 async def typed():
-    app = HwExplorer(State(model="resnet18"), EngineProvider(), keeper=Sessions(paths.sessions_file()))
+    app = HwExplorer(State(model="resnet18"), EngineProvider(), saved_sessions=SavedSessions(paths.sessions_file()))
     async with app.run_test(size=(120, 40)) as pilot:
         for name in (*COMMANDS, *registry.names()):
             if name == "quit":

@@ -9,7 +9,7 @@ import pytest
 from hwexplorer.export.html import as_fragment, as_html
 from hwexplorer.registry import Answer
 from hwexplorer.state import parse
-from hwexplorer.views.causes import LOOKS
+from hwexplorer.views.cause_looks import LOOKS
 from hwexplorer.views.plain import Page, Table
 
 STATE = parse("resnet50@b8,fp16?by=module&sort=share")

@@ -15,7 +15,7 @@ from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State, parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.palette import Palette
-from hwexplorer.tui.widgets.table import TreeTable
+from hwexplorer.tui.widgets.tree_table import TreeTable
 from tests.headless.conftest import Call, factor, parse_table, shows
 
 ASKED = ("resnet18", "--batch", "8", "--precision", "fp16")
@@ -71,7 +71,7 @@ async def written(call: Call, name: str) -> Rows:
     if name == "screen":
         app = HwExplorer(parse(STATE), EngineProvider())
         async with app.run_test(size=(240, 60)):
-            content: TreeTable = app.explorer.views["compare"].content
+            content: TreeTable = app.explorer.panes["compare"].content
             lines = ["".join(part.text for part in content.line(y, Palette("dark"), True)) for y in range(5)]
         widths = [width + content._gap for width in content._widths if width]
         rows = [

@@ -20,7 +20,7 @@ from hwexplorer.provider import EngineProvider
 from hwexplorer.reference import markdown
 from hwexplorer.registry import Answer
 from hwexplorer.state import State
-from hwexplorer.tui import commands
+from hwexplorer.tui.commands import command_table
 from tests.golden.test_golden import FILES
 
 TOY = Path(__file__).with_name("reports")
@@ -86,7 +86,7 @@ def test_the_complete_report_has_a_section(printed: Print) -> None:
 
 
 def test_the_screen_lists_and_shows_it() -> None:
-    assert "words" in commands.names()
+    assert "words" in command_table.names()
     sheet = EngineProvider().sheet(State("conv2d"), "words", 100)
     assert sheet is not None
     assert "the longest has" in sheet.text

@@ -23,7 +23,7 @@ from hwexplorer.export.render import encode
 from hwexplorer.plots.roofline import plot
 from hwexplorer.reports.why.why import why
 from hwexplorer.state import State, format, parse, replace
-from hwexplorer.views.tree import tree
+from hwexplorer.views.tree_view import tree
 
 
 def resnet() -> Estimate:

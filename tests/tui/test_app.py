@@ -12,12 +12,12 @@ from textual.pilot import Pilot
 from hardware.errors import RequestError
 from hardware.precision import KEYS
 from hwexplorer.state import PANES, PLOTS, State, format, parse
-from hwexplorer.tui import clipboard
-from hwexplorer.tui.actions import ACTIONS, BY_ID
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.keymap import DEFAULT
-from hwexplorer.tui.overlays.overlay import Overlay
+from hwexplorer.tui.keys.actions import ACTIONS, BY_ID
+from hwexplorer.tui.keys.keymap import DEFAULT
+from hwexplorer.tui.overlays.overlay_screen import OverlayScreen
 from hwexplorer.tui.palette import THEMES
+from hwexplorer.tui.terminals import clipboard
 from tests.tui.fake import Fake
 
 Run = Callable[[HwExplorer, Pilot[None]], Awaitable[None]]
@@ -41,10 +41,10 @@ def screen_text(app: HwExplorer) -> str:
     return "\n".join(line.text.ljust(width) for line in lines[:height])
 
 
-def over(app: HwExplorer) -> Overlay:
+def over(app: HwExplorer) -> OverlayScreen:
     """What lies over the panes."""
-    assert app.explorer.over is not None
-    return app.explorer.over
+    assert app.explorer.overlay_screen is not None
+    return app.explorer.overlay_screen
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +60,7 @@ def test_every_action_has_a_case_a_help_line_and_something_to_do() -> None:
         assert action.help
         assert action.title
         assert (action.change is None) != (action.effect == "")
-        there = (*(app.explorer.views[name] for name in action.panes or ["tree"]), *owners)
+        there = (*(app.explorer.panes[name] for name in action.panes or ["tree"]), *owners)
         assert not action.effect or any(hasattr(owner, f"do_{action.effect}") for owner in there)
         assert set(action.panes) <= set(PANES)
 
@@ -93,7 +93,7 @@ def _pane_case(number: int, name: str) -> None:
     async def run(app: HwExplorer, pilot: Pilot[None]) -> None:
         await pilot.press("1" if number != 1 else "2", str(number))
         assert app.state.pane == name
-        assert [n for n, p in app.explorer.views.items() if p.active] == [name]
+        assert [n for n, p in app.explorer.panes.items() if p.active] == [name]
 
     CASES[f"pane_{name}"] = ("resnet50", run)
 
@@ -154,9 +154,9 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert "5 Why" in screen_text(app)
     await pilot.press("z")
-    assert app.explorer.views["tree"].size.width == 120
+    assert app.explorer.panes["tree"].size.width == 120
     await pilot.press("z")
-    assert app.explorer.views["tree"].size.width < 120
+    assert app.explorer.panes["tree"].size.width < 120
 
 
 @case("back", "resnet50?zoom=1&find=conv&pane=tree")
@@ -178,10 +178,10 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert app.state.at == "layer1.0.conv1"
     await pilot.press("2", "j")
     assert app.state.on == "tpu_v4"
-    assert "TPU v4" in app.explorer.views["tree"].heading
+    assert "TPU v4" in app.explorer.panes["tree"].heading
     await pilot.press("1", "j", "4", "j", "5", "j")
-    assert app.explorer.views["models"].content.key == "vit_b_16"
-    assert app.explorer.views["events"].content.cursor == 1
+    assert app.explorer.panes["models"].content.key == "vit_b_16"
+    assert app.explorer.panes["events"].content.cursor == 1
     await pilot.press("6", "j")
     assert app.state.at == "layer1.0.conv1/conv"
 
@@ -265,14 +265,14 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     heaviest = max(shares, key=lambda k: float(shares[k]))  # type: ignore[arg-type]
     assert app.state.at == f"{heaviest}/conv"
     assert app.explorer.outline.key == app.state.at
-    assert app.explorer.views["plot"].content.cursor == app.state.at
+    assert app.explorer.panes["plot"].content.cursor == app.state.at
 
 
 @case("sort")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("s")
     assert app.state.sort == "share"
-    assert "share" in app.explorer.views["tree"].remark
+    assert "share" in app.explorer.panes["tree"].remark
 
 
 @case("reverse", "resnet50?sort=name")
@@ -285,20 +285,20 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 async def test_events_fold_where_they_do_not_fit() -> None:
     app = HwExplorer(parse("resnet50?pane=events"), Fake())
     async with app.run_test(size=GRID) as pilot:
-        assert len(app.explorer.views["events"].content.visible) == 4
+        assert len(app.explorer.panes["events"].content.visible) == 4
         await pilot.press("space", "j", "j")
-        assert app.explorer.views["events"].content.key == "compute.1"
+        assert app.explorer.panes["events"].content.key == "compute.1"
         await pilot.press("h")
-        assert (app.explorer.views["events"].content.key, len(app.explorer.views["events"].content.visible)) == (
+        assert (app.explorer.panes["events"].content.key, len(app.explorer.panes["events"].content.visible)) == (
             "compute",
             4,
         )
         await pilot.press("l", "-")
-        assert len(app.explorer.views["events"].content.visible) == 4
+        assert len(app.explorer.panes["events"].content.visible) == 4
         await pilot.press("+")
-        assert len(app.explorer.views["events"].content.visible) == 16
+        assert len(app.explorer.panes["events"].content.visible) == 16
     async with HwExplorer(parse("resnet50?pane=events"), Fake()).run_test(size=(120, 60)) as pilot:
-        assert len(pilot.app.explorer.views["events"].content.visible) == 16  # type: ignore[attr-defined]
+        assert len(pilot.app.explorer.panes["events"].content.visible) == 16  # type: ignore[attr-defined]
 
 
 @case("expand", "resnet50?at=conv1")
@@ -379,7 +379,7 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 @case("filter")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("1", "/", *"res")
-    assert len(app.explorer.views["models"].content.visible) == 2
+    assert len(app.explorer.panes["models"].content.visible) == 2
     await pilot.press("down", "up", "enter")
     assert (app.state.model, app.state.filter, app.state.pane) == ("resnet18", "res", "tree")  # the drawer has closed
     await pilot.press("1", "escape")
@@ -466,7 +466,7 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert (app.state.batch, app.state.execution) == (2, "auto")
     await pilot.press("u", "u")
     assert app.state.batch == 1
-    assert app.session.said is not None
+    assert app.session.message is not None
 
 
 @case("redo")
@@ -474,7 +474,7 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("]", "u", "U")
     assert app.state.batch == 2
     await pilot.press("U")
-    assert app.session.said == ("nothing to redo", "dim")
+    assert app.session.message == ("nothing to redo", "dim")
 
 
 # --- comparing --------------------------------------------------------------------------------------------
@@ -548,14 +548,14 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("s")
     assert app.state.rank == "latency"
     assert "by latency" in screen_text(app)
-    assert app.explorer.views["compare"].content.key == app.state.on
+    assert app.explorer.panes["compare"].content.key == app.state.on
 
 
 @case("rank_reverse", "resnet50?pane=compare")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("S")
-    assert app.explorer.views["compare"].content.table.rows[0].key == "kpu_t256"
-    assert app.explorer.views["compare"].content.key == app.state.on
+    assert app.explorer.panes["compare"].content.table.rows[0].key == "kpu_t256"
+    assert app.explorer.panes["compare"].content.key == app.state.on
 
 
 @case("sheet")
@@ -598,7 +598,7 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press(">", ">")
     assert app.explorer.outline.column > 0
     await pilot.press("6", ">")
-    assert app.session.said == ("no columns here", "dim")
+    assert app.session.message == ("no columns here", "dim")
 
 
 @case("advise")
@@ -636,8 +636,8 @@ async def _copied(app: HwExplorer, pilot: Pilot[None], key: str) -> str:
     await pilot.press(key)
     await app.workers.wait_for_complete()
     await pilot.pause()
-    assert app.session.said is not None
-    assert "OSC 52" in app.session.said[0]
+    assert app.session.message is not None
+    assert "OSC 52" in app.session.message[0]
     return app.clipboard
 
 
@@ -686,7 +686,7 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press(":", *"batch 32", "enter")
     assert app.state.batch == 32
-    assert app.session.typed == ["batch 32"]
+    assert app.session.command_history == ["batch 32"]
 
 
 @case("palette")
@@ -710,7 +710,7 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     for look in (*THEMES[1:], THEMES[0]):
         await pilot.press("T")
-        assert app.explorer.look == look
+        assert app.explorer.theme_name == look
 
 
 @case("quit")
@@ -743,8 +743,8 @@ async def test_export_writes_asks_and_refuses(tmp_path: Path) -> None:
             await pilot.press("e", "ctrl+u")
             app.explorer.paste(wrong)
             await pilot.press("enter")
-            assert app.session.said is not None
-            assert said in app.session.said[0]
+            assert app.session.message is not None
+            assert said in app.session.message[0]
     assert app.session.failures == []
 
 
@@ -774,8 +774,8 @@ async def test_a_capture_can_be_cancelled_or_fail() -> None:
         await pilot.press("enter")
         provider.job._end = "torch is not installed\nat all"
         await pilot.pause(0.8)
-        assert app.session.said is not None
-        assert "torch is not installed at all" in app.session.said[0]
+        assert app.session.message is not None
+        assert "torch is not installed at all" in app.session.message[0]
         assert app.state.model == "resnet50"
 
 
@@ -864,7 +864,7 @@ async def test_only_what_is_in_sight_is_made_and_a_wide_screen_shows_all() -> No
         for title in ("1 Models", "2 Compare", "3 Tree", "4 Events", "5 Why", "6 Plot", "Blocks x devices"):
             assert title in shown
         await pilot.click("#heat", offset=(8, 3))
-        assert app.state.at in {row.key for row in app.explorer.views["heat"].content.table.rows}
+        assert app.state.at in {row.key for row in app.explorer.panes["heat"].content.table.rows}
 
 
 def test_the_help_and_the_hints_come_from_the_registry() -> None:

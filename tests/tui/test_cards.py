@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State, parse
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.layout import TALL, lines_of
 from hwexplorer.tui.palette import Palette
-from hwexplorer.tui.widgets.cells import TRACE, stacked
-from hwexplorer.tui.widgets.columns import PERCENT
-from hwexplorer.views.cards import cards
-from hwexplorer.views.causes import LOOKS, cells
+from hwexplorer.tui.session.screen_layout import TALL, lines_of
+from hwexplorer.tui.widgets.cell_drawing import TRACE, stacked
+from hwexplorer.tui.widgets.column_widths import PERCENT
+from hwexplorer.views.cause_looks import LOOKS, cells
+from hwexplorer.views.device_cards import cards
 
 PARTS = st.lists(st.floats(0, 1), min_size=6, max_size=6)
 
@@ -89,7 +89,7 @@ def test_every_device_of_the_default_has_a_card() -> None:
 
 @pytest.mark.parametrize("model", ["resnet50@b8,fp16", "llama3_70b@fp8", "vit_b_16@b1"])
 async def test_the_bars_of_the_tree_say_something_at_120_columns(model: str) -> None:
-    app = HwExplorer(parse(model), EngineProvider(), heaviest=True)
+    app = HwExplorer(parse(model), EngineProvider(), opens_heaviest=True)
     async with app.run_test(size=(120, 40)):
         widths = dict(
             zip((c.key for c in app.explorer.outline.table.columns), app.explorer.outline._widths, strict=True)

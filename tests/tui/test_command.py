@@ -12,11 +12,11 @@ from hwexplorer import state as states
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State, parse
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.command import candidates, submit
-from hwexplorer.tui.commands import COMMANDS, names
-from hwexplorer.tui.exports import Overwrite
-from hwexplorer.tui.overlays.results import Results
-from hwexplorer.tui.sessions import Sessions
+from hwexplorer.tui.commands.command_line import completions, submit
+from hwexplorer.tui.commands.command_table import COMMANDS, names
+from hwexplorer.tui.overlays.result_table import ResultTable
+from hwexplorer.tui.prompts.export_prompt import OverwritePrompt
+from hwexplorer.tui.session.saved_sessions import SavedSessions
 from tests.tui.fake import Fake
 from tests.tui.test_app import screen_text
 
@@ -89,8 +89,8 @@ WRONG = {
 async def test_wrong_commands_say_what_and_change_nothing(text: str, says: str) -> None:
     async with HwExplorer(parse(START), Fake()).run_test(size=GRID) as pilot:
         app = await typed(pilot, text)
-        assert app.session.said is not None
-        assert says in app.session.said[0]
+        assert app.session.message is not None
+        assert says in app.session.message[0]
         assert app.state == parse(START)
         assert app.session.failures == []
 
@@ -118,9 +118,9 @@ async def test_every_command_completes_and_has_a_help_line() -> None:
         for name, command in COMMANDS.items():
             assert command.usage.split()[0] == name
             assert command.help
-            assert all(line.startswith(name) for line in candidates(app.session, name + " "))
+            assert all(line.startswith(name) for line in completions(app.session, name + " "))
         assert {"compare", "show", "advise"} <= set(names())
-        assert "show energy" in candidates(app.session, "show ")
+        assert "show energy" in completions(app.session, "show ")
 
 
 async def test_a_report_at_once_and_a_verb_beside_the_screen() -> None:
@@ -137,7 +137,7 @@ async def test_a_report_at_once_and_a_verb_beside_the_screen() -> None:
                 break
             await pilot.pause(0.1)
         await pilot.pause()
-        assert isinstance(app.screen, Results)
+        assert isinstance(app.screen, ResultTable)
         assert "configurations" in screen_text(app)
         await pilot.press("escape")
         app = await typed(pilot, "sweep --batches nonsense")
@@ -145,8 +145,8 @@ async def test_a_report_at_once_and_a_verb_beside_the_screen() -> None:
             if not app.session.jobs:
                 break
             await pilot.pause(0.1)
-        assert app.session.said is not None
-        assert "nonsense" in app.session.said[0]
+        assert app.session.message is not None
+        assert "nonsense" in app.session.message[0]
         app = await typed(pilot, "sweep")
         await pilot.press("escape")
         assert not app.session.jobs
@@ -154,8 +154,8 @@ async def test_a_report_at_once_and_a_verb_beside_the_screen() -> None:
 
 
 async def test_sessions_are_saved_listed_and_loaded(tmp_path: Path) -> None:
-    keeper = Sessions(tmp_path / "deep" / "sessions.json")
-    app = HwExplorer(parse("resnet50@b8"), Fake(), keeper=keeper)
+    keeper = SavedSessions(tmp_path / "deep" / "sessions.json")
+    app = HwExplorer(parse("resnet50@b8"), Fake(), saved_sessions=keeper)
     async with app.run_test(size=GRID) as pilot:
         await typed(pilot, "save monday")
         await pilot.press("]", "]")
@@ -165,13 +165,13 @@ async def test_sessions_are_saved_listed_and_loaded(tmp_path: Path) -> None:
         await typed(pilot, "load monday")
         assert app.state.batch == 8
         await typed(pilot, "load tuesday")
-        assert app.session.said is not None
-        assert "unknown session" in app.session.said[0]
+        assert app.session.message is not None
+        assert "unknown session" in app.session.message[0]
     keeper.path.write_text("{nonsense")
-    async with HwExplorer(State(), Fake(), keeper=keeper).run_test(size=GRID) as pilot:
+    async with HwExplorer(State(), Fake(), saved_sessions=keeper).run_test(size=GRID) as pilot:
         app = await typed(pilot, "save x")
-        assert app.session.said is not None
-        assert "cannot be read" in app.session.said[0]
+        assert app.session.message is not None
+        assert "cannot be read" in app.session.message[0]
         assert keeper.path.read_text() == "{nonsense"
 
 
@@ -185,7 +185,7 @@ async def test_export_of_everything_and_of_the_screen(tmp_path: Path) -> None:
         assert "http" not in svg.replace("http://www.w3.org", "")
         app = await typed(pilot, f"export_all {shlex.quote(str(tmp_path / 'all'))}")
         assert app.explorer.prompt is not None
-        assert isinstance(app.explorer.prompt, Overwrite)
+        assert isinstance(app.explorer.prompt, OverwritePrompt)
         await pilot.press("n")
         app = await typed(pilot, f"export {shlex.quote(str(tmp_path / 'one.svg'))}")
         assert (tmp_path / "one.svg").read_text().startswith("<svg")
@@ -207,6 +207,6 @@ async def test_hostile_text_after_the_colon() -> None:
             "export /no/x.txt",
         ):
             submit(app.session, text)
-            assert app.session.said is not None
+            assert app.session.message is not None
             assert "\x1b" not in screen_text(app)
         assert app.session.failures == []

@@ -10,8 +10,8 @@ from hwexplorer import engine
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State, parse
 from hwexplorer.tui.app import HwExplorer
+from hwexplorer.views.captions import MARKED
 from hwexplorer.views.plain import Plot
-from hwexplorer.views.words import MARKED
 from tests.tui.test_app import screen_text
 
 STATES = [

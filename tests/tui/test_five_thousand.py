@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from hwexplorer.state import parse
-from hwexplorer.tui.ahead import Ahead
 from hwexplorer.tui.app import HwExplorer
+from hwexplorer.tui.prefetch import Prefetch
 from tests.tui import fake
 
 MOST_S = 0.05  # of processor time of the loop: neither a loaded machine nor a thread left behind is a fault of a key
@@ -21,7 +21,7 @@ MOST_S = 0.05  # of processor time of the loop: neither a loaded machine nor a t
 async def test_no_key_blocks_the_loop(keys: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     names = [f"block{i}.attention.projection" for i in range(5000)]
     monkeypatch.setattr(fake, "subgraphs", lambda model: names)
-    monkeypatch.setattr(Ahead, "_begin", lambda self: None)  # what the stand-in computes is not the program's time
+    monkeypatch.setattr(Prefetch, "_begin", lambda self: None)  # what the stand-in computes is not the program's time
     app = HwExplorer(parse("resnet50?pane=tree"), fake.Fake())
     async with app.run_test(size=(120, 40)) as pilot:
         assert len(app.explorer.outline.visible) > 5000

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import MORE, parse
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.folding import folded, more_key
-from hwexplorer.tui.navigate import Index
+from hwexplorer.tui.session.folding import fold_rows, more_key
+from hwexplorer.tui.session.tree_index import TreeIndex
 from hwexplorer.views.plain import Table
 from tests.tui.fake import Fake
 
@@ -24,9 +24,9 @@ def bar(table: Table) -> int:
 @pytest.mark.parametrize("table", TABLES)
 @given(percent=st.floats(0.01, 50))
 def test_every_level_adds_up_as_before(table: Table, percent: float) -> None:
-    short = folded(table, percent)
+    short = fold_rows(table, percent)
     share = bar(table)
-    before, after = Index(table), Index(short)
+    before, after = TreeIndex(table), TreeIndex(short)
     for parent in before.place:
         if parent in after.place and (below := before.children(parent)):
             whole = sum(float(table.rows[before.place[key]].cells[share]) for key in below)  # type: ignore[arg-type]
@@ -40,8 +40,8 @@ def test_every_level_adds_up_as_before(table: Table, percent: float) -> None:
 
 @pytest.mark.parametrize("table", TABLES)
 def test_nothing_is_folded_twice_or_when_opened(table: Table) -> None:
-    assert folded(table, 0) is table
-    short = folded(table, 50, (more_key(""),))
+    assert fold_rows(table, 0) is table
+    short = fold_rows(table, 50, (more_key(""),))
     assert [row.key for row in short.rows if row.depth == 1] == [row.key for row in table.rows if row.depth == 1]
 
 

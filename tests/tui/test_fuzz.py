@@ -7,10 +7,10 @@ import random
 import pytest
 
 from hwexplorer.state import State, format, parse
-from hwexplorer.tui import clipboard
-from hwexplorer.tui.actions import ACTIONS
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.command import submit
+from hwexplorer.tui.commands.command_line import submit
+from hwexplorer.tui.keys.actions import ACTIONS
+from hwexplorer.tui.terminals import clipboard
 from tests.tui.fake import Fake
 
 KEYS = [key for action in ACTIONS for key in action.keys if action.id not in ("quit", "palette")]
@@ -69,8 +69,8 @@ async def drive(seed: int, count: int) -> None:
             if app.session.views is not None and app.explorer.outline.visible:
                 assert app.explorer.outline.key == app.state.at
                 # What is out of sight is made when it is looked at.
-                if app.explorer.is_current and "compare" in app.session.in_sight(app.state):
-                    assert app.explorer.views["compare"].content.key == app.state.on
+                if app.explorer.is_current and "compare" in app.session.visible_boxes(app.state):
+                    assert app.explorer.panes["compare"].content.key == app.state.on
     assert app.session.failures == []
 
 

@@ -1,4 +1,4 @@
-"""Settings, remapped keys, the generated reference, what is computed ahead."""
+"""UserSettings, remap keys, the generated reference, what is computed ahead."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ import pytest
 
 from hwexplorer.state import parse
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.keymap import remapped
-from hwexplorer.tui.reference import markdown
-from hwexplorer.tui.settings import Settings, read
+from hwexplorer.tui.key_reference import markdown
+from hwexplorer.tui.keys.keymap import remap
+from hwexplorer.tui.user_settings import UserSettings, read
 from tests.tui.fake import Fake
 
 GRID = (120, 40)
 
 
 def test_the_key_reference_is_generated() -> None:
-    assert Path("KEYS.md").read_text() == markdown(), "run: python -m hwexplorer.tui.reference > KEYS.md"
+    assert Path("KEYS.md").read_text() == markdown(), "run: python -m hwexplorer.tui.key_reference > KEYS.md"
 
 
-def written(tmp_path: Path, text: str) -> tuple[Settings, str]:
+def written(tmp_path: Path, text: str) -> tuple[UserSettings, str]:
     path = tmp_path / "settings.toml"
     path.write_text(text)
     return read(path)
 
 
 def test_settings(tmp_path: Path) -> None:
-    assert read(tmp_path / "none.toml") == (Settings(), "")
+    assert read(tmp_path / "none.toml") == (UserSettings(), "")
     settings, wrong = written(tmp_path, 'theme = "light"\nascii = true\nmouse = false\n[keys]\npin = "k f5"\n')
     assert (settings.theme, settings.ascii, settings.mouse, wrong) == ("light", True, False, "")
     assert settings.keymap.find("f5", "tree") is settings.keymap.by_id["pin"]
@@ -56,25 +56,25 @@ def test_bad_settings_are_one_line(tmp_path: Path, text: str, says: str) -> None
 
 
 async def test_remapped_keys_work_and_the_help_says_so() -> None:
-    keymap, wrong = remapped({"batch_up": ["f5"], "quit": ["f10"]})
+    keymap, wrong = remap({"batch_up": ["f5"], "quit": ["f10"]})
     assert wrong == []
     app = HwExplorer(parse("resnet50"), Fake(), keymap=keymap, remark="settings: something")
     async with app.run_test(size=GRID) as pilot:
-        assert app.session.said == ("settings: something", "warn")
+        assert app.session.message == ("settings: something", "warn")
         await pilot.press("f5", "]", "q")
         assert app.state.batch == 2
-        hints = {id: key for id, key, _ in app.session.keymap.hints("tree")}
+        hints = {id: key for id, key, _ in app.keymap.hints("tree")}
         assert hints["batch_up"] == "[ f5"
 
 
 async def test_the_heaviest_path_is_open_at_the_start() -> None:
-    app = HwExplorer(parse("resnet50"), Fake(), heaviest=True)
+    app = HwExplorer(parse("resnet50"), Fake(), opens_heaviest=True)
     async with app.run_test(size=GRID):
         shares = {r.key: r.cells[1] for r in app.session.unfolded.table.rows if r.depth == 1}
         heaviest = max(shares, key=lambda key: float(shares[key]))  # type: ignore[arg-type]
         assert (app.state.at, app.state.open) == (f"{heaviest}/conv", (heaviest,))
         assert app.explorer.outline.key == app.state.at
-    app = HwExplorer(parse("resnet50?at=fc"), Fake(), heaviest=True)
+    app = HwExplorer(parse("resnet50?at=fc"), Fake(), opens_heaviest=True)
     assert app.state.at == "fc"
 
 
@@ -88,14 +88,14 @@ async def test_what_the_next_key_asks_for_is_computed_while_idle(
         for key in keys:
             for _ in range(100):  # until it is done: a loaded machine takes its time
                 await pilot.pause(0.1)
-                if app.explorer.ahead is not None and app.explorer.ahead.finished():
+                if app.explorer.prefetch is not None and app.explorer.prefetch.is_finished():
                     break
-            assert app.explorer.ahead is not None
+            assert app.explorer.prefetch is not None
             with monkeypatch.context() as still:
-                still.setattr(app.explorer.ahead, "wake", lambda: None)
+                still.setattr(app.explorer.prefetch, "wake", lambda: None)
                 before = len(provider.calls)
                 await pilot.press(key)
                 assert len(provider.calls) == before, key
-            app.explorer.ahead.wake()
+            app.explorer.prefetch.wake()
         assert app.state.at == at
     assert app.session.failures == []

@@ -14,8 +14,8 @@ from textual.widgets import OptionList
 
 from hwexplorer.state import State
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.finder import Finder
-from hwexplorer.tui.terminal import SIZE_MAX, TICK_S, Keys
+from hwexplorer.tui.overlays.command_palette import PaletteScreen
+from hwexplorer.tui.terminals.terminal_driver import SIZE_MAX, TICK_S, Keys
 from tests.fuzz import fuzz_keys, mutate
 from tests.tui.fake import Fake
 
@@ -83,10 +83,10 @@ async def test_a_palette_closes_once(keys: bytes) -> None:
         await pilot.pause(0.3)
         await _type(app, b"theme")
         await pilot.pause(1.0)
-        assert Finder.is_open(app)
+        assert PaletteScreen.is_open(app)
         await _type(app, keys)
         await pilot.pause(0.5)
-        assert not Finder.is_open(app)
+        assert not PaletteScreen.is_open(app)
     assert len(done) <= 1
     assert done or b"\x1b" in keys
     assert app.session.failures == []
@@ -101,7 +101,7 @@ async def test_a_palette_that_is_closing_opens_no_other() -> None:
         app.screen.dismiss()
         app.action_command_palette()
         await pilot.pause(0.3)
-        assert not Finder.is_open(app)
+        assert not PaletteScreen.is_open(app)
     assert app.session.failures == []
 
 
@@ -126,7 +126,7 @@ async def test_what_is_looked_for_when_the_palette_is_left(monkeypatch: pytest.M
     async with app.run_test(size=(100, 30)) as pilot:
         app.action_command_palette()
         await pilot.pause(0.3)
-        finder = cast(Finder, app.screen)
+        finder = cast(PaletteScreen, app.screen)
         searching = finder._gather_commands("theme")
         with monkeypatch.context() as gone:
             gone.setattr(CommandList, "option_count", property(lambda self: finder.query_one("#none")))
@@ -143,7 +143,7 @@ async def test_what_lies_under_the_palette_stays() -> None:
         for _ in range(2):
             app.explorer.press_key("escape", None)
         await pilot.pause()
-        assert Finder.is_open(app)
+        assert PaletteScreen.is_open(app)
         assert app.explorer.overlay == "help"
     assert app.session.failures == []
 

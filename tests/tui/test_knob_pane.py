@@ -14,11 +14,11 @@ from hwexplorer import engine
 from hwexplorer.provider import EngineProvider
 from hwexplorer.reports.tune.knobs import estimate_unchanged
 from hwexplorer.state import PANES, State, format, parse, replace
-from hwexplorer.tui import exports
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.lines import tabs
-from hwexplorer.tui.palette import Palette
-from hwexplorer.tui.widgets.knobs import sparkline
+from hwexplorer.tui.palette import CLICK, Palette
+from hwexplorer.tui.session.session_events import ExportRequested
+from hwexplorer.tui.widgets.knob_table import sparkline
+from hwexplorer.tui.widgets.status_lines import tab_line
 from tests.tui.test_app import screen_text
 
 START = "mobilenet_v2@b64,fp16?pane=knobs&knob=memory_bandwidth"
@@ -34,7 +34,7 @@ async def known(app: HwExplorer, pilot: Pilot[None]) -> None:
     """Until everything around the state is computed."""
     for _ in range(400):
         await pilot.pause(0.02)
-        if app.explorer.ahead is not None and app.explorer.ahead.finished():
+        if app.explorer.prefetch is not None and app.explorer.prefetch.is_finished():
             return
     raise AssertionError("still computing")
 
@@ -99,7 +99,7 @@ async def test_a_knob_is_turned_by_keys_and_undone(size: tuple[int, int], ascii:
     app = HwExplorer(parse(START), EngineProvider(), ascii=ascii)
     async with app.run_test(size=size) as pilot:
         await known(app, pilot)
-        assert app.explorer.views["knobs"].content.key == "memory_bandwidth"
+        assert app.explorer.panes["knobs"].content.key == "memory_bandwidth"
         await pilot.press("right", "l")
         assert app.state.on == "h100_sxm{memory_bandwidth*1.6}"
         assert app.state.devices[1] == app.state.baseline == app.state.on
@@ -130,9 +130,9 @@ async def test_a_click_selects_and_its_halves_and_the_wheel_turn() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await known(app, pilot)
         y = next(
-            y for y in range(30) if app.explorer.views["knobs"].content.at(y) not in (None, START.partition("knob=")[2])
+            y for y in range(30) if app.explorer.panes["knobs"].content.at(y) not in (None, START.partition("knob=")[2])
         )
-        other = app.explorer.views["knobs"].content.at(y)
+        other = app.explorer.panes["knobs"].content.at(y)
         await pilot.click("#knobs", offset=(4, y + 1))
         assert (app.state.fact, app.state.on) == (other, "h100_sxm")
         app._click_chain_last_time = None  # no double click with the one before
@@ -141,14 +141,14 @@ async def test_a_click_selects_and_its_halves_and_the_wheel_turn() -> None:
         app._click_chain_last_time = None  # no double click with the one before
         await pilot.click("#knobs", offset=(4, y + 1))
         assert app.state.on == "h100_sxm"
-        top, pane = app.explorer.views["knobs"].content.top, app.explorer.views["knobs"]
+        top, pane = app.explorer.panes["knobs"].content.top, app.explorer.panes["knobs"]
         pane.post_message(pane.Wheeled("knobs", y, -3))
         await pilot.pause()
         assert app.state.on.startswith(f"h100_sxm{{{other}")
-        assert app.explorer.views["knobs"].content.top == top
+        assert app.explorer.panes["knobs"].content.top == top
         pane.post_message(pane.Wheeled("knobs", y + 3, 3))
         await pilot.pause()
-        assert app.explorer.views["knobs"].content.top == top + 3
+        assert app.explorer.panes["knobs"].content.top == top + 3
     assert app.session.failures == []
 
 
@@ -156,8 +156,8 @@ async def test_the_pane_is_exported_with_its_curve(tmp_path: Path) -> None:
     app = HwExplorer(parse(f"{START}&on=kpu_t256"), EngineProvider())
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("right")
-        exports.export(app.session, str(tmp_path / "knobs.json"), overwrite=False)
-        exports.export(app.session, str(tmp_path / "knobs.txt"), overwrite=False)
+        app.session.emit(ExportRequested(str(tmp_path / "knobs.json")))
+        app.session.emit(ExportRequested(str(tmp_path / "knobs.txt")))
     document = json.loads((tmp_path / "knobs.json").read_text())
     assert (document["device"], document["unchanged"]) == ("kpu_t256{memory_bandwidth*1.25}", "kpu_t256")
     assert document["knob"] == "memory_bandwidth"
@@ -170,19 +170,20 @@ async def test_what_was_found_out_stays_when_neighbours_are_computed() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await known(app, pilot)
         await pilot.press("down", "up")
-        assert app.explorer.views["knobs"].content.curve.rows
-        order = [row.key for row in app.explorer.views["knobs"].content.table.rows]
+        assert app.explorer.panes["knobs"].content.curve.rows
+        order = [row.key for row in app.explorer.panes["knobs"].content.table.rows]
         await pilot.press("right", "]", "[", "left")
-        assert [row.key for row in app.explorer.views["knobs"].content.table.rows] == order
+        assert [row.key for row in app.explorer.panes["knobs"].content.table.rows] == order
     assert app.session.failures == []
 
 
 @pytest.mark.parametrize("width", [60, 66, 79])
 def test_every_tab_is_in_sight_where_there_are_tabs(width: int) -> None:
     for pane in PANES:
-        segments, places = tabs(State(pane=pane), width, Palette("dark"))
+        segments = tab_line(State(pane=pane), width, Palette("dark"))
         assert sum(len(segment.text) for segment in segments) <= width
-        assert [name for _, _, name in places] == list(PANES)
+        actions = [segment.style.meta.get(CLICK) for segment in segments if segment.style]
+        assert [action for action in actions if action] == [f"pane_{pane}" for pane in PANES]
 
 
 async def test_no_color_says_it_by_shape(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from rich.segment import Segment
 from textual.pilot import Pilot
 
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State, parse
-from hwexplorer.tui import lines
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.keymap import DEFAULT
-from hwexplorer.tui.palette import Palette
+from hwexplorer.tui.keys.keymap import DEFAULT
+from hwexplorer.tui.palette import CLICK, Palette
+from hwexplorer.tui.widgets import status_lines
 from tests.tui.fake import Fake
 from tests.tui.test_app import screen_text
 
@@ -19,7 +20,7 @@ GRID = (120, 40)
 
 def place_of(app: HwExplorer, pane: str, text: str) -> tuple[int, int]:
     """Where a text is drawn in a pane or a line."""
-    widget = app.explorer.views.get(pane) or app.explorer.bars[pane]
+    widget = app.explorer.panes.get(pane) or app.explorer.bars[pane]
     for y in range(widget.size.height):
         line = widget.render_line(y).text
         if text in line:
@@ -36,10 +37,10 @@ async def test_a_double_click_on_the_last_model_in_sight_loads_that_model() -> N
     app = HwExplorer(State(), EngineProvider())
     async with app.run_test(size=GRID) as pilot:
         await pilot.press("1")
-        height = app.explorer.views["models"].content.height + 2  # with the frame, above the picture
-        wanted = app.explorer.views["models"].content.at(height - 3)
+        height = app.explorer.panes["models"].content.height + 2  # with the frame, above the picture
+        wanted = app.explorer.panes["models"].content.at(height - 3)
         await pilot.click("#models", offset=(4, height - 2))
-        assert app.explorer.views["models"].content.at(height - 3) == wanted  # it has not moved
+        assert app.explorer.panes["models"].content.at(height - 3) == wanted  # it has not moved
         app._click_chain_last_time = None  # no double click with the one before
         await pilot.click("#models", offset=(4, height - 2), times=2)
         assert app.state.model == wanted
@@ -71,8 +72,8 @@ async def test_a_click_on_the_head_of_a_column_sorts_by_it() -> None:
         await click(app, pilot, "tree", "latency µs")
         assert (app.state.sort, app.state.descending) == ("latency", False)
         await click(app, pilot, "tree", "bound ")
-        assert app.session.said is not None
-        assert "share" in app.session.said[0]
+        assert app.session.message is not None
+        assert "share" in app.session.message[0]
         await pilot.press("2")
         await click(app, pilot, "compare", "power W")
         await click(app, pilot, "compare", "power W")
@@ -108,7 +109,7 @@ async def test_the_chips_of_the_title_are_clickable() -> None:
 async def test_a_click_on_a_point_of_a_plot_selects_its_row() -> None:
     app = HwExplorer(parse("resnet50?plot=pareto&zoom=1&pane=plot"), EngineProvider())
     async with app.run_test(size=GRID) as pilot:
-        plot = app.explorer.views["plot"].content
+        plot = app.explorer.panes["plot"].content
         clicked = next((x, y) for y in range(2, 30) for x in range(8, 110) if plot.at(x, y).startswith("tpu_v4@b8"))
         await pilot.click("#plot", offset=(clicked[0] + 2, clicked[1] + 1))
         assert f"{app.state.on}@b{app.state.batch}" == plot.at(*clicked)
@@ -133,11 +134,25 @@ async def test_what_lies_over_the_panes_is_left_by_a_click_on_the_foot() -> None
     assert app.session.failures == []
 
 
+def _actions(segments: list[Segment]) -> list[tuple[int, int, str]]:
+    """(first column, the one after the last, action) of what can be clicked."""
+    places: list[tuple[int, int, str]] = []
+    start = 0
+    for text, style, _ in segments:
+        action = style.meta.get(CLICK, "") if style else ""
+        if places and action and places[-1][1:] == (start, action):
+            places[-1] = (places[-1][0], start + len(text), action)
+        elif action:
+            places.append((start, start + len(text), action))
+        start += len(text)
+    return places
+
+
 def test_no_key_of_the_foot_goes_from_under_the_pointer() -> None:
     """What stands there comes to be known while one looks."""
     hints, palette = DEFAULT.hints("tree"), Palette("dark", False)
-    _, before = lines.foot(hints, 120, palette)
-    _, after = lines.foot(hints, 120, palette, [("text", " limits L<1ms: 3 of 74 pass ", "devices")])
+    before = _actions(status_lines.hint_line(hints, 120, palette))
+    after = _actions(status_lines.hint_line(hints, 120, palette, " limits L<1ms: 3 of 74 pass "))
     keys = [place for place in after if place[2] != "devices"]
     assert len(keys) >= 5
     assert keys == before[: len(keys)]

@@ -11,8 +11,8 @@ from textual.pilot import Pilot
 from hwexplorer import engine
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State, format, replace
-from hwexplorer.tui import command
 from hwexplorer.tui.app import HwExplorer
+from hwexplorer.tui.commands import command_line
 from tests.capture.onnx_files import node, save, weight
 from tests.tui.test_app import screen_text
 
@@ -31,13 +31,13 @@ def nothing_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def captured(app: HwExplorer, pilot: Pilot[None], line: str, seconds: float = 60) -> str:
     """Do the line and wait for its capture; what the screen says in the end."""
-    command.submit(app.session, line)
+    command_line.submit(app.session, line)
     waited = 0.0
     while app.session.jobs and waited < seconds:
         await pilot.pause(0.1)
         waited += 0.1
     assert not app.session.jobs
-    return app.session.said[0] if app.session.said is not None else ""
+    return app.session.message[0] if app.session.message is not None else ""
 
 
 async def test_it_opens_with_its_inputs() -> None:
@@ -104,7 +104,7 @@ async def test_an_endless_loop_is_stopped_by_escape_and_leaves_no_process() -> N
     name = "forever(1x3x17x17)"  # this size is used nowhere else: tests run side by side
     app = HwExplorer(START, EngineProvider())
     async with app.run_test(size=(120, 40)) as pilot:
-        command.submit(app.session, f"model '{OWN}:{name}'")
+        command_line.submit(app.session, f"model '{OWN}:{name}'")
         while not running(name):
             assert app.session.jobs
             await pilot.pause(0.5)
@@ -147,10 +147,10 @@ async def test_a_file_edited_while_it_is_open_is_captured_anew(tmp_path: Path) -
         await captured(app, pilot, line)
         assert engine.workload(app.state).parameters == 8 * 16 + 16
         before = app.session.views
-        command.submit(app.session, line)
+        command_line.submit(app.session, line)
         assert not app.session.jobs  # nothing has changed
         file.write_text(NET.format(width=32))
-        command.submit(app.session, line)
+        command_line.submit(app.session, line)
         assert app.session.jobs
         await pilot.press("]")  # what is shown can be used meanwhile
         assert (app.state.batch, len(app.session.jobs)) == (2, 1)

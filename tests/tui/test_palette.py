@@ -9,7 +9,7 @@ from textual.widgets import Input
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import parse
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.finder import Finder
+from hwexplorer.tui.overlays.command_palette import PaletteScreen
 
 
 async def chosen(app: HwExplorer, pilot: Pilot[None], text: str) -> None:
@@ -19,12 +19,12 @@ async def chosen(app: HwExplorer, pilot: Pilot[None], text: str) -> None:
     await pilot.pause()
     for _ in range(60):
         await pilot.pause(0.1)
-        if isinstance(app.screen, Finder) and not app.screen.workers._workers:
+        if isinstance(app.screen, PaletteScreen) and not app.screen.workers._workers:
             break
     await pilot.press("enter")
     for _ in range(20):
         await pilot.pause(0.05)
-        if not isinstance(app.screen, Finder):
+        if not isinstance(app.screen, PaletteScreen):
             break
 
 
@@ -51,8 +51,8 @@ async def test_terms_and_verbs_are_found_by_their_help() -> None:
     app = HwExplorer(parse("resnet18"), EngineProvider())
     async with app.run_test(size=(120, 40)) as pilot:
         await chosen(app, pilot, "energy-delay product")
-        assert app.session.said is not None
-        assert app.session.said[0].startswith("EDP: ")
+        assert app.session.message is not None
+        assert app.session.message[0].startswith("EDP: ")
         await chosen(app, pilot, "roofline")
         assert app.explorer.overlay == "report" or app.state.plot == "roofline"
     assert app.session.failures == []

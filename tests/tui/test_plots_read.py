@@ -12,10 +12,10 @@ from hwexplorer import engine
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import PLOTS, parse, replace
 from hwexplorer.tui.palette import SERIES, THEMES, Palette
-from hwexplorer.tui.views import linked
-from hwexplorer.tui.widgets.axis import axis
-from hwexplorer.tui.widgets.plot import SHADED, Drawing, _cursor, _owners, draw, render
-from hwexplorer.views.words import MARKED
+from hwexplorer.tui.panes.plot_pane import point_of
+from hwexplorer.tui.widgets.plot_axis import axis
+from hwexplorer.tui.widgets.plot_drawing import SHADED, Drawing, _cursor, _owners, draw, render
+from hwexplorer.views.captions import MARKED
 
 PALETTE = Palette("dark")
 STATE = parse("resnet50@b8,fp16?at=layer3.0.conv2")
@@ -28,7 +28,7 @@ def drawn(name: str, width: int, height: int) -> tuple[list[str], list[str]]:
     plot = EngineProvider().plot(state)
     return tuple(
         ["".join(s.text for s in line).ljust(width) for line in render(plot, width, height, PALETTE, cursor)]
-        for cursor in ("", linked(state))
+        for cursor in ("", point_of(state))
     )  # type: ignore[return-value]
 
 

@@ -19,8 +19,8 @@ from hwexplorer.reports.show import events
 from hwexplorer.reports.why import why
 from hwexplorer.state import PANES, PLOTS, State, parse
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.command import submit
-from hwexplorer.tui.terminal import TICK_S, Keys
+from hwexplorer.tui.commands.command_line import submit
+from hwexplorer.tui.terminals.terminal_driver import TICK_S, Keys
 from hwexplorer.views.plain import Text
 from tests.terminal import ESCAPE, Program
 from tests.tui.fake import Fake
@@ -81,9 +81,9 @@ async def test_the_count_of_models_is_said_in_one_way() -> None:
     app = HwExplorer(State(), Fake())
     async with app.run_test(size=GRID) as pilot:
         await pilot.press("1")
-        assert app.explorer.views["models"].remark == "8 of 8"
+        assert app.explorer.panes["models"].remark == "8 of 8"
         await pilot.press("/", *"res")
-        assert app.explorer.views["models"].remark == "2 of 8 · 'res'"
+        assert app.explorer.panes["models"].remark == "2 of 8 · 'res'"
 
 
 @pytest.mark.parametrize("sent", [b"\x1bj", b"\x1b\r", b"\x1b:", b"\x1b "])
@@ -154,8 +154,8 @@ async def test_an_unknown_node_is_refused_in_words() -> None:
     app = HwExplorer(State(model="gemm"), EngineProvider())
     async with app.run_test(size=GRID):
         submit(app.session, "at nowhere")
-        assert app.session.said is not None
-        assert "allowed: ," not in app.session.said[0]
+        assert app.session.message is not None
+        assert "allowed: ," not in app.session.message[0]
 
 
 def test_far_beyond_a_limit_is_a_factor() -> None:
@@ -227,7 +227,7 @@ async def test_what_was_there_before_gives_way_to_what_is_typed() -> None:
         assert (app.state.model, app.state.pane) == ("vit_b_16", "tree")  # the drawer has closed
         await pilot.press("1", "/", *"llama3_8b")
         assert app.state.filter == "llama3_8b"
-        assert [row.key for row in app.explorer.views["models"].content.table.rows if row.key == "llama3_8b"]
+        assert [row.key for row in app.explorer.panes["models"].content.table.rows if row.key == "llama3_8b"]
         await pilot.press("enter")
         assert app.state.model == "llama3_8b"
         await pilot.press("1", "/", *"nonesuch", "enter")

@@ -8,14 +8,14 @@ from hypothesis import strategies as st
 
 from hardware.errors import RequestError
 from hwexplorer.state import parse
-from hwexplorer.tui import query
+from hwexplorer.tui.session import row_query
 from tests.tui.fake import Fake
 
 TREE = Fake().tree(parse("resnet50@b8"))
 
 
 def found(text: str) -> list[str]:
-    return [TREE.rows[place].key for place in query.matches(TREE, text)]
+    return [TREE.rows[place].key for place in row_query.matching_rows(TREE, text)]
 
 
 def test_words_are_all_looked_for_in_names_and_keys() -> None:
@@ -47,7 +47,7 @@ def test_conditions() -> None:
 )
 def test_a_condition_that_cannot_be_says_so(text: str, says: str) -> None:
     with pytest.raises(RequestError, match=says):
-        query.matches(TREE, text)
+        row_query.matching_rows(TREE, text)
 
 
 @pytest.mark.parametrize(
@@ -62,14 +62,14 @@ def test_a_condition_that_cannot_be_says_so(text: str, says: str) -> None:
     ],
 )
 def test_numbers(text: str, unit: str, value: float) -> None:
-    assert query.value(text, unit) == pytest.approx(value)
+    assert row_query.parse_value(text, unit) == pytest.approx(value)
 
 
 @given(st.text(max_size=30))
 def test_any_text_finds_rows_or_says_why_not(text: str) -> None:
     says = ""
     try:
-        places = query.matches(TREE, text)
+        places = row_query.matching_rows(TREE, text)
     except RequestError as error:
         places, says = (), str(error)
     assert "\n" not in says

@@ -13,10 +13,10 @@ from hardware import precision
 from hwexplorer.cli import main
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import PANES, State, parse
-from hwexplorer.tui import clipboard
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.copied import command
 from hwexplorer.tui.screenshots import SHOTS, take
+from hwexplorer.tui.session.copy_text import command
+from hwexplorer.tui.terminals import clipboard
 from tests.tui.test_app import screen_text
 from tests.tui.test_fuzz import KEYS, SIZES
 
@@ -41,7 +41,7 @@ async def test_the_main_job() -> None:
         assert (app.state.batch, app.state.precision) == (4, precision.KEYS[1])
         assert any(column.role == "delta" for column in app.explorer.outline.table.columns)
         await pilot.press("e", "enter")
-        assert app.session.said is not None
+        assert app.session.message is not None
         written = Path("resnet18_tree.txt").read_text()
         assert "resnet18" in written
     assert app.session.failures == []
@@ -57,8 +57,8 @@ async def test_a_trace_stands_beside_what_is_predicted(size: tuple[int, int], tm
     app = HwExplorer(parse("resnet18/xeon_8490h"), EngineProvider())
     async with app.run_test(size=size) as pilot:
         await pilot.press(*":trace nothing.csv", "enter")
-        assert app.session.said is not None
-        assert "cannot be read" in app.session.said[0]
+        assert app.session.message is not None
+        assert "cannot be read" in app.session.message[0]
         await pilot.press(*f":trace {file}", "enter")
         assert app.state.execution == "openvino"
         assert "Ratio" in screen_text(app)

@@ -1,4 +1,4 @@
-"""Results act: rows are applied and pinned, actions answer, columns explain themselves."""
+"""ResultTable act: rows are applied and pinned, actions answer, columns explain themselves."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from hwexplorer.provider import EngineProvider
 from hwexplorer.registry import Answer
 from hwexplorer.state import State, format, lead, led, parse
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.overlays.results import Results
-from hwexplorer.tui.sessions import Sessions
-from hwexplorer.tui.widgets.pane import Pane
+from hwexplorer.tui.overlays.result_table import ResultTable
+from hwexplorer.tui.session.saved_sessions import SavedSessions
+from hwexplorer.tui.session.session_events import SheetOpened
+from hwexplorer.tui.widgets.framed_pane import FramedPane
 from hwexplorer.views.plain import Row, Table
 from tests.tui.fake import Fake
 from tests.tui.test_app import over, screen_text
@@ -28,7 +29,7 @@ from tests.tui.test_app import over, screen_text
 GRID = (120, 40)
 
 
-async def opened(app: HwExplorer, pilot: Pilot[None], line: str, seconds: float = 60) -> Results:
+async def opened(app: HwExplorer, pilot: Pilot[None], line: str, seconds: float = 60) -> ResultTable:
     """The rows that a line of `:` gives."""
     await pilot.press(":", *line, "enter")
     waited = 0.0
@@ -36,7 +37,7 @@ async def opened(app: HwExplorer, pilot: Pilot[None], line: str, seconds: float 
         await pilot.pause(0.1)
         waited += 0.1
     await pilot.pause()
-    assert isinstance(app.screen, Results), app.session.said
+    assert isinstance(app.screen, ResultTable), app.session.message
     return app.screen
 
 
@@ -45,17 +46,17 @@ async def test_advice_has_a_key_and_is_applied_and_undone() -> None:
     async with app.run_test(size=GRID) as pilot:
         await pilot.press("A")
         await pilot.pause()
-        assert isinstance(app.screen, Results)
+        assert isinstance(app.screen, ResultTable)
         row = over(app).content.row
         assert row is not None
         wanted = led(app.state, row.leads)
         await pilot.press("enter")
         await pilot.pause()
-        assert not isinstance(app.screen, Results)
+        assert not isinstance(app.screen, ResultTable)
         assert (app.state.batch, app.state.precision, app.state.on) == (wanted.batch, wanted.precision, wanted.on)
         assert app.state != State(model="resnet18")
-        assert app.session.said is not None
-        assert app.session.said[0].endswith("u undoes")
+        assert app.session.message is not None
+        assert app.session.message[0].endswith("u undoes")
         await pilot.press("u")
         assert (app.state.batch, app.state.precision) == (1, "fp32")
     assert app.session.failures == []
@@ -83,11 +84,11 @@ async def test_results_are_tables_whose_rows_are_pinned(line: str) -> None:
             await pilot.press("space")
         await pilot.press("enter")
         await pilot.pause()
-        assert not isinstance(app.screen, Results)
+        assert not isinstance(app.screen, ResultTable)
         assert (app.state.on, app.state.batch, app.state.precision) == (there.on, there.batch, there.precision)
-        assert app.session.said is not None
-        assert app.session.said[0].startswith("applied ")
-        assert app.session.said[0].endswith("; u undoes")
+        assert app.session.message is not None
+        assert app.session.message[0].startswith("applied ")
+        assert app.session.message[0].endswith("; u undoes")
         await pilot.press("u")
         assert (app.state.batch, app.state.precision) == (1, "fp16")
     assert app.session.failures == []
@@ -112,15 +113,15 @@ async def test_results_are_sorted_by_the_column_that_is_explained() -> None:
 
 
 async def test_sessions_are_chosen_from(tmp_path: Path) -> None:
-    app = HwExplorer(parse("resnet18@b8"), Fake(), keeper=Sessions(tmp_path / "sessions.json"))
+    app = HwExplorer(parse("resnet18@b8"), Fake(), saved_sessions=SavedSessions(tmp_path / "sessions.json"))
     async with app.run_test(size=GRID) as pilot:
         await pilot.press(":", *"save eight", "enter", "]", "]")
         await opened(app, pilot, "sessions")
         await pilot.press("enter")
         await pilot.pause()
         assert app.state.batch == 8
-        assert app.session.said is not None
-        assert app.session.said[0].endswith("; u undoes")
+        assert app.session.message is not None
+        assert app.session.message[0].endswith("; u undoes")
         await opened(app, pilot, "sessions")
         await pilot.press("enter")  # what is on screen: nothing to apply, which is said
         assert "on screen already" in screen_text(app).splitlines()[-1]
@@ -128,7 +129,7 @@ async def test_sessions_are_chosen_from(tmp_path: Path) -> None:
         assert app.state.pin != ""
         await pilot.click("#foot", offset=(screen_text(app).splitlines()[-1].index("esc"), 0))
         await pilot.pause()
-        assert not isinstance(app.screen, Results)
+        assert not isinstance(app.screen, ResultTable)
 
 
 async def test_results_by_mouse() -> None:
@@ -142,7 +143,7 @@ async def test_results_by_mouse() -> None:
         await pilot.pause()
         assert chosen is not None
         assert led(parse("resnet18"), chosen.leads).batch == app.state.batch
-        assert not isinstance(app.screen, Results)
+        assert not isinstance(app.screen, ResultTable)
 
 
 @pytest.mark.parametrize("verb", ["sweep", "pareto", "advise", "compare"])
@@ -176,19 +177,19 @@ async def test_every_action_answers() -> None:
             ("u", "undone: nothing is pinned"),
         ):
             await pilot.press(keys)
-            assert app.session.said is not None
-            assert app.session.said[0].startswith(says)
+            assert app.session.message is not None
+            assert app.session.message[0].startswith(says)
         await pilot.press(":", *"add l4", "enter")
-        assert app.session.said is not None
-        assert app.session.said[0] == "added l4"
+        assert app.session.message is not None
+        assert app.session.message[0] == "added l4"
         await pilot.press(":", *"batch 64", "enter")
-        assert "faster" in app.session.said[0]
-        assert "less energy" in app.session.said[0]
+        assert "faster" in app.session.message[0]
+        assert "less energy" in app.session.message[0]
         for line in ("batch 64", "on h100_sxm", "model resnet18", "metric energy", "baseline h100_sxm"):
             await pilot.press(":", *line, "enter")
-            assert app.session.said[0] == f"{line}: as it is on screen"
+            assert app.session.message[0] == f"{line}: as it is on screen"
         await pilot.press(":", *"batch 1", "enter", "[")
-        assert app.session.said[0].startswith("nothing to change: halve the batch")
+        assert app.session.message[0].startswith("nothing to change: halve the batch")
 
 
 # --- terms --------------------------------------------------------------------------------------------------
@@ -198,11 +199,11 @@ async def test_the_column_cursor_explains_on_the_foot() -> None:
     app = HwExplorer(parse("resnet18"), EngineProvider())
     async with app.run_test(size=GRID) as pilot:
         await pilot.press("2", ">", ">", ">")
-        column = app.explorer.views["compare"].content.table.columns[app.explorer.views["compare"].content.column]
+        column = app.explorer.panes["compare"].content.table.columns[app.explorer.panes["compare"].content.column]
         assert terms.told(column).partition(":")[0] == column.title
         assert terms.told(column) in screen_text(app).splitlines()[-1]
         await pilot.press("escape")
-        assert app.explorer.views["compare"].content.column == -1
+        assert app.explorer.panes["compare"].content.column == -1
         assert app.state.pane == "compare"
 
 
@@ -253,7 +254,7 @@ async def test_limits_grey_out_what_fails_over_the_whole_catalogue() -> None:
             await pilot.pause(0.05)
             rows = over(app).content.table.rows
             is_known = all(row.dim or row.cells[2] is not None for row in rows)
-            if is_known and not app.session.limits.more(app.session, [row.key for row in rows]):
+            if is_known and not app.session.limits.compute_some(app.session.state, [row.key for row in rows]):
                 break
         await pilot.press("space", "space")  # on and off: the table is filled anew
         table = over(app).content.table
@@ -312,10 +313,10 @@ async def test_the_wheel_scrolls_a_table_of_results() -> None:
     columns = (Column("name", "Name", role="text", keep=0),)
     table = Table(name="many", title="Many", columns=columns, rows=rows)
     async with app.run_test(size=GRID) as pilot:
-        app.explorer.present("many", Sheet("Many", "", table))
+        app.session.emit(SheetOpened("many", Sheet("Many", "", table)))
         await pilot.pause()
-        pane = app.screen.query_one(Pane)
-        pane.post_message(Pane.Wheeled("results", 3, 3))
+        pane = app.screen.query_one(FramedPane)
+        pane.post_message(FramedPane.Wheeled("results", 3, 3))
         await pilot.pause()
         assert pane.content.extent()[0] == 3
-        assert isinstance(app.screen, Results)
+        assert isinstance(app.screen, ResultTable)

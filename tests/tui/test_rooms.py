@@ -15,8 +15,8 @@ ROOT = Path(__file__).parents[2]
 SESSION = """
 import sys
 from hwexplorer.state import State
-from hwexplorer.tui.command import submit
-from hwexplorer.tui.session import Session
+from hwexplorer.tui.commands.command_line import submit
+from hwexplorer.tui.session.session import Session
 from tests.tui.fake import Fake
 
 class Nowhere:
@@ -28,9 +28,9 @@ session.size = (120, 40)
 for line in ("batch 32", "at fc", "on tpu_v4", "nonsense"):
     submit(session, line)
 assert (session.state.batch, session.state.at, session.state.on) == (32, "fc", "tpu_v4"), session.state
-assert session.said[0].startswith("unknown command 'nonsense'"), session.said
+assert session.message[0].startswith("unknown command 'nonsense'"), session.message
 session.do_undo()
-assert (session.state.batch, session.said[0][:6]) == (1, "undone"), (session.state, session.said)
+assert (session.state.batch, session.message[0][:6]) == (1, "undone"), (session.state, session.message)
 assert session.failures == []
 assert not [name for name in sys.modules if name.partition(".")[0] == "textual"]
 """
@@ -48,8 +48,8 @@ def plot(state: State) -> Plot:
 
 PANE = '''"""The roofline as a table."""
 
-from hwexplorer.tui.panes.view import ViewPane
-from hwexplorer.tui.views import Views
+from hwexplorer.tui.panes.view_pane import ViewPane
+from hwexplorer.tui.session.view_cache import Views
 
 
 class Roofline(ViewPane):
@@ -70,10 +70,10 @@ async def main():
     app = HwExplorer(parse("resnet18?plot=toy"), EngineProvider())
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("6")
-        assert app.explorer.views["plot"].content.plot.title == "A toy"
+        assert app.explorer.panes["plot"].content.plot.title == "A toy"
         await pilot.press("8")
         assert app.state.pane == "roofline"
-        pane = app.explorer.views["roofline"]
+        pane = app.explorer.panes["roofline"]
         await pilot.press("j", "j")
         assert pane.active and pane.content.row.key == app.state.at, (pane.content.row, app.state)
         app.session.do_heaviest()

@@ -14,12 +14,12 @@ from hwexplorer.cli import main
 from hwexplorer.provider import EngineProvider
 from hwexplorer.reports.show import events
 from hwexplorer.state import PLOTS, RANKS, parse, pinned, replace
-from hwexplorer.tui.copied import command
+from hwexplorer.tui.session.copy_text import command
 from hwexplorer.views import heat
+from hwexplorer.views.captions import MARKED
 from hwexplorer.views.plain import Plot
 from hwexplorer.views.verdict import lines as verdict_lines
 from hwexplorer.views.verdict import verdict
-from hwexplorer.views.words import MARKED
 
 PAIRS = (
     "resnet18@b8,fp16?pin=tpu_v4@b8",

@@ -8,15 +8,15 @@ import pytest
 from textual.pilot import Pilot
 
 from hwexplorer.state import PANES, parse
-from hwexplorer.tui.ahead import Ahead
 from hwexplorer.tui.app import HwExplorer
+from hwexplorer.tui.prefetch import Prefetch
 from tests.tui.fake import Fake
 
 
 @pytest.fixture(autouse=True)
 def _nothing_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is computed while nothing is typed comes sooner or later: pictures are of what is always there."""
-    monkeypatch.setattr(Ahead, "wake", lambda ahead: None)
+    monkeypatch.setattr(Prefetch, "wake", lambda ahead: None)
 
 
 START = "resnet50@b8,fp16?at=layer2.0.conv2/conv&open=layer2.0.conv2"

@@ -16,7 +16,7 @@ from textual.pilot import Pilot
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State, parse
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.sessions import LAST, Sessions
+from hwexplorer.tui.session.saved_sessions import LAST, SavedSessions
 from tests.capture.onnx_files import node, save, weight
 from tests.tui.test_app import over, screen_text
 
@@ -263,9 +263,9 @@ async def test_it_is_done(task: str, by: str, tmp_path: Path, monkeypatch: pytes
     save(tmp_path, [node("Conv", "x w", "y")], {"x": ("N", 3, 16, 16)}, ["y"], [weight("w", 4, 3, 3, 3)])
     check, by_keys, keys, by_mouse, clicks = TASKS[task]
     way, most = (by_keys, keys) if by == "keys" else (by_mouse, clicks)
-    keeper = Sessions(tmp_path / "sessions.json")
+    keeper = SavedSessions(tmp_path / "sessions.json")
     keeper.save(LAST, parse(KEPT))
-    app = HwExplorer(parse(START), EngineProvider(), keeper=keeper, heaviest=True)
+    app = HwExplorer(parse(START), EngineProvider(), saved_sessions=keeper, opens_heaviest=True)
     async with app.run_test(size=(120, 40)) as pilot:
         hand = Hand(app, pilot)
         await way(hand, tmp_path)

@@ -10,17 +10,17 @@ from hypothesis import strategies as st
 
 from analysis.document import Column
 from hwexplorer.state import PANES, State
-from hwexplorer.tui.cell_text import shorten, width_of, wrap
-from hwexplorer.tui.layout import arrange
-from hwexplorer.tui.navigate import Index, find
 from hwexplorer.tui.palette import COLOURS, THEMES, Palette
-from hwexplorer.tui.prompt import Line, edit, typed
+from hwexplorer.tui.session.screen_layout import arrange
+from hwexplorer.tui.session.tree_index import TreeIndex, next_match
 from hwexplorer.tui.widgets.braille import Braille
-from hwexplorer.tui.widgets.cells import bar
-from hwexplorer.tui.widgets.plot import render
+from hwexplorer.tui.widgets.cell_drawing import bar
+from hwexplorer.tui.widgets.cell_text import shorten, width_of, wrap
+from hwexplorer.tui.widgets.line_editor import EditedLine, insert_text, press_key
 from hwexplorer.tui.widgets.plot_area import PlotArea
+from hwexplorer.tui.widgets.plot_drawing import render
 from hwexplorer.tui.widgets.prose import Prose
-from hwexplorer.tui.widgets.table import TreeTable
+from hwexplorer.tui.widgets.tree_table import TreeTable
 from hwexplorer.views.plain import Plot, Row, Series, Table, Text
 from tests.tui.fake import Fake
 
@@ -213,25 +213,25 @@ def test_a_tall_screen_shows_more() -> None:
 
 def test_ways_through_the_tree() -> None:
     table = Fake().tree(State())
-    index = Index(table)
+    index = TreeIndex(table)
     assert index.ancestors("conv1/bn") == {"conv1", ""}
     assert index.children("conv1") == ["conv1/conv", "conv1/bn", "conv1/relu"]
     assert index.heaviest("conv1") == "conv1/conv"
     assert index.heaviest("").endswith("/conv")
-    assert find(table, "LAYER2", "", 1) == "layer2.0.conv1"
-    assert find(table, "layer2", "layer2.0.conv1", 0) == "layer2.0.conv1"
-    assert find(table, "nowhere", "", 1) is None
+    assert next_match(table, "LAYER2", "", 1) == "layer2.0.conv1"
+    assert next_match(table, "layer2", "layer2.0.conv1", 0) == "layer2.0.conv1"
+    assert next_match(table, "nowhere", "", 1) is None
 
 
 def test_typing() -> None:
-    prompt = typed(Line(), "conv 1")
+    prompt = insert_text(EditedLine(), "conv 1")
     for key in ("ctrl+w", "home", "delete", "end", "backspace"):
-        prompt = edit(prompt, key, None)
+        prompt = press_key(prompt, key, None)
     assert (prompt.text, prompt.place) == ("on", 2)
-    prompt = edit(edit(prompt, "left", None), "x", "x")
+    prompt = press_key(press_key(prompt, "left", None), "x", "x")
     assert prompt.text == "oxn"
-    assert edit(prompt, "ctrl+u", None).text == "n"
-    assert typed(prompt, "\x1b[31m\n").text == "ox[31mn"
+    assert press_key(prompt, "ctrl+u", None).text == "n"
+    assert insert_text(prompt, "\x1b[31m\n").text == "ox[31mn"
 
 
 def test_every_look_has_every_role() -> None:

@@ -23,11 +23,7 @@ from hwexplorer.options import BASELINE, choice
 from hwexplorer.shell import command
 from hwexplorer.state import State, pinned
 from hwexplorer.views import levels
-from hwexplorer.views.cards import cards
-from hwexplorer.views.causes import HELP
-from hwexplorer.views.plain import Page, Row, Stack, Table, Text
-from hwexplorer.views.tables import rows
-from hwexplorer.views.words import (
+from hwexplorer.views.captions import (
     KNOWN,
     KNOWN_HELP,
     NOT_MEASURED,
@@ -36,6 +32,10 @@ from hwexplorer.views.words import (
     headline_of_state,
     trust_words,
 )
+from hwexplorer.views.cause_looks import HELP
+from hwexplorer.views.device_cards import cards
+from hwexplorer.views.plain import Page, Row, Stack, Table, Text
+from hwexplorer.views.tables import rows
 
 LEVELS = ("summary", "detailed", "subgraph", "operator")
 _MORE_IS_BETTER = ("throughput",)

@@ -15,7 +15,7 @@ from hwexplorer import engine, own_model
 from hwexplorer.declare import Report, Rows, Subject
 from hwexplorer.options import ON_ONE, SCENARIO, choice, option
 from hwexplorer.state import State, replace, with_model
-from hwexplorer.views.words import MARKED
+from hwexplorer.views.captions import MARKED
 
 COLUMNS = (
     *columns(Figures, "model", within="candidate.point", model=0),

@@ -11,9 +11,9 @@ from hwexplorer.declare import EVERYWHERE, Report, Rows, facts
 from hwexplorer.options import names, option
 from hwexplorer.reports._candidates import COLUMNS, KEY, KIND, ON_PAPER, candidate_lead, describe_candidate
 from hwexplorer.state import State, replace
+from hwexplorer.views.captions import list_names
 from hwexplorer.views.plain import Plot, Series
 from hwexplorer.views.tables import row_key
-from hwexplorer.views.words import list_names
 
 _Names = tuple[str, ...] | None
 

@@ -15,7 +15,7 @@ from analysis.reports.concurrency_report import (
 from hardware.quantity import quantity
 from hwexplorer.declare import DEVICE, Report, Rows, Section, document_of_estimate, facts
 from hwexplorer.state import State
-from hwexplorer.views.words import chain, list_names, node_title
+from hwexplorer.views.captions import chain, list_names, node_title
 
 STAGES = (
     *columns(Stage, "stage"),

@@ -8,7 +8,7 @@ from hardware.quantity import quantity
 from hwexplorer.declare import NODE, Report, Rows, Section, document_of_estimate, facts
 from hwexplorer.options import TOP
 from hwexplorer.state import State
-from hwexplorer.views.words import node_title
+from hwexplorer.views.captions import node_title
 
 PARTS = (
     Column("name", "Part", role="text", keep=0, of=lambda part: part.name.replace("_", " ")),

@@ -17,10 +17,10 @@ from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Section
 from hwexplorer.options import option
 from hwexplorer.state import State, pinned, replace
-from hwexplorer.views.causes import HELP
+from hwexplorer.views.captions import place_in_words
+from hwexplorer.views.cause_looks import HELP
 from hwexplorer.views.plain import Band, Row, Stack, Table
 from hwexplorer.views.tables import rows
-from hwexplorer.views.words import place_in_words
 
 
 class _Category(msgspec.Struct, frozen=True):

@@ -9,7 +9,7 @@ from hardware.sentence import count_noun
 from hwexplorer.declare import NODE, Report, Rows, Section, document_of_estimate, facts
 from hwexplorer.reports._buckets import distribution
 from hwexplorer.state import State
-from hwexplorer.views.words import node_title
+from hwexplorer.views.captions import node_title
 
 
 def _tile(kernel: KernelRow) -> str:

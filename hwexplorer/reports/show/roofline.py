@@ -9,8 +9,8 @@ from hardware.sentence import count_noun
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Rows, Section, facts
 from hwexplorer.state import State
+from hwexplorer.views.captions import node_title
 from hwexplorer.views.measured_times import measured_times
-from hwexplorer.views.words import node_title
 
 
 def _document(state: State) -> RooflineReport:

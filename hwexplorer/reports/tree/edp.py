@@ -16,7 +16,7 @@ from hardware.quantity import quantity
 from hwexplorer.declare import DEVICE, Report, Rows, Section, document_of_estimate, facts
 from hwexplorer.options import TOP
 from hwexplorer.state import State
-from hwexplorer.views.words import node_title
+from hwexplorer.views.captions import node_title
 
 NODES = columns(
     EdpNode,

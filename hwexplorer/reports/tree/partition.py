@@ -9,7 +9,7 @@ from hwexplorer import engine
 from hwexplorer.declare import MODEL, Report, Rows, Section, facts
 from hwexplorer.reports._buckets import KINDS, distribution
 from hwexplorer.state import State
-from hwexplorer.views.words import chain
+from hwexplorer.views.captions import chain
 
 LEVELS = {"Operators": "operators", "Subgraphs": "subgraphs"}
 

@@ -14,7 +14,7 @@ from hwexplorer.options import choice
 from hwexplorer.state import BYS, State
 from hwexplorer.views.heat import subtree
 from hwexplorer.views.measured_times import add_measured_fields, measured_times
-from hwexplorer.views.tree import COLUMNS, MEASURED
+from hwexplorer.views.tree_view import COLUMNS, MEASURED
 
 BY = msgspec.structs.replace(
     choice("--by", BYS, metavar="BY", help="module (repeats merged), subgraph (default), kind of operator or kernel"),

@@ -14,7 +14,7 @@ from hwexplorer import engine, own_model
 from hwexplorer.declare import Report, Rows, Subject
 from hwexplorer.options import MODEL, SCENARIO, names, option
 from hwexplorer.state import State, replace
-from hwexplorer.views.words import scenario_words
+from hwexplorer.views.captions import scenario_words
 
 # Tried where no knob is named: what a designer decides, not what the process or physics gives.
 _LIKELY = ("units", "clock_hz", "matrix", "vector", "memory_bandwidth", "scratchpad_bytes", "l2_bytes", "launch_s",

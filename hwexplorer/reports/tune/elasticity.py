@@ -9,7 +9,7 @@ from analysis.explore.tuning.elasticities import Elasticities, Elasticity, elast
 from hardware.quantity import of_fact
 from hwexplorer.declare import NODE, Report, Rows, document_of_estimate
 from hwexplorer.state import State
-from hwexplorer.views.words import node_title
+from hwexplorer.views.captions import node_title
 
 LEAST = 0.0005  # what would print as less than .001
 

@@ -28,7 +28,7 @@ from hwexplorer.declare import DEVICE, Report, Rows
 from hwexplorer.options import option
 from hwexplorer.settings import NAMES
 from hwexplorer.state import State, replace
-from hwexplorer.views.words import node_title
+from hwexplorer.views.captions import node_title
 
 
 def estimate_unchanged(state: State) -> Estimate:

@@ -28,9 +28,9 @@ from hwexplorer.declare import NODE, Report
 from hwexplorer.state import State
 from hwexplorer.state import format as format_state
 from hwexplorer.views import verdict
+from hwexplorer.views.captions import band_words, place_in_words
 from hwexplorer.views.measured_times import add_measured_step, measured_times, node_lines
 from hwexplorer.views.plain import Stack, Text, WaterfallStep
-from hwexplorer.views.words import band_words, place_in_words
 
 TOP = 6
 NOTHING = 1e-9  # of the latency: a step below is none

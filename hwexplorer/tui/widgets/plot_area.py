@@ -7,9 +7,9 @@ from collections.abc import Collection
 from rich.segment import Segment
 
 from hwexplorer.format import safe
-from hwexplorer.tui.cell_text import shorten, width_of
 from hwexplorer.tui.palette import Palette
-from hwexplorer.tui.widgets.plot import Drawing, draw, row_of, say, titled
+from hwexplorer.tui.widgets.cell_text import shorten, width_of
+from hwexplorer.tui.widgets.plot_drawing import Drawing, draw, row_of, say, titled
 from hwexplorer.views.plain import Plot
 
 REACH = 2  # cells from a click to the point that was meant

@@ -5,9 +5,9 @@ from __future__ import annotations
 from rich.segment import Segment
 
 from hwexplorer.format import quantity, safe, to_ascii
-from hwexplorer.tui.cell_text import pad, width_of, wrap
 from hwexplorer.tui.palette import Palette
-from hwexplorer.tui.widgets.cells import stacked
+from hwexplorer.tui.widgets.cell_drawing import stacked
+from hwexplorer.tui.widgets.cell_text import pad, width_of, wrap
 from hwexplorer.views.plain import Text, WaterfallStep
 
 KEY = 18  # cells at least for what is set apart

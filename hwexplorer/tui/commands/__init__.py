@@ -1,0 +1,1 @@
+"""The `:` line: the table of its commands, completion, and running a line."""

@@ -1,0 +1,129 @@
+"""The `:` line: settings (`batch 32`, `on tpu`, `at fc`), the screen's own words, and every verb of the shell.
+
+A verb is run on the state on screen: `:roofline`, `:explain h100_sxm tpu_v4`, `:sweep --batches 1,8`. Tab completes,
+up and down go through what was typed before.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+
+from hardware.errors import RequestError, unknown
+from hwexplorer import registry
+from hwexplorer.tui.commands.command_table import ALIASES, COMMANDS, SHELL_ONLY, names, run_verb
+from hwexplorer.tui.session.session import Session
+from hwexplorer.tui.widgets.line_editor import EditedLine
+
+LINES_MAX = 200
+SUGGESTIONS_MAX = 6  # completions in the note
+
+# --- running ----------------------------------------------------------------------------------------------
+
+
+def submit(session: Session, text: str) -> None:
+    """Run a line and add it to the history."""
+    text = text.strip()
+    if not text:
+        return
+    if not session.command_history or session.command_history[-1] != text:
+        session.command_history = [*session.command_history[-LINES_MAX + 1 :], text]
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        session.say(f"{error}: {text[:60]}".lower(), "bad")
+        return
+    events, session.message = session.event_count, None
+    try:
+        _run(session, words)
+        if session.event_count == events:
+            session.say(f"{text[:60]}: as it is on screen", "dim")
+    except RequestError as error:
+        session.say(str(error), "bad")
+    except Exception as error:
+        session.report_failure(error)
+
+
+def _run(session: Session, words: list[str]) -> None:
+    name = words[0].replace("-", "_") if words else ""
+    name = ALIASES.get(name, name)
+    if name in COMMANDS:
+        COMMANDS[name].run(session, words[1:])
+    elif name in SHELL_ONLY:
+        raise RequestError(f"{name} is for the shell, not for this line")
+    elif registry.is_verb(name):
+        run_verb(session, [name, *words[1:]])
+    else:
+        raise unknown("command", name, names())
+
+
+# --- while typing -----------------------------------------------------------------------------------------
+
+
+def completions(session: Session, text: str) -> list[str]:
+    """Return the lines that the text may become, those that begin like its last word before those that hold it."""
+    name, space, rest = text.partition(" ")
+    if not space:
+        return _fitting(name, names())
+    command = COMMANDS.get(ALIASES.get(name.replace("-", "_"), name.replace("-", "_")))
+    if command is None or " " in rest:
+        sections = [section for section in registry.sections(name) if section != name]
+        return [f"{name} {section}" for section in _fitting(rest, sections)] if " " not in rest else []
+    head, comma, last = rest.rpartition(",")
+    words = command.complete(session) if callable(command.complete) else command.complete
+    return [f"{name} {head}{comma}{word}" for word in _fitting(last, words)]
+
+
+def _fitting(start: str, words: Iterable[str]) -> list[str]:
+    wanted = start.casefold()
+    fitting = [word for word in words if wanted in word.casefold()]
+    return sorted(fitting, key=lambda word: not word.casefold().startswith(wanted))
+
+
+def describe(session: Session, text: str) -> str:
+    """Return what the text could become, or what the command takes."""
+    if not text.strip():
+        return "tab completes · help lists · batch 32 · on tpu_v4 · at fc · roofline"
+    lines = completions_by_word(session, text)
+    name, space, _ = text.partition(" ")
+    command = COMMANDS.get(name)
+    if lines and (space or command is None):
+        return "  ".join([*lines][:SUGGESTIONS_MAX]) + (
+            f"  +{len(lines) - SUGGESTIONS_MAX}" if len(lines) > SUGGESTIONS_MAX else ""
+        )
+    if command is not None:
+        return f"{command.usage}: {command.help}"
+    return registry.helps().get(name, "")
+
+
+def completions_by_word(session: Session, text: str) -> dict[str, str]:
+    """Return the lines that the text may become by their last words; none where a name in it is wrong."""
+    try:
+        return {line.rpartition(" ")[2]: line for line in completions(session, text)}
+    except RequestError:
+        return {}
+
+
+def complete_line(session: Session, line: EditedLine, key: str) -> EditedLine:
+    """Return the line after tab (the next completion), up or down (through the history)."""
+    if key in ("up", "down"):
+        return _recall(session, line, -1 if key == "up" else 1)
+    stem = line.stem if line.stem is not None else line.text
+    lines = [*completions_by_word(session, stem).values()]
+    if not lines:
+        return line
+    step = 1 if key == "tab" else -1
+    place = (lines.index(line.text) + step) % len(lines) if line.text in lines else 0 if step > 0 else -1
+    text = lines[place]
+    if len(lines) == 1 and " " not in text and text in COMMANDS and " " in COMMANDS[text].usage:
+        return EditedLine(text + " ", len(text) + 1)
+    return EditedLine(text, len(text), stem)
+
+
+def _recall(session: Session, line: EditedLine, step: int) -> EditedLine:
+    """Return the line before or after in the history, of those that begin as what was typed."""
+    stem = line.stem if line.stem is not None else line.text
+    past = [each for each in dict.fromkeys(session.command_history) if each.startswith(stem)] + [stem]
+    here = past.index(line.text) if line.text in past else len(past) - 1
+    text = past[max(0, min(len(past) - 1, here + step))]
+    return EditedLine(text, len(text), stem)

@@ -1,0 +1,394 @@
+"""The commands of the `:` line besides the verbs of the shell: help, completion and KEYS.md come from this table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from analysis.document import Column
+from hardware.errors import RequestError, unknown
+from hardware.names import split_list
+from hwexplorer import registry
+from hwexplorer import state as states
+from hwexplorer.export.files import SCREEN
+from hwexplorer.export.sheet import Sheet
+from hwexplorer.settings import SETTINGS, Setting, defaults_of
+from hwexplorer.state import preferred, replace
+from hwexplorer.tui.palette import THEMES
+from hwexplorer.tui.session.saved_sessions import LAST, SavedSessions
+from hwexplorer.tui.session.session import Session
+from hwexplorer.tui.session.session_events import (
+    ActionRequested,
+    ExportRequested,
+    SheetOpened,
+    TextOpened,
+    ThemeRequested,
+)
+from hwexplorer.views.plain import Row, Table, Text
+
+SHELL_ONLY = ("open", "serve", "check")  # verbs that are not for this line
+Run = Callable[[Session, list[str]], None]
+Complete = Callable[[Session], Iterable[str]]
+
+
+class LineCommand(msgspec.Struct, frozen=True):
+    """`complete` returns the words that may follow the name."""
+
+    usage: str
+    help: str
+    run: Run
+    complete: Complete | tuple[str, ...] = ()
+
+
+def _one_word(words: list[str], example: str) -> str:
+    if len(words) != 1:
+        raise RequestError(f"one word is expected, as in {example}")
+    return words[0]
+
+
+# --- settings ---------------------------------------------------------------------------------------------
+
+
+def _set_field(name: str, example: str) -> Run:
+    return lambda session, words: _apply(session, **{name: _one_word(words, example)})
+
+
+def _apply(session: Session, **changes: object) -> None:
+    session.apply(replace(session.state, **changes))
+
+
+def _change_setting(setting: Setting) -> Run:
+    """Return what gives a setting a value; `default` is what the model has."""
+
+    def run(session: Session, words: list[str]) -> None:
+        text = _one_word(words, f"{setting.name} {next(iter(setting.choices()))}")
+        if text == "default":
+            value = defaults_of(session.state.model)[setting.name]
+        else:
+            try:
+                value = setting.parse(text)
+            except RequestError as error:
+                raise RequestError(f"{setting.title}: {error}") from None
+        if setting.name == "image_size":  # of a model, whose heaviest part may be another
+            session.apply(session.with_model(session.state.model, value))
+        else:
+            _apply(session, **{setting.name: value})
+
+    return run
+
+
+def _load_model(session: Session, words: list[str]) -> None:
+    """Load a model. With inputs it is one of the user's own, whose code may run (in a process of its own): it was named
+    here, by hand, which a state string or a session is not."""
+    if not words:
+        raise RequestError("a name is expected, as in model vit_b_16 or model net.py:make 1x3x224x224")
+    state = session.with_model(session.provider.named(words[0], tuple(words[1:])))
+    if session.provider.ready(state) and session.provider.edited(state):
+        session.capture(state)  # what is shown stays until the new one is there
+    else:
+        session.apply(state, session.history if state == session.state else None)
+
+
+# --- devices ----------------------------------------------------------------------------------------------
+
+
+def _find_device(session: Session, name: str) -> str:
+    """Return how a device is spelt among those compared, by whatever name it was asked for."""
+    if name in session.state.devices:
+        return name
+    key = session.provider.device_key(name)
+    return next((d for d in session.state.devices if session.provider.device_key(d) == key), name)
+
+
+def _compared_device(session: Session, name: str, role: str) -> str:
+    device = _find_device(session, name)
+    if device not in session.state.devices:
+        raise unknown(role, device, session.state.devices)
+    return device
+
+
+def _go_to_device(session: Session, words: list[str]) -> None:
+    device = _find_device(session, _one_word(words, "on tpu_v4"))
+    devices = session.state.devices if device in session.state.devices else (*session.state.devices, device)
+    _apply(session, devices=devices, on=device)
+
+
+def _choose_devices(session: Session, words: list[str]) -> None:
+    if not words:
+        session.emit(ActionRequested("devices"))
+        return
+    devices = tuple(part for word in words for part in split_list(word))
+    names: dict[str, str] = {}
+    for name in devices:
+        other = names.setdefault(session.provider.device_key(name), name)
+        if other != name:
+            raise RequestError(f"{other} and {name} are the same device: name it once")
+    _apply(session, devices=devices, on=preferred(devices), baseline=preferred(devices))
+
+
+def _add_device(session: Session, words: list[str]) -> None:
+    name = _one_word(words, "add l4")
+    device = _find_device(session, name)
+    if device in session.state.devices:
+        raise RequestError(f"{device} is there already")
+    _apply(session, devices=(*session.state.devices, name))
+
+
+def _remove_device(session: Session, words: list[str]) -> None:
+    device = _compared_device(session, words[0] if words else session.state.on, "device")
+    rest = tuple(d for d in session.state.devices if d != device)
+    if not rest:
+        raise RequestError("one device has to stay")
+    _apply(session, devices=rest)  # a cursor or baseline that is gone falls back to the preferred device
+
+
+def _set_baseline(session: Session, words: list[str]) -> None:
+    _apply(session, baseline=_compared_device(session, _one_word(words, "baseline h100_sxm"), "baseline"))
+
+
+def _open_sheet(session: Session, words: list[str]) -> None:
+    session.do_sheet(words[0] if words else None)
+
+
+def _set_limits(session: Session, words: list[str]) -> None:
+    _apply(session, limits=" ".join(words))
+
+
+# --- panes ------------------------------------------------------------------------------------------------
+
+
+def _go_to_node(session: Session, words: list[str]) -> None:
+    name = words[0] if words else ""
+    if name in ("/", session.state.model):
+        name = ""
+    place = session.unfolded.place
+    if name not in place:  # the end of a path will do where it is the end of one node only
+        ends = [key for key in place if key.endswith(("." + name, "/" + name))]
+        if len(ends) != 1:
+            raise unknown("node", name, place)
+        name = ends[0]
+    session.move_to(name)
+
+
+def _fold(session: Session, words: list[str]) -> None:
+    session.fold_below(states._percent(_one_word(words, "fold 1").rstrip("%")))
+
+
+def _pin(session: Session, words: list[str]) -> None:
+    if not words:
+        session.emit(ActionRequested("pin"))
+        return
+    state = replace(session.state, pin=_one_word(words, "pin tpu_v4@b8,fp16"), diff=True)
+    states.pinned(state)  # what is wrong with it is said here
+    session.apply(state)
+
+
+def _find_rows(session: Session, words: list[str]) -> None:
+    _apply(session, find=" ".join(words), pane="tree")
+    if words:
+        session.do_find(1)
+
+
+def _filter_models(session: Session, words: list[str]) -> None:
+    _apply(session, filter=" ".join(words), pane="models")
+
+
+def _show_plot(session: Session, words: list[str]) -> None:
+    kind = {"plot": _one_word(words, "plot cumulative")} if words else {}
+    _apply(session, pane="plot", **kind)
+
+
+def _load_state(session: Session, words: list[str]) -> None:
+    session.apply(states.parse(_one_word(words, "state 'resnet50@b8,fp16'")))
+
+
+def _lay_trace(session: Session, words: list[str]) -> None:
+    """Show a measured trace beside the tree; with options run the verb of that name."""
+    if len(words) > 1:
+        run_verb(session, ["trace", *words])
+        return
+    state = session.state
+    if words:
+        from hwexplorer.views.measured_times import state_with_trace
+
+        state = state_with_trace(state, words[0])  # an error is shown here, not in the tree
+    session.apply(replace(state, trace="".join(words), pane="tree"))
+
+
+def _go_to_pane(pane: str) -> Run:
+    def run(session: Session, words: list[str]) -> None:
+        if words:
+            run_verb(session, [pane, *words])
+        else:
+            _apply(session, pane=pane)
+
+    return run
+
+
+# --- the program ------------------------------------------------------------------------------------------
+
+
+def _request_action(action: str) -> Run:
+    return lambda session, words: session.emit(ActionRequested(action))
+
+
+def _export(session: Session, words: list[str]) -> None:
+    session.emit(ExportRequested(_one_word(words, "export resnet50.json")))
+
+
+def _export_all(session: Session, words: list[str]) -> None:
+    session.emit(ExportRequested(_one_word(words, "export_all folder").rstrip("/") + "/"))
+
+
+def _set_theme(session: Session, words: list[str]) -> None:
+    theme = _one_word(words, "theme light")
+    if theme not in THEMES:
+        raise unknown("theme", theme, THEMES)
+    session.emit(ThemeRequested(theme))
+
+
+def _saved_sessions(session: Session) -> SavedSessions:
+    if session.saved_sessions is None:
+        raise RequestError("no place to keep sessions in")
+    return session.saved_sessions
+
+
+def _save(session: Session, words: list[str]) -> None:
+    name = _one_word(words, "save monday")
+    _saved_sessions(session).save(name, session.state)
+    session.say(f"saved as {name}: `:load {name}` or `hwexplorer open --session {name}` brings it back", "good")
+
+
+def _load(session: Session, words: list[str]) -> None:
+    session.apply(_saved_sessions(session).state(words[0] if words else LAST))
+
+
+def _list_sessions(session: Session, words: list[str]) -> None:
+    saved = session.saved_sessions.all() if session.saved_sessions is not None else {}
+    if not saved:
+        raise RequestError("none is saved yet: `:save NAME` saves one")
+    columns = (Column("name", "Session", role="text", keep=0), Column("state", "State", role="text", keep=0))
+    rows = tuple(Row(name, (name, text), leads=text) for name, text in saved.items())
+    sheet = Sheet("Sessions", "", Table("sessions", "Sessions", columns, rows))
+    session.emit(SheetOpened("sessions", sheet, states.parse))
+
+
+def _help(session: Session, words: list[str]) -> None:
+    commands = tuple(f"{c.usage}\t{c.help}" for name, c in COMMANDS.items() if name not in registry.names())
+    verbs = tuple(f"{name}\t{line}" for name, line in registry.helps().items() if name not in SHELL_ONLY)
+    sections = (("On this screen", commands), ("Verbs, run on this state; options as in the shell", verbs))
+    session.emit(TextOpened("commands", "Commands", Text("commands", "Commands", sections)))
+
+
+def run_verb(session: Session, words: list[str]) -> None:
+    """Run a verb of the shell on the present state: at once where it is a view, else in the background."""
+    from hwexplorer.tui.session.verb_job import VerbJob
+
+    verb, *rest = _resolve(words)
+    width = session.size[0] - 4
+    if not rest and session.views is not None:
+        sheet = session.provider.sheet(session.state, verb, width)
+        if sheet is not None:
+            session.emit(SheetOpened(verb, sheet))
+            return
+    if registry.is_report(verb) and not {"--format", "-o", "--output"} & set(rest):
+        rest = [*rest, "--format", SCREEN]
+    if registry.takes_model(verb) and "--all" not in rest:
+        state = states.format(replace(session.state, at=states.node(session.state.at), open=()))
+        rest = ["--model", state, *rest] if registry.names_model(verb) else [state, *rest]
+    session.start(VerbJob([verb, *rest], width, lambda job: session.emit(SheetOpened(verb, job.sheet()))))
+
+
+def _resolve(words: list[str]) -> list[str]:
+    """Return the words with the verb or section that they mean first; the state on screen stands for a model."""
+    verb, *rest = words
+    members = registry.sections(verb)
+    if verb not in members or (rest and rest[0] in members) or not registry.takes_model(verb):
+        return registry.resolve(words)
+    section, _, *others = registry.resolve([verb, "model", *rest])
+    return [section, *others]
+
+
+# --- what completes a line --------------------------------------------------------------------------------
+
+
+def _models(session: Session) -> list[str]:
+    return [row.key for row in session.cache.view("models", replace(session.state, filter="")).rows]
+
+
+def _catalogue(session: Session) -> list[str]:
+    return [row.key for row in session.provider.devices(session.state).rows]
+
+
+def _session_names(session: Session) -> list[str]:
+    try:
+        return list(session.saved_sessions.all()) if session.saved_sessions is not None else []
+    except RequestError:
+        return []
+
+
+def _compared_devices(session: Session) -> Iterable[str]:
+    return session.state.devices
+
+
+def _nodes(session: Session) -> Iterable[str]:
+    return session.unfolded.place
+
+
+def _choices_of(setting: Setting) -> Complete:
+    return lambda session: setting.choices()
+
+
+COMMANDS: dict[str, LineCommand] = {
+    **{
+        name: LineCommand(
+            f"{name} {setting.metavar}",
+            f"{setting.help} (default {setting.default_text})",
+            _change_setting(setting),
+            _choices_of(setting),
+        )
+        for name, setting in SETTINGS.items()
+    },
+    "model": LineCommand("model NAME [INPUT..]", "another; your own as net.py:make 1x3x224x224", _load_model, _models),
+    "on": LineCommand("on DEV", "the device under the cursor; added if it is new", _go_to_device, _catalogue),
+    "devices": LineCommand("devices [DEV,..]", "choose the devices, or name them", _choose_devices, _catalogue),
+    "add": LineCommand("add DEV", "one device more", _add_device, _catalogue),
+    "remove": LineCommand("remove [DEV]", "one device less", _remove_device, _compared_devices),
+    "baseline": LineCommand("baseline DEV", "what the others are compared with", _set_baseline, _compared_devices),
+    "at": LineCommand("at NODE", "to a node of the tree; the end of its path will do", _go_to_node, _nodes),
+    "find": LineCommand("find TEXT", "rows: words, kind:conv share>5 bound:memory", _find_rows),
+    "filter": LineCommand("filter TEXT", "narrow the models", _filter_models),
+    "sort": LineCommand("sort KEY", ", ".join(states.SORTS), _set_field("sort", "sort share"), states.SORTS),
+    "rank": LineCommand("rank KEY", "order of the devices", _set_field("rank", "rank edp"), states.RANKS),
+    "metric": LineCommand("metric M", ", ".join(states.METRICS), _set_field("metric", "metric energy"), states.METRICS),
+    "fold": LineCommand("fold PERCENT", "fold rows below this share; 0 folds none", _fold, ("0", "1", "5")),
+    "heat": LineCommand("heat", "the metric on every device in the tree, or not", _request_action("heat")),
+    "trace": LineCommand("trace [FILE]", "a measured trace beside the tree; without a file none", _lay_trace),
+    "limits": LineCommand(
+        "limits [L<5ms ..]", "what devices are held against: L latency, E energy, P power, M memory", _set_limits
+    ),
+    "plot": LineCommand("plot [KIND]", ", ".join(states.PLOTS), _show_plot, states.PLOTS),
+    "pin": LineCommand("pin [DEV@SETTINGS]", "what deltas are against", _pin, _compared_devices),
+    "swap": LineCommand("swap", "what is pinned comes on screen", _request_action("swap")),
+    "state": LineCommand("state STRING", "any screen, from its one string", _load_state),
+    "export": LineCommand("export FILE", "this view; .svg the screen, a folder everything", _export),
+    "export_all": LineCommand("export_all FOLDER", "every view in every format", _export_all),
+    "theme": LineCommand("theme NAME", ", ".join(THEMES), _set_theme, THEMES),
+    "save": LineCommand("save NAME", "keep this state", _save, _session_names),
+    "load": LineCommand("load NAME", "a saved state", _load, _session_names),
+    "sessions": LineCommand("sessions", "saved states", _list_sessions),
+    "device": LineCommand("device [DEV]", "its sheet, with the source of every fact", _open_sheet, _catalogue),
+    "undo": LineCommand("undo", "undo the last change", _request_action("undo")),
+    "redo": LineCommand("redo", "redo what was undone", _request_action("redo")),
+    "keys": LineCommand("keys", "all keys", _request_action("help")),
+    "help": LineCommand("help", "these commands", _help),
+    "quit": LineCommand("quit", "leave", _request_action("quit")),
+    **{pane: LineCommand(pane, f"go to the {pane} pane", _go_to_pane(pane)) for pane in states.PANES if pane != "plot"},
+}
+ALIASES = {"q": "quit", "w": "export", "e": "state", "b": "batch", "p": "precision", "size": "image_size"}
+
+
+def names() -> list[str]:
+    """Return the names of all commands and of the verbs that this line takes."""
+    return sorted({*COMMANDS, *(verb for verb in registry.verbs() if verb not in SHELL_ONLY)})

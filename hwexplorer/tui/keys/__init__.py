@@ -1,0 +1,1 @@
+"""The actions of the screen, their keys, and the reference written from them."""

@@ -1,0 +1,148 @@
+"""The catalogue of devices, which typing narrows; space adds a device or takes it away."""
+
+from __future__ import annotations
+
+from hardware.errors import RequestError
+from hwexplorer.state import replace
+from hwexplorer.tui.overlays.overlay_screen import Host, OverlayScreen
+from hwexplorer.tui.prompts.prompt import Prompt
+from hwexplorer.tui.session import row_query
+from hwexplorer.tui.session.device_limits import limits_in
+from hwexplorer.tui.widgets.framed_pane import FramedPane
+from hwexplorer.tui.widgets.tree_table import TreeTable
+
+EXAMPLES = ("L<5ms", "E<1J", "P<30W", "M<8GB")
+
+
+class DevicePicker(OverlayScreen):
+    """Its keys are those of its prompt."""
+
+    def __init__(self, host: Host) -> None:
+        self.content = TreeTable(tree=False)
+        super().__init__(host, "picker", self.content)
+        session = self.session
+        self._typed = ""
+        self._is_picked = False  # a device with space, since it was opened
+        self.prompt = prompt = DevicesPrompt(self)
+        self.fill(prompt.asked)
+        self.content.go(session.state.on)
+
+    def fill(self, typed: str) -> None:
+        """Show the devices with these words; limits among them grey the rest out."""
+        session, self._typed = self.session, typed
+        table = session.cache.view("devices", session.state)
+        words = [word.casefold() for word in row_query.plain_words(typed)]
+        is_limited = self.has_limits
+        if is_limited:
+            try:
+                table = session.limits.apply(session.state, table, typed)
+            except RequestError:
+                is_limited = False  # half typed; the note says what is missing
+        rows = tuple(
+            row
+            for row in table.rows
+            if all(word in " ".join([row.key, *map(str, row.cells)]).casefold() for word in words)
+        )
+        before = self.content.key
+        self.content.update(replace(table, rows=rows))
+        keys = [row.key for row in rows]
+        self.content.go(next((key for key in (*words, before) if key in keys), keys[0] if keys else ""))
+        self.pane.heading = f"Devices · {len(session.state.devices)} chosen"
+        self.pane.remark = f"{len(rows)} of {len(table.rows)}"
+        self.pane.redraw()
+        if is_limited and session.limits.compute_some(session.state, keys):
+            self.set_timer(0.01, self._refill)
+
+    def _refill(self) -> None:
+        """Show the figures that are known by now."""
+        self.fill(self._typed)
+        self.show_footer()
+
+    @property
+    def has_limits(self) -> bool:
+        return len(row_query.plain_words(self._typed)) < len(self._typed.split())
+
+    @property
+    def enter_adds(self) -> bool:
+        """True for a device that was typed; whoever has chosen with space is done."""
+        row = self.content.row
+        is_wanted = bool(row_query.plain_words(self._typed)) and not self._is_picked
+        return is_wanted and row is not None and row.key not in self.session.state.devices
+
+    def pick(self) -> None:
+        """Add the device under the cursor, or take it away."""
+        state, row = self.session.state, self.content.row
+        self._is_picked = True
+        if row is None:
+            return
+        if row.key in state.devices:
+            rest = tuple(name for name in state.devices if name != row.key)
+            if not rest:
+                self.session.say("one device has to stay", "warn")
+                return
+            self.session.apply(replace(state, devices=rest))
+        else:
+            self.session.apply(replace(state, devices=(*state.devices, row.key), on=state.on))
+        place = self.content.cursor
+        self.fill(self._typed)
+        self.content.move(place - self.content.cursor)
+
+    def click(self, at: FramedPane.Clicked) -> None:
+        if (key := self.content.at(at.y)) is not None:
+            self.content.go(key)
+            self.pick()
+
+
+class DevicesPrompt(Prompt):
+    """Words and limits that narrow the catalogue."""
+
+    label = "devices"
+
+    def __init__(self, picker: DevicePicker) -> None:
+        asked = picker.session.state.limits
+        super().__init__(picker.session, f"{asked} " if asked else "")
+        self._picker = picker
+
+    @property
+    def asked(self) -> str:
+        """The text with spaces for the commas that part it, since space adds a device."""
+        return self.text.replace(",", " ")
+
+    def note(self) -> str:
+        """Return how many devices are left and what keys do; where there is no room, the last of it goes."""
+        content = self._picker.content
+        count = len(content.visible)
+        told, enter = f"{count} device{'s' * (count != 1)}", "adds it" if self._picker.enter_adds else "done"
+        if self._picker.has_limits:
+            passing = sum(not row.dim for row in content.table.rows)
+            told, enter = f"{passing} of {count} pass", "keeps the limits"
+        return f"{told} · space adds or takes away · enter {enter} · {' '.join(EXAMPLES)}"
+
+    def offers(self) -> dict[str, str]:
+        return self._append_words(EXAMPLES)
+
+    def follow(self, text: str) -> None:
+        self._picker.fill(self.asked)
+
+    def edit(self, key: str, character: str | None) -> None:
+        if key == "space" and row_query.ends_in_condition(self.text):
+            super().edit(key, " ")  # more limits may follow; the next one picks
+        elif key == "space":
+            self._picker.pick()
+        elif key in ("up", "down", "pageup", "pagedown"):
+            self._picker.pane.step(key.replace("page", "page_"))
+        else:
+            super().edit(key, character)
+
+    def enter(self) -> None:
+        """Hold the devices against the limits that were typed from now on."""
+        if self._picker.enter_adds:
+            self._picker.pick()
+        try:
+            self.session.apply(replace(self.session.state, limits=limits_in(self.asked)))
+        except RequestError as error:
+            self.session.say(str(error), "bad")
+        self._picker.close()
+
+    def leave(self) -> None:
+        self._picker.close()

@@ -1,0 +1,124 @@
+"""A screen over the explorer: one pane, and a footer with what is typed or said, else its keys."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Protocol
+
+from textual import events
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.screen import ModalScreen
+
+from hwexplorer.tui.keys.actions import key_sign
+from hwexplorer.tui.keys.keymap import Keymap
+from hwexplorer.tui.palette import Palette
+from hwexplorer.tui.prompts.footer import footer
+from hwexplorer.tui.prompts.prompt import Prompt
+from hwexplorer.tui.session.session import Session
+from hwexplorer.tui.widgets.framed_pane import Content, FramedPane, StatusLine
+
+CLOSE = Binding("escape,q,ctrl+c", "close", "closes")
+
+
+class Host(Protocol):
+    """The screen below. It has the keys, since what is typed after a key must find what the key has opened."""
+
+    session: Session
+    keymap: Keymap
+    colours: Palette
+
+    def press_key(self, key: str, character: str | None) -> bool: ...
+    def paste(self, text: str) -> None: ...
+    def ask(self, prompt: Prompt | None) -> None: ...
+    def click_prompt(self, word: str) -> None: ...
+    def show(self) -> None: ...
+
+
+def _sign(keys: str) -> str:
+    first = keys.partition(",")[0]
+    return key_sign({"slash": "/", "colon": ":"}.get(first, first))
+
+
+class OverlayScreen(ModalScreen[None]):
+    """`BINDINGS` are its own keys, with the word that the footer has for each; moving about is as in every pane."""
+
+    DEFAULT_CSS = """
+    OverlayScreen { layout: vertical; background: $background; overflow: hidden; }
+    OverlayScreen FramedPane { height: 1fr; }
+    OverlayScreen StatusLine { height: 1; }
+    """
+    BINDINGS: ClassVar[list[BindingType]] = [CLOSE]
+    content: Any
+
+    def __init__(self, host: Host, name: str, content: Content) -> None:
+        super().__init__(name=name, classes="overlay")
+        self.host, self.session = host, host.session
+        self.pane = FramedPane(name, 0, content, host.colours)
+        self.pane.active = True
+        self.prompt: Prompt | None = None
+        self.foot = StatusLine("foot", host.colours)
+
+    def compose(self) -> ComposeResult:
+        yield self.pane
+        yield self.foot
+
+    def on_mount(self) -> None:
+        self.show_footer()
+
+    def on_resize(self) -> None:
+        self.show_footer()
+
+    @property
+    def keys(self) -> list[Binding]:
+        return [binding for binding in self.BINDINGS if isinstance(binding, Binding)]
+
+    def show_footer(self) -> None:
+        """Draw the line below."""
+        hints = [(b.action, b.key_display or _sign(b.key), b.description) for b in self.keys if b.description]
+        self.foot.show(footer(self.session, self.prompt, hints, self.size.width, self.foot.palette))
+
+    def close(self) -> None:
+        """Close the overlay, unless the palette lies over it: that would be what closes."""
+        if self.is_active:
+            self.dismiss()
+            self.host.show()
+
+    action_close = close
+
+    # --- keys and mouse ---------------------------------------------------------------------------------------
+
+    def on_key(self, event: events.Key) -> None:
+        if self.host.press_key(event.key, event.character):  # which may have another screen by now
+            event.stop()
+            event.prevent_default()
+
+    def on_paste(self, event: events.Paste) -> None:
+        self.host.paste(event.text)
+
+    def press(self, key: str, character: str | None) -> bool:
+        """Do what a key means: here, or what moves about in every pane. Return False where it means nothing."""
+        action = self.host.keymap.action_of(key, character, "")
+        id = action.id if action is not None else ""
+        if id in ("back", "quit"):
+            id = "close"
+        name = next((b.action for b in self.keys if key in b.key.split(",") or id == b.action), "")
+        if name:
+            getattr(self, f"action_{name}")()
+        return bool(name) or self.pane.step(id)
+
+    def on_framed_pane_clicked(self, message: FramedPane.Clicked) -> None:
+        message.stop()
+        self.click(message)
+
+    def click(self, at: FramedPane.Clicked) -> None:
+        """Do what a click means where something can be chosen."""
+
+    def on_framed_pane_wheeled(self, message: FramedPane.Wheeled) -> None:
+        self.pane.scroll_content(message.by)
+
+    def on_status_line_clicked(self, message: StatusLine.Clicked) -> None:
+        """Do what the word says; a click elsewhere closes."""
+        if self.prompt is not None:
+            self.host.click_prompt(message.action)
+        else:
+            getattr(self, f"action_{message.action or 'close'}")()

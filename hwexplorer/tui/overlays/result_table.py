@@ -1,0 +1,112 @@
+"""An overlay with the rows of a report, of which one is applied or pinned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import ClassVar
+
+from textual.binding import Binding, BindingType
+
+from hardware.errors import RequestError
+from hwexplorer.export.sheet import Sheet
+from hwexplorer.state import State, pin_string, replace
+from hwexplorer.tui.overlays.overlay_screen import CLOSE, Host, OverlayScreen
+from hwexplorer.tui.session.session_events import SheetOpened
+from hwexplorer.tui.widgets.framed_pane import FramedPane
+from hwexplorer.tui.widgets.status_lines import settings_text
+from hwexplorer.tui.widgets.table_heads import sort_rows
+from hwexplorer.tui.widgets.tree_table import TreeTable
+from hwexplorer.views.plain import Row, Table
+
+
+class ResultTable(OverlayScreen):
+    """A table with a cursor; what is chosen is a step of the state, which undo takes back."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        CLOSE,
+        Binding("enter", "apply", "applies"),
+        Binding("space", "pin", "pins"),
+        Binding("left", "column_before", "column", key_display="← →"),
+        Binding("right", "column_after", ""),
+        Binding("s", "sort", "sorts"),
+        Binding("t", "text", "all of it as text"),
+    ]
+
+    def __init__(self, host: Host, name: str, sheet: Sheet, table: Table, state_of: Callable[[str], State]) -> None:
+        self.content = TreeTable(tree=False)
+        super().__init__(host, "results", self.content)
+        self._sheet, self._table, self._state_of = sheet, table, state_of
+        self._heading = name
+        self.content.column = 0
+        self.pane.heading = f"{name.title()} · {sheet.title}"
+        self.content.update(table)
+        self.content.go(next((row.key for row in table.rows if row.leads), ""))
+
+    # --- keys and mouse ---------------------------------------------------------------------------------------
+
+    def action_column_before(self) -> None:
+        self._to_column(-1)
+
+    def action_column_after(self) -> None:
+        self._to_column(1)
+
+    def _to_column(self, by: int) -> None:
+        self.content.move_column(by)
+        self.pane.redraw()
+        self.session.say(self.content.column_help(), "text")
+
+    def action_text(self) -> None:
+        self.close()
+        self.session.emit(SheetOpened(self._heading, Sheet(self._sheet.title, self._sheet.text)))
+
+    def action_sort(self) -> None:
+        """Sort by the column of the cursor, numbers from the least; again, the other way round."""
+        ordered = sort_rows(self._table, self.content.column, True)
+        if ordered.rows == self._table.rows:
+            ordered = sort_rows(self._table, self.content.column, False)
+        self._table = ordered
+        self.content.update(ordered)
+        self._to_column(0)
+
+    def click(self, at: FramedPane.Clicked) -> None:
+        """Choose a row, apply it by a double click, or sort by the column whose head was clicked."""
+        if (column := self.content.head_at(at.x, at.y)) is not None:
+            self.content.column = [each.key for each in self.content.table.columns].index(column)
+            self.action_sort()
+        elif (key := self.content.at(at.y)) is not None:
+            self.content.go(key, still=True)
+            self.pane.redraw()
+            if at.times == 2:
+                self.action_apply()
+
+    # --- what a row does --------------------------------------------------------------------------------------
+
+    def _chosen(self) -> tuple[Row, State] | None:
+        """Return the row of the cursor and the state it leads to; say so and return None where it leads nowhere."""
+        row = self.content.row
+        if row is None or not row.leads:
+            self.session.say("this row is what is on screen already", "warn")
+            return None
+        try:
+            return row, self._state_of(row.leads)
+        except RequestError as error:
+            self.session.say(str(error), "bad")
+            return None
+
+    def action_apply(self) -> None:
+        session = self.session
+        if (chosen := self._chosen()) is None:
+            return
+        if chosen[1] == session.state:
+            session.say("this row is what is on screen already", "warn")
+            return
+        self.close()
+        if session.apply(chosen[1]):
+            session.say(f"applied {chosen[0].cells[0]}: {chosen[1].on} {settings_text(chosen[1])}; u undoes", "good")
+
+    def action_pin(self) -> None:
+        if (chosen := self._chosen()) is None:
+            return
+        pin = pin_string(chosen[1])
+        if self.session.apply(replace(self.session.state, pin=pin, diff=True)) or self.session.state.pin == pin:
+            self.session.say(f"pinned {pin}: deltas are against it", "good")

@@ -1,0 +1,81 @@
+"""An overlay with text to be read and searched: terms and keys, a device sheet, the text of a report."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+from textual.binding import Binding, BindingType
+
+from hwexplorer import terms
+from hwexplorer.tui.keys import actions
+from hwexplorer.tui.keys.keymap import Keymap
+from hwexplorer.tui.overlays.overlay_screen import CLOSE, Host, OverlayScreen
+from hwexplorer.tui.prompts.prompt import Prompt
+from hwexplorer.tui.session.session_events import ActionRequested
+from hwexplorer.tui.widgets.framed_pane import Content
+from hwexplorer.tui.widgets.prose import Prose
+from hwexplorer.tui.widgets.table_heads import TableHeads
+from hwexplorer.views.plain import Text
+
+
+class TextReader(OverlayScreen):
+    BINDINGS: ClassVar[list[BindingType]] = [
+        CLOSE,
+        Binding("slash", "search", "searches"),
+        Binding("question_mark,f1,i", "close", ""),  # as it was opened
+        Binding("colon", "command", "command"),
+    ]
+
+    def __init__(self, host: Host, name: str, heading: str, text: Text) -> None:
+        self.content = Prose()
+        super().__init__(host, name, self.content)
+        self.pane.heading = heading
+        self._all = text  # of which some lines may be searched for
+        self.lines = 0  # that were found
+        self.search("")
+
+    def search(self, text: str) -> None:
+        """Show only the lines with these words, under their headings."""
+        words = text.casefold().split()
+        sections = (
+            (head, tuple(s for s in said if all(w in s.casefold() for w in words))) for head, said in self._all.sections
+        )
+        kept = tuple((head, said) for head, said in sections if said) if words else self._all.sections
+        self.lines = sum(len(said) for _, said in kept)
+        kept = kept or ((f"Nothing here says {' '.join(words)!r}", ("ctrl+p finds models, devices, verbs, terms",)),)
+        self.content.update(msgspec.structs.replace(self._all, sections=kept))
+        self.pane.redraw()
+
+    def action_search(self) -> None:
+        self.host.ask(SearchPrompt(self))
+
+    def action_command(self) -> None:
+        self.close()
+        self.session.emit(ActionRequested("command"))
+
+
+class SearchPrompt(Prompt):
+    """Words of the text."""
+
+    label = "search"
+
+    def __init__(self, reader: TextReader) -> None:
+        super().__init__(reader.session)
+        self._reader = reader
+
+    def note(self) -> str:
+        count = self._reader.lines
+        return f"{count} line{'s' * (count != 1)} · enter keeps them, esc shows all"
+
+    def follow(self, text: str) -> None:
+        self._reader.search(text)
+
+
+def help_text(pane: str, keymap: Keymap, content: Content) -> Text:
+    """Return the columns of the pane in focus, then all terms, then all keys."""
+    columns = content.table.columns if isinstance(content, TableHeads) else ()
+    here = tuple(f"{column.title}\t{terms.help_of(column)}" for column in columns if terms.help_of(column))
+    sections = [(f"Columns of {pane}", here)] if here else []
+    keys = [(name, actions.help_lines(group, pane)) for name, group in keymap.groups(pane)]
+    return Text("help", f"help {pane}", (*sections, *terms.sections(), *keys))

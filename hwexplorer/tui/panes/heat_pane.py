@@ -1,0 +1,22 @@
+"""The pane of the blocks of the model on every device, visible where there is room."""
+
+from __future__ import annotations
+
+from analysis.estimate.metrics import METRICS
+from hwexplorer.tui.panes.view_pane import ViewPane
+from hwexplorer.tui.session.view_cache import Views
+from hwexplorer.tui.widgets.framed_pane import FramedPane
+from hwexplorer.tui.widgets.tree_table import TreeTable
+
+
+class HeatPane(ViewPane):
+    content: TreeTable
+
+    def fill(self, views: Views) -> None:
+        self.content.update(views.heat)
+        self.content.go(self.state.at)
+        self.heading = f"Blocks x devices · {METRICS[self.state.metric].title}"
+
+    def click(self, at: FramedPane.Clicked) -> None:
+        if (key := self.content.at(at.y)) is not None:
+            self.session.move_to(key)

@@ -1,0 +1,95 @@
+"""The pane of the model as a tree, whose open branches are part of the state."""
+
+from __future__ import annotations
+
+from hwexplorer.state import MORE, SORTS, node, replace
+from hwexplorer.tui.panes.view_pane import ViewPane
+from hwexplorer.tui.session import row_query
+from hwexplorer.tui.session.tree_index import open_branches
+from hwexplorer.tui.session.view_cache import Views
+from hwexplorer.tui.widgets.tree_table import TreeTable
+
+
+class TreePane(ViewPane):
+    content: TreeTable
+    cursor, double_click = "at", "toggle"
+    sort_keys, sort_fields = SORTS, ("sort", "descending", True)
+
+    def make_content(self) -> TreeTable:
+        return TreeTable()
+
+    def fill(self, views: Views) -> None:
+        state = self.state
+        sought = row_query.plain_words(state.find)
+        self.content.find = sought[0] if sought else ""
+        self.content.update(
+            views.tree, open_branches(self.session.index, state.open, state.at), hide=self.hidden_roles()
+        )
+        self.content.go(state.at)
+        order = state.sort if state.descending else f"{state.sort} reversed"
+        find = f"find {state.find!r} · " if state.find else ""
+        fold = f"from {state.fold:g} % · " if state.fold else ""
+        place = f"{self.content.cursor + 1}/{len(self.content.visible)}"
+        about = f"by {state.by} · {views.device_name(state.on)}{' and others' * state.heat}"
+        self.set_title(about, f"{find}{fold}{order} · {place}")
+
+    def put_cursor(self, key: str) -> None:
+        # The key of the root is ''.
+        if not self.session.apply(replace(self.state, at=key)):
+            self.refill()
+
+    def _set(self, at: str, opened: tuple[str, ...]) -> None:
+        self.session.apply(replace(self.state, at=at, open=opened))
+
+    def _without(self, key: str) -> tuple[str, ...]:
+        return tuple(k for k in self.state.open if k != key)
+
+    def _open_more(self) -> bool:
+        """On a row of folded ones show them and go to the first; return False on any other row."""
+        state, session = self.state, self.session
+        if not state.at.endswith(MORE):
+            return False
+        before = set(session.index.place)
+        if session.apply(replace(state, open=(*state.open, state.at), at=node(state.at))):
+            first = next((row.key for row in session.index.table.rows if row.key not in before), node(state.at))
+            session.apply(replace(self.state, at=first))
+        return True
+
+    def do_open(self) -> None:
+        state, index = self.state, self.session.index
+        if self._open_more() or not (below := index.children(state.at)):
+            return
+        if state.at and state.at not in open_branches(index, state.open, state.at):
+            self._set(state.at, (*state.open, state.at))
+        else:
+            self._set(below[0], state.open)
+
+    def do_close(self) -> None:
+        state = self.state
+        if state.at in state.open:
+            self._set(state.at, self._without(state.at))
+        elif not state.at:
+            self._set("", ())
+        else:
+            self._set(self.session.index.parent.get(state.at) or "", state.open)
+
+    def do_toggle(self) -> None:
+        state, index = self.state, self.session.index
+        if self._open_more():
+            return
+        if state.at in state.open or (not state.at and state.open):
+            self.do_close()
+        elif not state.at:
+            self.do_subtree(1)
+        elif index.children(state.at):
+            self._set(state.at, (*state.open, state.at))
+        else:  # on a leaf the branch it belongs to closes, and the cursor goes to it
+            parent = index.parent.get(state.at) or ""
+            self._set(parent, self._without(parent))
+
+    def do_subtree(self, opened: int) -> None:
+        state, index = self.state, self.session.unfolded
+        branches = index.branches([state.at, *index.descendants(state.at)]) - {""} if state.at in index.place else set()
+        gone = branches | {k for k in state.open if k.endswith(MORE) and node(k) in branches | {state.at}}
+        rest = tuple(k for k in state.open if k not in (branches if opened else gone))
+        self._set(state.at, (*rest, *sorted(branches)) if opened else rest)

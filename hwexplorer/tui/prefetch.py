@@ -1,0 +1,114 @@
+"""Views computed before they are asked for, while nothing is typed: those of the rows around the cursor, then those of
+the next and previous batch and precision, one at a time. Nothing is drawn, and a key stops it at once."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import partial
+
+from textual.timer import Timer
+
+from hardware.errors import RequestError
+from hwexplorer.state import State, replace
+from hwexplorer.tui.keys import actions
+from hwexplorer.tui.session.session import Session
+from hwexplorer.tui.widgets.tree_table import TreeTable
+
+ROWS_DELAY_S = 0.03  # without a key, before the rows around the cursor: two small views each
+SETTINGS_DELAY_S = 0.15  # and before the settings, whose views are larger
+PAUSE_S = 0.01  # between two views: a key comes first
+NEIGHBOURS = ("batch_up", "batch_down", "precision_up", "precision_down")
+
+
+class Prefetch:
+    """`set_timer` calls a function after some seconds; `is_idle` says that nothing is being typed; `rows` are those of
+    the tree as they are drawn."""
+
+    def __init__(
+        self,
+        session: Session,
+        rows: TreeTable,
+        set_timer: Callable[[float, Callable[[], None]], Timer],
+        is_idle: Callable[[], bool],
+    ) -> None:
+        self._session, self._rows, self._set_timer, self._is_idle = session, rows, set_timer, is_idle
+        self._timer: Timer | None = None
+        self._waiting: deque[tuple[str, State]] = deque()
+        self._done: State | None = None
+
+    def wake(self) -> None:
+        """Start anew once it is quiet again: a key was pressed."""
+        if self._timer is not None:
+            self._timer.stop()
+        self._timer = self._set_timer(ROWS_DELAY_S, self._begin)
+
+    def is_finished(self) -> bool:
+        """Return True if all is computed that lies around the present state."""
+        return self._done == self._session.state and not self._waiting
+
+    def _begin(self) -> None:
+        session = self._session
+        if any(job.replaces_model for job in session.jobs) or session.views is None or not self._is_idle():
+            return
+        if session.count_limits():
+            self._timer = self._set_timer(PAUSE_S, self._begin)
+        elif session.state != self._done:
+            self._queue(self._row_states())
+            self._step(lambda: self._wait(SETTINGS_DELAY_S - ROWS_DELAY_S, self._begin_settings))
+
+    def _wait(self, seconds: float, then: Callable[[], None]) -> None:
+        self._timer = self._set_timer(seconds, then)
+
+    def _begin_settings(self) -> None:
+        """Evaluate the knobs, one thing at a time, then queue the settings around the present ones."""
+        session, is_new = self._session, None
+        if self._is_idle() and "knobs" in session.visible_views(session.state):
+            with suppress(RequestError):  # what cannot be is said when it is asked for
+                is_new = session.provider.deepen(session.state)
+        if is_new:
+            session.refresh_view("knobs")
+        if is_new is not None:
+            self._wait(PAUSE_S, self._begin_settings)
+            return
+        self._done = session.state
+        self._queue(self._setting_states())
+        self._step(None)
+
+    def _queue(self, states: Iterator[State]) -> None:
+        session = self._session
+        self._waiting = deque(
+            (name, state)
+            for state in states
+            if state != session.state
+            for name in session.visible_views(state)
+            if not session.cache.has(name, state)
+        )
+
+    def _row_states(self) -> Iterator[State]:
+        """Yield the state at the row below the cursor, at the one above, then with the knob a step further."""
+        rows, state = self._rows, self._session.state
+        for place in (rows.cursor + 1, rows.cursor - 1):
+            if 0 <= place < len(rows.visible):
+                yield replace(state, at=rows.table.rows[rows.visible[place]].key)
+        for by in (1, -1) if state.pane == "knobs" else ():
+            with suppress(RequestError):  # at its end
+                yield self._session.provider.turned(state, by)
+
+    def _setting_states(self) -> Iterator[State]:
+        for id in NEIGHBOURS:
+            change = actions.BY_ID[id].change
+            if change is not None:
+                yield change(self._session.state)
+
+    def _step(self, then: Callable[[], None] | None) -> None:
+        """Compute the next view that is queued; `then` is called after the last."""
+        if not self._waiting:
+            if then is not None:
+                then()
+            return
+        name, state = self._waiting.popleft()
+        with suppress(Exception):  # a neighbour that cannot be is said when it is asked for
+            self._session.cache.view(name, state)
+        self._wait(PAUSE_S, partial(self._step, then))

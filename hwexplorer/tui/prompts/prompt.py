@@ -1,0 +1,64 @@
+"""A line that is typed in the footer: the base of those in prompt_kinds.py, and of others beside what they serve."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from hwexplorer.tui.session.session import Session
+from hwexplorer.tui.widgets import line_editor
+from hwexplorer.tui.widgets.line_editor import EditedLine
+
+
+class Prompt:
+    """A line being typed. `before` is what escape goes back to."""
+
+    label = ""
+    keys: ClassVar = {"enter": "enter", "esc": "escape", "tab": "tab"}  # words of a note that are keys
+
+    def __init__(self, session: Session, text: str = "", selected: bool = False) -> None:
+        self.session, self.before = session, text
+        self.line = EditedLine(text, len(text), selected=selected and bool(text))
+
+    @property
+    def text(self) -> str:
+        return self.line.text
+
+    def note(self) -> str:
+        """Return what stands on the right of the line: what the text does so far."""
+        return ""
+
+    def offers(self) -> dict[str, str]:
+        """Return the words of the note that can be clicked, and the text that the line becomes."""
+        return {}
+
+    def _append_words(self, words: Sequence[str]) -> dict[str, str]:
+        return {word: f"{self.text.rstrip()} {word} ".lstrip() for word in words if word not in self.text}
+
+    def ends_with(self, key: str, character: str | None) -> bool:
+        """Return True if the key enters the line or leaves it."""
+        return key in ("escape", "ctrl+c", "enter")
+
+    def end(self, key: str, character: str | None) -> None:
+        """Do what the key that ended the line means. The line is gone already."""
+        (self.enter if key == "enter" else self.leave)()
+
+    def edit(self, key: str, character: str | None) -> None:
+        """Do what a key means that does not end the line."""
+        self.change(line_editor.press_key(self.line, key, character))
+
+    def change(self, line: EditedLine) -> None:
+        """Take another line, and follow its text."""
+        is_other, self.line = line.text != self.line.text, line
+        if is_other:
+            self.follow(line.text)
+
+    def follow(self, text: str) -> None:
+        """Show what the text means so far."""
+
+    def enter(self) -> None:
+        """Do what the text says."""
+
+    def leave(self) -> None:
+        """Go back to what was there before."""
+        self.follow(self.before)

@@ -1,0 +1,53 @@
+"""The capture of a model as a background job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from hwexplorer.state import State
+from hwexplorer.tui.session.background_job import BackgroundJob
+
+if TYPE_CHECKING:
+    from hwexplorer.provider import Watched
+
+
+class CaptureJob(BackgroundJob):
+    """The capture of the model that a state asks for."""
+
+    replaces_model, stop_message = True, "capture cancelled"
+
+    def __init__(self, state: State, capture: Watched, finish: Callable[[Any], None]) -> None:
+        super().__init__(f"capturing {state.model}", finish)
+        self.state, self._capture = state, capture
+        self._failure = ""
+        self._progress = super().progress()
+        self._has_started = False
+
+    def _run(self) -> None:
+        try:
+            self._capture.start()
+        except Exception as error:  # shown on screen by `error`
+            self._failure = str(error) or type(error).__name__
+        self._has_started = True
+
+    def progress(self) -> tuple[str, float]:
+        return self._progress
+
+    def is_done(self) -> bool:
+        if self._failure or not self._has_started:
+            return bool(self._failure)
+        try:
+            phase, fraction = self._capture.poll()
+            self._progress = (f"{self.state.model}: {phase}", fraction)
+            return bool(self._capture.finished or self._capture.error)
+        except Exception as error:
+            self._failure = str(error) or type(error).__name__
+            return True
+
+    def error(self) -> str:
+        # Of the shell's option the shape is left, which in a command stands after the model's name.
+        return " ".join((self._failure or self._capture.error).split()).replace("--input ", "")
+
+    def end(self) -> None:
+        self._capture.cancel()

@@ -1,0 +1,90 @@
+"""Limits that the devices of the catalogue are held against, `L<5ms E<1J P<30W M<8GB`.
+
+Figures are computed a few devices at a time, so that typing goes on meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from analysis.document import Cell, Column
+from hardware.errors import RequestError
+from hwexplorer.history import changed_fields
+from hwexplorer.settings import SCENARIO_FIELDS
+from hwexplorer.state import State, replace
+from hwexplorer.tui.session import row_query
+from hwexplorer.views.plain import Table
+
+if TYPE_CHECKING:
+    from hwexplorer.tui.session.view_cache import ViewCache
+
+COLUMNS = (
+    Column("latency", "Latency", "s", role="quantity", keep=0),
+    Column("energy_per_inference", "Energy/inf", "J", role="quantity", keep=0),
+    Column("power", "Power", "W", role="quantity", keep=0),
+    Column("memory", "Memory", "byte", role="quantity", keep=0),
+)
+_LETTERS = {"l": "latency", "e": "energy_per_inference", "energy": "energy_per_inference", "p": "power", "m": "memory"}
+_RUN = SCENARIO_FIELDS | {"model"}
+_UNKNOWN: tuple[Cell, ...] = (None,) * len(COLUMNS)
+SLICE_S = 0.01  # of computing between two looks at the keyboard
+
+
+class DeviceLimits:
+    """The figures of the catalogue in the scenario of a state, as far as they are known."""
+
+    def __init__(self, cache: ViewCache) -> None:
+        self._cache, self._provider = cache, cache.provider
+        self._state: State | None = None
+        self._figures: dict[str, tuple[Cell, ...]] = {}
+        self._summary: tuple[object, str] = (None, "")
+
+    def _follow(self, state: State) -> None:
+        if self._state is None or changed_fields(self._state, state) & _RUN:
+            self._state, self._figures = state, {}  # figures of another scenario are of no use
+
+    def apply(self, state: State, table: Table, text: str) -> Table:
+        """Return the devices with their figures: those within the limits first, the others dim. Raises RequestError."""
+        self._follow(state)
+        rows = [replace(row, cells=(*row.cells[:2], *(self._figures.get(row.key) or _UNKNOWN))) for row in table.rows]
+        with_figures = replace(table, columns=(*table.columns[:2], *COLUMNS), rows=tuple(rows))
+        tests = row_query.conditions(with_figures, text, _LETTERS)
+        dimmed = [replace(row, dim=not all(test(row) for test in tests)) for row in rows]
+        return replace(with_figures, rows=tuple(sorted(dimmed, key=lambda row: row.dim)))
+
+    def compute_some(self, state: State, devices: Sequence[str] | None = None) -> bool:
+        """Compute figures for SLICE_S, by default of the catalogue; return True when some were missing."""
+        self._follow(state)
+        if devices is None:
+            devices = [row.key for row in self._cache.view("devices", state).rows]
+        missing = [device for device in devices if device not in self._figures]
+        end = perf_counter() + SLICE_S
+        for device in missing:
+            try:
+                self._figures[device] = self._provider.figures(state, device)
+            except RequestError:  # it cannot run this: it is within no limit
+                self._figures[device] = _UNKNOWN
+            if perf_counter() > end:
+                break
+        return len(missing) > 0
+
+    def summary(self, state: State) -> str:
+        """Return `limits L<5ms E<1J: 3 of 74 pass`, with `...` while not all devices are known."""
+        self._follow(state)
+        key = (state.limits, state.devices, len(self._figures), id(self._state))
+        if key != self._summary[0]:
+            rows = self.apply(state, self._cache.view("devices", state), state.limits).rows
+            tried = sum(bool(self._figures.get(row.key)) for row in rows)
+            is_complete = all(row.key in self._figures for row in rows)
+            count = f"{sum(not row.dim for row in rows)} of {tried} pass" if is_complete else "..."
+            self._summary = key, f"limits {state.limits}: {count}"
+        return self._summary[1]
+
+
+def limits_in(text: str) -> str:
+    """Return the limits among the words typed to narrow the devices. Raises RequestError for a wrong amount."""
+    from analysis.explore.constraint import parse_limit  # not needed to start the screen
+
+    return " ".join(str(limit) for word in text.split() if (limit := parse_limit(word)) is not None)

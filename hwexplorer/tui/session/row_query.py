@@ -1,0 +1,141 @@
+"""What one types to find rows: words and conditions, `conv kind:conv share>5 bound:memory latency>1ms`.
+
+A word is looked for in names and keys, and where none holds all of them letter by letter (`l3c2` finds
+layer3.0.conv2). Conditions compare a column by its key or title; percentages and SI prefixes are understood.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+
+from analysis.document import Cell, Column
+from analysis.explore.constraint import COMPARISONS
+from hardware.errors import RequestError, unknown
+from hwexplorer.views.plain import Row, Table
+
+_CONDITION = r"([A-Za-z_][\w%]*)(:|>=|<=|!=|>|<|=)(.+)"
+_NUMBER = r"(-?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-zµ%/·]*)"
+_SMALL = {"f": 1e15, "p": 1e12, "n": 1e9, "u": 1e6, "µ": 1e6, "m": 1e3}  # divided by: 100us is 1e-4 to the last bit
+_LARGE = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
+_FLAGS = {"compute": "C", "memory": "M", "launch": "L", "power": "P", "fused": "F", "separate": "S"}
+Test = Callable[[Row], bool]
+HINT = "words · kind:conv share>5 bound:memory latency>1ms"
+
+
+def plain_words(text: str) -> list[str]:
+    """Return the words that are no conditions, for marking them in names."""
+    return [word for word in text.split() if not re.fullmatch(_CONDITION, word)]
+
+
+def ends_in_condition(text: str) -> bool:
+    return re.fullmatch(_CONDITION, text.rpartition(" ")[2].rpartition(",")[2]) is not None
+
+
+def parse_value(text: str, unit: str) -> float:
+    """Return an amount in SI units: `5` of a percentage column is 0.05, `1ms` 0.001. Raises RequestError."""
+    match = re.fullmatch(_NUMBER, text)
+    if match is None:
+        raise RequestError(f"{text[:40]!r} is not a number such as 5, 5% or 1ms")
+    number, suffix = float(match[1]), match[2]
+    if unit == "%":
+        return number / 100
+    if suffix in ("", "%"):
+        return number
+    prefix = suffix[0] if len(suffix) > 1 or suffix not in ("s", "J", "W", "B") else ""
+    return number / _SMALL[prefix] if prefix in _SMALL else number * _LARGE.get(prefix, 1.0)
+
+
+def _column(table: Table, name: str) -> int:
+    wanted = name.casefold()
+    for index, column in enumerate(table.columns):
+        if wanted in (column.key.casefold(), column.title.casefold()):
+            return index
+    for index, column in enumerate(table.columns):
+        if (wanted == "share" and column.role == "bar") or column.key == f"{wanted}_per_inference":
+            return index
+    known = [column.key for column in table.columns[1:] if column.role != "bar"]
+    raise unknown("column", name, ["kind", "share", *known])
+
+
+def _says(cell: Cell, wanted: str) -> bool:
+    """Return True if a cell holds the text, or the letter of a flag that it spells out: bound:memory."""
+    text = str(cell or "").casefold()
+    if len(text) == 1 and len(wanted) > 1:
+        return text == _FLAGS.get(wanted, wanted[0]).casefold()
+    return wanted in text
+
+
+def _condition(table: Table, name: str, sign: str, wanted: str) -> Test:
+    if name.casefold() in ("kind", "type"):
+        sought = wanted.casefold()
+        if sign not in (":", "=", "!="):
+            raise RequestError(f"{name}{sign}{wanted}: kind takes a colon, as in kind:conv")
+        return lambda row: (sought in row.kind.casefold()) != (sign == "!=")
+    index = _column(table, name)
+    column: Column = table.columns[index]
+    numeric = column.role not in ("text", "flag")
+    if sign == ":" and (not numeric or re.fullmatch(_NUMBER, wanted) is None):
+        sought = wanted.casefold()
+        return lambda row: _says(row.cells[index], sought)
+    if not numeric:
+        sought = wanted.casefold()
+        if sign not in ("=", "!="):
+            raise RequestError(f"{name}{sign}{wanted}: {name} holds words, ask {name}:{wanted}")
+        return lambda row: _says(row.cells[index], sought) != (sign == "!=")
+    compare = COMPARISONS["=" if sign == ":" else sign]
+    least = parse_value(wanted, "%" if column.role == "bar" else column.unit)
+
+    def test(row: Row) -> bool:
+        cell = row.cells[index]
+        return isinstance(cell, int | float) and compare(float(cell), least)
+
+    return test
+
+
+def conditions(table: Table, text: str, names: Mapping[str, str]) -> list[Test]:
+    """Return the conditions in a text; `names` are other names of columns. Raises RequestError."""
+    parts = [match for word in text.split() if (match := re.fullmatch(_CONDITION, word)) is not None]
+    return [_condition(table, names.get(part[1].casefold(), part[1]), part[2], part[3]) for part in parts]
+
+
+def _letters(word: str, text: str) -> bool:
+    """Return True if the letters of the word stand in the text in this order."""
+    place = 0
+    for letter in word:
+        place = text.find(letter, place) + 1
+        if not place:
+            return False
+    return True
+
+
+_MATCHES: dict[tuple[int, str], tuple[Table, tuple[int, ...]]] = {}
+
+
+def matching_rows(table: Table, text: str) -> tuple[int, ...]:
+    """Return the places of the rows that fit, in order. Raises RequestError for a wrong condition."""
+    key = (id(table), text)
+    kept = _MATCHES.get(key)
+    if kept is not None and kept[0] is table:
+        return kept[1]
+    if len(_MATCHES) > 8:
+        _MATCHES.clear()
+    places = _find_rows(table, text)
+    _MATCHES[key] = (table, places)
+    return places
+
+
+def _find_rows(table: Table, text: str) -> tuple[int, ...]:
+    wanted = [word.casefold() for word in plain_words(text)]
+    tests = conditions(table, text, {})
+    if not wanted and not tests:
+        return ()
+    rows = [
+        (place, f"{row.cells[0]}\n{row.key}".casefold())
+        for place, row in enumerate(table.rows)
+        if (not tests or place) and all(test(row) for test in tests)
+    ]
+    exact = tuple(place for place, name in rows if all(word in name for word in wanted))
+    if exact or not wanted:
+        return exact
+    return tuple(place for place, name in rows if all(_letters(word, name) for word in wanted))

@@ -1,0 +1,57 @@
+"""States kept under names, and the one the last session ended with: a small JSON file, written in one piece."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from hardware import files, policy
+from hardware.errors import RequestError, unknown
+from hwexplorer.state import State, format, parse
+
+LAST = "last"
+NAME_MAX = 40
+FILE_MAX = 1 << 24
+
+
+class SavedSessions:
+    """Reads when asked, writes at once. A file that cannot be read counts as empty and is not written over."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def all(self) -> dict[str, str]:
+        """State strings by name, the last session first. Raises RequestError where the file is not one of ours, or
+        not for whoever looks."""
+        policy.require_unserved("keeping sessions")
+        try:
+            saved = msgspec.json.decode(files.text(files.read(self.path, FILE_MAX)), type=dict[str, str])
+        except (FileNotFoundError, NotADirectoryError):
+            return {}
+        except (OSError, msgspec.MsgspecError, RecursionError) as error:
+            why = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())[:100]
+            raise RequestError(f"sessions cannot be read, {self.path}: {why}") from None
+        return dict(sorted(saved.items(), key=lambda pair: (pair[0] != LAST, pair[0])))
+
+    def save(self, name: str, state: State) -> None:
+        """Raises RequestError for a bad name or a folder one may not write to."""
+        if not name or len(name) > NAME_MAX or not name.isprintable() or " " in name:
+            raise RequestError(f"a session is named by a word of at most {NAME_MAX} characters")
+        policy.require_unserved("keeping sessions")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with files.turn(self.path):
+                kept = self.all() | {name: format(state)}
+                files.write(self.path, [msgspec.json.format(msgspec.json.encode(kept), indent=2), "\n"])
+        except OSError as error:
+            raise RequestError(f"sessions cannot be written, {self.path}: {error.strerror or error}") from None
+
+    def state(self, name: str = LAST) -> State:
+        """Raises RequestError for an unknown session, or one that is no state (any more)."""
+        kept = self.all()
+        if name not in kept:
+            if not kept:
+                raise RequestError("no session is saved yet (:save NAME saves one)")
+            raise unknown("session", name, kept)
+        return parse(kept[name])

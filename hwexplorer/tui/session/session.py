@@ -1,0 +1,397 @@
+"""What is explored, without a screen: the state and its history, its views, limits, messages and jobs.
+
+`apply` computes the views of a state before it is present, so what is shown always belongs together, and a request that
+cannot be met leaves everything as it was. What happens is told to whoever subscribed (session_events.py).
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+from typing import TYPE_CHECKING
+
+from analysis.model.names.model_ref import phases
+from hardware.errors import RequestError
+from hwexplorer import history as histories
+from hwexplorer import state as states
+from hwexplorer.history import History, push
+from hwexplorer.state import FOLDS, PANES, State, node, replace
+from hwexplorer.tui.session import state_changes, tree_changes, tree_index
+from hwexplorer.tui.session.change_summary import summarize_change
+from hwexplorer.tui.session.device_limits import DeviceLimits
+from hwexplorer.tui.session.screen_layout import Box, arrange
+from hwexplorer.tui.session.session_events import (
+    ActionRequested,
+    JobsChanged,
+    LimitsCounted,
+    Listener,
+    MessageChanged,
+    SessionEvent,
+    SheetOpened,
+    StateChanged,
+    TextOpened,
+)
+from hwexplorer.tui.session.tree_index import TreeIndex
+from hwexplorer.tui.session.view_cache import ALWAYS_SHOWN, ViewCache, Views
+from hwexplorer.views.plain import EMPTY_TABLE, Table
+
+if TYPE_CHECKING:
+    from hwexplorer.provider import EngineProvider
+    from hwexplorer.tui.session.background_job import BackgroundJob
+    from hwexplorer.tui.session.saved_sessions import SavedSessions
+
+
+class Session:
+    """One exploration. A method `do_NAME` is what the action of that effect (keys/actions.py) does.
+
+    `views` is None until a model is captured. `failures` lists what should not have happened; tests hold it empty."""
+
+    def __init__(
+        self,
+        state: State,
+        provider: EngineProvider,
+        saved_sessions: SavedSessions | None = None,
+        opens_heaviest: bool = False,
+    ) -> None:
+        self.provider, self.saved_sessions, self.opens_heaviest = provider, saved_sessions, opens_heaviest
+        self.cache = ViewCache(provider)
+        self.limits = DeviceLimits(self.cache)
+        self.history = History(present=state)
+        self.failures: list[str] = []
+        self.size = (0, 0)  # of the screen, in cells: which views are visible depends on it
+        self.message: tuple[str, str] | None = None  # text and role
+        self.command_history: list[str] = []
+        self.jobs: list[BackgroundJob] = []
+        self.views: Views | None = None
+        self.event_count = 0
+        self._listeners: list[Listener] = []
+        self._indices: list[TreeIndex] = []
+        if provider.ready(state):  # a state that cannot be shown ends before the screen opens
+            if opens_heaviest and not (state.at or state.open):
+                state = self._at_heaviest(replace(state, by="module", sort="share"))
+            state, self.views = self._reveal_cursor(state, self.cache.views(state))
+            self.views.make(ALWAYS_SHOWN)
+            self.history = History(present=state)
+
+    def subscribe(self, listener: Listener) -> None:
+        """Call `listener` with every event from now on, before `emit` returns."""
+        self._listeners.append(listener)
+
+    def emit(self, event: SessionEvent) -> None:
+        """Tell all subscribers of an event."""
+        self.event_count += 1
+        for listener in self._listeners:
+            listener(event)
+
+    @property
+    def state(self) -> State:
+        return self.history.present
+
+    @property
+    def index(self) -> TreeIndex:
+        """The tree as shown, small rows folded."""
+        return self._index_of(self.views.tree if self.views else EMPTY_TABLE)
+
+    @property
+    def unfolded(self) -> TreeIndex:
+        """All of the tree."""
+        return self._index_of(self.views.unfolded if self.views else EMPTY_TABLE)
+
+    def _index_of(self, table: Table) -> TreeIndex:
+        for index in self._indices:
+            if index.table is table:
+                return index
+        self._indices = [TreeIndex(table), *self._indices[:1]]
+        return self._indices[0]
+
+    def visible_boxes(self, state: State, size: tuple[int, int] | None = None) -> dict[str, Box]:
+        """Return where the panes of a state are, by default on the screen as it is."""
+        return arrange(*(size or self.size), state.pane, state.zoom, len(state.devices)).boxes
+
+    def visible_views(self, state: State) -> tuple[str, ...]:
+        """Return the names of the views that a state shows."""
+        boxes = self.visible_boxes(state)
+        return (*ALWAYS_SHOWN, *(name for name in (*PANES, "heat") if name in boxes and name != "tree"))
+
+    # --- state --------------------------------------------------------------------------------------------
+
+    def apply(self, state: State, history: History | None = None) -> bool:
+        """Make another state present, or say why not. `history` when the step is an undo or a redo."""
+        if state == self.state and history is None:
+            return False
+        try:
+            if not self.provider.ready(state):
+                self.capture(state)
+                return False
+            state, views = self._reveal_cursor(state, self.cache.views(state))
+            views.make(self.visible_views(state))
+        except RequestError as error:
+            self.say(str(error), "bad")
+            return False
+        except Exception as error:  # a fault of ours: the screen stays as it was, and says so
+            self.report_failure(error)
+            return False
+        summary = summarize_change(self.state, state, self.views.cards, views.cards) if self.views is not None else ""
+        undone = "undone: " if history is not None and len(history.past) < len(self.history.past) else ""
+        self.history = history or push(self.history, state)
+        self.views = views
+        self.emit(StateChanged())
+        if summary:
+            self.say(undone + summary, "dim")
+        return True
+
+    def with_model(self, model: str, image_size: int | None = None) -> State:
+        """Return the state with another model: where it is captured, at a batch that it has and its heaviest part."""
+        state = state_changes.change_model(self.state, model, image_size)
+        with suppress(RequestError):  # which is said where the state is shown
+            if state == self.state or not self.provider.ready(state):
+                return state
+            state = self.provider.at_its_batch(state)
+            if self.opens_heaviest:
+                return self._at_heaviest(state)
+        return state
+
+    def _at_heaviest(self, state: State) -> State:
+        return tree_index.open_heaviest(state, TreeIndex(self.cache.view("tree", state)))
+
+    def refresh_view(self, name: str) -> None:
+        """Make a view of the present state anew: more is known than when it was made."""
+        self.cache.forget(name)
+        self.views = self.cache.views(self.state)
+        self.emit(StateChanged())
+
+    def count_limits(self) -> bool:
+        """Hold more devices against the limits of the state; return False when all are known."""
+        is_counting = bool(self.state.limits) and self.limits.compute_some(self.state)
+        if is_counting:
+            self.emit(LimitsCounted())
+        return is_counting
+
+    # --- messages -----------------------------------------------------------------------------------------
+
+    def say(self, text: str, role: str = "text") -> None:
+        """Show a message until the next key or for a few seconds. `role` is its colour in the palette."""
+        self.message = (text, role)
+        self.emit(MessageChanged())
+
+    def clear_message(self) -> tuple[str, str] | None:
+        """Remove the message and return it."""
+        message, self.message = self.message, None
+        if message is not None:
+            self.emit(MessageChanged())
+        return message
+
+    def report_failure(self, error: Exception) -> None:
+        """Record and say what should not have happened."""
+        self.failures.append(f"{type(error).__name__}: {error}")
+        self.say(f"internal error, the screen is as before: {self.failures[-1]}", "bad")
+
+    # --- actions ------------------------------------------------------------------------------------------
+
+    def do_undo(self) -> None:
+        self._step(histories.undo(self.history), "undo")
+
+    def do_redo(self) -> None:
+        self._step(histories.redo(self.history), "redo")
+
+    def _step(self, history: History, verb: str) -> None:
+        if history is self.history:
+            self.say(f"nothing to {verb}", "dim")
+        else:
+            self.apply(history.present, history)
+
+    def do_swap(self) -> None:
+        if not self.state.pin:
+            self.say("nothing is pinned yet: p pins what is on screen", "warn")
+        else:
+            self.apply(state_changes.swap_pin(self.state))
+
+    def do_phase(self) -> None:
+        """Go to the next phase of a language model: its prompt, a token after it, the whole request."""
+        following = [*phases(self.state.model).values()][1:]
+        if following:
+            self.apply(self.with_model(following[0]))
+        else:
+            self.say("only a language model has phases: prefill, decode, request", "dim")
+
+    def do_plot(self, step: int) -> None:
+        state = self.state
+        place = states.PLOTS.index(state.plot) + step * (state.pane == "plot")
+        self.apply(replace(state, pane="plot", plot=states.PLOTS[place % len(states.PLOTS)]))
+
+    def do_lift(self) -> None:
+        """Try the setting that Why says would lift the limit of the node."""
+        setting = self.views.why.setting if self.views is not None else ""
+        if not setting:
+            self.say("no setting is known that would lift this limit", "dim")
+            return
+        try:
+            state = states.with_setting(self.state, setting)
+        except RequestError as error:
+            self.say(str(error), "warn")
+            return
+        if self.apply(state):
+            self.say(f"{setting}; u undoes", "good")
+
+    def do_turn(self, by: int) -> None:
+        """Turn the knob under the cursor a step, or put it back (0)."""
+        try:
+            state = self.provider.turned(self.state, by)
+        except RequestError as error:
+            self.say(str(error), "warn")
+            return
+        if not self.apply(state) and state == self.state:
+            self.say(f"{state.fact} is as the device has it", "dim")
+
+    def do_sheet(self, device: str | None = None) -> None:
+        """Open the sheet of a device, by default the one under the cursor."""
+        try:
+            text = self.provider.device(device or self.state.on)
+        except RequestError as error:
+            self.say(str(error), "bad")
+            return
+        self.emit(TextOpened("sheet", text.title, text))
+
+    def do_report(self, name: str) -> None:
+        """Open a report of the state that is made at once."""
+        try:
+            sheet = self.provider.sheet(self.state, name, self.size[0] - 4) if self.views is not None else None
+        except RequestError as error:
+            self.say(str(error), "bad")
+            return
+        if sheet is not None:
+            self.emit(SheetOpened(name, sheet))
+
+    # --- the tree -----------------------------------------------------------------------------------------
+
+    def _reveal_cursor(self, state: State, views: Views) -> tuple[State, Views]:
+        """Open what the row under the cursor is folded into. Of a kernel that is no more its first operator stays, and
+        what is no row of this tree may be one of that by module."""
+        if not state.at or state.at in self._index_of(views.tree).place:
+            return state, views
+        unfolded = self._index_of(views.unfolded)
+        if node(state.at) not in unfolded.place:
+            operator = node(state.at).partition(":")[2]
+            is_operator = operator != "" and operator in unfolded.place
+            other = replace(state, at=operator) if is_operator or state.by == "module" else replace(state, by="module")
+            return self._reveal_cursor(other, self.cache.views(other))
+        folds = tree_changes.folds_above(state.at, unfolded, self._index_of(views.tree))
+        if not folds:
+            return state, views
+        state = replace(state, open=(*state.open, *sorted(folds)))
+        return state, self.cache.views(state)
+
+    def move_to(self, key: str) -> None:
+        """Put the tree's cursor on a node; what hides it opens."""
+        self.apply(tree_changes.move_to(self.state, key, self.unfolded, self.index))
+
+    def move_to_point(self, key: str) -> bool:
+        """Go to what a point of the plot stands for: a row of the tree, or a device at a batch. False where neither."""
+        device, _, batch = key.rpartition("@b")
+        if key in self.unfolded.place:
+            self.move_to(key)
+        elif device in self.state.devices:
+            self.apply(replace(self.state, on=device, batch=int(batch)))
+        else:
+            return False
+        return True
+
+    def do_every(self, opened: int) -> None:
+        change = tree_changes.open_all if opened else tree_changes.close_all
+        self.apply(change(self.state, self.unfolded))
+
+    def do_each(self) -> None:
+        state = tree_changes.toggle_repeats(self.state, self.unfolded)
+        if state is not None:
+            self.apply(state)
+        else:
+            self.say("no row of repeats here: those say how many they are, as x6", "warn")
+
+    def do_fold(self) -> None:
+        """Go to the next threshold below which rows are folded."""
+        self.fold_below(next((value for value in FOLDS if value > self.state.fold), 0.0))
+
+    def fold_below(self, percent: float) -> None:
+        """Fold rows below a share; the cursor goes to the row that stands for its own."""
+        state = replace(tree_changes.unfold_all(self.state), fold=percent)
+        folded = self._index_of(self.cache.views(replace(state, at="")).tree)
+        self.apply(replace(state, at=tree_changes.visible_ancestor(state.at, self.unfolded, folded)))
+        rows = sum(1 for row in self.index.table.rows if row.kind == "more")
+        message = f"rows below {percent:g} % folded into {rows} row{'s' * (rows != 1)}"
+        self.say(message if percent else "nothing is folded", "dim")
+
+    def do_heaviest(self) -> None:
+        self.move_to(self.unfolded.heaviest(node(self.state.at)))
+
+    def do_find(self, step: int) -> None:
+        """Go to the next match of what was searched for."""
+        state = self.state
+        if not state.find:
+            self.emit(ActionRequested("find"))
+            return
+        try:
+            target = tree_index.next_match(self.unfolded.table, state.find, state.at, step)
+        except RequestError as error:
+            self.say(str(error), "warn")
+            return
+        if target is None:
+            self.say(f"nothing in the tree fits {state.find!r}", "warn")
+        else:
+            self.move_to(target)
+
+    # --- jobs ---------------------------------------------------------------------------------------------
+
+    def capture(self, state: State) -> None:
+        """Capture the model of a state in the background; what is on screen stays, dimmed, and can be used."""
+        from hwexplorer.tui.session.capture_job import CaptureJob
+
+        self.start(CaptureJob(state, self.provider.capture(state), partial(self._show_captured, state)))
+
+    def _show_captured(self, wanted: State, _: BackgroundJob) -> None:
+        """Show the model that was captured, in the state as it is by now."""
+        if self.views is None:
+            self.history = History(present=self.provider.at_its_batch(wanted))
+            self.apply(self.state, self.history)
+        else:
+            state = self.with_model(wanted.model, wanted.image_size)
+            self.apply(state, self.history if state == self.state else None)  # the same one, captured anew
+
+    def start(self, job: BackgroundJob) -> None:
+        """Start a job, in the place of another of its kind."""
+        for other in [other for other in self.jobs if type(other) is type(job)]:
+            self._cancel(other)
+        self.jobs = sorted([*self.jobs, job], key=lambda each: each.replaces_model)
+        job.start()
+        self.emit(JobsChanged())
+
+    def _cancel(self, job: BackgroundJob) -> None:
+        job.cancel()
+        self.jobs.remove(job)
+        self.emit(JobsChanged())
+
+    def stop_job(self) -> bool:
+        """Cancel the job whose progress is shown; False where there is none."""
+        if not self.jobs:
+            return False
+        job = self.jobs[0]
+        self._cancel(job)
+        self.say(job.stop_message, "warn")
+        return True
+
+    def poll_jobs(self) -> bool:
+        """Finish the jobs that are done; return True when any is left."""
+        for job in list(self.jobs):
+            if not job.is_done():
+                continue
+            self.jobs.remove(job)
+            if error := job.error():
+                self.say(error, "bad")
+            else:
+                job.finish(job)
+        self.emit(JobsChanged())
+        return bool(self.jobs)
+
+    def end(self) -> None:
+        """End all jobs and wait until they are gone."""
+        for job in self.jobs:
+            job.end()

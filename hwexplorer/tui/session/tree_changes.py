@@ -1,0 +1,62 @@
+"""What keys do to the branches of the tree: pure functions of a state and the index of its tree."""
+
+from __future__ import annotations
+
+from hwexplorer.state import EACH, MORE, State, node, replace
+from hwexplorer.tui.session.folding import more_key
+from hwexplorer.tui.session.tree_index import TreeIndex
+
+TIMES = "×"  # in the name of a row of repeats
+
+
+def folds_above(key: str, tree: TreeIndex, folded: TreeIndex) -> set[str]:
+    """Return the keys of the folded rows that hide a node or what it hangs on. `folded` is the tree as shown."""
+    hidden = {key, *tree.ancestors(key)} - {""} - folded.place.keys()
+    return {more_key(tree.parent[each] or "") for each in hidden if each in tree.place}
+
+
+def move_to(state: State, key: str, tree: TreeIndex, folded: TreeIndex) -> State:
+    """Put the cursor on a node and open what hides it."""
+    hiding = tree.ancestors(key) | folds_above(key, tree, folded)
+    return replace(state, at=key, open=(*state.open, *sorted(hiding - set(state.open) - {""})))
+
+
+def visible_ancestor(key: str, tree: TreeIndex, folded: TreeIndex) -> str:
+    """Return the row of the folded tree that stands for a node: itself, its branch or the row of folded ones."""
+    at = node(key)
+    while at and at not in folded.place:
+        parent = tree.parent.get(at) or ""
+        if more_key(parent) in folded.place:
+            return more_key(parent)
+        at = parent
+    return at
+
+
+def open_all(state: State, tree: TreeIndex) -> State:
+    """Open every branch."""
+    return replace(state, open=tuple(sorted(tree.branches(tree.place) - {""})))
+
+
+def close_all(state: State, tree: TreeIndex) -> State:
+    """Close every branch; the cursor goes to the subgraph that it was in."""
+    above = [key for key in tree.ancestors(state.at) if key]
+    return replace(state, open=(), at=min(above, key=len) if above else state.at)
+
+
+def toggle_repeats(state: State, tree: TreeIndex) -> State | None:
+    """Show the blocks of a row of repeats one by one, or merged again: that of the cursor or the nearest above. Return
+    None where there is none."""
+    at = node(state.at)
+    while at:
+        row = tree.table.rows[tree.place[at]]
+        if at + EACH in state.open:
+            return replace(state, at=at, open=tuple(key for key in state.open if key != at + EACH))
+        if row.kind == "group" and TIMES in str(row.cells[0]):
+            return replace(state, at=at, open=(*state.open, *{at} - set(state.open), at + EACH))
+        at = tree.parent.get(at) or ""
+    return None
+
+
+def unfold_all(state: State) -> State:
+    """Close the rows of folded ones that were opened."""
+    return replace(state, open=tuple(key for key in state.open if not key.endswith(MORE)))

@@ -1,0 +1,169 @@
+"""The views of states. Each is computed once for the values of the fields that it reads, and the latest are kept.
+
+What a view reads is recorded while it is computed (TracedState): a cursor key recomputes only what reads the cursor,
+and going back to a batch or a device costs nothing.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, cast
+
+from hwexplorer.plots import is_over_batches
+from hwexplorer.state import MORE, State, node, replace
+from hwexplorer.tui.session.folding import fold_rows
+from hwexplorer.tui.session.traced_state import TracedState
+from hwexplorer.views.plain import Card, Page, Plot, Row, Table, Text
+
+if TYPE_CHECKING:
+    from hwexplorer.provider import EngineProvider
+
+ALWAYS_SHOWN = ("cards", "tree", "status", "verdict")  # whatever the panes
+VIEWS_MAX = 160  # fewer where they are long, so that large models do not fill the memory
+VIEWS_MIN = 60  # those of the state on screen and of its neighbours
+ROWS_MAX = 12_000
+BLOCK_SHARE_MAX = 0.5  # of the model: a larger part says little as one block
+
+
+class Views:
+    """The views of one state, each made when it is first asked for: those of hidden panes never are. `tree` has its
+    small rows folded, `unfolded` has not."""
+
+    unfolded: Table
+    heat: Table
+    models: Table
+    compare: Table
+    cards: tuple[Card, ...]
+    events: Table
+    why: Text
+    plot: Plot
+    knobs: Page
+    status: str
+    verdict: str
+
+    def __init__(self, cache: ViewCache, state: State) -> None:
+        self._cache, self._state = cache, state
+
+    def make(self, names: Iterable[str]) -> None:
+        """Make some views now. Raises RequestError where one cannot be made."""
+        for name in names:
+            getattr(self, name)
+
+    def __getattr__(self, name: str) -> Any:
+        view = self._cache.view("tree" if name == "unfolded" else name, self._state)
+        setattr(self, name, view)
+        return view
+
+    @cached_property
+    def tree(self) -> Table:
+        return self._cache.fold_tree(self._state, self.unfolded)
+
+    @cached_property
+    def marked_points(self) -> frozenset[str]:
+        """The operators that the row under the cursor stands for, in a plot of operators."""
+        if not node(self._state.at) or is_over_batches(self._state.plot):
+            return frozenset()
+        return cast("frozenset[str]", self._cache.view("below", self._state))
+
+    def device_name(self, key: str) -> str:
+        """Return the name on the card of a device."""
+        return next((card.name for card in self.cards if card.key == key), key)
+
+
+class ViewCache:
+    """Views by name, revision of the models, and the values of the fields that they read."""
+
+    def __init__(self, provider: EngineProvider) -> None:
+        self.provider = provider
+        self._kept: OrderedDict[tuple[Any, ...], Any] = OrderedDict()
+        self._reads: dict[str, list[tuple[str, ...]]] = {}  # by view: the sets of fields that it was seen to read
+        self._rows = 0
+
+    def views(self, state: State) -> Views:
+        """Return the views of a state, none of them made yet."""
+        return Views(self, state)
+
+    def fold_tree(self, state: State, tree: Table) -> Table:
+        """Return the tree with its small rows folded as the state has it."""
+        if not state.fold:
+            return tree
+        opened = tuple(key for key in state.open if key.endswith(MORE))
+        key = ("folded", id(tree), state.fold, opened)
+        kept = self._kept.get(key)
+        if kept is None or kept[0] is not tree:
+            kept = self._keep(key, (tree, fold_rows(tree, state.fold, opened)))
+        return cast("Table", kept[1])
+
+    def view(self, name: str, state: State) -> Any:
+        """Return a view of a state, made now where it is not kept."""
+        state = _at_node(state)
+        key = self._find(name, state)
+        if key is not None:
+            self._kept.move_to_end(key)
+            return self._kept[key]
+        reads: set[str] = set()
+        view = self._make(name, cast("State", TracedState(state, reads)))
+        fields = tuple(sorted(reads))
+        if fields not in self._reads.setdefault(name, []):
+            self._reads[name].append(fields)
+        return self._keep(self._key(name, state, fields), view)
+
+    def _make(self, name: str, state: State) -> Any:
+        if name == "heat":
+            return self._make_blocks(state)
+        make = getattr(self.provider, name, None)
+        return make(state) if make is not None else self.provider.report(name, state)
+
+    def _make_blocks(self, state: State) -> Table:
+        """Return the blocks of the model, none of them most of it, with the metric on every device."""
+        table = self.provider.tree(replace(state, heat=True, diff=False, sort="share", descending=True, open=()))
+        blocks = sorted(_blocks(table.rows, 0), key=_share, reverse=True)
+        return replace(table, rows=tuple(replace(row, depth=0, has_children=False) for row in blocks), footer=())
+
+    def forget(self, name: str) -> None:
+        """Drop the views of a name: more is known than when they were made."""
+        for key in [key for key in self._kept if key[0] == name]:
+            self._rows -= _row_count(self._kept.pop(key))
+
+    def has(self, name: str, state: State) -> bool:
+        """Return True if the view needs no computing."""
+        return self._find(name, _at_node(state)) is not None
+
+    def _find(self, name: str, state: State) -> tuple[Any, ...] | None:
+        keys = (self._key(name, state, fields) for fields in self._reads.get(name, ()))
+        return next((key for key in keys if key in self._kept), None)
+
+    def _key(self, name: str, state: State, fields: tuple[str, ...]) -> tuple[Any, ...]:
+        return (name, self.provider.revision(), fields, attrgetter("model", *fields)(state))
+
+    def _keep(self, key: tuple[Any, ...], view: Any) -> Any:
+        self._kept[key] = view
+        self._rows += _row_count(view)
+        while len(self._kept) > VIEWS_MAX or (self._rows > ROWS_MAX and len(self._kept) > VIEWS_MIN):
+            self._rows -= _row_count(self._kept.popitem(last=False)[1])
+        return view
+
+
+def _at_node(state: State) -> State:
+    """Return the state with the cursor on the node that its row is about."""
+    return replace(state, at=node(state.at)) if state.at.endswith(MORE) else state
+
+
+def _share(row: Row) -> float:
+    return float(row.cells[1] or 0.0)
+
+
+def _blocks(rows: Sequence[Row], at: int) -> Iterator[Row]:
+    """Yield the parts of a row, divided until none is too large."""
+    depth = rows[at].depth
+    end = next((i for i in range(at + 1, len(rows)) if rows[i].depth <= depth), len(rows))
+    for i in range(at + 1, end):
+        if rows[i].depth == depth + 1:
+            yield from _blocks(rows, i) if rows[i].has_children and _share(rows[i]) > BLOCK_SHARE_MAX else (rows[i],)
+
+
+def _row_count(view: Any) -> int:
+    return len(view.rows) if isinstance(view, Table) else 0

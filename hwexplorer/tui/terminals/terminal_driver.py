@@ -1,0 +1,151 @@
+"""The terminal as it is, rather than as it should be: bytes that are no text, answers that make no sense, a size that
+no screen has, and one that is gone.
+
+Textual's own driver ends with a traceback and exit code 0 on a byte that is not UTF-8, and turns for ever on a
+terminal that has disappeared.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import signal
+import sys
+import termios
+from codecs import getincrementaldecoder
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import IO, Any
+
+from textual import events
+from textual._xterm_parser import XTermParser
+from textual.app import App
+from textual.drivers.linux_driver import LinuxDriver
+from textual.message import Message
+
+from hwexplorer import signals
+from hwexplorer.tui.widgets.cell_text import ascii_cells
+
+READ_BYTES = 4096
+TICK_S = 0.1
+SIZE_MAX = (2000, 1000)  # columns and lines: what says it is larger is no terminal, and would take gigabytes
+# What each mode is set back to, in the order of `stop_application_mode`: paste, wrapping, sizes in the input, mouse,
+# the keyboard protocol, the other screen, the cursor, focus.
+RESET = (
+    b"\x1b[?2004l\x1b[?7h\x1b[?2048l\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1016l"
+    b"\x1b[<u\x1b[?1049l\x1b[?25h\x1b[?1004l"
+)
+# What a parser knows of the terminal, kept when it has to begin anew.
+_KNOWN = ("last_x", "last_y", "mouse_pixels", "terminal_size", "terminal_pixel_size")
+
+
+# Escape and a key right after it, in one read, are two keys; Textual makes one of them. A letter is told from alt and
+# the letter by whoever has the keymap.
+_ESCAPED = re.compile(r"(\x1b)(?=[^\x1b\[\]O-Z\\^_a-zA-N0-9])")
+
+
+class Keys:
+    """Bytes from a terminal as events, whatever the bytes are."""
+
+    def __init__(self) -> None:
+        self._decode = getincrementaldecoder("utf-8")(errors="replace").decode
+        self._parser = XTermParser()
+
+    def events(self, data: bytes) -> Iterator[Message]:
+        """What these bytes mean, or, without any, what those before them did: escape alone is a key after a while."""
+        try:
+            messages: list[Message] = []
+            for place, text in enumerate(_ESCAPED.split(self._decode(data))):
+                if text:  # every second one is what it was split at
+                    messages += [events.Key("escape", text)] if place % 2 else self._parser.feed(text)
+            messages += self._parser.tick()
+        except Exception:  # an answer that makes no sense; what came with it is lost
+            before, self._parser = self._parser, XTermParser()
+            for name in _KNOWN:
+                setattr(self._parser, name, getattr(before, name))
+            return
+        yield from filter(_possible, messages)
+
+
+def _possible(event: Message) -> bool:
+    if not isinstance(event, events.Resize):
+        return True
+    return all(0 < size <= most for size, most in zip(event.size, SIZE_MAX, strict=True))
+
+
+class _Output:
+    """The terminal's file, for the thread that writes: what cannot be written is nobody's concern but the screen's."""
+
+    def __init__(self, file: IO[str], ascii: bool) -> None:
+        self._file, self._ascii = file, ascii
+        self.fileno = file.fileno
+
+    def write(self, text: str) -> None:
+        if self._ascii:  # what Textual draws itself: lists, boxes to type in
+            text = ascii_cells(text)
+        try:
+            self._file.write(text)
+        except (OSError, ValueError):
+            signals.end(signal.SIGHUP)
+
+    def flush(self) -> None:
+        try:
+            self._file.flush()
+        except (OSError, ValueError):
+            signals.end(signal.SIGHUP)
+
+
+def takes_unicode() -> bool:
+    """Whether what is drawn reaches the terminal as it is: in a locale of old, it is made of backslashes."""
+    try:
+        "│▏".encode(getattr(sys.__stderr__, "encoding", None) or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+class Terminal(LinuxDriver):
+    """Textual's driver with the input read by `Keys`."""
+
+    def __init__(self, app: App[Any], *arguments: Any, **keywords: Any) -> None:
+        super().__init__(app, *arguments, **keywords)
+        self._file: Any = _Output(self._file, getattr(app, "ascii", False))
+
+    def run_input_thread(self) -> None:
+        keys = Keys()
+        while not self.exit_event.is_set():
+            try:
+                ready = select.select([self.fileno], [], [], TICK_S)[0]
+                data = os.read(self.fileno, READ_BYTES) if ready else b""
+            except OSError:
+                ready, data = [self.fileno], b""
+            if ready and not data:
+                signals.end(signal.SIGHUP)
+                return
+            for event in keys.events(data):
+                with suppress(RuntimeError):  # the loop has ended meanwhile
+                    self.process_message(event)
+
+    def _disable_mouse_support(self) -> None:
+        super()._disable_mouse_support()
+        if self._mouse_pixels:
+            self.write("\x1b[?1016l")
+            self.flush()
+
+    def stop_application_mode(self) -> None:
+        """Input first: a terminal's answer that is read while this ends would turn on what was just turned off."""
+        self.disable_input()
+        self._disable_mouse_support()
+        super().stop_application_mode()
+
+    def restore(self) -> None:
+        """The terminal as it was, at once: for whoever cannot wait for what is still to be written."""
+        with suppress(OSError, termios.error):
+            termios.tcflush(self.fileno, termios.TCOFLUSH)
+        with suppress(OSError, ValueError):
+            if select.select([], [self._file], [], TICK_S)[1]:
+                os.write(self._file.fileno(), RESET)
+        with suppress(OSError, termios.error):
+            if self.attrs_before is not None:
+                termios.tcsetattr(self.fileno, termios.TCSANOW, self.attrs_before)

@@ -1,0 +1,68 @@
+"""The user's settings: a TOML file in the platform's place. A bad one is one line of warning, never an end.
+
+theme = "light"          # one of the themes
+ascii = false            # plain characters only
+mouse = true
+heaviest = true          # open the heaviest path at the start
+[keys]
+heaviest = "."           # action = "keys, separated by spaces"; KEYS.md lists the actions
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hardware import files
+from hardware.errors import unknown
+from hwexplorer.tui.keys.keymap import DEFAULT, Keymap, remap
+from hwexplorer.tui.palette import THEMES
+
+
+class UserSettings(msgspec.Struct, frozen=True):
+    theme: str = "dark"
+    ascii: bool = False
+    mouse: bool = True
+    heaviest: bool = True
+    keymap: Keymap = DEFAULT
+
+
+_FLAGS = ("ascii", "mouse", "heaviest")
+_KNOWN = ("theme", *_FLAGS, "keys")
+
+
+def read(path: Path) -> tuple[UserSettings, str]:
+    """The settings, and one line about what is wrong with the file ('' when nothing is)."""
+    try:
+        document = files.table(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return UserSettings(), ""
+    except OSError as error:
+        return UserSettings(), f"settings ignored, {path}: {error.strerror}"
+    settings, wrong = _checked(document)
+    return settings, f"settings, {path}: {'; '.join(wrong)[:160]}" if wrong else ""
+
+
+def _checked(document: dict[str, Any]) -> tuple[UserSettings, list[str]]:
+    wrong = [str(unknown("setting", name, _KNOWN)) for name in document if name not in _KNOWN]
+    values: dict[str, Any] = {}
+    if "theme" in document:
+        if document["theme"] in THEMES:
+            values["theme"] = document["theme"]
+        else:
+            wrong.append(str(unknown("theme", document["theme"], THEMES)))
+    for name in _FLAGS:
+        if name in document:
+            if isinstance(document[name], bool):
+                values[name] = document[name]
+            else:
+                wrong.append(f"{name} is true or false")
+    keys = document.get("keys", {})
+    if not isinstance(keys, dict) or not all(isinstance(text, str) for text in keys.values()):
+        wrong.append('keys are given as action = "key key"')
+    elif keys:
+        values["keymap"], more = remap({name: text.split() for name, text in keys.items()})
+        wrong += more
+    return UserSettings(**values), wrong

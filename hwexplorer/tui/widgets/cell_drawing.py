@@ -1,0 +1,116 @@
+"""Single cells of the table: text, bars, what was found in a name; and which columns are not shown."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from rich.segment import Segment
+from rich.style import Style
+
+from analysis.document import Cell
+from hwexplorer.format import safe, to_ascii
+from hwexplorer.tui.palette import CAUSE, PLAIN, Palette
+from hwexplorer.views.cause_looks import LOOKS, cells
+from hwexplorer.views.plain import NUMBERS, Row, Table
+
+EIGHTHS = " ▏▎▍▌▋▊▉█"
+SAME = 1e-9  # what sums in another order differ by
+TRACE = 0.5  # cells: less is no cell of any cause
+
+
+def plain(text: Cell, palette: Palette) -> str:
+    cleaned = safe(text)
+    return to_ascii(cleaned) if palette.ascii else cleaned
+
+
+def without(table: Table, hide: Collection[str]) -> Table:
+    """The table without the columns of these roles (a delta while diff is off), nor a bar's number twice."""
+    keep = [i for i, c in enumerate(table.columns) if c.role not in hide and not _said_by_bar(table, i)]
+    if len(keep) == len(table.columns):
+        return table
+    rows = tuple(
+        Row(r.key, tuple(r.cells[i] for i in keep), depth=r.depth, has_children=r.has_children, kind=r.kind, dim=r.dim)
+        for r in table.rows
+    )
+    columns = tuple(table.columns[i] for i in keep)
+    return Table(table.name, table.title, columns, rows, footer=table.footer, notes=table.notes)
+
+
+def _said_by_bar(table: Table, index: int) -> bool:
+    """The screen prints a bar's percentage beside it: the same numbers in the next column are not shown again."""
+    if not index or table.columns[index - 1].role != "bar" or table.columns[index].unit != "%":
+        return False
+    pairs = ((row.cells[index - 1], row.cells[index]) for row in table.rows)
+    return all(abs(a - b) < SAME if isinstance(a, NUMBERS) and isinstance(b, NUMBERS) else a == b for a, b in pairs)
+
+
+def bar(fraction: float, width: int, ascii: bool = False) -> str:
+    """A bar of eighth blocks in `width` cells; anything above zero leaves a trace."""
+    if not fraction > 0:
+        return " " * width
+    if ascii:
+        return ("#" * max(1, round(fraction * width))).ljust(width)
+    eighths = min(max(1, round(fraction * width * 8)), width * 8)
+    full, part = divmod(eighths, 8)
+    return ("█" * full + (EIGHTHS[part] if part else "")).ljust(width)
+
+
+def stacked(parts: Sequence[float], width: int, palette: Palette, ground: int = PLAIN) -> list[Segment]:
+    """A bar of `width` cells by cause; parts are fractions of the width. Where there are colours the borders between
+    them are drawn to an eighth of a cell, elsewhere each cause has a texture or a letter of its own."""
+    if palette.textured and sum(parts) * width < TRACE:
+        drawn = [Segment(("." if palette.ascii else EIGHTHS[1]) * (sum(parts) > 0), palette.get("dim", ground))]
+    elif palette.textured:
+        drawn = [
+            Segment((look.letter if palette.ascii else look.texture) * count, palette.get(f"{CAUSE}{place}", ground))
+            for place, (look, count) in enumerate(zip(LOOKS, cells(parts, width), strict=True))
+            if count
+        ]
+    else:
+        drawn = _coloured(parts, width, palette, ground)
+    used = sum(len(segment.text) for segment in drawn)
+    return [*drawn, Segment(" " * (width - used), palette.get("text", ground))] if used < width else drawn
+
+
+def _coloured(parts: Sequence[float], width: int, palette: Palette, ground: int) -> list[Segment]:
+    """Full cells in the colour of their cause, and between two of them a partial block of one on the other: the two
+    that make most of the cell."""
+    eighths = cells(parts, width * 8)
+    if not sum(eighths):
+        return []
+    owner = [place for place, count in enumerate(eighths) for _ in range(count)]
+    drawn = []
+    for start in range(0, len(owner), 8):
+        inside = owner[start : start + 8]
+        most = sorted(sorted(set(inside), key=inside.count)[-2:])
+        style = palette.get(f"{CAUSE}{most[0]}", ground)
+        filled = inside.count(most[0])
+        if len(most) > 1:
+            style += Style(bgcolor=palette.get(f"{CAUSE}{most[1]}", ground).color)
+            filled = round(len(inside) * filled / (filled + inside.count(most[1])))
+        drawn.append(Segment(EIGHTHS[filled], style))
+    return drawn
+
+
+def compared(table: Table, row: Row, key: str, number: float | None) -> tuple[str, str]:
+    """Role and sign of one device's figure among those of the others: what wins has a sign, the rest a colour by how
+    far off what exists it is."""
+    cells = dict(zip((column.key for column in table.columns), row.cells, strict=True))
+    wins = key == f"on:{cells.get('wins')}"
+    values = [v for name, v in cells.items() if name.startswith("on:") and isinstance(v, NUMBERS)]
+    least = float(min(values, default=0.0))
+    ratio = number / least if number is not None and least > 0 else 1.0
+    return ("good" if wins else "text" if ratio < 2 else "warn" if ratio < 10 else "bad"), ("◂" if wins else " ")
+
+
+def highlighted(text: str, find: str, palette: Palette, role: str, ground: int) -> list[Segment]:
+    plain = palette.get(role, ground)
+    start = text.casefold().find(find.casefold()) if find else -1
+    if start < 0:
+        return [Segment(text, plain)]
+    end = start + len(find)
+    return [
+        Segment(text[:start], plain),
+        Segment(text[start:end], palette.get("find", ground)),
+        Segment(text[end:], plain),
+    ]

@@ -1,0 +1,129 @@
+"""How wide each column of a table is, and which are left out when there is no room."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import msgspec
+
+from analysis.document import Column
+from hwexplorer.format import Scale, delta, quantity, scale_for
+from hwexplorer.tui.widgets.cell_text import width_of
+from hwexplorer.views.plain import NUMBERS, Stack, Table, scale_values
+
+GAP = 1
+BAR_MIN, BAR_MAX = 6, 24
+STACK_MIN = 14  # one by several causes says nothing in fewer: less telling columns give way
+QUANTITY = 6  # "1.23 G"
+PERCENT = 5  # "100.0", "12.3"
+TEXT_MAX = 32
+NAME_GOOD = 20  # most names fit
+
+
+class Measure(msgspec.Struct, frozen=True):
+    """What a column needs: its scale, its header, and the least and the most cells it can use."""
+
+    column: Column
+    scale: Scale
+    header: str
+    least: int
+    most: int
+
+
+def measure(table: Table, names: int, total: int) -> list[Measure]:
+    """What the columns need in `total` cells; `names`: what the first needs, tree guides included."""
+    good = min(names, max(NAME_GOOD, total * 30 // 100))
+    return [_measure(table, index, names, good) for index in range(len(table.columns))]
+
+
+def _measure(table: Table, index: int, names: int, good: int) -> Measure:
+    column = table.columns[index]
+    if index == 0:
+        return Measure(
+            column, Scale(), column.title, max(good, width_of(column.title)), max(names, width_of(column.title))
+        )
+    if column.role == "bar":
+        header = _header(column.title, "%")
+        first = table.rows[0].cells[index] if table.rows else None
+        is_stack = isinstance(first, Stack) and sum(part > 0 for part in first.parts) > 1
+        least = max(PERCENT + 1 + (STACK_MIN if is_stack else BAR_MIN), width_of(header))
+        return Measure(column, Scale(0.01, 1, "%"), header, least, PERCENT + 1 + BAR_MAX)
+    if column.role == "number":
+        scale = scale_for(scale_values(table.columns, index, table.rows), column.unit)
+        header = _header(column.title, scale.label)
+        need = max(scale.width, width_of(header))
+        return Measure(column, scale, header, need, need)
+    values = {row.cells[index] for row in table.rows}
+    if column.role in ("text", "flag"):
+        need = max((width_of(str(v)) for v in values if v is not None), default=0)
+        need = max(min(need, TEXT_MAX), width_of(column.title))
+        return Measure(column, Scale(), column.title, need, need)
+    numbers = [v for v in values if isinstance(v, NUMBERS)]
+    if column.role == "quantity":
+        need = max((len(quantity(v, column.unit)) for v in _ends(numbers)), default=0)
+        need = max(need, QUANTITY if numbers else 0, width_of(column.title))
+        if is_of_device(column):
+            widest = len("1.58 µ") + (3 if column.unit == "Js" else 1)
+            need = max(need, widest + 1)  # and the sign of the device that wins
+        return Measure(column, Scale(), column.title, need, need)
+    need = max((len(delta(v)) for v in (max(numbers), min(numbers))), default=0) if numbers else 0
+    need = max(need, 5, width_of(column.title))
+    return Measure(column, Scale(), column.title, need, need)
+
+
+def is_of_device(column: Column) -> bool:
+    """One of the columns that `heat` has for each device (hwexplorer/views/heat.py), in silicon or on paper."""
+    return column.key.startswith(("on:", "paper:"))
+
+
+def _header(title: str, label: str) -> str:
+    """The title and its unit, once: `Cum %` says its unit already, and ratios need none."""
+    return title if label == "x" or title.endswith(label) else f"{title} {label}".strip()
+
+
+def _ends(numbers: Sequence[float]) -> tuple[float, ...]:
+    return (max(numbers), min(numbers)) if numbers else ()
+
+
+def fit(measures: Sequence[Measure], total: int, empty: Collection[int] = ()) -> tuple[list[int], int]:
+    """A width for each column, 0 for those dropped or empty, and the gap between them: wide when nothing drops for
+    it."""
+    widths = _fit(measures, total, GAP + 1, empty)
+    wide = sum(map(bool, widths)) + len(empty) == len(widths) and widths[0] >= measures[0].most
+    return (widths, GAP + 1) if wide else (_fit(measures, total, GAP, empty), GAP)
+
+
+def _fit(measures: Sequence[Measure], total: int, gap: int, empty: Collection[int]) -> list[int]:
+    """The highest `keep` goes first when there is no room, 0 never."""
+    kept = [place for place in range(len(measures)) if place not in empty]
+
+    def least() -> int:
+        return sum(measures[i].least for i in kept) + gap * (len(kept) - 1)
+
+    while least() > total:
+        droppable = [i for i in kept if i and measures[i].column.keep > 0]
+        if not droppable:
+            break
+        worst = max(measures[i].column.keep for i in droppable)
+        kept.remove(max(i for i in droppable if measures[i].column.keep == worst))
+    widths = [measures[i].least if i in kept else 0 for i in range(len(measures))]
+    spare = total - least()
+    bars = [i for i in kept if measures[i].column.role == "bar"]
+    if spare < 0:  # not even the columns that stay have room: bars become numbers, then the name gives way
+        for index in bars:
+            spare += widths[index] - PERCENT
+            widths[index] = PERCENT
+        widths[0] = max(4, widths[0] + min(0, spare))
+        spare = max(0, spare)
+    # A name is worth more than a long bar.
+    spare = _grow(widths, [0], [measures[0].most], spare)
+    _grow(widths, bars, [measures[i].most for i in bars], spare)
+    return widths
+
+
+def _grow(widths: list[int], which: list[int], limits: list[int], spare: int) -> int:
+    for index, limit in zip(which, limits, strict=True):
+        more = max(0, min(spare, limit - widths[index]))
+        widths[index] += more
+        spare -= more
+    return spare

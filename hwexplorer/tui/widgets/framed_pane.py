@@ -1,0 +1,243 @@
+"""The one Textual widget of the screen: a frame with a title around something that draws lines."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from rich.segment import Segment
+from textual import events
+from textual.geometry import NULL_OFFSET, Region, Size, Spacing
+from textual.layout import Layout, WidgetPlacement
+from textual.message import Message
+from textual.strip import Strip
+from textual.widget import Widget
+
+from hwexplorer.format import safe
+from hwexplorer.tui.palette import CLICK, Palette
+from hwexplorer.tui.widgets.cell_text import ascii_cells, shorten, whole, width_of
+
+FAR = 10**6  # rows: more than there are
+
+
+class Content(Protocol):
+    """What a pane shows: resized, drawn by the line, scrolled."""
+
+    def resize(self, width: int, height: int) -> None: ...
+    def line(self, y: int, palette: Palette, focused: bool) -> list[Segment]: ...
+    def move(self, by: int) -> str: ...
+    def scroll(self, by: int) -> None: ...
+    def page(self) -> int: ...
+    def extent(self) -> tuple[int, int, int]: ...
+    def forget(self) -> None: ...
+
+
+def shown(strip: Strip, palette: Palette) -> Strip:
+    """A line as the terminal gets it: whatever was drawn, nothing but ASCII where nothing else may be."""
+    if not palette.ascii or all(segment.text.isascii() for segment in strip):
+        return strip
+    return Strip([Segment(ascii_cells(s.text), s.style, s.control) for s in strip], strip.cell_length)
+
+
+class FramedPane(Widget, can_focus=False):
+    """Draws its own frame: one line of title, a mark for the scroll position, thick where the keys go."""
+
+    class Clicked(Message):
+        """A click at a place of the content (`y` -1: on the frame); `times` 2: the second of a double one."""
+
+        def __init__(self, pane: str, x: int, y: int, times: int) -> None:
+            super().__init__()
+            self.pane, self.x, self.y, self.times = pane, x, y, times
+
+    class Wheeled(Message):
+        """The wheel, on line `y` of the content: `by` lines down, negative up."""
+
+        def __init__(self, pane: str, y: int, by: int) -> None:
+            super().__init__()
+            self.pane, self.y, self.by = pane, y, by
+
+    def __init__(self, name: str, number: int, content: Content, palette: Palette) -> None:
+        super().__init__(id=name)
+        self.pane, self.number, self.content = name, number, content
+        self.palette = palette
+        self.heading = name.title()
+        self.remark = ""
+        self.active = False
+        self._stamp: object = None
+        self._drawn: list[Strip] = []
+        self._made: dict[int, tuple[object, Strip]] = {}  # lines as they were framed last, and what they are made of
+
+    def click(self, at: Clicked) -> None:
+        """What a click does where something can be chosen."""
+
+    def step(self, action: str) -> bool:
+        """Move about in it; False where the action is another."""
+        page = self.content.page()
+        steps = {"down": 1, "up": -1, "page_down": page, "page_up": -page, "first": -FAR, "last": FAR}
+        if action in steps:
+            self.content.move(steps[action])
+            self.redraw()
+        return action in steps
+
+    def redraw_if(self, stamp: object) -> None:
+        """Draw again unless what it depends on is as before; None always draws."""
+        if stamp is None or stamp != self._stamp:
+            self._stamp = stamp
+            self.redraw()
+
+    def redraw(self) -> None:
+        """Draw again; the terminal is sent the lines that have changed, which after a cursor key are few."""
+        before, self._drawn = self._drawn, []
+        if not self.is_on_screen or len(before) != self.size.height:
+            self.refresh()  # all of it, drawn when it is asked for
+            return
+        self._draw()
+        width = self.size.width
+        changed = [Region(0, y, width, 1) for y, line in enumerate(self._drawn) if line != before[y]]
+        if changed:
+            self.refresh(*changed)
+
+    def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        return container.height
+
+    @property
+    def framed(self) -> bool:
+        """In a very small window every line counts."""
+        return self.size.height >= 6 and self.size.width >= 20
+
+    def render_line(self, y: int) -> Strip:
+        width, height = self.size
+        if len(self._drawn) != height or (height and self._drawn[0].cell_length != width):
+            self._draw()
+        return shown(self._drawn[y].simplify(), self.palette) if y < height else Strip.blank(width)
+
+    def _draw(self) -> None:
+        width, height = self.size
+        if self.framed:
+            self.content.resize(width - 4, height - 2)
+            thumb = self._thumb(height - 2)
+            self._drawn = [self._framed_line(y, width, height, thumb) for y in range(height)]
+        else:
+            self.content.resize(width, height)
+            lines = (self.content.line(y, self.palette, True) for y in range(height))
+            self._drawn = [self._filled(line, width) for line in lines]
+
+    def _framed_line(self, y: int, width: int, height: int, thumb: range) -> Strip:
+        if y == 0:
+            return self._top(width)
+        side = self.palette.get("accent" if self.active else "guide")
+        bars = "||" if self.palette.ascii else "┃┃" if self.active else "││"
+        if y == height - 1:
+            ends = "++" if self.palette.ascii else "┗┛" if self.active else "╰╯"
+            flat = self._flat()
+            return Strip([Segment(ends[0] + flat * (width - 2) + ends[1], side)], width)
+        mark = ("#" if self.palette.ascii else "█") if y - 1 in thumb else bars[1]
+        line = self.content.line(y - 1, self.palette, self.active)
+        made_of = (line, bars[0], mark, side, width)
+        if y not in self._made or self._made[y][0] != made_of:  # after a cursor key most are as they were
+            blank = Segment(" ", self.palette.get("text"))
+            inner = self._filled(line, width - 4)
+            strip = Strip([Segment(bars[0], side), blank, *inner, blank, Segment(mark, side)], width)
+            self._made[y] = made_of, strip
+        return self._made[y][1]
+
+    def _flat(self) -> str:
+        """The frame's line: where the keys go is told by its shape, not only by its colour."""
+        return ("-=" if self.palette.ascii else "─━")[self.active]
+
+    def _filled(self, segments: list[Segment], width: int) -> Strip:
+        strip = Strip(segments)
+        return strip.adjust_cell_length(width, self.palette.get("text"))
+
+    def _top(self, width: int) -> Strip:
+        palette = self.palette
+        side = palette.get("accent" if self.active else "guide")
+        ends, flat = "++" if palette.ascii else "┏┓" if self.active else "╭╮", self._flat()
+        title = shorten(safe(f"{self.number or ''} {self.heading}".strip()), width - 6)
+        remark = whole(safe(self.remark), max(0, width - 8 - width_of(title)))
+        used = width_of(title) + 5
+        segments = [
+            Segment(ends[0] + flat, side),
+            Segment(" ", side),
+            Segment(title, palette.get("title" if self.active else "header")),
+            Segment(" ", side),
+        ]
+        if remark:
+            used += width_of(remark) + 3
+            end = [Segment(" ", side), Segment(remark, palette.get("dim")), Segment(" " + flat, side)]
+        else:
+            end = []
+        return Strip([*segments, Segment(flat * (width - used), side), *end, Segment(ends[1], side)], width)
+
+    def _thumb(self, height: int) -> range:
+        """The lines where the mark of the scroll position is."""
+        first, page, total = self.content.extent()
+        if total <= page or page < 1:
+            return range(0)
+        size = max(1, round(height * page / total))
+        start = round((height - size) * first / max(1, total - page))
+        return range(start, start + size)
+
+    # --- the mouse ----------------------------------------------------------------------------------------
+
+    def on_click(self, event: events.Click) -> None:
+        event.stop()
+        inside = self.framed
+        y = event.y - (1 if inside else 0)
+        edge = inside and not 0 < event.y < self.size.height - 1
+        x = event.x - (2 if inside else 0)
+        self.post_message(self.Clicked(self.pane, x, -1 if edge else y, event.chain))
+
+    def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        self._wheel(event, 3)
+
+    def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        self._wheel(event, -3)
+
+    def _wheel(self, event: events.MouseEvent, by: int) -> None:
+        event.stop()
+        self.post_message(self.Wheeled(self.pane, event.y - self.framed, by))
+
+    def scroll_content(self, by: int) -> None:
+        self.content.scroll(by)
+        self.redraw()
+
+
+class PaneLayout(Layout):
+    """Places panes and lines where the screen they are on says; what is not mentioned is not drawn."""
+
+    name = "panes"
+
+    def arrange(self, parent: Widget, children: list[Widget], size: Size, greedy: bool = True) -> list[WidgetPlacement]:
+        boxes = parent.boxes(size.width, size.height)  # type: ignore[attr-defined]
+        return [
+            WidgetPlacement(Region(*boxes[child.id]), NULL_OFFSET, Spacing(), child)
+            for child in children
+            if child.id in boxes
+        ]
+
+
+class StatusLine(Widget, can_focus=False):
+    """One line of text in segments: the header, the tabs, the footer."""
+
+    class Clicked(Message):
+        def __init__(self, line: str, action: str) -> None:
+            super().__init__()
+            self.line, self.action = line, action
+
+    def __init__(self, name: str, palette: Palette) -> None:
+        super().__init__(id=name)
+        self.palette = palette
+        self.segments: list[Segment] = []
+
+    def show(self, segments: list[Segment]) -> None:
+        if segments != self.segments:
+            self.segments = segments
+            self.refresh()
+
+    def render_line(self, y: int) -> Strip:
+        strip = Strip(self.segments) if y == 0 else Strip([])
+        return shown(strip.adjust_cell_length(self.size.width, self.palette.get("text")), self.palette)
+
+    def on_click(self, event: events.Click) -> None:
+        event.stop()
+        self.post_message(self.Clicked(self.id or "", event.style.meta.get(CLICK, "")))

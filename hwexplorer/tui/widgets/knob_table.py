@@ -1,0 +1,125 @@
+"""The knobs of a chip: what it costs now over what it cost unchanged, the curve of one knob, and the table of all."""
+
+from __future__ import annotations
+
+from math import log
+
+from rich.segment import Segment
+
+from hwexplorer.format import delta
+from hwexplorer.tui.palette import Palette
+from hwexplorer.tui.widgets.cell_drawing import plain
+from hwexplorer.tui.widgets.cell_text import pad, shorten, width_of
+from hwexplorer.tui.widgets.tree_table import TreeTable
+from hwexplorer.views.plain import EMPTY_TABLE, Page, Row, Table
+
+SPARKS, SPARKS_ASCII = "▁▂▃▄▅▆▇█", ".:-=+*#@"
+ABOVE = 6  # lines over the table: three metrics, the range, the curve, the marks
+LEAST = 5  # lines of the table, without which it has all the room
+WIDEST = 3  # cells of a place of the curve
+BAR, TOLD = 30, 18  # cells at most of a bar, and of what is told beside it
+
+
+def sparkline(values: list[float], ascii: bool) -> str:
+    """One sign a value, by its logarithm between the least and the most."""
+    signs = SPARKS_ASCII if ascii else SPARKS
+    least, most = min(values), max(values)
+    size = log(most / least) if least > 0 else 0.0
+    return "".join(signs[round(log(value / least) / size * (len(signs) - 1)) if size else 0] for value in values)
+
+
+class KnobTable(TreeTable):
+    """A table with what the chip of the state costs above it."""
+
+    def __init__(self) -> None:
+        super().__init__(tree=False)
+        self.before, self.curve, self.metric = EMPTY_TABLE, EMPTY_TABLE, ""
+        self._above = 0
+
+    def show(self, page: Page, metric: str) -> None:
+        tables = [part for part in page.parts if isinstance(part, Table)]
+        self.before, self.curve, knobs = tables
+        self.metric = metric
+        self.update(knobs)
+
+    def resize(self, width: int, height: int) -> None:
+        self._above = ABOVE if height >= ABOVE + LEAST else 0
+        super().resize(width, height - self._above)
+
+    def at(self, y: int) -> str | None:
+        return super().at(y - self._above) if y >= self._above else None
+
+    def head_at(self, x: int, y: int) -> str | None:
+        return super().head_at(x, y - self._above)
+
+    def is_cursor_row(self, y: int) -> bool:
+        """Return True if line `y` is the row of the cursor."""
+        return self.row is not None and self.at(y) == self.key
+
+    def line(self, y: int, palette: Palette, focused: bool) -> list[Segment]:
+        if y >= self._above:
+            return super().line(y - self._above, palette, focused)
+        rows = self.before.rows
+        if y < len(rows):
+            return self._ghosted(rows[y], palette)
+        return self._turned(y - len(rows), palette)
+
+    def _ghosted(self, row: Row, palette: Palette) -> list[Segment]:
+        """A bar over that of the unchanged chip: what is saved is left as a ghost, what is more stands out."""
+        name, now, was, change = row.cells
+        ratio = 1.0 + float(change or 0.0)
+        is_same = abs(ratio - 1.0) < 0.0005
+        told = f" {pad(str(now), 9, True)}" + ("" if is_same else f" {delta(ratio - 1.0)}")
+        head = pad(str(name).partition(" ")[0], 8)
+        room = max(4, min(BAR, self.width - width_of(head) - TOLD))
+        full = max(ratio, 1.0)
+        here, there = round(room * min(ratio, 1.0) / full), round(room / full)
+        signs = "#.+" if palette.ascii else "█░▓"
+        drawn = [
+            Segment(signs[0] * here, palette.get("bar")),
+            Segment(signs[1] * (there - here), palette.get("dim")),
+            Segment(signs[2] * (room - max(here, there)), palette.get("bad")),
+        ]
+        longer = f"{told} of {was}"
+        if not is_same and width_of(head) + room + width_of(longer) <= self.width:
+            told = longer
+        sense = "dim" if is_same else "good" if ratio < 1.0 else "bad"
+        return [
+            Segment(head, palette.get("strong" if head.strip().casefold() == self.metric else "text")),
+            *drawn,
+            Segment(shorten(plain(told, palette), self.width - width_of(head) - room), palette.get(sense)),
+        ]
+
+    def _turned(self, line: int, palette: Palette) -> list[Segment]:
+        """The knob that is looked at: what is shown over which range, the curve, where it is and where it bends."""
+        rows, place = self.curve.rows, [column.key for column in self.curve.columns]
+        if not rows:
+            return [Segment(plain(f"{self.curve.title} …", palette) if line == 0 else "", palette.get("dim"))]
+        if line == 0:
+            ends = f"{rows[0].cells[0]} to {rows[-1].cells[0]}"
+            told = f"{self.metric} by {self.curve.title.removesuffix(' turned')}, {ends}"
+            return [Segment(shorten(plain(told, palette), self.width), palette.get("header"))]
+        wide = max(1, min(WIDEST, (self.width - 8) // len(rows)))
+        if line == 1:
+            values = [float(row.cells[place.index(self.metric)] or 0.0) for row in rows]
+            drawn = "".join(sign * wide for sign in sparkline(values, palette.ascii))
+            return [Segment(drawn[: self.width], palette.get("bar"))]
+        return self._marks(rows, wide, palette)
+
+    def _marks(self, rows: tuple[Row, ...], wide: int, palette: Palette) -> list[Segment]:
+        """Under the curve: a sign where the knob is, and at the knee; words where there is room before the next."""
+        marked = [(place * wide, row) for place, row in enumerate(rows) if row.cells[-1]]
+        drawn: list[Segment] = []
+        used = 0
+        for (start, row), end in zip(marked, [start for start, _ in marked[1:]] + [self.width], strict=True):
+            mark = str(row.cells[-1])
+            is_now = mark.startswith("now")
+            sign = "^" if palette.ascii else "▲" if is_now else "△"
+            label = f" {mark.strip().replace('now', str(row.cells[0]))} "
+            told = plain(sign + label * (start + 1 + width_of(label) <= end), palette)
+            drawn += [
+                Segment(" " * (start - used), palette.get("text")),
+                Segment(told, palette.get("accent" if is_now else "warn")),
+            ]
+            used = start + width_of(told)
+        return drawn

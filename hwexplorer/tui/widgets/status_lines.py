@@ -1,0 +1,200 @@
+"""The lines around the panes: what is estimated (head), which pane has the keys (tabs), what the keys do (footer).
+
+What a click does is in the style of the text under it, so Textual finds it. Its Footer and Tabs are not used: composing
+their widgets costs more than 10 ms of the first frame, and neither cuts its text by importance.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from functools import lru_cache
+
+from rich.segment import Segment
+from rich.style import Style
+
+from analysis.model.names.model_ref import phases
+from hwexplorer.format import safe
+from hwexplorer.settings import labels
+from hwexplorer.state import PANES, State, pinned
+from hwexplorer.tui.keys.keymap import PAIRS, Hint
+from hwexplorer.tui.palette import CAUSE, CLICK, CURSOR, PLAIN, Palette
+from hwexplorer.tui.widgets.cell_drawing import bar
+from hwexplorer.tui.widgets.cell_text import shorten, whole, width_of
+from hwexplorer.tui.widgets.line_editor import EditedLine
+from hwexplorer.views.cause_looks import LOOKS
+
+KEYS_WIDTH_MIN = 15  # cells: fewer say nothing
+Part = tuple[str, str]  # role, text
+
+
+@lru_cache(maxsize=256)
+def _clickable(action: str) -> Style:
+    return Style(meta={CLICK: action}) if action else Style()
+
+
+def _segments(parts: Sequence[Part], palette: Palette, action: str = "") -> list[Segment]:
+    return [Segment(text, palette.get(role) + _clickable(action)) for role, text in parts if text]
+
+
+def _width(parts: Sequence[Part]) -> int:
+    return sum(width_of(text) for _, text in parts)
+
+
+def settings_text(state: State) -> str:
+    """Return the settings of a state as the head line has them."""
+    return " · ".join(text for text, _ in labels(state))
+
+
+@lru_cache(maxsize=8)  # asked for with every key
+def _phase(model: str) -> str:
+    """Return the phase of a language model, '' of another model."""
+    return next(iter(phases(model)), "")
+
+
+class _Row:
+    """Segments side by side, and the cells that they take."""
+
+    def __init__(self, palette: Palette) -> None:
+        self.palette, self.segments, self.width = palette, list[Segment](), 0
+
+    def add(self, *parts: Part, action: str = "") -> None:
+        """Add parts. Of a pair of actions the left half is the one that goes down."""
+        half = _width(parts) // 2 if action in PAIRS else 0
+        for role, text in parts:
+            left, text = (text[:half], text[half:]) if half > 0 else ("", text)
+            half -= len(left)
+            self.segments += _segments([(role, left)], self.palette, PAIRS.get(action, ""))
+            self.segments += _segments([(role, text)], self.palette, action)
+        self.width += _width(parts)
+
+
+def head_line(state: State, status: str, width: int, palette: Palette) -> list[Segment]:
+    """Return the model, settings, device and pin; on the right the marks, and what the colours of bars mean."""
+    row = _Row(palette)
+
+    def chip(role: str, text: str, action: str, space: str) -> None:
+        row.add((role, text), action=action)
+        row.add(("dim", space))
+
+    phase = _phase(state.model)
+    name = state.model.removesuffix(f":{phase}")
+    chip("title", " " + shorten(safe(name), max(8, width // 3), True), "pane_models", " " if phase else "  ")
+    if phase:
+        chip("text", phase, "phase", "  ")
+    *most, last = labels(state)
+    for text, action in most:
+        chip("text", text, action, " · ")
+    chip("text", *last, "  on ")
+    chip("strong", safe(state.on), "devices", "")
+    pin = pinned(state) if state.pin else None
+    if pin is not None:
+        is_changed = any(getattr(pin, name) != getattr(state, name) for name in ("batch", "precision", "execution"))
+        text = f"{safe(pin.on)} {settings_text(pin) if is_changed else ''}".strip()
+        row.add(("dim", "  vs "))
+        chip("warn", text if state.diff else f"({text})", "swap", "")
+    rest = width - row.width - 1
+    legends = [parts for parts in (legend(palette), legend(palette, True)) if _width(parts) < rest]
+    texts = [whole(safe(status), rest - _width(parts) - 4, "; ") for parts in legends]
+    colours, text = next(
+        (pair for pair in zip(legends, texts, strict=True) if pair[1]), (legends[0] if legends else [], "")
+    )
+    if not text and ("; " in status or not legends):  # what is not as it was asked is said before what colours mean
+        colours, text = [], shorten(safe(status), rest - 4)
+    rest -= _width(colours)
+    row.add(("text", " " * (rest - width_of(text) - 2)), ("dim", text), ("text", " " * min(2, rest)), *colours)
+    return row.segments
+
+
+def legend(palette: Palette, is_short: bool = False) -> list[Part]:
+    """Return what each colour, texture or letter of a bar stands for."""
+    parts: list[Part] = []
+    for place, look in enumerate(LOOKS):
+        sign = look.letter if palette.ascii else look.texture if palette.textured else "█"
+        name = look.short if is_short else f"{look.name} "
+        parts += [(f"{CAUSE}{place}", sign), ("dim", f" {name.strip()} " if palette.ascii else name)]
+    return parts
+
+
+def tab_line(state: State, width: int, palette: Palette) -> list[Segment]:
+    """Return the panes as tabs."""
+    row = _Row(palette)
+    row.add(("dim", " "))
+    space = " " * (1 + sum(len(name) + 4 for name in PANES) <= width)  # between tabs
+    for number, name in enumerate(PANES, 1):
+        is_current = name == state.pane
+        text = f"[{number} {name.title()}]" if is_current else f"{space}{number} {name.title()} "
+        row.add(("title" if is_current else "dim", text), action=f"pane_{name}")
+    return row.segments
+
+
+def hint_line(hints: Sequence[Hint], width: int, palette: Palette, status: str = "") -> list[Segment]:
+    """Return keys and what they do, as many as there is room for. The status stands on the right: as it comes to be
+    known, no key goes from under the pointer."""
+    row = _Row(palette)
+    if width_of(status) + KEYS_WIDTH_MIN > width:
+        status = ""
+    free = width - width_of(status)
+    for action, key, word in hints:
+        parts = ("key", f" {key}"), ("dim", f" {word} ")
+        if row.width + _width(parts) > free:
+            break
+        row.add(*parts, action=action)
+    if status:
+        row.add(("text", " " * (free - row.width)))
+        row.add(("text", status), action="devices")
+    return row.segments
+
+
+def is_cut(text: str, width: int) -> bool:
+    """Return True if a message is longer than the footer."""
+    return width_of(safe(text)) > width - 2
+
+
+def message_line(text: str, role: str, width: int, palette: Palette, hints: Sequence[Hint]) -> list[Segment]:
+    """Return the message on the right of as many keys as it leaves room for; one that is cut is shown whole by help."""
+    key = next((key for action, key, _ in hints if action == "help"), "")
+    if key and is_cut(text, width):
+        row, more = _Row(palette), (("key", f" {key}"), ("dim", " all of it "))
+        row.add(("text", " "), (role, shorten(safe(text), width - _width(more) - 1)))
+        row.add(*more, action="help")
+        return row.segments
+    text = shorten(safe(text), width - 2)
+    room = width - width_of(text) - 2
+    segments = hint_line(hints, room, palette) if room > 2 * KEYS_WIDTH_MIN else []
+    used = sum(width_of(segment.text) for segment in segments)
+    space = " " * (room - used + 1) if segments else " "
+    return [*segments, *_segments([("text", space), (role, text)], palette)]
+
+
+def prompt_line(
+    label: str, line: EditedLine, note: str, offers: Collection[str], width: int, palette: Palette
+) -> list[Segment]:
+    """Return the label, the text with a block where the cursor is, and on the right a note where the text leaves room.
+    A click on a word of the note that is offered does what the prompt does with it."""
+    label = f" {shorten(label, max(8, width - 12))} "
+    free = width - width_of(label) - width_of(safe(line.text)) - 5
+    note = whole(note, free) or shorten(note, free) if free > 8 else ""
+    room = max(4, width - width_of(label) - width_of(note) - 3)
+    start = max(0, line.place - room + 2)
+    segments = [
+        Segment(label, palette.get("key")),
+        Segment(safe(line.text[start : line.place]), palette.get("strong", CURSOR if line.selected else PLAIN)),
+        Segment(safe(line.text[line.place : line.place + 1]) or " ", palette.get("strong") + Style(reverse=True)),
+        Segment(safe(line.text[line.place + 1 : start + room]), palette.get("strong")),
+    ]
+    rest = width - sum(width_of(s.text) for s in segments) - width_of(note) - 1
+    if rest > 0:
+        segments.append(Segment(" " * rest, palette.get("text")))
+        for word in re.split(r"([ ,]+)", note):
+            is_offered = word in offers
+            segments += _segments([("key" if is_offered else "dim", word)], palette, word if is_offered else "")
+    return segments
+
+
+def progress_line(phase: str, fraction: float, elapsed_s: float, width: int, palette: Palette) -> list[Segment]:
+    """Return a bar of what is known of a job, its phase, the time it took so far, and how to stop it."""
+    drawn = f" {bar(min(1.0, fraction), 20, palette.ascii)} {fraction * 100:3.0f} %" if fraction >= 0 else ""
+    text = f"{safe(phase)} · {elapsed_s:.1f} s"
+    parts: list[Part] = [("bar", drawn), ("text", " " + shorten(text, max(8, width - len(drawn) - 16)))]
+    return _segments([*parts, ("key", "  esc"), ("dim", " cancel")], palette)

@@ -1,0 +1,78 @@
+"""The heads of a table's columns: where each is, and the one under the column cursor, which is explained and sorts."""
+
+from __future__ import annotations
+
+import msgspec
+from rich.segment import Segment
+
+from analysis.document import Cell
+from hwexplorer.terms import told
+from hwexplorer.tui.palette import Palette
+from hwexplorer.tui.widgets.cell_drawing import plain
+from hwexplorer.tui.widgets.cell_text import pad, width_of
+from hwexplorer.tui.widgets.column_widths import GAP, Measure
+from hwexplorer.views.plain import EMPTY_TABLE, Row, Table
+
+
+class TableHeads:
+    """The columns of a table as they are drawn. `column` is the one under the cursor, -1 while nobody asked for one."""
+
+    def __init__(self, tree: bool) -> None:
+        self.tree = tree
+        self.table = EMPTY_TABLE
+        self.column = -1
+        self.width = self.height = 0
+        self._measures: list[Measure] = []
+        self._widths: list[int] = []
+        self._gap = GAP
+
+    def heads(self, palette: Palette) -> list[Segment]:
+        segments: list[Segment] = []
+        for index, width in enumerate(self._widths):
+            if not width:
+                continue
+            measure = self._measures[index]
+            right = measure.column.role in ("number", "quantity", "delta")
+            title = "  " * (self.tree and index == 0) + self.head(measure, width)
+            space = [Segment(" " * self._gap, palette.get("header"))] if segments else []
+            role = "find" if index == self.column else "header"
+            segments += [*space, Segment(pad(plain(title, palette), width, right), palette.get(role))]
+        return segments
+
+    def head(self, measure: Measure, width: int) -> str:
+        """Return what stands over a column."""
+        return measure.header if width_of(measure.header) <= width else measure.column.title
+
+    def head_at(self, x: int, y: int) -> str | None:
+        """Return the key of the column whose head is there."""
+        end = 0
+        for index, width in enumerate(self._widths if y == 0 and self.height > 1 else ()):
+            end += width + self._gap if width else 0
+            if x < end:
+                return self.table.columns[index].key
+        return None
+
+    def move_column(self, by: int) -> None:
+        """Move the column cursor to the next visible column."""
+        shown = [index for index, width in enumerate(self._widths) if width]
+        if shown:
+            place = shown.index(self.column) + by if self.column in shown else 0
+            self.column = shown[max(0, min(len(shown) - 1, place))]
+
+    def column_help(self) -> str:
+        """Return what the column under the cursor is, in a line."""
+        columns = self.table.columns
+        return told(columns[self.column]) if 0 <= self.column < len(columns) else ""
+
+
+def sort_rows(table: Table, column: int, ascending: bool) -> Table:
+    """Return a flat table sorted by a column, rows without a value last."""
+
+    def value(row: Row) -> float | str:
+        cell: Cell = row.cells[column]
+        return cell.casefold() if isinstance(cell, str) else float(cell or 0)
+
+    known = [row for row in table.rows if row.cells[column] not in (None, "")]
+    rest = [row for row in table.rows if row.cells[column] in (None, "")]
+    ordered = sorted(known, key=value, reverse=not ascending)
+    return msgspec.structs.replace(table, rows=(*ordered, *rest))

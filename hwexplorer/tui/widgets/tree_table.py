@@ -1,0 +1,395 @@
+"""The one table of the screen: a flat list of rows, of which only those in sight are ever drawn.
+
+It holds no terminal and no widget: `line` turns a row of the window into segments. So the cost of a repaint
+does not depend on how many rows there are, and a test can print it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from rich.segment import Segment
+
+from analysis.document import Cell
+from hwexplorer.format import delta, quantity, safe
+from hwexplorer.tui.palette import BLURRED, CURSOR, PLAIN, Palette
+from hwexplorer.tui.widgets.cell_drawing import bar, compared, highlighted, plain, stacked, without
+from hwexplorer.tui.widgets.cell_text import pad, shorten, whole, width_of, wrap
+from hwexplorer.tui.widgets.column_widths import GAP, PERCENT, Measure, fit, is_of_device, measure
+from hwexplorer.tui.widgets.table_heads import TableHeads
+from hwexplorer.views.plain import EMPTY_TABLE, NUMBERS, Row, Stack, Table
+
+TALL_ENOUGH = 8  # lines, for a footer of two
+ON_ROOT_SCALE = 0.25  # from this share of the root on its children's bars are on its scale
+
+
+class TreeTable(TableHeads):
+    """Rows, which of them are open, where the cursor and the window are."""
+
+    def __init__(self, tree: bool = True, fold: bool = False) -> None:
+        super().__init__(tree)
+        self.fold = fold  # opens and closes its branches itself: all of them where they fit, else none
+        self.unfolded: frozenset[str] | None = None
+        self.visible: list[int] = []
+        self.cursor = 0
+        self.top = 0
+        self.find = ""
+        self.mark = ""
+        self._key = ""
+        self._open: Collection[str] | None = None
+        self._only = ""
+        self._last: list[bool] = []
+        self._parent: list[int] = []
+        self._names = 0
+        self._bar_full = 1.0
+        self._cache: dict[tuple[int, int], list[Segment]] = {}
+        self._given: tuple[object, ...] = ()
+        self._told: tuple[list[str], list[str]] | None = None
+        self._source: tuple[Table, Collection[str]] = (EMPTY_TABLE, ())
+
+    # --- what is shown ------------------------------------------------------------------------------------
+
+    def update(
+        self, table: Table, opened: Collection[str] | None = None, only: str = "", hide: Collection[str] = ()
+    ) -> None:
+        """New data: the cursor stays on its key, or on the nearest row left. `opened=None` opens all."""
+        given = (opened, only, hide, self.find, self.mark, self.unfolded)
+        if table is self._source[0] and given == self._given:
+            return
+        self._given = given
+        if table is not self._source[0] or hide != self._source[1]:
+            self._source = (table, hide)
+            self.table = without(table, hide)
+            self._names = max((width_of(str(r.cells[0])) + self._indent(r) for r in self.table.rows), default=0)
+            self._measures = []
+            self._bar_full = self._fullest_bar()
+        narrowed, before = only and only != self._only, self._key
+        self._open, self._only = opened, only
+        self._lay_out()
+        if narrowed:
+            self.go(self._best(only.casefold(), before))
+
+    def _best(self, only: str, before: str) -> str:
+        """The row that what is typed most likely means: of that name, else one that starts so, `before` if it does."""
+        names = {row.key: str(row.cells[0]).casefold() for row in (self.table.rows[i] for i in self.visible)}
+        exact = [key for key, name in names.items() if name == only]
+        starting = [key for key, name in names.items() if name.startswith(only)]
+        return next(iter(exact or ([before] if before in starting else starting)), self._key)
+
+    def _lay_out(self) -> None:
+        """Which rows are in sight, and how they hang together."""
+        if self.fold:
+            fits = len(self.table.rows) + len(self.table.footer) < self.height
+            self._open = self.unfolded if self.unfolded is not None else None if fits else frozenset()
+        self.visible = self._in_sight(self._only.casefold())
+        self._last, self._parent = self._relations()
+        self._widths, self._told = [], None
+        self._cache.clear()
+        self.go(self._key)
+
+    def toggle(self, want: bool | None = None) -> None:
+        """Open or close the branch under the cursor, or the one its row belongs to; `want` says which."""
+        if not self.visible:
+            return
+        place = self.cursor
+        if not self.table.rows[self.visible[place]].has_children:
+            place = self._parent[place]
+        if place < 0:
+            return
+        key = self.table.rows[self.visible[place]].key
+        is_open = self._open is None or key in self._open
+        every = frozenset(r.key for r in self.table.rows if r.has_children)
+        now = every if self._open is None else frozenset(self._open)
+        self.unfold(now - {key} if is_open and want is not True else now | {key} if want is not False else now, key)
+
+    def unfold(self, keys: frozenset[str] | None, cursor: str = "") -> None:
+        self.unfolded = keys
+        self._key = cursor or self._key
+        self._lay_out()
+
+    def _indent(self, row: Row) -> int:
+        return 2 * row.depth + 2 if self.tree else 0
+
+    def _in_sight(self, only: str) -> list[int]:
+        rows = self.table.rows
+        if only:
+            return [i for i, row in enumerate(rows) if only in str(row.cells[0]).casefold()]
+        if self._open is None:
+            return list(range(len(rows)))
+        shown, closed_at = [], 1 << 30
+        for index, row in enumerate(rows):
+            if row.depth > closed_at:
+                continue
+            shown.append(index)
+            closed = row.has_children and row.key and row.key not in self._open
+            closed_at = row.depth if closed else 1 << 30
+        return shown
+
+    def _relations(self) -> tuple[list[bool], list[int]]:
+        """For each visible row: is it the last of its siblings, and where its parent is (-1: nowhere)."""
+        depths = [self.table.rows[i].depth for i in self.visible]
+        last, parent = [True] * len(depths), [-1] * len(depths)
+        deepest = max(depths, default=0)
+        followed = [False] * (deepest + 2)  # at each depth: does a sibling follow?
+        for position in range(len(depths) - 1, -1, -1):
+            depth = depths[position]
+            last[position] = not followed[depth]
+            followed[depth] = True
+            followed[depth + 1 :] = [False] * (deepest + 1 - depth)
+        path = [-1] * (deepest + 2)
+        for position, depth in enumerate(depths):
+            parent[position] = path[depth]
+            path[depth + 1] = position
+        return last, parent
+
+    def _fullest_bar(self) -> float:
+        """The bar that reaches the end: that of the root, or the longest below it where all are short; the head of the
+        column says which."""
+        bars = [i for i, c in enumerate(self.table.columns) if c.role == "bar"]
+        rows = [r for r in self.table.rows if r.depth] if self.tree else self.table.rows
+        has_root = bool(rows) and self.table.rows[0].key == ""
+        rows = rows if has_root else self.table.rows
+        values = [r.cells[i] for i in bars for r in rows]
+        longest = max((v for v in values if isinstance(v, NUMBERS)), default=1.0) or 1.0
+        is_stacked = self.tree and has_root and any(isinstance(v, Stack) for v in values)
+        return 1.0 if is_stacked and longest > ON_ROOT_SCALE else longest
+
+    # --- the cursor ---------------------------------------------------------------------------------------
+
+    @property
+    def key(self) -> str:
+        return self._key
+
+    @property
+    def row(self) -> Row | None:
+        return self.table.rows[self.visible[self.cursor]] if self.visible else None
+
+    def go(self, key: str, still: bool = False) -> None:
+        """Put the cursor on a key; where it is out of sight, on the nearest ancestor or row left. `still`: the window
+        stays where it is, for the row is under somebody's pointer."""
+        if not self.visible:
+            self.cursor = self.top = 0
+            return
+        keys = {self.table.rows[i].key: p for p, i in enumerate(self.visible)}
+        wanted = key
+        while wanted not in keys and wanted:
+            wanted = wanted.rpartition("/")[0] if "/" in wanted else wanted.rpartition(".")[0]
+        self._place(keys.get(wanted, min(self.cursor, len(self.visible) - 1)), still)
+
+    def move(self, by: int) -> str:
+        """Move the cursor by rows and say where it is."""
+        self._place(max(0, min(len(self.visible) - 1, self.cursor + by)))
+        return self._key
+
+    def _place(self, position: int, still: bool = False) -> None:
+        still = still or (position == self.cursor and self.top <= position < self.top + self.page())
+        self.cursor = position
+        if self.visible:
+            self._key = self.table.rows[self.visible[position]].key
+        if not still:
+            self._show_cursor()
+
+    def page(self) -> int:
+        return max(1, self.height - self._fixed())
+
+    def _fixed(self) -> int:
+        """Lines that do not scroll: the header and the footer, which gives way in a very low window."""
+        return (1 if self.height > 1 else 0) + self._footer()
+
+    def _footer(self) -> int:
+        return len(self._remarks()[0])
+
+    def _remarks(self) -> tuple[list[str], list[str]]:
+        """Footer and note lines in sight: the first line of the footer always, the others where rows leave room.
+
+        They are wrapped when all of them have room like that, and cut when not.
+        """
+        if self._told is None:
+            self._told = self._remarks_in_sight()
+        return self._told
+
+    def _remarks_in_sight(self) -> tuple[list[str], list[str]]:
+        free = max(0, self.height - 1 - len(self.visible))
+        footer, notes = list(self.table.footer), list(self.table.notes)
+        wrapped = [part for line in footer for part in wrap(safe(line), self.width, 2)]
+        if len(wrapped) + len(notes) <= free:
+            told = [part for line in notes for part in wrap(safe(line), self.width, 2)]
+            return wrapped, told if len(wrapped) + len(told) <= free else notes
+        count = min(len(footer), max(free, 1 if self.height > 4 else 0))
+        if footer and count == 1 and self.height > TALL_ENOUGH:  # the sum is read to its end
+            return wrap(safe(footer[0]), self.width, 2), []
+        kept: list[str] = []
+        for line in map(safe, footer):  # of others as much as there is room for
+            room, parts = count - len(kept), wrap(line, self.width, 2)
+            if len(parts) > room:  # cut at a clause, the first one where it has to be
+                parts = [text for text in (whole(line, self.width, "; ") or line * (not kept),) if text][:room]
+            kept += parts
+        return kept, notes[: max(0, free - len(kept))]
+
+    def _show_cursor(self) -> None:
+        page = self.page()
+        margin = min(2, (page - 1) // 2)  # what comes next is in sight before the cursor gets there
+        if not self.top - page < self.cursor < self.top + 2 * page:
+            self.top = self.cursor - page // 2  # a long jump lands in the middle
+        elif self.cursor - margin < self.top:
+            self.top = self.cursor - margin
+        elif self.cursor + margin >= self.top + page:
+            self.top = self.cursor + margin - page + 1
+        self.top = max(0, min(self.top, len(self.visible) - page))
+
+    def scroll(self, by: int) -> None:
+        """The wheel moves the window; the cursor stays where it is."""
+        self.top = max(0, min(self.top + by, len(self.visible) - self.page()))
+
+    def at(self, y: int) -> str | None:
+        """The key of the row drawn on line `y`."""
+        position = self.top + y - (1 if self.height > 1 else 0)
+        drawn = y < self.height - self._footer()
+        inside = y >= (1 if self.height > 1 else 0) and position < len(self.visible)
+        return self.table.rows[self.visible[position]].key if drawn and inside else None
+
+    def is_sign(self, x: int) -> bool:
+        """Whether the sign that opens and closes the row of the cursor is there."""
+        row = self.row
+        return self.tree and row is not None and row.has_children and 0 <= x - 2 * row.depth < 2
+
+    def extent(self) -> tuple[int, int, int]:
+        """(first row in sight, rows in sight, all rows), for the scroll mark."""
+        return self.top, self.page(), len(self.visible)
+
+    # --- drawing ------------------------------------------------------------------------------------------
+
+    def resize(self, width: int, height: int) -> None:
+        if (width, height) != (self.width, self.height):
+            if not self.height:
+                self.top = 0  # what was moved before there was a window did not scroll it
+            self.width, self.height = width, height
+            self._measures, self._widths, self._told = [], [], None
+            self._cache.clear()
+            if self.fold and self.unfolded is None:
+                self._lay_out()
+            self._show_cursor()
+
+    def line(self, y: int, palette: Palette, focused: bool) -> list[Segment]:
+        if not self._widths:
+            # What opens and closes changes no measure: those of thousands of rows are taken once.
+            self._measures = self._measures or measure(self.table, self._names, self.width)
+            self._widths, self._gap = fit(self._measures, self.width, self._empty()) if self._measures else ([], GAP)
+        if y == 0 and self.height > 1:
+            return self.heads(palette)
+        footer, notes = self._remarks()
+        below = self.height - len(footer)
+        if y >= below:
+            return self._remark(footer[y - below], palette, "strong" if self.tree else "text")
+        position = self.top + y - (1 if self.height > 1 else 0)
+        if position < len(self.visible):
+            ground = PLAIN if position != self.cursor else CURSOR if focused else BLURRED
+            cached = self._cache.get((position, ground))
+            if cached is None:
+                cached = self._cache[position, ground] = self._row(position, palette, ground)
+            return cached
+        note = position - len(self.visible)
+        return self._remark(notes[note], palette, "dim") if note < len(notes) else []
+
+    def _empty(self) -> list[int]:
+        """Columns that only what is closed has anything in."""
+        rows = [self.table.rows[i].cells for i in self.visible] if self.fold else []
+        return [i for i in range(len(self.table.columns)) if rows and all(cells[i] in (None, "") for cells in rows)]
+
+    def forget(self) -> None:
+        """Colours changed: nothing drawn so far is of use."""
+        self._cache.clear()
+
+    def _remark(self, text: str, palette: Palette, role: str) -> list[Segment]:
+        text = plain(text, palette)
+        return [Segment(shorten(text, self.width), palette.get(role))]
+
+    def head(self, measure: Measure, width: int) -> str:
+        """Bars that are not on the scale of the whole say which they are on."""
+        title = super().head(measure, width)
+        if not self.tree or measure.column.role != "bar" or self._bar_full >= 1.0:
+            return title
+        scale = f"{title}  full: {self._bar_full * 100:.0f}"
+        return scale if width_of(scale) <= width else title
+
+    def _row(self, position: int, palette: Palette, ground: int) -> list[Segment]:
+        row = self.table.rows[self.visible[position]]
+        space = Segment(" " * self._gap, palette.get("text", ground))
+        segments: list[Segment] = []
+        for index, width in enumerate(self._widths):
+            if not width:
+                continue
+            if index == 0:
+                segments += self._name(position, row, width, palette, ground)
+            else:
+                segments.append(space)
+                segments += self._cell(index, row, width, palette, ground)
+        used = sum(self._widths) + self._gap * (sum(1 for w in self._widths if w) - 1)
+        if used < self.width:
+            segments.append(Segment(" " * (self.width - used), palette.get("text", ground)))
+        return segments
+
+    def _name(self, position: int, row: Row, width: int, palette: Palette, ground: int) -> list[Segment]:
+        guides = self._guides(position, row) if self.tree else ""
+        guides = guides[: max(0, width - 4)]
+        name = shorten(safe(row.cells[0] if row.cells[0] is not None else ""), width - len(guides), middle=True)
+        strong = row.key == self.mark or (self.tree and row.depth == 0)
+        role = "dim" if row.dim else "strong" if strong else "text"
+        segments = [Segment(guides, palette.get("guide", ground))] if guides else []
+        segments += highlighted(name, self.find, palette, role, ground)
+        rest = width - len(guides) - width_of(name)
+        if rest > 0:
+            segments.append(Segment(" " * rest, palette.get("text", ground)))
+        return segments
+
+    def _guides(self, position: int, row: Row) -> str:
+        if self._open is None:
+            sign = "▾ " if row.has_children else "  "
+        else:
+            opened = not row.key or row.key in self._open
+            sign = ("▾ " if opened else "▸ ") if row.has_children else "  "
+        if row.depth == 0:
+            return sign
+        lines = []
+        above = self._parent[position]
+        while above >= 0 and self.table.rows[self.visible[above]].depth > 0:
+            lines.append("  " if self._last[above] else "│ ")
+            above = self._parent[above]
+        return "".join(reversed(lines)) + ("└ " if self._last[position] else "├ ") + sign
+
+    def _cell(self, index: int, row: Row, width: int, palette: Palette, ground: int) -> list[Segment]:
+        measure, value = self._measures[index], row.cells[index]
+        base = "dim" if row.dim else "text"
+        role = measure.column.role
+        if role == "bar":
+            return self._bar(value, width, palette, ground, base)
+        if role in ("text", "flag") or isinstance(value, str):
+            text = plain("" if value is None else value, palette)
+            return [Segment(pad(text, width, role == "number"), palette.get(base, ground))]
+        number = None if value is None else float(value)
+        if role == "delta":
+            sense = "dim" if not number or abs(number) < 0.0005 else "bad" if number > 0 else "good"
+            return [Segment(pad(delta(number), width, True), palette.get(sense, ground))]
+        told = quantity(number, measure.column.unit) if role == "quantity" else measure.scale.cell(number)
+        if is_of_device(measure.column):
+            sense, sign = compared(self.table, row, measure.column.key, number)
+            return [Segment(pad(plain(told, palette) + sign, width, True), palette.get(sense, ground))]
+        text = plain(told, palette)
+        return [Segment(pad(text, width, True), palette.get(base, ground))]
+
+    def _bar(self, value: Cell, width: int, palette: Palette, ground: int, base: str) -> list[Segment]:
+        fraction = float(value) if isinstance(value, NUMBERS) else 0.0
+        text = "" if value is None or isinstance(value, str) else self._percent(fraction)
+        number = Segment(pad(text, min(width, PERCENT), True), palette.get(base, ground))
+        room = width - PERCENT - 1
+        if room < 1:
+            return [Segment(" " * max(0, width - PERCENT), palette.get(base, ground)), number]
+        space = Segment(" ", palette.get("text", ground))
+        if isinstance(value, Stack):
+            return [number, space, *stacked([part / self._bar_full for part in value.parts], room, palette, ground)]
+        drawn = bar(min(1.0, fraction / self._bar_full), room, palette.ascii)
+        return [number, space, Segment(drawn, palette.get("bar", ground))]
+
+    @staticmethod
+    def _percent(fraction: float) -> str:
+        return "<.1" if 0 < fraction < 0.0005 else f"{fraction * 100:.1f}"

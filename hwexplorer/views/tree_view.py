@@ -1,0 +1,272 @@
+"""The EDP tree as rows: by module, subgraph, kind or kernel, in the order asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.document import BOUND_HELP, BOUND_LETTERS, Cell, Column
+from analysis.estimate import causes
+from analysis.estimate.deviations import describe_deviations
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.metrics import METRICS
+from analysis.estimate.outline import Branch, outline
+from analysis.estimate.tree import (
+    TreeFigures,
+    TreeLevel,
+    branch_figures,
+    count_making,
+    cumulative_share,
+    find_node,
+    modifier_or_none,
+)
+from analysis.estimate.tree import tree as tree_figures
+from analysis.model.ir.workload import Floats
+from hardware.execute import BOUNDS
+from hwexplorer import engine
+from hwexplorer.state import State, pinned, replace
+from hwexplorer.views.captions import headline_of_state
+from hwexplorer.views.cause_looks import HELP
+from hwexplorer.views.measured_times import measured_cells, measured_times, trace_notes
+from hwexplorer.views.plain import Row, Stack, Table
+
+COLUMNS = (
+    Column("name", "Node", role="text", keep=0),
+    Column("bar", "Share", "%", role="bar", keep=0, help=f"of the model, {HELP}"),
+    Column("share", "%", "%", keep=0),
+    Column("latency", "Latency", "s", keep=1),
+    Column("energy_per_inference", "Energy/inf", "J", keep=1),
+    Column("bound", "B", role="flag", keep=2, help=BOUND_HELP),
+    Column("cumulative", "Cum %", "%", keep=3, help="running share with the level sorted by share"),
+    Column("kind", "Kind", role="text", keep=4),
+    Column("modifier", "Modifier", "x", keep=5, help="attributed over base EDP: above 1 pays, below 1 hidden"),
+    Column("fused", "F", role="flag", keep=5, help="F fused with another operator, S a kernel of its own"),
+    Column("utilization", "Util", "%", keep=6, help="of the peak of the format that runs"),
+    Column("macs", "MAC", "MAC", keep=6),
+    Column("dram", "DRAM", "byte", keep=7, help="bytes read from and written to memory"),
+    Column("benefit", "Fusion", "Js", keep=8, help="EDP that fusing takes off this node"),
+)
+MOST = 0.96  # of the model, by which the kinds of blocks that count are counted
+MEASURED = (
+    Column("measured", "Measured", "s", keep=1, help="of the trace that the state names"),
+    Column("ratio", "Ratio", "x", keep=0, help="measured over predicted, of operators that the trace shows"),
+    Column("term", "Term", role="text", keep=2, help="cause of the operators that make most of the difference"),
+)
+DELTA = Column("delta", "Δ EDP", "%", role="delta", keep=0, help="change against the pinned state, of the metric shown")
+METRIC_TITLE = {"edp": "Share", "energy": "Energy share", "latency": "Latency share"}
+DELTA_TITLE = {"edp": "Δ EDP", "energy": "Δ energy", "latency": "Δ time"}  # against the pin
+
+
+def tree(state: State) -> Table:
+    """Return all rows of the tree on the device under the cursor, divided as the state says; the root's key is ''."""
+    figures = tree_figures(engine.result(state))
+    result = figures.estimate
+    root = outline(result, state.by, state.apart)
+    nodes = list(root.walk())
+    branches = [branch for _, branch in nodes]
+    level = branch_figures(figures, branches)
+    share = causes.shares(result, state.metric)
+    starts = np.cumsum([0, *(len(branch.members) for branch in branches[:-1])])
+    parts = np.add.reduceat(share[:, np.concatenate([branch.members for branch in branches])], starts, axis=1)
+    cells = _cells(figures, nodes, level, parts, state)
+    deltas = _deltas(state, branches)
+    beside, laid = _measured(state, result, branches)
+    known = result.workload.operators.has_rule
+    rows: list[Row] = []
+    order = _order(state, level, parts.sum(axis=0))
+    place = {id(branch): i for i, branch in enumerate(branches)}
+
+    def add(branch: Branch, depth: int) -> None:
+        i = place[id(branch)]
+        end = (*(() if deltas is None else (deltas[i],)), *(beside[i] if beside else ()))
+        kind = branch.type if branch.kind in ("subgraph", "operator") else branch.kind
+        dim = branch.kind == "operator" and not known[branch.members].all()
+        several = bool(branch.children)
+        rows.append(Row(branch.key, (*cells[i], *end), depth=depth, has_children=several, kind=kind, dim=dim))
+        for child in sorted(branch.children, key=lambda child: order(place[id(child)], child), reverse=_falls(state)):
+            add(child, depth + 1)
+
+    add(root, 0)
+    titles = {"bar": METRIC_TITLE[state.metric], "delta": DELTA_TITLE[state.metric]}
+    columns = tuple(
+        msgspec.structs.replace(column, title=titles.get(column.key, column.title))
+        for column in (*COLUMNS, *(() if deltas is None else (DELTA,)))
+    )
+    return Table(
+        "tree",
+        f"{headline_of_state(state)} on {result.device.label}",
+        (*columns, *(MEASURED if beside else ())),
+        tuple(rows),
+        footer=_footer(figures, root, state, parts.sum(axis=0)[1:]),
+        notes=(*laid, *describe_deviations(result)),
+    )
+
+
+def _measured(state: State, result: Estimate, branches: list[Branch]) -> tuple[list[tuple[Cell, ...]], tuple[str, ...]]:
+    """Cells of the trace that the state names, and what there is to say of it; nothing where it names none."""
+    if not state.trace:
+        return [], ()
+    times = measured_times(state, result)
+    cells = [measured_cells(times, branch.members) for branch in branches] if times else []
+    return cells, trace_notes(state, result)
+
+
+def _footer(figures: TreeFigures, root: Branch, state: State, share: Floats) -> tuple[str, ...]:
+    result = figures.estimate
+    operators = len(result.workload.operators.path)
+    counts = ((len(result.partition.id), "subgraph"), (operators, "operator"), (result.demand.n_kernels, "kernel"))
+    told = ", ".join(f"{count} {word}{'s' * (count != 1)}" for count, word in counts)
+    if state.by == "subgraph":
+        return told, _pareto(figures.subgraphs.share)
+    leaves = np.array([branch.kind in ("subgraph", "kernel") for _, branch in root.walk()][1:])
+    ordered = np.cumsum(np.sort(share[leaves])[::-1])
+    most = int(np.searchsorted(ordered, MOST - 1e-12)) + 1
+    if not leaves.any() or most > len(ordered):
+        return (told,)
+    kinds = "kernel" if state.by == "kernel" else "block"
+    return f"{most} of {len(ordered)} kinds of {kinds} make {MOST * 100:.0f} %; {told}", "shares are of the model"
+
+
+def subtree(state: State) -> Table:
+    """Return the rows of the node in the state and below; the whole tree for the model."""
+    model = tree(state)
+    if not state.at:
+        return model
+    result = engine.result(state)
+    kind, index = find_node(result, state.at)
+    parts = result.partition
+    key = (
+        state.at
+        if kind == "group"
+        else ""
+        if kind == "model"
+        else (parts.id if kind == "subgraph" else parts.operator_id)[index]
+    )
+    keys = [row.key for row in model.rows]
+    if key not in keys and key.partition("/")[0] not in keys:
+        return subtree(replace(state, by="module"))  # what is no row of this tree is one of that
+    first = keys.index(key if key in keys else key.partition("/")[0])
+    depth = model.rows[first].depth
+    end = next((i for i in range(first + 1, len(keys)) if model.rows[i].depth <= depth), len(keys))
+    rows = tuple(msgspec.structs.replace(row, depth=row.depth - depth) for row in model.rows[first:end])
+    return msgspec.structs.replace(model, rows=rows, footer=("shares and running shares are of the whole model",))
+
+
+def _name(branch: Branch, depth: int) -> str:
+    """With how many operators a subgraph has besides its first, or of how many blocks a node is."""
+    name = branch.name
+    if branch.kind == "subgraph" and branch.count == 1 and len(branch.members) > 1 and depth:
+        name += f" +{len(branch.members) - 1}"
+    return f"{name} ×{branch.count}" if branch.count > 1 else name
+
+
+def _pareto(share: Floats) -> str:
+    half, most = count_making(share, 0.5), count_making(share, 0.8)
+    if len(share) == 1:
+        return "one subgraph makes all of the EDP"
+    verb = "makes" if half == 1 else "make"
+    return f"{half} of {len(share)} subgraphs {verb} 50 % of the EDP, {most} make 80 %"
+
+
+def shares(figures: TreeFigures, metric: str) -> Floats:
+    """Return the share of each operator in the model, shape (n,)."""
+    result, level = figures.estimate, figures.operators
+    of_cost = {
+        "energy": level.energy_j / (result.energy_j or 1.0),
+        "latency": level.latency_s / (result.latency_s or 1.0),
+    }
+    return of_cost.get(metric, level.share)
+
+
+def _deltas(state: State, branches: list[Branch]) -> list[float | None] | None:
+    """Change of each node against the pinned state, in the metric shown; nodes of another model have none."""
+    other = pinned(state) if state.diff else None
+    if other is None:
+        return None
+    now, before = by_node(state, branches), by_node(replace(other, metric=state.metric), branches)
+    return [a / b - 1.0 if a is not None and b else None for a, b in zip(now, before, strict=True)]
+
+
+def by_node(state: State, branches: list[Branch]) -> list[float | None]:
+    """Attributed figure of each node in the metric of the state, in J s, J per inference or s; of another model those
+    of the same name, and None for the others."""
+    result = engine.result(state)
+    each = causes.shares(result, state.metric).sum(axis=0) * METRICS[state.metric].figure(result)
+    here = [branch.members for branch in branches]
+    if len(here[0]) != len(each):
+        there = {branch.key: branch.members for _, branch in outline(result, state.by, state.apart).walk()}
+        return [float(each[there[branch.key]].sum()) if branch.key in there else None for branch in branches]
+    return [float(each[members].sum()) for members in here]
+
+
+def _cells(
+    figures: TreeFigures, nodes: list[tuple[int, Branch]], level: TreeLevel, parts: Floats, state: State
+) -> list[tuple[Cell, ...]]:
+    """Cells of every node in the order of COLUMNS."""
+    result = figures.estimate
+    run, kernel = result.run, result.demand.kernel
+    share = parts.sum(axis=0)
+    bound_s = np.zeros((len(BOUNDS), len(run.latency_s)))
+    # What takes no time of its own is bound as its kernel is.
+    bound_s[run.bound[kernel], np.arange(len(run.latency_s))] = np.maximum(run.latency_s, np.finfo(float).tiny)
+    index = np.concatenate([branch.members for _, branch in nodes])
+    starts = np.cumsum([0, *(len(branch.members) for _, branch in nodes[:-1])])
+    bound = np.add.reduceat(bound_s[:, index], starts, axis=1).argmax(axis=0)
+    running = _running(np.array([depth for depth, _ in nodes]), share)
+    modifier = level.modifier.copy()
+    modifier[0] = 1.0
+    return list(
+        zip(
+            [_name(branch, depth) for depth, branch in nodes],
+            map(Stack, parts.T.tolist(), share.tolist()),
+            share.tolist(),
+            level.latency_s.tolist(),
+            (level.energy_j / result.scenario.batch).tolist(),
+            [BOUND_LETTERS[BOUNDS[b]] for b in bound.tolist()],
+            running.tolist(),
+            [branch.kind if branch.kind == "model" else branch.type for _, branch in nodes],
+            [modifier_or_none(value) for value in modifier.tolist()],
+            [_fused(figures, branch) for _, branch in nodes],
+            level.utilization.tolist(),
+            level.macs.tolist(),
+            level.dram_bytes.tolist(),
+            level.fusion_benefit_js.tolist(),
+            strict=True,
+        )
+    )
+
+
+def _running(depths: NDArray[np.integer[Any]], share: Floats) -> Floats:
+    """Running share of each node within its level: what is not divided further stands for itself in the levels below,
+    so that every level adds up to the model."""
+    running = np.zeros(len(share))
+    is_leaf = np.append(depths[1:] <= depths[:-1], True)
+    for depth in range(int(depths.max()) + 1):
+        level = (depths == depth) | (is_leaf & (depths < depth))
+        running[depths == depth] = cumulative_share(share[level])[depths[level] == depth]
+    return running
+
+
+def _fused(figures: TreeFigures, branch: Branch) -> str:
+    if branch.kind == "operator":
+        return "F" if figures.fused[branch.members].all() else "S"
+    whole = branch.kind == "model" or len(branch.members) > branch.count
+    return "F" if figures.estimate.execution == "fused" and whole else "S"
+
+
+def _falls(state: State) -> bool:
+    return state.descending != (state.sort in ("graph", "name"))
+
+
+def _order(state: State, level: TreeLevel, share: Floats) -> Callable[[int, Branch], float | str]:
+    """Return the sort key of siblings; ties keep graph order."""
+    if state.sort == "name":
+        return lambda place, branch: branch.key
+    if state.sort == "graph":
+        return lambda place, branch: place
+    ranked = {"share": share, "latency": level.latency_s, "energy": level.energy_j}[state.sort].tolist()
+    return lambda place, branch: ranked[place]
