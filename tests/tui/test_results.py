@@ -100,7 +100,7 @@ async def test_results_are_sorted_by_the_column_that_is_explained() -> None:
         results = await opened(app, pilot, "sweep")
         await pilot.press("right", "right", "right", "right")
         key = results.content.table.columns[results.content.column].key
-        told = results.content.told_of_column()
+        told = results.content.column_help()
         assert told in screen_text(app)
         await pilot.press("s")
         place = results.content.column

@@ -19,12 +19,10 @@ from hwexplorer.tui.commands.command_line import submit
 from hwexplorer.tui.session.session import Session
 from tests.tui.fake import Fake
 
-class Nowhere:
-    def __getattr__(self, name):
-        return lambda *words: None
-
-session = Session(State(), Fake(), Nowhere())
+session = Session(State(), Fake())
 session.size = (120, 40)
+events = []
+session.subscribe(lambda event: events.append(type(event).__name__))
 for line in ("batch 32", "at fc", "on tpu_v4", "nonsense"):
     submit(session, line)
 assert (session.state.batch, session.state.at, session.state.on) == (32, "fc", "tpu_v4"), session.state
@@ -32,6 +30,7 @@ assert session.message[0].startswith("unknown command 'nonsense'"), session.mess
 session.do_undo()
 assert (session.state.batch, session.message[0][:6]) == (1, "undone"), (session.state, session.message)
 assert session.failures == []
+assert {*events} == {"StateChanged", "MessageChanged"}, events
 assert not [name for name in sys.modules if name.partition(".")[0] == "textual"]
 """
 
@@ -52,7 +51,7 @@ from hwexplorer.tui.panes.view_pane import ViewPane
 from hwexplorer.tui.session.view_cache import Views
 
 
-class Roofline(ViewPane):
+class RooflinePane(ViewPane):
     cursor = "at"
 
     def fill(self, views: Views) -> None:
@@ -93,7 +92,7 @@ from hwexplorer.tui.app import HwExplorer
 
 def ready(app):
     app.cards = len(app.explorer.strip.cards)
-    app.early = {"prompts", "commands", "exports", "results", "clipboard"} & {
+    app.early = {"prompt_kinds", "command_table", "view_export", "result_table", "clipboard"} & {
         name.rpartition(".")[2] for name in sys.modules if name.startswith("hwexplorer.tui.")
     }
     late = {"hwexplorer.configurations", "hwexplorer.reports.tune.knobs", "analysis.model.process.capture_job"}
@@ -130,7 +129,7 @@ def enlarged(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("enlarged")
     package = copytree(ROOT / "hwexplorer", root / "hwexplorer", ignore=ignore_patterns("__pycache__"))
     (package / "plots" / "toy.py").write_text(PLOT)
-    (package / "tui" / "panes" / "roofline.py").write_text(PANE)
+    (package / "tui" / "panes" / "roofline_pane.py").write_text(PANE)
     state = (package / "state.py").read_text()
     assert state.count('"plot", "knobs")') == 1
     (package / "state.py").write_text(state.replace('"plot", "knobs")', '"plot", "knobs", "roofline")'))

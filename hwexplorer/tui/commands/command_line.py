@@ -33,10 +33,10 @@ def submit(session: Session, text: str) -> None:
     except ValueError as error:
         session.say(f"{error}: {text[:60]}".lower(), "bad")
         return
-    events, session.message = session.event_count, None
+    before, events, session.message = session.state, session.event_count, None
     try:
         _run(session, words)
-        if session.event_count == events:
+        if (session.state, session.event_count) == (before, events):
             session.say(f"{text[:60]}: as it is on screen", "dim")
     except RequestError as error:
         session.say(str(error), "bad")

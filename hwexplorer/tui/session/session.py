@@ -63,7 +63,7 @@ class Session:
         self.command_history: list[str] = []
         self.jobs: list[BackgroundJob] = []
         self.views: Views | None = None
-        self.event_count = 0
+        self.event_count = 0  # without changes of the state
         self._listeners: list[Listener] = []
         self._indices: list[TreeIndex] = []
         if provider.ready(state):  # a state that cannot be shown ends before the screen opens
@@ -79,7 +79,7 @@ class Session:
 
     def emit(self, event: SessionEvent) -> None:
         """Tell all subscribers of an event."""
-        self.event_count += 1
+        self.event_count += not isinstance(event, StateChanged)
         for listener in self._listeners:
             listener(event)
 
