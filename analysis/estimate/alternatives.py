@@ -48,7 +48,9 @@ def _estimate_with(result: Estimate, name: str, value: int | str) -> Estimate | 
         return None
 
 
-def _changed(result: Estimate, kind: str, words: str, setting: str, name: str, value: int | str) -> list[Alternative]:
+def _change_setting(
+    result: Estimate, kind: str, words: str, setting: str, name: str, value: int | str
+) -> list[Alternative]:
     other = _estimate_with(result, name, value)
     return [] if other is None else [Alternative(kind, f"{words} {value}", setting, other)]
 
@@ -58,7 +60,9 @@ def larger_batches(result: Estimate) -> Iterator[Alternative]:
     for factor in BATCH_FACTORS:
         batch = result.scenario.batch * factor
         found = (
-            [] if refusal(result.workload, batch) else _changed(result, "batch", "batch", f"b{batch}", "batch", batch)
+            []
+            if refusal(result.workload, batch)
+            else _change_setting(result, "batch", "batch", f"b{batch}", "batch", batch)
         )
         if not found or not found[0].result.fits:
             return
@@ -70,7 +74,7 @@ def precisions(result: Estimate, is_candidate: Callable[[Precision], bool]) -> I
     for name in KEYS:
         precision = parse(name)
         if precision.suits(result.workload.work) and is_candidate(precision):
-            yield from _changed(result, "precision", "precision", name, "precision", name)
+            yield from _change_setting(result, "precision", "precision", name, "precision", name)
 
 
 def widest_that_fits(result: Estimate) -> Alternative | None:
@@ -83,7 +87,7 @@ def widest_that_fits(result: Estimate) -> Alternative | None:
 def fused_executions(result: Estimate) -> Iterator[Alternative]:
     """Yield alternatives of execution modes that fuse more."""
     for mode in MODES[MODES.index(result.execution) + 1 :]:
-        yield from _changed(result, "fusion", "execution", mode, "execution", mode)
+        yield from _change_setting(result, "fusion", "execution", mode, "execution", mode)
 
 
 def alternatives(result: Estimate) -> Iterator[Alternative]:
@@ -96,11 +100,11 @@ def alternatives(result: Estimate) -> Iterator[Alternative]:
     yield from fused_executions(result)
     for name, runtime in runtimes().items():
         if name != result.runtime.id and runtime.fits(device, work):
-            for other in _changed(result, "runtime", "runtime", name, "execution", name):
+            for other in _change_setting(result, "runtime", "runtime", name, "execution", name):
                 if other.result.trust.level == "measured":  # nobody is told to change software by unmeasured figures
                     yield other
     if result.scenario.layout == "nchw" and device.arch.has_layouts:
-        yield from _changed(result, "layout", "layout", "channels_last", "layout", "channels_last")
+        yield from _change_setting(result, "layout", "layout", "channels_last", "layout", "channels_last")
     for mode in _other_power_modes(device):
         words = f"power mode {mode.power_mode or 'default'}"
         yield Alternative("power mode", words, mode.key, estimate(result.workload, mode, result.scenario))
@@ -130,7 +134,7 @@ def _other_power_modes(device: Device) -> list[Device]:
 
 
 class Gain(msgspec.Struct, frozen=True):
-    """How many times faster an inference is, and of how many times less energy; below 1 it is slower, or takes more."""
+    """The factors by which an inference is faster and takes less energy; below 1 it is slower or takes more."""
 
     speedup: float
     energy_ratio: float
@@ -167,7 +171,11 @@ def best_setting(result: Estimate, members: Ints | None = None) -> Alternative |
     narrower = [name for name in NARROWER if FORMATS[parse(name).weights].bits < bits][:1]
     candidates = (
         [*([batch] if batch else []), *fused_executions(result)],
-        [other for name in narrower for other in _changed(result, "precision", "precision", name, "precision", name)],
+        [
+            other
+            for name in narrower
+            for other in _change_setting(result, "precision", "precision", name, "precision", name)
+        ],
     )
     for others in candidates:
         gains = [

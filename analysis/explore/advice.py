@@ -12,7 +12,7 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import Figures, Head, figures, head_fields, with_cost
 from analysis.estimate.metrics import AIMS, METRICS
 from analysis.estimate.scenario import Scenario
-from analysis.explore.next_step import NextStep, again
+from analysis.explore.next_step import NextStep, request_of
 from analysis.explore.odds import odds, odds_sentence
 from analysis.reports.recomputation import recompute_one
 from analysis.text.insight import NOTICEABLE, change_effects
@@ -136,7 +136,7 @@ def _try(before: Estimate, other: Alternative) -> _Tried:
     after = other.result
     chances = odds_sentence(odds([after], before)) if before.device.key != after.device.key else ""
     why = change_effects(before, after, chances)
-    return _Tried(_suggestion(other.kind, other.change, figures(before), figures(after), why, again(after)), after)
+    return _Tried(_suggestion(other.kind, other.change, figures(before), figures(after), why, request_of(after)), after)
 
 
 def _try_devices(result: Estimate, devices: Sequence[Device]) -> list[Suggestion]:

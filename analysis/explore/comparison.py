@@ -1,4 +1,4 @@
-"""One model on several devices: rows, recommendations among those that can win, insights that quote numbers."""
+"""Comparison of one model on several devices: figures, recommendations, and insights with their numbers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from analysis.explore.next_step import NextStep
 from analysis.explore.odds import Odds, deciding_measurement, odds, odds_sentence
 from analysis.explore.runtime_share import attribute_to_software
 from analysis.model.ir.workload import Workload
-from analysis.text.headline import phrases
+from analysis.text.headline import headlines
 from analysis.text.insight import comparison_sentence, design_price_sentence, device_sentences, request_sentence
 from hardware.area import area
 from hardware.device import Device
@@ -26,9 +26,9 @@ from hardware.remember import memoize
 
 
 class Compared(Figures, frozen=True, kw_only=True):
-    """One device; ratios are of its figures to the baseline's. `verdict` says in a phrase what it is among the
-    others; `energy_as_designed_j` what a design target takes at its designer's own prices; latency and energy of the
-    batch by cause (analysis/estimate/causes.py) add up to them; area and cost of the die by rule (hardware/area.py)."""
+    """One device; ratios are to the baseline's figures. `verdict` is its headline among the others;
+    `energy_as_designed_j` the energy of a design target at its designer's own prices; latency and energy by cause add
+    up to those of the batch; area and cost of the die follow rules (hardware/area.py)."""
 
     ratio_to_baseline: dict[str, float]
     die_mm2: Annotated[float, column("Die mm2", keep=5, help="by published rules: compare designs of one kind")]
@@ -41,8 +41,7 @@ class Compared(Figures, frozen=True, kw_only=True):
 
 
 class Comparison(Head, frozen=True, kw_only=True):
-    """The document of `hwexplorer compare`. What exists on paper only is recommended in a group of its own, where it
-    was asked for."""
+    """The document of `hwexplorer compare`. Design targets are recommended in a group of their own, where asked for."""
 
     baseline: str
     parameters: int
@@ -89,11 +88,11 @@ def compare(
         odds=odds(results, reference),
         insights=insights(results, reference),
         next=next_steps(results, scenario),
-        rows=compared(results, reference),
+        rows=device_figures(results, reference),
     )
 
 
-# What a ratio is named -> the figures it is of.
+# Ratio -> the field of both figures.
 _RATIOS = {
     "latency": "latency_s",
     "energy": "energy_j",
@@ -103,14 +102,14 @@ _RATIOS = {
 }
 
 
-def compared(results: Sequence[Estimate], reference: Estimate) -> tuple[Compared, ...]:
-    """The devices' figures beside the baseline's."""
-    told = phrases(results, reference)
-    return tuple(_compared(result, reference, phrase) for result, phrase in zip(results, told, strict=True))
+def device_figures(results: Sequence[Estimate], reference: Estimate) -> tuple[Compared, ...]:
+    """Return the figures of each device with their ratios to the baseline's."""
+    lines = headlines(results, reference)
+    return tuple(_device_figures(result, reference, headline) for result, headline in zip(results, lines, strict=True))
 
 
-def _compared(result: Estimate, reference: Estimate, phrase: str) -> Compared:
-    mine, theirs, of = figures(result), figures(reference), causes(result).sum_over(slice(None))
+def _device_figures(result: Estimate, reference: Estimate, headline: str) -> Compared:
+    mine, theirs, by_cause = figures(result), figures(reference), causes(result).sum_over(slice(None))
     ratios = {name: getattr(mine, key) / (getattr(theirs, key) or 1.0) for name, key in _RATIOS.items()}
     die = area(result.device)
     return Compared(
@@ -119,18 +118,16 @@ def _compared(result: Estimate, reference: Estimate, phrase: str) -> Compared:
         die_mm2=die.total_mm2,
         die_usd=die.cost_usd,
         throughput_per_mm2=mine.throughput_per_s / die.total_mm2,
-        verdict=phrase,
+        verdict=headline,
         energy_as_designed_j=msgspec.UNSET if (designed := as_designed(result)) is None else designed.energy_j,
-        latency_by_cause_s=values_by_cause(of.time_s),
-        energy_by_cause_j=values_by_cause(of.energy_j),
+        latency_by_cause_s=values_by_cause(by_cause.time_s),
+        energy_by_cause_j=values_by_cause(by_cause.energy_j),
     )
 
 
 def recommendations(results: Sequence[Estimate], silicon: bool = True) -> dict[str, str]:
-    """The best device for each aim, among those that can win, real ones or design targets; '' where none does,
-    nothing at all where there are no design targets.
-
-    Balance is the least EDP per inference; equal memory is decided by energy."""
+    """Return the best device for each aim, among real devices or design targets; '' where none can run the model, and
+    an empty dictionary without design targets. Balance is the least EDP; equal memory is decided by energy."""
     group = [result for result in results if result.device.silicon is silicon]
     fitting = [result for result in group if result.can_win]
     if not group and not silicon:
@@ -178,13 +175,13 @@ def insights(results: Sequence[Estimate], reference: Estimate) -> tuple[str, ...
 
 @memoize()
 def as_designed(result: Estimate) -> Estimate | None:
-    """A design target at its designer's own prices; None for what exists."""
+    """Return the estimate of a design target at its designer's own prices; None for a device that exists."""
     device = result.device.as_designed
     return None if device is None else estimate(result.workload, device, result.scenario)
 
 
 def next_steps(results: Sequence[Estimate], scenario: Scenario) -> tuple[NextStep, ...]:
-    """What follows up on what was found."""
+    """Return the requests that follow up on a comparison."""
     model = results[0].workload
     best = recommendations(results)["balance"] or results[0].device.key
     steps = [NextStep("tree", model, (best,), scenario), NextStep("events", model, (best,), scenario)]

@@ -1,4 +1,4 @@
-"""What is worth looking at next, as data: whoever shows it writes it as its user would ask for it."""
+"""Requests that are worth following up, as data: a front end writes them as its user would ask for them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ class NextStep:
         self.scenario, self.image_size = scenario, image_size
 
 
-def again(result: Estimate) -> NextStep:
-    """What shows the figures of this estimate."""
+def request_of(result: Estimate) -> NextStep:
+    """Return the request that shows the figures of an estimate."""
     workload = result.workload
     size, info = workload.image_size, zoo.table().get(workload.name)
     own = info is None or size == info.image_size

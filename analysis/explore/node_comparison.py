@@ -122,7 +122,7 @@ def _ratios(mine: dict[str, float], theirs: dict[str, float]) -> dict[str, float
 
 
 def _times(more: float, less: float) -> float | None:
-    """How many times as much; None for something over nothing."""
+    """Return the ratio; None for something over nothing, 1 for nothing over nothing."""
     if less:
         return more / less
     return None if more else 1.0

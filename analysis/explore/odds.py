@@ -1,7 +1,7 @@
-"""How likely one device beats another where bands overlap, and the one measurement that would settle it.
+"""Odds that one device beats another where their bands overlap, and the one measurement that would decide it.
 
-The logarithm of what would be measured is taken as normal, its middle that of the band; errors of estimates that share
-constants (a device, a runtime) move together (odds.toml)."""
+The logarithm of a measured figure is taken as normal, with its middle at that of the band. Errors of estimates that
+share constants (a device, a runtime) are correlated (odds.toml)."""
 
 from __future__ import annotations
 
@@ -18,12 +18,13 @@ from hardware import files
 from hardware.architectures.data import Constant
 
 BEATS = {"latency": "is quicker", "energy": "takes less energy"}
-DOUBT = (0.05, 0.95)  # odds between which a measurement is worth its trouble
-_LEAST = 1e-6  # of a figure: where its band begins at nothing
+DOUBT = (0.05, 0.95)  # odds between which a comparison is in doubt
+_LEAST = 1e-6  # of a figure: the low end of a band that begins at 0
 
 
 class Odds(msgspec.Struct, frozen=True, kw_only=True):
-    """That `device` beats `other` in a metric; in doubt, the `measurement` that would settle it, else empty."""
+    """The probability that `device` beats `other` in a metric, and the `measurement` that would decide it, '' if it
+    is not in doubt."""
 
     metric: str
     device: str
@@ -39,8 +40,7 @@ def _constants() -> dict[str, float]:
 
 
 def probability(a: Estimate, b: Estimate, metric: str) -> float:
-    """That what would be measured of `a` is less than of `b`, 0 to 1; half for the same run, and the two ways round
-    add up to one."""
+    """Return the probability that `a` would be measured below `b`, 0 to 1; a half for the same run."""
     (middle_a, spread_a), (middle_b, spread_b) = _logarithm(a, metric), _logarithm(b, metric)
     together = correlation(a, b) * spread_a * spread_b
     spread = sqrt(max(spread_a**2 + spread_b**2 - 2.0 * together, 0.0))
@@ -51,7 +51,7 @@ def probability(a: Estimate, b: Estimate, metric: str) -> float:
 
 
 def _logarithm(one: Estimate, metric: str) -> tuple[float, float]:
-    """Middle and standard deviation of the logarithm of what would be measured."""
+    """Return mean and standard deviation of the logarithm of the measured figure."""
     return _middle_and_spread(
         *((one.latency_s, one.latency_band_s) if metric == "latency" else (one.energy_j, one.energy_band_j))
     )
@@ -64,7 +64,7 @@ def _middle_and_spread(value: float, band: tuple[float, float]) -> tuple[float, 
 
 
 def correlation(a: Estimate, b: Estimate) -> float:
-    """Of the errors of two estimates."""
+    """Return the correlation of the errors of two estimates."""
     if a.device.key == b.device.key and a.scenario == b.scenario:
         return 1.0
     if a.device.id == b.device.id and a.runtime.id == b.runtime.id:
@@ -73,49 +73,49 @@ def correlation(a: Estimate, b: Estimate) -> float:
 
 
 def odds(results: Sequence[Estimate], reference: Estimate) -> tuple[Odds, ...]:
-    """Each device against the reference, in each metric, where both could run it."""
-    rivals = [each for each in results if each is not reference and each.fits and reference.fits]
-    return tuple(_odds(each, reference, metric) for each in rivals for metric in BEATS)
+    """Compare each device that the model fits on with the reference, in each metric."""
+    rivals = [one for one in results if one is not reference and one.fits and reference.fits]
+    return tuple(_odds(one, reference, metric) for one in rivals for metric in BEATS)
 
 
 def odds_of_being_best(one: Estimate, rivals: Sequence[Estimate], metric: str) -> float:
-    """That `one` beats all its rivals, at most: that it beats the one that comes closest."""
-    return min((probability(one, each, metric) for each in rivals if each is not one), default=1.0)
+    """Return the probability that `one` beats its closest rival: at most that of beating all."""
+    return min((probability(one, rival, metric) for rival in rivals if rival is not one), default=1.0)
 
 
 def odds_below(value: float, band: tuple[float, float], limit: float) -> float:
-    """That what would be measured of a figure with such a band is at most a limit."""
+    """Return the probability that a figure with such a band would be measured at most at a limit."""
     middle, spread = _middle_and_spread(value, band)
     return NormalDist(middle, spread).cdf(log(limit)) if spread else float(log(limit) >= middle)
 
 
 def _odds(a: Estimate, b: Estimate, metric: str) -> Odds:
     chance = probability(a, b, metric)
-    settled = "" if not DOUBT[0] < chance < DOUBT[1] else _measurement(a, b, metric)
-    return Odds(metric=metric, device=a.device.key, other=b.device.key, probability=chance, measurement=settled)
+    measurement = "" if not DOUBT[0] < chance < DOUBT[1] else _measurement(a, b, metric)
+    return Odds(metric=metric, device=a.device.key, other=b.device.key, probability=chance, measurement=measurement)
 
 
 def _measurement(a: Estimate, b: Estimate, metric: str) -> str:
-    """What is worth measuring: of what exists, the run whose own figure is the less certain; '' where neither does."""
-    real = [each for each in (a, b) if each.device.silicon]
+    """Name the run to measure: of devices that exist, the one with the wider band; '' if neither exists."""
+    real = [side for side in (a, b) if side.device.silicon]
     if not real:
         return ""
-    one = max(real, key=lambda each: _logarithm(each, metric)[1])
+    one = max(real, key=lambda side: _logarithm(side, metric)[1])
     run = f"{one.workload.name} at batch {one.scenario.batch}, {one.precision_run}, with {one.runtime.name}"
     return f"{metric} of {run} on {one.device.key}"
 
 
 def odds_sentence(found: Sequence[Odds]) -> str:
-    """`odds 62 % that it is quicker, 90 % that it takes less energy`; '' where nothing is in doubt."""
-    doubtful = (each for each in found if DOUBT[0] < each.probability < DOUBT[1])
-    said = ", ".join(f"{each.probability:.0%} that it {BEATS[each.metric]}" for each in doubtful)
-    return f"odds {said}" if said else ""
+    """Write `odds 62 % that it is quicker, 90 % that it takes less energy`; '' where nothing is in doubt."""
+    doubtful = (one for one in found if DOUBT[0] < one.probability < DOUBT[1])
+    parts = ", ".join(f"{one.probability:.0%} that it {BEATS[one.metric]}" for one in doubtful)
+    return f"odds {parts}" if parts else ""
 
 
 def deciding_measurement(found: Sequence[Odds]) -> str:
-    """The one measurement that most is to be had from: that of the closest contest; '' where nothing is in doubt."""
-    doubtful = [each for each in found if each.measurement]
+    """Name the measurement that decides the closest comparison; '' where nothing is in doubt."""
+    doubtful = [one for one in found if one.measurement]
     if not doubtful:
         return ""
-    closest = min(doubtful, key=lambda each: abs(each.probability - 0.5))
+    closest = min(doubtful, key=lambda one: abs(one.probability - 0.5))
     return f"closest call, {closest.device} against {closest.other}: measure the {closest.measurement}"

@@ -26,7 +26,7 @@ from hardware.quantity import quantity
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """What a rule found: the figure in the SI unit, and whether it holds."""
+    """A rule with the figure that it constrains, in the SI unit, and whether it holds."""
 
     rule: Annotated[str, column("Rule")]
     holds: Annotated[bool, column("", key="verdict", shown={True: "pass", False: "FAIL"})]

@@ -22,7 +22,7 @@ class SoftwareShare(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """Write it as in `15.5x: 8.1x is host dispatch, 1.9x the chip`."""
+        """Return the sentence, as `15.5x: 8.1x is host dispatch, 1.9x the chip`."""
         return f"{self.ratio:.3g}x: {self.software:.2g}x is {self.cause}, {self.chip:.2g}x the chip"
 
 

@@ -1,4 +1,4 @@
-"""What is compared of two results: an estimate, or a file that `compare`, `tree` or `report` wrote as JSON.
+"""Results that can be compared: an estimate, or a file that `compare`, `tree` or `report` wrote as JSON.
 
 Energy and work are per inference, latency is of the batch.
 """
@@ -17,11 +17,11 @@ from hardware import files, policy
 from hardware.errors import RequestError
 
 _FILE_MAX = 64 << 20  # bytes; the report of the largest model that ships has 3 MB
-_OF_RUNS = ("energy", "latency", "edp", "memory")
+_RUN_FIGURES = ("energy", "latency", "edp", "memory")
 
 
-class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """An operator; `name` is its module path."""
+class OperatorFigures(msgspec.Struct, frozen=True, kw_only=True):
+    """One operator; `name` is its module path. Energy in J and MACs per inference, latency in s of the batch."""
 
     id: str
     name: str
@@ -31,9 +31,9 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
     macs: float
 
 
-class Side(msgspec.Struct, frozen=True, kw_only=True):
-    """One result: what it is of, and its figures by the names of CHANGING, those that it has. `coverage` is the share
-    of its work with a cost rule, `incomplete` says so where that is too little."""
+class ResultSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """What a result is of, and those figures of CHANGING that it has. `coverage` is the share of its work with a cost
+    rule; `incomplete` says so where that is too little."""
 
     model: str
     device: str
@@ -45,28 +45,29 @@ class Side(msgspec.Struct, frozen=True, kw_only=True):
     figures: dict[str, float]
 
 
-class Result(Side, frozen=True, kw_only=True):
-    """A result with its operators, where they are known."""
+class ComparedResult(ResultSummary, frozen=True, kw_only=True):
+    """A result with its operators, if they are known."""
 
-    parts: tuple[Part, ...] = ()
+    parts: tuple[OperatorFigures, ...] = ()
 
 
-def of_estimate(result: Estimate) -> Result:
+def summarize_estimate(result: Estimate) -> ComparedResult:
+    """Return an estimate as a result that can be compared."""
     level, parts, ops = tree(result).operators, result.partition, result.workload.operators
     batch = result.scenario.batch
     columns = (level.energy_j / batch, level.latency_s, level.macs / batch)
     operators = tuple(
-        Part(id=id, name=name, type=kind, energy=energy, latency=latency, macs=macs)
+        OperatorFigures(id=id, name=name, type=kind, energy=energy, latency=latency, macs=macs)
         for id, name, kind, energy, latency, macs in zip(
             parts.operator_id, ops.path, ops.kind, *(column.tolist() for column in columns), strict=True
         )
     )
-    figures = {name: METRICS[name].figure(result) for name in _OF_RUNS} | {
+    figures = {name: METRICS[name].figure(result) for name in _RUN_FIGURES} | {
         "macs": float(level.macs.sum()) / batch,
         "flops": float(level.flops.sum()) / batch,
         "operators": float(len(operators)),
     }
-    return Result(
+    return ComparedResult(
         model=result.workload.name,
         device=result.device.key,
         batch=batch,
@@ -83,7 +84,7 @@ _Amount = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class _Node(msgspec.Struct):
-    """A node of the tree, as `tree` writes it."""
+    """A node of the tree in the JSON of `tree`."""
 
     id: str
     name: str
@@ -97,7 +98,7 @@ class _Node(msgspec.Struct):
 
 
 class _Row(msgspec.Struct):
-    """A device, as `compare` writes it."""
+    """A device in the JSON of `compare`."""
 
     device: str
     batch: Annotated[int, msgspec.Meta(ge=1)]
@@ -126,14 +127,14 @@ class _Head(msgspec.Struct):
 
 
 class _Whole(msgspec.Struct):
-    """What `report` has of both."""
+    """Tree and comparison in the JSON of `report`."""
 
     tree: _Node
     compare: _Compared
 
 
-def read(path: Path, device: str) -> Result:
-    """What a file says about a device, or about its first where it has not this one. Raises RequestError."""
+def read_result(path: Path, device: str) -> ComparedResult:
+    """Read the result of a device from a file, of its first device if it has not this one. Raises RequestError."""
     policy.require_unserved(f"reading {path}", str(path))
     try:
         data = files.read(path, _FILE_MAX)
@@ -141,10 +142,10 @@ def read(path: Path, device: str) -> Result:
         keys = msgspec.json.decode(data, type=dict[str, msgspec.Raw]).keys()
         if "tree" in keys:
             whole = msgspec.json.decode(data, type=_Whole)
-            return _of_file(head, device, whole.tree, whole.compare)
+            return _combine(head, device, whole.tree, whole.compare)
         if "children" in keys:
-            return _of_file(head, device, msgspec.json.decode(data, type=_Node), None)
-        return _of_file(head, device, None, msgspec.json.decode(data, type=_Compared))
+            return _combine(head, device, msgspec.json.decode(data, type=_Node), None)
+        return _combine(head, device, None, msgspec.json.decode(data, type=_Compared))
     except OSError as error:
         raise RequestError(f"cannot read {path}: {error.strerror or error}") from None
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
@@ -152,27 +153,27 @@ def read(path: Path, device: str) -> Result:
         raise RequestError(f"{path} is no JSON that compare, tree or report wrote: {wrong}") from None
 
 
-def _of_file(head: _Head, device: str, root: _Node | None, compared: _Compared | None) -> Result:
+def _combine(head: _Head, device: str, root: _Node | None, compared: _Compared | None) -> ComparedResult:
     row = None if compared is None else next((r for r in compared.rows if r.device == device), compared.rows[0])
     figures: dict[str, float] = {}
-    parts: tuple[Part, ...] = ()
+    parts: tuple[OperatorFigures, ...] = ()
     if row is not None and compared is not None:
-        figures = {name: METRICS[name].figure(row) for name in _OF_RUNS} | {
+        figures = {name: METRICS[name].figure(row) for name in _RUN_FIGURES} | {
             "macs": compared.macs_per_inference,
             "flops": compared.flops / head.batch,
         }
     if root is not None:
         parts = tuple(
-            Part(
-                id=each.id,
-                name=each.name,
-                type=each.type,
-                energy=each.energy_j / head.batch,
-                latency=each.latency_s,
-                macs=each.macs / head.batch,
+            OperatorFigures(
+                id=operator.id,
+                name=operator.name,
+                type=operator.type,
+                energy=operator.energy_j / head.batch,
+                latency=operator.latency_s,
+                macs=operator.macs / head.batch,
             )
             for subgraph in root.children
-            for each in subgraph.children
+            for operator in subgraph.children
         )
         figures |= {
             "energy": root.energy_j / head.batch,
@@ -182,7 +183,7 @@ def _of_file(head: _Head, device: str, root: _Node | None, compared: _Compared |
             "flops": root.flops / head.batch,
             "operators": float(len(parts)),
         }
-    return Result(
+    return ComparedResult(
         model=head.model,
         device=head.device or (row.device if row else ""),
         batch=head.batch,

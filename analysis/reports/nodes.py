@@ -20,7 +20,7 @@ from analysis.estimate.tree import (
     tree,
 )
 from analysis.model.ir.workload import Ints
-from analysis.text.reason import bounding, members_reason, model_reason, operator_reason, subgraph_reason
+from analysis.text.reason import bound_of_most_time, members_reason, model_reason, operator_reason, subgraph_reason
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,7 +170,7 @@ def _branches(figures: TreeFigures, path: str, by: str) -> Node:
             repeats=branch.count,
             share_of_parent=share / parent_share if parent_share else 0.0,
             is_fused=bool(figures.fused[branch.members].all()),
-            bound=bounding(result, branch.members),
+            bound=bound_of_most_time(result, branch.members),
             reason=members_reason(result, branch.members, len(np.unique(kernels))),
             children=below,
             **_by_cause(result, branch.members),

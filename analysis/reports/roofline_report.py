@@ -26,7 +26,7 @@ from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.tree import ratio
 from analysis.model.ir.workload import Floats, Ints
 from analysis.reports.kernel_rows import kernels, kernels_of
-from analysis.text.reason import flip
+from analysis.text.reason import bound_change
 from hardware.execute import BOUNDS
 
 
@@ -197,7 +197,7 @@ def _kernels(result: Estimate, chosen: Ints, measured_s: Floats | None) -> tuple
         achieved_flop_per_s=achieved,
         attainable_flop_per_s=roof,
         efficiency=ratio(achieved, roof),
-        flips=[flip(result, k) for k in chosen.tolist()],
+        flips=[bound_change(result, k) for k in chosen.tolist()],
         parts=[tuple(operators[i] for i in inside) for inside in members],
         **_trace_columns(result, members, flops, measured_s),
     )

@@ -1,4 +1,4 @@
-"""What a device is among others, in one phrase: `fastest · 4x less energy`, `waits on launches 71 %`, `27x slower`."""
+"""Headlines: what distinguishes a device among others, as `fastest · 4x less energy` or `27x slower`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from analysis.estimate.causes import COMPUTE, DRAM, LAUNCH, ON_CHIP, THROTTLED, 
 from analysis.estimate.estimate import Estimate
 from hardware.quantity import quantity
 
-SAME = 1.05  # a ratio below says nothing
-TELLING = 0.4  # share of the latency from which a cause is what a device waits on
+SAME = 1.05  # ratio below which two figures count as equal
+WAIT_MIN = 0.4  # share of the latency from which a device is said to wait on a cause
 _WAITS = {
     COMPUTE: "computes",
     ON_CHIP: "waits on on-chip memory",
@@ -20,12 +20,12 @@ _WAITS = {
 
 
 def ratio(value: float) -> str:
-    """A ratio above 1 as people say it: `1.4x`, `27x`, `3,120x`."""
+    """Write a ratio above 1: `1.4x`, `27x`, `3,120x`."""
     return f"{value:.1f}x" if value < 9.95 else f"{value:,.0f}x"
 
 
-def phrases(results: Sequence[Estimate], reference: Estimate) -> tuple[str, ...]:
-    """One for each device. What does not fit wins nothing; what exists on paper only wins nothing either."""
+def headlines(results: Sequence[Estimate], reference: Estimate) -> tuple[str, ...]:
+    """Return a headline for each device. Neither a design target nor a device without room for the model wins."""
     return tuple(" · ".join(_parts(result, results, reference)) for result in results)
 
 
@@ -39,22 +39,22 @@ def _parts(result: Estimate, results: Sequence[Estimate], reference: Estimate) -
         return [*wins[:1], *_waits(result)] if wins else _waits(result) or wins
     speed = reference.latency_s / (result.latency_s or 1.0)
     energy = reference.energy_j / (result.energy_j or 1.0)
-    fast = [] if "fastest" in wins else _against(speed, "faster", "slower")
-    cheap = [] if "least energy" in wins else _against(energy, "less energy", "the energy")
-    told = [*wins, *cheap, *fast] if wins else [*fast, *cheap]
-    return told[:2] or _waits(result) or ["as the baseline"]
+    fast = [] if "fastest" in wins else _compare_factor(speed, "faster", "slower")
+    cheap = [] if "least energy" in wins else _compare_factor(energy, "less energy", "the energy")
+    parts = [*wins, *cheap, *fast] if wins else [*fast, *cheap]
+    return parts[:2] or _waits(result) or ["as the baseline"]
 
 
 def _wins(result: Estimate, rivals: Sequence[Estimate]) -> list[str]:
-    told = []
+    parts = []
     if result is min(rivals, key=lambda other: other.latency_s):
-        told.append("fastest")
+        parts.append("fastest")
     if result is min(rivals, key=lambda other: other.energy_j):
-        told.append("least energy")
-    return told
+        parts.append("least energy")
+    return parts
 
 
-def _against(factor: float, better: str, worse: str) -> list[str]:
+def _compare_factor(factor: float, better: str, worse: str) -> list[str]:
     if 1 / SAME < factor < SAME:
         return []
     return [f"{ratio(factor)} {better}"] if factor > 1 else [f"{ratio(1 / factor)} {worse}"]
@@ -64,4 +64,4 @@ def _waits(result: Estimate) -> list[str]:
     time_s = causes(result).sum_over(slice(None)).time_s
     cause = int(time_s.argmax())
     share = float(time_s[cause]) / (result.latency_s or 1.0)
-    return [f"{_WAITS[cause]} {share * 100:.0f} %"] if share >= TELLING else []
+    return [f"{_WAITS[cause]} {share * 100:.0f} %"] if share >= WAIT_MIN else []

@@ -1,4 +1,4 @@
-"""Why a node costs what it costs: words chosen by the numbers."""
+"""Reasons why a node costs what it costs, in words chosen by the numbers."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hardware.sentence import count_noun
 
 
 def kernel_reason(result: Estimate, k: int) -> str:
-    """What bounds kernel k, with the competing times."""
+    """Describe what bounds kernel k, with the competing times."""
     run = result.run
     compute, memory = quantity(run.kernel_compute_s[k], "s"), quantity(run.kernel_memory_s[k], "s")
     overhead, total = quantity(run.overhead_s[k], "s"), quantity(run.kernel_s[k], "s")
@@ -40,7 +40,7 @@ def kernel_reason(result: Estimate, k: int) -> str:
 
 
 def _host(result: Estimate, k: int) -> str:
-    """What of the overhead of kernel k the software spends once per call: on scheduling, inputs, sampling."""
+    """Describe the overhead of kernel k that software spends once per call: on scheduling, inputs, sampling."""
     demand, runtime, workload = result.demand, result.runtime, result.workload
     each = demand.calls.begins * runtime.call_s.value + demand.calls.sequences * runtime.sequence_s.value
     if workload.repeats is not None:
@@ -50,7 +50,7 @@ def _host(result: Estimate, k: int) -> str:
 
 
 def attention_parts(result: Estimate, i: int) -> tuple[str, ...]:
-    """What operator i is made of where it is attention, with its work: one kernel computes all of it."""
+    """Describe the parts of an attention operator with their work, all in one kernel; empty for other operators."""
     demand = result.demand
     if demand.op_class[i] != OpClass.ATTENTION:
         return ()
@@ -64,7 +64,7 @@ def attention_parts(result: Estimate, i: int) -> tuple[str, ...]:
 
 
 def _resource(result: Estimate, k: int) -> str:
-    """The busiest resource of a kernel, in words: for a collective the links, where they are slower."""
+    """Return the busiest resource of a kernel, in words: for a collective the links, where they are slower."""
     run, links = result.run, result.demand.links
     if links is not None and int(run.bound[k]) == MEMORY:
         waiting = float(link_seconds(links, result.device)[result.demand.kernel == k].sum())
@@ -73,8 +73,8 @@ def _resource(result: Estimate, k: int) -> str:
     return RESOURCES[int(run.resource[k])]
 
 
-def flip(result: Estimate, k: int) -> str:
-    """What would make another term than the one that bounds kernel k the largest."""
+def bound_change(result: Estimate, k: int) -> str:
+    """Describe what would make another resource bound kernel k."""
     run = result.run
     compute, memory, overhead = (float(a[k]) for a in (run.kernel_compute_s, run.kernel_memory_s, run.overhead_s))
     bound, resource = int(run.bound[k]), _resource(result, k)
@@ -96,7 +96,7 @@ def flip(result: Estimate, k: int) -> str:
 
 
 def operator_reason(figures: TreeFigures, i: int) -> str:
-    """Mapping sentence, what bounds it, and what being fused or separate does to it."""
+    """Describe how an operator is mapped, what bounds it, and what fusion does to it."""
     result = figures.estimate
     demand, run = result.demand, result.run
     k = int(demand.kernel[i])
@@ -124,7 +124,7 @@ def _bounding(result: Estimate, k: int) -> str:
 
 
 def _round_trip(result: Estimate, i: int) -> str:
-    """For an operator that is a kernel of its own: what its separate round trip moves."""
+    """Describe the memory traffic of an operator that is a kernel of its own; '' where it computes products."""
     demand = result.demand
     if demand.macs[i] > 0:
         return ""
@@ -138,7 +138,7 @@ def _round_trip(result: Estimate, i: int) -> str:
 
 
 def subgraph_reason(figures: TreeFigures, s: int) -> str:
-    """Fused: its one kernel. Separate: how many kernels, and the traffic between them."""
+    """Describe the one kernel of a fused subgraph, or the kernels of another and the traffic between them."""
     result = figures.estimate
     members = np.array(result.partition.members[s])
     kernels = np.flatnonzero(np.bincount(result.demand.kernel[members]))  # np.unique would import numpy.ma
@@ -153,16 +153,16 @@ def subgraph_reason(figures: TreeFigures, s: int) -> str:
     )
 
 
-def bounding(result: Estimate, members: Ints) -> str:
-    """What bounds most of the time of some operators."""
+def bound_of_most_time(result: Estimate, members: Ints) -> str:
+    """Return the bound of most of the time of some operators."""
     run = result.run
     each = run.bound[result.demand.kernel[members]]
     return BOUNDS[int(np.bincount(each, np.maximum(run.latency_s[members], np.finfo(float).tiny)).argmax())]
 
 
 def members_reason(result: Estimate, members: Ints, kernels: int) -> str:
-    """Operators that are neither a model nor a subgraph: in how many kernels they run, what they move."""
-    bound = bounding(result, members)
+    """Describe any group of operators: kernels, bound and traffic."""
+    bound = bound_of_most_time(result, members)
     run = result.run
     latency_s = run.latency_s[members]
     is_bound = run.bound[result.demand.kernel[members]] == BOUND_INDEX[bound]
@@ -174,7 +174,7 @@ def members_reason(result: Estimate, members: Ints, kernels: int) -> str:
 
 
 def model_reason(result: Estimate) -> str:
-    """The model in one line: kernels, what bounds most of the time."""
+    """Describe the model in one line: kernels, bound of most of the time, power."""
     run = result.run
     bound_s = float(run.kernel_s[run.bound == BOUND_INDEX[result.bound]].sum())
     part = bound_s / result.latency_s if result.latency_s else 0.0

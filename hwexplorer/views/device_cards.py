@@ -6,7 +6,7 @@ from analysis.estimate.causes import shares
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.serving import serving
-from analysis.text.headline import phrases
+from analysis.text.headline import headlines
 from hardware.quantity import quantity
 from hardware.what_if import split_changes
 from hwexplorer import engine
@@ -24,7 +24,7 @@ def cards(state: State) -> tuple[Card, ...]:
     values = [METRICS[state.metric].figure(result) for result in results]
     near = [value for value in values if value <= FAR * min(values)]
     full = max(near) or 1.0
-    told = phrases(results, engine.result(state, state.baseline))
+    told = headlines(results, engine.result(state, state.baseline))
     return tuple(
         Card(
             key=key,

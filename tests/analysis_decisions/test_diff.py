@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 import hwexplorer as hx
 from analysis.estimate.metrics import CHANGING
 from analysis.explore.constraint import RuleError, parse_rule
-from analysis.explore.result_diff import Changes, Diff, place
-from analysis.explore.saved_result import of_estimate, read
+from analysis.explore.result_diff import Diff, ResultChanges, find_module
+from analysis.explore.saved_result import read_result, summarize_estimate
 from hardware.errors import RequestError
 from hwexplorer import engine
 
@@ -68,12 +68,12 @@ def test_differences_are_those_of_the_estimates() -> None:
 
 
 def test_a_file_says_what_the_state_says(tmp_path: Path) -> None:
-    state = of_estimate(run("resnet18", "t4"))
+    state = summarize_estimate(run("resnet18", "t4"))
     for verb, known in (("report", CHANGING), ("tree", set(CHANGING) - {"memory"}),
                         ("compare", set(CHANGING) - {"operators"})):  # fmt: skip
         path = tmp_path / f"{verb}.json"
         assert hwexplorer(verb, "resnet18", "--on", "t4", "-o", str(path)).code == 0
-        side = read(path, "t4")
+        side = read_result(path, "t4")
         assert side.figures.keys() == set(known)
         assert side.figures == pytest.approx({name: state.figures[name] for name in known}, rel=1e-9)
         assert (side.model, side.device, side.batch) == ("resnet18", "t4", 1)
@@ -100,25 +100,25 @@ def test_sides_that_are_no_pair_are_told() -> None:
     ],
 )
 def test_where_a_change_is(differences: dict[str, float], says: str) -> None:
-    assert place(differences, sum(differences.values())) == says
+    assert find_module(differences, sum(differences.values())) == says
 
 
 @given(st.dictionaries(st.text("ab.", max_size=5), st.floats(-1e3, 1e3), max_size=6))
 def test_any_change_has_a_place_or_none(differences: dict[str, float]) -> None:
-    said = place(differences, sum(differences.values()))
+    said = find_module(differences, sum(differences.values()))
     assert not said or any(path.startswith(said.partition(" of it in ")[2]) for path in differences)
 
 
 def test_rules_of_changes() -> None:
     assert parse_rule("change(energy, layer4.*) < 5%").amount == 0.05
-    changes = Changes(of_estimate(run("resnet18", "t4")), of_estimate(run("resnet34", "t4")))
-    assert changes.within("macs", "conv1") == 0.0
-    assert changes.within("macs", "layer3.*") > changes.within("macs", "") > 0
-    assert changes.within("macs", "layer3.5.*") == float("inf")
+    changes = ResultChanges(summarize_estimate(run("resnet18", "t4")), summarize_estimate(run("resnet34", "t4")))
+    assert changes.relative_change("macs", "conv1") == 0.0
+    assert changes.relative_change("macs", "layer3.*") > changes.within("macs", "") > 0
+    assert changes.relative_change("macs", "layer3.5.*") == float("inf")
     with pytest.raises(RequestError, match="no operator"):
-        changes.within("macs", "layer9.*")
+        changes.relative_change("macs", "layer9.*")
     with pytest.raises(RequestError, match="allowed: energy, latency, macs"):
-        changes.within("memory", "layer3.*")
+        changes.relative_change("memory", "layer3.*")
     for text, column in (("change(speed) < 5%", 7), ("change() < 5%", 0), ("change(energy) < 5mJ", 17)):
         with pytest.raises(RuleError) as caught:
             parse_rule(text)

@@ -12,7 +12,7 @@ from analysis.reports.checks import checks
 from analysis.reports.edp_report import component_seconds, component_shares, edp_report
 from analysis.reports.energy_report import energy_report
 from analysis.reports.roofline_report import roofline
-from analysis.text.reason import flip
+from analysis.text.reason import bound_change
 from hwexplorer import engine
 from hwexplorer.reports.show import events
 from hwexplorer.state import State
@@ -47,7 +47,7 @@ def test_what_flips_a_kernel_is_the_ratio_of_its_times() -> None:
     found = np.flatnonzero((run.bound == 1) & (run.kernel_compute_s > 0))
     assert len(found)
     for k in found.tolist():
-        stated = float(flip(result, k).partition("x the bandwidth")[0])
+        stated = float(bound_change(result, k).partition("x the bandwidth")[0])
         assert stated == pytest.approx(run.kernel_memory_s[k] / run.kernel_compute_s[k], abs=0.051)
 
 

@@ -71,7 +71,7 @@ ORDERS = ("edp", "energy", "latency", "throughput", "cost")
 
 
 class ConstraintEffect(msgspec.Struct, frozen=True):
-    """What one constraint does alone: how many candidates it leaves, and the best figure of any candidate."""
+    """The effect of one constraint alone: how many candidates it leaves, and the best figure of any candidate."""
 
     constraint: str
     leaves: int
@@ -79,7 +79,7 @@ class ConstraintEffect(msgspec.Struct, frozen=True):
     unit: str
 
 
-class Search(msgspec.Struct, frozen=True, kw_only=True):
+class ConstrainedSearch(msgspec.Struct, frozen=True, kw_only=True):
     """The document of `hwexplorer search`. Where nothing is found, `verdict` says which constraint rules out
     everything, or that they contradict each other, and `nearest` is the candidate that misses by the least. What is
     within the limits on paper only stands apart."""
@@ -184,7 +184,7 @@ def _check_accuracies(evaluated: Sequence[Candidate]) -> None:
 # --- search -----------------------------------------------------------------------------------------------
 
 
-def search(evaluated: Sequence[Candidate], limits: Sequence[Constraint], order: str = "edp") -> Search:
+def search(evaluated: Sequence[Candidate], limits: Sequence[Constraint], order: str = "edp") -> ConstrainedSearch:
     """Return the candidates that fit and keep all limits, best first; the verdict is about silicon where there is any.
 
     Raises RequestError without any limit."""
@@ -204,7 +204,7 @@ def search(evaluated: Sequence[Candidate], limits: Sequence[Constraint], order: 
     fitting, within = ([c for c in group if c.point.silicon is has_silicon] for group in (ordered, allowed))
     nearest = min(fitting, key=lambda c: _miss(c, limits), default=None) if not within else None
     rulings = tuple(_constraint_effect(limit, fitting) for limit in limits)
-    return Search(
+    return ConstrainedSearch(
         model=evaluated[0].point.model,
         constraints=tuple(map(str, limits)),
         order=order,
@@ -318,10 +318,10 @@ def rank(results: Sequence[Estimate], by: CostSettings, order: str = "energy") -
         execution=scenario.execution,
         layout=scenario.layout,
         order=order,
-        rows=tuple(_ranked(result, row, id(row) in on_front) for result, row in ordered),
+        rows=tuple(_ranked_model(result, row, id(row) in on_front) for result, row in ordered),
     )
 
 
-def _ranked(result: Estimate, row: Candidate, on_front: bool) -> Ranked:
+def _ranked_model(result: Estimate, row: Candidate, on_front: bool) -> Ranked:
     macs = float(result.demand.macs.sum()) / result.scenario.batch
     return Ranked(row, on_front, result.workload.family, result.workload.parameters, macs)

@@ -30,6 +30,7 @@ class NodeCost(msgspec.Struct, frozen=True):
 
     @property
     def edp_js(self) -> float:
+        """Return energy times latency."""
         return self.latency_s * self.energy_j_per_inference
 
 

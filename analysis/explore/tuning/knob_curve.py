@@ -116,7 +116,7 @@ def knob_positions(result: Estimate, name: str) -> tuple[KnobPosition, ...]:
     return tuple(positions[value] for value in sorted(positions))
 
 
-def _without(changes: Changes, name: str) -> Changes:
+def _drop_change(changes: Changes, name: str) -> Changes:
     return tuple(change for change in changes if parse_changes(change)[0].name != name)
 
 
@@ -133,7 +133,7 @@ def step_knob(now: Estimate, unchanged: Estimate, name: str, by: int) -> Changes
     """Return the changes after one step of a knob up (1) or down (-1), or reset (0). Raises RequestError at the end of
     its range."""
     changes = changes_since(now.device, unchanged.device)
-    rest = _without(changes, name)
+    rest = _drop_change(changes, name)
     if not by:
         return rest
     factor, positions = _factor(now, unchanged, changes, name), knob_positions(unchanged, name)
@@ -159,7 +159,7 @@ class KnobTable:
 
     def curve_changes(self, changes: Changes, name: str) -> list[tuple[KnobPosition, Changes]]:
         """List the positions of a knob, each with all changes of the device there."""
-        rest = _without(changes, name)
+        rest = _drop_change(changes, name)
         positions = knob_positions(self.unchanged, name)
         return [(position, (*rest, position.change) if position.change else rest) for position in positions]
 

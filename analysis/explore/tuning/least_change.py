@@ -119,10 +119,12 @@ class _Point(msgspec.Struct, frozen=True):
 
     @property
     def matches(self) -> bool:
+        """Return whether the changed device costs no more than the other."""
         return self.gap <= 0.0
 
     @property
     def size(self) -> float:
+        """Return the root of the sum of squared logarithms of the factors."""
         return math.hypot(*(math.log(factor) for _, factor in self.factors))
 
     @property

@@ -11,7 +11,7 @@ from analysis.estimate.causes import shares
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import ADDITIVE
-from analysis.explore.comparison import Compared, Comparison, compared, insights, recommendations
+from analysis.explore.comparison import Compared, Comparison, device_figures, insights, recommendations
 from analysis.explore.comparison import compare as compare_devices
 from analysis.explore.node_comparison import Levels, compare_levels
 from analysis.explore.odds import BEATS, DOUBT, odds_of_being_best
@@ -179,7 +179,7 @@ def by_device(state: State, columns: tuple[Column, ...] = SUMMARY, on_paper: boo
     against = engine.result(other).edp_js if other else 0.0
     items = [
         _Device(name, result, figures, against)
-        for name, result, figures in zip(state.devices, results, compared(results, reference), strict=True)
+        for name, result, figures in zip(state.devices, results, device_figures(results, reference), strict=True)
     ]
     shown = (*columns, DELTA) if against else columns
     limits = held(state)

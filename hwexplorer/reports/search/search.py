@@ -10,7 +10,7 @@ from analysis.explore.constraint import Constraint
 from analysis.explore.search.candidates import (
     ORDERS,
     Candidate,
-    Search,
+    ConstrainedSearch,
     candidate_figure,
     is_beyond_doubt,
     select_measured,
@@ -46,7 +46,7 @@ def _document(
     on_paper: bool,
     tick: Callable[[int, int], None] | None = None,
     **given: float | None,
-) -> Search:
+) -> ConstrainedSearch:
     limits = []
     for option_name, value in given.items():
         figure = option_name.partition("_")[2]
@@ -58,16 +58,16 @@ def _document(
     return within(grid, limits, order)
 
 
-def _title(search: Search, state: State) -> str:
+def _title(search: ConstrainedSearch, state: State) -> str:
     return f"{search.model}: {', '.join(search.constraints)}; by {search.order}"
 
 
-def _more(search: Search, state: State) -> tuple[str, ...]:
+def _more(search: ConstrainedSearch, state: State) -> tuple[str, ...]:
     more = len(search.found) - SHOWN
     return (f"{more} more are within the limits",) if more > 0 else ()
 
 
-def _answer(search: Search, state: State) -> Iterator[str]:
+def _answer(search: ConstrainedSearch, state: State) -> Iterator[str]:
     """Yield the best configuration, the best measured one, and the best that keeps the limits beyond doubt."""
     yield search.verdict
     best = next(iter(search.found), None)
@@ -83,7 +83,7 @@ def _answer(search: Search, state: State) -> Iterator[str]:
             yield f"{least} {what}: {describe_candidate(other) if other else 'none'}"
 
 
-def _words(search: Search, state: State) -> Text:
+def _words(search: ConstrainedSearch, state: State) -> Text:
     """Return the configurations that each limit rules out, and the nearest miss."""
     lines = [
         f"{r.constraint}: leaves {r.leaves} of {search.evaluated - search.not_fitting}, best {quantity(r.best, r.unit)}"

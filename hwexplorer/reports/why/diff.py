@@ -9,11 +9,10 @@ from pathlib import Path
 
 from analysis.document import Column, columns
 from analysis.estimate.estimate import Estimate
-from analysis.explore import result_diff, saved_result
 from analysis.explore.constraint import parse_rule
-from analysis.explore.result_diff import Changed, Changes, Diff, Kind, Place
+from analysis.explore.result_diff import Diff, FigureChange, OperatorChange, ResultChanges, TypeCount, diff
 from analysis.explore.rules import Finding, evaluate_rules
-from analysis.explore.saved_result import Result
+from analysis.explore.saved_result import ComparedResult, read_result, summarize_estimate
 from hardware.errors import RequestError
 from hardware.quantity import quantity
 from hwexplorer import engine
@@ -28,18 +27,18 @@ from hwexplorer.views.tables import rows
 
 SHOWN = 15  # operators; JSON has all
 CHANGES = (
-    *columns(Changed, "figure"),
+    *columns(FigureChange, "figure"),
     Column("before", "Before", role="text", keep=0, of=lambda changed: quantity(changed.before, changed.unit)),
     Column("after", "After", role="text", keep=0, of=lambda changed: quantity(changed.after, changed.unit)),
-    *columns(Changed, "change where"),
+    *columns(FigureChange, "change where"),
 )
-PLACES = columns(Place)
+PLACES = columns(OperatorChange)
 
 
-def _result(state: State) -> Result:
+def _result(state: State) -> ComparedResult:
     if is_result(state.model):
-        return saved_result.read(Path(state.model), engine.device(state.on).key)
-    return saved_result.of_estimate(engine.result(state))
+        return read_result(Path(state.model), engine.device(state.on).key)
+    return summarize_estimate(engine.result(state))
 
 
 def _states(state: State, other: State, rule: list[str] | None) -> tuple[State, ...]:
@@ -54,10 +53,10 @@ def _document(state: State, other: State, rule: list[str] | None) -> Diff:
             raise RequestError(f"{other.model} is a file: rules about it begin with change, as change(energy) < 5%")
         return engine.result(other, device)
 
-    def held(changes: Changes) -> tuple[Finding, ...]:
-        return evaluate_rules(rules, run, changes.within)
+    def evaluate(changes: ResultChanges) -> tuple[Finding, ...]:
+        return evaluate_rules(rules, run, changes.relative_change)
 
-    return result_diff.diff(_result(state), _result(other), held)
+    return diff(_result(state), _result(other), evaluate)
 
 
 def _title(found: Diff, state: State) -> str:
@@ -66,7 +65,7 @@ def _title(found: Diff, state: State) -> str:
     return f"{' -> '.join(names)} on {after.device}: batch {after.batch}, {after.precision}, {after.execution}"
 
 
-def _says(changed: Changed) -> str:
+def _says(changed: FigureChange) -> str:
     amount = "from nothing" if changed.change is None else delta(changed.change)
     return ", ".join(filter(None, (f"{amount} {changed.title}", changed.where)))
 
@@ -78,7 +77,7 @@ def _summary(found: Diff, state: State) -> tuple[str, ...]:
 
 
 def _places(found: Diff, state: State) -> Table:
-    shown: tuple[Place, ...] = found.places[:SHOWN]
+    shown: tuple[OperatorChange, ...] = found.places[:SHOWN]
     rest = len(found.places) - len(shown)
     footer = (f"{rest} more operators: --format json has them",) if rest else ()
     return Table("places", "Operators that are not as they were", PLACES, rows(PLACES, shown, key="id"), footer=footer)
@@ -98,7 +97,7 @@ VERB = Report(
     parts=(
         facts(_summary),
         Rows("changes", "Figures", CHANGES, key="figure"),
-        Rows("operators", "Operators by type", columns(Kind), key="type", optional=True),
+        Rows("operators", "Operators by type", columns(TypeCount), key="type", optional=True),
         _places,
         Rows("findings", "Rules", check.COLUMNS, key="rule", optional=True),
     ),

@@ -20,7 +20,14 @@ from analysis.estimate.tree import tree as tree_figures
 from analysis.model.ir.workload import Ints
 from analysis.reports.event_report import event_report
 from analysis.text.headline import ratio
-from analysis.text.reason import attention_parts, flip, members_reason, model_reason, operator_reason, subgraph_reason
+from analysis.text.reason import (
+    attention_parts,
+    bound_change,
+    members_reason,
+    model_reason,
+    operator_reason,
+    subgraph_reason,
+)
 from hardware.execute import BOUNDS, POWER
 from hardware.quantity import quantity
 from hwexplorer import engine
@@ -220,7 +227,7 @@ def _kernel_lines(result: Estimate, k: int) -> tuple[str, ...]:
         f"{quantity(flops, 'FLOP')}, {quantity(moved, 'byte')} DRAM of {quantity(chip, 'byte')} moved, "
         f"{run.utilization[k]:.1%} of peak"
     )
-    lines.append(f"flips: {flip(result, k)}")
+    lines.append(f"flips: {bound_change(result, k)}")
     return tuple(lines)
 
 
