@@ -93,7 +93,7 @@ class Engine:
             workload = store.ready(ref)
         if workload is None:
             raise RequestError(f"{ref} has to be captured first")
-        if isinstance(ref, Target) and ref.runs_code:
+        if ref.runs_code:
             self._captured[ref] = workload  # its file may change while it is on the screen
         return _with_words(workload, ref)
 
@@ -131,7 +131,7 @@ class Engine:
     def capture_again(self, state: State) -> None:
         """Use nothing that is stored of a model: it is not ready until it is captured anew."""
         ref = self.ref(state)
-        if store.is_captured(ref):
+        if ref.is_captured:
             self._captured.pop(ref, None)
             self._again.add(ref)
             self._forget_models()

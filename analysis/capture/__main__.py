@@ -77,7 +77,7 @@ def _packed(ref: ModelRef) -> tuple[str, Workload]:
     """The name of the file and the workload that ship. Of a library's model its version is kept, no path of ours."""
     workload = _capture(ref, lambda phase, fraction: None)
     if not isinstance(ref, Target):
-        return store.shipped_name(_spec(ref)), workload
+        return _spec(ref).capture_name, workload
     kept = {key.removeprefix(store.PACKAGE): mark for key, mark in workload.versions.items()}
     versions = {key: mark for key, mark in kept.items() if key in ("torch", ref.path)}
     return targets.shipped_at(ref).name, msgspec.structs.replace(workload, origin=ref.path, versions=versions)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gzip
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -50,7 +50,7 @@ def load(
     runs; setting `cancel` ends it at once.
     """
     ref = refer(model, image_size)
-    workload = None if again and is_captured(ref) else ready(ref)
+    workload = None if again and ref.is_captured else ready(ref)
     if workload is not None:
         return workload
     job = capture_job(ref, limits=limits)
@@ -76,9 +76,11 @@ def ready(model: str | ModelRef, image_size: int | None = None) -> Workload | No
         return _ready_target(ref)
     if isinstance(ref, Spec):
         return _ready_spec(ref)
-    from analysis.model.transformer import transformer_workload as transformer
+    from analysis.model.transformer.transformer_request import Request  # not needed to open a shipped capture
+    from analysis.model.transformer.transformer_workload import build
 
-    return transformer.build(ref.text, ref.config, ref.run)
+    assert isinstance(ref, Request)
+    return build(ref.text, ref.config, ref.run)
 
 
 def _ready_spec(spec: Spec) -> Workload | None:
@@ -96,21 +98,11 @@ def _ready_spec(spec: Spec) -> Workload | None:
 
 def _find_capture(spec: Spec) -> Workload | None:
     """The capture that ships, or the one in the user's cache."""
-    for path in _places(spec):
-        workload = _read(path)
+    for is_shipped in (True, False):
+        workload = _read(_SHIPPED / spec.capture_name if is_shipped else cache_path(spec))  # the latter takes 30 ms
         if workload is not None and zoo.architecture(workload.name) == zoo.architecture(str(spec)):
             return workload
     return None
-
-
-def _places(spec: Spec) -> Iterator[Path]:
-    yield _SHIPPED / shipped_name(spec)
-    yield cache_path(spec)  # only to name it takes 30 ms
-
-
-def is_captured(ref: ModelRef) -> bool:
-    """Return True if the workload comes from a capture, stored or not; else it is read or written."""
-    return ref.runs_code if isinstance(ref, Target) else isinstance(ref, Spec) and ref.name != "gemm"
 
 
 def is_ready(model: str | ModelRef, image_size: int | None = None) -> bool:
@@ -118,7 +110,7 @@ def is_ready(model: str | ModelRef, image_size: int | None = None) -> bool:
     ref = refer(model, image_size)
     if isinstance(ref, Target):
         return _ready_target(ref) is not None
-    if not isinstance(ref, Spec) or not is_captured(ref) or (_SHIPPED / shipped_name(ref)).is_file():
+    if not isinstance(ref, Spec) or not ref.is_captured or (_SHIPPED / ref.capture_name).is_file():
         return True
     return _find_capture(ref) is not None
 
@@ -131,7 +123,7 @@ def capture_job(
     from analysis.model.process.capture_job import CaptureJob, ReadJob
 
     ref = refer(model, image_size)
-    if isinstance(ref, Target) and not ref.runs_code:
+    if isinstance(ref, Target) and not ref.is_captured:
         return ReadJob(ref)
     path = cache_path(ref)  # of what the file holds now, before any of it runs
     return CaptureJob(ref, limits=limits, on_done=lambda workload: is_current(workload) and _write(path, workload))
@@ -192,15 +184,6 @@ def unpack(data: bytes) -> Workload:
     return decode(files.unzip(data, _MAX_BYTES))
 
 
-def shipped_name(spec: Spec) -> str:
-    """File name of a capture. Quantised models share the capture of their float architecture."""
-    name = zoo.architecture(str(spec))
-    safe = re.sub(r"[^A-Za-z0-9_.=,]", "_", name.replace(":", "-", 1))
-    if spec.is_block or spec.image_size == zoo.table()[name].image_size:
-        return safe + _SUFFIX
-    return f"{safe}-{spec.image_size}{_SUFFIX}"
-
-
 def cache_path(ref: ModelRef) -> Path:
     """Return the path of a model's capture in the user's cache. Everything that decides the capture is part of the
     name."""
@@ -209,7 +192,7 @@ def cache_path(ref: ModelRef) -> Path:
         name = re.sub(r"[^A-Za-z0-9_.]", "-", ref.label)[:60]
         made_of = [f"torch={version('torch')}", str(file), targets.fingerprint(file), str(ref)]
     elif isinstance(ref, Spec):
-        stored = shipped_name(ref)
+        stored = ref.capture_name
         name = stored.removesuffix(_SUFFIX)[:80]
         made_of = [*(f"{package}={version(package)}" for package in ("torch", "torchvision")), stored]
     else:

@@ -44,8 +44,8 @@ def test_a_name_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     engine.ENGINE.reset()
     model_ref._remembered.cache_clear()
     read: list[str] = []
-    parsed = zoo.known
-    monkeypatch.setattr(zoo, "known", lambda name: read.append(name) or parsed(name))
+    parsed = zoo.find_name
+    monkeypatch.setattr(zoo, "find_name", lambda name: read.append(name) or parsed(name))
     monkeypatch.setattr(targets, "parse", lambda text: pytest.fail("a model of the zoo is no file"))
     assert engine.is_ready(state)
     for _ in range(3):

@@ -11,19 +11,35 @@ import os
 import re
 from functools import lru_cache
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Protocol
 
 from analysis.model.model_errors import ModelError, ModelSpecError, UnknownModelError
 from analysis.model.names import aliases, targets, zoo
 from analysis.model.names.targets import Target
-from analysis.model.names.zoo import Spec
 from hardware.names import hint
 
-if TYPE_CHECKING:
-    from analysis.model.transformer.transformer_request import Request
 
-# What a name means. Each is frozen, has `label` for titles and `image_size`, and is written by `str` as it is read.
-ModelRef: TypeAlias = "Spec | Target | Request"
+class ModelRef(Protocol):
+    """What a name means: a frozen value that `str` writes as it is read. `label` is for titles, `phases` are the names
+    of a language model in each phase, `is_captured` says whether its workload comes from a capture, and `runs_code`
+    whether that runs code of the user's."""
+
+    @property
+    def label(self) -> str: ...
+
+    @property
+    def image_size(self) -> int | None: ...
+
+    @property
+    def runs_code(self) -> bool: ...
+
+    @property
+    def is_captured(self) -> bool: ...
+
+    @property
+    def phases(self) -> dict[str, str]: ...
+
+    def __hash__(self) -> int: ...
 
 
 def refer(model: str | ModelRef, image_size: int | None = None) -> ModelRef:
@@ -66,7 +82,7 @@ def phases(model: str) -> dict[str, str]:
         meant = refer(model)
     except ModelError:
         return {}
-    return {} if isinstance(meant, Spec | Target) else meant.phases
+    return meant.phases
 
 
 def user_target(text: str) -> Target | None:

@@ -12,6 +12,7 @@ import re
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 import msgspec
 
@@ -20,6 +21,7 @@ from analysis.model.ir.lengths import SHARE
 from analysis.model.ir.workload import Workload
 from analysis.model.model_errors import ModelSpecError, UnknownModelError
 from analysis.model.names import aliases
+from analysis.model.names.zoo import CAPTURE_SUFFIX
 from analysis.model.transformer import hub_files
 from hardware import policy
 from hardware.errors import RequestError
@@ -29,7 +31,7 @@ DTYPES = (
     "float32", "float16", "bfloat16", "float64", "int64", "int32", "int16", "int8", "uint8", "bool",
     "complex64", "complex128",
 )  # fmt: skip
-STORED = ".msgpack.gz"  # a workload as `hwexplorer capture -o` writes it
+STORED = CAPTURE_SUFFIX  # a workload as `hwexplorer capture -o` writes it
 WEIGHTS = (".gguf", ".safetensors")  # with what is asked of the transformer they belong to: `net.gguf:decode,kv=4096`
 _READ = (".pt2", ".onnx", STORED, *WEIGHTS)  # read as data: nothing of them runs
 _MAX_RANK = 12
@@ -76,6 +78,8 @@ class Target(msgspec.Struct, frozen=True):
     inputs: tuple[Input, ...] = ()
     batch_dim: int | None = 0
     called: bool = True
+    image_size: ClassVar[None] = None  # part of the inputs
+    phases: ClassVar[dict[str, str]] = {}
 
     @property
     def runs_code(self) -> bool:
@@ -93,9 +97,9 @@ class Target(msgspec.Struct, frozen=True):
         return self.path in aliases.libraries()
 
     @property
-    def image_size(self) -> None:
-        """Part of the inputs."""
-        return None
+    def is_captured(self) -> bool:
+        """True if its workload comes from a capture rather than from a file that is data."""
+        return self.runs_code
 
     @property
     def is_configuration(self) -> bool:
