@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import csv
+import re
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
 from analysis.model import request_bounds
 from analysis.model.model_errors import ModelSpecError
 from hardware import files
+from hardware.amount import parse_whole
+from hardware.errors import RequestError
 from hardware.names import match_name as known_name
 
 _TABLE = Path(__file__).with_name("torchvision.csv")
+CAPTURE_SUFFIX = ".msgpack.gz"  # of a stored workload
 
 FAMILIES = ("classification", "segmentation", "detection", "video", "optical_flow", "quantized")
 
@@ -74,6 +78,8 @@ class Spec(msgspec.Struct, frozen=True):
     family: str
     parameters: tuple[tuple[str, int], ...] = ()
     image_size: int | None = None
+    runs_code: ClassVar[bool] = False
+    phases: ClassVar[dict[str, str]] = {}
 
     @property
     def is_block(self) -> bool:
@@ -84,6 +90,20 @@ class Spec(msgspec.Struct, frozen=True):
     def label(self) -> str:
         """The name for titles."""
         return str(self)
+
+    @property
+    def is_captured(self) -> bool:
+        """True if its workload comes from a capture rather than from its parameters."""
+        return self.name != "gemm"
+
+    @property
+    def capture_name(self) -> str:
+        """The file name of its capture. Quantised models share the capture of their float architecture."""
+        name = architecture(str(self))
+        stem = re.sub(r"[^A-Za-z0-9_.=,]", "_", name.replace(":", "-", 1))
+        if self.is_block or self.image_size == table()[name].image_size:
+            return stem + CAPTURE_SUFFIX
+        return f"{stem}-{self.image_size}{CAPTURE_SUFFIX}"
 
     def __str__(self) -> str:
         if not self.is_block or dict(self.parameters) == BLOCKS[self.name]:
@@ -209,10 +229,11 @@ def _parameters(name: str, text: str) -> dict[str, int]:
         key, _, value = part.partition("=")
         if key.strip().lower() not in keys:
             raise ModelSpecError(f"{name} has no parameter {key.strip()!r}; allowed: {allowed}")
-        digits = value.strip()
-        if not (digits.isascii() and digits.isdigit()) or not 1 <= int(digits) <= request_bounds.PARAMETER:
-            raise ModelSpecError(f"{name}: {part.strip()!r} is not a whole number from 1 to {request_bounds.PARAMETER}")
-        values[keys[key.strip().lower()]] = int(digits)
+        try:
+            values[keys[key.strip().lower()]] = parse_whole(value.strip(), 1, request_bounds.PARAMETER)
+        except RequestError:
+            bounds = f"from 1 to {request_bounds.PARAMETER}"
+            raise ModelSpecError(f"{name}: {part.strip()!r} is not a whole number {bounds}") from None
     return values
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -12,6 +12,8 @@ from analysis.model import request_bounds
 from analysis.model.model_errors import ModelSpecError
 from analysis.model.transformer import presets
 from analysis.model.transformer.config import CHOICES, DEFAULTS, PHASES, Config, StepSettings, macs, size
+from hardware.amount import parse_whole
+from hardware.errors import RequestError
 from hardware.names import hint, match_name
 
 GENERIC = ("decoder", "encoder")
@@ -49,7 +51,9 @@ class Request(msgspec.Struct, frozen=True):
     text: str
     config: Config
     run: StepSettings
-    image_size: None = None
+    image_size: ClassVar[None] = None
+    runs_code: ClassVar[bool] = False
+    is_captured: ClassVar[bool] = False
 
     @property
     def label(self) -> str:
@@ -95,14 +99,14 @@ def parse(text: str) -> Request:
     from analysis.model.transformer import hf_config as transformer_hf
 
     where, options = split_hub(text[len(HUB) :])
-    return _request(HUB + where, transformer_hf.config(where), options)
+    return request_of(HUB + where, transformer_hf.config(where), options)
 
 
 @lru_cache(maxsize=256)
 def _named_config(text: str) -> Request:
     name, _, options = text.partition(":")
     head = _name(name)
-    return _request(head, presets.preset(head).config if head not in GENERIC else _generic(head), options)
+    return request_of(head, presets.preset(head).config if head not in GENERIC else _generic(head), options)
 
 
 @lru_cache(maxsize=2)
@@ -120,7 +124,8 @@ def split_hub(text: str) -> tuple[str, str]:
     return text, ""
 
 
-def _request(head: str, config: Config, options: str) -> Request:
+def request_of(head: str, config: Config, options: str) -> Request:
+    """Return the request that `options` make for a model of this configuration. Raises a `ModelSpecError`."""
     changes: dict[str, Any] = {}
     lengths: dict[str, int] = {}
     phase = "prefill"
@@ -142,11 +147,6 @@ def _request(head: str, config: Config, options: str) -> Request:
         else:
             raise ModelSpecError(_unknown(head, key, config))
     return _build_request(head, config, changes, phase, lengths)
-
-
-def request_of(name: str, config: Config, options: str) -> Request:
-    """A request for a model of this configuration."""
-    return _request(name, config, options)
 
 
 def _build_request(head: str, config: Config, changes: dict[str, Any], phase: str, lengths: dict[str, int]) -> Request:
@@ -194,9 +194,10 @@ def _change_config(config: Config, changes: dict[str, Any]) -> Config:
 
 
 def _whole(key: str, value: str, least: int, most: int) -> int:
-    if not (value.isascii() and value.isdigit() and len(value) < 12) or not least <= int(value) <= most:
-        raise ModelSpecError(f"{key}={value[:40]} is not a whole number from {least} to {most}")
-    return int(value)
+    try:
+        return parse_whole(value, least, most)
+    except RequestError:
+        raise ModelSpecError(f"{key}={value[:40]} is not a whole number from {least} to {most}") from None
 
 
 def _choice(key: str, value: str, allowed: tuple[str, ...]) -> str:
