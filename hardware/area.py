@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
-from hardware import files
-from hardware.remember import memoize
+from hardware import file_access
+from hardware.memo import memoize
 
 if TYPE_CHECKING:
     from hardware.device import Device
@@ -42,18 +42,18 @@ class Area(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _rule(name: str, end: str = "value") -> float:
-    return float(files.shipped(PATH)["rules"][name][end])
+    return float(file_access.shipped(PATH)["rules"][name][end])
 
 
 def _at_node(section: str, column: str, process_nm: float) -> float:
     """A column by node, between nodes as a power of it; beyond the table its ends hold."""
-    entry = files.shipped(PATH)[section]
+    entry = file_access.shipped(PATH)[section]
     return float(math.exp(np.interp(math.log(process_nm), np.log(entry["nodes"]), np.log(entry[column]))))
 
 
 def _datapaths_um2(device: Device) -> float:
     """Bare multiply-accumulators of one unit at 45 nm. Formats share one datapath: the largest counts."""
-    macs = files.shipped(PATH)["mac_um2"]
+    macs = file_access.shipped(PATH)["mac_um2"]
     return sum(
         max((fact.value * macs.get(name, macs["fp32"]) for name, fact in formats.items()), default=0.0)
         for formats in device.file.fma_per_clock.values()
@@ -61,14 +61,16 @@ def _datapaths_um2(device: Device) -> float:
 
 
 def _phy_rate(device: Device) -> float:
-    rates = files.shipped(PATH)["phy_mm2_per_gb_s"]
+    rates = file_access.shipped(PATH)["phy_mm2_per_gb_s"]
     names = [name for name in rates if device.memory_technology.upper().startswith(name.upper())]
     return float(rates[max(names, key=len)] if names else rates["other"])
 
 
 def _parts(device: Device, end: str) -> tuple[float, float, float]:
     """mm2 of arithmetic, on-chip memories and PHYs; at the low or high `end` of the rules too."""
-    mac, phy = (1.0 if end == "value" else files.shipped(PATH)[name][end] for name in ("mac_um2", "phy_mm2_per_gb_s"))
+    mac, phy = (
+        1.0 if end == "value" else file_access.shipped(PATH)[name][end] for name in ("mac_um2", "phy_mm2_per_gb_s")
+    )
     logic = _at_node("logic_area", "factors", device.process_nm)
     compute = device.units * _datapaths_um2(device) * mac * logic * _rule("datapath", end) * _MM2
     registers = device.values.get("registers_bytes_per_unit", 0.0) * device.units
@@ -94,7 +96,7 @@ def area(device: Device) -> Area:
     total = ends["value"]
     dies = max(1, math.ceil(total / _rule("reticle")))
     good, cost = _die_cost(total / dies, device.process_nm)
-    wafer = files.shipped(PATH)["wafer"]
+    wafer = file_access.shipped(PATH)["wafer"]
     low, high = (_die_cost(ends[end] / dies, device.process_nm)[1] * wafer[end] * dies for end in ("low", "high"))
     return Area(
         compute_mm2=compute,

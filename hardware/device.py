@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from hardware.architectures import registry
+from hardware.architectures import known_architectures
 from hardware.architectures.architecture import Architecture
 from hardware.architectures.data import Software
 from hardware.device_file import CATALOG, DESIGNER, DeviceFile, Fact, complete, fail, read
@@ -91,7 +91,7 @@ class Device(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def arch(self) -> Architecture:
         """The architecture itself; `architecture` is its id."""
-        return registry.find_architecture(self.architecture, self.file.hierarchy)
+        return known_architectures.find_architecture(self.architecture, self.file.hierarchy)
 
     @property
     def unit_name(self) -> str:
@@ -185,7 +185,7 @@ def find_duplicates(folders: Iterable[Path] = ()) -> dict[str, RequestError]:
 
 def load_device(name: str, folders: tuple[Path, ...] = ()) -> Device:
     """The device a user means by `id`, `id:power_mode`, an alias or a class, with `{changes}`. Raises RequestError."""
-    available, classes = device_files(folders), registry.classes()
+    available, classes = device_files(folders), known_architectures.classes()
     name, changes = split_changes(name)
     mode = ""
     path = _by_alias(name, available)  # an alias may contain a colon
@@ -203,7 +203,9 @@ def _by_alias(name: str, available: dict[str, Path]) -> Path | None:
     device_id = match_name(name, available)
     if device_id is not None:
         return available[device_id]
-    if fold_name(name) in registry.classes() or (":" in name and match_name(name.partition(":")[0], available)):
+    if fold_name(name) in known_architectures.classes() or (
+        ":" in name and match_name(name.partition(":")[0], available)
+    ):
         return None
     for path in available.values():
         try:

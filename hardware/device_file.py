@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from hardware import files as storage
-from hardware.architectures import registry
+from hardware import file_access as storage
+from hardware.architectures import known_architectures
 from hardware.architectures.data import Field, Software
 from hardware.demand import OpClass
 from hardware.errors import RequestError, unknown
@@ -180,7 +180,9 @@ def _check_runs(path: Path, spec: DeviceFile) -> None:
 
 def _check_coefficients(path: Path, spec: DeviceFile) -> None:
     """`"tile.mac"`, or for one format `"tile.mac:bf16"`: an event of the architecture."""
-    events = {event.label: event for event in registry.find_architecture(spec.architecture, spec.hierarchy).events}
+    events = {
+        event.label: event for event in known_architectures.find_architecture(spec.architecture, spec.hierarchy).events
+    }
     for name, fact in spec.coefficients.items():
         event, colon, precision = name.partition(":")
         if event not in events:
@@ -234,10 +236,10 @@ def read(path: Path, extending: tuple[str, ...] = ()) -> DeviceFile:
         spec = msgspec.convert(data, DeviceFile)
     except msgspec.ValidationError as error:
         raise fail(path, _located(data, error)) from None
-    if spec.architecture not in registry.names():
-        raise fail(path, f"architecture: {unknown('architecture', spec.architecture, registry.names())}")
+    if spec.architecture not in known_architectures.names():
+        raise fail(path, f"architecture: {unknown('architecture', spec.architecture, known_architectures.names())}")
     try:
-        described = registry.find_architecture(spec.architecture, spec.hierarchy)
+        described = known_architectures.find_architecture(spec.architecture, spec.hierarchy)
     except ValueError as error:
         raise fail(path, f"hierarchy: {error}") from None
     known, classes = described.data.facts, described.data.software
@@ -316,7 +318,7 @@ def _derived(field: Field, factor: float, facts: dict[str, Fact]) -> Fact:
 def complete(path: Path, spec: DeviceFile, stated: dict[str, Fact]) -> dict[str, Fact]:
     """Stated facts plus those derived by rule, in the order of the architecture's fields. Raises RequestError where
     one is missing or they contradict each other."""
-    data = registry.find_architecture(spec.architecture, spec.hierarchy).data
+    data = known_architectures.find_architecture(spec.architecture, spec.hierarchy).data
     software = spec.software or data.software_for(spec.memory_technology)
     facts: dict[str, Fact] = {}
     for name, field in data.facts.items():

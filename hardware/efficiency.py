@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from hardware import files
+from hardware import file_access
 from hardware.demand import Floats, OpClass
 
 PATH = Path(__file__).parent / "efficiency.toml"
@@ -61,7 +61,7 @@ def rates(
 @lru_cache(maxsize=1)
 def table() -> dict[str, Any]:
     """Return how the efficiencies were fitted and validated."""
-    return files.table(PATH)
+    return file_access.table(PATH)
 
 
 @lru_cache(maxsize=2)

@@ -14,10 +14,10 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from hardware.coefficients import Coefficients
 from hardware.demand import Demand, Floats, Ints
 from hardware.device import Device
 from hardware.efficiency import Efficiency
+from hardware.event_prices import Coefficients
 from hardware.map_demand import map_demand
 from hardware.mapping.common import Mapping, Traffic, overlapped, per_kernel
 from hardware.setup import Setup

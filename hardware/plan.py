@@ -8,8 +8,8 @@ from __future__ import annotations
 import msgspec
 
 from hardware.device import Device
+from hardware.memo import memoize
 from hardware.precision import BASE, FORMATS, WIDE, Precision, Widths, canonical, parse
-from hardware.remember import memoize
 
 _LOADED = 16  # bits of the floats that every CPU widens as it loads them (F16C, FCVTL, a shift)
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import msgspec
 
-from hardware import files
+from hardware import file_access
 from hardware.errors import unknown
 from hardware.names import match_name
 
@@ -128,7 +128,7 @@ class _Table(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     precisions: dict[str, Precision]
 
 
-_TABLE = msgspec.convert(files.table(PATH), _Table)
+_TABLE = msgspec.convert(file_access.table(PATH), _Table)
 FORMATS = {name: msgspec.structs.replace(row, name=name) for name, row in _TABLE.formats.items()}
 UNITS = tuple(name for name, row in FORMATS.items() if row.is_unit)  # those that arithmetic units may take
 DEFAULT, LANGUAGE = _TABLE.default, _TABLE.language

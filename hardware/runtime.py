@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hardware import files
+from hardware import file_access
 from hardware.precision import DEFAULT, FORMATS, parse
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 @lru_cache(maxsize=1)
 def runtimes() -> dict[str, Runtime]:
     """All runtimes by their id."""
-    rows = files.shipped(PATH)["runtimes"]
+    rows = file_access.shipped(PATH)["runtimes"]
     none = msgspec.structs.asdict(_plain(0.0))  # a whole program is started at once
     dispatch = {key: {"dispatch": none} if row["mode"] == "fused" else {} for key, row in rows.items()}
     return {key: msgspec.convert({"id": key, **dispatch[key], **row}, Runtime) for key, row in rows.items()}
@@ -155,7 +155,7 @@ def resolve_runtime(device: Device, name: str, work: str, precision: str = DEFAU
     if name in MODES:
         return runtime_of_mode(device, name)
     if name == AUTO and FORMATS[parse(precision).weights].whole_file:
-        name = files.shipped(PATH)["auto"]["files"]
+        name = file_access.shipped(PATH)["auto"]["files"]
     wanted = find_runtime(device, name)
     return wanted if wanted is not None and wanted.fits(device, work) else deployed_runtime(device, work)
 
@@ -186,5 +186,5 @@ def deployed_runtime(device: Device, work: str) -> Runtime:
 
 
 def _usual_runtime(device: Device, work: str) -> Runtime | None:
-    runtime_names = files.shipped(PATH)["auto"].get(device.software_class, {}).get(work, ())
+    runtime_names = file_access.shipped(PATH)["auto"].get(device.software_class, {}).get(work, ())
     return next((runtimes()[key] for key in runtime_names if runtimes()[key].fits(device, work)), None)

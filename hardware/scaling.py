@@ -1,4 +1,4 @@
-"""Prices between published process nodes and capacities, from hardware/coefficients.toml."""
+"""Prices between published process nodes and capacities, from hardware/event_prices.toml."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from hardware import files
+from hardware import file_access
 
 PATH = Path(__file__).parent / "coefficients.toml"
 Triple = tuple[float, float, float]
@@ -17,7 +17,7 @@ Triple = tuple[float, float, float]
 @lru_cache(maxsize=1)
 def table() -> dict[str, Any]:
     """Return the table of published prices, coefficients.toml."""
-    return files.table(PATH)
+    return file_access.table(PATH)
 
 
 def log_interpolate(x: float, points: list[tuple[float, Triple]]) -> Triple:

@@ -6,10 +6,10 @@ from functools import cached_property
 
 import msgspec
 
-from hardware.coefficients import Coefficients, coefficients
 from hardware.device import Device
+from hardware.event_prices import Coefficients, coefficients
+from hardware.memo import memoize
 from hardware.plan import Plan, make_plan
-from hardware.remember import memoize
 from hardware.runtime import LAYOUTS, Runtime, resolve_runtime
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hardware import files
+from hardware import file_access
 from hardware.amount import parse_amount
 from hardware.architectures.data import WHOLE
 from hardware.area import silicon_amount
@@ -75,7 +75,7 @@ def parse_changes(text: str) -> tuple[Change, ...]:
 
 @lru_cache(maxsize=1)
 def _ranges() -> dict[str, list[float]]:
-    ranges: dict[str, list[float]] = files.table(RANGES)["range"]
+    ranges: dict[str, list[float]] = file_access.table(RANGES)["range"]
     return ranges
 
 

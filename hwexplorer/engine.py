@@ -28,7 +28,7 @@ from hardware import device as catalogue
 from hardware import places, policy
 from hardware.device import Device
 from hardware.errors import RequestError
-from hardware.remember import forget_memos, memoize
+from hardware.memo import forget_memos, memoize
 from hwexplorer import shell
 from hwexplorer.state import State
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 import msgspec
 
 from hardware.quantity import MISSING, PLAIN, decimals_for, fixed, not_a_number, prefix_for, quantity
-from hardware.text import safe
+from hardware.safe_text import safe
 
 __all__ = ["quantity", "safe"]  # re-exported: views format whole numbers, names and columns alike
 

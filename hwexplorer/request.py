@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
-from hardware.architectures import registry as architectures
+from hardware.architectures import known_architectures as architectures
 from hardware.errors import RequestError
 from hardware.names import split_list
 from hwexplorer import engine, own_model

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hardware import files
+from hardware import file_access
 
 if TYPE_CHECKING:
     from analysis.document import Column
@@ -25,7 +25,7 @@ class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @lru_cache(1)
 def terms() -> tuple[Term, ...]:
-    return tuple(msgspec.convert(files.table(Path(__file__).with_suffix(".toml"))["term"], list[Term]))
+    return tuple(msgspec.convert(file_access.table(Path(__file__).with_suffix(".toml"))["term"], list[Term]))
 
 
 def groups() -> dict[str, list[Term]]:

@@ -39,7 +39,7 @@ from analysis.model.lowering.graph_lowering import lower_graph
 from analysis.model.names import targets
 from analysis.model.process.answering import one_line
 from analysis.model.reading_budget import Budget
-from hardware import files
+from hardware import file_access
 from tests import captured_families as families
 from tests import onnx_counter
 
@@ -68,7 +68,7 @@ def main() -> None:
         rows.append(row)
         print(json.dumps(row), file=options.log.open("a") if options.log else None, flush=True)
     if options.o:
-        files.write(options.o, [_table(rows)])
+        file_access.write(options.o, [_table(rows)])
 
 
 def _run(chosen: list[str], known: set[tuple[str, str]]) -> Iterator[dict[str, Any]]:

@@ -22,12 +22,12 @@ from analysis.annexes.machine import host_facts, own_device, torch_process
 from analysis.annexes.machine.measurement_log import MeasurementLog, TimedCase
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
-from hardware import files
+from hardware import file_access
 from hardware.device import Device
 from hwexplorer.cli import main as hwexplorer
 
 FIT = tuple(
-    files.table(Path(__file__).parents[1] / "analysis/annexes/machine/probes.toml")["models"]["default"]["names"]
+    file_access.table(Path(__file__).parents[1] / "analysis/annexes/machine/probes.toml")["models"]["default"]["names"]
 )
 KNOWN = (
     "resnet18", "resnet34", "resnet50", "resnet101", "wide_resnet50_2", "vgg11", "vgg16", "alexnet", "squeezenet1_0",

@@ -15,7 +15,7 @@ from torch import nn
 
 from analysis.capture import library_models
 from analysis.model.names import targets
-from hardware import files
+from hardware import file_access
 from tests.bench_models import Recurrent
 
 Build = Callable[[], tuple[Any, Any]]
@@ -26,7 +26,7 @@ PACKAGES = (
 SUITE = "onnx, its node suite"
 _UNPACKED = Path("build/onnx")
 _PER_MODULE = 1  # of timm's modules; the first names are the small and plain ones
-_NAMES: dict[str, Any] = files.table(Path(__file__).with_suffix(".toml"))
+_NAMES: dict[str, Any] = file_access.table(Path(__file__).with_suffix(".toml"))
 SIZES: dict[str, list[str]] = _NAMES["onnx"]
 
 

@@ -20,7 +20,7 @@ from analysis.model.names import targets, zoo
 from analysis.model.names.model_ref import ModelRef, refer
 from analysis.model.names.targets import Target
 from analysis.model.process.answering import Progress, answer, one_line
-from hardware import files
+from hardware import file_access
 
 
 def main() -> int:
@@ -68,7 +68,7 @@ def _write(texts: list[str], everything: bool, image_size: int | None, folder: P
             print(f"{ref} {ref.image_size}: {one_line(error)}", file=sys.stderr)
             continue
         path = folder / name
-        files.write(path, [store.pack(workload)])
+        file_access.write(path, [store.pack(workload)])
         print(f"{name}  {path.stat().st_size} bytes  {time.perf_counter() - start:.2f} s", flush=True)
     return 1 if failed else 0
 

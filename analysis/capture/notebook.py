@@ -67,12 +67,12 @@ def _table(model: Captured) -> tuple[list[str], list[list[str]]]:
     from analysis.estimate.scenario import Scenario
     from analysis.estimate.tree import tree
     from analysis.model.names.targets import fixed_batch
-    from hardware.architectures import registry
+    from hardware.architectures import known_architectures
     from hardware.device import load_device
     from hardware.quantity import quantity
 
     scenario = Scenario(batch=fixed_batch(model) or 1)
-    devices = [load_device(name) for name in registry.classes()]
+    devices = [load_device(name) for name in known_architectures.classes()]
     trees = [tree(estimate(model, device, scenario)) for device in devices]
     parts = trees[0].estimate.partition
     weight = np.max([each.subgraphs.share for each in trees], axis=0)

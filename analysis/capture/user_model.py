@@ -25,7 +25,7 @@ from analysis.model.lowering.graph_lowering import lower_graph
 from analysis.model.model_errors import CaptureError, ModelError
 from analysis.model.names import targets
 from analysis.model.transformer import hf_config
-from hardware.architectures.registry import TORCH_HOST
+from hardware.architectures.known_architectures import TORCH_HOST
 
 Progress = Callable[[str, float], None]
 

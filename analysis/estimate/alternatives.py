@@ -18,9 +18,9 @@ from analysis.model.ir.workload import Ints
 from analysis.model.names.targets import refusal
 from hardware.device import Device, device_in_mode
 from hardware.errors import RequestError
+from hardware.memo import memoize
 from hardware.plan import make_plan
 from hardware.precision import FORMATS, KEYS, NARROWER, Precision, parse
-from hardware.remember import memoize
 from hardware.runtime import MODES, runtimes
 
 BATCH_FACTORS = (4, 16, 64, 256)

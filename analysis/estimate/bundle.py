@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from analysis.estimate.estimate import mostly_convolution, precision_run
 from analysis.estimate.kernels import Structure, demand, structure
-from analysis.estimate.memory import peak_memory
+from analysis.estimate.peak_memory import peak_memory
 from analysis.estimate.roles import Values
 from analysis.estimate.totals import Places, Totals, totals
 from analysis.estimate.windows import windows

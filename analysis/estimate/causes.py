@@ -14,8 +14,8 @@ import numpy as np
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.families import FAMILIES, family_of
 from analysis.model.ir.workload import Floats, Ints
-from hardware.events import Event
-from hardware.remember import memoize
+from hardware.memo import memoize
+from hardware.taxonomy import Event
 
 CAUSES = ("compute", "on_chip", "dram", "launch", "throttled", "static")
 COMPUTE, ON_CHIP, DRAM, LAUNCH, THROTTLED, STATIC = range(len(CAUSES))

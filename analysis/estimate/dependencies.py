@@ -14,8 +14,8 @@ from analysis.estimate.partition import Partition, op_classes, partition
 from analysis.estimate.roles import tensor_bytes
 from analysis.model.ir.workload import Floats, Ints, Workload
 from hardware.demand import OpClass
+from hardware.memo import memoize
 from hardware.precision import Widths
-from hardware.remember import memoize
 
 
 class Dependencies(msgspec.Struct, frozen=True):

@@ -8,8 +8,8 @@ import msgspec
 import numpy as np
 
 from analysis.estimate.kernels import demand
-from analysis.estimate.memory import Memory, peak_memory
 from analysis.estimate.partition import Partition, partition
+from analysis.estimate.peak_memory import Memory, peak_memory
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.totals import Rates, rates, totals
 from analysis.estimate.trust import Factors, Trust, find_trust, work_class
@@ -19,11 +19,11 @@ from analysis.model.ir.workload import Floats, Workload
 from analysis.model.names.targets import check_batch
 from hardware.demand import Demand
 from hardware.device import Device
-from hardware.events import Event
 from hardware.execute import Execution, execute, repeat_kernels, scale_to_devices
 from hardware.plan import Plan
 from hardware.runtime import Runtime, is_unsupported
 from hardware.setup import Setup
+from hardware.taxonomy import Event
 
 COMPONENTS = ("compute", "memory", "static")
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from analysis.estimate.estimate import Estimate
 from analysis.model.ir.workload import Floats, Ints
-from hardware.events import Event
+from hardware.taxonomy import Event
 
 FAMILIES = (
     "arithmetic",  # multiply-accumulates, element-wise operations and special functions

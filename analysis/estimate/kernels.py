@@ -22,8 +22,8 @@ from analysis.estimate.windows import windows
 from analysis.model.ir.operator_kinds import KINDS
 from analysis.model.ir.workload import BUFFER, WEIGHT, Floats, Ints, Workload
 from hardware.demand import READ, READ_WEIGHT, WRITE, Calls, Demand, Stream, Transfers, distinct_shapes
+from hardware.memo import memoize
 from hardware.precision import CACHE, QUANTIZED, Widths, uniform
-from hardware.remember import memoize
 
 Bools = NDArray[np.bool_]
 _KEEP = 16  # demands remembered per workload: neighbouring batches and precisions while scrubbing

@@ -17,7 +17,7 @@ import numpy as np
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.partition import Partition, partition
 from analysis.model.ir.workload import Ints, Workload
-from hardware.remember import memoize
+from hardware.memo import memoize
 
 BYS = ("module", "subgraph", "kind", "kernel")
 KIND, KERNEL = "kind:", "kernel:"

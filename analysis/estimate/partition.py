@@ -14,7 +14,7 @@ import numpy as np
 from analysis.model.ir.operator_kinds import KINDS
 from analysis.model.ir.workload import Floats, Ints, Workload
 from hardware.demand import OpClass
-from hardware.remember import memoize
+from hardware.memo import memoize
 
 # Normalisations that need statistics over a row before the first result.
 _ROW_WISE = ("softmax", "layer_norm", "group_norm", "norm")

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.model.ir.workload import INPUT, WEIGHT, Floats, Ints, Workload
+from hardware.memo import memoize
 from hardware.precision import ACTIVATION, CACHE, KEPT, QUANTIZED, Widths
-from hardware.remember import memoize
 
 HEAD = "lm_head"  # the layer that makes logits, in every language model here
 

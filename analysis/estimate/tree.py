@@ -31,7 +31,7 @@ from analysis.model.ir.workload import Floats, Ints
 from hardware.demand import READ_WEIGHT
 from hardware.errors import unknown
 from hardware.execute import BOUNDS
-from hardware.remember import memoize
+from hardware.memo import memoize
 
 TELLING_WORK = 0.01  # a node's share of its parent's work over an even share: below, a modifier would say nothing
 

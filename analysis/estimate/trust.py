@@ -11,9 +11,9 @@ from pathlib import Path
 
 import msgspec
 
-from hardware import files
+from hardware import file_access
+from hardware.memo import memoize
 from hardware.precision import FORMATS, parse
-from hardware.remember import memoize
 from hardware.runtime import MODES
 from hardware.setup import Setup
 
@@ -68,7 +68,7 @@ class WorkClass(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 @lru_cache(maxsize=1)
 def work_classes() -> tuple[WorkClass, ...]:
     """Return the classes of work, the first that fits first."""
-    return tuple(msgspec.convert(files.table(FOLDER / "classes.toml")["class"], list[WorkClass]))
+    return tuple(msgspec.convert(file_access.table(FOLDER / "classes.toml")["class"], list[WorkClass]))
 
 
 class ClassEvidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -110,7 +110,7 @@ class TrustTable(msgspec.Struct, frozen=True):
 def trust_table() -> TrustTable:
     """Return the last evaluation of the measurements; an empty table where there is none."""
     try:
-        return msgspec.json.decode(files.read(PATH, MOST), type=TrustTable)
+        return msgspec.json.decode(file_access.read(PATH, MOST), type=TrustTable)
     except FileNotFoundError:
         return TrustTable()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from analysis.model.ir.workload import INPUT, Floats, Workload
-from hardware.remember import memoize
+from hardware.memo import memoize
 
 # Heights and widths, plain first: where results do not share inputs, a window is as good as a channel for each value.
 _SIDES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 14, 15, 16, 31, 32)

@@ -16,7 +16,7 @@ import numpy as np
 
 from analysis.model.ir.workload import INPUT, WEIGHT, Floats, Workload
 from hardware.device import Device
-from hardware.remember import memoize
+from hardware.memo import memoize
 
 SOURCE = (
     "oneDNN reorders into blocks of channels: max(input unless it is an image of up to 3 channels, plus weights; "

@@ -17,10 +17,10 @@ from analysis.estimate.causes import STEPS, causes, steps
 from analysis.estimate.estimate import COMPONENTS, Estimate
 from analysis.estimate.families import FAMILIES, family_energy, family_of
 from analysis.estimate.kernels import structure
-from analysis.estimate.memory import allocation_bytes, lifetimes
+from analysis.estimate.peak_memory import allocation_bytes, lifetimes
 from analysis.model.ir.workload import Floats
 from hardware.execute import RESOURCES
-from hardware.remember import memoize
+from hardware.memo import memoize
 
 _ROUNDING = 1e-12  # relative difference that is none
 _MOST_IN_ONE = 0.6  # share of the subgraphs: a stage with more of them says little

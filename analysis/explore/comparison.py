@@ -22,7 +22,7 @@ from analysis.text.insight import comparison_sentence, design_price_sentence, de
 from hardware.area import area
 from hardware.device import Device
 from hardware.errors import RequestError
-from hardware.remember import memoize
+from hardware.memo import memoize
 
 
 class Compared(Figures, frozen=True, kw_only=True):

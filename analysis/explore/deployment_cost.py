@@ -20,7 +20,7 @@ import msgspec
 from analysis.document import column
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
-from hardware import files
+from hardware import file_access
 from hardware.errors import RequestError
 
 PATH = Path(__file__).with_name("cost.toml")
@@ -123,13 +123,13 @@ class CostReport(Head, frozen=True, kw_only=True):
 @lru_cache(maxsize=1)
 def defaults() -> dict[str, Any]:
     """The table of cost.toml: value, low, high, unit, source and quality of each setting."""
-    return files.table(PATH)
+    return file_access.table(PATH)
 
 
 @lru_cache(maxsize=1)
 def _published() -> dict[tuple[str, str], dict[str, Any]]:
     """The rows of prices.toml by device and kind, their sources written out."""
-    table = files.table(PRICES)
+    table = file_access.table(PRICES)
     return {
         (device, kind): {**row, "source": table["sources"][row["source"]]}
         for kind in KINDS

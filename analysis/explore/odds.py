@@ -14,7 +14,7 @@ from statistics import NormalDist
 import msgspec
 
 from analysis.estimate.estimate import Estimate
-from hardware import files
+from hardware import file_access
 from hardware.architectures.data import Constant
 
 BEATS = {"latency": "is quicker", "energy": "takes less energy"}
@@ -35,7 +35,7 @@ class Odds(msgspec.Struct, frozen=True, kw_only=True):
 
 @lru_cache(maxsize=1)
 def _constants() -> dict[str, float]:
-    rows = files.table(Path(__file__).with_suffix(".toml"))
+    rows = file_access.table(Path(__file__).with_suffix(".toml"))
     return {name: msgspec.convert(row, Constant).value for name, row in rows.items()}
 
 

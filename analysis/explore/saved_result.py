@@ -13,7 +13,7 @@ import msgspec
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.tree import tree
-from hardware import files, policy
+from hardware import file_access, policy
 from hardware.errors import RequestError
 
 _FILE_MAX = 64 << 20  # bytes; the report of the largest model that ships has 3 MB
@@ -137,7 +137,7 @@ def read_result(path: Path, device: str) -> ComparedResult:
     """Read the result of a device from a file, of its first device if it has not this one. Raises RequestError."""
     policy.require_unserved(f"reading {path}", str(path))
     try:
-        data = files.read(path, _FILE_MAX)
+        data = file_access.read(path, _FILE_MAX)
         head = msgspec.json.decode(data, type=_Head)
         keys = msgspec.json.decode(data, type=dict[str, msgspec.Raw]).keys()
         if "tree" in keys:

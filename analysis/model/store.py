@@ -18,7 +18,7 @@ from analysis.model.names import targets, zoo
 from analysis.model.names.model_ref import ModelRef, refer
 from analysis.model.names.targets import Target
 from analysis.model.names.zoo import Spec
-from hardware import files, places
+from hardware import file_access, places
 
 if TYPE_CHECKING:
     from analysis.model.process.capture_job import WorkloadJob
@@ -181,7 +181,7 @@ def pack(workload: Workload) -> bytes:
 
 def unpack(data: bytes) -> Workload:
     """Return the workload of a capture file. Raises ValueError."""
-    return decode(files.unzip(data, _MAX_BYTES))
+    return decode(file_access.unzip(data, _MAX_BYTES))
 
 
 def cache_path(ref: ModelRef) -> Path:
@@ -214,7 +214,7 @@ def version(package: str) -> str:
 def _read(path: Path) -> Workload | None:
     """A stored workload, or None where there is none that can be read."""
     try:
-        return unpack(files.read(path, _MAX_BYTES))
+        return unpack(file_access.read(path, _MAX_BYTES))
     except (OSError, ValueError):
         return None
 
@@ -223,7 +223,7 @@ def _write(path: Path, workload: Workload) -> bool:
     """Keep a workload, for nobody but the user; False where that is not possible."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        files.write(path, [pack(workload)], 0o600)
+        file_access.write(path, [pack(workload)], 0o600)
     except OSError:
         return False
     return True

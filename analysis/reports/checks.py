@@ -14,7 +14,7 @@ import numpy as np
 from analysis.document import column
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.kernels import structure
-from analysis.estimate.memory import storage_roots
+from analysis.estimate.peak_memory import storage_roots
 from analysis.estimate.roles import tensor_bytes
 from analysis.estimate.tree import ratio
 from analysis.model.ir.workload import BUFFER, WEIGHT

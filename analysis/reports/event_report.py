@@ -13,8 +13,8 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.tree import operators_of
 from hardware.demand import Ints
-from hardware.events import Event
 from hardware.mapping.common import units_in_all
+from hardware.taxonomy import Event
 
 
 class EventRow(msgspec.Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.tree import operators_of
 from analysis.model.ir.workload import Floats, Ints
 from hardware.execute import BOUNDS, RESOURCES
-from hardware.remember import memoize
+from hardware.memo import memoize
 
 
 class Kernels(msgspec.Struct, frozen=True, kw_only=True, dict=True):

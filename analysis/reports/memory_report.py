@@ -16,7 +16,7 @@ from analysis.estimate import workspace
 from analysis.estimate.alternatives import precisions
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
-from analysis.estimate.memory import allocation_bytes, cache_bytes, lifetimes
+from analysis.estimate.peak_memory import allocation_bytes, cache_bytes, lifetimes
 from analysis.estimate.roles import roles, tensor_bytes
 from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, Floats
 from analysis.reports.kernel_rows import kernels

@@ -15,7 +15,7 @@ from analysis.estimate.partition import partition
 from analysis.model.ir.operator_kinds import KINDS
 from analysis.model.ir.workload import ACTIVATION, BUFFER, INPUT, WEIGHT, Workload
 from hardware.demand import OpClass
-from hardware.remember import memoize
+from hardware.memo import memoize
 
 _BY_KIND = {
     "conv_transpose": "transposed_conv", "deform_conv": "deformable_conv", "bias": "bias", "cast": "data_movement",

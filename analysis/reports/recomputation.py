@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.kernels import structure
-from analysis.estimate.memory import allocation_bytes, lifetimes, live_bytes, storage_roots
+from analysis.estimate.peak_memory import allocation_bytes, lifetimes, live_bytes, storage_roots
 from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, Floats, Ints
 from analysis.reports.kernel_rows import kernels
 from hardware.demand import WRITE
-from hardware.remember import memoize
+from hardware.memo import memoize
 
 
 class Recomputation(msgspec.Struct, frozen=True, kw_only=True):

@@ -15,8 +15,8 @@ import msgspec
 
 from hardware.architectures.data import Data, read
 from hardware.demand import Demand, Floats
-from hardware.events import Event, taxonomy
 from hardware.hierarchy import Hierarchy
+from hardware.taxonomy import Event, taxonomy
 
 if TYPE_CHECKING:
     from hardware.device import Device

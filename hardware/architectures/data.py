@@ -8,10 +8,10 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from hardware import files
+from hardware import file_access
 from hardware.demand import Floats
 from hardware.efficiency import Efficiency, rates
-from hardware.events import Event
+from hardware.taxonomy import Event
 
 COMMON = Path(__file__).with_name("common.toml")
 WHOLE = ("count", "bit")  # units of what comes whole
@@ -191,12 +191,12 @@ class Data(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 def common(name: str) -> Constant:
     """A structural constant that no architecture has for itself."""
-    return msgspec.convert(files.shipped(COMMON)["assumptions"][name], Constant)
+    return msgspec.convert(file_access.shipped(COMMON)["assumptions"][name], Constant)
 
 
 def read(path: Path) -> Data:
     """The data file of an architecture. Raises msgspec.ValidationError for a malformed one."""
-    shared, own = files.shipped(COMMON), files.table(path)
+    shared, own = file_access.shipped(COMMON), file_access.table(path)
     joined = {
         name: {**shared.get(name, {}), **table} if isinstance(table := own.get(name, {}), dict) else table
         for name in {*shared, *own}

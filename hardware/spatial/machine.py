@@ -9,7 +9,7 @@ import msgspec
 
 from hardware.efficiency import usable_cache
 from hardware.hierarchy import LOOPS, TENSORS, Array, Hierarchy, Level
-from hardware.remember import memoize
+from hardware.memo import memoize
 from hardware.spatial.loop_nest import Network, Station
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from hardware.mapping.tiling import Tiling, fma
 from hardware.spatial.costs import Costs, Needs, Power, find_needs, moved_on_chip
 from hardware.spatial.loop_nest import INPUT, OUTPUT, WEIGHT, WINDOWS, Nest, NestRun, Problem, count_moves
 from hardware.spatial.machine import SpatialMachine, find_machine
-from hardware.spatial.search import search
+from hardware.spatial.mapping_search import search
 
 if TYPE_CHECKING:
     from hardware.device import Device
@@ -41,13 +41,13 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     device, plan = setup.device, setup.plan
     if demand.unpack_ops is not None:
         demand = msgspec.structs.replace(demand, vector_flops=demand.vector_flops + common.unpacked(demand, device))
-    hardware, on_matrix = find_machine(device), common.on_matrix_unit(demand, plan)
+    machine, on_matrix = find_machine(device), common.on_matrix_unit(demand, plan)
     least = common.traffic(msgspec.structs.replace(demand, gemm=np.zeros_like(demand.gemm)), device)
     ideal_s = _ideal_s(demand, setup)
     peak = 2.0 * device.units * fma(device, "vector", plan.vector)
     special = device.arch.data.assumed("special_flops")
     lanes_s = common.vector_work(demand, special) / peak / rates.compute[:, [OpClass.ELEMENTWISE]]
-    work = _work(demand, device, hardware, rates, setup.prices.value, least, ideal_s, lanes_s[0])
+    work = _work(demand, device, machine, rates, setup.prices.value, least, ideal_s, lanes_s[0])
     flow = _flow(demand, least, work)
     dram_s, chip_s = common.memory_seconds(device, flow, rates.bandwidth[:, demand.op_class])
     array_s, units = np.zeros(demand.n), np.full(demand.n, device.units)
@@ -70,7 +70,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
         units=units,
         traffic=flow,
         tiling=_tiling(demand, work),
-        counts=_counts(demand, device, hardware, flow, work),
+        counts=_counts(demand, device, machine, flow, work),
         is_reduced=np.zeros(demand.n, dtype=np.bool_),
         busy_s=np.maximum(serial_s, behind_s),
     )
@@ -124,15 +124,15 @@ def _other_work(
     return beside_s, rest_j
 
 
-def _power(device: Device, hardware: SpatialMachine, prices: Floats) -> Power:
+def _power(device: Device, machine: SpatialMachine, prices: Floats) -> Power:
     row = device.arch.row
     clock_w = float(prices[device.arch.clock_rows].sum()) * device.clock_hz * device.units
     budget_w = device.power_limit_w - float(prices[device.arch.static_rows].sum())
-    return Power(float(prices[row["memory.dram_read"]]), float(prices[row[hardware.events[0]]]), clock_w, budget_w)
+    return Power(float(prices[row["memory.dram_read"]]), float(prices[row[machine.events[0]]]), clock_w, budget_w)
 
 
 def _work(
-    demand: Demand, device: Device, hardware: SpatialMachine, rates: Efficiency, prices: Floats, least: Traffic,
+    demand: Demand, device: Device, machine: SpatialMachine, rates: Efficiency, prices: Floats, least: Traffic,
     ideal_s: Floats, lanes_s: Floats,
 ) -> _Work:  # fmt: skip
     """The mappings of all contractions: those of equal ones are searched once."""
@@ -146,21 +146,21 @@ def _work(
     # What the operator would move did it see every value once, less what really passes the memory interface.
     once = (compulsory(problem) * value_bytes).sum(axis=0)
     spared = once - (least.dram_read + least.dram_write)[which] / scale
-    cycle_s = ideal_s[which] / demand.macs[which] * hardware.elements / rates.compute[0, demand.op_class[which]]
-    power, (beside_s, rest_j) = _power(device, hardware, prices), _other_work(demand, device, rates, prices, least)
+    cycle_s = ideal_s[which] / demand.macs[which] * machine.elements / rates.compute[0, demand.op_class[which]]
+    power, (beside_s, rest_j) = _power(device, machine, prices), _other_work(demand, device, rates, prices, least)
     behind_s, start_s = demand.per_kernel(lanes_s)[demand.kernel], device.kernel_start_s[0]
     by_operator = (cycle_s, byte_s, spared, scale, beside_s[which], behind_s[which], rest_j[which])
     costs = Costs(*by_operator, 1.0 / device.clock_hz, start_s, power)
     # All on chip follows the voltage: no clock changes what is worth trying.
-    relative = tuple(float(f"{prices[device.arch.row[label]] / power.chip_j:.9g}") for label in hardware.events)
+    relative = tuple(float(f"{prices[device.arch.row[label]] / power.chip_j:.9g}") for label in machine.events)
     columns = np.vstack([problem.sizes, problem.stride, problem.part, value_bytes, *by_operator])
     _, first, place = np.unique(columns, axis=1, return_index=True, return_inverse=True)
-    nest = search(hardware, problem.take(first), value_bytes[:, first], relative, costs.take(first))
+    nest = search(machine, problem.take(first), value_bytes[:, first], relative, costs.take(first))
     place = place.ravel()
     mine = Nest(*(tuple(part[:, place] for part in getattr(nest, name)) for name in Nest.__struct_fields__))
-    runs = count_moves(problem, mine, hardware.stations)
+    runs = count_moves(problem, mine, machine.stations)
     return _Work(
-        which, problem, scale, mine, runs, find_needs(hardware, runs, value_bytes, relative), value_bytes, costs
+        which, problem, scale, mine, runs, find_needs(machine, runs, value_bytes, relative), value_bytes, costs
     )
 
 
@@ -210,10 +210,10 @@ def _tiling(demand: Demand, work: _Work) -> Tiling:
     return Tiling(*found)
 
 
-def _counts(demand: Demand, device: Device, hardware: SpatialMachine, flow: Traffic, work: _Work) -> Floats:
+def _counts(demand: Demand, device: Device, machine: SpatialMachine, flow: Traffic, work: _Work) -> Floats:
     """Events of each operator: what every level and network moves beside that which needs no mapping."""
     counts = _unmapped_counts(demand, device, flow)
-    for label, moved in moved_on_chip(hardware, work.run, work.value_bytes).items():
+    for label, moved in moved_on_chip(machine, work.run, work.value_bytes).items():
         counts[device.arch.row[label], work.which] = moved * work.scale
     return counts
 

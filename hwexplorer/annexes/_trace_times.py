@@ -13,8 +13,8 @@ from analysis.annexes.traces.trace_report import TraceReport, make_trace_report
 from analysis.estimate.estimate import Estimate
 from analysis.model.ir.workload import Ints
 from hardware.errors import RequestError
+from hardware.memo import memoize
 from hardware.quantity import quantity
-from hardware.remember import memoize
 from hardware.runtime import AUTO, find_runtime
 from hwexplorer import engine
 from hwexplorer.state import State, replace

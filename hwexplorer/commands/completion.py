@@ -41,7 +41,7 @@ def values(of: Option) -> tuple[str, ...]:
 def _known() -> dict[str, tuple[str, ...]]:
     """The lists that many options share."""
     from analysis.model.names import aliases, model_ref
-    from hardware.architectures import registry as architectures
+    from hardware.architectures import known_architectures as architectures
     from hardware.device import load_devices
     from hwexplorer import engine
 

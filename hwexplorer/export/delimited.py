@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from analysis.document import Cell
 from analysis.estimate.causes import CAUSES
-from hardware import text
+from hardware import safe_text
 from hwexplorer.export.text import _column, sections
 from hwexplorer.format import safe
 from hwexplorer.views.plain import Band, Page, Plot, Row, Stack, Table, Text, View, for_reading
@@ -58,7 +58,7 @@ def _values(table: Table, row: Row) -> Iterator[Cell]:
 
 def inert(value: Cell) -> Cell:
     """A cell that a spreadsheet does not run."""
-    return text.inert(value) if isinstance(value, str) else value
+    return safe_text.inert(value) if isinstance(value, str) else value
 
 
 def as_markdown(view: View | Page) -> str:

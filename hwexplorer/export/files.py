@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from hardware import files, policy
+from hardware import file_access, policy
 from hardware.errors import RequestError, unknown
 
 SUFFIXES = {".txt": "text", ".json": "json", ".csv": "csv", ".md": "md", ".html": "html"}
@@ -47,6 +47,6 @@ def write_parts(path: Path, parts: Iterable[str | bytes], overwrite: bool) -> No
     """`write` for what is made while it is written; nothing is left behind where making it fails."""
     check(path, overwrite)
     try:
-        files.write(path, parts)
+        file_access.write(path, parts)
     except OSError as error:
         raise RequestError(f"cannot write {path}: {error.strerror or error}") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from hardware.errors import unknown
-from hardware.text import visible_json
+from hardware.safe_text import visible_json
 from hwexplorer.export import sheet
 from hwexplorer.export.delimited import as_csv, as_markdown
 from hwexplorer.export.files import FORMATS, SCREEN

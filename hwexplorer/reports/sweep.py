@@ -18,7 +18,7 @@ from analysis.explore.search.grid import BATCHES
 from analysis.explore.search.model_sweep import BatchCrossover, BestBatch, Sweep
 from analysis.explore.search.model_sweep import sweep as run_sweep
 from analysis.model.names.targets import batches_of
-from hardware import files as hardware_files
+from hardware import file_access as hardware_files
 from hardware.errors import RequestError
 from hardware.precision import SWEEP
 from hardware.quantity import quantity

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from hardware import files
+from hardware import file_access
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import parse
 from hwexplorer.tui.app import HwExplorer
@@ -77,7 +77,7 @@ def main(folder: Path, provider: EngineProvider) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for shot in SHOTS:
         path = folder / f"{shot.name}.svg"
-        files.write(path, [asyncio.run(take(shot, provider))])
+        file_access.write(path, [asyncio.run(take(shot, provider))])
         print(path)
 
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from hardware import files
+from hardware import file_access
 from hardware.errors import unknown
 from hwexplorer.tui.keys.keymap import DEFAULT, Keymap, remap
 from hwexplorer.tui.palette import THEMES
@@ -36,7 +36,7 @@ _KNOWN = ("theme", *_FLAGS, "keys")
 def read(path: Path) -> tuple[UserSettings, str]:
     """The settings, and one line about what is wrong with the file ('' when nothing is)."""
     try:
-        document = files.table(path)
+        document = file_access.table(path)
     except (FileNotFoundError, NotADirectoryError):
         return UserSettings(), ""
     except OSError as error:

@@ -18,7 +18,7 @@ from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from analysis.model.ir.workload import Workload
 from analysis.reports.event_report import is_dynamic
-from hardware.architectures import registry
+from hardware.architectures import known_architectures
 from hardware.device import CATALOG, Device, load_device, load_devices
 from hardware.plan import Plan, make_plan
 from hardware.precision import KEYS, parse
@@ -37,7 +37,7 @@ MODELS = (
 )  # fmt: skip
 # Of mappings that follow from rules; of those that are searched tests/hardware/test_spatial.py says what holds:
 # the fastest may move more, where it is not throttled.
-ARCHITECTURES = tuple(one for one in registry.every() if one.describe is None)
+ARCHITECTURES = tuple(one for one in known_architectures.every() if one.describe is None)
 DEFAULTS = tuple(one.default_device for one in ARCHITECTURES)
 # Where what is kept on chip follows from what was moved since, not from where a compiler placed its layers.
 KEEPING = tuple(name for name in DEFAULTS if not load_device(name).arch.places_models)

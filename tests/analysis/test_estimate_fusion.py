@@ -8,7 +8,7 @@ import pytest
 from grid import EXACT
 
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.memory import peak_memory
+from analysis.estimate.peak_memory import peak_memory
 from analysis.estimate.tree import TELLING_WORK, tree
 from analysis.reports.nodes import node
 from hardware.device import Device

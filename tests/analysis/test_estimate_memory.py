@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from analysis.estimate.deviations import describe_deviations
-from analysis.estimate.memory import peak_memory
+from analysis.estimate.peak_memory import peak_memory
 from analysis.model.ir.workload import BUFFER, WEIGHT, Workload
 from hardware.precision import uniform
 

@@ -18,7 +18,7 @@ from analysis.estimate.estimate import estimate
 from analysis.estimate.trust import work_classes
 from analysis.model import store
 from analysis.model.ir.workload import KINDS
-from hardware import files, precision
+from hardware import file_access, precision
 from hardware.runtime import runtimes
 from hwexplorer.cli import main
 
@@ -114,7 +114,7 @@ def test_servers_and_software_that_does_not_run_here() -> None:
 
 
 def test_a_format_without_a_name_runs_as_the_nearest_and_says_so() -> None:
-    table = files.shipped(measured_rows.ROWS)["weights"]
+    table = file_access.shipped(measured_rows.ROWS)["weights"]
     for rule in table:
         assert precision.find(rule["is"][-1]), rule
     row = interpret_row({**LLM, "weights_format": "int4"})
@@ -126,7 +126,7 @@ def test_a_format_without_a_name_runs_as_the_nearest_and_says_so() -> None:
 
 
 def test_every_name_of_the_mapping_is_one_of_ours() -> None:
-    rules = files.shipped(measured_rows.ROWS)
+    rules = file_access.shipped(measured_rows.ROWS)
     assert {rule["is"] for rule in rules["runtime"]} - {""} <= set(runtimes())
     assert all("reason" in rule for rule in rules["runtime"] if not rule["is"])
     for model in rules["models"].values():

@@ -9,7 +9,7 @@ import pytest
 from decisions import DEFAULTS, hwexplorer, run
 
 from analysis.explore.deployment_cost import PRICES, S_PER_YEAR, break_even, cost, cost_per_million, defaults, settings
-from hardware import files
+from hardware import file_access
 from hardware.device import catalogue_devices
 from hardware.errors import RequestError
 
@@ -65,7 +65,7 @@ def test_only_what_can_be_bought_breaks_even() -> None:
 
 
 def test_published_prices_are_dated_have_sources_and_are_of_devices_there_are() -> None:
-    table, known = files.table(PRICES), {device.id for device in catalogue_devices((), True)}
+    table, known = file_access.table(PRICES), {device.id for device in catalogue_devices((), True)}
     for kind in ("hire", "buy"):
         assert set(table[kind]) <= known
         for row in table[kind].values():

@@ -14,7 +14,7 @@ from analysis.estimate.metrics import EXPLAINED
 from analysis.estimate.scenario import Scenario
 from analysis.explore.attribution import Part, live_at_peak, time_parts
 from analysis.explore.explanation import explain
-from hardware.architectures import registry
+from hardware.architectures import known_architectures
 from hardware.errors import RequestError
 
 PAIRS = tuple(permutations(DEFAULTS, 2))
@@ -75,8 +75,10 @@ def test_families_and_times_cover_everything(on: str, batch: int) -> None:
 
 
 def test_every_event_of_every_architecture_has_a_family() -> None:
-    assert all(family_of(event) in FAMILIES for one in registry.every() for event in one.events)
-    cpu, gpu = ({event.name: family_of(event) for event in registry.get(name).events} for name in ("cpu", "gpu"))
+    assert all(family_of(event) in FAMILIES for one in known_architectures.every() for event in one.events)
+    cpu, gpu = (
+        {event.name: family_of(event) for event in known_architectures.get(name).events} for name in ("cpu", "gpu")
+    )
     assert cpu["decode"] == "instructions and control"
     assert gpu["kernel_launch"] == "launch and synchronisation"
     assert gpu["integer_address"] == "instructions and control"

@@ -15,8 +15,8 @@ from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.explore.comparison import compare, recommendations
 from analysis.model import store
-from hardware.coefficients import coefficients
 from hardware.device import ON_PAPER, catalogue_devices, load_device, load_devices
+from hardware.event_prices import coefficients
 from hardware.plan import make_plan
 from hwexplorer.state import State
 

@@ -29,7 +29,7 @@ def largest_live_set(result: Estimate) -> tuple[float, float]:
     all values that ever leave a kernel."""
     asked, tensors = result.demand, result.workload.tensors
     from analysis.estimate.kernels import structure
-    from analysis.estimate.memory import storage_roots
+    from analysis.estimate.peak_memory import storage_roots
 
     s = structure(result.workload, result.joins).moves
     size = (tensors.numel @ result.workload.value_at(batch=result.scenario.batch)) * np.where(

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 import reports_grid as grid
 
-from analysis.estimate.memory import peak_memory
+from analysis.estimate.peak_memory import peak_memory
 from analysis.model import store
 from hardware.precision import parse
 from tests.sampling import first, slow

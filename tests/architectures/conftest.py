@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hardware.architectures import registry
+from hardware.architectures import known_architectures
 from tests.architectures.abacus import ABACUS
 
 DEVICES = Path(__file__).with_name("devices")
@@ -16,6 +16,6 @@ DEVICES = Path(__file__).with_name("devices")
 @pytest.fixture(scope="module", autouse=True)
 def abacus() -> Iterator[Path]:
     """The folder of its devices."""
-    registry.register(ABACUS)
+    known_architectures.register(ABACUS)
     yield DEVICES
-    registry.unregister(ABACUS.id)
+    known_architectures.unregister(ABACUS.id)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from random import Random
 from unittest import mock
 
-from hardware import files
+from hardware import file_access
 from hardware.precision import NAMES
 from hwexplorer import cli, registry, settings, state
 from tests.fuzz import mutate
@@ -102,7 +102,7 @@ def survive(words: list[str]) -> bool:
     if {"--all", "--workers", "--scheduler"} & set(words):
         return False
     out, err = io.StringIO(), io.StringIO()
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), mock.patch.object(files, "write"):
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), mock.patch.object(file_access, "write"):
         code = _code(words)
     said = err.getvalue()
     assert code in (0, 1, 2), code

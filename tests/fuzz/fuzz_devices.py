@@ -16,9 +16,9 @@ from analysis.model import store
 from analysis.model.ir.workload import Workload
 from hardware import device as devices
 from hardware import device_file
-from hardware.architectures import registry
-from hardware.coefficients import coefficients
+from hardware.architectures import known_architectures
 from hardware.errors import RequestError
+from hardware.event_prices import coefficients
 from hardware.plan import make_plan
 from hardware.precision import KEYS, UNITS
 from tests.fuzz import mutate
@@ -33,7 +33,7 @@ changes = ["units*2", "array=16x64", "tile.mac:fp32=2.64pJ", "process_nm=7", "ti
 SEEDS = (CHANGED, *((devices.CATALOG / f"{name}.toml").read_bytes() for name in NAMES))
 WORDS = (
     *UNITS, *device_file.QUALITIES, *(f"matrix:{name}" for name in UNITS),
-    *(f"{event.category}.{event.name}" for each in registry.every() for event in each.events),
+    *(f"{event.category}.{event.name}" for each in known_architectures.every() for event in each.events),
     "[runs.fp32]\n", 'convolution = "matrix:tf32"\n', "[coefficients]\n", "low = 1", "high = 1e24",
 )  # fmt: skip
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hardware.architectures import registry
+from hardware.architectures import known_architectures
 from hardware.device import load_device
 
 ROOT = Path(__file__).parents[2]
@@ -22,7 +22,7 @@ def product_files() -> list[Path]:
 
 
 def test_no_literal_names_an_architecture_outside_its_module() -> None:
-    ids = "|".join(registry.names())
+    ids = "|".join(known_architectures.names())
     literal = re.compile(rf"""["']({ids})(_integrated)?["']""")
     sprayed = [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
@@ -33,10 +33,10 @@ def test_no_literal_names_an_architecture_outside_its_module() -> None:
     assert not sprayed, "\n".join(sprayed)
 
 
-@pytest.mark.parametrize("name", registry.names())
+@pytest.mark.parametrize("name", known_architectures.names())
 def test_an_architecture_is_complete(name: str) -> None:
     device = load_device(name)
-    one = registry.find_architecture(name, device.file.hierarchy)
+    one = known_architectures.find_architecture(name, device.file.hierarchy)
     assert (one.id, device.architecture) == (name, name)
     assert device.arch is one
     assert one.last_level in one.data.facts
@@ -49,9 +49,9 @@ def test_an_architecture_is_complete(name: str) -> None:
     assert [one.events[i].component for i in one.static_rows] == ["static"] * len(one.static_rows)
 
 
-@pytest.mark.parametrize("name", registry.names())
+@pytest.mark.parametrize("name", known_architectures.names())
 def test_every_number_of_its_data_file_is_bounded_and_sourced(name: str) -> None:
-    data = registry.get(name).data
+    data = known_architectures.get(name).data
     for table in (data.assumptions, data.macros, data.logic):
         for label, constant in table.items():
             assert constant.low <= constant.value <= constant.high, label

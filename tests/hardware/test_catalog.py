@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from hardware.architectures import registry
-from hardware.coefficients import coefficients
+from hardware.architectures import known_architectures
 from hardware.device import CATALOG, Device, describe_device, device_files, load_device, load_devices
 from hardware.device_file import DESIGNER, QUALITIES
 from hardware.errors import RequestError
+from hardware.event_prices import coefficients
 from hardware.plan import make_plan
 from hardware.precision import FORMATS, NAMES, Format, parse
 from hardware.scaling import table
@@ -74,12 +74,12 @@ def test_every_file_loads() -> None:
 def test_at_least_sixty_devices_in_all_architectures() -> None:
     by_architecture = Counter(device.architecture for device in DEVICES.values())
     assert sum(by_architecture.values()) >= 60
-    assert set(by_architecture) == set(registry.names())
+    assert set(by_architecture) == set(known_architectures.names())
     assert by_architecture.pop("kpu") == 4, "those that its maker describes"
     assert min(by_architecture.values()) >= 5
 
 
-@pytest.mark.parametrize(("name", "device_id"), registry.classes().items())
+@pytest.mark.parametrize(("name", "device_id"), known_architectures.classes().items())
 def test_each_class_has_its_default_device(name: str, device_id: str) -> None:
     assert load_device(name).id == device_id
     assert DEVICES[device_id].architecture == name
@@ -214,7 +214,7 @@ def test_names_and_aliases_mean_one_device() -> None:
         assert len({alias.casefold() for alias in device.file.aliases}) == len(device.file.aliases)
         for name in names:
             assert owner.setdefault(name, device.id) == device.id, f"{name!r} names two devices"
-            assert name not in registry.classes()
+            assert name not in known_architectures.classes()
             assert ":" not in name or name.startswith("cpu: "), "a colon separates the power mode"
 
 

@@ -10,9 +10,9 @@ import pytest
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
-from hardware.architectures import registry
-from hardware.coefficients import coefficients
+from hardware.architectures import known_architectures
 from hardware.device import load_device, load_devices
+from hardware.event_prices import coefficients
 from hardware.plan import make_plan
 from hardware.precision import NAMES
 from hardware.scaling import table as constants
@@ -24,13 +24,13 @@ DEVICES = [device.id for device in load_devices()[0]]
 
 @pytest.mark.parametrize("architecture", MINIMA)
 def test_taxonomy_is_complete(architecture: str) -> None:
-    table = registry.get(architecture).events
+    table = known_architectures.get(architecture).events
     events, categories = MINIMA[architecture]
     assert len(table) >= events
     assert len({event.category for event in table}) >= categories
     labels = [f"{event.category}.{event.name}" for event in table]
     assert len(set(labels)) == len(labels)
-    assert registry.get(architecture).row == {label: i for i, label in enumerate(labels)}
+    assert known_architectures.get(architecture).row == {label: i for i, label in enumerate(labels)}
     assert {event.component for event in table} == {"compute", "memory", "static"}
     assert any(event.is_overhead for event in table)
     names = {event.name for event in table}
@@ -40,7 +40,7 @@ def test_taxonomy_is_complete(architecture: str) -> None:
 
 
 def test_reads_and_writes_are_apart() -> None:
-    for one in registry.every():
+    for one in known_architectures.every():
         table = one.events
         for event in (event for event in table if event.component == "memory"):
             for one, other in (("read", "write"), ("load", "store")):
@@ -163,7 +163,7 @@ def test_voltage_follows_the_clock_of_a_power_mode() -> None:
 @pytest.mark.parametrize("architecture", MINIMA)
 def test_what_the_clock_drives_adds_up_to_it(architecture: str) -> None:
     """Its power is the device's, however it is split; each share has a spread and a source."""
-    arch = registry.get(architecture)
+    arch = known_architectures.get(architecture)
     parts, events = arch.data.clock, [arch.events[row] for row in arch.clock_rows]
     assert [event.name for event in events] == list(parts)
     assert sum(part.value for part in parts.values()) == pytest.approx(1.0)

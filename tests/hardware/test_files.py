@@ -14,18 +14,18 @@ from pathlib import Path
 
 import pytest
 
-from hardware import files
+from hardware import file_access
 
 
 @pytest.mark.parametrize(("size", "most"), [(0, 0), (10, 10), (10, 100)])
 def test_a_file_is_read(tmp_path: Path, size: int, most: int) -> None:
     (tmp_path / "a").write_bytes(b"x" * size)
-    assert files.read(tmp_path / "a", most) == b"x" * size
+    assert file_access.read(tmp_path / "a", most) == b"x" * size
 
 
 def _wrong(path: Path, most: int = 100) -> str:
     with pytest.raises(OSError, match=r".") as error:
-        files.read(path, most)
+        file_access.read(path, most)
     return str(error.value.strerror)
 
 
@@ -39,59 +39,59 @@ def test_what_is_no_file_is_said_at_once(tmp_path: Path) -> None:
     assert _wrong(tmp_path / "long") == "is larger than 100 bytes"
     assert _wrong(Path("/proc/self/status"), 10) == "is larger than 10 bytes"  # its size is said to be 0
     with pytest.raises(FileNotFoundError):
-        files.read(tmp_path / "none", 100)
+        file_access.read(tmp_path / "none", 100)
 
 
 def test_text_that_is_none_says_where() -> None:
-    assert files.text("\ufeffgrün\n".encode()) == "grün\n"
+    assert file_access.text("\ufeffgrün\n".encode()) == "grün\n"
     with pytest.raises(OSError, match="line 3 is not UTF-8 text"):
-        files.text(b"a\nb\nc\xff\n")
+        file_access.text(b"a\nb\nc\xff\n")
 
 
 @pytest.mark.parametrize("data", [b"no gzip", gzip.compress(b"x" * 99, mtime=0)[:-9], gzip.compress(b"x", mtime=0)[:5]])
 def test_a_gzip_file_that_is_none(data: bytes) -> None:
     with pytest.raises(OSError, match="is no gzip file"):
-        files.unzip(data, 100)
-    assert files.unzip(gzip.compress(b"x" * 100), 100) == b"x" * 100
+        file_access.unzip(data, 100)
+    assert file_access.unzip(gzip.compress(b"x" * 100), 100) == b"x" * 100
     with pytest.raises(OSError, match="holds more than 100 bytes"):
-        files.unzip(gzip.compress(b"\0" * 10_000_000), 100)
+        file_access.unzip(gzip.compress(b"\0" * 10_000_000), 100)
 
 
 def test_a_table_of_ours_is_parsed_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "_OURS", tmp_path)
+    monkeypatch.setattr(file_access, "_OURS", tmp_path)
     monkeypatch.setenv("HWEXPLORER_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     parsed: list[bytes] = []
-    parse = files._parsed
-    monkeypatch.setattr(files, "_parsed", lambda data: parsed.append(data) or parse(data))
+    parse = file_access._parsed
+    monkeypatch.setattr(file_access, "_parsed", lambda data: parsed.append(data) or parse(data))
     path = tmp_path / "gpu.toml"
     path.write_text("a = [1, 2.5]\n")
-    assert [files.table(path) for _ in range(3)] == [{"a": [1, 2.5]}] * 3
+    assert [file_access.table(path) for _ in range(3)] == [{"a": [1, 2.5]}] * 3
     path.write_text("a = [1, 3.5]\n")  # as long, and it may be as old
-    assert [files.table(path) for _ in range(3)] == [{"a": [1, 3.5]}] * 3
+    assert [file_access.table(path) for _ in range(3)] == [{"a": [1, 3.5]}] * 3
     assert len(parsed) == 2
     (kept,) = (tmp_path / "cache" / "tables").iterdir()
     for damaged in (b"", b"x", kept.read_bytes()[:-1], kept.read_bytes() + b"x"):
         kept.write_bytes(damaged)
-        assert files.table(path) == {"a": [1, 3.5]}
+        assert file_access.table(path) == {"a": [1, 3.5]}
     path.write_text("a = 2026-11-22\n")
-    assert [files.table(path)["a"] for _ in range(2)] == [datetime.date(2026, 11, 22)] * 2
+    assert [file_access.table(path)["a"] for _ in range(2)] == [datetime.date(2026, 11, 22)] * 2
     path.write_text("a = \n")
     with pytest.raises(OSError, match="is not valid TOML"):
-        files.table(path)
+        file_access.table(path)
 
 
 def test_nothing_is_kept_where_python_keeps_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(files, "_OURS", tmp_path)
+    monkeypatch.setattr(file_access, "_OURS", tmp_path)
     (tmp_path / "a.toml").write_text("a = 1\n")
     monkeypatch.setenv("HWEXPLORER_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    assert files.table(tmp_path / "a.toml") == {"a": 1}
+    assert file_access.table(tmp_path / "a.toml") == {"a": 1}
     assert not (tmp_path / "cache").exists()
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     for nowhere in (str(tmp_path / "a.toml"), "~nobody-of-this-name"):
         monkeypatch.setenv("HWEXPLORER_CACHE_DIR", nowhere)
-        assert files.table(tmp_path / "a.toml") == {"a": 1}
+        assert file_access.table(tmp_path / "a.toml") == {"a": 1}
 
 
 # --- writing ----------------------------------------------------------------------------------------------
@@ -105,13 +105,13 @@ def test_permissions_stay_and_new_files_follow_the_umask(tmp_path: Path) -> None
     place = tmp_path / "out"
     mask = os.umask(0o027)
     try:
-        files.write(place, ["a", b"b"])
-        files.write(tmp_path / "private", ["x"], 0o600)
+        file_access.write(place, ["a", b"b"])
+        file_access.write(tmp_path / "private", ["x"], 0o600)
     finally:
         os.umask(mask)
     assert (place.read_bytes(), _mode(place), _mode(tmp_path / "private")) == (b"ab", 0o640, 0o600)
     place.chmod(0o600)
-    files.write(place, ["c"])
+    file_access.write(place, ["c"])
     assert (place.read_text(), _mode(place)) == ("c", 0o600)
 
 
@@ -121,13 +121,13 @@ def test_a_link_stays_one(tmp_path: Path) -> None:
     target.write_text("old")
     other.symlink_to("real")
     link.symlink_to("far/other")
-    files.write(link, ["new"])
+    file_access.write(link, ["new"])
     assert link.is_symlink()
     assert other.is_symlink()
     assert target.read_text() == "new"
     link.unlink()
     link.symlink_to("far/none")
-    files.write(link, ["made"])
+    file_access.write(link, ["made"])
     assert (tmp_path / "far" / "none").read_text() == "made"
     assert sorted(path.name for path in tmp_path.rglob("*")) == ["far", "link", "none", "other", "real"]
 
@@ -138,7 +138,7 @@ def test_a_fifo_is_written_into(tmp_path: Path) -> None:
     got: list[bytes] = []
     reader = threading.Thread(target=lambda: got.append(fifo.read_bytes()))
     reader.start()
-    files.write(fifo, ["one ", b"two"])
+    file_access.write(fifo, ["one ", b"two"])
     reader.join(5)
     assert got == [b"one two"]
     assert stat.S_ISFIFO(fifo.stat().st_mode)
@@ -151,13 +151,13 @@ def test_what_is_open_already_goes_on(tmp_path: Path) -> None:
         file.write(b"before ")
         file.flush()
         inode = log.stat().st_ino
-        files.write(Path(f"/dev/fd/{file.fileno()}"), ["after"])
+        file_access.write(Path(f"/dev/fd/{file.fileno()}"), ["after"])
     assert log.read_bytes() == b"before after"
     assert log.stat().st_ino == inode
-    files.write(Path("/dev/null"), ["gone"])
+    file_access.write(Path("/dev/null"), ["gone"])
     assert Path("/dev/null").is_char_device()
     with pytest.raises(OSError, match="No space left"):
-        files.write(Path("/dev/full"), ["x"])
+        file_access.write(Path("/dev/full"), ["x"])
 
 
 def test_nothing_is_left_where_making_it_fails(tmp_path: Path) -> None:
@@ -169,14 +169,14 @@ def test_nothing_is_left_where_making_it_fails(tmp_path: Path) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        files.write(place, parts())
+        file_access.write(place, parts())
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("out", "old")]
 
 
 def test_two_that_write_at_once_leave_one_whole(tmp_path: Path) -> None:
     place = tmp_path / "out"
     texts = [str(i) * 100_000 for i in range(8)]
-    threads = [threading.Thread(target=files.write, args=(place, [text])) for text in texts]
+    threads = [threading.Thread(target=file_access.write, args=(place, [text])) for text in texts]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -190,7 +190,7 @@ def test_a_small_file_takes_little_memory_whatever_the_most(tmp_path: Path) -> N
     path.write_bytes(gzip.compress(b"small"))
     tracemalloc.start()
     try:
-        assert files.unzip(files.read(path, 1 << 30), 1 << 30) == b"small"
+        assert file_access.unzip(file_access.read(path, 1 << 30), 1 << 30) == b"small"
         assert tracemalloc.get_traced_memory()[1] < 4e6
     finally:
         tracemalloc.stop()

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hardware.coefficients import coefficients
 from hardware.device import load_device, load_devices
 from hardware.errors import RequestError
+from hardware.event_prices import coefficients
 from hardware.plan import Plan, make_plan
 from hardware.precision import FORMATS, NAMES, parse
 

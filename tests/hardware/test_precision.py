@@ -110,8 +110,8 @@ def test_published_bits_per_weight(name: str, bits: float) -> None:
 
 ADDED = """
 import sys
-from hardware import files
-read = files.table
+from hardware import file_access
+read = file_access.table
 def table(path):
     found = read(path)
     if path.name == "precision.toml":
@@ -119,7 +119,7 @@ def table(path):
         found["formats"]["int3_g64"] = form
         found["precisions"]["w3a16"] = dict(weights="int3_g64", activations="fp16", cache="fp16")
     return found
-files.table = table
+file_access.table = table
 from hwexplorer.cli import main
 sys.exit(main(sys.argv[1:]))
 """

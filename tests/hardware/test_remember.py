@@ -7,12 +7,12 @@ import pytest
 
 from analysis.estimate.dependencies import operator_graph, subgraph_graph
 from analysis.estimate.kernels import demand, structure
-from analysis.estimate.memory import lifetimes
 from analysis.estimate.partition import partition
+from analysis.estimate.peak_memory import lifetimes
 from analysis.estimate.workspace import _sizes
 from analysis.model import store
+from hardware.memo import forget_memos, memoize, share_memos
 from hardware.precision import uniform
-from hardware.remember import forget_memos, memoize, share_memos
 
 
 class Record(msgspec.Struct, frozen=True, dict=True):

@@ -21,18 +21,18 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.windows import windows
 from analysis.model import store
-from hardware.architectures import registry
-from hardware.coefficients import coefficients
+from hardware.architectures import known_architectures
 from hardware.demand import Floats
 from hardware.device import Device, load_device, load_devices
 from hardware.device_file import read
 from hardware.errors import RequestError
+from hardware.event_prices import coefficients
 from hardware.hierarchy import LOOPS
 from hardware.plan import make_plan
 from hardware.spatial.costs import Costs, Power, find_needs, level_bytes
 from hardware.spatial.loop_nest import Nest, Problem, count_moves
 from hardware.spatial.machine import find_machine
-from hardware.spatial.search import Operator, _footprints, _spread, search
+from hardware.spatial.mapping_search import Operator, _footprints, _spread, search
 from hwexplorer.cli import main
 
 SPATIAL = tuple(device.id for device in load_devices()[0] if device.arch.describe is not None)
@@ -412,7 +412,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("old", CHANGES)
 def test_a_wrong_file_is_refused_in_a_line(old: str, tmp_path: Path) -> None:
-    text = (Path(registry.__file__).parents[1] / "catalog" / "eyeriss.toml").read_text()
+    text = (Path(known_architectures.__file__).parents[1] / "catalog" / "eyeriss.toml").read_text()
     assert old in text
     path = tmp_path / "eyeriss.toml"
     path.write_text(text.replace(old, CHANGES[old][0], 1))

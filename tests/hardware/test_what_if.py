@@ -7,9 +7,9 @@ import pytest
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from hardware.area import area
-from hardware.coefficients import coefficients
 from hardware.device import CATALOG, device_in_mode, load_device, load_devices
 from hardware.errors import RequestError
+from hardware.event_prices import coefficients
 from hardware.plan import make_plan
 from hardware.scaling import logic_scale
 from hwexplorer.cli import main

@@ -141,7 +141,7 @@ def test_a_failing_write_leaves_the_old_file(
     def fail(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(f"hardware.files.{step}", fail)
+    monkeypatch.setattr(f"hardware.file_access.{step}", fail)
     assert "No space left on device" in refused("tree", "resnet18", "-o", str(target))
     monkeypatch.undo()
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("out.json", "old")]

@@ -246,7 +246,7 @@ import analysis.run as b, hardware.x as c
 from . import analysis
 from .analysis import run
 from hwexplorer.analysis import run
-x = "é", "analysis.run", "analysis", "see analysis.run", hardware.files
+x = "é", "analysis.run", "analysis", "see analysis.run", hardware.file_access
 def f():
     from hardware import files
 '''
@@ -263,7 +263,7 @@ import hwexplorer.analysis.run as b, hwexplorer.hardware.x as c
 from . import analysis
 from .analysis import run
 from hwexplorer.analysis import run
-x = "é", "hwexplorer.analysis.run", "analysis", "see analysis.run", hardware.files
+x = "é", "hwexplorer.analysis.run", "analysis", "see analysis.run", hardware.file_access
 def f():
     from hwexplorer.hardware import files
 '''

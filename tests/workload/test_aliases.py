@@ -8,7 +8,7 @@ from analysis.model import store
 from analysis.model.model_errors import UnknownModelError
 from analysis.model.names import aliases, targets, zoo
 from analysis.model.names.model_ref import names, plain, refer, user_target
-from hardware import files
+from hardware import file_access
 from hwexplorer import cli
 from hwexplorer.engine import Engine
 from hwexplorer.state import parse
@@ -78,9 +78,9 @@ def test_devices(typed: str, engine: Engine) -> None:
 
 
 def test_what_the_aliases_mean_is_there(engine: Engine) -> None:
-    for kind, meant in files.shipped(aliases._FILE)["models"].items():
+    for kind, meant in file_access.shipped(aliases._FILE)["models"].items():
         assert meant in names() or targets.parse(meant).is_library, kind  # type: ignore[union-attr]
-    for meant in files.shipped(aliases._FILE)["devices"].values():
+    for meant in file_access.shipped(aliases._FILE)["devices"].values():
         assert engine.device(meant).id == meant
 
 

@@ -9,7 +9,7 @@ import pytest
 from transformer_cases import total, workload
 
 import analysis.capture
-from analysis.estimate.memory import weight_bytes
+from analysis.estimate.peak_memory import weight_bytes
 from analysis.model.ir.workload import Workload
 from hardware.precision import uniform
 

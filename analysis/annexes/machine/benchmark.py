@@ -35,9 +35,9 @@ from analysis.model.model_errors import CaptureError
 from analysis.model.names.model_ref import refer
 from analysis.model.names.targets import Target
 from analysis.model.process.answering import Progress, answer
-from hardware import files
-from hardware.architectures import registry
-from hardware.architectures.registry import TORCH_HOST
+from hardware import file_access
+from hardware.architectures import known_architectures
+from hardware.architectures.known_architectures import TORCH_HOST
 
 TABLE = Path(__file__).with_name("probes.toml")
 EFFORTS = ("quick", "default", "thorough")
@@ -77,7 +77,7 @@ def _measure(plan: BenchmarkPlan, log: Path, progress: Progress) -> bytes:
     progress("importing torch", 0.0)
     import torch
 
-    table = files.table(TABLE)
+    table = file_access.table(TABLE)
     effort = table["effort"][plan.effort]
     total_s = plan.seconds or float(effort["seconds"])
     began_s = time.monotonic()
@@ -133,7 +133,7 @@ def _describe_machine(
         device=plan.device,
         name=board.name or host.name,
         vendor=board.vendor or host.vendor,
-        architecture=(registry.CUDA if board.is_cuda else registry.HOST).id,
+        architecture=(known_architectures.CUDA if board.is_cuda else known_architectures.HOST).id,
         date=datetime.now(UTC).strftime("%Y-%m-%d"),
         threads=threads,
         facts=(board.facts if board.is_cuda else host.facts) | ({"idle_w": idle_w} if idle_w > 0 else {}),

@@ -24,8 +24,8 @@ from analysis.annexes.machine.language_rows import interpret_row
 from analysis.annexes.machine.measured_rows import FITTED_ON, MeasuredRow, Unpredictable, shipped_rows
 from analysis.estimate.trust import PATH
 from analysis.model.ir.workload import Floats
-from hardware import files
-from hardware.architectures import registry
+from hardware import file_access
+from hardware.architectures import known_architectures
 from hardware.architectures.data import Software
 from hardware.demand import Demand, OpClass
 from hardware.efficiency import Efficiency, table
@@ -97,7 +97,7 @@ class RateFit(msgspec.Struct, frozen=True):
 
 def fitted_software() -> dict[str, Software]:
     """Return the classes of software whose efficiencies are fitted, by name."""
-    every = {name: one for arch in registry.every() for name, one in arch.data.software.items()}
+    every = {name: one for arch in known_architectures.every() for name, one in arch.data.software.items()}
     return {name: one for name, one in every.items() if one.not_fitted is not None}
 
 
@@ -355,7 +355,7 @@ def main() -> None:
         for name, field in msgspec.to_builtins(errors).items():
             print(f"{name} = {round(field, 4) if isinstance(field, float) else json.dumps(field)}")
     _print_progress("bands")
-    files.write(PATH, [_trust_json(left_out_s)])
+    file_access.write(PATH, [_trust_json(left_out_s)])
 
 
 if __name__ == "__main__":

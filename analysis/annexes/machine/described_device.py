@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from analysis.annexes.machine.measurement_log import MeasuredMachine, MeasurementLog, TimedCase
-from hardware import files
+from hardware import file_access
 from hardware.device import Device, device_in_mode, load_devices
 from hardware.device_file import DeviceFile, Fact
 
@@ -104,7 +104,7 @@ def _peak_flop_per_s(log: MeasurementLog) -> float:
 
 def _fma_per_clock(machine: MeasuredMachine, unit: str) -> dict[str, Fact]:
     """Return the FMA per core and clock that the instruction set of the processor has, by format."""
-    for row in files.table(SETS)[unit]:
+    for row in file_access.table(SETS)[unit]:
         if set(row["flags"]) <= set(machine.flags):
             why = f"its instruction set: {row['source']}"
             rates = {name: value for name, value in row.items() if name not in ("flags", "source")}

@@ -19,7 +19,7 @@ from analysis.annexes.machine.measured_rows import (
 )
 from analysis.estimate.scenario import Scenario
 from analysis.model.transformer import transformer_request
-from hardware import files, precision
+from hardware import file_access, precision
 from hardware.errors import RequestError
 from hardware.names import match_name
 
@@ -76,7 +76,7 @@ def _interpret_language_row(row: dict[str, str], folders: tuple[Path, ...]) -> M
 
 def _model(name: str) -> str:
     short = name.rpartition("/")[2].removesuffix("-hf")
-    preset = match_name(str(files.shipped(ROWS)["models"].get(short.lower(), short)), transformer_request.names())
+    preset = match_name(str(file_access.shipped(ROWS)["models"].get(short.lower(), short)), transformer_request.names())
     if preset is None:
         raise Unpredictable("model is not known")
     return preset
@@ -87,7 +87,7 @@ def _precision(row: dict[str, str]) -> tuple[str, str]:
     weights, activations = row["weights_format"].lower(), row["activation_format"].lower()
     if (stated := precision.find(_gguf_name(weights))) is not None and not stated.is_uniform:
         return "", stated.name
-    for rule in files.shipped(ROWS)["weights"]:
+    for rule in file_access.shipped(ROWS)["weights"]:
         stated = rule.get("activations", ())
         if any(part in weights for part in rule["contains"]) and (not stated or activations in stated):
             there = next(name for name in rule["is"] if precision.find(name))
@@ -105,7 +105,7 @@ def _gguf_name(text: str) -> str:
 def _request(row: dict[str, str]) -> tuple[str, dict[str, int]]:
     """Return the phase, and its lengths. Raises Unpredictable."""
     prompt, output = (int(parse_cell(row, name) or 0) for name in ("prompt_tokens", "output_tokens"))
-    start = prompt or int(files.shipped(ROWS)["prompt_unstated"])
+    start = prompt or int(file_access.shipped(ROWS)["prompt_unstated"])
     if row["phase"] == "prefill":
         if not prompt:
             raise Unpredictable("the length of the prompt is not stated")

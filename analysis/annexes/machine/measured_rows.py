@@ -16,7 +16,7 @@ from pathlib import Path
 import msgspec
 
 from analysis.estimate.scenario import Scenario
-from hardware import files, policy, precision
+from hardware import file_access, policy, precision
 from hardware import runtime as runtimes
 from hardware.device import Device, load_device
 from hardware.errors import RequestError
@@ -84,8 +84,8 @@ def read_rows(paths: Sequence[Path], needed: Sequence[str] = ("device", "model")
         if path.parent != SHIPPED:
             policy.require_unserved(f"reading {path}")
         try:
-            data = files.read(path, DATA_MAX)
-            plain = files.text(files.unzip(data, DATA_MAX) if path.suffix == ".gz" else data)
+            data = file_access.read(path, DATA_MAX)
+            plain = file_access.text(file_access.unzip(data, DATA_MAX) if path.suffix == ".gz" else data)
             reader = csv.DictReader(io.StringIO(plain, newline=""), restval="")
             missing = [name for name in needed if name not in (reader.fieldnames or ())]
             if missing:
@@ -109,7 +109,7 @@ def find_device(name: str, mode: str, source: str, folders: tuple[Path, ...]) ->
         device = load_device(name, folders)
     except RequestError:
         return "device is not in the catalogue"
-    known = files.shipped(SHIPPED / "modes.toml").get(device.id, {})
+    known = file_access.shipped(SHIPPED / "modes.toml").get(device.id, {})
     unstated = known.get("unstated", {})
     mapped = known.get(mode) or next(
         (to for begin, to in unstated.items() if not mode and source.startswith(begin)), ""
@@ -149,7 +149,7 @@ def interpret_vision_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
     if latency is None and energy is None:
         raise Unpredictable("row states neither latency nor energy")
     if energy and latency and row.get("source", "").startswith("MLPerf") and device.software.shares_host_memory:
-        wall = files.shipped(ROWS)["wall"]  # MLPerf meters the whole system; what is estimated is the module
+        wall = file_access.shipped(ROWS)["wall"]  # MLPerf meters the whole system; what is estimated is the module
         energy = energy * wall["supply"] - wall["board_w"] * latency / batch
     if device.arch.is_host and has_idle_cores(row, device.units):
         raise Unpredictable("fewer threads than cores")
@@ -168,7 +168,7 @@ def interpret_vision_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
         scenario = Scenario(batch, runs, execution, layout)
     except RequestError as error:
         raise Unpredictable(str(error)) from None
-    sequence = parse_cell(row, "sequence", 1) or files.shipped(ROWS)["sequence_unstated"].get(row["model"])
+    sequence = parse_cell(row, "sequence", 1) or file_access.shipped(ROWS)["sequence_unstated"].get(row["model"])
     # Such rows time the copy of the images to the device as well, on cards only those of the "dynamic" series.
     integrated = device.software.shares_host_memory
     copies = "incl. transfers" in (row.get("note") or "") and (integrated or row.get("scenario") == "dynamic")
@@ -231,12 +231,12 @@ def _precision(row: dict[str, str]) -> tuple[str, str]:
     text = (row.get("precision") or unstated).lower()
     if "tf32" in text:
         return "", "tf32"
-    for rule in files.shipped(ROWS)["ran"]:
+    for rule in file_access.shipped(ROWS)["ran"]:
         if text == rule["precision"] and all(
             (row.get(n) or "").startswith(rule[n]) for n in ("source", "device", "model")
         ):
             return "", str(rule["is"])
-    for rule in files.shipped(ROWS)["format"]:
+    for rule in file_access.shipped(ROWS)["format"]:
         if text.startswith(tuple(rule["begins"])):
             return ("", rule["is"]) if precision.find(rule["is"]) else (rule["is"], "int8")
     return "", text.split()[0].strip("(),")
@@ -246,7 +246,7 @@ def find_runtime_name(software: str, vendor: str, work: str = "vision") -> str:
     """Return the runtime of a text about software on devices of a vendor, '' where it names none. Raises
     Unpredictable."""
     name = software.lower()
-    for rule in files.shipped(ROWS)["runtime"]:
+    for rule in file_access.shipped(ROWS)["runtime"]:
         is_meant = work in rule.get("work", (work,)) and vendor in rule.get("vendors", (vendor,))
         if is_meant and any(part in name for part in rule["contains"]):
             if not rule["is"]:

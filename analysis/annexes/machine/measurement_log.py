@@ -15,8 +15,8 @@ from analysis.model import store
 from analysis.model.ir.validation import decode
 from analysis.model.ir.workload import Workload
 from analysis.model.names.targets import fixed_batch
-from hardware import files
-from hardware.architectures import registry
+from hardware import file_access
+from hardware.architectures import known_architectures
 from hardware.errors import RequestError
 
 SCHEMA = "hwexplorer-measured/1"
@@ -48,7 +48,7 @@ class MeasuredMachine(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_host(self) -> bool:
         """True where the machine's own processor was measured, not an accelerator in it."""
-        return registry.get(self.architecture).is_host
+        return known_architectures.get(self.architecture).is_host
 
     @property
     def software(self) -> str:
@@ -146,7 +146,7 @@ def encode_line(line: LogLine) -> bytes:
 def read_log(path: Path) -> MeasurementLog:
     """Read a log; a line that was cut off is skipped. Raises RequestError."""
     try:
-        lines = list(_decode_lines(files.read(path, MOST_BYTES).split(b"\n")))
+        lines = list(_decode_lines(file_access.read(path, MOST_BYTES).split(b"\n")))
     except OSError as error:
         raise RequestError(f"{path.name}: cannot be read ({error.strerror})") from None
     except (msgspec.MsgspecError, KeyError, UnicodeError, RecursionError):

@@ -23,7 +23,7 @@ from analysis.annexes.machine.runnable_model import prepare_model
 from analysis.annexes.traces.chrome import MODULE
 from analysis.model.names.model_ref import refer
 from analysis.model.process.answering import Progress, answer
-from hardware.architectures.registry import TORCH_HOST
+from hardware.architectures.known_architectures import TORCH_HOST
 
 RUNS, WARM = 5, 2
 METERED_S = 2.0  # energy counters move every few milliseconds: one run can be shorter than that

@@ -15,7 +15,7 @@ from analysis.capture.user_model import build_model, inputs_at, run_with
 from analysis.model.model_errors import CaptureError
 from analysis.model.names import targets, zoo
 from analysis.model.names.model_ref import ModelRef
-from hardware.architectures.registry import TORCH_HOST
+from hardware.architectures.known_architectures import TORCH_HOST
 
 ModelCall = tuple[Any, tuple[Any, ...], dict[str, Any]]  # a module in evaluation mode, its arguments and keywords
 

@@ -24,8 +24,8 @@ from analysis.estimate.trust import work_classes
 from analysis.model import store
 from analysis.model.ir.workload import INPUT, Workload
 from analysis.model.model_errors import ModelError
-from hardware import files
-from hardware.architectures import registry
+from hardware import file_access
+from hardware.architectures import known_architectures
 from hardware.architectures.data import common
 
 REPEATS_DIFFER = 2.0  # ratio of repeats of one configuration, above which one of them is another measurement
@@ -329,21 +329,21 @@ class DeviceKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @lru_cache(maxsize=1)
 def _device_kinds() -> dict[str, DeviceKind]:
-    rows = msgspec.convert(files.table(SHIPPED / "kinds.toml")["kind"], list[DeviceKind])
+    rows = msgspec.convert(file_access.table(SHIPPED / "kinds.toml")["kind"], list[DeviceKind])
     return {kind.name: kind for kind in rows}
 
 
 def _kind_name(group: ErrorGroup) -> str:
     device = find_device(re.sub(r" x\d+$", "", group.device), group.device_mode, group.source, ())
     if isinstance(device, str):
-        return registry.BASELINE.id
+        return known_architectures.BASELINE.id
     kinds = _device_kinds().items()
     return next((name for name, kind in kinds if kind.id and kind.id in device.id), device.architecture)
 
 
 @lru_cache(maxsize=1)
 def _reasons() -> list[dict[str, str]]:
-    rows: list[dict[str, str]] = files.table(SHIPPED / "reasons.toml")["group"]
+    rows: list[dict[str, str]] = file_access.table(SHIPPED / "reasons.toml")["group"]
     return rows
 
 

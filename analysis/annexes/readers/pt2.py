@@ -31,7 +31,7 @@ from analysis.model.lowering.graph_lowering import lower_graph
 from analysis.model.model_errors import ModelError
 from analysis.model.names.targets import fixed_note
 from analysis.model.reading_budget import Budget, TooMuchError
-from hardware import files
+from hardware import file_access
 
 SCHEMA_MAJOR, SCHEMA_MINOR = 8, 20  # what was tried; a newer minor version adds fields only
 _MAX_JSON = 256 << 20
@@ -84,7 +84,7 @@ def load(path: Path, budget: Budget | None = None) -> Workload:
 def _read(path: Path, budget: Budget) -> tuple[Any, dict[str, str]]:
     """The program's JSON, and which file holds each weight (two names of one file are one tensor)."""
     try:
-        with files.open_regular(path) as file, zipfile.ZipFile(file) as archive:
+        with file_access.open_regular(path) as file, zipfile.ZipFile(file) as archive:
             names = archive.namelist()
             programs = [name for name in names if name.endswith(".json") and "/models/" in f"/{name}"]
             if not programs:

@@ -14,7 +14,7 @@ import msgspec
 
 from analysis.annexes.silicon.design_search import Design, Piece, Runner, Study
 from analysis.explore.search.catalogue_sweep import key
-from hardware import files
+from hardware import file_access
 from hardware.errors import RequestError
 
 
@@ -25,7 +25,7 @@ def kept(run: Runner, study: Study, path: Path) -> Iterator[Runner]:
     head = json.dumps({"designs of": key(study, study.folders)}).encode() + b"\n"
     try:
         with path.open("a+b", buffering=0) as file:
-            if not files.lock(file.fileno(), wait=False):
+            if not file_access.lock(file.fileno(), wait=False):
                 raise RequestError(f"another search writes {path}")
             file.seek(0)
             known, end = _read(file.read(), head, path)

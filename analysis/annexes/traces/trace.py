@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from hardware import files
+from hardware import file_access
 from hardware.errors import RequestError
 
-NAMES = files.table(Path(__file__).with_name("names.toml"))  # names that profilers use
+NAMES = file_access.table(Path(__file__).with_name("names.toml"))  # names that profilers use
 Shape = tuple[int, ...]
 Span = tuple[float, float]  # start and end, s
 DISTURBED = 1.5  # times the median run: a slower run was disturbed, or warmed something up

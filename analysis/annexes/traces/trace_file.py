@@ -15,7 +15,7 @@ from analysis.annexes.traces import runtime_profiles
 from analysis.annexes.traces.chrome import read_kineto
 from analysis.annexes.traces.nsight_tables import read_nsight_table
 from analysis.annexes.traces.trace import Trace, TraceError
-from hardware import files, policy
+from hardware import file_access, policy
 
 MOST_BYTES = 1 << 30  # of a file once unpacked; Kineto traces of minutes reach hundreds of MB
 # Of what takes memory once it is read: objects, lists, their items, lines.
@@ -48,8 +48,8 @@ def read_trace(path: Path) -> Trace:
 
 def _unpacked_bytes(path: Path) -> bytes:
     try:
-        data = files.read(path, MOST_BYTES)
-        return files.unzip(data, MOST_BYTES) if data.startswith(b"\x1f\x8b") else data
+        data = file_access.read(path, MOST_BYTES)
+        return file_access.unzip(data, MOST_BYTES) if data.startswith(b"\x1f\x8b") else data
     except OSError as error:
         hint = "; trace fewer runs" if error.errno == errno.EFBIG else ""
         raise TraceError(f"{path.name}: cannot be read ({error.strerror}{hint})") from None

@@ -40,8 +40,8 @@ from hardware.mapping.common import Mapping
 from hardware.plan import Plan
 from hardware.precision import SWEEP
 from hardware.runtime import resolve_runtime
+from hardware.safe_text import inert
 from hardware.setup import make_setup
-from hardware.text import inert
 
 GROUP = 12  # models evaluated together: enough to fill an array operation, few enough to stay in the cache
 TOGETHER = 8  # batches of them evaluated together: whatever is asked for, memory stays what it is

@@ -19,7 +19,7 @@ from analysis.estimate.metrics import METRICS
 from analysis.explore.tuning.knob_bench import KNOB_METRICS, KnobBench, NodeCost, facts, knob_value, node_cost, prices
 from hardware.device import Device
 from hardware.errors import RequestError
-from hardware.remember import memoize
+from hardware.memo import memoize
 from hardware.what_if import ARRAY, apply_changes, parse_changes, value_limits
 
 # The preferred numbers of ISO 3 (R10), rounded as knobs are labelled: three steps double.

@@ -9,8 +9,8 @@ import msgspec
 import numpy as np
 
 from analysis.model.ir.workload import Workload
-from hardware import files
-from hardware.remember import memoize
+from hardware import file_access
+from hardware.memo import memoize
 
 _SHOWN = 3
 ALONE = "the language model alone"  # so begins a note that says which parts of a model are left out
@@ -43,7 +43,7 @@ class Coverage(msgspec.Struct, frozen=True):
 @lru_cache(maxsize=1)
 def _table() -> dict[str, float]:
     path = Path(__file__).with_suffix(".toml")
-    return {name: float(entry["value"]) for name, entry in files.table(path).items()}
+    return {name: float(entry["value"]) for name, entry in file_access.table(path).items()}
 
 
 def least() -> float:

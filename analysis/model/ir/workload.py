@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.model.ir.lengths import SHARE, Routing, derived
-from hardware.remember import memoize, share_memos
+from hardware.memo import memoize, share_memos
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]

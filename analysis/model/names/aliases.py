@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 
 from analysis.model.names import zoo
-from hardware import files
+from hardware import file_access
 from hardware.names import fold_name, match_name
 
 _FILE = Path(__file__).with_suffix(".toml")
@@ -15,17 +15,17 @@ _FILE = Path(__file__).with_suffix(".toml")
 
 @cache
 def _by_sound(kind: str) -> dict[str, str]:
-    return {fold_name(name): meant for name, meant in files.shipped(_FILE)[kind].items()}
+    return {fold_name(name): meant for name, meant in file_access.shipped(_FILE)[kind].items()}
 
 
 def libraries() -> tuple[str, ...]:
     """Libraries whose models are named after them."""
-    return tuple(files.shipped(_FILE)["libraries"])
+    return tuple(file_access.shipped(_FILE)["libraries"])
 
 
 def names() -> tuple[str, ...]:
     """Other names of models."""
-    return tuple(files.shipped(_FILE)["models"])
+    return tuple(file_access.shipped(_FILE)["models"])
 
 
 def device(name: str) -> str:
@@ -69,7 +69,9 @@ def _find_model(name: str, names: list[str]) -> str | None:
         meant = match_name(name, names) or _by_sound("models").get(fold_name(name))
         if meant is not None:
             return meant
-        shorter = next((name[: -len(word) - 1] for word in files.shipped(_FILE)["trained"] if _ends(name, word)), "")
+        shorter = next(
+            (name[: -len(word) - 1] for word in file_access.shipped(_FILE)["trained"] if _ends(name, word)), ""
+        )
         if not shorter:
             return None
         name = shorter

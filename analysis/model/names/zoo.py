@@ -12,7 +12,7 @@ import msgspec
 
 from analysis.model import request_bounds
 from analysis.model.model_errors import ModelSpecError
-from hardware import files
+from hardware import file_access
 from hardware.amount import parse_whole
 from hardware.errors import RequestError
 from hardware.names import match_name as known_name
@@ -22,7 +22,7 @@ CAPTURE_SUFFIX = ".msgpack.gz"  # of a stored workload
 
 FAMILIES = ("classification", "segmentation", "detection", "video", "optical_flow", "quantized")
 
-_DATA = files.table(Path(__file__).with_suffix(".toml"))
+_DATA = file_access.table(Path(__file__).with_suffix(".toml"))
 BLOCKS: dict[str, dict[str, int]] = _DATA["blocks"]
 
 
@@ -154,7 +154,7 @@ def _info(name: str, rows: list[dict[str, str]]) -> ModelInfo:
 def libraries() -> dict[str, dict[str, Any]]:
     """Return the models of other libraries, by library and by their name there: the size of those that ship, the
     configuration of others."""
-    return files.table(Path(__file__).with_name("libraries.toml"))
+    return file_access.table(Path(__file__).with_name("libraries.toml"))
 
 
 def models(family: str | None = None) -> list[ModelInfo]:

@@ -7,9 +7,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
 
-from hardware import files
+from hardware import file_access
 
-_TABLE = files.table(Path(__file__).with_name("operators.toml"))
+_TABLE = file_access.table(Path(__file__).with_name("operators.toml"))
 
 
 class PerElement(NamedTuple):

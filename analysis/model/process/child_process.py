@@ -26,7 +26,7 @@ import msgspec
 from analysis.model.model_errors import ModelError
 from analysis.model.process.process_limits import ProcessLimits
 from analysis.model.process.supervisor import PASSED
-from hardware.text import safe
+from hardware.safe_text import safe
 
 # The folder that holds our outermost package: `analysis`, or in an installed wheel the `hwexplorer` it is part of.
 _PACKAGES = Path(__file__).resolve().parents[__name__.count(".")]

@@ -13,7 +13,7 @@ from analysis.model.ir.coverage import ALONE
 from analysis.model.model_errors import ModelSpecError
 from analysis.model.transformer import hub_files, presets, weight_formats
 from analysis.model.transformer.config import Config
-from hardware import files, policy
+from hardware import file_access, policy
 from hardware.names import hint
 
 _MAX_BYTES = 4 << 20
@@ -84,7 +84,7 @@ def _unsupported(kind: str) -> str:
 
 def _read(path: Path) -> Raw:
     try:
-        raw = json.loads(files.text(files.read(path, _MAX_BYTES)))
+        raw = json.loads(file_access.text(file_access.read(path, _MAX_BYTES)))
     except OSError as error:
         raise ModelSpecError(f"{path}: {error.strerror or error}") from None
     except (ValueError, RecursionError) as error:

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from analysis.model.transformer.config import Config
-from hardware import files
+from hardware import file_access
 
 _FILE = Path(__file__).with_name("transformers.toml")
 _NOT_MODELS = ("families",)
@@ -26,13 +26,13 @@ class Preset(msgspec.Struct, frozen=True):
 
 def names() -> list[str]:
     """Return the names of all presets."""
-    return [name for name in files.shipped(_FILE) if name not in _NOT_MODELS]
+    return [name for name in file_access.shipped(_FILE) if name not in _NOT_MODELS]
 
 
 @cache
 def preset(name: str) -> Preset:
     """Return the preset of a name."""
-    row = files.shipped(_FILE)[name]
+    row = file_access.shipped(_FILE)[name]
     config = family(row["like"]) if "like" in row else {}
     full = msgspec.convert(config | row["config"], Config)
     return Preset(name, full, row["source"], row.get("parameters"))
@@ -40,4 +40,4 @@ def preset(name: str) -> Preset:
 
 def family(name: str) -> dict[str, Any]:
     """Return the fields of a Config that the models of a family share."""
-    return dict(files.shipped(_FILE)["families"][name])
+    return dict(file_access.shipped(_FILE)["families"][name])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from hardware import files
+from hardware import file_access
 from hardware.precision import parse
 
 _FILE = Path(__file__).with_suffix(".toml")
@@ -19,9 +19,9 @@ def notes(raw: Raw) -> list[str]:
         return []
     method = str(stated.get("quant_method", ""))[:40]
     bits, kind, activations = _stored_format(method, stated)
-    name = files.shipped(_FILE)["precisions"].get(f"{bits} {kind} {activations}")
+    name = file_access.shipped(_FILE)["precisions"].get(f"{bits} {kind} {activations}")
     if name is None:
-        known = ", ".join(files.shipped(_FILE)["methods"])
+        known = ", ".join(file_access.shipped(_FILE)["methods"])
         said = f"{bits} bit {kind}, activations {activations} bit" if bits else f"a method without a reader ({known})"
         return [f"its quantization_config is {method or 'unnamed'}: {said}; no precision here is that: choose one"]
     means = parse(name)
@@ -37,7 +37,7 @@ def _stored_format(method: str, stated: Raw) -> tuple[int, str, int]:
     """Bits of weights, what they are, bits of activations; no bits where it is not told."""
     if method == "compressed-tensors":
         return _compressed(stated)
-    usual = files.shipped(_FILE)["methods"].get(method)
+    usual = file_access.shipped(_FILE)["methods"].get(method)
     if usual is None:
         return 0, "", 0
     if stated.get("load_in_4bit"):

@@ -19,7 +19,7 @@ import msgspec
 from analysis.model.ir.workload import Workload
 from analysis.model.model_errors import ModelError, UnreadableError
 from analysis.model.reading_budget import Budget
-from hardware import files
+from hardware import file_access
 
 _HEADER_MAX = 32 << 20  # bytes of a safetensors header; the largest published are 10 MB
 _TEXT_MAX = 1 << 20
@@ -53,13 +53,13 @@ class WeightHeader:
 @cache
 def table() -> dict[str, Any]:
     """Return weight_headers.toml."""
-    return files.table(Path(__file__).with_suffix(".toml"))
+    return file_access.table(Path(__file__).with_suffix(".toml"))
 
 
 def load(path: Path, options: str, budget: Budget) -> Workload:
     """The transformer that a file of weights belongs to. Raises a `ModelError` that says what the file holds."""
     try:
-        with files.open_regular(path) as file:
+        with file_access.open_regular(path) as file:
             held = (_gguf if path.suffix == ".gguf" else _safetensors)(file, path.stat().st_size, budget)
     except _BROKEN as error:
         if isinstance(error, ModelError):

@@ -13,7 +13,7 @@ import msgspec
 from analysis.annexes.machine.device_toml import device_toml
 from analysis.annexes.machine.own_device import OwnDevice, TimingRow, median_error
 from analysis.document import Column, column, columns
-from hardware import files, places, policy
+from hardware import file_access, places, policy
 from hardware.device import device_files as shipped_files
 from hardware.errors import RequestError
 from hardware.quantity import of_fact
@@ -79,7 +79,7 @@ def keep_device(made: OwnDevice, folder: Path | None = None) -> MadeDevice:
     policy.require_unserved(f"writing {path}")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        files.write(path, [device_toml(made.device)])
+        file_access.write(path, [device_toml(made.device)])
     except OSError as error:
         raise RequestError(f"cannot write {path}: {error.strerror or error}") from None
     engine.ENGINE.devices_changed()

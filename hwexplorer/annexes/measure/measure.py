@@ -12,7 +12,7 @@ from analysis.annexes.machine.measurement_log import MeasurementLog, shared_csv
 from analysis.annexes.machine.own_device import fit_machine
 from analysis.annexes.machine.torch_process import measure_models
 from hardware import policy
-from hardware.architectures.registry import TORCH_HOST
+from hardware.architectures.known_architectures import TORCH_HOST
 from hardware.errors import RequestError
 from hardware.precision import TIMED
 from hwexplorer import output

@@ -12,9 +12,9 @@ from typing import Any
 
 from hardware import device as catalogue
 from hardware.area import Area, area
-from hardware.coefficients import price
 from hardware.device_file import CATALOG, Fact
 from hardware.errors import RequestError
+from hardware.event_prices import price
 from hardware.plan import make_plan
 from hardware.precision import DEFAULT
 from hardware.quantity import of_fact, quantity

@@ -6,7 +6,7 @@ import msgspec
 
 from analysis.document import Column
 from hardware import device as catalogue
-from hardware.architectures import registry
+from hardware.architectures import known_architectures
 from hardware.device import Device
 from hardware.precision import FORMATS
 from hwexplorer import engine
@@ -92,7 +92,7 @@ COLUMNS = (
 
 def _view(state: State) -> Table:
     devices, errors = catalogue.load_devices(engine.folders())
-    devices.sort(key=lambda d: (registry.order(d.architecture), d.name.lower()))
+    devices.sort(key=lambda d: (known_architectures.order(d.architecture), d.name.lower()))
     shown = rows(COLUMNS, devices, key="id", kind="architecture")
     return Table("devices", f"Devices ({len(devices)})", COLUMNS, shown, notes=tuple(errors))
 

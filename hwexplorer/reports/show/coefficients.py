@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from analysis.document import Column
-from hardware.coefficients import Coefficient, coefficients
 from hardware.demand import Floats, OpClass
+from hardware.event_prices import Coefficient, coefficients
 from hardware.plan import make_plan
 from hwexplorer import engine
 from hwexplorer.declare import CATALOGUE, Report, Rows

@@ -5,7 +5,7 @@ from __future__ import annotations
 from shlex import quote
 
 from analysis.document import Column
-from hardware.text import safe
+from hardware.safe_text import safe
 from hwexplorer import settings
 from hwexplorer import state as states
 from hwexplorer.format import quantity

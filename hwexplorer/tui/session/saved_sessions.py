@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from hardware import files, policy
+from hardware import file_access, policy
 from hardware.errors import RequestError, unknown
 from hwexplorer.state import State, format, parse
 
@@ -26,7 +26,7 @@ class SavedSessions:
         not for whoever looks."""
         policy.require_unserved("keeping sessions")
         try:
-            saved = msgspec.json.decode(files.text(files.read(self.path, FILE_MAX)), type=dict[str, str])
+            saved = msgspec.json.decode(file_access.text(file_access.read(self.path, FILE_MAX)), type=dict[str, str])
         except (FileNotFoundError, NotADirectoryError):
             return {}
         except (OSError, msgspec.MsgspecError, RecursionError) as error:
@@ -41,9 +41,9 @@ class SavedSessions:
         policy.require_unserved("keeping sessions")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with files.turn(self.path):
+            with file_access.turn(self.path):
                 kept = self.all() | {name: format(state)}
-                files.write(self.path, [msgspec.json.format(msgspec.json.encode(kept), indent=2), "\n"])
+                file_access.write(self.path, [msgspec.json.format(msgspec.json.encode(kept), indent=2), "\n"])
         except OSError as error:
             raise RequestError(f"sessions cannot be written, {self.path}: {error.strerror or error}") from None
 

@@ -35,7 +35,7 @@ from analysis.annexes.readers.onnx.wire import (
 )
 from analysis.model.model_errors import ModelError
 from analysis.model.reading_budget import Budget
-from hardware import files
+from hardware import file_access
 
 _MAX_NESTING = 24
 _MAX_RANK = 64
@@ -291,7 +291,7 @@ class OnnxModel:
 def read(path: Path, budget: Budget) -> OnnxModel:
     """Return the model of a file. Raises an `OnnxError` or a `TooMuchError` with one line."""
     try:
-        with files.open_regular(path) as file:
+        with file_access.open_regular(path) as file:
             wire = Wire(file, budget)
             if wire.size == 0:
                 raise OnnxError("the file is empty")

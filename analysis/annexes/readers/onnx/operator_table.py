@@ -14,7 +14,7 @@ from analysis.annexes.readers.onnx.operator_row import StatedWork, TableRow, fir
 from analysis.annexes.readers.onnx.shape_rules import SHAPES
 from analysis.annexes.readers.onnx.special_operators import ROWS
 from analysis.annexes.readers.onnx.window_shapes import WINDOW_SHAPES
-from hardware import files
+from hardware import file_access
 
 
 def row_of(op: OnnxOp) -> TableRow | None:
@@ -42,7 +42,7 @@ def _entry(op: OnnxOp) -> Entry | None:
 
 @cache
 def _table() -> dict[str, Entry]:
-    sections = files.table(Path(__file__).with_suffix(".toml"))
+    sections = file_access.table(Path(__file__).with_suffix(".toml"))
     works = {name: StatedWork(**work) for name, work in sections.pop("work").items()}
     return {
         name: _read(section, entry if isinstance(entry, list) else [entry], works)

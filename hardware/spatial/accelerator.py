@@ -15,11 +15,11 @@ import msgspec
 from hardware.architectures.architecture import Architecture
 from hardware.architectures.data import Data, Field, Macro
 from hardware.demand import Demand
-from hardware.events import Event
 from hardware.hierarchy import Array, Hierarchy, Level
 from hardware.mapping.common import Mapping
 from hardware.sentence import elements, product, whole
 from hardware.spatial.mapper import map_operators
+from hardware.taxonomy import Event
 
 if TYPE_CHECKING:
     from hardware.device import Device

@@ -1,4 +1,4 @@
-"""What one event costs on one device: value, spread and source, from hardware/coefficients.toml.
+"""What one event costs on one device: value, spread and source, from hardware/event_prices.toml.
 
 Arithmetic and SRAM are interpolated in log space between published process nodes and capacities; logic is
 scaled from 7 nm. Clock and static prices follow from the device's own idle, active and TDP figures.
@@ -17,11 +17,11 @@ from numpy.typing import NDArray
 from hardware.architectures.data import EventPrice
 from hardware.device_file import DESIGN_TARGET, DESIGNER, Fact
 from hardware.errors import unknown
-from hardware.events import Event
+from hardware.memo import memoize
 from hardware.plan import Plan
 from hardware.precision import BASE, FORMATS
-from hardware.remember import memoize
 from hardware.scaling import Triple, log_interpolate, logic_scale, table
+from hardware.taxonomy import Event
 
 if TYPE_CHECKING:
     from hardware.device import Device

@@ -1,7 +1,7 @@
 """One thing that an architecture spends energy on, and the rows that all taxonomies share.
 
 `component` is compute (arithmetic and the machinery that feeds it), memory (bytes moved) or static (seconds).
-`family` and `argument` say where the price comes from (hardware/coefficients.py); `count` is the unit of the
+`family` and `argument` say where the price comes from (hardware/event_prices.py); `count` is the unit of the
 count. Counts come from the graph and the mapping, never from latency times peak; only clock and static events
 count cycles and seconds.
 """

@@ -9,8 +9,8 @@ from analysis.estimate.kernels import structure
 from analysis.estimate.roles import Values, roles, select_values
 from analysis.estimate.workspace import workspace
 from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, Floats, Ints, Workload
+from hardware.memo import memoize
 from hardware.precision import CACHE, Widths
-from hardware.remember import memoize
 
 _KEEP = 32  # settings that the bytes of a workload's weights are remembered for: those of a sweep
 

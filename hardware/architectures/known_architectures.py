@@ -24,7 +24,7 @@ TORCH_HOST = HOST.id  # where torch puts a tensor that is on no accelerator, by 
 CUDA = GPU
 
 # The modules of architectures in an annex, which hold it as `ARCHITECTURE`, by id.
-_ANNEXES = {"spatial": "hardware.spatial.architecture"}
+_ANNEXES = {"spatial": "hardware.spatial.accelerator"}
 _DEFAULT_DEVICES = {"spatial": "eyeriss"}  # of these
 
 _known: dict[str, Architecture | None] = {CPU.id: CPU, GPU.id: GPU, TPU.id: TPU}
