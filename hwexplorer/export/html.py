@@ -6,6 +6,7 @@ All text is escaped; the only script is page.js.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -18,6 +19,7 @@ from hwexplorer.export.text import _column
 from hwexplorer.format import quantity
 from hwexplorer.terms import help_of
 from hwexplorer.views.plain import Page, Plot, Row, Series, Stack, Table, Text, View
+from hwexplorer.views.plot_axis import Axis, axis
 
 _PAGE_STYLE = f"""
 :root{{color-scheme:light dark;--ink:#1b1f24;--paper:#fff;--line:#d5d9de;--soft:#f3f5f7;--bar:#4c8bd6;--dim:#6a737d;
@@ -125,46 +127,32 @@ def _row(view: Table, row: Row, r: int, shown: list[list[str]]) -> str:
 # --- plots ------------------------------------------------------------------------------------------------
 
 _WIDTH, _HEIGHT, _LEFT, _BOTTOM, _RIGHT = 900, 420, 104, 44, 50
+_FOOT, _TICKS = _HEIGHT - _BOTTOM, 8
 _COLOURS = ("#4c8bd6", "#d9822b", "#3d9970", "#a05cc5", "#c0505a", "#7a7f35")
 
 
-class _Axis:
-    """One axis: values to positions between `a` and `b`, with its ticks."""
+_Pixels = Callable[[float], float]
 
-    def __init__(self, values: list[float], log: bool, a: float, b: float) -> None:
-        finite = [v for v in values if math.isfinite(v) and (v > 0 or not log)] or [1.0, 10.0]
-        self.log, self.a, self.b = log, a, b
-        low, high = min(finite), max(finite)
-        self.low, self.high = min(low, 0.0), high
-        if log:
-            self.low, self.high = math.floor(math.log10(low)), math.ceil(math.log10(high) + 1e-9)
-        if self.high <= self.low:
-            self.high = self.low + 1
 
-    def at(self, value: float) -> float:
-        place = math.log10(value) if self.log and value > 0 else (self.low if self.log else value)
-        return self.a + (place - self.low) / (self.high - self.low) * (self.b - self.a)
-
-    def ticks(self) -> list[float]:
-        if self.log:
-            step = max(1, (int(self.high) - int(self.low)) // 8)
-            return [10.0**e for e in range(int(self.low), int(self.high) + 1, step)]
-        return [self.low + (self.high - self.low) * i / 5 for i in range(6)]
+def _pixels(scale: Axis, first: int, last: int) -> _Pixels:
+    """Return the function from values to positions between two ends; a value without a place stands at the first."""
+    return lambda value: first + (scale.place(value) or 0.0) * (last - first)
 
 
 def _plot(view: Plot) -> str:
-    x = _Axis([v for s in view.series for v in s.x], view.log_x, _LEFT, _WIDTH - _RIGHT)
-    y = _Axis([v for s in view.series for v in s.y], view.log_y, _HEIGHT - _BOTTOM, 12)
+    x_axis = axis([v for s in view.series for v in s.x], view.log_x, view.x_unit)
+    y_axis = axis([v for s in view.series for v in s.y], view.log_y, view.y_unit)
+    x, y = _pixels(x_axis, _LEFT, _WIDTH - _RIGHT), _pixels(y_axis, _FOOT, 12)
     grid = [
-        f'<line class="grid" x1="{x.at(t):.1f}" x2="{x.at(t):.1f}" y1="12" y2="{_HEIGHT - _BOTTOM}"/>'
-        f'<text x="{x.at(t):.1f}" y="{_HEIGHT - _BOTTOM + 16}" text-anchor="middle">'
+        f'<line class="grid" x1="{x(t):.1f}" x2="{x(t):.1f}" y1="12" y2="{_FOOT}"/>'
+        f'<text x="{x(t):.1f}" y="{_FOOT + 16}" text-anchor="middle">'
         f"{_text(quantity(t, view.x_unit))}</text>"
-        for t in x.ticks()
+        for t, _ in x_axis.ticks(_TICKS)
     ]
     grid += [
-        f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y.at(t):.1f}" y2="{y.at(t):.1f}"/>'
-        f'<text x="{_LEFT - 6}" y="{y.at(t) + 4:.1f}" text-anchor="end">{_text(quantity(t, view.y_unit))}</text>'
-        for t in y.ticks()
+        f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{y(t):.1f}" y2="{y(t):.1f}"/>'
+        f'<text x="{_LEFT - 6}" y="{y(t) + 4:.1f}" text-anchor="end">{_text(quantity(t, view.y_unit))}</text>'
+        for t, _ in y_axis.ticks(_TICKS)
     ]
     marks = [_series(view, series, i, x, y) for i, series in enumerate(view.series)]
     legend = "".join(
@@ -187,12 +175,12 @@ def _colour(series: Series, index: int) -> str:
     return _COLOURS[(series.device if series.device >= 0 else index) % len(_COLOURS)]
 
 
-def _line(series: Series, path: str, end: tuple[float, float], x: _Axis, y: _Axis) -> str:
+def _line(series: Series, path: str, end: tuple[float, float], x: _Pixels, y: _Pixels) -> str:
     """A line with its name behind its end, or above it where there is no room; what is shaded has it at its foot."""
-    name, right, height = _text(series.name), x.at(end[0]), y.at(end[1])
+    name, right, height = _text(series.name), x(end[0]), y(end[1])
     if series.area:
-        corner = f'<text x="{right - 6:.1f}" y="{y.a - 8}" text-anchor="end">{name}</text>'
-        return f'<polygon class="shade" points="{path} {right:.1f},{y.a} {x.a},{y.a}"/>{corner}'
+        corner = f'<text x="{right - 6:.1f}" y="{_FOOT - 8}" text-anchor="end">{name}</text>'
+        return f'<polygon class="shade" points="{path} {right:.1f},{_FOOT} {_LEFT},{_FOOT}"/>{corner}'
     kind = "roof guide" if series.guide else "roof"
     if right + 7 * len(series.name) > _WIDTH:
         named = f'<text x="{right:.1f}" y="{height - 6:.1f}" text-anchor="end">{name}</text>'
@@ -202,7 +190,7 @@ def _line(series: Series, path: str, end: tuple[float, float], x: _Axis, y: _Axi
     return f'<polyline class="{kind}"{stroke} points="{path}"><title>{name}</title></polyline>{named}'
 
 
-def _series(view: Plot, series: Series, index: int, x: _Axis, y: _Axis) -> str:
+def _series(view: Plot, series: Series, index: int, x: _Pixels, y: _Pixels) -> str:
     colour = _colour(series, index)
     named = series.labels or series.keys or (series.name,) * len(series.x)
     sizes = series.sizes or (0.0,) * len(series.x)
@@ -212,13 +200,13 @@ def _series(view: Plot, series: Series, index: int, x: _Axis, y: _Axis) -> str:
         if math.isfinite(a) and math.isfinite(b)
     ]
     if series.line:
-        path = " ".join(f"{x.at(a):.1f},{y.at(b):.1f}" for a, b, *_ in points)
+        path = " ".join(f"{x(a):.1f},{y(b):.1f}" for a, b, *_ in points)
         return _line(series, path, points[-1][:2], x, y) if points else ""
     drawn = (
         f'fill="none" stroke="{colour}"' if series.on_paper or series.mark else f'fill="{colour}" fill-opacity=".75"'
     )
     return "".join(
-        f'<circle cx="{x.at(a):.1f}" cy="{y.at(b):.1f}" r="{radius:.1f}" {drawn}><title>'
+        f'<circle cx="{x(a):.1f}" cy="{y(b):.1f}" r="{radius:.1f}" {drawn}><title>'
         f"{_text(label)}: {_text(quantity(a, view.x_unit))}, {_text(quantity(b, view.y_unit))}</title></circle>"
         for a, b, label, radius in points
     )

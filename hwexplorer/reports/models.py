@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from analysis.document import Column
+from analysis.document import Column, record
 from analysis.model.names import zoo
 from analysis.model.transformer import transformer_request as transformer_spec
 from hwexplorer.declare import CATALOGUE, Report
@@ -42,22 +42,10 @@ class ModelList(msgspec.Struct, frozen=True):
 def _document(state: State) -> ModelList:
     """Return all models by name, the building blocks last."""
     published = [
-        ListedModel(
-            name=info.name,
-            family=info.family,
-            parameters=info.parameters,
-            macs=info.macs,
-            input=info.input,
-            image_size=info.image_size,
-            min_image_size=info.min_size,
-            accuracy={"metric": info.metric, "value": info.value},
-        )
+        record(ListedModel, info, min_image_size=info.min_size, accuracy={"metric": info.metric, "value": info.value})
         for info in zoo.table().values()
     ]
-    written = [
-        ListedModel(**msgspec.structs.asdict(transformer_spec.transformer_info(name)))
-        for name in transformer_spec.names()
-    ]
+    written = [record(ListedModel, transformer_spec.transformer_info(name)) for name in transformer_spec.names()]
     libraries = [
         ListedModel(
             name=f"{library}:{name}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from analysis.document import Column
+from analysis.document import Column, record
 from hardware import device as catalogue
 from hardware.architectures import known_architectures
 from hardware.device import Device
@@ -17,6 +17,8 @@ from hwexplorer.views.tables import rows
 
 
 class ListedDevice(msgspec.Struct, frozen=True, kw_only=True):
+    """A device of the catalogue; facts and peaks by name, in SI units."""
+
     id: str
     name: str
     vendor: str
@@ -44,17 +46,13 @@ def _document(state: State) -> DeviceList:
 
 
 def _list_device(device: Device) -> ListedDevice:
-    return ListedDevice(
-        id=device.id,
-        name=device.name,
-        vendor=device.vendor,
-        architecture=device.architecture,
-        year=device.file.year,
+    return record(
+        ListedDevice,
+        device,
+        device.file,
         is_silicon=device.silicon,
-        silicon=device.silicon,
         aliases=tuple(device.file.aliases),
         power_modes=tuple(device.file.power_modes),
-        memory_technology=device.memory_technology,
         facts={name: fact.value for name, fact in device.facts.items()},
         peak_flops={f"{unit}.{form}": peak for (unit, form), peak in device.peaks.items()},
     )

@@ -12,8 +12,8 @@ from hwexplorer.format import safe, to_ascii
 from hwexplorer.tui.palette import BLURRED, PLAIN, SERIES, Palette
 from hwexplorer.tui.widgets.braille import Braille
 from hwexplorer.tui.widgets.cell_text import ascii_cells, shorten, width_of
-from hwexplorer.tui.widgets.plot_axis import Axis, axis
 from hwexplorer.views.plain import Plot, Series
+from hwexplorer.views.plot_axis import Axis, axis
 
 
 def _roofs(lines: Sequence[Series], x: Axis) -> list[float]:
