@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from analysis.document import Column
-from hwexplorer import options, own_model
+from hwexplorer import options
 from hwexplorer.options import Option
 from hwexplorer.state import State
 from hwexplorer.views.plain import Page, Table, Text, View
@@ -39,9 +39,9 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
         return any(option.name == name for option in self.options)
 
 
-_ASKED = (options.MODEL, *options.SCENARIO, *own_model.OPTIONS)
+_ASKED = (options.MODEL, *options.SCENARIO, *options.OWN_MODEL)
 CATALOGUE = Subject()
-MODEL = Subject(options=(options.MODEL, *options.INPUT, *own_model.OPTIONS))
+MODEL = Subject(options=(options.MODEL, *options.INPUT, *options.OWN_MODEL))
 DEVICE = Subject(options=(*_ASKED, options.ON_ONE))
 NODE = Subject(options=(*_ASKED, options.ON_ONE, options.NODE))
 DEVICES = Subject(options=(*_ASKED, options.ON_SEVERAL), several=True)

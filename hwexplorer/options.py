@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -170,6 +171,22 @@ def precisions(text: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(map(formats.canonical, names("precision")(text))))
 
 
+def parse_memory(text: str) -> int:
+    """Convert an option like `8G` or `512MiB` to bytes, for argparse; prefixes are those of every other amount, G is
+    1e9 and Gi 2^30."""
+    amount = parse_amount(text, "byte")
+    if not 1 <= amount < 1 << 50:
+        raise RequestError(f"{text[:40]!r} is no amount of memory (as 8G or 512MiB)")
+    return int(amount)
+
+
+def parse_seconds(text: str) -> float:
+    """Convert an option to seconds, for argparse."""
+    if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?", text) or not float(text):
+        raise RequestError(f"{text[:40]!r} is no number of seconds (as 120)")
+    return float(text)
+
+
 # --- what many verbs take ---------------------------------------------------------------------------------
 
 _MODEL_HELP = "a model, a building block, or a state string"
@@ -218,3 +235,32 @@ DEVICES_DIR = option(
 def or_default(of: Option, default: str | None) -> Option:
     """A word that may be left out."""
     return msgspec.structs.replace(of, settings={**of.settings, "nargs": "?", "default": default})
+
+
+_OWN_MODEL_GROUP = (
+    "your own model (path/to/file.py:factory, package.module:factory, file.pt2, file.onnx)\n"
+    "Its code runs with all your rights in a process of its own, under limits of time and memory: that is no sandbox. "
+    "A stored capture is used while its source files and packages are what they were; data files and the environment "
+    "are not watched."
+)
+
+
+def _own_model_option(flag: str, help: str, **settings: Any) -> Option:
+    return option(flag, help=help, group=_OWN_MODEL_GROUP, **settings)
+
+
+OWN_MODEL = (
+    _own_model_option(
+        "--input",
+        "as 1x3x224x224, 1x128:int64, a list as '[1x3,1x5]' (also (..), {a=..}); repeatable",
+        action="append",
+        metavar="SHAPE",
+    ),
+    _own_model_option("--batch-dim", "dimension of the inputs that is the batch, or none (default 0)", metavar="N"),
+    _own_model_option("--time-limit", "seconds of clock and processor (default 120)", type=parse_seconds, metavar="S"),
+    _own_model_option("--memory-limit", "of all its processes (default 8GiB)", type=parse_memory, metavar="SIZE"),
+    _own_model_option("--show-output", "show on stderr what the model's code prints", action="store_true"),
+    _own_model_option("--again", "capture it anew though a capture is stored", action="store_true"),
+    _own_model_option("--strict", "exit 1 where an operator has no cost rule", action="store_true"),
+    _own_model_option("--run-code", "capture a model that a state string names", action="store_true"),
+)

@@ -26,7 +26,7 @@ from analysis.document import columns
 from hardware.errors import RequestError
 from hardware.precision import TIMED
 from hardware.quantity import quantity
-from hwexplorer import engine, headless, options, output, own_model
+from hwexplorer import engine, headless, options, output
 from hwexplorer.annexes._trace_times import report_lines, under_runtime
 from hwexplorer.declare import Report, Rows, Subject, facts
 from hwexplorer.options import option
@@ -97,7 +97,7 @@ VERB = Report(
         options=(
             option("--model", metavar="MODEL", help="what was run: a model, or a state string"),
             *options.SCENARIO,
-            *own_model.OPTIONS,
+            *options.OWN_MODEL,
             options.ON_ONE,
         )
     ),

@@ -18,10 +18,10 @@ from hardware.amount import parse_amount
 from hardware.errors import RequestError
 from hardware.names import split_list
 from hardware.quantity import quantity
-from hwexplorer import engine, own_model
+from hwexplorer import engine
 from hwexplorer.declare import Report, Rows, Subject
 from hwexplorer.export import files
-from hwexplorer.options import SCENARIO, amount, choice, option, whole
+from hwexplorer.options import OWN_MODEL, SCENARIO, amount, choice, option, whole
 from hwexplorer.state import State, replace
 
 DESIGNS = 1000  # of a search that is no grid
@@ -135,7 +135,7 @@ def _footed(design: Design) -> str:
 
 
 VERB = Report(
-    subject=Subject(options=(*SCENARIO[:5], *own_model.OPTIONS)),
+    subject=Subject(options=(*SCENARIO[:5], *OWN_MODEL)),
     options=(
         option("--base", required=True, metavar="DEV", help="the device that is changed"),
         option("--workload", required=True, type=_workloads, metavar="M,..", help="models, with weights: resnet50*2"),

@@ -28,7 +28,7 @@ from hwexplorer.declare import CATALOGUE, Verb
 from hwexplorer.export import files
 from hwexplorer.export.files import FORMATS
 from hwexplorer.export.render import encode, plain
-from hwexplorer.options import IMAGE_SIZE, option, whole
+from hwexplorer.options import IMAGE_SIZE, OWN_MODEL, option, whole
 from hwexplorer.state import State
 from hwexplorer.views.plain import Row, Table
 from hwexplorer.views.tables import rows
@@ -227,7 +227,7 @@ VERB = Verb(
         option("models", metavar="TARGET", nargs="+", help=_WHAT),
         option("--jobs", type=whole(1, _JOBS_MAX), metavar="N", help="at once (default: one a core)"),
         IMAGE_SIZE,
-        *own_model.OPTIONS,
+        *OWN_MODEL,
         option("--format", choices=FORMATS, metavar="F", help="of the summary (default text)"),
         option(
             "-o", "--output", metavar="FILE",

@@ -11,9 +11,9 @@ from analysis.model import store
 from analysis.model.names import zoo
 from analysis.model.transformer import transformer_request as transformer_spec
 from hardware.errors import RequestError, unknown
-from hwexplorer import engine, own_model
+from hwexplorer import engine
 from hwexplorer.declare import Report, Rows, Subject
-from hwexplorer.options import ON_ONE, SCENARIO, choice, option
+from hwexplorer.options import ON_ONE, OWN_MODEL, SCENARIO, choice, option
 from hwexplorer.state import State, replace, with_model
 from hwexplorer.views.captions import MARKED
 
@@ -58,7 +58,7 @@ def _front(ranking: Rank, state: State) -> tuple[str, ...]:
 
 
 VERB = Report(
-    subject=Subject(options=(*SCENARIO, *own_model.OPTIONS, ON_ONE)),
+    subject=Subject(options=(*SCENARIO, *OWN_MODEL, ON_ONE)),
     options=(
         option("models", nargs="*", metavar="MODEL", help="models (default: all shipped ones of the family)"),
         option("--family", default="classification", metavar="F", help="family without models named"),

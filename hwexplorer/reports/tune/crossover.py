@@ -10,9 +10,9 @@ from analysis.explore.tuning.knob_bench import KNOB_METRICS, check_knobs, facts
 from analysis.explore.tuning.least_change import FACTOR_MAX, Crossover, Goal, Turn, Way
 from analysis.explore.tuning.least_change import crossover as find
 from hardware.quantity import of_fact, quantity
-from hwexplorer import engine, own_model
+from hwexplorer import engine
 from hwexplorer.declare import Report, Rows, Subject
-from hwexplorer.options import MODEL, SCENARIO, names, option
+from hwexplorer.options import MODEL, OWN_MODEL, SCENARIO, names, option
 from hwexplorer.state import State, replace
 from hwexplorer.views.captions import scenario_words
 
@@ -76,7 +76,7 @@ def _footer(document: Crossover, state: State) -> Iterable[str]:
 
 
 VERB = Report(
-    subject=Subject(options=(MODEL, *SCENARIO, *own_model.OPTIONS), several=True),
+    subject=Subject(options=(MODEL, *SCENARIO, *OWN_MODEL), several=True),
     options=(
         option("a", metavar="A", help="the device to change"),
         option("b", metavar="B", help="the device to match"),

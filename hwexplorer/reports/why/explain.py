@@ -13,9 +13,9 @@ from analysis.explore.attribution import Part
 from analysis.explore.explanation import Explanation
 from analysis.explore.explanation import explain as explain_pair
 from hardware.quantity import quantity
-from hwexplorer import engine, own_model
+from hwexplorer import engine
 from hwexplorer.declare import Report, Subject
-from hwexplorer.options import MODEL, SCENARIO, choice, option
+from hwexplorer.options import MODEL, OWN_MODEL, SCENARIO, choice, option
 from hwexplorer.state import State, pinned, replace
 from hwexplorer.views.plain import Page, Row, Table, Text
 from hwexplorer.views.tables import rows
@@ -123,7 +123,7 @@ def _view(state: State, a: str | None, b: str | None, measure: str | None) -> Pa
 
 _DEVICE = "a device, with settings of its own if need be: h100_sxm@b8,fp16"
 VERB = Report(
-    subject=Subject(options=(MODEL, *SCENARIO, *own_model.OPTIONS), several=True),
+    subject=Subject(options=(MODEL, *SCENARIO, *OWN_MODEL), several=True),
     options=(
         option("a", metavar="A", help=_DEVICE),
         option("b", metavar="B", help="another"),
