@@ -44,7 +44,7 @@ screenshots: $(VENV)/.test
 # Rewrites what the verbs are expected to print, and the references; read the diff before you commit it.
 golden: $(VENV)/.test
 	HWEXPLORER_GOLDEN=1 $(BIN)/python -m pytest -q tests/golden
-	$(BIN)/python -m hwexplorer.generated
+	$(BIN)/python -m hwexplorer.reference
 
 # Regenerates the shipped captures from torchvision; minutes, needs torch.
 captures: $(VENV)/.run

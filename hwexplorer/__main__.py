@@ -12,7 +12,7 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    from hwexplorer.itself import without_current_folder
+    from hwexplorer.process.relaunch import without_current_folder
 
     without_current_folder()
     sys.exit(main())

@@ -15,9 +15,11 @@ import msgspec
 
 from analysis.model.ir.workload import Workload
 from hardware.errors import RequestError as RequestError
-from hwexplorer import engine, headless, output, registry, request
+from hwexplorer import engine, registry
 from hwexplorer.declare import DEVICE, Report
+from hwexplorer.headless import answers, asked_state
 from hwexplorer.options import DEVICES_DIR, Option
+from hwexplorer.process import output
 from hwexplorer.registry import Answer
 
 if TYPE_CHECKING:
@@ -142,9 +144,9 @@ class Model:
     def _state(self, options: dict[str, Any]) -> Any:
         values = {"model": self.name, **self._scenario, **options}
         arguments = _arguments("graph", (*DEVICE.options, DEVICES_DIR), values)
-        state = request.state(arguments, DEVICE)
-        request.prepare((state,))
-        return request.at_its_batch(state, arguments)
+        state = asked_state.state(arguments, DEVICE)
+        asked_state.prepare((state,))
+        return asked_state.at_its_batch(state, arguments)
 
 
 # --- from values to an answer -----------------------------------------------------------------------------
@@ -192,7 +194,7 @@ def _ask(name: str, *words: Any, **values: Any) -> Result[Any]:
     values |= dict(zip(places, words, strict=False))
     arguments = _arguments(name, tuple(options.values()), values)
     with output.Progress() as progress:
-        return Result(headless.answer(name, report, arguments, progress))
+        return Result(answers.answer(name, report, arguments, progress))
 
 
 def _arguments(verb: str, options: Sequence[Option], values: dict[str, Any]) -> argparse.Namespace:

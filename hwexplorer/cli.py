@@ -17,8 +17,9 @@ from typing import Any, NoReturn
 
 from hardware.errors import RequestError, unknown
 from hardware.names import nearest
-from hwexplorer import registry, signals
-from hwexplorer.output import OutputError, complain, put, say
+from hwexplorer import registry
+from hwexplorer.process import signals
+from hwexplorer.process.output import OutputError, complain, put, say
 
 THREADS = "OPENBLAS_NUM_THREADS"
 
@@ -63,8 +64,9 @@ def parse(words: list[str]) -> argparse.Namespace:
     else:
         _check_typo(words)
         name, rest = "open", words
-    from hwexplorer import headless, options
+    from hwexplorer import options
     from hwexplorer.declare import example_words
+    from hwexplorer.headless import answers
 
     verb, full_name = registry.load(name), registry.full_name(name)
     parser = _Parser(
@@ -75,7 +77,7 @@ def parse(words: list[str]) -> argparse.Namespace:
         allow_abbrev=False,
     )
     options.add(parser, (*verb.all_options(), options.DEVICES_DIR))
-    parser.set_defaults(verb=name, run=verb.run or partial(headless.report, name, verb))
+    parser.set_defaults(verb=name, run=verb.run or partial(answers.report, name, verb))
     arguments = parser.parse_args([_flag(word, parser) for word in rest])
     if arguments.devices_dir:
         from hwexplorer import engine
@@ -153,9 +155,9 @@ def _print_version(arguments: argparse.Namespace) -> None:
     from hwexplorer import __version__
 
     if arguments.verbose:
-        from hwexplorer import installation
+        from hwexplorer.commands import _installation
 
-        put(installation.describe())
+        put(_installation.describe())
     else:
         put(f"hwexplorer {__version__}\n")
 

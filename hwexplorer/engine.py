@@ -29,8 +29,8 @@ from hardware import places, policy
 from hardware.device import Device
 from hardware.errors import RequestError
 from hardware.memo import forget_memos, memoize
-from hwexplorer import shell
 from hwexplorer.state import State
+from hwexplorer.text import next_command
 
 if TYPE_CHECKING:
     from analysis.model.process.capture_job import WorkloadJob
@@ -175,7 +175,7 @@ class Engine:
         """Return what a capture may take. Raises RequestError where it would run code that nobody asked to run."""
         allowed = self._allowed.get(str(ref))
         if allowed is None and isinstance(ref, Target) and ref.runs_code:
-            command = shell.capture(ref)
+            command = next_command.capture(ref)
             raise RequestError(f"{ref.label} is not captured yet and a state runs no code by itself: {command}")
         return allowed
 

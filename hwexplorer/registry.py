@@ -15,12 +15,12 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hardware.errors import RequestError, unknown
-from hwexplorer.schema import stamped
+from hwexplorer.export.contract import stamped
 from hwexplorer.state import State, replace
 
 if TYPE_CHECKING:
     from hwexplorer.declare import Group, Report, Verb
-    from hwexplorer.limits import Held
+    from hwexplorer.views.device_limits import Held
     from hwexplorer.views.plain import Page, View
 
 _PACKAGES = ("hwexplorer.reports", "hwexplorer.commands", "hwexplorer.annexes")
@@ -231,9 +231,10 @@ class Answer:
         """The devices of a state that sets limits, held against them."""
         if not self.state.limits or not self.report.subject.options:
             return None
-        from hwexplorer import engine, limits
+        from hwexplorer import engine
+        from hwexplorer.views import device_limits
 
-        return limits.held(self.state) if engine.is_ready(self.state) else None
+        return device_limits.held(self.state) if engine.is_ready(self.state) else None
 
     def records(self) -> tuple[Any, ...] | None:
         """The structs that the main table shows, where it is a table of structs of the document."""

@@ -60,7 +60,7 @@ class State(msgspec.Struct, frozen=True):
     or the first. `at` is the node under the cursor ("" is the model), `open` the expanded nodes besides the model
     itself. `pin` is what deltas are taken against (see `pinned`), shown while `diff`. `find` searches the tree,
     `filter` the model list. `rank` orders the compared devices, `heat` puts the metric of each of them in the tree,
-    `limits` are those that devices are held against, `L<5ms E<1J` (hwexplorer/limits.py),
+    `limits` are those that devices are held against, `L<5ms E<1J` (hwexplorer/views/device_limits.py),
     `fold` (per cent) folds smaller rows into one, `dynamic` shows events without clocks and static power, `trace` is
     the file of a measured trace that is laid over the tree, `fact` the knob of the device that is looked at.
     A wrong value raises RequestError: a State that exists is valid in itself.

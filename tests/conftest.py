@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from analysis.model.process.capture_job import CaptureJob
-from hwexplorer import headless
+from hwexplorer.headless import answers
 from hwexplorer.registry import Answer
 from tests import forks
 
@@ -47,13 +47,13 @@ def forking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, ...
 @pytest.fixture
 def found_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one report that a test prints in several formats is found once."""
-    find, found = headless.answer, list[Answer]()
+    find, found = answers.answer, list[Answer]()
 
     def answer(*asked: Any) -> Answer:
         found.extend([find(*asked)] if not found else [])
         return found[0]
 
-    monkeypatch.setattr(headless, "answer", answer)
+    monkeypatch.setattr(answers, "answer", answer)
 
 
 _alone = CaptureJob._command

@@ -26,10 +26,12 @@ from analysis.document import columns
 from hardware.errors import RequestError
 from hardware.precision import TIMED
 from hardware.quantity import quantity
-from hwexplorer import engine, headless, options, output
+from hwexplorer import engine, options
 from hwexplorer.annexes._trace_times import report_lines, under_runtime
 from hwexplorer.declare import Report, Rows, Subject, facts
+from hwexplorer.headless import answers
 from hwexplorer.options import option
+from hwexplorer.process import output
 from hwexplorer.state import State
 from hwexplorer.views.captions import node_title
 from hwexplorer.views.measured_times import TERMS
@@ -85,7 +87,7 @@ def _run(arguments: argparse.Namespace) -> None:
         arguments.model = arguments.model or str(arguments.file)
     elif arguments.model is None:
         raise RequestError("which model was traced is not said: --model MODEL (or --run, to run it here)")
-    headless.report("trace", VERB, arguments)
+    answers.report("trace", VERB, arguments)
 
 
 def _subgraphs(report: TraceReport) -> tuple[MeasuredNode, ...]:

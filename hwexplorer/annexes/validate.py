@@ -18,7 +18,7 @@ from hardware.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.declare import CATALOGUE, Report
 from hwexplorer.options import option
-from hwexplorer.output import Progress
+from hwexplorer.process.output import Progress
 from hwexplorer.state import State
 from hwexplorer.views.plain import Table
 from hwexplorer.views.tables import rows

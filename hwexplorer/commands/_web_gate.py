@@ -25,13 +25,13 @@ from textual_serve.app_service import AppService
 from textual_serve.server import Server, to_int
 
 from hardware import policy
-from hwexplorer import itself
+from hwexplorer.process import relaunch
 
 MESSAGE_MAX = 64 << 10  # bytes of one message from a browser: a page of text pasted
 COLUMNS, ROWS = (20, 500), (5, 200)  # of a terminal: least and most
 MEMORY_MAX = 1 << 30  # bytes that one explorer may allocate
 HEARTBEAT_S = 15.0  # a browser that answers no ping for so long is gone
-LEAVE_S = 8.0  # until an explorer that was asked to leave is ended: more than it needs (hwexplorer/signals.py)
+LEAVE_S = 8.0  # until an explorer that was asked to leave is ended: more than it needs (hwexplorer/process/signals.py)
 SEND_S = 2.0  # for an explorer to take what a browser sent
 DRIVER = "hwexplorer.tui.terminals.browser_driver:Driver"
 
@@ -74,7 +74,7 @@ class Explorer(AppService):  # type: ignore[misc,unused-ignore]
         """Start it in a session of its own, so that what it starts ends with it."""
         environment = {
             **self._build_environment(_within(width, COLUMNS), _within(height, ROWS)),
-            **itself.environment(),
+            **relaunch.environment(),
             policy.VARIABLE: policy.encode(self._readable),
             "TEXTUAL_DRIVER": DRIVER,
             "TEXTUAL_COLOR_SYSTEM": "truecolor",

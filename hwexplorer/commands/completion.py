@@ -8,9 +8,10 @@ from pathlib import Path
 from shlex import quote
 
 from hardware import precision as formats
-from hwexplorer import options, output, registry
+from hwexplorer import options, registry
 from hwexplorer.declare import Verb
 from hwexplorer.options import Option, option
+from hwexplorer.process import output
 
 SHELLS = ("bash", "zsh", "fish")
 FILES = ("<files>",)

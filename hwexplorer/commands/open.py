@@ -9,9 +9,11 @@ import argparse
 import os
 import sys
 
-from hwexplorer import engine, output, request
+from hwexplorer import engine
 from hwexplorer.declare import DEVICES, Subject, Verb
+from hwexplorer.headless import asked_state
 from hwexplorer.options import BASELINE, MODEL, OUTPUT, option, or_default
+from hwexplorer.process import output
 from hwexplorer.registry import Answer
 from hwexplorer.state import State, node, replace
 
@@ -55,7 +57,7 @@ def _run(arguments: argparse.Namespace) -> None:
 def _state(arguments: argparse.Namespace) -> State:
     """The state asked for, or one that was kept."""
     if not arguments.last and arguments.session is None:
-        return request.state(arguments, _SUBJECT)
+        return asked_state.state(arguments, _SUBJECT)
     from hwexplorer.tui import user_paths
     from hwexplorer.tui.session.saved_sessions import LAST, SavedSessions
 
@@ -63,7 +65,7 @@ def _state(arguments: argparse.Namespace) -> State:
 
 
 def _print(state: State, report: str, arguments: argparse.Namespace) -> None:
-    request.prepare((state,), arguments.strict)
+    asked_state.prepare((state,), arguments.strict)
     output.emit(arguments, lambda form: Answer(report, state).to_text(form, output.width()))
 
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from hardware.errors import RequestError
 from hwexplorer.declare import Verb
 from hwexplorer.options import MODEL, option, or_default, whole
-from hwexplorer.output import complain
+from hwexplorer.process.output import complain
 
 if TYPE_CHECKING:
     from hwexplorer.state import State
@@ -20,7 +20,8 @@ CLIENTS, CLIENTS_MAX = 16, 1000
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    from hwexplorer import engine, itself
+    from hwexplorer import engine
+    from hwexplorer.process import relaunch
     from hwexplorer.state import parse
 
     state = parse(arguments.model)
@@ -33,7 +34,7 @@ def _run(arguments: argparse.Namespace) -> None:
     for folder in arguments.devices_dir:
         words += ["--devices-dir", str(folder)]
     url = _public_url(arguments.host, arguments.port, arguments.public_url)
-    _serve(itself.command(words), arguments, url, [*_files(state), *map(str, arguments.devices_dir)])
+    _serve(relaunch.command(words), arguments, url, [*_files(state), *map(str, arguments.devices_dir)])
 
 
 def _serve(command: list[str], arguments: argparse.Namespace, url: str, readable: list[str]) -> None:

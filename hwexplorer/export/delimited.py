@@ -11,7 +11,7 @@ from analysis.document import Cell
 from analysis.estimate.causes import CAUSES
 from hardware import safe_text
 from hwexplorer.export.text import _column, sections
-from hwexplorer.format import safe
+from hwexplorer.text.number_format import safe
 from hwexplorer.views.plain import Band, Page, Plot, Row, Stack, Table, Text, View, for_reading
 
 

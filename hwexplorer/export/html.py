@@ -16,8 +16,8 @@ from hwexplorer.export import html_tree
 from hwexplorer.export.html_tree import bar, colours
 from hwexplorer.export.html_tree import text as _text
 from hwexplorer.export.text import _column
-from hwexplorer.format import quantity
-from hwexplorer.terms import help_of
+from hwexplorer.text.number_format import quantity
+from hwexplorer.text.terms import help_of
 from hwexplorer.views.plain import Page, Plot, Row, Series, Stack, Table, Text, View
 from hwexplorer.views.plot_axis import Axis, axis
 

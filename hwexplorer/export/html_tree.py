@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from html import escape
 
 from analysis.document import Cell
-from hwexplorer.format import quantity, safe
-from hwexplorer.terms import help_of
+from hwexplorer.text.number_format import quantity, safe
+from hwexplorer.text.terms import help_of
 from hwexplorer.views.cause_looks import LOOKS
 from hwexplorer.views.plain import Card, Row, Stack, Table, WaterfallStep
 

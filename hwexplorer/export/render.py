@@ -7,10 +7,10 @@ import msgspec
 from hardware.errors import unknown
 from hardware.safe_text import visible_json
 from hwexplorer.export import sheet
+from hwexplorer.export.contract import stamped
 from hwexplorer.export.delimited import as_csv, as_markdown
 from hwexplorer.export.files import FORMATS, SCREEN
 from hwexplorer.export.text import render as as_text
-from hwexplorer.schema import stamped
 from hwexplorer.views.plain import Page, View
 
 

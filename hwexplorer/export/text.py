@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterable
 
 from analysis.document import Cell, Column
-from hwexplorer.format import delta, quantity, safe, scale_for
+from hwexplorer.text.number_format import delta, quantity, safe, scale_for
 from hwexplorer.views.cause_looks import letter_bar
 from hwexplorer.views.plain import Page, Plot, Row, Stack, Table, Text, View, for_reading, scale_values
 

@@ -6,9 +6,9 @@ import numpy as np
 
 from analysis.estimate.figures import Figures
 from hwexplorer import engine
-from hwexplorer.format import quantity
 from hwexplorer.plots._over_batches import keys, line
 from hwexplorer.state import State
+from hwexplorer.text.number_format import quantity
 from hwexplorer.views.captions import MARKED
 from hwexplorer.views.plain import Plot, Series
 

@@ -15,8 +15,8 @@ from hardware.quantity import quantity
 from hwexplorer import configurations, engine
 from hwexplorer.declare import DEVICE, Report, Rows, Section
 from hwexplorer.options import choice, names, option
-from hwexplorer.shell import command
 from hwexplorer.state import State, lead
+from hwexplorer.text.next_command import command
 from hwexplorer.views.captions import MARKED
 from hwexplorer.views.plain import Text
 

@@ -18,8 +18,8 @@ from hwexplorer import engine, registry
 from hwexplorer.declare import DEVICE, Report
 from hwexplorer.plots import batch, memory, roofline
 from hwexplorer.registry import Answer
-from hwexplorer.shell import command
 from hwexplorer.state import State, replace
+from hwexplorer.text.next_command import command
 from hwexplorer.views.captions import band_words, headline_of_state, trust_words
 from hwexplorer.views.device_cards import cards
 from hwexplorer.views.plain import Page, Table, Text, View

@@ -22,11 +22,13 @@ from hardware import file_access as hardware_files
 from hardware.errors import RequestError
 from hardware.precision import SWEEP
 from hardware.quantity import quantity
-from hwexplorer import engine, headless, output
+from hwexplorer import engine
 from hwexplorer.configurations import GRID, INCLUDE_PAPER, asks_for_paper, catalogue, devices
 from hwexplorer.declare import DEVICES, Report, Rows, Subject
 from hwexplorer.export import files
+from hwexplorer.headless import answers
 from hwexplorer.options import MODEL, names, option, or_default, whole, wholes
+from hwexplorer.process import output
 from hwexplorer.settings import IMAGE_MAX
 from hwexplorer.state import State, replace
 from hwexplorer.views.captions import MARKED, figures_lead
@@ -202,7 +204,7 @@ def _run(arguments: argparse.Namespace) -> None:
     for name in ("workers", "scheduler", "resume"):
         if getattr(arguments, name):
             raise RequestError(f"--{name} belongs to sweep --all")
-    headless.report("sweep", VERB, arguments)
+    answers.report("sweep", VERB, arguments)
 
 
 VERB = Report(

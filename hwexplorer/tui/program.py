@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from hardware import policy
 from hardware.errors import RequestError, unknown
-from hwexplorer import signals
+from hwexplorer.process import signals
 from hwexplorer.state import State
 from hwexplorer.tui import user_paths
 from hwexplorer.tui.app import HwExplorer

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from hwexplorer.format import quantity
+from hwexplorer.text.number_format import quantity
 
 
 class Axis(msgspec.Struct, frozen=True):

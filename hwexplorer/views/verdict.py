@@ -11,8 +11,8 @@ from analysis.estimate.metrics import METRICS
 from analysis.estimate.tree import operators_of
 from analysis.explore.attribution import StageDifference, attribute_to_stages, is_comparable
 from hwexplorer import engine
-from hwexplorer.format import delta
 from hwexplorer.state import State, pinned
+from hwexplorer.text.number_format import delta
 from hwexplorer.views.cause_looks import LOOKS
 
 LEAST = 5e-4  # of what is pinned: a cause below is not told

@@ -11,7 +11,7 @@ from decisions import DEFAULTS, device, hwexplorer, run
 from analysis.estimate.metrics import AIMS
 from analysis.explore.advice import NOTICEABLE, advise, gain
 from hardware.errors import RequestError
-from hwexplorer.shell import command
+from hwexplorer.text.next_command import command
 
 OTHERS = [device(name) for name in DEFAULTS]
 

@@ -18,7 +18,7 @@ from analysis.explore.node_comparison import LEVELS, compare_levels
 from analysis.reports.edp_report import edp_report
 from analysis.reports.nodes import Node, node
 from hardware.errors import RequestError
-from hwexplorer.shell import command
+from hwexplorer.text.next_command import command
 
 
 @pytest.mark.parametrize("level", LEVELS)

@@ -268,7 +268,7 @@ def test_wide_and_combining_characters_line_up(parsed: Callable[..., Any]) -> No
 def test_text_fits_the_terminal(
     call: Call, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...], width: int
 ) -> None:
-    monkeypatch.setattr("hwexplorer.output.width", lambda: width)
+    monkeypatch.setattr("hwexplorer.process.output.width", lambda: width)
     text = call(*words).out
     too_long = [line for line in text.splitlines() if len(line) > width]
     # What is never dropped of a device list (id, peak, bandwidth) is wider than the narrowest terminal.
@@ -280,7 +280,7 @@ def test_a_narrow_table_drops_columns_not_rows(
     call: Call, parsed: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     wide = parsed(call("tree", "vit_b_16", "--on", "gpu").out)
-    monkeypatch.setattr("hwexplorer.output.width", lambda: 80)
+    monkeypatch.setattr("hwexplorer.process.output.width", lambda: 80)
     text = call("tree", "vit_b_16", "--on", "gpu").out
     narrow = parsed(text.replace("\n  batch", " batch"))
     assert len(narrow) == len(wide)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import hwexplorer
-from hwexplorer.output import Progress
+from hwexplorer.process.output import Progress
 
 
 class Terminal(io.StringIO):

@@ -17,7 +17,7 @@ from hwexplorer import registry, reports
 from hwexplorer.cli import main
 from hwexplorer.declare import Report
 from hwexplorer.provider import EngineProvider
-from hwexplorer.reference import markdown
+from hwexplorer.reference.verbs import markdown
 from hwexplorer.registry import Answer
 from hwexplorer.state import State
 from hwexplorer.tui.commands import command_table

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hwexplorer.generated import FILES
+from hwexplorer.reference.generated import FILES
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_what_is_generated_is_of_today(name: str) -> None:
-    assert Path(name).read_text(encoding="utf-8") == FILES[name](), "run: python -m hwexplorer.generated"
+    assert Path(name).read_text(encoding="utf-8") == FILES[name](), "run: python -m hwexplorer.reference"

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 import hwexplorer as hx
-from hwexplorer import cli, installation, registry
+from hwexplorer import cli, registry
+from hwexplorer.commands import _installation
 from hwexplorer.commands.completion import SHELLS, script
 from hwexplorer.declare import example_words
 
@@ -113,7 +114,7 @@ def test_version_says_what_is_here(
             raise importlib.metadata.PackageNotFoundError(name)
         return installed(name)
 
-    monkeypatch.setattr(installation.importlib.metadata, "version", version)
+    monkeypatch.setattr(_installation.importlib.metadata, "version", version)
     assert cli.main(["--version"]) == 0
     assert capsys.readouterr().out == f"hwexplorer {hx.__version__}\n"
     assert cli.main(["--version", "--verbose"]) == 0

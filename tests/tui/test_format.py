@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hwexplorer.format import delta, quantity, safe, scale_for, to_ascii
+from hwexplorer.text.number_format import delta, quantity, safe, scale_for, to_ascii
 
 
 def column(values: list[float] | list[float | None], unit: str) -> tuple[list[str], str]:

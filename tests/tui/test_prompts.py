@@ -12,12 +12,12 @@ import pytest
 
 from hardware.errors import RequestError, unknown
 from hardware.quantity import quantity
-from hwexplorer.format import to_ascii
 from hwexplorer.provider import EngineProvider
 from hwexplorer.reports.search import search
 from hwexplorer.reports.show import events
 from hwexplorer.reports.why import why
 from hwexplorer.state import PANES, PLOTS, State, parse
+from hwexplorer.text.number_format import to_ascii
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.commands.command_line import submit
 from hwexplorer.tui.terminals.terminal_driver import TICK_S, Keys

@@ -12,11 +12,11 @@ from textual.pilot import Pilot
 
 from analysis.document import Column
 from hardware.errors import RequestError
-from hwexplorer import terms
 from hwexplorer.export.sheet import Sheet, decode, encode, sheet
 from hwexplorer.provider import EngineProvider
 from hwexplorer.registry import Answer
 from hwexplorer.state import State, format, lead, led, parse
+from hwexplorer.text import terms
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.overlays.result_table import ResultTable
 from hwexplorer.tui.session.saved_sessions import SavedSessions

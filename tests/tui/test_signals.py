@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from hwexplorer.signals import GRACE_S
+from hwexplorer.process.signals import GRACE_S
 from tests.sampling import first
 from tests.terminal import ESCAPE, MODES, Program, hear, modes, processes
 

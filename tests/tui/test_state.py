@@ -13,9 +13,9 @@ from hardware import precision
 from hardware.errors import RequestError
 from hwexplorer import settings
 from hwexplorer import state as states
-from hwexplorer.history import History, push, redo, undo
 from hwexplorer.state import State, parse, pinned, replace
 from hwexplorer.tui.keys.actions import BY_ID
+from hwexplorer.tui.session.history import History, push, redo, undo
 
 TEXT = st.text(st.characters(codec=None), max_size=30)  # surrogates too: a path need not be UTF-8
 NAMES = st.sampled_from(["h100_sxm", "tpu_v4", "jetson_agx_orin:30w", "gpu", "a,b@c/d?e&f=g%h", "naïve ☃"])

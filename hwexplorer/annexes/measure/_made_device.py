@@ -17,9 +17,10 @@ from hardware import file_access, places, policy
 from hardware.device import device_files as shipped_files
 from hardware.errors import RequestError
 from hardware.quantity import of_fact
-from hwexplorer import engine, output
+from hwexplorer import engine
 from hwexplorer.export.render import encode, plain
 from hwexplorer.options import option
+from hwexplorer.process import output
 from hwexplorer.views.plain import Page, Table, Text
 from hwexplorer.views.tables import rows
 

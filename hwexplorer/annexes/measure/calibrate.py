@@ -14,11 +14,12 @@ from analysis.annexes.machine.measurement_log import read_log
 from analysis.annexes.machine.own_device import OwnDevice, fit_machine, fit_rows
 from hardware import policy
 from hardware.errors import RequestError
-from hwexplorer import engine, output
+from hwexplorer import engine
 from hwexplorer.annexes.measure._made_device import TO, check_name, emit_device, keep_device, log_file
 from hwexplorer.declare import Verb
 from hwexplorer.export.files import FORMATS
 from hwexplorer.options import ON_ONE, option
+from hwexplorer.process import output
 
 
 def _run(arguments: argparse.Namespace) -> None:

@@ -15,11 +15,11 @@ from hardware import policy
 from hardware.architectures.known_architectures import TORCH_HOST
 from hardware.errors import RequestError
 from hardware.precision import TIMED
-from hwexplorer import output
 from hwexplorer.annexes.measure._made_device import check_name, emit_device, keep_device, log_file
 from hwexplorer.declare import Verb
 from hwexplorer.export.files import FORMATS
 from hwexplorer.options import names, option, whole, wholes
+from hwexplorer.process import output
 
 EFFORTS = {"quick": 30.0, "default": 180.0, "thorough": 900.0}  # s
 

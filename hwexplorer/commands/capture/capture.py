@@ -23,12 +23,14 @@ from analysis.model.names import targets
 from analysis.model.process.capture_job import WorkloadJob, run_all
 from hardware.errors import RequestError
 from hardware.quantity import quantity
-from hwexplorer import engine, output, own_model, request
+from hwexplorer import engine
 from hwexplorer.declare import CATALOGUE, Verb
 from hwexplorer.export import files
 from hwexplorer.export.files import FORMATS
 from hwexplorer.export.render import encode, plain
+from hwexplorer.headless import asked_state, own_model
 from hwexplorer.options import IMAGE_SIZE, OWN_MODEL, option, whole
+from hwexplorer.process import output
 from hwexplorer.state import State
 from hwexplorer.views.plain import Row, Table
 from hwexplorer.views.tables import rows
@@ -72,7 +74,7 @@ def _capture(names: Sequence[str], arguments: argparse.Namespace) -> tuple[list[
     for name in names:
         try:
             arguments.model = name
-            state = request.state(arguments, CATALOGUE)
+            state = asked_state.state(arguments, CATALOGUE)
             if engine.is_ready(state):
                 done[name] = _Done(engine.captured(state), 0.0)
             else:

@@ -11,18 +11,20 @@ import msgspec
 from analysis.model.ir.coverage import uncovered_note
 from analysis.reports.model_graph import ModelGraph, model_graph, to_networkx
 from analysis.reports.operator_classes import OperatorTensor
-from hwexplorer import engine, output, request
+from hwexplorer import engine
 from hwexplorer.declare import DEVICE, Verb
 from hwexplorer.export.render import encode
-from hwexplorer.format import safe
+from hwexplorer.headless import asked_state
 from hwexplorer.options import choice, option
+from hwexplorer.process import output
+from hwexplorer.text.number_format import safe
 
 SUFFIXES = {".json": "json", ".graphml": "graphml", ".dot": "dot", ".gv": "dot"}
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    state = request.state(arguments, DEVICE)
-    request.prepare((state,), arguments.strict)
+    state = asked_state.state(arguments, DEVICE)
+    asked_state.prepare((state,), arguments.strict)
     result = engine.result(state)
     makers = {
         "json": lambda graph: encode(graph, uncovered_note(result.workload, state.batch)),

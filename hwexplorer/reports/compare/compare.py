@@ -18,10 +18,9 @@ from analysis.explore.odds import BEATS, DOUBT, odds_of_being_best
 from hwexplorer import engine
 from hwexplorer.configurations import INCLUDE_PAPER, asks_for_paper
 from hwexplorer.declare import DEVICES, Report
-from hwexplorer.limits import held
 from hwexplorer.options import BASELINE, choice
-from hwexplorer.shell import command
 from hwexplorer.state import State, pinned
+from hwexplorer.text.next_command import command
 from hwexplorer.views import levels
 from hwexplorer.views.captions import (
     KNOWN,
@@ -34,6 +33,7 @@ from hwexplorer.views.captions import (
 )
 from hwexplorer.views.cause_looks import HELP
 from hwexplorer.views.device_cards import cards
+from hwexplorer.views.device_limits import held
 from hwexplorer.views.plain import Page, Row, Stack, Table, Text
 from hwexplorer.views.tables import rows
 

@@ -18,10 +18,12 @@ from hardware.event_prices import price
 from hardware.plan import make_plan
 from hardware.precision import DEFAULT
 from hardware.quantity import of_fact, quantity
-from hwexplorer import engine, headless, output
+from hwexplorer import engine
 from hwexplorer.declare import CATALOGUE, Report
 from hwexplorer.export import files
+from hwexplorer.headless import answers
 from hwexplorer.options import option
+from hwexplorer.process import output
 from hwexplorer.state import State
 from hwexplorer.views.plain import Text
 
@@ -107,7 +109,7 @@ def _die(die: Area) -> tuple[str, ...]:
 
 def _run(arguments: argparse.Namespace) -> None:
     if not arguments.save:
-        headless.report("device", VERB, arguments)
+        answers.report("device", VERB, arguments)
         return
     device, target = engine.device(arguments.device), Path(arguments.save)
     if not device.changes:

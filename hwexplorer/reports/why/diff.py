@@ -17,11 +17,11 @@ from hardware.errors import RequestError
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.declare import DEVICE, Report, Rows, facts
-from hwexplorer.format import delta
+from hwexplorer.headless.asked_state import is_result
 from hwexplorer.options import option
 from hwexplorer.reports import check
-from hwexplorer.request import is_result
 from hwexplorer.state import State
+from hwexplorer.text.number_format import delta
 from hwexplorer.views.plain import Table
 from hwexplorer.views.tables import rows
 

@@ -18,7 +18,8 @@ from textual.message import Message
 from textual.widgets import Button, Input, OptionList
 from textual.worker import Worker
 
-from hwexplorer import registry, terms
+from hwexplorer import registry
+from hwexplorer.text import terms
 from hwexplorer.tui.commands import command_line
 from hwexplorer.tui.commands.command_table import COMMANDS, names
 from hwexplorer.tui.keys import actions

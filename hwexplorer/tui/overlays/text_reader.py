@@ -7,7 +7,7 @@ from typing import ClassVar
 import msgspec
 from textual.binding import Binding, BindingType
 
-from hwexplorer import terms
+from hwexplorer.text import terms
 from hwexplorer.tui.keys import actions
 from hwexplorer.tui.keys.keymap import Keymap
 from hwexplorer.tui.overlays.overlay_screen import CLOSE, Host, OverlayScreen

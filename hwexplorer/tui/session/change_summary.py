@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from hardware.what_if import split_changes
-from hwexplorer.history import changed_fields
 from hwexplorer.settings import SCENARIO_FIELDS, labels
 from hwexplorer.state import State, replace
+from hwexplorer.tui.session.history import changed_fields
 from hwexplorer.views.plain import Card
 
 Cards = tuple[Card, ...]

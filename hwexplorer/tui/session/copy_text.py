@@ -8,8 +8,8 @@ from analysis.document import Column
 from hardware.safe_text import safe
 from hwexplorer import settings
 from hwexplorer import state as states
-from hwexplorer.format import quantity
 from hwexplorer.state import State
+from hwexplorer.text.number_format import quantity
 from hwexplorer.views.plain import Row, Table
 
 

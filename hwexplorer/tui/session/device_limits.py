@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from analysis.document import Cell, Column
 from hardware.errors import RequestError
-from hwexplorer.history import changed_fields
 from hwexplorer.settings import SCENARIO_FIELDS
 from hwexplorer.state import State, replace
 from hwexplorer.tui.session import row_query
+from hwexplorer.tui.session.history import changed_fields
 from hwexplorer.views.plain import Table
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from typing import Any
 
 import msgspec
 
-from hwexplorer import itself
 from hwexplorer.export.sheet import Sheet, decode
-from hwexplorer.output import WIDTH_VARIABLE
+from hwexplorer.process import relaunch
+from hwexplorer.process.output import WIDTH_VARIABLE
 from hwexplorer.tui.session.background_job import BackgroundJob
 
 OUTPUT_MAX = 2_000_000  # bytes: longer output is cut, and says so
@@ -37,8 +37,8 @@ class VerbJob(BackgroundJob):
     def _run(self) -> None:
         try:
             self._process = subprocess.Popen(
-                itself.command(self.words),
-                env=itself.environment() | {WIDTH_VARIABLE: str(self._width)},
+                relaunch.command(self.words),
+                env=relaunch.environment() | {WIDTH_VARIABLE: str(self._width)},
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

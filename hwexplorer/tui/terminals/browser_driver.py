@@ -14,7 +14,7 @@ from typing import Any
 from textual.drivers.web_driver import WebDriver
 from textual.message import Message
 
-from hwexplorer import signals
+from hwexplorer.process import signals
 
 QUEUE_MAX = 200  # messages not seen to yet: whoever sends more waits
 

@@ -24,7 +24,7 @@ from textual.app import App
 from textual.drivers.linux_driver import LinuxDriver
 from textual.message import Message
 
-from hwexplorer import signals
+from hwexplorer.process import signals
 from hwexplorer.tui.widgets.cell_text import ascii_cells
 
 READ_BYTES = 4096

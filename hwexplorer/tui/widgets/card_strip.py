@@ -11,7 +11,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from hwexplorer.format import safe, to_ascii
+from hwexplorer.text.number_format import safe, to_ascii
 from hwexplorer.tui.palette import CURSOR, PLAIN, Palette
 from hwexplorer.tui.session.screen_layout import NARROWEST, TALL
 from hwexplorer.tui.widgets.cell_drawing import stacked

@@ -8,7 +8,7 @@ from rich.segment import Segment
 from rich.style import Style
 
 from analysis.document import Cell
-from hwexplorer.format import safe, to_ascii
+from hwexplorer.text.number_format import safe, to_ascii
 from hwexplorer.tui.palette import CAUSE, PLAIN, Palette
 from hwexplorer.views.cause_looks import LOOKS, cells
 from hwexplorer.views.plain import NUMBERS, Row, Table

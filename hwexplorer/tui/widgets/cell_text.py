@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from rich.cells import cell_len, chop_cells, set_cell_size
 
-from hwexplorer.format import ASCII
+from hwexplorer.text.number_format import ASCII
 
 
 def width_of(text: str) -> int:

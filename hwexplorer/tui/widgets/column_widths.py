@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from analysis.document import Column
-from hwexplorer.format import Scale, delta, quantity, scale_for
+from hwexplorer.text.number_format import Scale, delta, quantity, scale_for
 from hwexplorer.tui.widgets.cell_text import width_of
 from hwexplorer.views.plain import NUMBERS, Stack, Table, scale_values
 

@@ -12,7 +12,7 @@ from textual.message import Message
 from textual.strip import Strip
 from textual.widget import Widget
 
-from hwexplorer.format import safe
+from hwexplorer.text.number_format import safe
 from hwexplorer.tui.palette import CLICK, Palette
 from hwexplorer.tui.widgets.cell_text import ascii_cells, shorten, whole, width_of
 

@@ -6,7 +6,7 @@ from math import log
 
 from rich.segment import Segment
 
-from hwexplorer.format import delta
+from hwexplorer.text.number_format import delta
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.cell_drawing import plain
 from hwexplorer.tui.widgets.cell_text import pad, shorten, width_of

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.segment import Segment
 
 from analysis.document import Cell, Column
-from hwexplorer.format import quantity, safe
+from hwexplorer.text.number_format import quantity, safe
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.cell_drawing import plain, stacked
 from hwexplorer.tui.widgets.cell_text import pad, wrap

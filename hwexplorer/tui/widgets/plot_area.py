@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from rich.segment import Segment
 
-from hwexplorer.format import safe
+from hwexplorer.text.number_format import safe
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.cell_text import shorten, width_of
 from hwexplorer.tui.widgets.plot_drawing import Drawing, draw, row_of, say, titled

@@ -8,7 +8,7 @@ from itertools import pairwise
 import msgspec
 from rich.segment import Segment
 
-from hwexplorer.format import safe, to_ascii
+from hwexplorer.text.number_format import safe, to_ascii
 from hwexplorer.tui.palette import BLURRED, PLAIN, SERIES, Palette
 from hwexplorer.tui.widgets.braille import Braille
 from hwexplorer.tui.widgets.cell_text import ascii_cells, shorten, width_of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rich.segment import Segment
 
-from hwexplorer.format import quantity, safe, to_ascii
+from hwexplorer.text.number_format import quantity, safe, to_ascii
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.cell_drawing import stacked
 from hwexplorer.tui.widgets.cell_text import pad, width_of, wrap

@@ -14,9 +14,9 @@ from rich.segment import Segment
 from rich.style import Style
 
 from analysis.model.names.model_ref import phases
-from hwexplorer.format import safe
 from hwexplorer.settings import labels
 from hwexplorer.state import PANES, State, pinned
+from hwexplorer.text.number_format import safe
 from hwexplorer.tui.keys.keymap import PAIRS, Hint
 from hwexplorer.tui.palette import CAUSE, CLICK, CURSOR, PLAIN, Palette
 from hwexplorer.tui.widgets.cell_drawing import bar

@@ -6,7 +6,7 @@ import msgspec
 from rich.segment import Segment
 
 from analysis.document import Cell
-from hwexplorer.terms import told
+from hwexplorer.text.terms import told
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.cell_drawing import plain
 from hwexplorer.tui.widgets.cell_text import pad, width_of

@@ -11,7 +11,7 @@ from collections.abc import Collection
 from rich.segment import Segment
 
 from analysis.document import Cell
-from hwexplorer.format import delta, quantity, safe
+from hwexplorer.text.number_format import delta, quantity, safe
 from hwexplorer.tui.palette import BLURRED, CURSOR, PLAIN, Palette
 from hwexplorer.tui.widgets.cell_drawing import bar, compared, highlighted, plain, stacked, without
 from hwexplorer.tui.widgets.cell_text import pad, shorten, whole, width_of, wrap

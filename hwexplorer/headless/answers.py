@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from hwexplorer import output, request
 from hwexplorer.declare import Report
+from hwexplorer.headless import asked_state
+from hwexplorer.process import output
 from hwexplorer.registry import Answer
 from hwexplorer.state import State
 
@@ -16,13 +17,13 @@ class Failed(output.OutputError):
 
 def answer(name: str, report: Report, arguments: argparse.Namespace, progress: output.Progress) -> Answer:
     """What a report finds about what the words describe; its models are captured where they must be."""
-    state = request.state(arguments, report.subject)
+    state = asked_state.state(arguments, report.subject)
     own = [option for option in report.options if option.name not in State.__struct_fields__]
-    options = {option.name: request.value(option, arguments, report.subject) for option in own}
+    options = {option.name: asked_state.value(option, arguments, report.subject) for option in own}
     if report.subject.options:
-        request.prepare(report.states(state, **options), arguments.strict)
-        state = request.at_its_batch(state, arguments)
-        options = {n: request.at_its_batch(v, arguments) if isinstance(v, State) else v for n, v in options.items()}
+        asked_state.prepare(report.states(state, **options), arguments.strict)
+        state = asked_state.at_its_batch(state, arguments)
+        options = {n: asked_state.at_its_batch(v, arguments) if isinstance(v, State) else v for n, v in options.items()}
     if report.ticks:
         options["tick"] = progress.ticking(report.ticks)
     return Answer(name, state, **options)

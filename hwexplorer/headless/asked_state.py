@@ -9,10 +9,11 @@ from typing import Any
 from hardware.architectures import known_architectures as architectures
 from hardware.errors import RequestError
 from hardware.names import split_list
-from hwexplorer import engine, own_model
+from hwexplorer import engine
 from hwexplorer.declare import Subject
+from hwexplorer.headless import own_model
 from hwexplorer.options import Option
-from hwexplorer.output import OutputError, Progress
+from hwexplorer.process.output import OutputError, Progress
 from hwexplorer.state import State, parse, preferred, replace
 
 

@@ -20,7 +20,7 @@ def stamped(document: Any, gap: str = "", limits: Any = None) -> dict[str, Any]:
 def _written(value: Any) -> str:
     """What to look at next is a command in JSON."""
     from analysis.explore.next_step import NextStep
-    from hwexplorer.shell import command
+    from hwexplorer.text.next_command import command
 
     if isinstance(value, NextStep):
         return command(value)

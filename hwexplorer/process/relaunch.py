@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-_PACKAGES = Path(__file__).resolve().parents[1]  # the folder that holds `hwexplorer`
+_PACKAGES = Path(__file__).resolve().parents[2]  # the folder that holds `hwexplorer`
 
 
 def command(words: Sequence[str]) -> list[str]:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hwexplorer.export import files
-from hwexplorer.format import safe, to_ascii
+from hwexplorer.text.number_format import safe, to_ascii
 
 WIDTH_VARIABLE = "HWEXPLORER_WIDTH"  # set by the screen for verbs that it runs
 

@@ -30,7 +30,7 @@ def describe() -> str:
 
 
 def _versions() -> Iterator[Fact]:
-    yield Fact("hwexplorer", f"{__version__} in {Path(__file__).parents[1]}")
+    yield Fact("hwexplorer", f"{__version__} in {Path(__file__).parents[2]}")
     yield Fact("python", f"{platform.python_version()} on {platform.platform()}")
     try:
         requirements = importlib.metadata.requires("hwexplorer") or []

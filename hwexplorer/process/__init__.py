@@ -1,0 +1,1 @@
+"""This process: its output, its signals, and how it is started once more."""

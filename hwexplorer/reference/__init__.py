@@ -1,0 +1,1 @@
+"""The references that are generated: verbs, man page, terms of the README."""

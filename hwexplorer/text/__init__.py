@@ -1,0 +1,1 @@
+"""Numbers, terms and commands as text for people."""
