@@ -37,4 +37,5 @@ def line(state: State, device: str) -> list[Figures]:
 
 
 def keys(device: str, points: list[Figures]) -> tuple[str, ...]:
+    """Return the keys of points: the device at each batch."""
     return tuple(f"{device}@b{p.batch}" for p in points)

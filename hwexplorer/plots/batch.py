@@ -13,6 +13,7 @@ IS_OVER_BATCHES = True
 
 
 def plot(state: State) -> Plot:
+    """Return the plot of a state."""
     metric = METRICS[state.metric]
     lines, points, best = [], [], []
     for place, device in enumerate(state.devices):

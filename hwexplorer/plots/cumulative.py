@@ -16,6 +16,7 @@ PARTS = (0.5, 0.8, 0.9, 0.95, 0.99)
 
 
 def plot(state: State) -> Plot:
+    """Return the plot of a state."""
     result = engine.result(state)
     share = shares(tree(result), state.metric)
     order = np.argsort(-share, kind="stable")

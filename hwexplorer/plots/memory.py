@@ -10,6 +10,7 @@ from hwexplorer.views.plain import Plot, Series
 
 
 def plot(state: State) -> Plot:
+    """Return the plot of a state."""
     result = engine.result(state)
     held, ids, capacity = result.memory, result.partition.operator_id, result.device.memory_bytes
     total = tuple((held.weight_bytes + held.timeline + held.workspace).tolist())

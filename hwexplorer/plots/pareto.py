@@ -16,6 +16,7 @@ IS_OVER_BATCHES = True
 
 
 def plot(state: State) -> Plot:
+    """Return the plot of a state."""
     lines = {device: line(state, device) for device in state.devices}
     points = [(device, p) for device, at_batches in lines.items() for p in at_batches]
     series = [
@@ -47,7 +48,7 @@ def plot(state: State) -> Plot:
 
 
 def _front(points: list[tuple[str, Figures]]) -> list[tuple[str, Figures]]:
-    """What no other point beats, fastest first."""
+    """Return the points that no other beats, fastest first."""
     front: list[tuple[str, Figures]] = []
     for device, p in sorted(points, key=lambda each: (each[1].latency_s, each[1].energy_j_per_inference)):
         if not front or p.energy_j_per_inference < front[-1][1].energy_j_per_inference:

@@ -32,7 +32,7 @@ def plot(state: State) -> Plot:
         picked = shown.operator[chosen]
         here = operators(state, result, picked, shown.intensity[chosen], shown.flop_per_s[chosen], "here")
         series.append(msgspec.structs.replace(here, device=-1))
-    measured, line = _measured(state, result, shown)
+    measured, line = _measured_points(state, result, shown)
     series += measured
     ridge = main_peak(result)[1] / result.device.memory_bandwidth
     left = int((shown.intensity < ridge).sum())
@@ -41,8 +41,8 @@ def plot(state: State) -> Plot:
     return under_roofs("plot", title, series, *told, note + line)
 
 
-def _measured(state: State, result: Estimate, shown: Points) -> tuple[list[Series], str]:
-    """What the trace that the state names has of the same kernels: above or below the predicted point of each."""
+def _measured_points(state: State, result: Estimate, shown: Points) -> tuple[list[Series], str]:
+    """Return what the trace of the state has of the same kernels: above or below the predicted point of each."""
     times = measured_times(state, result)
     if times is None:
         return [], ""

@@ -11,6 +11,7 @@ from hwexplorer.views.plain import Plot
 
 
 def plot(state: State) -> Plot:
+    """Return the plot of a state."""
     result, shown = engine.result(state), points(engine.result(state))
     roofs = {
         name: (main_peak(each)[1], each.device.memory_bandwidth)

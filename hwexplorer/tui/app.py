@@ -16,7 +16,7 @@ from textual.screen import Screen
 from hwexplorer.state import State
 from hwexplorer.tui.keys.keymap import DEFAULT, Keymap
 from hwexplorer.tui.prefetch import Prefetch
-from hwexplorer.tui.screen import Explorer
+from hwexplorer.tui.screen import ExplorerScreen
 from hwexplorer.tui.session.session import Session
 from hwexplorer.tui.widgets.tree_table import TreeTable
 
@@ -60,15 +60,17 @@ class HwExplorer(App[None]):
         self.ascii = ascii
         self.keymap = keymap
         self.session = Session(state, provider, saved_sessions, opens_heaviest)
-        self.explorer = Explorer(self.session, keymap, theme, ascii, remark)
+        self.explorer = ExplorerScreen(self.session, keymap, theme, ascii, remark)
         self._loop_running: asyncio.AbstractEventLoop | None = None
         self._leaving = 0  # the signal that closes the screen
 
     @property
     def state(self) -> State:
+        """The present state."""
         return self.session.state
 
     def get_default_screen(self) -> Screen[None]:
+        """Return the explorer."""
         return self.explorer
 
     def refresh_css(self, animate: bool = True) -> None:
@@ -77,6 +79,7 @@ class HwExplorer(App[None]):
             super().refresh_css(animate)
 
     def on_load(self) -> None:
+        """Keep the event loop, and end where a signal came before it."""
         self._loop_running = asyncio.get_running_loop()
         if self._leaving:
             self.exit()
@@ -113,6 +116,7 @@ class HwExplorer(App[None]):
             gc.enable()
 
     def on_resize(self, event: events.Resize) -> None:
+        """Hand the size to the screen."""
         self.explorer.resized(*event.size)
 
     async def on_event(self, event: events.Event) -> None:
@@ -122,6 +126,7 @@ class HwExplorer(App[None]):
             await super().on_event(event)
 
     def action_command_palette(self) -> None:
+        """Open the palette."""
         from hwexplorer.tui.overlays import command_palette
 
         # Not while one is there, be it on its way out: two of one name end the program.
@@ -131,6 +136,7 @@ class HwExplorer(App[None]):
     do_palette = action_command_palette
 
     def do_leave(self) -> None:
+        """Leave the program."""
         self.exit()
 
     # --- actions that need the terminal -------------------------------------------------------------------
@@ -148,10 +154,12 @@ class HwExplorer(App[None]):
             return
 
         def work() -> None:
+            """Copy in a thread."""
             route = clipboard.copy(text)
             self.call_from_thread(report, route)
 
         def report(route: str | None) -> None:
+            """Say where the text went."""
             if route is None:
                 self.copy_to_clipboard(text)
                 route = "the terminal (OSC 52)"

@@ -30,6 +30,7 @@ What lies over the panes (terms, a device sheet, devices to choose from, results
 
 
 def markdown() -> str:
+    """Return the key reference."""
     parts = [HEAD.format(themes=", ".join(THEMES))]
     for name, group in DEFAULT.groups():
         parts.append(f"## {name}\n\n| Keys | Action | What it does |\n|---|---|---|")

@@ -164,6 +164,7 @@ class Palette:
                 self._styles[f"{CAUSE}{place}", ground] = _style(colours, colour, "", ground)
 
     def get(self, role: str, ground: int = PLAIN) -> Style:
+        """Return the style of a role on a ground."""
         return self._styles[role, ground]
 
 

@@ -46,7 +46,7 @@ MESSAGE_SECONDS = 6.0
 POLL_SECONDS = 0.1  # between two looks at the jobs
 
 
-class Explorer(Screen[None]):
+class ExplorerScreen(Screen[None]):
     """The screen of a session. Keys go to the table of actions, not to a chain of bindings: users remap them, an action
     knows the panes that it is for, and help, footer and KEYS.md are written from it."""
 
@@ -82,10 +82,12 @@ class Explorer(Screen[None]):
 
     @property
     def layout(self) -> Layout:
+        """The layout that places panes and lines."""
         return self._layout
 
     @property
     def state(self) -> State:
+        """The present state."""
         return self.session.state
 
     @property
@@ -94,6 +96,7 @@ class Explorer(Screen[None]):
         return cast("TreeTable", self.panes["tree"].content)
 
     def on_mount(self) -> None:
+        """Draw for the first time."""
         self.session.size = (self.app.size.width, self.app.size.height)
         self.mount(*self.bars.values(), self.strip, *self.panes.values())
         if self.session.views is None:
@@ -122,7 +125,7 @@ class Explorer(Screen[None]):
 
     @property
     def overlay(self) -> str:
-        """Its name: help, sheet, report, picker, results; '' without one."""
+        """The name of that screen: help, sheet, report, picker, results; '' without one."""
         return (self.overlay_screen.name or "") if self.overlay_screen is not None else ""
 
     def boxes(self, width: int, height: int) -> dict[str, Box]:
@@ -249,11 +252,13 @@ class Explorer(Screen[None]):
     # --- keys ---------------------------------------------------------------------------------------------
 
     def on_key(self, event: events.Key) -> None:
+        """Pass a key to whatever is uppermost."""
         if self.press_key(event.key, event.character):
             event.stop()
             event.prevent_default()
 
     def on_paste(self, event: events.Paste) -> None:
+        """Paste into the line that is typed."""
         self.paste(event.text)
 
     def press_key(self, key: str, character: str | None) -> bool:
@@ -299,7 +304,7 @@ class Explorer(Screen[None]):
     # --- prompts ------------------------------------------------------------------------------------------
 
     @property
-    def _top(self) -> Explorer | OverlayScreen:
+    def _top(self) -> ExplorerScreen | OverlayScreen:
         return self.overlay_screen or self
 
     def ask(self, prompt: Prompt | None) -> None:
@@ -337,20 +342,24 @@ class Explorer(Screen[None]):
     # --- the mouse ----------------------------------------------------------------------------------------
 
     def on_framed_pane_clicked(self, message: FramedPane.Clicked) -> None:
+        """Pass a click to the pane."""
         if self.prompt is None:
             self.panes[message.pane].click(message)
 
     def on_framed_pane_wheeled(self, message: FramedPane.Wheeled) -> None:
+        """Pass the wheel to the pane, or scroll."""
         pane = self.panes[message.pane]
         if self.prompt is not None or not pane.wheel(message):
             pane.scroll_content(message.by)
 
     def on_card_strip_chosen(self, message: CardStrip.Chosen) -> None:
+        """Go to the device of the card."""
         if self.prompt is None:
             state = replace(self.state, on=message.device)
             self.session.apply(replace(state, pane="compare") if message.is_double else state)
 
-    def on_status_line_clicked(self, message: StatusLine.Clicked) -> None:
+    def on_status_line_pressed(self, message: StatusLine.Pressed) -> None:
+        """Do what the text under the pointer says."""
         if self.prompt is not None:
             self.click_prompt(message.action if message.line == "foot" else "")
             return
@@ -372,22 +381,26 @@ class Explorer(Screen[None]):
             self.ask({"find": FindPrompt, "command": CommandPrompt, "export": ExportPrompt}[kind](self.session))
 
     def do_devices(self) -> None:
+        """Open the catalogue of devices."""
         from hwexplorer.tui.overlays.device_picker import DevicePicker
 
         self.cover(DevicePicker(self))
 
     def do_sessions(self) -> None:
+        """Open the saved sessions."""
         from hwexplorer.tui.commands.command_line import submit
 
         submit(self.session, "sessions")
 
     def do_help(self) -> None:
+        """Open terms and keys, those of the pane in focus first."""
         from hwexplorer.tui.overlays.text_reader import help_text
 
         pane = self.state.pane
         self._show_text("help", "Terms and keys", help_text(pane, self.keymap, self.panes[pane].content))
 
     def do_back(self) -> None:
+        """Cancel a job, leave a column, a search or the zoom, else go to the tree."""
         state = self.state
         if self.session.stop_job() or self.panes[state.pane].leave_column():
             return

@@ -74,6 +74,7 @@ async def take(shot: Shot, provider: EngineProvider) -> str:
 
 
 def main(folder: Path, provider: EngineProvider) -> None:
+    """Write all pictures to a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for shot in SHOTS:
         path = folder / f"{shot.name}.svg"

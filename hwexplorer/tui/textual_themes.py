@@ -10,6 +10,7 @@ from hwexplorer.tui.palette import COLOURS, THEMES
 
 
 def themes() -> list[Theme]:
+    """Return the themes for Textual."""
     return [_theme(name) for name in THEMES]
 
 

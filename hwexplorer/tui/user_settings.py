@@ -22,6 +22,8 @@ from hwexplorer.tui.palette import THEMES
 
 
 class UserSettings(msgspec.Struct, frozen=True):
+    """The settings of the user; the defaults without a file."""
+
     theme: str = "dark"
     ascii: bool = False
     mouse: bool = True
@@ -41,11 +43,11 @@ def read(path: Path) -> tuple[UserSettings, str]:
         return UserSettings(), ""
     except OSError as error:
         return UserSettings(), f"settings ignored, {path}: {error.strerror}"
-    settings, wrong = _checked(document)
+    settings, wrong = _check(document)
     return settings, f"settings, {path}: {'; '.join(wrong)[:160]}" if wrong else ""
 
 
-def _checked(document: dict[str, Any]) -> tuple[UserSettings, list[str]]:
+def _check(document: dict[str, Any]) -> tuple[UserSettings, list[str]]:
     wrong = [str(unknown("setting", name, _KNOWN)) for name in document if name not in _KNOWN]
     values: dict[str, Any] = {}
     if "theme" in document:

@@ -40,6 +40,7 @@ def export(app: App[Any], session: Session, name: str, ask: Callable[[OverwriteP
         return
 
     def write(overwrite: bool = True) -> None:
+        """Write, and report what came of it."""
         write_all = _write_folder if is_folder else _write_file
         _report(session, lambda: write_all(app, session, path, overwrite))
 

@@ -74,7 +74,7 @@ def tree(state: State) -> Table:
     parts = np.add.reduceat(share[:, np.concatenate([branch.members for branch in branches])], starts, axis=1)
     cells = _cells(figures, nodes, level, parts, state)
     deltas = _deltas(state, branches)
-    beside, laid = _measured(state, result, branches)
+    beside, laid = _trace_cells(state, result, branches)
     known = result.workload.operators.has_rule
     rows: list[Row] = []
     order = _order(state, level, parts.sum(axis=0))
@@ -106,8 +106,10 @@ def tree(state: State) -> Table:
     )
 
 
-def _measured(state: State, result: Estimate, branches: list[Branch]) -> tuple[list[tuple[Cell, ...]], tuple[str, ...]]:
-    """Cells of the trace that the state names, and what there is to say of it; nothing where it names none."""
+def _trace_cells(
+    state: State, result: Estimate, branches: list[Branch]
+) -> tuple[list[tuple[Cell, ...]], tuple[str, ...]]:
+    """Return cells of the trace that the state names, and what there is to say of it; nothing where it names none."""
     if not state.trace:
         return [], ()
     times = measured_times(state, result)

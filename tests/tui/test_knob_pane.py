@@ -17,7 +17,7 @@ from hwexplorer.state import PANES, State, format, parse, replace
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.palette import CLICK, Palette
 from hwexplorer.tui.session.session_events import ExportRequested
-from hwexplorer.tui.widgets.knob_table import sparkline
+from hwexplorer.tui.widgets.knob_content import sparkline
 from hwexplorer.tui.widgets.status_lines import tab_line
 from tests.tui.test_app import screen_text
 
@@ -130,9 +130,11 @@ async def test_a_click_selects_and_its_halves_and_the_wheel_turn() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await known(app, pilot)
         y = next(
-            y for y in range(30) if app.explorer.panes["knobs"].content.at(y) not in (None, START.partition("knob=")[2])
+            y
+            for y in range(30)
+            if app.explorer.panes["knobs"].content.key_at(y) not in (None, START.partition("knob=")[2])
         )
-        other = app.explorer.panes["knobs"].content.at(y)
+        other = app.explorer.panes["knobs"].content.key_at(y)
         await pilot.click("#knobs", offset=(4, y + 1))
         assert (app.state.fact, app.state.on) == (other, "h100_sxm")
         app._click_chain_last_time = None  # no double click with the one before

@@ -38,9 +38,9 @@ async def test_a_double_click_on_the_last_model_in_sight_loads_that_model() -> N
     async with app.run_test(size=GRID) as pilot:
         await pilot.press("1")
         height = app.explorer.panes["models"].content.height + 2  # with the frame, above the picture
-        wanted = app.explorer.panes["models"].content.at(height - 3)
+        wanted = app.explorer.panes["models"].content.key_at(height - 3)
         await pilot.click("#models", offset=(4, height - 2))
-        assert app.explorer.panes["models"].content.at(height - 3) == wanted  # it has not moved
+        assert app.explorer.panes["models"].content.key_at(height - 3) == wanted  # it has not moved
         app._click_chain_last_time = None  # no double click with the one before
         await pilot.click("#models", offset=(4, height - 2), times=2)
         assert app.state.model == wanted
@@ -110,9 +110,9 @@ async def test_a_click_on_a_point_of_a_plot_selects_its_row() -> None:
     app = HwExplorer(parse("resnet50?plot=pareto&zoom=1&pane=plot"), EngineProvider())
     async with app.run_test(size=GRID) as pilot:
         plot = app.explorer.panes["plot"].content
-        clicked = next((x, y) for y in range(2, 30) for x in range(8, 110) if plot.at(x, y).startswith("tpu_v4@b8"))
+        clicked = next((x, y) for y in range(2, 30) for x in range(8, 110) if plot.key_at(x, y).startswith("tpu_v4@b8"))
         await pilot.click("#plot", offset=(clicked[0] + 2, clicked[1] + 1))
-        assert f"{app.state.on}@b{app.state.batch}" == plot.at(*clicked)
+        assert f"{app.state.on}@b{app.state.batch}" == plot.key_at(*clicked)
         assert app.state.on == "tpu_v4"
     assert app.session.failures == []
 

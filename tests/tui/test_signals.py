@@ -173,8 +173,8 @@ def test_bytes_that_are_no_text_are_replaced(screens: Callable[..., Screen]) -> 
 
 def test_a_crash_is_one_line_and_never_0(screens: Callable[..., Screen]) -> None:
     code = (
-        "import sys\nfrom hwexplorer.cli import main\nfrom hwexplorer.tui.screen import Explorer\n"
-        "Explorer.press_key = lambda *_: 1 / 0\nsys.exit(main(['open', 'resnet18']))"
+        "import sys\nfrom hwexplorer.cli import main\nfrom hwexplorer.tui.screen import ExplorerScreen\n"
+        "ExplorerScreen.press_key = lambda *_: 1 / 0\nsys.exit(main(['open', 'resnet18']))"
     )
     screen = screens("-c", code)
     screen.get_to("main screen")

@@ -74,9 +74,9 @@ def test_the_footer_stays_in_sight_and_clicks_find_their_row() -> None:
     content.update(Fake().events(State()))
     shown = lines(content, 50, 8)
     assert shown[-1].startswith("Σ 12 events = ")
-    assert content.at(0) is None
-    assert content.at(1) == "compute"
-    assert content.at(7) is None
+    assert content.key_at(0) is None
+    assert content.key_at(1) == "compute"
+    assert content.key_at(7) is None
     content.scroll(100)
     assert lines(content, 50, 8)[6].split()[0:2] == ["└", "static"]
 

@@ -62,6 +62,7 @@ def _change_setting(setting: Setting) -> Run:
     """Return what gives a setting a value; `default` is what the model has."""
 
     def run(session: Session, words: list[str]) -> None:
+        """Run the command."""
         text = _one_word(words, f"{setting.name} {next(iter(setting.choices()))}")
         if text == "default":
             value = defaults_of(session.state.model)[setting.name]
@@ -218,6 +219,7 @@ def _lay_trace(session: Session, words: list[str]) -> None:
 
 def _go_to_pane(pane: str) -> Run:
     def run(session: Session, words: list[str]) -> None:
+        """Run the command."""
         if words:
             run_verb(session, [pane, *words])
         else:

@@ -46,15 +46,18 @@ class PaletteItems(Provider):
     settings, themes, sessions."""
 
     async def startup(self) -> None:
+        """List everything that can be found."""
         session, keymap = self.app.session, self.app.keymap  # type: ignore[attr-defined]  # HwExplorer, which imports this
         self._actions = list(_action_items(session, keymap))
         self._items = [*self._actions, *_term_items(session), *_line_items(session)]
 
     async def discover(self) -> Hits:
+        """Yield the actions, before anything is typed."""
         for item in self._actions:
             yield DiscoveryHit(item.title, item.run, help=item.help)
 
     async def search(self, query: str) -> Hits:
+        """Yield what fits the text, by title before help."""
         matcher, words = self.matcher(query), query.casefold().split()
         for item in self._items:
             score = matcher.match(item.title)
@@ -99,6 +102,8 @@ def _line_items(session: Session) -> Iterator[PaletteItem]:
 
 
 class PaletteScreen(CommandPalette):
+    """Textual's palette, closed once and safe from what comes late."""
+
     async def _dispatch_message(self, message: Message) -> None:
         if self.is_current or not isinstance(message, (Input.Submitted, Button.Pressed, OptionList.OptionSelected)):
             await super()._dispatch_message(message)
@@ -107,6 +112,7 @@ class PaletteScreen(CommandPalette):
         """Gather what fits; in vain where the palette was left meanwhile, whose list is gone or was never made."""
 
         async def gather() -> None:
+            """Run Textual's search."""
             with suppress(NoMatches):
                 await CommandPalette._gather_commands.__wrapped__(self, search_value)  # type: ignore[attr-defined]
 
@@ -118,4 +124,5 @@ class PaletteScreen(CommandPalette):
             super()._action_command_list(action)
 
     def dismiss(self, result: Any = None) -> AwaitComplete:
+        """Close, unless that has happened."""
         return super().dismiss(result) if self.is_current else AwaitComplete.nothing()  # type: ignore[no-untyped-call]

@@ -15,7 +15,7 @@ EXAMPLES = ("L<5ms", "E<1J", "P<30W", "M<8GB")
 
 
 class DevicePicker(OverlayScreen):
-    """Its keys are those of its prompt."""
+    """The list over everything; its keys are those of its prompt."""
 
     def __init__(self, host: Host) -> None:
         self.content = TreeTable(tree=False)
@@ -24,7 +24,7 @@ class DevicePicker(OverlayScreen):
         self._typed = ""
         self._is_picked = False  # a device with space, since it was opened
         self.prompt = prompt = DevicesPrompt(self)
-        self.fill(prompt.asked)
+        self.fill(prompt.search_text)
         self.content.go(session.state.on)
 
     def fill(self, typed: str) -> None:
@@ -60,6 +60,7 @@ class DevicePicker(OverlayScreen):
 
     @property
     def has_limits(self) -> bool:
+        """True where the text has limits."""
         return len(row_query.plain_words(self._typed)) < len(self._typed.split())
 
     @property
@@ -88,7 +89,8 @@ class DevicePicker(OverlayScreen):
         self.content.move(place - self.content.cursor)
 
     def click(self, at: FramedPane.Clicked) -> None:
-        if (key := self.content.at(at.y)) is not None:
+        """Add or take away the device that was clicked."""
+        if (key := self.content.key_at(at.y)) is not None:
             self.content.go(key)
             self.pick()
 
@@ -104,7 +106,7 @@ class DevicesPrompt(Prompt):
         self._picker = picker
 
     @property
-    def asked(self) -> str:
+    def search_text(self) -> str:
         """The text with spaces for the commas that part it, since space adds a device."""
         return self.text.replace(",", " ")
 
@@ -119,12 +121,15 @@ class DevicesPrompt(Prompt):
         return f"{told} · space adds or takes away · enter {enter} · {' '.join(EXAMPLES)}"
 
     def offers(self) -> dict[str, str]:
+        """Return the words that can be clicked, and the text that comes of each."""
         return self._append_words(EXAMPLES)
 
     def follow(self, text: str) -> None:
-        self._picker.fill(self.asked)
+        """Narrow the list to the text."""
+        self._picker.fill(self.search_text)
 
     def edit(self, key: str, character: str | None) -> None:
+        """Move in the list by its keys, else edit the line."""
         if key == "space" and row_query.ends_in_condition(self.text):
             super().edit(key, " ")  # more limits may follow; the next one picks
         elif key == "space":
@@ -139,10 +144,11 @@ class DevicesPrompt(Prompt):
         if self._picker.enter_adds:
             self._picker.pick()
         try:
-            self.session.apply(replace(self.session.state, limits=limits_in(self.asked)))
+            self.session.apply(replace(self.session.state, limits=limits_in(self.search_text)))
         except RequestError as error:
             self.session.say(str(error), "bad")
         self._picker.close()
 
     def leave(self) -> None:
+        """Close the list."""
         self._picker.close()

@@ -59,17 +59,21 @@ class OverlayScreen(ModalScreen[None]):
         self.foot = StatusLine("foot", host.colours)
 
     def compose(self) -> ComposeResult:
+        """Yield the pane and the footer."""
         yield self.pane
         yield self.foot
 
     def on_mount(self) -> None:
+        """Draw for the first time."""
         self.show_footer()
 
     def on_resize(self) -> None:
+        """Draw for the new size."""
         self.show_footer()
 
     @property
     def keys(self) -> list[Binding]:
+        """The key bindings that the footer shows."""
         return [binding for binding in self.BINDINGS if isinstance(binding, Binding)]
 
     def show_footer(self) -> None:
@@ -88,11 +92,13 @@ class OverlayScreen(ModalScreen[None]):
     # --- keys and mouse ---------------------------------------------------------------------------------------
 
     def on_key(self, event: events.Key) -> None:
+        """Pass a key to whatever is uppermost."""
         if self.host.press_key(event.key, event.character):  # which may have another screen by now
             event.stop()
             event.prevent_default()
 
     def on_paste(self, event: events.Paste) -> None:
+        """Paste into the line that is typed."""
         self.host.paste(event.text)
 
     def press(self, key: str, character: str | None) -> bool:
@@ -107,6 +113,7 @@ class OverlayScreen(ModalScreen[None]):
         return bool(name) or self.pane.step(id)
 
     def on_framed_pane_clicked(self, message: FramedPane.Clicked) -> None:
+        """Pass a click to the pane."""
         message.stop()
         self.click(message)
 
@@ -114,9 +121,10 @@ class OverlayScreen(ModalScreen[None]):
         """Do what a click means where something can be chosen."""
 
     def on_framed_pane_wheeled(self, message: FramedPane.Wheeled) -> None:
+        """Pass the wheel to the pane, or scroll."""
         self.pane.scroll_content(message.by)
 
-    def on_status_line_clicked(self, message: StatusLine.Clicked) -> None:
+    def on_status_line_pressed(self, message: StatusLine.Pressed) -> None:
         """Do what the word says; a click elsewhere closes."""
         if self.prompt is not None:
             self.host.click_prompt(message.action)

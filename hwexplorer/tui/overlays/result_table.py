@@ -45,9 +45,11 @@ class ResultTable(OverlayScreen):
     # --- keys and mouse ---------------------------------------------------------------------------------------
 
     def action_column_before(self) -> None:
+        """Move the column cursor to the left."""
         self._to_column(-1)
 
     def action_column_after(self) -> None:
+        """Move the column cursor to the right."""
         self._to_column(1)
 
     def _to_column(self, by: int) -> None:
@@ -56,6 +58,7 @@ class ResultTable(OverlayScreen):
         self.session.say(self.content.column_help(), "text")
 
     def action_text(self) -> None:
+        """Show the report as text."""
         self.close()
         self.session.emit(SheetOpened(self._heading, Sheet(self._sheet.title, self._sheet.text)))
 
@@ -73,7 +76,7 @@ class ResultTable(OverlayScreen):
         if (column := self.content.head_at(at.x, at.y)) is not None:
             self.content.column = [each.key for each in self.content.table.columns].index(column)
             self.action_sort()
-        elif (key := self.content.at(at.y)) is not None:
+        elif (key := self.content.key_at(at.y)) is not None:
             self.content.go(key, still=True)
             self.pane.redraw()
             if at.times == 2:
@@ -81,7 +84,7 @@ class ResultTable(OverlayScreen):
 
     # --- what a row does --------------------------------------------------------------------------------------
 
-    def _chosen(self) -> tuple[Row, State] | None:
+    def _target(self) -> tuple[Row, State] | None:
         """Return the row of the cursor and the state it leads to; say so and return None where it leads nowhere."""
         row = self.content.row
         if row is None or not row.leads:
@@ -94,8 +97,9 @@ class ResultTable(OverlayScreen):
             return None
 
     def action_apply(self) -> None:
+        """Go to the state that the row leads to."""
         session = self.session
-        if (chosen := self._chosen()) is None:
+        if (chosen := self._target()) is None:
             return
         if chosen[1] == session.state:
             session.say("this row is what is on screen already", "warn")
@@ -105,7 +109,8 @@ class ResultTable(OverlayScreen):
             session.say(f"applied {chosen[0].cells[0]}: {chosen[1].on} {settings_text(chosen[1])}; u undoes", "good")
 
     def action_pin(self) -> None:
-        if (chosen := self._chosen()) is None:
+        """Pin the state that the row leads to."""
+        if (chosen := self._target()) is None:
             return
         pin = pin_string(chosen[1])
         if self.session.apply(replace(self.session.state, pin=pin, diff=True)) or self.session.state.pin == pin:

@@ -20,6 +20,8 @@ from hwexplorer.views.plain import Text
 
 
 class TextReader(OverlayScreen):
+    """A text under its own keys."""
+
     BINDINGS: ClassVar[list[BindingType]] = [
         CLOSE,
         Binding("slash", "search", "searches"),
@@ -48,9 +50,11 @@ class TextReader(OverlayScreen):
         self.pane.redraw()
 
     def action_search(self) -> None:
+        """Open a line that searches the text."""
         self.host.ask(SearchPrompt(self))
 
     def action_command(self) -> None:
+        """Close this and open the `:` line."""
         self.close()
         self.session.emit(ActionRequested("command"))
 
@@ -65,10 +69,12 @@ class SearchPrompt(Prompt):
         self._reader = reader
 
     def note(self) -> str:
+        """Return how many lines hold the words."""
         count = self._reader.lines
         return f"{count} line{'s' * (count != 1)} · enter keeps them, esc shows all"
 
     def follow(self, text: str) -> None:
+        """Narrow what is shown to the text."""
         self._reader.search(text)
 
 

@@ -17,14 +17,18 @@ QUIET_S = 0.2  # without a move of the cursor
 
 
 class ModelsPane(ViewPane):
+    """The models; those that the filter leaves."""
+
     content: ModelTable
     double_click = "choose"
     _timer: Timer | None = None
 
     def make_content(self) -> ModelTable:
+        """Create what draws the view."""
         return ModelTable()
 
     def fill(self, views: Views) -> None:
+        """Take the view and the title."""
         is_new = not self.content.key
         is_captured = self.session.views is not None
         names = {row.key for row in views.models.rows}
@@ -42,6 +46,7 @@ class ModelsPane(ViewPane):
         self._schedule_picture()
 
     def redraw(self) -> None:
+        """Draw again, and the picture once the cursor stands still."""
         super().redraw()
         self._schedule_picture()
 
@@ -62,9 +67,11 @@ class ModelsPane(ViewPane):
         super().redraw()
 
     def drawing_key(self, views: Views) -> object:
+        """Return the view and the cursor that the drawing follows from."""
         return (views.models, self.state.filter, self.state.model, self.content.cursor)
 
     def do_find(self, step: int) -> None:
+        """Go to the next model, or the one before."""
         self.do_move(step)
 
     def do_choose(self) -> None:

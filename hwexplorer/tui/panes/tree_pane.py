@@ -11,14 +11,18 @@ from hwexplorer.tui.widgets.tree_table import TreeTable
 
 
 class TreePane(ViewPane):
+    """The tree; its branches and its cursor are the state's."""
+
     content: TreeTable
     cursor, double_click = "at", "toggle"
     sort_keys, sort_fields = SORTS, ("sort", "descending", True)
 
     def make_content(self) -> TreeTable:
+        """Create what draws the view."""
         return TreeTable()
 
     def fill(self, views: Views) -> None:
+        """Take the view and the title."""
         state = self.state
         sought = row_query.plain_words(state.find)
         self.content.find = sought[0] if sought else ""
@@ -34,6 +38,7 @@ class TreePane(ViewPane):
         self.set_title(about, f"{find}{fold}{order} · {place}")
 
     def put_cursor(self, key: str) -> None:
+        """Put the cursor on a key, '' for the root."""
         # The key of the root is ''.
         if not self.session.apply(replace(self.state, at=key)):
             self.refill()
@@ -41,7 +46,7 @@ class TreePane(ViewPane):
     def _set(self, at: str, opened: tuple[str, ...]) -> None:
         self.session.apply(replace(self.state, at=at, open=opened))
 
-    def _without(self, key: str) -> tuple[str, ...]:
+    def _open_except(self, key: str) -> tuple[str, ...]:
         return tuple(k for k in self.state.open if k != key)
 
     def _open_more(self) -> bool:
@@ -56,6 +61,7 @@ class TreePane(ViewPane):
         return True
 
     def do_open(self) -> None:
+        """Open the branch."""
         state, index = self.state, self.session.index
         if self._open_more() or not (below := index.children(state.at)):
             return
@@ -65,15 +71,17 @@ class TreePane(ViewPane):
             self._set(below[0], state.open)
 
     def do_close(self) -> None:
+        """Close the branch, or go to its parent."""
         state = self.state
         if state.at in state.open:
-            self._set(state.at, self._without(state.at))
+            self._set(state.at, self._open_except(state.at))
         elif not state.at:
             self._set("", ())
         else:
             self._set(self.session.index.parent.get(state.at) or "", state.open)
 
     def do_toggle(self) -> None:
+        """Open or close what the cursor is on."""
         state, index = self.state, self.session.index
         if self._open_more():
             return
@@ -85,9 +93,10 @@ class TreePane(ViewPane):
             self._set(state.at, (*state.open, state.at))
         else:  # on a leaf the branch it belongs to closes, and the cursor goes to it
             parent = index.parent.get(state.at) or ""
-            self._set(parent, self._without(parent))
+            self._set(parent, self._open_except(parent))
 
     def do_subtree(self, opened: int) -> None:
+        """Open or close everything below the cursor."""
         state, index = self.state, self.session.unfolded
         branches = index.branches([state.at, *index.descendants(state.at)]) - {""} if state.at in index.place else set()
         gone = branches | {k for k in state.open if k.endswith(MORE) and node(k) in branches | {state.at}}

@@ -36,6 +36,7 @@ class ViewPane(FramedPane):
 
     @property
     def state(self) -> State:
+        """The present state."""
         return self.session.state
 
     # --- drawing ------------------------------------------------------------------------------------------
@@ -82,6 +83,7 @@ class ViewPane(FramedPane):
             self.refill()  # refused, or at the end
 
     def do_page(self, direction: int) -> None:
+        """Move by pages."""
         self.do_move(direction * self.content.page())
 
     def do_column(self, by: int) -> None:
@@ -120,7 +122,7 @@ class ViewPane(FramedPane):
         if (column := content.head_at(at.x, at.y)) is not None:
             self._sort(column)
             return False
-        key = content.at(at.y)
+        key = content.key_at(at.y)
         if key is None:
             return False
         content.go(key, still=True)

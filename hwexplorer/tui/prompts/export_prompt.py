@@ -26,14 +26,17 @@ class ExportPrompt(Prompt):
         super().__init__(session, name, selected=True)
 
     def note(self) -> str:
+        """Return what stands on the right of the line."""
         return f"{' '.join(SUFFIXES)} or a folder/ · enter writes, esc leaves"
 
     def offers(self) -> dict[str, str]:
+        """Return the words that can be clicked, and the text that comes of each."""
         path = PurePath(self.text)
         stem = str(path.with_suffix("")) if path.name else self.text
         return {suffix: stem + suffix for suffix in SUFFIXES} | {"folder/": f"{stem}/"}
 
     def enter(self) -> None:
+        """Do what the line says."""
         self.session.emit(ExportRequested(self.text.strip()))
 
 
@@ -47,12 +50,15 @@ class OverwritePrompt(Prompt):
         self.label, self._overwrite = question, overwrite
 
     def note(self) -> str:
+        """Return what stands on the right of the line."""
         return "y overwrites, n leaves it"
 
     def ends_with(self, key: str, character: str | None) -> bool:
+        """Return True: any key decides."""
         return True
 
     def end(self, key: str, character: str | None) -> None:
+        """Overwrite on y, else leave what is there."""
         if character in ("y", "Y"):
             self._overwrite()
         else:

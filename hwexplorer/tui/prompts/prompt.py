@@ -22,6 +22,7 @@ class Prompt:
 
     @property
     def text(self) -> str:
+        """The text that is typed."""
         return self.line.text
 
     def note(self) -> str:

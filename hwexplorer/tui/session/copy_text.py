@@ -57,12 +57,12 @@ def command(state: State) -> str:
         return "hwexplorer models"
     state = states.replace(state, at=states.node(state.at))
     if verb == "plot":
-        text = states.format(_only(state, (*settings.NAMES, "devices", "on", "at", "metric", "plot")))
+        text = states.format(_state_of_fields(state, (*settings.NAMES, "devices", "on", "at", "metric", "plot")))
         return f"hwexplorer plot {quote(text)}"
     beyond = _BEYOND_OPTIONS.get(verb, ())
     devices = ("devices",) if state.heat and verb == "tree" else ()
-    text = states.format(_only(state, (*devices, *beyond)))
-    plain = text == states.format(_only(state, ()))
+    text = states.format(_state_of_fields(state, (*devices, *beyond)))
+    plain = text == states.format(_state_of_fields(state, ()))
     words = ["hwexplorer", verb, quote(state.model if plain else text)]
     if verb != "compare":
         words += ["--on", quote(state.on)]
@@ -77,7 +77,7 @@ def command(state: State) -> str:
     return " ".join(words)
 
 
-def _only(state: State, fields: tuple[str, ...]) -> State:
+def _state_of_fields(state: State, fields: tuple[str, ...]) -> State:
     """The model and these fields, all else as it is by default."""
     kept = {"precision": settings.default_precision(state.model)} | {name: getattr(state, name) for name in fields}
     if "devices" in kept:

@@ -29,6 +29,7 @@ def plain_words(text: str) -> list[str]:
 
 
 def ends_in_condition(text: str) -> bool:
+    """Return True if the last word of a text is a condition."""
     return re.fullmatch(_CONDITION, text.rpartition(" ")[2].rpartition(",")[2]) is not None
 
 
@@ -87,6 +88,7 @@ def _condition(table: Table, name: str, sign: str, wanted: str) -> Test:
     least = parse_value(wanted, "%" if column.role == "bar" else column.unit)
 
     def test(row: Row) -> bool:
+        """Return True if the cell of the row holds."""
         cell = row.cells[index]
         return isinstance(cell, int | float) and compare(float(cell), least)
 

@@ -14,7 +14,7 @@ TALL = 5  # lines of a card
 
 
 def lines_of(width: int, height: int, devices: int) -> int:
-    """How many lines the strip takes: as cards where they fit side by side, else a line each."""
+    """Return the lines of the strip: of cards where they fit side by side, else one for each device."""
     if height >= 30 and devices * NARROWEST <= width:
         return TALL
     return min(devices, max(1, (height - 2) // 5))

@@ -85,6 +85,7 @@ class Session:
 
     @property
     def state(self) -> State:
+        """The present state."""
         return self.history.present
 
     @property
@@ -189,9 +190,11 @@ class Session:
     # --- actions ------------------------------------------------------------------------------------------
 
     def do_undo(self) -> None:
+        """Undo the last step."""
         self._step(histories.undo(self.history), "undo")
 
     def do_redo(self) -> None:
+        """Redo the step that was undone."""
         self._step(histories.redo(self.history), "redo")
 
     def _step(self, history: History, verb: str) -> None:
@@ -201,6 +204,7 @@ class Session:
             self.apply(history.present, history)
 
     def do_swap(self) -> None:
+        """Swap what is pinned and what is shown."""
         if not self.state.pin:
             self.say("nothing is pinned yet: p pins what is on screen", "warn")
         else:
@@ -215,6 +219,7 @@ class Session:
             self.say("only a language model has phases: prefill, decode, request", "dim")
 
     def do_plot(self, step: int) -> None:
+        """Go to the plot pane; there, to another kind of plot."""
         state = self.state
         place = states.PLOTS.index(state.plot) + step * (state.pane == "plot")
         self.apply(replace(state, pane="plot", plot=states.PLOTS[place % len(states.PLOTS)]))
@@ -297,10 +302,12 @@ class Session:
         return True
 
     def do_every(self, opened: int) -> None:
+        """Open or close all branches."""
         change = tree_changes.open_all if opened else tree_changes.close_all
         self.apply(change(self.state, self.unfolded))
 
     def do_each(self) -> None:
+        """Show repeated blocks one by one, or merged again."""
         state = tree_changes.toggle_repeats(self.state, self.unfolded)
         if state is not None:
             self.apply(state)
@@ -321,6 +328,7 @@ class Session:
         self.say(message if percent else "nothing is folded", "dim")
 
     def do_heaviest(self) -> None:
+        """Follow the heaviest path down."""
         self.move_to(self.unfolded.heaviest(node(self.state.at)))
 
     def do_find(self, step: int) -> None:
@@ -343,9 +351,9 @@ class Session:
 
     def capture(self, state: State) -> None:
         """Capture the model of a state in the background; what is on screen stays, dimmed, and can be used."""
-        from hwexplorer.tui.session.capture_job import CaptureJob
+        from hwexplorer.tui.session.model_capture_job import ModelCaptureJob
 
-        self.start(CaptureJob(state, self.provider.capture(state), partial(self._show_captured, state)))
+        self.start(ModelCaptureJob(state, self.provider.capture(state), partial(self._show_captured, state)))
 
     def _show_captured(self, wanted: State, _: BackgroundJob) -> None:
         """Show the model that was captured, in the state as it is by now."""

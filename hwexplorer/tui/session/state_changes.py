@@ -15,6 +15,7 @@ def cycle(field: str, values: tuple[str, ...], step: int = 1) -> Change:
     """Return the change of a field to the value `step` places further."""
 
     def change(state: State) -> State:
+        """Change the field."""
         value = getattr(state, field)
         # One that is not among them (asked for by name) is followed by the first, preceded by the last.
         index = values.index(value) + step if value in values else min(step, 0)

@@ -52,9 +52,11 @@ class VerbJob(BackgroundJob):
             self._err, self._code = str(error).encode(), 1
 
     def is_done(self) -> bool:
+        """Return True when there is nothing more to wait for."""
         return self._code is not None
 
     def end(self) -> None:
+        """Stop the work and wait until it is gone."""
         self._is_cancelled = True
         if self._process is not None and self._code is None:
             self._process.terminate()

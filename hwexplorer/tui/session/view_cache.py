@@ -59,6 +59,7 @@ class Views:
 
     @cached_property
     def tree(self) -> Table:
+        """The tree with its small rows folded."""
         return self._cache.fold_tree(self._state, self.unfolded)
 
     @cached_property

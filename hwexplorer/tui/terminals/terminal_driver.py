@@ -53,7 +53,7 @@ class Keys:
         self._parser = XTermParser()
 
     def events(self, data: bytes) -> Iterator[Message]:
-        """What these bytes mean, or, without any, what those before them did: escape alone is a key after a while."""
+        """Yield what these bytes mean; without any, what those before did: escape alone is a key after a while."""
         try:
             messages: list[Message] = []
             for place, text in enumerate(_ESCAPED.split(self._decode(data))):
@@ -82,6 +82,7 @@ class _Output:
         self.fileno = file.fileno
 
     def write(self, text: str) -> None:
+        """Write to the terminal; end where it is gone."""
         if self._ascii:  # what Textual draws itself: lists, boxes to type in
             text = ascii_cells(text)
         try:
@@ -90,6 +91,7 @@ class _Output:
             signals.end(signal.SIGHUP)
 
     def flush(self) -> None:
+        """Flush the file; end where the terminal is gone."""
         try:
             self._file.flush()
         except (OSError, ValueError):
@@ -97,7 +99,7 @@ class _Output:
 
 
 def takes_unicode() -> bool:
-    """Whether what is drawn reaches the terminal as it is: in a locale of old, it is made of backslashes."""
+    """Return True if the locale can write what is drawn."""
     try:
         "│▏".encode(getattr(sys.__stderr__, "encoding", None) or "ascii")
     except (UnicodeEncodeError, LookupError):
@@ -113,6 +115,7 @@ class Terminal(LinuxDriver):
         self._file: Any = _Output(self._file, getattr(app, "ascii", False))
 
     def run_input_thread(self) -> None:
+        """Read keys until the screen ends or the terminal is gone."""
         keys = Keys()
         while not self.exit_event.is_set():
             try:

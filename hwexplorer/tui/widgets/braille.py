@@ -33,7 +33,7 @@ class Braille:
             self.dot(round(x0 + (x1 - x0) * at), round(y0 + (y1 - y0) * at), owner)
 
     def owners(self, row: int) -> bytearray:
-        """Of each cell of a row the series it belongs to, from 1 on (0: none)."""
+        """Return for each cell of a row the series that it belongs to, from 1 on (0: none)."""
         return bytearray(self._owner[row])
 
     def cell(self, column: int, row: int, ascii: bool = False) -> tuple[str, int]:

@@ -27,7 +27,7 @@ def _short(figure: str) -> str:
 
 
 def _shortest(figure: str) -> str:
-    """Of a request: `18.3 ms 8.54 ms/t 116 t/s`."""
+    """Shorten the figures of a request: `18.3 ms 8.54 ms/t 116 t/s`."""
     return _short(figure).removeprefix("first ").replace("/tok", "/t").replace(" tok/", " t/")
 
 
@@ -43,6 +43,8 @@ class CardStrip(Widget, can_focus=False):
     """Draws the cards; a click says which."""
 
     class Chosen(Message):
+        """A card was clicked; twice, where `is_double`."""
+
         def __init__(self, device: str, is_double: bool) -> None:
             super().__init__()
             self.device, self.is_double = device, is_double
@@ -55,6 +57,7 @@ class CardStrip(Widget, can_focus=False):
         self._shown: object = None
 
     def show(self, cards: tuple[Card, ...], on: str) -> None:
+        """Take what is to be drawn, and draw it where it is new."""
         shown = (cards, on, self.palette)
         if shown != self._shown:
             self._shown, self.cards, self.on = shown, cards, on
@@ -69,26 +72,28 @@ class CardStrip(Widget, can_focus=False):
     def _are_tall(self) -> bool:
         return self.size.height >= TALL and bool(self.cards) and self.size.width // len(self.cards) >= NARROWEST
 
-    def _first(self) -> int:
+    def _first_place(self) -> int:
         """The first device in sight of those that take a line: the one under the cursor always is."""
         place = next((i for i, card in enumerate(self.cards) if card.key == self.on), 0)
         return max(0, min(place - self.size.height + 1, len(self.cards) - self.size.height))
 
     def on_click(self, event: events.Click) -> None:
+        """Post what was clicked."""
         event.stop()
         if self._are_tall:
             place = next(i for i, (start, width) in enumerate(self._boxes()) if event.x < start + width)
         else:
-            place = self._first() + event.y
+            place = self._first_place() + event.y
         if place < len(self.cards):
             self.post_message(self.Chosen(self.cards[place].key, event.chain > 1))
 
     def render_line(self, y: int) -> Strip:
+        """Return a line for Textual."""
         if self._are_tall:
             parts = [self._tall(card, y, width) for card, (_, width) in zip(self.cards, self._boxes(), strict=True)]
             segments = [segment for part in parts for segment in part]
         else:
-            place = self._first() + y
+            place = self._first_place() + y
             segments = self._line(self.cards[place], self.size.width) if place < len(self.cards) else []
         if self.palette.ascii:
             segments = [Segment(to_ascii(text), style) for text, style, _ in segments]

@@ -19,11 +19,12 @@ TRACE = 0.5  # cells: less is no cell of any cause
 
 
 def plain(text: Cell, palette: Palette) -> str:
+    """Return a cell as text that steers no terminal, in ASCII where the palette is."""
     cleaned = safe(text)
     return to_ascii(cleaned) if palette.ascii else cleaned
 
 
-def without(table: Table, hide: Collection[str]) -> Table:
+def drop_columns(table: Table, hide: Collection[str]) -> Table:
     """The table without the columns of these roles (a delta while diff is off), nor a bar's number twice."""
     keep = [i for i, c in enumerate(table.columns) if c.role not in hide and not _said_by_bar(table, i)]
     if len(keep) == len(table.columns):
@@ -92,7 +93,7 @@ def _coloured(parts: Sequence[float], width: int, palette: Palette, ground: int)
     return drawn
 
 
-def compared(table: Table, row: Row, key: str, number: float | None) -> tuple[str, str]:
+def device_cell_role(table: Table, row: Row, key: str, number: float | None) -> tuple[str, str]:
     """Role and sign of one device's figure among those of the others: what wins has a sign, the rest a colour by how
     far off what exists it is."""
     cells = dict(zip((column.key for column in table.columns), row.cells, strict=True))
@@ -104,6 +105,7 @@ def compared(table: Table, row: Row, key: str, number: float | None) -> tuple[st
 
 
 def highlighted(text: str, find: str, palette: Palette, role: str, ground: int) -> list[Segment]:
+    """Return a text with what was found in it marked."""
     plain = palette.get(role, ground)
     start = text.casefold().find(find.casefold()) if find else -1
     if start < 0:

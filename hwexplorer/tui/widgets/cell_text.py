@@ -10,6 +10,7 @@ from hwexplorer.text.number_format import ASCII
 
 
 def width_of(text: str) -> int:
+    """Return the cells that a text takes."""
     return len(text) if text.isascii() and text.isprintable() else cell_len(text)
 
 
@@ -41,7 +42,7 @@ def shorten(text: str, width: int, middle: bool = False) -> str:
 
 
 def whole(text: str, width: int, between: str = " · ") -> str:
-    """As many of the first parts as `width` cells hold, each of them whole; '' where there is no room for one."""
+    """Return as many of the first parts as `width` cells hold, each of them whole; '' where none fits."""
     while text and width_of(text) > width:
         text = text.rpartition(between)[0]
     return text

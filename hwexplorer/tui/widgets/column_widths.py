@@ -21,7 +21,7 @@ NAME_GOOD = 20  # most names fit
 
 
 class Measure(msgspec.Struct, frozen=True):
-    """What a column needs: its scale, its header, and the least and the most cells it can use."""
+    """The needs of a column: its scale, its header, and the least and the most cells that it can use."""
 
     column: Column
     scale: Scale
@@ -31,7 +31,7 @@ class Measure(msgspec.Struct, frozen=True):
 
 
 def measure(table: Table, names: int, total: int) -> list[Measure]:
-    """What the columns need in `total` cells; `names`: what the first needs, tree guides included."""
+    """Return the needs of the columns in `total` cells; `names` is what the first needs, tree guides included."""
     good = min(names, max(NAME_GOOD, total * 30 // 100))
     return [_measure(table, index, names, good) for index in range(len(table.columns))]
 
@@ -98,6 +98,7 @@ def _fit(measures: Sequence[Measure], total: int, gap: int, empty: Collection[in
     kept = [place for place in range(len(measures)) if place not in empty]
 
     def least() -> int:
+        """Return the cells that the columns need at least."""
         return sum(measures[i].least for i in kept) + gap * (len(kept) - 1)
 
     while least() > total:

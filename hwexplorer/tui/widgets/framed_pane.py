@@ -20,7 +20,7 @@ FAR = 10**6  # rows: more than there are
 
 
 class Content(Protocol):
-    """What a pane shows: resized, drawn by the line, scrolled."""
+    """The content of a pane: resized, drawn by the line, scrolled."""
 
     def resize(self, width: int, height: int) -> None: ...
     def line(self, y: int, palette: Palette, focused: bool) -> list[Segment]: ...
@@ -31,7 +31,7 @@ class Content(Protocol):
     def forget(self) -> None: ...
 
 
-def shown(strip: Strip, palette: Palette) -> Strip:
+def ascii_strip(strip: Strip, palette: Palette) -> Strip:
     """A line as the terminal gets it: whatever was drawn, nothing but ASCII where nothing else may be."""
     if not palette.ascii or all(segment.text.isascii() for segment in strip):
         return strip
@@ -67,7 +67,7 @@ class FramedPane(Widget, can_focus=False):
         self._made: dict[int, tuple[object, Strip]] = {}  # lines as they were framed last, and what they are made of
 
     def click(self, at: Clicked) -> None:
-        """What a click does where something can be chosen."""
+        """Do what a click means where something can be chosen."""
 
     def step(self, action: str) -> bool:
         """Move about in it; False where the action is another."""
@@ -97,6 +97,7 @@ class FramedPane(Widget, can_focus=False):
             self.refresh(*changed)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
+        """Return all the height there is."""
         return container.height
 
     @property
@@ -105,10 +106,11 @@ class FramedPane(Widget, can_focus=False):
         return self.size.height >= 6 and self.size.width >= 20
 
     def render_line(self, y: int) -> Strip:
+        """Return a line for Textual."""
         width, height = self.size
         if len(self._drawn) != height or (height and self._drawn[0].cell_length != width):
             self._draw()
-        return shown(self._drawn[y].simplify(), self.palette) if y < height else Strip.blank(width)
+        return ascii_strip(self._drawn[y].simplify(), self.palette) if y < height else Strip.blank(width)
 
     def _draw(self) -> None:
         width, height = self.size
@@ -180,6 +182,7 @@ class FramedPane(Widget, can_focus=False):
     # --- the mouse ----------------------------------------------------------------------------------------
 
     def on_click(self, event: events.Click) -> None:
+        """Post what was clicked."""
         event.stop()
         inside = self.framed
         y = event.y - (1 if inside else 0)
@@ -188,9 +191,11 @@ class FramedPane(Widget, can_focus=False):
         self.post_message(self.Clicked(self.pane, x, -1 if edge else y, event.chain))
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
+        """Post three lines down."""
         self._wheel(event, 3)
 
     def on_mouse_scroll_up(self, event: events.MouseScrollUp) -> None:
+        """Post three lines up."""
         self._wheel(event, -3)
 
     def _wheel(self, event: events.MouseEvent, by: int) -> None:
@@ -198,6 +203,7 @@ class FramedPane(Widget, can_focus=False):
         self.post_message(self.Wheeled(self.pane, event.y - self.framed, by))
 
     def scroll_content(self, by: int) -> None:
+        """Scroll and draw."""
         self.content.scroll(by)
         self.redraw()
 
@@ -208,6 +214,7 @@ class PaneLayout(Layout):
     name = "panes"
 
     def arrange(self, parent: Widget, children: list[Widget], size: Size, greedy: bool = True) -> list[WidgetPlacement]:
+        """Place the children where the parent has its boxes."""
         boxes = parent.boxes(size.width, size.height)  # type: ignore[attr-defined]
         return [
             WidgetPlacement(Region(*boxes[child.id]), NULL_OFFSET, Spacing(), child)
@@ -219,7 +226,9 @@ class PaneLayout(Layout):
 class StatusLine(Widget, can_focus=False):
     """One line of text in segments: the header, the tabs, the footer."""
 
-    class Clicked(Message):
+    class Pressed(Message):
+        """A click on the line: what its text does, '' where nothing."""
+
         def __init__(self, line: str, action: str) -> None:
             super().__init__()
             self.line, self.action = line, action
@@ -230,14 +239,17 @@ class StatusLine(Widget, can_focus=False):
         self.segments: list[Segment] = []
 
     def show(self, segments: list[Segment]) -> None:
+        """Take what is to be drawn, and draw it where it is new."""
         if segments != self.segments:
             self.segments = segments
             self.refresh()
 
     def render_line(self, y: int) -> Strip:
+        """Return a line for Textual."""
         strip = Strip(self.segments) if y == 0 else Strip([])
-        return shown(strip.adjust_cell_length(self.size.width, self.palette.get("text")), self.palette)
+        return ascii_strip(strip.adjust_cell_length(self.size.width, self.palette.get("text")), self.palette)
 
     def on_click(self, event: events.Click) -> None:
+        """Post what was clicked."""
         event.stop()
-        self.post_message(self.Clicked(self.id or "", event.style.meta.get(CLICK, "")))
+        self.post_message(self.Pressed(self.id or "", event.style.meta.get(CLICK, "")))

@@ -19,29 +19,34 @@ FACTS = 2  # lines
 
 
 class ModelTable(TreeTable):
+    """A table of models over a picture of one of them."""
+
     def __init__(self) -> None:
         super().__init__(tree=False)
         self.picture: Table = EMPTY_TABLE
         self._below = 0
 
     def resize(self, width: int, height: int) -> None:
+        """Take the size to draw in."""
         self._below = int(height * PART) if height >= LEAST else 0
         super().resize(width, height - self._below)
 
-    def at(self, y: int) -> str | None:
-        return super().at(y) if y < self.height else None
+    def key_at(self, y: int) -> str | None:
+        """Return the key of the row on line `y`."""
+        return super().key_at(y) if y < self.height else None
 
     def line(self, y: int, palette: Palette, focused: bool) -> list[Segment]:
+        """Return line `y` of the drawing."""
         if y < self.height or self.row is None:
             return super().line(y, palette, focused) if y < self.height else []
         lines = self._picture(palette)
         return lines[y - self.height] if y - self.height < len(lines) else []
 
     def _picture(self, palette: Palette) -> list[list[Segment]]:
-        """What is published of it, then the parts of the one that was looked into, the heaviest where not all fit."""
+        """Return what is published of a model, then its parts, the heaviest where not all fit."""
         assert self.row is not None
         known = sorted(zip(self.table.columns, self.row.cells, strict=True), key=lambda cell: cell[0].key == "family")
-        told = " · ".join(text for column, value in known if (text := _told(column, value)))
+        told = " · ".join(text for column, value in known if (text := _fact_text(column, value)))
         lines = [[Segment(("-" if palette.ascii else "─") * self.width, palette.get("guide"))]]
         lines += [
             [Segment(plain(line.strip(" ·"), palette), palette.get("strong"))]
@@ -58,7 +63,7 @@ class ModelTable(TreeTable):
         return lines
 
 
-def _told(column: Column, value: Cell) -> str:
+def _fact_text(column: Column, value: Cell) -> str:
     """A fact as people say it; the name stands above."""
     if column.key == "name" or value in (None, ""):
         return ""

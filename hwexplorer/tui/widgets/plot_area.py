@@ -35,18 +35,20 @@ class PlotArea:
             self._lines = []
 
     def resize(self, width: int, height: int) -> None:
+        """Take the size to draw in."""
         if (width, height) != (self.width, self.height):
             self.width, self.height = width, height
             self.forget()
 
     def line(self, y: int, palette: Palette, focused: bool) -> list[Segment]:
+        """Return line `y` of the drawing."""
         if self.plot is None:
             return []
         if not self._lines:
-            self._lines = self._drawn(self.plot, palette)
+            self._lines = self._draw_lines(self.plot, palette)
         return self._lines[y] if y < len(self._lines) else []
 
-    def _drawn(self, plot: Plot, palette: Palette) -> list[list[Segment]]:
+    def _draw_lines(self, plot: Plot, palette: Palette) -> list[list[Segment]]:
         height = self.height - 1 if self.height > 8 else self.height
         if self._drawing is None:
             self._drawing = draw(plot, self.width, height, palette)
@@ -67,7 +69,7 @@ class PlotArea:
         index = keys.index(self.cursor) if self.cursor in keys else (-1 if by > 0 else 0)
         return keys[max(0, min(len(keys) - 1, index + by))]
 
-    def at(self, x: int, y: int) -> str:
+    def key_at(self, x: int, y: int) -> str:
         """The key of the point drawn nearest to a place, at most REACH cells away; '' where there is none."""
         drawing = self._drawing
         if not isinstance(drawing, Drawing):
@@ -90,10 +92,13 @@ class PlotArea:
         """A plot is always in sight as a whole."""
 
     def page(self) -> int:
+        """Return how many points a page moves by."""
         return 10
 
     def extent(self) -> tuple[int, int, int]:
+        """Return (first line in sight, lines in sight, all lines)."""
         return 0, 1, 1
 
     def forget(self) -> None:
+        """Draw anew from the plot."""
         self._drawing, self._lines = None, []

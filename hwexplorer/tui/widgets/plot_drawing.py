@@ -40,16 +40,16 @@ class Drawing(msgspec.Struct, frozen=True):
         marked: dict[int, list[tuple[str, str]]] = {}
         for column, row, label in reversed(_cursor(self, cursor, below)):
             text = marked.setdefault(row, list(self.cells[row]))
-            text[column] = ("@" if palette.ascii else "◉", _over(text[column]))
-            for place, start in _beside(self.cells, row, column, len(label)) if label else ():
+            text[column] = ("@" if palette.ascii else "◉", _role_over(text[column]))
+            for place, start in _free_place(self.cells, row, column, len(label)) if label else ():
                 text = marked.setdefault(place, list(self.cells[place]))
                 for offset, character in enumerate(to_ascii(label) if palette.ascii else label):
-                    text[start + offset] = (character, _over(text[start + offset]))
+                    text[start + offset] = (character, _role_over(text[start + offset]))
         rows = [_runs(marked[i], palette) if i in marked else row for i, row in enumerate(self.rows)]
         return [self.title, *(label + row for label, row in zip(self.labels, rows, strict=True)), *self.bottom]
 
 
-def _over(cell: tuple[str, str]) -> str:
+def _role_over(cell: tuple[str, str]) -> str:
     """The role of what is written over a cell, which stays shaded."""
     return SHADED + "strong" if cell[1].startswith(SHADED) else "strong"
 
@@ -87,10 +87,10 @@ def draw(plot: Plot, width: int, height: int, palette: Palette, least: int = 16)
             _draw(canvas, series, x, y, owner)
     signs = [
         sign for owner, each in zip(owners, plot.series, strict=True) if not (each.mark or each.line)
-        for sign in _sized(each, x, y, columns, rows, SERIES[owner])
+        for sign in _size_signs(each, x, y, columns, rows, SERIES[owner])
     ]  # fmt: skip
     tags = [*signs, *_tags(plot.series, owners, canvas, x, y, signs)]
-    shaded = {place for series in lines if series.area for place in _below(series, x, y, columns, rows)}
+    shaded = {place for series in lines if series.area for place in _cells_below(series, x, y, columns, rows)}
     cells = [_cells(canvas, row, tags, palette, shaded) for row in range(rows)]
     labels = {row_of(y, value, rows): label for value, label in reversed(y_ticks)}
     return Drawing(
@@ -106,6 +106,7 @@ def draw(plot: Plot, width: int, height: int, palette: Palette, least: int = 16)
 
 
 def row_of(y: Axis, value: float, rows: int) -> int:
+    """Return the row of the canvas that a value is in."""
     place = y.place(value) or 0.0
     return min(rows - 1, max(0, rows - 1 - int(place * (rows - 0.001))))
 
@@ -153,6 +154,7 @@ TAG = 18
 TAKEN = 255  # a cell that no name may stand on
 SHADED = "shaded "  # begins the role of what stands in a shaded area
 BLANKS = ("·", ".")  # what shades where there are no grounds; in ASCII
+Place = tuple[int, int]
 Tag = tuple[int, int, str, str]  # column, row, text, role
 _SIZES = ((0.05, "●"), (0.01, "•"))  # from this share of the whole on; less is a dot
 _LEAST = min(least for least, _ in _SIZES)
@@ -170,7 +172,7 @@ def _owners(series: Sequence[Series]) -> list[int]:
     ]
 
 
-def _sized(series: Series, x: Axis, y: Axis, columns: int, rows: int, role: str) -> list[Tag]:
+def _size_signs(series: Series, x: Axis, y: Axis, columns: int, rows: int, role: str) -> list[Tag]:
     """(column, row, sign, role) of the points that are more than a dot: the heavier the larger, hollow on paper."""
     signs: list[Tag] = []
     sizes = series.sizes or (0.0,) * len(series.x)
@@ -254,8 +256,8 @@ def _beside_line(trace: dict[int, int], length: int, taken: Sequence[bytearray],
 
 
 def _title(plot: Plot, width: int, palette: Palette, told: Collection[str]) -> list[Segment]:
-    """What y is, then a legend of all series; where there is no room for all, of those that are not named beside what
-    they draw, cut where even they do not fit."""
+    """Return what y is, then a legend of all series; where there is no room for all, of those that are not named
+    beside what they draw, cut where even they do not fit."""
     head = shorten(say(titled(plot.y_title, plot.y_unit), palette), width)
     entries = dict[str, tuple[str, int]]()
     for index, series in zip(_owners(plot.series), plot.series, strict=True):
@@ -286,18 +288,19 @@ def titled(title: str, unit: str) -> str:
 
 
 def say(text: str, palette: Palette) -> str:
+    """Return a text, in ASCII where the palette is."""
     return to_ascii(text) if palette.ascii else text
 
 
 def _label(label: str, left: int, palette: Palette) -> list[Segment]:
-    """What stands left of a row: the label of y there, and the axis."""
+    """Return what stands left of a row: the label of y there, and the axis."""
     return [
         Segment(say(label.rjust(left), palette), palette.get("dim")),
         Segment(" " + ("|" if palette.ascii else "┤" if label else "│"), palette.get("guide")),
     ]
 
 
-def _below(series: Series, x: Axis, y: Axis, columns: int, rows: int) -> Iterator[tuple[int, int]]:
+def _cells_below(series: Series, x: Axis, y: Axis, columns: int, rows: int) -> Iterator[tuple[int, int]]:
     """(column, row) of what lies below a line."""
     known = [(x.place(a), y.place(b)) for a, b in zip(series.x, series.y, strict=True)]
     for column in range(columns):
@@ -334,8 +337,10 @@ def _cells(
     return text
 
 
-def _beside(cells: Sequence[Sequence[tuple[str, str]]], row: int, column: int, length: int) -> list[tuple[int, int]]:
-    """The first place beside a point, (row, start), where a label stands on nothing; none where all are taken."""
+def _free_place(
+    cells: Sequence[Sequence[tuple[str, str]]], row: int, column: int, length: int
+) -> list[tuple[int, int]]:
+    """Return [(row, start)] of the first place beside a point where a label stands on nothing, else []."""
     for place in (row, *(row + sign * away for away in (1, 2, 3) for sign in (-1, 1))):
         for start in (column + 2, column - 1 - length, column - length // 2):
             if place == row and start <= column < start + length:

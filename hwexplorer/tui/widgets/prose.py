@@ -26,6 +26,7 @@ class Prose:
         self._lines: list[tuple[str, str, str]] | None = None
 
     def toggle(self) -> None:
+        """Show what is folded, or fold it."""
         self.is_open = not self.is_open
         self._lines = None
 
@@ -39,6 +40,7 @@ class Prose:
         self._lines = None
 
     def resize(self, width: int, height: int) -> None:
+        """Take the size to draw in."""
         if (width, height) != (self.width, self.height):
             self.width, self.height = width, height
             self._lines = None
@@ -78,20 +80,25 @@ class Prose:
         return [("text", key if n == 0 else " " * width_of(key), part) for n, part in enumerate(parts)]
 
     def move(self, by: int) -> str:
+        """Scroll by lines."""
         self.scroll(by)
         return ""
 
     def scroll(self, by: int) -> None:
+        """Move the window by lines."""
         last = len(self._wrapped()) - self.height if self._lines is not None or self.width else 0
         self.top = max(0, min(self.top + by, last))
 
     def page(self) -> int:
+        """Return the lines of a page."""
         return max(1, self.height - 1)
 
     def extent(self) -> tuple[int, int, int]:
+        """Return (first line in sight, lines in sight, all lines)."""
         return self.top, self.height, len(self._wrapped())
 
     def line(self, y: int, palette: Palette, focused: bool) -> list[Segment]:
+        """Return line `y` of the drawing."""
         lines = self._wrapped()
         if self.top + y >= len(lines):
             return []
@@ -104,7 +111,7 @@ class Prose:
         return [Segment(key, palette.get("key")), body] if key else [body]
 
     def _step(self, step: WaterfallStep, palette: Palette) -> list[Segment]:
-        """Its name, its bar where the one before ended, its seconds."""
+        """Draw the name of a step, its bar where the one before ended, and its seconds."""
         told, most = step.name, 17
         if self.width < 44:  # the first words say it
             told, most = told.partition(" and ")[0].partition(" on ")[0], 13

@@ -74,6 +74,7 @@ def head_line(state: State, status: str, width: int, palette: Palette) -> list[S
     row = _Row(palette)
 
     def chip(role: str, text: str, action: str, space: str) -> None:
+        """Add a text that can be clicked."""
         row.add((role, text), action=action)
         row.add(("dim", space))
 

@@ -27,6 +27,7 @@ class TableHeads:
         self._gap = GAP
 
     def heads(self, palette: Palette) -> list[Segment]:
+        """Return the line of column heads."""
         segments: list[Segment] = []
         for index, width in enumerate(self._widths):
             if not width:
@@ -69,6 +70,7 @@ def sort_rows(table: Table, column: int, ascending: bool) -> Table:
     """Return a flat table sorted by a column, rows without a value last."""
 
     def value(row: Row) -> float | str:
+        """Return what a row is sorted by."""
         cell: Cell = row.cells[column]
         return cell.casefold() if isinstance(cell, str) else float(cell or 0)
 

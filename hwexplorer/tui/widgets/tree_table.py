@@ -13,7 +13,7 @@ from rich.segment import Segment
 from analysis.document import Cell
 from hwexplorer.text.number_format import delta, quantity, safe
 from hwexplorer.tui.palette import BLURRED, CURSOR, PLAIN, Palette
-from hwexplorer.tui.widgets.cell_drawing import bar, compared, highlighted, plain, stacked, without
+from hwexplorer.tui.widgets.cell_drawing import bar, device_cell_role, drop_columns, highlighted, plain, stacked
 from hwexplorer.tui.widgets.cell_text import pad, shorten, whole, width_of, wrap
 from hwexplorer.tui.widgets.column_widths import GAP, PERCENT, Measure, fit, is_of_device, measure
 from hwexplorer.tui.widgets.table_heads import TableHeads
@@ -59,7 +59,7 @@ class TreeTable(TableHeads):
         self._given = given
         if table is not self._source[0] or hide != self._source[1]:
             self._source = (table, hide)
-            self.table = without(table, hide)
+            self.table = drop_columns(table, hide)
             self._names = max((width_of(str(r.cells[0])) + self._indent(r) for r in self.table.rows), default=0)
             self._measures = []
             self._bar_full = self._fullest_bar()
@@ -103,6 +103,7 @@ class TreeTable(TableHeads):
         self.unfold(now - {key} if is_open and want is not True else now | {key} if want is not False else now, key)
 
     def unfold(self, keys: frozenset[str] | None, cursor: str = "") -> None:
+        """Open exactly these branches; None where the table decides."""
         self.unfolded = keys
         self._key = cursor or self._key
         self._lay_out()
@@ -158,10 +159,12 @@ class TreeTable(TableHeads):
 
     @property
     def key(self) -> str:
+        """The key of the row under the cursor."""
         return self._key
 
     @property
     def row(self) -> Row | None:
+        """The row under the cursor."""
         return self.table.rows[self.visible[self.cursor]] if self.visible else None
 
     def go(self, key: str, still: bool = False) -> None:
@@ -190,6 +193,7 @@ class TreeTable(TableHeads):
             self._show_cursor()
 
     def page(self) -> int:
+        """Return the lines of a page."""
         return max(1, self.height - self._fixed())
 
     def _fixed(self) -> int:
@@ -241,7 +245,7 @@ class TreeTable(TableHeads):
         """The wheel moves the window; the cursor stays where it is."""
         self.top = max(0, min(self.top + by, len(self.visible) - self.page()))
 
-    def at(self, y: int) -> str | None:
+    def key_at(self, y: int) -> str | None:
         """The key of the row drawn on line `y`."""
         position = self.top + y - (1 if self.height > 1 else 0)
         drawn = y < self.height - self._footer()
@@ -249,7 +253,7 @@ class TreeTable(TableHeads):
         return self.table.rows[self.visible[position]].key if drawn and inside else None
 
     def is_sign(self, x: int) -> bool:
-        """Whether the sign that opens and closes the row of the cursor is there."""
+        """Return True if the sign that opens and closes the row of the cursor is there."""
         row = self.row
         return self.tree and row is not None and row.has_children and 0 <= x - 2 * row.depth < 2
 
@@ -260,6 +264,7 @@ class TreeTable(TableHeads):
     # --- drawing ------------------------------------------------------------------------------------------
 
     def resize(self, width: int, height: int) -> None:
+        """Take the size to draw in."""
         if (width, height) != (self.width, self.height):
             if not self.height:
                 self.top = 0  # what was moved before there was a window did not scroll it
@@ -271,6 +276,7 @@ class TreeTable(TableHeads):
             self._show_cursor()
 
     def line(self, y: int, palette: Palette, focused: bool) -> list[Segment]:
+        """Return line `y` of the drawing."""
         if not self._widths:
             # What opens and closes changes no measure: those of thousands of rows are taken once.
             self._measures = self._measures or measure(self.table, self._names, self.width)
@@ -372,7 +378,7 @@ class TreeTable(TableHeads):
             return [Segment(pad(delta(number), width, True), palette.get(sense, ground))]
         told = quantity(number, measure.column.unit) if role == "quantity" else measure.scale.cell(number)
         if is_of_device(measure.column):
-            sense, sign = compared(self.table, row, measure.column.key, number)
+            sense, sign = device_cell_role(self.table, row, measure.column.key, number)
             return [Segment(pad(plain(told, palette) + sign, width, True), palette.get(sense, ground))]
         text = plain(told, palette)
         return [Segment(pad(text, width, True), palette.get(base, ground))]

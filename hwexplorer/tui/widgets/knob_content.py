@@ -28,7 +28,7 @@ def sparkline(values: list[float], ascii: bool) -> str:
     return "".join(signs[round(log(value / least) / size * (len(signs) - 1)) if size else 0] for value in values)
 
 
-class KnobTable(TreeTable):
+class KnobContent(TreeTable):
     """A table with what the chip of the state costs above it."""
 
     def __init__(self) -> None:
@@ -37,34 +37,39 @@ class KnobTable(TreeTable):
         self._above = 0
 
     def show(self, page: Page, metric: str) -> None:
+        """Take what is to be drawn, and draw it where it is new."""
         tables = [part for part in page.parts if isinstance(part, Table)]
         self.before, self.curve, knobs = tables
         self.metric = metric
         self.update(knobs)
 
     def resize(self, width: int, height: int) -> None:
+        """Take the size to draw in."""
         self._above = ABOVE if height >= ABOVE + LEAST else 0
         super().resize(width, height - self._above)
 
-    def at(self, y: int) -> str | None:
-        return super().at(y - self._above) if y >= self._above else None
+    def key_at(self, y: int) -> str | None:
+        """Return the key of the row on line `y`."""
+        return super().key_at(y - self._above) if y >= self._above else None
 
     def head_at(self, x: int, y: int) -> str | None:
+        """Return the key of the column whose head is there."""
         return super().head_at(x, y - self._above)
 
     def is_cursor_row(self, y: int) -> bool:
         """Return True if line `y` is the row of the cursor."""
-        return self.row is not None and self.at(y) == self.key
+        return self.row is not None and self.key_at(y) == self.key
 
     def line(self, y: int, palette: Palette, focused: bool) -> list[Segment]:
+        """Return line `y` of the drawing."""
         if y >= self._above:
             return super().line(y - self._above, palette, focused)
         rows = self.before.rows
         if y < len(rows):
-            return self._ghosted(rows[y], palette)
-        return self._turned(y - len(rows), palette)
+            return self._metric_bar(rows[y], palette)
+        return self._knob_line(y - len(rows), palette)
 
-    def _ghosted(self, row: Row, palette: Palette) -> list[Segment]:
+    def _metric_bar(self, row: Row, palette: Palette) -> list[Segment]:
         """A bar over that of the unchanged chip: what is saved is left as a ghost, what is more stands out."""
         name, now, was, change = row.cells
         ratio = 1.0 + float(change or 0.0)
@@ -90,7 +95,7 @@ class KnobTable(TreeTable):
             Segment(shorten(plain(told, palette), self.width - width_of(head) - room), palette.get(sense)),
         ]
 
-    def _turned(self, line: int, palette: Palette) -> list[Segment]:
+    def _knob_line(self, line: int, palette: Palette) -> list[Segment]:
         """The knob that is looked at: what is shown over which range, the curve, where it is and where it bends."""
         rows, place = self.curve.rows, [column.key for column in self.curve.columns]
         if not rows:

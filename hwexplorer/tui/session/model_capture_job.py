@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from hwexplorer.provider import Watched
 
 
-class CaptureJob(BackgroundJob):
+class ModelCaptureJob(BackgroundJob):
     """The capture of the model that a state asks for."""
 
     replaces_model, stop_message = True, "capture cancelled"
@@ -32,9 +32,11 @@ class CaptureJob(BackgroundJob):
         self._has_started = True
 
     def progress(self) -> tuple[str, float]:
+        """Return (what it is doing, fraction done)."""
         return self._progress
 
     def is_done(self) -> bool:
+        """Return True when there is nothing more to wait for."""
         if self._failure or not self._has_started:
             return bool(self._failure)
         try:
@@ -46,8 +48,10 @@ class CaptureJob(BackgroundJob):
             return True
 
     def error(self) -> str:
+        """Return what went wrong in one line, '' when nothing did."""
         # Of the shell's option the shape is left, which in a command stands after the model's name.
         return " ".join((self._failure or self._capture.error).split()).replace("--input ", "")
 
     def end(self) -> None:
+        """Stop the work and wait until it is gone."""
         self._capture.cancel()
