@@ -17,6 +17,7 @@ import msgspec
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
+from analysis.model.ir import batch_limits
 from analysis.model.ir.workload import Workload
 from analysis.model.model_errors import ModelError
 from analysis.model.names import aliases, targets
@@ -33,7 +34,7 @@ from hwexplorer.state import State
 from hwexplorer.text import next_command
 
 if TYPE_CHECKING:
-    from analysis.model.process.capture_job import WorkloadJob
+    from analysis.model.process.workload_jobs import WorkloadJob
 
 
 class Engine:
@@ -103,13 +104,13 @@ class Engine:
 
     def fixed_batch(self, state: State) -> int | None:
         """Return the only batch of the model of a state, which is ready; None where it has any."""
-        return targets.fixed_batch(self.captured(state))
+        return batch_limits.fixed_batch(self.captured(state))
 
     def workload(self, state: State) -> Workload:
         """Return the model of a state at its lengths. Raises RequestError where it is not ready, or fixed at another
         batch."""
         workload = self.captured(state).bound(sequence=state.sequence, kv=state.kv)
-        targets.check_batch(workload, state.batch)
+        batch_limits.check_batch(workload, state.batch)
         return workload
 
     def result(self, state: State, device: str = "") -> Estimate:

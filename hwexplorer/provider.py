@@ -20,7 +20,7 @@ from hwexplorer.views.plain import Card, Page, Plot, Table, Text
 from hwexplorer.views.verdict import verdict
 
 if TYPE_CHECKING:
-    from analysis.model.process.capture_job import WorkloadJob
+    from analysis.model.process.workload_jobs import WorkloadJob
     from hwexplorer.export.sheet import Sheet
 
 _FACT = re.compile(r"^(\S+) {2,}(.+?) {2,}")  # name and value in their columns

@@ -66,7 +66,7 @@ def _table(model: Captured) -> tuple[list[str], list[list[str]]]:
     from analysis.estimate.estimate import estimate
     from analysis.estimate.scenario import Scenario
     from analysis.estimate.tree import tree
-    from analysis.model.names.targets import fixed_batch
+    from analysis.model.ir.batch_limits import fixed_batch
     from hardware.architectures import known_architectures
     from hardware.device import load_device
     from hardware.quantity import quantity

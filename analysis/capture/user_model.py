@@ -19,6 +19,7 @@ from analysis.capture import failure_text, imported_files, kv_caches, library_mo
 from analysis.capture.exporter import MAX_BATCH, Inputs, export, tensors_in
 from analysis.capture.model_factory import Built, check_call
 from analysis.capture.torch_settings import WholeMasks, import_torchvision, without_weights
+from analysis.model.ir import batch_limits
 from analysis.model.ir.operator_graph import Graph
 from analysis.model.ir.workload import Workload
 from analysis.model.lowering.graph_lowering import lower_graph
@@ -174,12 +175,16 @@ def _capture(
         if not way.cached:
             graph = replace(graph, notes=(*graph.notes, "captured with use_cache off: its cache is not counted"))
         if way.live and way.most < MAX_BATCH:
-            note = targets.range_note(way.most, f"larger ones go another way ({failure_text.reason(failures[-1][1])})")
+            note = batch_limits.range_note(
+                way.most, f"larger ones go another way ({failure_text.reason(failures[-1][1])})"
+            )
             graph = replace(graph, notes=(*graph.notes, note))
         if batch_dim is not None and not way.live:
             why = failure_text.reason(next(error for tried, error in failures if tried.live))
             batch = next((item.shape[batch_dim] for item in graph.inputs if len(item.shape) > batch_dim), 1)
-            graph = replace(graph, notes=(*graph.notes, targets.fixed_note(int(batch), f"the model fixes it ({why})")))
+            graph = replace(
+                graph, notes=(*graph.notes, batch_limits.fixed_note(int(batch), f"the model fixes it ({why})"))
+            )
         return graph
     raise CaptureError(_verdict(failures)) from None
 

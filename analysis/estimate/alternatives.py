@@ -14,8 +14,8 @@ from pathlib import Path
 import msgspec
 
 from analysis.estimate.estimate import Estimate, estimate
+from analysis.model.ir.batch_limits import refusal
 from analysis.model.ir.workload import Ints
-from analysis.model.names.targets import refusal
 from hardware.device import Device, device_in_mode
 from hardware.errors import RequestError
 from hardware.memo import memoize

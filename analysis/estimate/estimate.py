@@ -14,9 +14,9 @@ from analysis.estimate.scenario import Scenario
 from analysis.estimate.totals import Rates, rates, totals
 from analysis.estimate.trust import Factors, Trust, find_trust, work_class
 from analysis.estimate.workspace import blocked
+from analysis.model.ir.batch_limits import check_batch
 from analysis.model.ir.coverage import Coverage, coverage
 from analysis.model.ir.workload import Floats, Workload
-from analysis.model.names.targets import check_batch
 from hardware.demand import Demand
 from hardware.device import Device
 from hardware.execute import Execution, execute, repeat_kernels, scale_to_devices

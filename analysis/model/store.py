@@ -21,8 +21,8 @@ from analysis.model.names.zoo import Spec
 from hardware import file_access, places
 
 if TYPE_CHECKING:
-    from analysis.model.process.capture_job import WorkloadJob
     from analysis.model.process.process_limits import ProcessLimits
+    from analysis.model.process.workload_jobs import WorkloadJob
 
 ProgressCallback = Callable[[str, float], None]
 
@@ -120,13 +120,13 @@ def capture_job(
 ) -> WorkloadJob:
     """A capture to start, watch and cancel; its result goes to the cache as well, unless what it was made from has
     changed meanwhile. A file that is data is read."""
-    from analysis.model.process.capture_job import CaptureJob, ReadJob
+    from analysis.model.process.workload_jobs import FileReading, ModelCapture
 
     ref = refer(model, image_size)
     if isinstance(ref, Target) and not ref.is_captured:
-        return ReadJob(ref)
+        return FileReading(ref)
     path = cache_path(ref)  # of what the file holds now, before any of it runs
-    return CaptureJob(ref, limits=limits, on_done=lambda workload: is_current(workload) and _write(path, workload))
+    return ModelCapture(ref, limits=limits, on_done=lambda workload: is_current(workload) and _write(path, workload))
 
 
 def keep(ref: ModelRef, workload: Workload) -> bool:

@@ -6,8 +6,8 @@ import numpy as np
 
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.tree import TreeFigures
+from analysis.model.ir.batch_limits import refusal
 from analysis.model.ir.workload import Ints
-from analysis.model.names.targets import refusal
 from hardware.demand import READ_WEIGHT, OpClass
 from hardware.execute import BOUNDS, COMPUTE, LAUNCH, MEMORY, POWER, RESOURCES
 from hardware.map_demand import link_seconds

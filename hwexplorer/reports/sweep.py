@@ -17,7 +17,7 @@ from analysis.explore.search.catalogue_sweep import Chunk
 from analysis.explore.search.grid import BATCHES
 from analysis.explore.search.model_sweep import BatchCrossover, BestBatch, Sweep
 from analysis.explore.search.model_sweep import sweep as run_sweep
-from analysis.model.names.targets import batches_of
+from analysis.model.ir.batch_limits import batches_of
 from hardware import file_access as hardware_files
 from hardware.errors import RequestError
 from hardware.precision import SWEEP

@@ -16,8 +16,8 @@ from analysis.annexes.readers.onnx import onnx_model as onnx_model
 from analysis.model import store
 from analysis.model.model_errors import CaptureCancelledError, ModelError
 from analysis.model.names import targets
-from analysis.model.process.capture_job import ReadJob, WorkloadJob
 from analysis.model.process.process_limits import ProcessLimits
+from analysis.model.process.workload_jobs import FileReading, WorkloadJob
 from analysis.model.reading_budget import STEPS, Budget
 from tests.attack import onnx_files, pt2_files
 from tests.sampling import first
@@ -112,7 +112,7 @@ def test_the_whole_budget_is_spent_before_the_limits_of_its_process(kind: str, n
 def test_reading_is_given_up_at_once(tmp_path: Path) -> None:
     path = tmp_path / "net.onnx"
     path.write_bytes(onnx_files.chain(40_000))
-    job = ReadJob(targets.Target(str(path)))
+    job = FileReading(targets.Target(str(path)))
     job.start()
     threading.Timer(0.5, job.cancel).start()
     start = time.monotonic()

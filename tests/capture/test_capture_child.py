@@ -15,8 +15,8 @@ import pytest
 
 from analysis.model import store
 from analysis.model.model_errors import CaptureError
-from analysis.model.process import capture_job as job_module
 from analysis.model.process import supervisor
+from analysis.model.process import workload_jobs as job_module
 from analysis.model.process.process_limits import ProcessLimits
 
 MEBIBYTE = 1 << 20
@@ -59,7 +59,7 @@ def runs(pid: int) -> bool:
 
 def refused(monkeypatch: pytest.MonkeyPatch, code: str, limits: ProcessLimits = SOON) -> tuple[str, float]:
     """What a capture says whose subprocess runs this code, and after how many seconds."""
-    monkeypatch.setattr(job_module.CaptureJob, "_command", lambda self: [sys.executable, "-c", code])
+    monkeypatch.setattr(job_module.ModelCapture, "_command", lambda self: [sys.executable, "-c", code])
     start = time.monotonic()
     with pytest.raises(CaptureError) as caught:
         store.load("resnet18", 64, limits=limits)
@@ -96,7 +96,7 @@ def test_any_content_is_read_and_refused(monkeypatch: pytest.MonkeyPatch, code: 
 def test_progress_steers_no_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     line = r'{"phase": "\u001b]0;owned\u0007\u009b2J\u202ebuild\n", "fraction": 1e9}'
     code = f"print({line!r}, flush=True); import time; time.sleep(0.5); raise SystemExit(3)"
-    monkeypatch.setattr(job_module.CaptureJob, "_command", lambda self: [sys.executable, "-c", code])
+    monkeypatch.setattr(job_module.ModelCapture, "_command", lambda self: [sys.executable, "-c", code])
     seen = []
     with pytest.raises(CaptureError, match="code 3") as caught:
         store.load("resnet18", 64, progress=lambda *now: seen.append(now))
@@ -247,8 +247,8 @@ def test_it_ends_with_its_parent(left: Path, work: str, number: int) -> None:
     parent = (
         "import sys, time\nfrom analysis.model.names import model_ref\n"
         "from analysis.model.process import capture_job as job\n"
-        f"job.CaptureJob._command = lambda self: [sys.executable, '-c', {code!r}]\n"
-        "one = job.CaptureJob(model_ref.refer('resnet18', 64)); one.start(); print('runs', flush=True); time.sleep(100)"
+        f"job.ModelCapture._command = lambda self: [sys.executable, '-c', {code!r}]\n"
+        "one = job.ModelCapture(model_ref.refer('resnet18', 64)); one.start(); print('runs', flush=True); time.sleep(100)"
     )
     with subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None

@@ -20,8 +20,8 @@ from analysis.annexes.readers.onnx import onnx_model as onnx_model
 from analysis.annexes.readers.onnx.onnx_file import OnnxError
 from analysis.capture.torch_settings import export_settings, import_torchvision
 from analysis.model import store
+from analysis.model.ir import batch_limits
 from analysis.model.ir.workload import Workload
-from analysis.model.names import targets
 from tests.sampling import first
 
 TEN = ten()
@@ -76,7 +76,7 @@ def test_torchvision_equals_the_shipped_capture(name: str, dynamo: bool, exporte
         assert total(w, "flops", batch) == pytest.approx(total(shipped, "flops", batch), rel=0.02)
     if name != "googlenet":  # its auxiliary heads are parameters, but no part of the graph
         assert w.parameters == pytest.approx(shipped.parameters, rel=0.005)
-    assert targets.fixed_batch(w) is None
+    assert batch_limits.fixed_batch(w) is None
 
 
 def test_modules_name_the_tree(exported: Exported) -> None:

@@ -16,6 +16,7 @@ from onnx_files import INT, graph, info, node, number, numbers, save, weight
 from analysis.annexes.readers.onnx.onnx_file import OnnxError
 from analysis.annexes.readers.onnx.onnx_model import load
 from analysis.model import store
+from analysis.model.ir import batch_limits
 from analysis.model.ir.workload import Workload
 from analysis.model.model_errors import EmptyModelError, UnreadableError
 from analysis.model.names import targets
@@ -373,19 +374,19 @@ def test_a_batch_that_the_graph_fixes_is_that_of_the_named_input(tmp_path: Path)
     nodes = [node("Unsqueeze", "x axes", "image"), node("Conv", "image w", "y")]
     path = save(tmp_path, nodes, {"x": ["frames", 4]}, ["y"], [numbers("axes", 0, 1), weight("w", 2, 1, 3, 1)])
     w = load(path, [targets.parse_input("x=7x4")])
-    assert (total(w), targets.fixed_batch(w)) == (5 * 4 * 2 * 3, 7)
+    assert (total(w), batch_limits.fixed_batch(w)) == (5 * 4 * 2 * 3, 7)
     with pytest.raises(OnnxError, match="negative"):
         load(path)
 
 
 def test_a_fixed_batch_is_said(tmp_path: Path) -> None:
     w = load(save(tmp_path, LINEAR, {"x": [3, 4]}, ["y"], [weight("w", 4, 2)]))
-    assert (targets.fixed_batch(w), total(w)) == (3, 24)
+    assert (batch_limits.fixed_batch(w), total(w)) == (3, 24)
     # Here the input is free, and the graph is not.
     nodes = [node("Reshape", "x s", "r"), node("MatMul", "r w", "y")]
     stored = [numbers("s", 1, 4), weight("w", 4, 2)]
     w = load(save(tmp_path, nodes, {"x": ["b", 4]}, ["y"], stored))
-    assert (targets.fixed_batch(w), total(w)) == (1, 8)
+    assert (batch_limits.fixed_batch(w), total(w)) == (1, 8)
 
 
 def test_weights_outside_the_file_are_counted_and_never_opened(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from analysis.model import store
 from analysis.model.ir.workload import encode
 from analysis.model.model_errors import CaptureCancelledError, CaptureError
 from analysis.model.names.model_ref import refer
-from analysis.model.process import capture_job as job_module
+from analysis.model.process import workload_jobs as job_module
 from analysis.model.process.process_limits import ProcessLimits
 from tests.sampling import first
 
@@ -32,7 +32,7 @@ def no_capture(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(self: object) -> None:
         raise AssertionError("a capture was started")
 
-    monkeypatch.setattr(job_module.CaptureJob, "start", refuse)
+    monkeypatch.setattr(job_module.ModelCapture, "start", refuse)
 
 
 def alive(group: int) -> bool:
@@ -208,7 +208,7 @@ def test_the_subprocess_ends_with_its_parent() -> None:
 
 
 def fake_child(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
-    monkeypatch.setattr(job_module.CaptureJob, "_command", lambda self: [sys.executable, "-c", code])
+    monkeypatch.setattr(job_module.ModelCapture, "_command", lambda self: [sys.executable, "-c", code])
 
 
 @pytest.mark.parametrize(

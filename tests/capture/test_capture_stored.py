@@ -14,7 +14,7 @@ from analysis.model.ir import validation
 from analysis.model.ir.workload import encode
 from analysis.model.model_errors import CaptureError, ModelSpecError
 from analysis.model.names.model_ref import refer
-from analysis.model.process import capture_job as job_module
+from analysis.model.process import workload_jobs as job_module
 from hwexplorer import cli, engine
 from tests.capture import altered
 
@@ -76,7 +76,7 @@ def test_the_capture_of_another_model_counts_as_absent(
 def test_a_subprocess_that_gives_nonsense_says_what(whole: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     data = altered.gzip.decompress(altered.altered(whole, altered.BY_HAND["macs negative"]))
     code = f"import sys; sys.stdout.buffer.write(b'{{\"bytes\": {len(data)}}}\\n' + {data!r})"
-    monkeypatch.setattr(job_module.CaptureJob, "_command", lambda self: [job_module.sys.executable, "-c", code])
+    monkeypatch.setattr(job_module.ModelCapture, "_command", lambda self: [job_module.sys.executable, "-c", code])
     with pytest.raises(CaptureError, match=r"^capture of resnet18 gave an amount that cannot be$"):
         store.load("resnet18", 64)
 

@@ -11,6 +11,7 @@ from random import Random
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
+from analysis.model.ir import batch_limits
 from analysis.model.names import targets
 from hardware.device import load_device
 from hwexplorer import engine, registry
@@ -52,7 +53,7 @@ def survive(data: bytes) -> bool:
     except (OSError, ValueError) as error:
         assert store._read(path) is None, "refused, and read all the same"
         return refused(error)
-    batch = targets.fixed_batch(workload) or 1
+    batch = batch_limits.fixed_batch(workload) or 1
     pick = Random(len(data))
     name = pick.choice(_DEVICES)
     figures = estimate(workload, load_device(name), Scenario(batch=batch))

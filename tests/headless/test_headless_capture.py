@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 from conftest import Call
 
-from analysis.model.process.capture_job import run_all
+from analysis.model.process.workload_jobs import run_all
 from tests.terminal import hear
 
 OWN = Path(__file__).parents[1] / "capture" / "own_models.py"

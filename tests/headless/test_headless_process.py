@@ -15,7 +15,7 @@ import pytest
 
 from analysis.model import store
 from analysis.model.names.model_ref import refer
-from analysis.model.process import capture_job
+from analysis.model.process import workload_jobs
 from hwexplorer import engine
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State
@@ -131,7 +131,7 @@ def no_capture(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(_self: object) -> None:
         raise AssertionError("a capture was started")
 
-    monkeypatch.setattr(capture_job.CaptureJob, "start", refuse)
+    monkeypatch.setattr(workload_jobs.ModelCapture, "start", refuse)
 
 
 def test_a_corrupt_cache_file_is_rebuilt(call: Call, cached: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -173,7 +173,9 @@ def test_the_screen_sees_a_capture_end(cached: Path) -> None:
 
 
 def test_the_screen_sees_a_capture_fail(cached: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(capture_job.CaptureJob, "_command", lambda _self: [sys.executable, "-c", "raise SystemExit(3)"])
+    monkeypatch.setattr(
+        workload_jobs.ModelCapture, "_command", lambda _self: [sys.executable, "-c", "raise SystemExit(3)"]
+    )
     watched = EngineProvider().capture(State(model=MODEL))
     watched.start()
     _wait(watched)
@@ -192,6 +194,8 @@ def _wait(watched: Any) -> None:
 def test_a_capture_that_fails_is_one_line(
     refused: Callable[..., str], cached: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(capture_job.CaptureJob, "_command", lambda _self: [sys.executable, "-c", "raise SystemExit(3)"])
+    monkeypatch.setattr(
+        workload_jobs.ModelCapture, "_command", lambda _self: [sys.executable, "-c", "raise SystemExit(3)"]
+    )
     assert "code 3" in refused("compare", MODEL)
     assert not cached.exists()

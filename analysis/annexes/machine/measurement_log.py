@@ -12,9 +12,9 @@ import msgspec
 import numpy as np
 
 from analysis.model import store
+from analysis.model.ir.batch_limits import fixed_batch
 from analysis.model.ir.validation import decode
 from analysis.model.ir.workload import Workload
-from analysis.model.names.targets import fixed_batch
 from hardware import file_access
 from hardware.architectures import known_architectures
 from hardware.errors import RequestError

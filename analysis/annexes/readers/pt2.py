@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from analysis.annexes.readers.size_expressions import Layout, expression, is_viewable, layout, stride, symbols_in, whole
+from analysis.model.ir.batch_limits import fixed_note
 from analysis.model.ir.operator_graph import (
     Graph,
     GraphNode,
@@ -29,7 +30,6 @@ from analysis.model.ir.poly import Poly, SizeError, dim, poly
 from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, Workload
 from analysis.model.lowering.graph_lowering import lower_graph
 from analysis.model.model_errors import ModelError
-from analysis.model.names.targets import fixed_note
 from analysis.model.reading_budget import Budget, TooMuchError
 from hardware import file_access
 

@@ -17,14 +17,11 @@ from typing import ClassVar
 import msgspec
 
 from analysis.model import request_bounds
-from analysis.model.ir.lengths import SHARE
-from analysis.model.ir.workload import Workload
 from analysis.model.model_errors import ModelSpecError, UnknownModelError
 from analysis.model.names import aliases
 from analysis.model.names.zoo import CAPTURE_SUFFIX
 from analysis.model.transformer import hub_files
 from hardware import policy
-from hardware.errors import RequestError
 from hardware.names import hint, split_list
 
 DTYPES = (
@@ -245,57 +242,6 @@ def parse_batch_dim(text: str) -> int | None:
     if not re.fullmatch(r"[0-9]{1,2}", text) or int(text) >= _MAX_RANK:
         raise ModelSpecError(f"batch dimension {text[:20]!r} is neither a number from 0 to {_MAX_RANK - 1} nor none")
     return int(text)
-
-
-# --- a batch that is no variable -------------------------------------------------------------------------
-
-_FIXED = r"captured at batch ([0-9]+) alone"
-_UP_TO = r"captured for batches up to ([0-9]+) alone"
-
-
-def fixed_note(batch: int, why: str) -> str:
-    """Return the note of a workload that has figures for one batch only; `fixed_batch` reads it."""
-    return f"captured at batch {batch} alone: {why}"
-
-
-def range_note(most: int, why: str) -> str:
-    """Return the note of a workload that has figures up to a batch; `largest_batch` reads it."""
-    return f"captured for batches up to {most} alone: {why}"
-
-
-def largest_batch(workload: Workload) -> int:
-    """The largest batch that a workload is known at."""
-    match = next(filter(None, (re.match(_UP_TO, note) for note in workload.notes)), None)
-    return int(match[1]) if match else request_bounds.BATCH
-
-
-def fixed_batch(workload: Workload) -> int | None:
-    """The only batch a workload has, or None where any will do."""
-    sizes = [str(size) for item in workload.inputs for size in item.shape]
-    if not workload.inputs or any(name in size for size in sizes for name in ("batch", SHARE)):
-        return None
-    match = next(filter(None, (re.match(_FIXED, note) for note in workload.notes)), None)
-    return int(match[1]) if match else 1
-
-
-def refusal(workload: Workload, batch: int) -> str:
-    """Why there are no figures of a workload at a batch: they would be made up. "" where there are."""
-    fixed, most = fixed_batch(workload), largest_batch(workload)
-    if fixed is not None and batch != fixed:
-        return f"{workload.name} is captured at one fixed batch: batch {fixed} is the only one it has"
-    return f"{workload.name} is captured for batches up to {most}: its code goes another way beyond" * (batch > most)
-
-
-def check_batch(workload: Workload, batch: int) -> None:
-    """Raises RequestError for a batch without figures."""
-    if said := refusal(workload, batch):
-        raise RequestError(said)
-
-
-def batches_of(workload: Workload, usual: Sequence[int]) -> tuple[int, ...]:
-    """The batches to try of a workload: the usual ones that it has, or the only one."""
-    fixed = fixed_batch(workload)
-    return tuple(batch for batch in usual if not refusal(workload, batch)) if fixed is None else (fixed,)
 
 
 def shipped_at(target: Target) -> Path:

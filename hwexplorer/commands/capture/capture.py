@@ -20,7 +20,7 @@ from analysis.model.ir.coverage import coverage, uncovered_note
 from analysis.model.ir.workload import Workload
 from analysis.model.model_errors import ModelError
 from analysis.model.names import targets
-from analysis.model.process.capture_job import WorkloadJob, run_all
+from analysis.model.process.workload_jobs import WorkloadJob, run_all
 from hardware.errors import RequestError
 from hardware.quantity import quantity
 from hwexplorer import engine

@@ -38,10 +38,11 @@ from analysis.annexes.readers.onnx.operator_table import fold_of, row_of
 from analysis.annexes.readers.onnx.sequences import LISTS, sequence_result
 from analysis.annexes.readers.onnx.shape_rules import reduce_shape
 from analysis.annexes.readers.size_expressions import expression, layout
+from analysis.model.ir.batch_limits import fixed_note
 from analysis.model.ir.operator_graph import Graph, GraphNode, InputShape, Meta, Ref, Source
 from analysis.model.ir.poly import Poly, dim, poly, product
 from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT
-from analysis.model.names.targets import Input, fixed_note
+from analysis.model.names.targets import Input
 from analysis.model.reading_budget import Budget
 
 WRONG = (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, ZeroDivisionError)

@@ -9,11 +9,12 @@ from pathlib import Path
 from analysis.annexes.readers.onnx.graph_walk import WRONG, GraphWalk
 from analysis.annexes.readers.onnx.input_sizes import OpenSizeError
 from analysis.annexes.readers.onnx.onnx_file import OnnxError, OnnxModel, read
+from analysis.model.ir.batch_limits import fixed_note
 from analysis.model.ir.operator_graph import Graph
 from analysis.model.ir.poly import SizeError
 from analysis.model.ir.workload import Workload
 from analysis.model.lowering.graph_lowering import lower_graph
-from analysis.model.names.targets import Input, fixed_note
+from analysis.model.names.targets import Input
 from analysis.model.reading_budget import Budget, TooMuchError
 
 

@@ -137,7 +137,7 @@ class WorkloadJob:
             self._done.set()
 
 
-class CaptureJob(WorkloadJob):
+class ModelCapture(WorkloadJob):
     """One capture. Construction checks that it is allowed, and that a model of the user's is there."""
 
     def __init__(
@@ -170,7 +170,7 @@ class CaptureJob(WorkloadJob):
         return CaptureError(f"cannot capture {self._ref.label}{at}: {reason}")
 
 
-class ReadJob(WorkloadJob):
+class FileReading(WorkloadJob):
     """A file that is data (`.onnx`, `.pt2`), which may be a stranger's: nothing of it runs, but it can be made to keep
     its reader busy."""
 

@@ -1,0 +1,59 @@
+"""The batches for which a workload has figures: any, one, or all up to a largest. Its notes say so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from analysis.model import request_bounds
+from analysis.model.ir.lengths import SHARE
+from analysis.model.ir.workload import Workload
+from hardware.errors import RequestError
+
+_FIXED = r"captured at batch ([0-9]+) alone"
+_UP_TO = r"captured for batches up to ([0-9]+) alone"
+
+
+def fixed_note(batch: int, why: str) -> str:
+    """Return the note of a workload that has figures for one batch only; `fixed_batch` reads it."""
+    return f"captured at batch {batch} alone: {why}"
+
+
+def range_note(most: int, why: str) -> str:
+    """Return the note of a workload that has figures up to a batch; `largest_batch` reads it."""
+    return f"captured for batches up to {most} alone: {why}"
+
+
+def largest_batch(workload: Workload) -> int:
+    """Return the largest batch that a workload has figures for."""
+    match = next(filter(None, (re.match(_UP_TO, note) for note in workload.notes)), None)
+    return int(match[1]) if match else request_bounds.BATCH
+
+
+def fixed_batch(workload: Workload) -> int | None:
+    """Return the only batch that a workload has figures for, None for any."""
+    sizes = [str(size) for item in workload.inputs for size in item.shape]
+    if not workload.inputs or any(name in size for size in sizes for name in ("batch", SHARE)):
+        return None
+    match = next(filter(None, (re.match(_FIXED, note) for note in workload.notes)), None)
+    return int(match[1]) if match else 1
+
+
+def refusal(workload: Workload, batch: int) -> str:
+    """Return why a workload has no figures at a batch: they would be invented. '' if it has."""
+    fixed, most = fixed_batch(workload), largest_batch(workload)
+    if fixed is not None and batch != fixed:
+        return f"{workload.name} is captured at one fixed batch: batch {fixed} is the only one it has"
+    return f"{workload.name} is captured for batches up to {most}: its code goes another way beyond" * (batch > most)
+
+
+def check_batch(workload: Workload, batch: int) -> None:
+    """Raise RequestError for a batch without figures."""
+    if said := refusal(workload, batch):
+        raise RequestError(said)
+
+
+def batches_of(workload: Workload, usual: Sequence[int]) -> tuple[int, ...]:
+    """Return the batches to try of a workload: the usual ones that it has figures for, or the only one."""
+    fixed = fixed_batch(workload)
+    return tuple(batch for batch in usual if not refusal(workload, batch)) if fixed is None else (fixed,)
