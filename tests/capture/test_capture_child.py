@@ -248,7 +248,8 @@ def test_it_ends_with_its_parent(left: Path, work: str, number: int) -> None:
         "import sys, time\nfrom analysis.model.names import model_ref\n"
         "from analysis.model.process import capture_job as job\n"
         f"job.ModelCapture._command = lambda self: [sys.executable, '-c', {code!r}]\n"
-        "one = job.ModelCapture(model_ref.refer('resnet18', 64)); one.start(); print('runs', flush=True); time.sleep(100)"
+        "one = job.ModelCapture(model_ref.refer('resnet18', 64)); one.start()\n"
+        "print('runs', flush=True); time.sleep(100)"
     )
     with subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
