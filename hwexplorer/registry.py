@@ -20,7 +20,7 @@ from hwexplorer.state import State, replace
 
 if TYPE_CHECKING:
     from hwexplorer.declare import Group, Report, Verb
-    from hwexplorer.views.device_limits import Held
+    from hwexplorer.views.device_limits import LimitsCheck
     from hwexplorer.views.plain import Page, View
 
 _PACKAGES = ("hwexplorer.reports", "hwexplorer.commands", "hwexplorer.annexes")
@@ -227,14 +227,14 @@ class Answer:
         return getattr(self.document, "incomplete", "") or ""  # of a file that was read
 
     @cached_property
-    def held(self) -> Held | None:
-        """The devices of a state that sets limits, held against them."""
+    def limits_check(self) -> LimitsCheck | None:
+        """Return which devices of the state pass its limits, None without limits."""
         if not self.state.limits or not self.report.subject.options:
             return None
         from hwexplorer import engine
         from hwexplorer.views import device_limits
 
-        return device_limits.held(self.state) if engine.is_ready(self.state) else None
+        return device_limits.check_limits(self.state) if engine.is_ready(self.state) else None
 
     def records(self) -> tuple[Any, ...] | None:
         """The structs that the main table shows, where it is a table of structs of the document."""
@@ -247,13 +247,13 @@ class Answer:
 
     def to_dict(self) -> dict[str, Any]:
         """The document as JSON has it."""
-        return stamped(self.document, self.gap, self.held)
+        return stamped(self.document, self.gap, self.limits_check)
 
     def view(self) -> View | Page:
         """For people. What is incomplete says so in its first line."""
         built = self._view()
-        said = (self.gap, built.title, str(self.held or ""))
-        return replace(built, title="; ".join(filter(None, said))) if self.gap or self.held else built
+        said = (self.gap, built.title, str(self.limits_check or ""))
+        return replace(built, title="; ".join(filter(None, said))) if self.gap or self.limits_check else built
 
     def _view(self) -> View | Page:
         from hwexplorer.views.plain import Page
@@ -272,4 +272,4 @@ class Answer:
         """Return the answer in a format. `width` is the columns to fit, 0 for all."""
         from hwexplorer.export.render import encode, plain
 
-        return encode(self.document, self.gap, self.held) if form == "json" else plain(self.view(), form, width)
+        return encode(self.document, self.gap, self.limits_check) if form == "json" else plain(self.view(), form, width)

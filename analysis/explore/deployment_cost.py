@@ -58,9 +58,9 @@ class CostSettings(msgspec.Struct, frozen=True):
     given: tuple[str, ...] = ()
 
 
-class Price(msgspec.Struct, frozen=True, kw_only=True):
-    """What one device costs in USD, to `hire` for an hour or to `buy`: the median of so many published offers, the
-    cheapest and the dearest, and when they were read; no date where the user said it."""
+class DevicePrice(msgspec.Struct, frozen=True, kw_only=True):
+    """The price of one device in USD, to `hire` for an hour or to `buy`: the median of published offers with the
+    cheapest and the dearest, and the date of reading; no date for a price that the user gave."""
 
     device: str
     kind: str
@@ -115,20 +115,20 @@ class CostReport(Head, frozen=True, kw_only=True):
 
     cheapest: str
     assumptions: tuple[Assumption, ...]
-    prices: tuple[Price, ...]
+    prices: tuple[DevicePrice, ...]
     rows: tuple[DeviceCost, ...]
     break_even: tuple[BreakEven, ...]
 
 
 @lru_cache(maxsize=1)
 def defaults() -> dict[str, Any]:
-    """The table of cost.toml: value, low, high, unit, source and quality of each setting."""
+    """Return the table of cost.toml: value, low, high, unit, source and quality of each setting."""
     return file_access.table(PATH)
 
 
 @lru_cache(maxsize=1)
 def _published() -> dict[tuple[str, str], dict[str, Any]]:
-    """The rows of prices.toml by device and kind, their sources written out."""
+    """Return the rows of prices.toml by device and kind, with their sources."""
     table = file_access.table(PRICES)
     return {
         (device, kind): {**row, "source": table["sources"][row["source"]]}
@@ -137,17 +137,17 @@ def _published() -> dict[tuple[str, str], dict[str, Any]]:
     }
 
 
-def prices(result: Estimate, by: CostSettings) -> tuple[Price, ...]:
-    """What is known of a device: what the user says, else published hire, else a published list price. A device that is
-    altered has no published price; one in another power mode has that of the device."""
-    key, said = result.device.key, {"hire": by.hourly, "buy": by.purchase}
+def prices(result: Estimate, by: CostSettings) -> tuple[DevicePrice, ...]:
+    """Return the known prices of a device: given ones, else published hire, else a published list price. A changed
+    device has no published price; another power mode has that of the device."""
+    key, parts = result.device.key, {"hire": by.hourly, "buy": by.purchase}
     given = tuple(
-        Price(device=key, kind=kind, value=usd[key], low=usd[key], high=usd[key], source="given")
-        for kind, usd in said.items()
+        DevicePrice(device=key, kind=kind, value=usd[key], low=usd[key], high=usd[key], source="given")
+        for kind, usd in parts.items()
         if key in usd
     )
     listed = (
-        Price(device=key, kind=kind, **row)
+        DevicePrice(device=key, kind=kind, **row)
         for kind in KINDS
         if (row := _published().get((key.partition(":")[0], kind)))
     )
@@ -159,7 +159,7 @@ def settings(
     hourly: Mapping[str, float] | None = None,
     purchase: Mapping[str, float] | None = None,
 ) -> CostSettings:
-    """The defaults with what is given in their place. Raises RequestError for what cannot be."""
+    """Return the defaults with given values in their place. Raises RequestError for an invalid value."""
     values = {name: float(entry["value"]) for name, entry in defaults().items()}
     stated = dict(given or {})
     values |= stated
@@ -180,7 +180,7 @@ def settings(
 
 
 def cost_per_million(result: Estimate, by: CostSettings) -> float:
-    """USD per million inferences at the prices of `by`: electricity alone where it has none for the device."""
+    """Return USD per million inferences at the prices of `by`: electricity alone without a price of the device."""
     electricity, hire, purchase = _money(result, by)
     return (electricity if hire is None else hire) + (purchase or 0.0)
 
@@ -194,7 +194,7 @@ def _seconds(result: Estimate) -> float:
 
 
 def _money(result: Estimate, by: CostSettings) -> tuple[float, float | None, float | None]:
-    """Electricity, hire and purchase per million inferences, USD."""
+    """Return electricity, hire and purchase per million inferences, USD."""
     time, key, devices = _seconds(result), result.device.key, result.workload.devices
     hire, price = (None if usd is None else usd * devices for usd in (by.hourly.get(key), by.purchase.get(key)))
     return (
@@ -205,7 +205,7 @@ def _money(result: Estimate, by: CostSettings) -> tuple[float, float | None, flo
 
 
 def cost(results: Sequence[Estimate], by: CostSettings, on_paper: bool = True) -> CostReport:
-    """Cost of one model on several devices; without `on_paper` design targets break even with nothing.
+    """Compute the cost of one model on several devices; without `on_paper` design targets break even with nothing.
 
     Raises RequestError for a price of a device that is not compared."""
     keys = [result.device.key for result in results]
@@ -240,18 +240,18 @@ def cost(results: Sequence[Estimate], by: CostSettings, on_paper: bool = True) -
 def _cheapest(priced: Sequence[DeviceCost], unpriced: Sequence[str], unfit: Sequence[str]) -> str:
     """`cheapest: h100_sxm, 0.413 USD (0.2 - 1.3; hire); no price is known of xeon_8490h: electricity only; on rtx_4090
     it does not run`: memory or software is lacking."""
-    said = []
+    parts = []
     if priced:
         least = min(priced, key=lambda row: row.total_usd)
         rivals = [row.device for row in priced if row is not least and row.total_low_usd < least.total_high_usd]
         doubt = f", not surely below {', '.join(rivals)}" if rivals else ""
         ends = f"{least.total_low_usd:.3g} - {least.total_high_usd:.3g}"
-        said.append(f"cheapest: {least.device}, {least.total_usd:.3g} USD ({ends}; {least.pays_for}){doubt}")
+        parts.append(f"cheapest: {least.device}, {least.total_usd:.3g} USD ({ends}; {least.pays_for}){doubt}")
     if unpriced:
-        said.append(f"no price is known of {', '.join(unpriced)}: electricity only, which is not what they cost")
+        parts.append(f"no price is known of {', '.join(unpriced)}: electricity only, which is not what they cost")
     if unfit:
-        said.append(f"on {', '.join(unfit)} it does not run (compare says why): the row is what it would cost")
-    return "; ".join(said)
+        parts.append(f"on {', '.join(unfit)} it does not run (compare says why): the row is what it would cost")
+    return "; ".join(parts)
 
 
 def _assumption(name: str, value: float, given: bool) -> Assumption:
@@ -261,10 +261,10 @@ def _assumption(name: str, value: float, given: bool) -> Assumption:
     return Assumption(name, value, entry["unit"], entry["source"], entry["quality"], entry["low"], entry["high"])
 
 
-def _of_device(result: Estimate, by: CostSettings, known: Sequence[Price]) -> DeviceCost:
+def _of_device(result: Estimate, by: CostSettings, known: Sequence[DevicePrice]) -> DeviceCost:
     electricity, hire, purchase = _money(result, by)
     total = cost_per_million(result, by)
-    low, high = (_end(result, by, known, total, side) for side in (0, 1))
+    low, high = (_total_at_end(result, by, known, total, side) for side in (0, 1))
     kwh = _kwh(result, by)
     parts = [("hire", hire), ("purchase", purchase), ("electricity", electricity if hire is None else None)]
     paid = [name for name, usd in parts if usd is not None]
@@ -286,9 +286,9 @@ def _of_device(result: Estimate, by: CostSettings, known: Sequence[Price]) -> De
     )
 
 
-def _end(result: Estimate, by: CostSettings, known: Sequence[Price], total: float, side: int) -> float:
-    """The total at one end of its band: what is paid by the hour moves with time and with the price, electricity with
-    energy, each apart from the other."""
+def _total_at_end(result: Estimate, by: CostSettings, known: Sequence[DevicePrice], total: float, side: int) -> float:
+    """Return the total at one end of its band: payment by the hour varies with time and price, electricity with energy,
+    each independently."""
     electricity, hire, purchase = _money(result, by)
     time, energy = result.latency_band_s[side] / (result.latency_s or 1.0), result.energy_band_j[side] / result.energy_j
     away = (electricity * (energy - 1.0)) if hire is None else 0.0
@@ -301,14 +301,15 @@ def _end(result: Estimate, by: CostSettings, known: Sequence[Price], total: floa
 
 
 def break_even(a: Estimate, b: Estimate, by: CostSettings) -> BreakEven:
-    """The volume from which the device that costs less to run has repaid its purchase price."""
+    """Return the volume from which the device that costs less to run has repaid its purchase price."""
 
-    def running(result: Estimate) -> float:
+    def running_cost(result: Estimate) -> float:
+        """Return USD per inference without purchase."""
         electricity, hire, _ = _money(result, by)
         return (electricity if hire is None else hire) / MILLION
 
     price = [by.purchase.get(side.device.key, 0.0) * side.workload.devices for side in (a, b)]
-    each = [running(a), running(b)]
+    each = [running_cost(a), running_cost(b)]
     names = [a.device.key, b.device.key]
     first = 0 if (price[0], each[0]) <= (price[1], each[1]) else 1
     then = 1 - first

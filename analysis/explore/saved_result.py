@@ -32,8 +32,8 @@ class OperatorFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResultSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """What a result is of, and those figures of CHANGING that it has. `coverage` is the share of its work with a cost
-    rule; `incomplete` says so where that is too little."""
+    """The model and settings of a result, and those figures of CHANGING that it has. `coverage` is the share of its
+    work with a cost rule; `incomplete` says so where that is too little."""
 
     model: str
     device: str

@@ -161,7 +161,7 @@ def _write(target: Path, work: list[Chunk], resume: bool, parts: Callable[[int],
     where it is broken off, whatever was made is kept and what to do is said."""
     place = Path(os.path.realpath(target))
     growing = place.with_name(f"{place.name[:200]}.{catalogue_sweep.key(work, work[0].folders)}.part")
-    done, kept = catalogue_sweep.whole(growing, work) if resume and growing.is_file() else (0, 0)
+    done, kept = catalogue_sweep.count_whole_chunks(growing, work) if resume and growing.is_file() else (0, 0)
     pieces = parts(done)
     try:
         hardware_files.write(target, pieces, growing=growing, kept_bytes=kept)
@@ -169,7 +169,7 @@ def _write(target: Path, work: list[Chunk], resume: bool, parts: Callable[[int],
         raise RequestError(f"another sweep writes {target}") from None
     except BaseException as error:
         pieces.close()  # workers end before anything is said
-        ended = catalogue_sweep.whole(growing, work)[0] if growing.is_file() else 0
+        ended = catalogue_sweep.count_whole_chunks(growing, work)[0] if growing.is_file() else 0
         if not ended:
             growing.unlink(missing_ok=True)
         hint = f"{ended} of {len(work)} parts are kept: --resume goes on with them" if ended else "nothing is kept"

@@ -1,4 +1,4 @@
-"""Which devices of a state are within the limits that it sets."""
+"""The devices of a state that keep its limits."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from hwexplorer import engine
 from hwexplorer.state import State
 
 
-class Held(msgspec.Struct, frozen=True):
-    """The devices of a state held against its limits; of each that fails, which it is not within."""
+class LimitsCheck(msgspec.Struct, frozen=True):
+    """The devices of a state that pass its limits, and the broken limits of each that fails."""
 
     asked: str
     passing: tuple[str, ...]
@@ -22,11 +22,11 @@ class Held(msgspec.Struct, frozen=True):
         return f"limits {self.asked}: {len(self.passing)} of {total} devices pass{names}"
 
 
-def held(state: State) -> Held | None:
-    """None where the state sets no limits."""
+def check_limits(state: State) -> LimitsCheck | None:
+    """Check the devices of a state against its limits; None without limits."""
     if not state.limits:
         return None
     results = {name: engine.result(state, name) for name in state.devices}
     found = {name: broken_limits(state.limits, r) if r.fits else ("does not fit",) for name, r in results.items()}
     failing = {name: why for name, why in found.items() if why}
-    return Held(state.limits, tuple(name for name in state.devices if name not in failing), failing)
+    return LimitsCheck(state.limits, tuple(name for name in state.devices if name not in failing), failing)

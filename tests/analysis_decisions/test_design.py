@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from analysis.annexes.silicon.design_file import kept
+from analysis.annexes.silicon.design_file import keep_designs
 from analysis.annexes.silicon.design_search import (
     PIECE,
     Design,
-    Designs,
-    Knob,
+    DesignKnob,
+    DesignReport,
+    DesignStudy,
     Piece,
     Runner,
-    Study,
-    evaluate_piece,
-    knob,
-    search,
+    evaluate_designs,
+    parse_knob,
+    search_designs,
 )
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
@@ -29,13 +29,13 @@ from hardware.errors import RequestError
 from hwexplorer.engine import Engine
 
 KPU = load_device("kpu_t256")
-RUN = partial(local, evaluate_piece, workers=1)
+RUN = partial(local, evaluate_designs, workers=1)
 
 
-def _study(*knobs: str, **others: object) -> Study:
-    return Study(
+def _study(*knobs: str, **others: object) -> DesignStudy:
+    return DesignStudy(
         base="kpu_t256",
-        knobs=tuple(knob(KPU, one) for one in knobs),
+        knobs=tuple(parse_knob(KPU, one) for one in knobs),
         models=(("conv2d", 1.0), ("resnet18", 3.0)),
         scenario=Scenario(precision="int8"),
         metric="edp",
@@ -43,8 +43,8 @@ def _study(*knobs: str, **others: object) -> Study:
     )
 
 
-def _found(study: Study, how: str = "grid", count: int = 60, seed: int = 1) -> Designs:
-    return search(study, how, count, seed, RUN, most=1000)
+def _found(study: DesignStudy, how: str = "grid", count: int = 60, seed: int = 1) -> DesignReport:
+    return search_designs(study, how, count, seed, RUN, most=1000)
 
 
 def test_each_design_is_the_device_evaluated_alone() -> None:
@@ -101,7 +101,7 @@ def test_a_seed_finds_the_same_and_local_search_no_worse() -> None:
 
 def test_workers_find_what_one_finds() -> None:
     study = _study("units=64..1024", "array=8..64")
-    by_two = search(study, "grid", 0, 1, partial(local, evaluate_piece, workers=2), most=1000)
+    by_two = search_designs(study, "grid", 0, 1, partial(local, evaluate_designs, workers=2), most=1000)
     assert by_two.evaluated > PIECE
     assert by_two == _found(study)
 
@@ -113,24 +113,27 @@ def test_a_search_goes_on_where_it_was_broken_off(tmp_path: Path) -> None:
     def counted(pieces: Sequence[Piece]) -> Iterator[list[Design]]:
         for piece in pieces:
             asked.append(len(piece[1]))
-            yield evaluate_piece(piece)
+            yield evaluate_designs(piece)
 
     def broken(pieces: Sequence[Piece]) -> Iterator[list[Design]]:
         yield from counted(pieces[:2])
         raise KeyboardInterrupt
 
-    def found(run: Runner, count: int) -> Designs:
-        with kept(run, study, path) as through:
-            return search(study, "random", count, 3, through, most=1000)
+    def found(run: Runner, count: int) -> DesignReport:
+        with keep_designs(run, study, path) as through:
+            return search_designs(study, "random", count, 3, through, most=1000)
 
     with pytest.raises(KeyboardInterrupt):
         found(broken, 80)
     assert path.read_bytes().count(b"\n") == 1 + 2 * PIECE
     path.write_bytes(path.read_bytes()[:-20])
-    assert found(counted, 80) == search(study, "random", 80, 3, RUN, most=1000)
+    assert found(counted, 80) == search_designs(study, "random", 80, 3, RUN, most=1000)
     assert sum(asked) == 80 + 1
     assert found(broken, 2 * PIECE).evaluated == 2 * PIECE
-    with pytest.raises(RequestError, match="holds no designs of this study"), kept(RUN, _study("units=1..2"), path):
+    with (
+        pytest.raises(RequestError, match="holds no designs of this study"),
+        keep_designs(RUN, _study("units=1..2"), path),
+    ):
         pass
 
 
@@ -142,13 +145,13 @@ def test_a_chip_that_cannot_be_is_no_design() -> None:
 
 
 def test_steps_of_a_grid() -> None:
-    assert knob(KPU, "units=64..500").steps() == (64, 128, 256, 500)
-    assert knob(KPU, "units=64|100").steps() == (64, 100)
-    assert knob(KPU, "Scratchpad-Bytes=16M..32M") == Knob("scratchpad_bytes", 16e6, 32e6)
-    assert math.isclose(knob(KPU, "tile.mac:int8=0.05pJ..0.2pJ").at(0.5), 0.1e-12)
+    assert parse_knob(KPU, "units=64..500").steps() == (64, 128, 256, 500)
+    assert parse_knob(KPU, "units=64|100").steps() == (64, 100)
+    assert parse_knob(KPU, "Scratchpad-Bytes=16M..32M") == DesignKnob("scratchpad_bytes", 16e6, 32e6)
+    assert math.isclose(parse_knob(KPU, "tile.mac:int8=0.05pJ..0.2pJ").value_at(0.5), 0.1e-12)
 
 
 @pytest.mark.parametrize("text", ["units", "units=", "units=4..2", "units=a..b", "unit=1..2", "units=0..4"])
 def test_a_wrong_range_is_one_line(text: str) -> None:
     with pytest.raises(RequestError):
-        knob(KPU, text)
+        parse_knob(KPU, text)

@@ -144,7 +144,7 @@ def test_a_part_of_another_request_is_not_gone_on_with(tmp_path: Path) -> None:
     assert catalogue_sweep.key(one, ()) == catalogue_sweep.key(one, ()) != catalogue_sweep.key(other, ())
     path = tmp_path / "part"
     path.write_text("something else\n" * 5000)
-    assert catalogue_sweep.whole(path, one) == (0, 0)
+    assert catalogue_sweep.count_whole_chunks(path, one) == (0, 0)
 
 
 def by_hand(count: int) -> None:

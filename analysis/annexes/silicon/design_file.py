@@ -1,6 +1,6 @@
-"""Designs kept in a file as they are evaluated, a line each, so that a search that was broken off goes on.
+"""A file of designs, a line each as they are evaluated, so that a search that was interrupted goes on.
 
-A search is a function of its study and seed: begun again it asks for the same designs, of which these are there.
+A search is a function of its study and seed: started again it asks for the same designs, which are read from here.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from pathlib import Path
 
 import msgspec
 
-from analysis.annexes.silicon.design_search import Design, Piece, Runner, Study
+from analysis.annexes.silicon.design_search import Design, DesignStudy, Piece, Runner
 from analysis.explore.search.catalogue_sweep import key
 from hardware import file_access
 from hardware.errors import RequestError
 
 
 @contextmanager
-def kept(run: Runner, study: Study, path: Path) -> Iterator[Runner]:
-    """A runner that evaluates only what a file does not hold, and adds that to it. Raises RequestError where the file
-    cannot be used or holds something else."""
+def keep_designs(run: Runner, study: DesignStudy, path: Path) -> Iterator[Runner]:
+    """Yield a runner that evaluates only designs that are not in a file, and appends them. Raises RequestError for a
+    file that cannot be used or holds another study."""
     head = json.dumps({"designs of": key(study, study.folders)}).encode() + b"\n"
     try:
         with path.open("a+b", buffering=0) as file:
@@ -33,7 +33,7 @@ def kept(run: Runner, study: Study, path: Path) -> Iterator[Runner]:
             if not end:
                 file.write(head)
 
-            def through(pieces: Sequence[Piece]) -> Iterator[list[Design]]:
+            def run_missing(pieces: Sequence[Piece]) -> Iterator[list[Design]]:
                 new = [(study, tuple(point for point in points if point not in known)) for study, points in pieces]
                 made = run([piece for piece in new if piece[1]])
                 for (_, points), (_, missing) in zip(pieces, new, strict=True):
@@ -43,7 +43,7 @@ def kept(run: Runner, study: Study, path: Path) -> Iterator[Runner]:
                         file.write(b"".join(map(_line, designs)))
                     yield [known[point] for point in points]
 
-            yield through
+            yield run_missing
     except OSError as error:
         raise RequestError(f"cannot write {path}: {error.strerror or error}") from None
 
@@ -53,7 +53,7 @@ def _line(design: Design) -> bytes:
 
 
 def _read(data: bytes, head: bytes, path: Path) -> tuple[dict[tuple[float, ...], Design], int]:
-    """The designs of a file by their values, and where its last whole line ends."""
+    """Return the designs of a file by their values, and where its last whole line ends."""
     if data and not data.startswith(head):
         raise RequestError(f"{path} holds no designs of this study, made by this version: name another file")
     end = data.rfind(b"\n") + 1

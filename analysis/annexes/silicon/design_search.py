@@ -23,7 +23,7 @@ from analysis.estimate.scenario import Scenario
 from analysis.estimate.totals import rates
 from analysis.estimate.workspace import blocked
 from analysis.explore.search.candidates import front
-from analysis.explore.search.catalogue_sweep import bundled, ready
+from analysis.explore.search.catalogue_sweep import bundled, shipped_workload
 from analysis.explore.tuning.knob_bench import NodeCost
 from analysis.model.ir.workload import Floats
 from hardware.architectures.data import WHOLE
@@ -40,8 +40,8 @@ HOW = ("grid", "random", "local")
 _KEPT, _OFFSPRING, _STRIDE = 8, 32, 0.5  # of local search: designs kept, new ones in a round at least, ln of a step
 
 
-class Knob(msgspec.Struct, frozen=True):
-    """A fact and the values it may have, `least` to `most` in SI units, or the few of `values`."""
+class DesignKnob(msgspec.Struct, frozen=True):
+    """A fact with the values that it may have, `least` to `most` in SI units, or the few of `values`."""
 
     name: str
     least: float
@@ -50,29 +50,30 @@ class Knob(msgspec.Struct, frozen=True):
     is_whole: bool = False
 
     def steps(self) -> tuple[float, ...]:
-        """Those of a grid: the few given, or doubled from the least."""
+        """Return the values of a grid: the few given, or the least one doubled up to the largest."""
         if self.values:
             return self.values
         count = math.floor(math.log2(self.most / self.least) + 1e-9) + 1
         doubled = [self.least * 2.0**i for i in range(count)]
         return (*doubled, self.most) if doubled[-1] < self.most * (1 - 1e-9) else tuple(doubled)
 
-    def at(self, share: float) -> float:
-        """The value at a share of the way, in logarithms."""
+    def value_at(self, share: float) -> float:
+        """Return the value at a share of the range, in logarithms."""
         if self.values:
             return self.values[min(int(share * len(self.values)), len(self.values) - 1)]
         value = self.least * (self.most / self.least) ** share
         return float(round(value)) if self.is_whole else value
 
     def change(self, value: float) -> Change:
+        """Return the change that sets the fact to a value."""
         return Change(self.name, "=", f"{value:.4g}x{value:.4g}" if self.name == ARRAY else f"{value:.4g}")
 
 
-class Study(msgspec.Struct, frozen=True, kw_only=True):
-    """What is searched: plain data that any process can work on. `models` with their weights; limits may be None."""
+class DesignStudy(msgspec.Struct, frozen=True, kw_only=True):
+    """The question of a search, as plain data for any process: `models` with their weights; limits may be None."""
 
     base: str
-    knobs: tuple[Knob, ...]
+    knobs: tuple[DesignKnob, ...]
     models: tuple[tuple[str, float], ...]
     scenario: Scenario
     metric: str
@@ -82,7 +83,7 @@ class Study(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Design(msgspec.Struct, frozen=True, kw_only=True):
-    """One design; costs by model, in the order of the study. `refused` says why it cannot be, or is out of a limit."""
+    """One design; costs by model, in the order of the study. `refused` says why it is invalid or beyond a limit."""
 
     device: str
     values: tuple[float, ...]
@@ -94,11 +95,12 @@ class Design(msgspec.Struct, frozen=True, kw_only=True):
     refused: str = ""
 
 
-class Designs(msgspec.Struct, frozen=True, kw_only=True):
-    """What a search found. `best` first by score; `front`: no other has less latency, energy and area (means)."""
+class DesignReport(msgspec.Struct, frozen=True, kw_only=True):
+    """The document of `hwexplorer design`: `best` by score; `front`: no other has less latency, energy and area
+    (means)."""
 
     base: str
-    knobs: tuple[Knob, ...]
+    knobs: tuple[DesignKnob, ...]
     models: tuple[str, ...]
     metric: str
     how: str
@@ -111,11 +113,11 @@ class Designs(msgspec.Struct, frozen=True, kw_only=True):
     why_refused: str
 
 
-def knob(device: Device, text: str) -> Knob:
-    """`units=64..1024`, or a few values `units=64|256`. Raises RequestError."""
-    name, equals, said = text.partition("=")
-    least, dots, most = said.partition("..")
-    if not equals or not said:
+def parse_knob(device: Device, text: str) -> DesignKnob:
+    """Parse `units=64..1024`, or a few values `units=64|256`. Raises RequestError."""
+    name, equals, written = text.partition("=")
+    least, dots, most = written.partition("..")
+    if not equals or not written:
         raise RequestError(f"knob {text[:40]!r}: a fact and its range are expected, as units=64..1024 or units=64|256")
     full, unit = find_field(device, name)
     if dots:
@@ -123,14 +125,14 @@ def knob(device: Device, text: str) -> Knob:
         if not 0 < ends[0] < ends[1]:
             raise RequestError(f"knob {text[:40]!r}: a range from a value above 0 to a larger one is expected")
         _check_values(text, ends, unit)
-        return Knob(full, *ends, is_whole=unit in WHOLE)
-    values = tuple(sorted({parse_value(value, unit) for value in said.split("|")}))
+        return DesignKnob(full, *ends, is_whole=unit in WHOLE)
+    values = tuple(sorted({parse_value(value, unit) for value in written.split("|")}))
     _check_values(text, values, unit)
-    return Knob(full, values[0], values[-1], values)
+    return DesignKnob(full, values[0], values[-1], values)
 
 
 def _check_values(text: str, values: Sequence[float], unit: str) -> None:
-    """Raises RequestError for a value that a fact cannot be set to."""
+    """Raise RequestError for a value that a fact cannot be set to."""
     for value in values:
         try:
             check_value(value, unit)
@@ -144,15 +146,15 @@ def _base(base: str, folders: tuple[str, ...]) -> Device:
 
 
 @lru_cache(maxsize=64)
-def _asked(models: tuple[str, ...], mode: str, places_models: bool, batch: int, widths: Any) -> BundleDemand:
+def _bundle_demand(models: tuple[str, ...], mode: str, places_models: bool, batch: int, widths: Any) -> BundleDemand:
     return bundle_demand(bundled(models, mode, places_models), (batch,), widths)
 
 
-Piece = tuple[Study, tuple[tuple[float, ...], ...]]  # designs by the values of the knobs
+Piece = tuple[DesignStudy, tuple[tuple[float, ...], ...]]  # designs by the values of the knobs
 
 
-def evaluate_piece(piece: Piece) -> list[Design]:
-    """The designs at some values of the knobs."""
+def evaluate_designs(piece: Piece) -> list[Design]:
+    """Evaluate the designs at some values of the knobs."""
     study, points = piece
     base = _base(study.base, study.folders)
     unchanged = _costs(study, base)
@@ -160,7 +162,7 @@ def evaluate_piece(piece: Piece) -> list[Design]:
 
 
 def _design(
-    study: Study, base: Device, unchanged: tuple[list[NodeCost], float, str], values: tuple[float, ...]
+    study: DesignStudy, base: Device, unchanged: tuple[list[NodeCost], float, str], values: tuple[float, ...]
 ) -> Design:
     try:
         device = apply_changes(base, tuple(knob.change(value) for knob, value in zip(study.knobs, values, strict=True)))
@@ -189,22 +191,22 @@ def _design(
     )  # fmt: skip
 
 
-def mean(values: Sequence[float], study: Study) -> float:
-    """The geometric mean over the models, by their weights."""
+def mean(values: Sequence[float], study: DesignStudy) -> float:
+    """Return the geometric mean over the models, by their weights."""
     weights = [weight for _, weight in study.models]
     return math.exp(sum(w * math.log(value) for w, value in zip(weights, values, strict=True)) / sum(weights))
 
 
-def _costs(study: Study, device: Device) -> tuple[list[NodeCost], float, str]:
-    """What each model costs, the most power that one draws, and which does not fit."""
+def _costs(study: DesignStudy, device: Device) -> tuple[list[NodeCost], float, str]:
+    """Return the cost of each model, the most power that one draws, and which does not fit."""
     asked = study.scenario
     costs: dict[str, NodeCost] = {}
     power_w, refused = 0.0, ""
     for runtime, models in _by_runtime(study, device):
         setup = make_setup(device, asked.precision, runtime, asked.layout)
-        demands = _asked(models, runtime.mode, device.arch.places_models, asked.batch, setup.plan.widths)
+        demands = _bundle_demand(models, runtime.mode, device.arch.places_models, asked.batch, setup.plan.widths)
         totals, _ = evaluate_bundle(demands, setup)
-        held = _held(models, runtime.mode, asked.batch, setup.plan.widths, blocked(device, runtime.mode))
+        held = _peak_bytes(models, runtime.mode, asked.batch, setup.plan.widths, blocked(device, runtime.mode))
         for i, model in enumerate(models):
             each = rates(asked.batch, totals.latency_s[i], totals.energy_j[i], totals.pipelined_s[i])
             costs[model] = NodeCost(float(totals.latency_s[i]), float(each.energy_j_per_inference))
@@ -214,38 +216,40 @@ def _costs(study: Study, device: Device) -> tuple[list[NodeCost], float, str]:
     return [costs[model] for model, _ in study.models], power_w, refused
 
 
-def _by_runtime(study: Study, device: Device) -> Iterator[tuple[Runtime, tuple[str, ...]]]:
-    """The models that each runtime runs."""
+def _by_runtime(study: DesignStudy, device: Device) -> Iterator[tuple[Runtime, tuple[str, ...]]]:
+    """Yield each runtime with the models that it runs."""
     works: dict[str, tuple[Runtime, list[str]]] = {}
     for model, _ in study.models:
-        runtime = resolve_runtime(device, study.scenario.execution, ready(model).work, study.scenario.precision)
+        runtime = resolve_runtime(
+            device, study.scenario.execution, shipped_workload(model).work, study.scenario.precision
+        )
         works.setdefault(runtime.id, (runtime, []))[1].append(model)
     for runtime, models in works.values():
         yield runtime, tuple(models)
 
 
 @lru_cache(maxsize=64)
-def _held(models: tuple[str, ...], mode: str, batch: int, widths: Any, block: float) -> Floats:
-    return peak_memory_bytes([ready(model) for model in models], mode, (batch,), widths, block)
+def _peak_bytes(models: tuple[str, ...], mode: str, batch: int, widths: Any, block: float) -> Floats:
+    return peak_memory_bytes([shipped_workload(model) for model in models], mode, (batch,), widths, block)
 
 
 Runner = Callable[[Sequence[Piece]], Iterator[list[Design]]]
 Tick = Callable[[int, int], None]
 
 
-def search(
-    study: Study, how: str, count: int, seed: int, run: Runner, tick: Tick | None = None, most: int = 20
-) -> Designs:
+def search_designs(
+    study: DesignStudy, how: str, count: int, seed: int, run: Runner, tick: Tick | None = None, most: int = 20
+) -> DesignReport:
     """Evaluate `count` designs (a grid: all of it) and keep the best. The same seed finds the same designs, on however
     many workers. Raises RequestError where none can be."""
     found: list[Design] = []
 
-    def evaluated(points: Sequence[tuple[float, ...]], of: int) -> None:
+    def evaluate_points(points: Sequence[tuple[float, ...]], total: int) -> None:
         pieces = [(study, tuple(points[i : i + PIECE])) for i in range(0, len(points), PIECE)]
         for designs in run(pieces):
             found.extend(designs)
             if tick is not None:
-                tick(min(len(found), of), of)
+                tick(min(len(found), total), total)
 
     if how == "grid":
         points = list(itertools.product(*(one.steps() for one in study.knobs)))
@@ -253,32 +257,32 @@ def search(
             raise RequestError(
                 f"a grid of {len(points):,} designs (allowed: {DESIGNS_MAX:,}): --how random takes fewer"
             )
-        evaluated(points, len(points))
+        evaluate_points(points, len(points))
     else:
         draw = random.Random(seed)
         first = count if how == "random" else min(count, max(_OFFSPRING, count // 5))
-        evaluated([tuple(one.at(draw.random()) for one in study.knobs) for _ in range(first)], count)
+        evaluate_points([tuple(one.value_at(draw.random()) for one in study.knobs) for _ in range(first)], count)
         while len(found) < count:
             parents = sorted((one for one in found if not one.refused), key=lambda one: one.score)[:_KEPT]
             size = min(max(_OFFSPRING, count // 10), count - len(found))
-            evaluated([_near(study, draw, parents) for _ in range(size)], count)
-    return _summed(study, how, seed, found, most)
+            evaluate_points([_neighbouring_values(study, draw, parents) for _ in range(size)], count)
+    return _report(study, how, seed, found, most)
 
 
-def _near(study: Study, draw: random.Random, parents: Sequence[Design]) -> tuple[float, ...]:
-    """A design near one of the best: one or two of its knobs turned a little; anywhere where there is none yet."""
+def _neighbouring_values(study: DesignStudy, draw: random.Random, parents: Sequence[Design]) -> tuple[float, ...]:
+    """Return a design near one of the best, with one or two knobs changed a little; a random one without any."""
     if not parents:
-        return tuple(one.at(draw.random()) for one in study.knobs)
+        return tuple(one.value_at(draw.random()) for one in study.knobs)
     values = list(draw.choice(parents).values)
     for i in draw.sample(range(len(values)), min(len(values), draw.randint(1, 2))):
         one = study.knobs[i]
         width = math.log(one.most / one.least) or 1.0
         share = math.log(values[i] / one.least) / width + draw.gauss(0.0, _STRIDE / width)
-        values[i] = one.at(min(max(share, 0.0), 1.0))
+        values[i] = one.value_at(min(max(share, 0.0), 1.0))
     return tuple(values)
 
 
-def _summed(study: Study, how: str, seed: int, found: Sequence[Design], most: int) -> Designs:
+def _report(study: DesignStudy, how: str, seed: int, found: Sequence[Design], most: int) -> DesignReport:
     allowed = list({one.values: one for one in found if not one.refused}.values())
     reasons = [one.refused for one in found if one.refused]
     why = max(set(reasons), key=lambda reason: (reasons.count(reason), reason)) if reasons else ""
@@ -292,7 +296,7 @@ def _summed(study: Study, how: str, seed: int, found: Sequence[Design], most: in
     base = _base(study.base, study.folders)
     unchanged = _costs(study, base)
     size = area(base)
-    return Designs(
+    return DesignReport(
         base=base.key,
         knobs=study.knobs,
         models=tuple(model for model, _ in study.models),

@@ -1,7 +1,7 @@
-"""Every model on every device at many batches and precisions, in chunks that workers evaluate independently.
+"""A sweep of every model on every device at many batches and precisions, in chunks that workers evaluate independently.
 
-A chunk is a few models on all devices: plain data that any process, here or on a cluster, turns into the same
-rows. Rows are ordered by model group, then device, batch, precision and model, whoever computes them.
+A chunk is a few models on all devices: plain data that any process, here or on a cluster, turns into the same rows.
+Rows are ordered by model group, then device, batch, precision and model, whoever computes them.
 """
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ class Chunk(msgspec.Struct, frozen=True):
 
     @property
     def n_rows(self) -> int:
+        """Return the number of rows that the chunk gives."""
         return len(self.models) * len(self.devices) * len(self.batches) * len(self.precisions)
 
 
@@ -81,7 +82,7 @@ def chunks(
     folders: Sequence[Path] = (),
     form: str = "csv",
 ) -> list[Chunk]:
-    """The whole sweep in chunks. Without models every shipped torchvision model, without devices the catalogue.
+    """Return the sweep in chunks. Without models every shipped torchvision model, without devices the catalogue.
 
     Raises RequestError for an empty or invalid list."""
     named = tuple(models) or tuple(info.name for info in zoo.models() if store.is_ready(info.name))
@@ -99,15 +100,18 @@ def chunks(
 
 
 def head(form: str) -> str:
+    """Return what a file of a format starts with."""
     return ",".join(COLUMNS) + "\n" if form == "csv" else '{"schema": "hwexplorer/1", "rows": [\n'
 
 
 def tail(form: str) -> str:
+    """Return what a file of a format ends with."""
     return "" if form == "csv" else "]}\n"
 
 
 def join(form: str, parts: Iterator[str], done: int = 0) -> Generator[str, None, None]:
-    """The text of the whole from the texts of the chunks; where `done` of them are there already, what follows."""
+    """Yield the text of the file from the texts of the chunks; with `done` chunks written already, what follows
+    them."""
     if not done:
         yield head(form)
     for place, part in enumerate(parts, done):
@@ -115,8 +119,8 @@ def join(form: str, parts: Iterator[str], done: int = 0) -> Generator[str, None,
     yield tail(form)
 
 
-def whole(path: Path, work: Sequence[Chunk]) -> tuple[int, int]:
-    """How many chunks of a text that was broken off are whole, and how many bytes these are. A row is a line."""
+def count_whole_chunks(path: Path, work: Sequence[Chunk]) -> tuple[int, int]:
+    """Return how many chunks of an interrupted file are whole, and their bytes. A row is a line."""
     rows, form, done, end = 0, work[0].form, 0, 0
     ends = list(accumulate(chunk.n_rows for chunk in work))
     separator, most = (0, len(work)) if form == "csv" else (2, len(work) - 1)  # `,` and a line break come with the next
@@ -133,7 +137,7 @@ def whole(path: Path, work: Sequence[Chunk]) -> tuple[int, int]:
 
 
 def key(asked: Sequence[Chunk] | msgspec.Struct, folders: Sequence[str]) -> str:
-    """Another one where any figure could be another: for another request, other code, data or device files."""
+    """Return a hash of the request, the code, the data and the device files: equal hashes mean equal figures."""
     seen = hashlib.sha256(msgspec.json.encode(asked))
     for folder in (Path(hardware_errors.__file__).parent, Path(__file__).parents[2], *map(Path, folders)):
         for path in sorted(path for suffix in ("py", "toml", "gz") for path in folder.rglob(f"*.{suffix}")):
@@ -143,11 +147,13 @@ def key(asked: Sequence[Chunk] | msgspec.Struct, folders: Sequence[str]) -> str:
 
 @lru_cache(maxsize=4)
 def bundled(models: tuple[str, ...], execution: str, places_models: bool) -> Bundle:
-    return make_bundle([ready(name) for name in models], execution, places_models)
+    """Return models as a bundle. Cached."""
+    return make_bundle([shipped_workload(name) for name in models], execution, places_models)
 
 
 @lru_cache(maxsize=2 * GROUP)
-def ready(name: str) -> Workload:
+def shipped_workload(name: str) -> Workload:
+    """Return a captured model. Cached. Raises RequestError for one that is not captured yet."""
     workload = store.ready(name)
     if workload is None:
         raise RequestError(f"{name} has to be captured first")
@@ -156,11 +162,12 @@ def ready(name: str) -> Workload:
 
 @lru_cache(maxsize=1024)
 def named_device(key: str, folders: tuple[str, ...]) -> Device:
+    """Return a device of the catalogue or of folders. Cached."""
     return load_device(key, tuple(map(Path, folders)))
 
 
 def run_chunk(chunk: Chunk) -> str:
-    """The rows of a chunk as text. Pure: the same chunk gives the same text in every process."""
+    """Return the rows of a chunk as text, the same in every process."""
     write = _csv if chunk.form == "csv" else _json
     np.empty(KEPT_BYTES, dtype=np.uint8)  # glibc keeps as much as was once given back, and asks the system no more
     cache: dict[tuple[Any, ...], BundleDemand] = {}
@@ -185,7 +192,7 @@ def run_chunk(chunk: Chunk) -> str:
                 held_key = (*asked_key[:-1], blocked(device, execution))
                 if held_key not in held:
                     held[held_key] = peak_memory_bytes(many.workloads, joins, batches, runs.widths, held_key[-1])
-                ran = _what_runs(runs)
+                ran = _plan_key(runs)
                 if ran not in same:
                     same[ran] = evaluate_bundle(cache[asked_key], setup, mapped)
                 rows.append(list(_rows(models, batches, device, precision, execution, *same[ran], held[held_key])))
@@ -195,17 +202,17 @@ def run_chunk(chunk: Chunk) -> str:
 
 
 def _by_work(chunk: Chunk) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Devices with the models that one runtime runs: those of one kind of work."""
+    """Yield each device with the models of one kind of work, which one runtime runs."""
     works: dict[str, list[str]] = {}
     for name in chunk.models:
-        works.setdefault(ready(name).work, []).append(name)
+        works.setdefault(shipped_workload(name).work, []).append(name)
     for key in chunk.devices:
         for work, models in works.items():
             yield key, work, tuple(models)
 
 
-def _what_runs(runs: Plan) -> tuple[Any, ...]:
-    """A plan without what was asked for: two requests that run alike cost alike."""
+def _plan_key(runs: Plan) -> tuple[Any, ...]:
+    """Return what of a plan decides the cost: two requests with the same key cost the same."""
     return (
         runs.stored, runs.widths, runs.convolution, runs.contraction, runs.matrix, runs.vector_mac, runs.vector,
         runs.matrix_rate,
@@ -237,12 +244,12 @@ def _rows(
 
 def _csv(row: tuple[Any, ...]) -> str:
     # Floats are written so that they read back equal; the two names come first.
-    return ",".join((_quoted(row[0]), _quoted(row[1]), *map(str, row[2:]))) + "\n"
+    return ",".join((_quote_cell(row[0]), _quote_cell(row[1]), *map(str, row[2:]))) + "\n"
 
 
 @lru_cache(maxsize=4096)
-def _quoted(name: str) -> str:
-    """A name as a CSV cell that a spreadsheet does not run: a user's device file may be called anything."""
+def _quote_cell(name: str) -> str:
+    """Return a name as a CSV cell that a spreadsheet does not run: a user's device file may be called anything."""
     text = inert(name)
     return '"' + text.replace('"', '""') + '"' if any(mark in text for mark in ',"') else text
 

@@ -1,5 +1,5 @@
-"""Where pieces of work are done: in processes here, or on a Dask cluster. `run` is a function of a module, and pure:
-the same piece gives the same result in every process."""
+"""Workers: processes here or a Dask cluster that do pieces of work. `run` is a pure function of a module: a piece has
+the same result in every process."""
 
 from __future__ import annotations
 
@@ -52,12 +52,12 @@ def _work_for_parent() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     parent = multiprocessing.parent_process()
 
-    def watch() -> None:
+    def exit_with_parent() -> None:
         if parent is not None:
             parent.join()
             os._exit(1)
 
-    threading.Thread(target=watch, daemon=True).start()
+    threading.Thread(target=exit_with_parent, daemon=True).start()
 
 
 def cores() -> int:
@@ -72,10 +72,10 @@ def scheduled(
 
     Raises RequestError, before there is any, where `distributed` is not installed or nothing answers at the address."""
     policy.require_unserved(f"connecting to {address}")  # what a scheduler answers with may be code
-    return _gathered(run, work, (connect or _client)(address))
+    return _gather_results(run, work, (connect or _client)(address))
 
 
-def _gathered(run: Callable[[Work], Result], work: Sequence[Work], client: Any) -> Iterator[Result]:
+def _gather_results(run: Callable[[Work], Result], work: Sequence[Work], client: Any) -> Iterator[Result]:
     try:
         futures = client.map(run, list(work), pure=False)
         try:

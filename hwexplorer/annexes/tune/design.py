@@ -8,9 +8,17 @@ from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 
-from analysis.annexes.silicon.design_file import kept
-from analysis.annexes.silicon.design_search import HOW, Design, Designs, Knob, Study, evaluate_piece, search
-from analysis.annexes.silicon.design_search import knob as read_knob
+from analysis.annexes.silicon.design_file import keep_designs
+from analysis.annexes.silicon.design_search import (
+    HOW,
+    Design,
+    DesignKnob,
+    DesignReport,
+    DesignStudy,
+    evaluate_designs,
+    parse_knob,
+    search_designs,
+)
 from analysis.document import Column
 from analysis.explore.search import workers as pools
 from analysis.explore.tuning.knob_bench import KNOB_METRICS
@@ -85,15 +93,15 @@ def _document(
     top: int | None,
     resume: str | None,
     tick: Callable[[int, int], None] | None = None,
-) -> Designs:
+) -> DesignReport:
     _states(state, workload)
     device = engine.device(base)
     models = tuple(map(_weighed, workload))
     if any(weight <= 0 for _, weight in models):
         raise RequestError("the weight of a model is greater than 0, as resnet50*2")
-    study = Study(
+    study = DesignStudy(
         base=device.key,
-        knobs=tuple(read_knob(device, one) for one in knobs),
+        knobs=tuple(parse_knob(device, one) for one in knobs),
         models=models,
         scenario=engine.scenario(state),
         metric=measure or "edp",
@@ -105,22 +113,22 @@ def _document(
     if way == "grid" and designs is not None:
         raise RequestError("--how grid takes all designs of the grid: --designs is of random and local")
     run = (
-        partial(pools.scheduled, evaluate_piece, address=scheduler)
+        partial(pools.scheduled, evaluate_designs, address=scheduler)
         if scheduler
-        else partial(pools.local, evaluate_piece, workers=workers or 1)
+        else partial(pools.local, evaluate_designs, workers=workers or 1)
     )
     if resume is not None:
         files.check(Path(resume), overwrite=True)
-    with nullcontext(run) if resume is None else kept(run, study, Path(resume)) as runner:
-        return search(study, way, designs or DESIGNS, seed or 0, runner, tick, top or 20)
+    with nullcontext(run) if resume is None else keep_designs(run, study, Path(resume)) as runner:
+        return search_designs(study, way, designs or DESIGNS, seed or 0, runner, tick, top or 20)
 
 
-def _knob(knob: Knob) -> str:
+def _knob(knob: DesignKnob) -> str:
     ends = "|".join(f"{v:g}" for v in knob.values) if knob.values else f"{knob.least:g}..{knob.most:g}"
     return f"{knob.name}={ends}"
 
 
-def _footer(document: Designs, state: State) -> Iterable[str]:
+def _footer(document: DesignReport, state: State) -> Iterable[str]:
     base = document.as_it_is
     yield f"as it is: {_footed(base)}"
     yield f"best: {document.best[0].device}, {quantity(document.best[0].score, 'x')} the {document.metric} of the base"

@@ -33,7 +33,7 @@ from hwexplorer.views.captions import (
 )
 from hwexplorer.views.cause_looks import HELP
 from hwexplorer.views.device_cards import cards
-from hwexplorer.views.device_limits import held
+from hwexplorer.views.device_limits import check_limits
 from hwexplorer.views.plain import Page, Row, Stack, Table, Text
 from hwexplorer.views.tables import rows
 
@@ -182,7 +182,7 @@ def by_device(state: State, columns: tuple[Column, ...] = SUMMARY, on_paper: boo
         for name, result, figures in zip(state.devices, results, device_figures(results, reference), strict=True)
     ]
     shown = (*columns, DELTA) if against else columns
-    limits = held(state)
+    limits = check_limits(state)
     table_rows = rows(
         shown,
         items,
