@@ -7,8 +7,8 @@ from pathlib import Path
 
 from analysis.annexes.traces.alignment import align_trace
 from analysis.annexes.traces.measured_tree import MeasuredOperators
-from analysis.annexes.traces.trace import Trace, TraceOp
 from analysis.annexes.traces.trace_file import read_trace
+from analysis.annexes.traces.trace_record import Trace, TraceOp
 from analysis.annexes.traces.trace_report import TraceReport, make_trace_report
 from analysis.estimate.estimate import Estimate
 from analysis.model.ir.workload import Ints

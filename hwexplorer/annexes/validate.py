@@ -12,7 +12,7 @@ from analysis.annexes.machine import calibrate
 from analysis.annexes.machine.calibrate import CrossValidation
 from analysis.annexes.machine.kernel_validation import KernelErrors, kernel_points, validate_kernels
 from analysis.annexes.machine.measured_rows import FITTED_ON, read_rows, shipped_rows
-from analysis.annexes.machine.validation import LARGE, ClassErrors, ErrorGroup, Validation, validate
+from analysis.annexes.machine.row_validation import LARGE, ClassErrors, ErrorGroup, Validation, validate
 from analysis.document import columns
 from hardware.errors import RequestError
 from hwexplorer import engine

@@ -36,9 +36,11 @@ class MeasuredTimes(Protocol):
     """A trace aligned with an estimate. `seconds` are those of each operator, (n,), NaN where it was not seen."""
 
     @property
-    def seconds(self) -> Floats: ...
+    def seconds(self) -> Floats:
+        """Measured seconds of each operator."""
 
-    def time(self, members: Sequence[int] | Ints) -> NodeTime: ...
+    def time(self, members: Sequence[int] | Ints) -> NodeTime:
+        """Return the measured time of these operators."""
 
 
 def measured_times(state: State, result: Estimate) -> MeasuredTimes | None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from analysis.annexes.machine import measured_rows, validation
+from analysis.annexes.machine import measured_rows, row_validation
 from analysis.annexes.machine.kernel_validation import NARROW, NARROW_KINDS, kernel_points
 from analysis.annexes.machine.language_rows import interpret_row
 from analysis.annexes.machine.measured_rows import Unpredictable
@@ -120,7 +120,7 @@ def test_a_format_without_a_name_runs_as_the_nearest_and_says_so() -> None:
     row = interpret_row({**LLM, "weights_format": "int4"})
     first = next(rule["is"][0] for rule in table if "int4" in rule["contains"])
     assert row.asked_precision == ("" if precision.find(first) else first)
-    found = validation.validate([{**LLM, "weights_format": "mxfp4"}])
+    found = row_validation.validate([{**LLM, "weights_format": "mxfp4"}])
     missing = not precision.find("mxfp4")
     assert [each.rows for each in found.replaced] == ([1] if missing else [])
 

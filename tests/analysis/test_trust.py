@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from analysis.annexes.machine import trust_bands
+from analysis.annexes.machine.row_validation import LARGE, PredictionPoint
 from analysis.annexes.machine.trust_bands import (
     BEYOND,
     TAILS,
@@ -21,7 +22,6 @@ from analysis.annexes.machine.trust_bands import (
     left_out_coverage,
     row_weights,
 )
-from analysis.annexes.machine.validation import LARGE, PredictionPoint
 from analysis.estimate import trust
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from analysis.annexes.machine import calibrate, measured_rows, prediction_errors, validation
+from analysis.annexes.machine import calibrate, measured_rows, prediction_errors, row_validation
 from analysis.annexes.machine.calibrate import FitRow, RateFit, fit_rows_by_software, fit_software, left_out_latency
 from analysis.annexes.machine.language_rows import interpret_row
 from hardware.errors import RequestError
@@ -20,8 +20,8 @@ ROWS = measured_rows.shipped_rows(measured_rows.FITTED_ON)
 
 
 @pytest.fixture(scope="module")
-def found() -> validation.Validation:
-    return validation.validate(ROWS)
+def found() -> row_validation.Validation:
+    return row_validation.validate(ROWS)
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def fitted(observed: dict[str, list[FitRow]]) -> dict[str, RateFit]:
     return {software: fit_software(software, rows) for software, rows in observed.items()}
 
 
-def test_every_row_is_predicted_or_counted(found: validation.Validation) -> None:
+def test_every_row_is_predicted_or_counted(found: row_validation.Validation) -> None:
     skipped = sum(s.rows for s in found.skipped)
     assert found.summary["predicted"] == len(ROWS) - skipped
     assert {s.reason for s in found.skipped} == {"device is not in the catalogue"}
@@ -52,22 +52,22 @@ def test_every_row_is_predicted_or_counted(found: validation.Validation) -> None
         ("cpu_energy", 0.20),
     ],
 )
-def test_the_errors_that_the_readme_states(found: validation.Validation, name: str, most: float) -> None:
+def test_the_errors_that_the_readme_states(found: row_validation.Validation, name: str, most: float) -> None:
     assert found.summary[f"{name}_median_ape"] <= most
 
 
-def test_rank_and_bands(found: validation.Validation) -> None:
+def test_rank_and_bands(found: row_validation.Validation) -> None:
     assert found.summary["gpu_latency_spearman"] >= 0.98
     assert 0.70 <= found.summary["band_coverage"] <= 0.95
     # Bands that followed from rows as fitted were narrower (0.33) and held 55 % of what was measured elsewhere.
     assert found.summary["band_half_width"] <= 0.45
 
 
-def test_groups_that_are_far_off_say_why(found: validation.Validation) -> None:
+def test_groups_that_are_far_off_say_why(found: row_validation.Validation) -> None:
     reasons = [group.reason for group in found.groups if group.reason]
     assert 0 < len(reasons) <= 8
     assert "not explained" not in reasons
-    assert len(reasons) >= len(validation._reasons()) - 1, "a reason that no group needs any more"
+    assert len(reasons) >= len(row_validation._reasons()) - 1, "a reason that no group needs any more"
 
 
 def test_spearman_by_hand() -> None:
@@ -85,9 +85,9 @@ BASE = {"source": "me", "device": "h100_sxm", "model": "resnet50", "batch": "8",
 
 def test_repeats_that_differ_are_counted_not_averaged() -> None:
     rows = [{**BASE, "latency_ms": value} for value in ("1.0", "1.9", "2.1")]
-    result = validation.validate(rows)
+    result = row_validation.validate(rows)
     assert [(s.reason, s.rows) for s in result.skipped] == [("repeats of one configuration differ by more than 2x", 3)]
-    assert validation.validate(rows[:2]).groups[0].n == 2
+    assert row_validation.validate(rows[:2]).groups[0].n == 2
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ def test_engines_of_mlperf_are_recorded_as_graphs() -> None:
     graph = interpret_row({**asked, "source": "MLPerf Inference v4.1"})
     by_hand = interpret_row({**asked, "source": "Juanx65/ArtTRT"})
     assert (graph.scenario.execution, by_hand.scenario.execution) == ("tensorrt", "tensorrt_enqueue")
-    enqueued, replayed = (validation.estimate_row(row) for row in (by_hand, graph))
+    enqueued, replayed = (row_validation.estimate_row(row) for row in (by_hand, graph))
     assert enqueued.bound == "launch"
     assert enqueued.latency_s > 2 * replayed.latency_s
     share = enqueued.runtime.dispatch.value * enqueued.device.dispatch_s
@@ -129,8 +129,8 @@ def test_engines_of_mlperf_are_recorded_as_graphs() -> None:
 def test_an_input_pipeline_is_added_on_a_cpu_and_hidden_beside_an_accelerator() -> None:
     note = {"note": "incl. input pipeline", "latency_ms": "100", "model": "mobilenet_v3_small", "batch": "32"}
     for device, hidden in (("i7_6700", False), ("h100_sxm", True)):
-        plain = validation.predict_row(interpret_row({**BASE, **note, "device": device, "note": ""}))
-        piped = validation.predict_row(interpret_row({**BASE, **note, "device": device}))
+        plain = row_validation.predict_row(interpret_row({**BASE, **note, "device": device, "note": ""}))
+        piped = row_validation.predict_row(interpret_row({**BASE, **note, "device": device}))
         if hidden:  # 32 images at 10 ms over ten cores take longer than the network
             assert piped.latency_s == pytest.approx(0.032)
             assert plain.latency_s < 0.032
@@ -262,10 +262,10 @@ def test_a_measured_rate_is_held_against_the_rate() -> None:
         row = interpret_row({**stated, "device": name})
         assert row.is_rate
         assert row.latency_s == pytest.approx(1e-3)
-        found, result = validation.predict_row(row), validation.estimate_row(row)
+        found, result = row_validation.predict_row(row), row_validation.estimate_row(row)
         assert found.latency_s == pytest.approx(1.0 / result.throughput_per_s, rel=1e-9)
         assert (found.latency_s < 0.9 * result.latency_s) == is_streaming
-        latency = validation.predict_row(
+        latency = row_validation.predict_row(
             interpret_row({**stated, "device": name, "latency_ms": "1", "throughput_per_s": ""})
         )
         assert latency.latency_s == result.latency_s

@@ -9,8 +9,8 @@ from functools import lru_cache
 from pathlib import Path
 from random import Random
 
-from analysis.annexes.traces.trace import TraceError
 from analysis.annexes.traces.trace_file import read_trace
+from analysis.annexes.traces.trace_record import TraceError
 from analysis.annexes.traces.trace_report import make_trace_report
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario

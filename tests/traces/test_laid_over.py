@@ -11,8 +11,16 @@ import trace_files as files
 
 from analysis.annexes.traces.alignment import align_trace
 from analysis.annexes.traces.chrome import MODULE
-from analysis.annexes.traces.trace import Span, Trace, TraceOp, assemble_trace, covered_s, merge_spans, subtract_spans
 from analysis.annexes.traces.trace_file import read_trace
+from analysis.annexes.traces.trace_record import (
+    Span,
+    Trace,
+    TraceOp,
+    assemble_trace,
+    covered_s,
+    merge_spans,
+    subtract_spans,
+)
 from analysis.annexes.traces.trace_report import make_trace_report
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario

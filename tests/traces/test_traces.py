@@ -11,7 +11,8 @@ import trace_files as files
 
 from analysis.annexes.traces.alignment import align_trace
 from analysis.annexes.traces.matched_pairs import Alignment, leaf_ops
-from analysis.annexes.traces.trace import (
+from analysis.annexes.traces.trace_file import FORMATS, read_trace
+from analysis.annexes.traces.trace_record import (
     Trace,
     TracedRun,
     TraceError,
@@ -23,7 +24,6 @@ from analysis.annexes.traces.trace import (
     module_path,
     operator_kind,
 )
-from analysis.annexes.traces.trace_file import FORMATS, read_trace
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store

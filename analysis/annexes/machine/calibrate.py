@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from analysis.annexes.machine import trust_bands, validation
+from analysis.annexes.machine import row_validation, trust_bands
 from analysis.annexes.machine.kernel_validation import kernel_points
 from analysis.annexes.machine.language_rows import interpret_row
 from analysis.annexes.machine.measured_rows import FITTED_ON, MeasuredRow, Unpredictable, shipped_rows
@@ -132,7 +132,7 @@ def fit_rows_by_software(
             continue
     fit_rows: dict[tuple[object, ...], FitRow] = {}
     classes = fitted_software()
-    for row, agrees in zip(rows, validation.repeats_agree(rows), strict=True):
+    for row, agrees in zip(rows, row_validation.repeats_agree(rows), strict=True):
         known = row.identity in fit_rows or row.device.software_class not in classes
         if not agrees or row.latency_s is None or known:
             continue
@@ -141,15 +141,15 @@ def fit_rows_by_software(
         except Unpredictable:
             continue
     sizes = Counter(row.group for row in fit_rows.values())
-    large = [row for row in fit_rows.values() if sizes[row.group] >= validation.LARGE]
+    large = [row for row in fit_rows.values() if sizes[row.group] >= row_validation.LARGE]
     return {name: [row for row in large if row.setup.device.software_class == name] for name in classes}
 
 
 def make_fit_row(row: MeasuredRow, latency_s: float) -> FitRow:
     """Return the row as the fit needs it. Raises Unpredictable where its model must be captured first."""
-    result = validation.estimate_row(row)
+    result = row_validation.estimate_row(row)
     run = result.run
-    adds, floor = validation.input_s(row, result)
+    adds, floor = row_validation.input_s(row, result)
     return FitRow(
         measured_s=latency_s,
         demand=result.demand,
@@ -231,7 +231,7 @@ def _log_range(rates: Sequence[FittedRate]) -> tuple[Floats, Floats]:
 def group_weights(rows: Sequence[FitRow]) -> Floats:
     """Return the weight of each row: each group weighs the same."""
     counts = Counter(row.group for row in rows)
-    return np.array([1.0 / max(counts[row.group], validation.LARGE) for row in rows])
+    return np.array([1.0 / max(counts[row.group], row_validation.LARGE) for row in rows])
 
 
 def mean_error(error: Floats, weight: Floats) -> float:
@@ -318,11 +318,11 @@ def cross_validate_fit(
 def _trust_json(left_out_s: Mapping[tuple[object, ...], tuple[float, float]]) -> str:
     """Return analysis/estimate/trust.json for the shipped measurements. `left_out_s` are latencies by fits without the
     device and without the family of a row, by its identity."""
-    predictions, _ = validation.predict_rows(shipped_rows())
-    agree = validation.repeats_agree([each.row for each in predictions])
+    predictions, _ = row_validation.predict_rows(shipped_rows())
+    agree = row_validation.repeats_agree([each.row for each in predictions])
     residuals = []
     for prediction in (each for each, agrees in zip(predictions, agree, strict=True) if agrees):
-        for point in validation.prediction_points([prediction]):
+        for point in row_validation.prediction_points([prediction]):
             left_out = left_out_s.get(prediction.row.identity) if point.quantity == "latency" else None
             residuals.append(trust_bands.make_residual(point, left_out))
     residuals += [trust_bands.make_residual(point) for point in kernel_points()]

@@ -17,7 +17,7 @@ import numpy as np
 
 from analysis.annexes.machine.measured_rows import SHIPPED, read_rows
 from analysis.annexes.machine.prediction_errors import ErrorRow, PredictionErrors, measure_errors
-from analysis.annexes.machine.validation import PredictionPoint
+from analysis.annexes.machine.row_validation import PredictionPoint
 from analysis.document import column
 from analysis.estimate.trust import find_trust, work_class
 from analysis.model.ir.workload import Floats
@@ -61,9 +61,8 @@ class KernelErrors(PredictionErrors, frozen=True, kw_only=True):
     op: Annotated[str, column("Kernel")]
 
 
-def _gemm(shape: Shape) -> SingleKernel:
-    b, m, n, k = (shape[name] for name in "BMNK")
-    return SingleKernel(OpClass.GEMM, (b, m, n, k), 0, 0, b * m * k, b * n * k, b * m * n)
+def _product(batch: float, m: float, n: float, k: float) -> SingleKernel:
+    return SingleKernel(OpClass.GEMM, (batch, m, n, k), 0, 0, batch * m * k, batch * n * k, batch * m * n)
 
 
 def _conv(shape: Shape) -> SingleKernel:
@@ -73,41 +72,6 @@ def _conv(shape: Shape) -> SingleKernel:
     m, k = b * out * out, cin * kernel * kernel
     image = (out * out, (kernel / shape["Stride"]) ** 2)
     return SingleKernel(OpClass.CONV, (1, m, cout, k), 0, 0, b * cin * size * size, cout * k, m * cout, image)
-
-
-def _rowwise(op_class: OpClass, operands: float, flops: float, special: float) -> Callable[[Shape], SingleKernel]:
-    def build(shape: Shape) -> SingleKernel:
-        n = shape["B"] * shape["H"]
-        return SingleKernel(op_class, (0, 0, 0, 0), flops * n, special * n, operands * n, 0, n)
-
-    return build
-
-
-_BINARY, _UNARY = _rowwise(OpClass.ELEMENTWISE, 2, 1, 0), _rowwise(OpClass.ELEMENTWISE, 1, 1, 0)
-_SPECIAL = _rowwise(OpClass.ELEMENTWISE, 1, 4, 1)
-KINDS: dict[str, Callable[[Shape], SingleKernel]] = {
-    "linear": _gemm,
-    "bmm": _gemm,
-    "conv": _conv,
-    "add": _BINARY,
-    "mul": _BINARY,
-    "div": _BINARY,
-    "pow": _rowwise(OpClass.ELEMENTWISE, 2, 4, 1),
-    "addu": _UNARY,
-    "mulu": _UNARY,
-    "divu": _UNARY,
-    "relu": _UNARY,
-    "powu": _SPECIAL,
-    "gelu": _SPECIAL,
-    "tanh": _SPECIAL,
-    "ln": _rowwise(OpClass.ROW_NORM, 1, 8, 0),
-    "softmax": _rowwise(OpClass.SOFTMAX, 1, 5, 1),
-}
-
-
-def _product(shape: Shape) -> SingleKernel:
-    m, n, k = (shape[name] for name in "mnk")
-    return SingleKernel(OpClass.GEMM, (1, m, n, k), 0, 0, m * k, n * k, m * n)
 
 
 def _attention(shape: Shape) -> SingleKernel:
@@ -122,19 +86,37 @@ def _attention(shape: Shape) -> SingleKernel:
     )  # fmt: skip
 
 
-def _per_token(op_class: OpClass, operands: float, flops: float, special: float) -> Callable[[Shape], SingleKernel]:
-    build = _rowwise(op_class, operands, flops, special)
-    return lambda shape: build({"B": shape["tokens"], "H": shape["width"]})
+def _rowwise(op_class: OpClass, operands: float, flops: float, special: float) -> Callable[[Shape], SingleKernel]:
+    """Return a builder of kernels that read `operands` values for each result, with so many FLOPs and functions."""
+
+    def build(shape: Shape) -> SingleKernel:
+        n = shape["B"] * shape["H"] if "B" in shape else shape["tokens"] * shape["width"]
+        return SingleKernel(op_class, (0, 0, 0, 0), flops * n, special * n, operands * n, 0, n)
+
+    return build
 
 
+_BINARY, _UNARY, _SPECIAL = (
+    _rowwise(OpClass.ELEMENTWISE, *counts) for counts in ((2.0, 1.0, 0.0), (1.0, 1.0, 0.0), (1.0, 4.0, 1.0))
+)
+_RMS_NORM, _LAYER_NORM = _rowwise(OpClass.ROW_NORM, 1, 4, 0), _rowwise(OpClass.ROW_NORM, 1, 8, 0)
+KINDS: dict[str, Callable[[Shape], SingleKernel]] = {
+    **dict.fromkeys(("linear", "bmm"), lambda shape: _product(*(shape[name] for name in "BMNK"))),
+    "conv": _conv,
+    **dict.fromkeys(("add", "mul", "div"), _BINARY),
+    **dict.fromkeys(("addu", "mulu", "divu", "relu"), _UNARY),
+    **dict.fromkeys(("powu", "gelu", "tanh"), _SPECIAL),
+    "pow": _rowwise(OpClass.ELEMENTWISE, 2, 4, 1),
+    "ln": _LAYER_NORM,
+    "softmax": _rowwise(OpClass.SOFTMAX, 1, 5, 1),
+}
 NARROW_KINDS: dict[str, Callable[[Shape], SingleKernel]] = {
-    "gemm": _product,
+    "gemm": lambda shape: _product(1, *(shape[name] for name in "mnk")),
     "attention_fwd": _attention,
-    "activation": _per_token(OpClass.ELEMENTWISE, 2, 5, 2),  # gated: reads twice the width
-    "residual_add": _per_token(OpClass.ELEMENTWISE, 2, 1, 0),
-    "rms_norm": _per_token(OpClass.ROW_NORM, 1, 4, 0),
-    "rmsnorm_or_layernorm": _per_token(OpClass.ROW_NORM, 1, 4, 0),
-    "layer_norm": _per_token(OpClass.ROW_NORM, 1, 8, 0),
+    "activation": _rowwise(OpClass.ELEMENTWISE, 2, 5, 2),  # gated: reads twice the width
+    "residual_add": _BINARY,
+    **dict.fromkeys(("rms_norm", "rmsnorm_or_layernorm"), _RMS_NORM),
+    "layer_norm": _LAYER_NORM,
 }
 
 
@@ -147,7 +129,7 @@ def validate_kernels(path: Path = TABLE, folders: tuple[Path, ...] = ()) -> tupl
 
 
 def kernel_points(path: Path | None = None, folders: tuple[Path, ...] = ()) -> list[PredictionPoint]:
-    """Predict each kernel of a table, or of all that ship; without those on devices that are not in the catalogue, and
+    """Predict each kernel of a table, or of all that ship, without those on devices that are not in the catalogue, and
     of operators that are no kernel here (rotary embeddings, collectives, grouped products)."""
     tables = (path,) if path else (TABLE, NARROW)
     rows = [row for table in tables for row in read_rows([table], ("device", "op", "shape"))]
@@ -187,19 +169,11 @@ def _predict_kernels(
     low, high = find_trust(setup, work)[0].band
     return [
         PredictionPoint(
-            work,
-            "latency",
-            device.key,
-            op,
-            runtime.id,
-            runtime.mode,
-            work,
-            seconds,
-            predicted,
+            work, "latency", device.key, op, runtime.id, runtime.mode, work, seconds, predicted,
             (low * predicted, high * predicted),
         )
         for seconds, predicted in zip(measured, run.kernel_s.tolist(), strict=True)
-    ]
+    ]  # fmt: skip
 
 
 def _parse_shape(text: str) -> Shape:

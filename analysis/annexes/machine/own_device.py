@@ -24,7 +24,7 @@ from analysis.annexes.machine.described_device import HOST_LAUNCH_S, describe_de
 from analysis.annexes.machine.language_rows import interpret_row
 from analysis.annexes.machine.measured_rows import Unpredictable, family_of
 from analysis.annexes.machine.measurement_log import MeasurementLog
-from analysis.annexes.machine.validation import LARGE
+from analysis.annexes.machine.row_validation import LARGE
 from analysis.document import column
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario

@@ -37,6 +37,8 @@ class RepeatedJoint(RepeatedFunction):
 
 
 class LstmProbe(nn.Module):  # type: ignore[misc]
+    """One LSTM layer without its state."""
+
     def __init__(self, width: int) -> None:
         super().__init__()
         self.lstm = nn.LSTM(width, width, batch_first=True)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.annexes.machine.prediction_errors import spearman
-from analysis.annexes.machine.validation import LARGE, PredictionPoint
+from analysis.annexes.machine.row_validation import LARGE, PredictionPoint
 from analysis.estimate.trust import ENGINEERING, ClassEvidence, DeviceEvidence, Factors, TrustTable, work_classes
 from analysis.model.ir.workload import Floats
 

@@ -22,7 +22,7 @@ from analysis.annexes.traces.matched_pairs import (
     leaf_ops,
     make_alignment,
 )
-from analysis.annexes.traces.trace import Trace, TraceOp
+from analysis.annexes.traces.trace_record import Trace, TraceOp
 from analysis.estimate.estimate import Estimate
 from analysis.model.ir.workload import WEIGHT
 from hardware.demand import OpClass

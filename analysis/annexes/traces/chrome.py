@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from analysis.annexes.traces.trace import (
+from analysis.annexes.traces.trace_record import (
     Shape,
     Span,
     Trace,
@@ -50,10 +50,12 @@ class ChromeEvent(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def seconds(self) -> float:
+        """Its duration."""
         return self.end_s - self.start_s
 
     @property
     def span(self) -> Span:
+        """Its start and end, s."""
         return self.start_s, self.end_s
 
 
@@ -97,7 +99,7 @@ def input_shapes(value: Any) -> tuple[Shape, ...]:
     return tuple(shape for item in value[:64] for shape in input_shapes(item))
 
 
-class _Node:
+class _OpNode:
     """An operator of the trace while its tree is built: its event, the operators in it, what it launched."""
 
     __slots__ = ("event", "launched", "module", "parts")
@@ -105,11 +107,12 @@ class _Node:
     def __init__(self, event: ChromeEvent) -> None:
         self.event = event
         self.module = _torchscript_path(event.args.get("Module Hierarchy"))
-        self.parts: list[_Node] = []
+        self.parts: list[_OpNode] = []
         self.launched: list[ChromeEvent] = []
 
     @property
     def start_s(self) -> float:
+        """The start of its event."""
         return self.event.start_s
 
     def trace_op(self, on_device: bool, module: str = "") -> TraceOp:
@@ -141,15 +144,15 @@ def _torchscript_path(text: Any) -> str:
     return clean_text(".".join(word for word in words if word not in ("TOP", "SELF")))
 
 
-def _nest_events(events: Sequence[ChromeEvent]) -> list[_Node]:
+def _nest_events(events: Sequence[ChromeEvent]) -> list[_OpNode]:
     """Return the outermost operators by start, on each thread those that run within another nested in it."""
-    stacks: dict[Lane, list[_Node]] = defaultdict(list)
+    stacks: dict[Lane, list[_OpNode]] = defaultdict(list)
     outermost = []
     for event in events:
         stack = stacks[event.lane]
         while stack and stack[-1].event.end_s <= event.start_s:
             stack.pop()
-        node = _Node(event)
+        node = _OpNode(event)
         if stack and event.end_s <= stack[-1].event.end_s + 1e-9:
             stack[-1].parts.append(node)
         elif not stack:
@@ -161,16 +164,16 @@ def _nest_events(events: Sequence[ChromeEvent]) -> list[_Node]:
 class _NodeIndex:
     """Outermost operators by thread, to find the one that runs at a time by bisection."""
 
-    def __init__(self, nodes: Sequence[_Node]) -> None:
-        self._lanes: dict[Lane, list[_Node]] = defaultdict(list)
+    def __init__(self, nodes: Sequence[_OpNode]) -> None:
+        self._lanes: dict[Lane, list[_OpNode]] = defaultdict(list)
         for node in nodes:
             self._lanes[node.event.lane].append(node)
 
-    def find_innermost(self, lane: Lane, at_s: float) -> _Node | None:
+    def find_innermost(self, lane: Lane, at_s: float) -> _OpNode | None:
         """Return the deepest operator that runs on a thread at a time."""
         rows = self._lanes.get(lane, [])
         place = bisect_right(rows, at_s, key=lambda node: node.start_s) - 1
-        level: Sequence[_Node] = rows[place : place + 1] if place >= 0 else ()
+        level: Sequence[_OpNode] = rows[place : place + 1] if place >= 0 else ()
         deepest = None
         while inside := [
             node for node in level if node.event.lane == lane and node.start_s <= at_s <= node.event.end_s
@@ -180,7 +183,7 @@ class _NodeIndex:
         return deepest
 
 
-Timed = TypeVar("Timed", _Node, ChromeEvent)
+Timed = TypeVar("Timed", _OpNode, ChromeEvent)
 
 
 def _in_window(rows: Sequence[Timed], window: Span) -> Sequence[Timed]:
@@ -251,7 +254,7 @@ def _run_windows(events: Sequence[ChromeEvent], operators: Sequence[ChromeEvent]
     return [(min(e.start_s for e in operators), max(e.end_s for e in events if e.category in (*OPERATORS, *ON_DEVICE)))]
 
 
-def _name_modules(nodes: Sequence[_Node], ranges: Sequence[ChromeEvent], windows: Sequence[Span]) -> None:
+def _name_modules(nodes: Sequence[_OpNode], ranges: Sequence[ChromeEvent], windows: Sequence[Span]) -> None:
     """Set each operator's module, where ranges name them in one run: the others ran the same in the same order."""
     if not ranges:
         return
@@ -353,7 +356,7 @@ class _Recorded:
         return [f"{count} other threads left out, with {share:.0%} of the operators' time"]
 
 
-def _main_thread(nodes: Sequence[_Node]) -> Lane | None:
+def _main_thread(nodes: Sequence[_OpNode]) -> Lane | None:
     """Return the thread on which most of the operators' time was spent."""
     lanes: dict[Lane, float] = defaultdict(float)
     for node in nodes:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from analysis.annexes.traces.trace import NAMES, Trace, TraceOp
+from analysis.annexes.traces.trace_record import NAMES, Trace, TraceOp
 from analysis.estimate.estimate import Estimate
 from analysis.model.ir.operator_kinds import KINDS
 from hardware.demand import OpClass
@@ -35,10 +35,12 @@ class Alignment(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def matched_s(self) -> float:
+        """Seconds of measured operators that are the model's."""
         return sum(pair.op.seconds for pair in self.pairs)
 
     @property
     def unmatched_s(self) -> float:
+        """Seconds of measured operators that are none of the model's."""
         return sum(op.seconds for op in self.strangers)
 
     @property

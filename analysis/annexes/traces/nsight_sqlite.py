@@ -25,7 +25,7 @@ from analysis.annexes.traces.nsight_tables import (
     trace_of_launches,
 )
 from analysis.annexes.traces.runtime_profiles import layer_kind
-from analysis.annexes.traces.trace import Trace, TraceError, clean_text, module_path
+from analysis.annexes.traces.trace_record import Trace, TraceError, clean_text, module_path
 
 MOST_STEPS, STEP = 3_000, 100_000  # of SQLite's virtual machine for all queries; instructions between two checks
 LONGEST = 10_000_000  # bytes of a value

@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from analysis.annexes.traces.trace import (
+from analysis.annexes.traces.trace_record import (
     NAMES,
     Shape,
     Span,

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from analysis.annexes.traces.chrome import ChromeEvent, complete_events
-from analysis.annexes.traces.trace import (
+from analysis.annexes.traces.trace_record import (
     Shape,
     Trace,
     TracedRun,

@@ -14,7 +14,7 @@ import msgspec
 from analysis.annexes.traces import runtime_profiles
 from analysis.annexes.traces.chrome import read_kineto
 from analysis.annexes.traces.nsight_tables import read_nsight_table
-from analysis.annexes.traces.trace import Trace, TraceError
+from analysis.annexes.traces.trace_record import Trace, TraceError
 from hardware import file_access, policy
 
 MOST_BYTES = 1 << 30  # of a file once unpacked; Kineto traces of minutes reach hundreds of MB

@@ -11,7 +11,7 @@ import msgspec
 from analysis.annexes.traces.alignment import align_trace
 from analysis.annexes.traces.matched_pairs import Alignment, MatchedPair
 from analysis.annexes.traces.measured_tree import MeasuredNode, MeasuredOperators, measured_tree
-from analysis.annexes.traces.trace import Trace, TraceOp, operator_kind
+from analysis.annexes.traces.trace_record import Trace, TraceOp, operator_kind
 from analysis.document import column, record
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields

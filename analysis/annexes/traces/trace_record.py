@@ -25,7 +25,7 @@ MOST_NAMES = 16  # names tried to find how long a run is
 
 
 class TraceError(RequestError):
-    """What is wrong with a trace file, in one line."""
+    """A trace file that cannot be read, and why, in one line."""
 
 
 class TraceOp(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,6 +121,7 @@ class TracedRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def seconds(self) -> float:
+        """Its wall time, else the time of its operators."""
         return self.wall_s or sum(op.seconds for op in self.ops)
 
 
