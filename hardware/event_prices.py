@@ -114,11 +114,7 @@ def _dram(device: Device, _event: Event) -> tuple[Triple, str, str]:
     if low_mid_high is None:
         known = [name for name in dram if name not in ("source", "quality")]
         raise unknown(f"memory_technology of {device.id}", device.memory_technology, known)
-    return (
-        _scale(tuple(low_mid_high), 8e-12),
-        f"{device.memory_technology}: {dram['source']}",
-        dram["quality"],
-    )
+    return (_scale(tuple(low_mid_high), 8e-12), f"{device.memory_technology}: {dram['source']}", dram["quality"])
 
 
 def _arithmetic(device: Device, event: Event, plan: Plan) -> tuple[Triple, str, str]:
@@ -227,13 +223,7 @@ def price(device: Device, plan: Plan, event: Event) -> Coefficient:
         triple = _scale(triple, _what_if(device, plan, event))
     group = event.family if event.family != "logic" else f"logic.{event.category}"
     return Coefficient(
-        event.category,
-        event.name,
-        event.count,
-        *triple,
-        device.file.sources.get(source, source),
-        quality,
-        group,
+        event.category, event.name, event.count, *triple, device.file.sources.get(source, source), quality, group
     )
 
 

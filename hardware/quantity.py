@@ -55,8 +55,7 @@ def prefix_for(magnitude: float, unit: str) -> tuple[float, str]:
     usable = [(factor, prefix) for factor, prefix in _PREFIXES if low <= factor <= high]
     # 999.7 would print as 1000 with three digits: it belongs to the next prefix.
     factor, prefix = next(
-        ((f, p) for f, p in reversed(usable) if magnitude >= f * 0.9995),
-        (1.0, "") if magnitude == 0 else usable[0],
+        ((f, p) for f, p in reversed(usable) if magnitude >= f * 0.9995), (1.0, "") if magnitude == 0 else usable[0]
     )
     if symbol.startswith("B") and prefix == "k":
         prefix = "K"  # as data sheets write it; 1000-based like the others

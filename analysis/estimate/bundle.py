@@ -297,9 +297,7 @@ def _links(many: Bundle, alone: list[Floats | None]) -> Floats | None:
 
 
 def evaluate_bundle(
-    demands: BundleDemand,
-    setup: Setup,
-    mapped: dict[tuple[Any, ...], Mapping] | None = None,
+    demands: BundleDemand, setup: Setup, mapped: dict[tuple[Any, ...], Mapping] | None = None
 ) -> tuple[Totals, tuple[str, ...]]:
     """All workloads of a bundle on one device, to the last bit what `estimate` finds for each; and the format that
     most multiply-accumulates of each run in. `mapped` are mappings of the same demand on the same device, by what they

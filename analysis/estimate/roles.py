@@ -69,9 +69,7 @@ def select_values(workload: Workload, which: Ints | NDArray[np.bool_]) -> Values
     """Return the values of some tensors, each once and whole."""
     tensors = workload.tensors
     return Values(
-        numel=tensors.numel[which],
-        fixed_bytes=tensors.fixed_bytes[which],
-        precision_role=roles(workload)[which],
+        numel=tensors.numel[which], fixed_bytes=tensors.fixed_bytes[which], precision_role=roles(workload)[which]
     )
 
 

@@ -9,15 +9,7 @@ import numpy as np
 from hardware.architectures.architecture import Architecture
 from hardware.demand import Demand, Floats
 from hardware.efficiency import Efficiency
-from hardware.mapping.common import (
-    Mapping,
-    Traffic,
-    assemble,
-    empty_counts,
-    on_matrix_unit,
-    traffic,
-    vector_beside,
-)
+from hardware.mapping.common import Mapping, Traffic, assemble, empty_counts, on_matrix_unit, traffic, vector_beside
 from hardware.mapping.tiling import Bools, Tiling, fma, tile_menu, vector_tiling
 from hardware.sentence import elements, format_run, product, split, waves, whole
 
@@ -46,14 +38,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     return assemble(demand, setup, rates, flow, matrix, vector, on_matrix, _counts)
 
 
-def _counts(
-    demand: Demand,
-    setup: Setup,
-    flow: Traffic,
-    tiling: Tiling,
-    on_matrix: Bools,
-    units: Floats,
-) -> Floats:
+def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matrix: Bools, units: Floats) -> Floats:
     """Events of each operator. Instructions follow from MACs, FLOPs and bytes per vector register."""
     device, plan = setup.device, setup.plan
     (counts, row), assumed = empty_counts(device, demand), device.arch.data.assumed

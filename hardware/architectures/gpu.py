@@ -49,14 +49,7 @@ def _few_rows(demand: Demand, packed: Bools, device: Device, matrix: Tiling, mac
     return msgspec.structs.replace(matrix, seconds=np.where(few, np.minimum(seconds, matrix.seconds), matrix.seconds))
 
 
-def _counts(
-    demand: Demand,
-    setup: Setup,
-    flow: Traffic,
-    tiling: Tiling,
-    on_matrix: Bools,
-    units: Floats,
-) -> Floats:
+def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matrix: Bools, units: Floats) -> Floats:
     """Events of each operator: warp instructions from MACs, FLOPs and bytes; operand traffic from the tiles."""
     device, plan = setup.device, setup.plan
     (counts, row), assumed = empty_counts(device, demand), device.arch.data.assumed

@@ -120,14 +120,7 @@ def _by_tiles(
     }
 
 
-def _counts(
-    demand: Demand,
-    setup: Setup,
-    flow: Traffic,
-    tiling: Tiling,
-    on_matrix: Bools,
-    units: Floats,
-) -> Floats:
+def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matrix: Bools, units: Floats) -> Floats:
     """Events of each operator."""
     device, plan = setup.device, setup.plan
     (counts, row), assumed = empty_counts(device, demand), device.arch.data.assumed

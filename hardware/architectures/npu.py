@@ -65,7 +65,9 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
         stream_s=_stream_seconds(demand, device),
         lag=demand.per_kernel(_lag(demand, device)),
     )
-    placed = _place(demand, device, steps, usable, _unit_work(demand, matrix_s[0], vector_s[0]))
+    # Of one unit, whose arrays and lanes work at once.
+    unit_work_s = np.maximum(demand.per_kernel(matrix_s[0]), demand.per_kernel(vector_s[0]))
+    placed = _place(demand, device, steps, usable, unit_work_s)
     loaded, flow = _flow(demand, beside, placed) if _streams(device) else (beside.weight_read, beside)
     waits = flow.dram_read + flow.dram_write - beside.dram_read - beside.dram_write
     waits_s = common.memory_seconds_of(device, waits, bandwidth)
@@ -82,18 +84,16 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     taken_s = steps.need_s * stretch
     # A share may shrink as that of another layer grows; a band holds the nominal time of each all the same.
     taken_s[1:2], taken_s[2:3] = np.minimum(taken_s[1:2], taken_s[0]), np.maximum(taken_s[2:3], taken_s[0])
-    busy_s = taken_s + _per_kernel(demand, fill_s + waits_s + switch_s)
+    busy_s = taken_s + common.per_kernel(demand, (fill_s + waits_s + switch_s)[None])[0]
     paced = stretch[:, demand.kernel] / usable
-    matrix_peak = 2.0 * device.units * tiling.fma(device, "matrix", plan.matrix) * plan.matrix_rate
-    vector_mac_peak = 2.0 * device.units * tiling.fma(device, "vector", plan.vector_mac)
-    vector_peak = 2.0 * device.units * tiling.fma(device, "vector", plan.vector)
     return Mapping(
         matrix_s=matrix_s * paced + fill_s,
         vector_s=vector_s * paced + fill_s,
         dram_s=dram_s + waits_s + switch_s,
         chip_s=chip_s,
-        matrix_ideal_s=2.0 * demand.macs * on_matrix / matrix_peak,
-        vector_ideal_s=2.0 * demand.macs * ~on_matrix / vector_mac_peak + demand.vector_flops / vector_peak,
+        matrix_ideal_s=2.0 * demand.macs * on_matrix / setup.matrix_flops,
+        vector_ideal_s=2.0 * demand.macs * ~on_matrix / setup.vector_mac_flops
+        + demand.vector_flops / setup.vector_flops,
         on_matrix=on_matrix,
         units=placed.placed[demand.kernel],
         traffic=flow,
@@ -109,11 +109,6 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
 def _streams(device: Device) -> bool:
     """Return whether layers run beside each other and stream rows, rather than one after another."""
     return device.layers_at_once > 1
-
-
-def _per_kernel(demand: Demand, seconds: Floats) -> Floats:
-    """Sums per kernel of (s, n)."""
-    return np.stack([demand.per_kernel(row) for row in seconds])
 
 
 def _padded_macs(demand: Demand, device: Device) -> Floats:
@@ -189,11 +184,6 @@ def _place(demand: Demand, device: Device, steps: Steps, usable: float, work_s: 
     all_work = np.add.reduceat(work_s, placement.starts(context))[context]
     units = np.ceil(usable * work_s / np.where(all_work > 0, all_work, 1.0))
     return Placement(context, reloads, units, np.where(all_work > 0, usable, 1.0), stored)
-
-
-def _unit_work(demand: Demand, matrix_s: Floats, vector_s: Floats) -> Floats:
-    """Seconds of one unit that each kernel takes, (k,): its arrays and its lanes work at once."""
-    return np.maximum(demand.per_kernel(matrix_s), demand.per_kernel(vector_s))
 
 
 def _weight_bytes(demand: Demand) -> Floats:
@@ -313,15 +303,8 @@ def _counts(
     counts[row["control.layer_sync"]] = image_rows * demand.head
     counts[row["control.layer_program"]] = reprogrammed
     counts[row["control.context_switch"]] = switch
-    counts[row["control.run_start"]] = _begins_model(demand)
+    counts[row["control.run_start"]] = (np.diff(placement.models(demand), prepend=-1) != 0)[demand.kernel] & demand.head
     return counts
-
-
-def _begins_model(demand: Demand) -> Bools:
-    """The operator that the first kernel of each model was started for, (n,)."""
-    model = demand.stream.model if demand.stream else np.zeros(demand.n_kernels, dtype=np.int64)
-    begins: Bools = (np.diff(model, prepend=-1) != 0)[demand.kernel] & demand.head
-    return begins
 
 
 def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:

@@ -66,14 +66,7 @@ def systolic(gemm: Floats, device: Device, macs_per_s: float) -> Tiling:
     return best
 
 
-def _counts(
-    demand: Demand,
-    setup: Setup,
-    flow: Traffic,
-    tiling: Tiling,
-    on_matrix: Bools,
-    units: Floats,
-) -> Floats:
+def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matrix: Bools, units: Floats) -> Floats:
     """Events of each operator: operands stream through array, vector memory and scratchpad."""
     device, plan = setup.device, setup.plan
     (counts, row), assumed = empty_counts(device, demand), device.arch.data.assumed

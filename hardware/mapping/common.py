@@ -213,20 +213,17 @@ def assemble(
     )
     if (relative != 1.0).any():
         compute_rate = np.where(demand.op_class == OpClass.CONV, compute_rate * relative, compute_rate)
-    matrix_peak = 2.0 * device.units * fma(device, "matrix", plan.matrix) * plan.matrix_rate
-    vector_mac_peak = 2.0 * device.units * fma(device, "vector", plan.vector_mac)
-    vector_peak = 2.0 * device.units * fma(device, "vector", plan.vector)
     contraction = demand.macs > 0
     # A contraction without GEMM dimensions (recurrent cells) runs at the rate of its unit, untiled.
     padded = np.prod(demand.gemm, axis=0)
     scale = np.where((padded > 0) & ~demand.is_depthwise, demand.macs / np.maximum(padded, 1.0), 1.0)
-    ideal = 2.0 * demand.macs / np.where(on_matrix, matrix_peak, vector_mac_peak)
+    ideal = 2.0 * demand.macs / np.where(on_matrix, setup.matrix_flops, setup.vector_mac_flops)
     tiled = np.where(on_matrix, matrix.seconds, vector.seconds) * scale / demand.product_rate
     contraction_s = np.where(contraction, np.maximum(tiled, ideal), 0.0)
     if plan.attention != plan.contraction[1]:
         slower = np.where(demand.is_attention, _attention_s(setup), 1.0)
         ideal, contraction_s = ideal * slower, contraction_s * slower
-    elementwise_s, vector_units = elementwise_seconds(demand, device, vector_peak)
+    elementwise_s, vector_units = elementwise_seconds(demand, device, setup.vector_flops)
     other = rates.compute[:, demand.beside_class]
     matrix_s = np.where(on_matrix, contraction_s, 0.0) / compute_rate
     vector_s = np.where(on_matrix, 0.0, contraction_s) / compute_rate + elementwise_s / other
@@ -243,7 +240,7 @@ def assemble(
         dram_s=dram_s,
         chip_s=chip_s,
         matrix_ideal_s=np.where(on_matrix, ideal, 0.0),
-        vector_ideal_s=np.where(on_matrix, 0.0, ideal) + demand.vector_flops / vector_peak,
+        vector_ideal_s=np.where(on_matrix, 0.0, ideal) + demand.vector_flops / setup.vector_flops,
         on_matrix=on_matrix,
         units=units,
         traffic=flow,
@@ -281,11 +278,9 @@ def elementwise_seconds(demand: Demand, device: Device, peak: float) -> tuple[Fl
 
 
 def vector_beside(demand: Demand, setup: Setup, rates: Efficiency) -> Floats:
-    """Seconds of the vector units for what the kernel of each operator does beside its products, (n,), at the nominal
-    rates: while they do that, products on a matrix unit go on."""
-    device, plan = setup.device, setup.plan
-    peak = 2.0 * device.units * fma(device, "vector", plan.vector)
-    seconds = elementwise_seconds(demand, device, peak)[0] / rates.compute[0, OpClass.ELEMENTWISE]
+    """Return the seconds of the vector units for what the kernel of each operator does beside its products, (n,), at
+    the nominal rates: while they do that, products on a matrix unit go on."""
+    seconds = elementwise_seconds(demand, setup.device, setup.vector_flops)[0] / rates.compute[0, OpClass.ELEMENTWISE]
     if demand.unpack_ops is not None:
         seconds = seconds + unpack_seconds(demand, setup) / rates.compute[0, demand.op_class]
     return demand.per_kernel(seconds)[demand.kernel]

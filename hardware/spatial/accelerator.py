@@ -75,11 +75,7 @@ def describe_architecture(hierarchy: Hierarchy) -> Architecture:
     if wrong := hierarchy.wrong():
         raise ValueError(wrong)
     outermost = hierarchy.levels[0]
-    found = msgspec.structs.replace(
-        ARCHITECTURE,
-        last_level=f"{outermost.name}_bytes",
-        is_managed=outermost.is_managed,
-    )
+    found = msgspec.structs.replace(ARCHITECTURE, last_level=f"{outermost.name}_bytes", is_managed=outermost.is_managed)
     vars(found)["data"] = _data(ARCHITECTURE.data, hierarchy)
     return found
 

@@ -44,9 +44,8 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     machine, on_matrix = find_machine(device), common.on_matrix_unit(demand, plan)
     least = common.traffic(msgspec.structs.replace(demand, gemm=np.zeros_like(demand.gemm)), device)
     ideal_s = _ideal_s(demand, setup)
-    peak = 2.0 * device.units * fma(device, "vector", plan.vector)
     special = device.arch.data.assumed("special_flops")
-    lanes_s = common.vector_work(demand, special) / peak / rates.compute[:, [OpClass.ELEMENTWISE]]
+    lanes_s = common.vector_work(demand, special) / setup.vector_flops / rates.compute[:, [OpClass.ELEMENTWISE]]
     work = _work(demand, device, machine, rates, setup.prices.value, least, ideal_s, lanes_s[0])
     flow = _flow(demand, least, work)
     dram_s, chip_s = common.memory_seconds(device, flow, rates.bandwidth[:, demand.op_class])
@@ -65,7 +64,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
         dram_s=dram_s,
         chip_s=chip_s,
         matrix_ideal_s=ideal_s * on_matrix,
-        vector_ideal_s=ideal_s * ~on_matrix + demand.vector_flops / peak,
+        vector_ideal_s=ideal_s * ~on_matrix + demand.vector_flops / setup.vector_flops,
         on_matrix=on_matrix,
         units=units,
         traffic=flow,
