@@ -29,13 +29,7 @@ YES_NO = {True: "yes", False: "no"}
 _SUFFIX = {"s": "_s", "J": "_j", "Js": "_js", "byte": "_bytes", "W": "_w", "1/s": "_per_s", "FLOP/s": "_flop_per_s"}
 
 
-class _Titled(msgspec.Struct, frozen=True):
-    key: str
-    title: str
-    unit: Unit = ""
-
-
-class Column(_Titled, frozen=True, kw_only=True):
+class Column(msgspec.Struct, frozen=True):
     """A column of a table. `keep` orders what is dropped when the screen is narrow: 0 never drops, higher drops first.
 
     `role`: 'text' left aligned; 'number' right aligned, one prefix for the column; 'quantity' right aligned, each
@@ -46,6 +40,9 @@ class Column(_Titled, frozen=True, kw_only=True):
     as the column is in CSV), or a function of the row. `shown` maps the values of a few to words. Numbers of a column
     are written with the prefix of the column that `scale` names. `ends` are the keys of both ends of a band in CSV."""
 
+    key: str
+    title: str
+    unit: Unit = ""
     role: Role = "number"
     keep: int = 1
     help: str = ""

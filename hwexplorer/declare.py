@@ -52,18 +52,15 @@ EVERYWHERE = Subject(options=DEVICES.options, several=True, everywhere=True)
 Lines = Callable[[Any, State], Iterable[str]]
 
 
-class _Named(msgspec.Struct, frozen=True):
-    name: str
-    title: str | Callable[[Any], str]
-    columns: tuple[Column, ...]
-
-
-class Rows(_Named, frozen=True, kw_only=True):
+class Rows(msgspec.Struct, frozen=True):
     """A table of the rows that the document has under `of`, a field (by default `name`) or a function of the document.
 
     `without` returns the keys of columns that a document leaves out; `footer` and `notes` are lines, or return them. A
     table that is `optional` is left out of a page where it has no rows. `leads` is where the screen goes from a row."""
 
+    name: str
+    title: str | Callable[[Any], str]
+    columns: tuple[Column, ...]
     of: str | Callable[[Any], Iterable[Any]] = ""
     key: Named = ""
     kind: str = ""

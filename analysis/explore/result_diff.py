@@ -52,7 +52,7 @@ class OperatorChange(msgspec.Struct, frozen=True, kw_only=True):
     """An operator that differs: `how` is 'added', 'removed' or 'changed'. Differences in SI units."""
 
     id: Annotated[str, column("Operator")]
-    type: Annotated[str, column("TypeCount", keep=2)]
+    type: Annotated[str, column("Kind", keep=2)]
     how: Annotated[str, column("", help="added, removed or changed")]
     energy_j: Annotated[float, column("Energy/inf", "J", role="quantity")]
     latency_s: Annotated[float, column("Latency", "s", role="quantity")]

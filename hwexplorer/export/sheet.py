@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
-from analysis.document import Cell, Column
+from analysis.document import Column, record
 from hwexplorer.export.text import render
-from hwexplorer.views.plain import Page, Row, Table, View
+from hwexplorer.views.plain import EMPTY_TABLE, Page, Row, Table, View
 
 
 class Sheet(msgspec.Struct, frozen=True):
@@ -20,6 +18,8 @@ class Sheet(msgspec.Struct, frozen=True):
 
 
 class _Head(msgspec.Struct, frozen=True):
+    """A column without what only the process that made it has: where cells come from."""
+
     key: str
     title: str
     unit: str
@@ -28,44 +28,30 @@ class _Head(msgspec.Struct, frozen=True):
     help: str
 
 
-class _Line(msgspec.Struct, frozen=True):
-    key: str
-    cells: tuple[Cell, ...]
-    dim: bool
-    leads: str
-
-
 class _Wire(msgspec.Struct, frozen=True):
-    """A sheet without what only the process that made it has: where cells come from."""
-
     title: str
     text: str
     heads: tuple[_Head, ...]
-    lines: tuple[_Line, ...]
+    rows: tuple[Row, ...]
 
 
 def sheet(view: View | Page, width: int) -> Sheet:
+    """Return the text of a view, and its main table if the rows of that lead somewhere."""
     main = view.parts[view.main] if isinstance(view, Page) else view
     leads = isinstance(main, Table) and any(row.leads for row in main.rows)
     return Sheet(view.title, render(view, width), main if leads and isinstance(main, Table) else None)
 
 
 def encode(view: View | Page, width: int) -> str:
-    made = sheet(view, width)
-    heads, lines = (made.table.columns, made.table.rows) if made.table is not None else ((), ())
-    wire = _Wire(made.title, made.text, _all(_Head, heads), _all(_Line, lines))
+    """Return a view as one line of JSON that `decode` reads."""
+    content = sheet(view, width)
+    table = content.table or EMPTY_TABLE
+    wire = _Wire(content.title, content.text, tuple(record(_Head, column) for column in table.columns), table.rows)
     return msgspec.json.encode(wire).decode() + "\n"
 
 
 def decode(text: bytes) -> Sheet:
-    """Raises msgspec.MsgspecError where the text is no sheet: a verb that prints something else."""
+    """Return the sheet of a line. Raises msgspec.MsgspecError where the text is none: a verb that prints otherwise."""
     wire = msgspec.json.decode(text, type=_Wire)
-    columns, rows = _all(Column, wire.heads), _all(Row, wire.lines)
-    return Sheet(wire.title, wire.text, Table("results", wire.title, columns, rows) if rows else None)
-
-
-def _all(kind: type[Any], items: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The same as structs of another kind, in the fields that both have."""
-    return tuple(
-        kind(**{name: getattr(item, name) for name in kind.__struct_fields__ if hasattr(item, name)}) for item in items
-    )
+    columns = tuple(record(Column, head) for head in wire.heads)
+    return Sheet(wire.title, wire.text, Table("results", wire.title, columns, wire.rows) if wire.rows else None)

@@ -43,15 +43,12 @@ class Stack(float):
         return cls([sum(parts) for parts in zip(*(stack.parts for stack in stacks), strict=True)])
 
 
-class _Keyed(msgspec.Struct, frozen=True):
-    key: str
-    cells: tuple[Cell, ...]
-
-
-class Row(_Keyed, frozen=True, kw_only=True):
+class Row(msgspec.Struct, frozen=True):
     """`key` identifies the row across recomputes (node id, device id); `depth` and `has_children` make a tree. `leads`
     is the configuration that the row is about (state.led): what the screen shows where one chooses it."""
 
+    key: str
+    cells: tuple[Cell, ...]
     depth: int = 0
     has_children: bool = False
     kind: str = ""
@@ -59,16 +56,13 @@ class Row(_Keyed, frozen=True, kw_only=True):
     leads: str = ""
 
 
-class _Tabled(msgspec.Struct, frozen=True):
+class Table(msgspec.Struct, frozen=True):
+    """`footer` lines prove the sums or state totals; `notes` are remarks (marked precisions, what does not fit)."""
+
     name: str
     title: str
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
-
-
-class Table(_Tabled, frozen=True, kw_only=True):
-    """`footer` lines prove the sums or state totals; `notes` are remarks (marked precisions, what does not fit)."""
-
     footer: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
@@ -113,19 +107,16 @@ class Text(msgspec.Struct, frozen=True):
     setting: str = ""
 
 
-class _Curve(msgspec.Struct, frozen=True):
-    name: str
-    x: tuple[float, ...]
-    y: tuple[float, ...]
-
-
-class Series(_Curve, frozen=True, kw_only=True):
+class Series(msgspec.Struct, frozen=True):
     """Points (`x`, `y`, and per-point `keys` and `labels`) or, with `line`, a polyline.
 
     `mark`: points that stand out; `guide`: a line that others are read by; `area`: what is below it is shaded.
     `device` is the place of the device among those of the state: its colour, the same in every plot. `sizes` are what
     each point makes of the whole (0-1). `on_paper`: a design target, drawn hollow."""
 
+    name: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
     device: int = -1
     sizes: tuple[float, ...] = ()
     on_paper: bool = False
@@ -138,6 +129,8 @@ class Series(_Curve, frozen=True, kw_only=True):
 
 
 class Plot(msgspec.Struct, frozen=True, kw_only=True):
+    """Series over two axes with titles and units, in decades where an axis is `log`."""
+
     name: str
     title: str
     x_title: str
@@ -173,18 +166,15 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
 View = Table | Text | Plot
 
 
-class _Parts(msgspec.Struct, frozen=True):
-    name: str
-    title: str
-    parts: tuple[View | Page, ...]
-
-
-class Page(_Parts, frozen=True, kw_only=True):
+class Page(msgspec.Struct, frozen=True):
     """Several views under one title, read from top to bottom. `main` is the one that a format of a single table
     (CSV) carries, the detailed rows; `csv` stands in its place. `is_long`: plots are left out of text, where their
     points would be pages of numbers. In HTML `cards` stand on top, and where some parts are `brief` by their names
     these come first and the others are folded."""
 
+    name: str
+    title: str
+    parts: tuple[View | Page, ...]
     main: int = -1
     csv: View | None = None
     is_long: bool = False

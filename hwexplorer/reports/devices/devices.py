@@ -69,7 +69,7 @@ def _int8_peak(device: Device) -> float | None:
 
 
 COLUMNS = (
-    Column("id", "Device", role="text", keep=0, of="marked"),
+    Column("id", "Device", role="text", keep=0, of="marked_key"),
     Column("name", "Name", role="text", keep=3),
     Column("architecture", "Arch", role="text", keep=1, of="arch.name"),
     Column(

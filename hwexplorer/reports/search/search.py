@@ -62,7 +62,7 @@ def _title(search: ConstrainedSearch, state: State) -> str:
     return f"{search.model}: {', '.join(search.constraints)}; by {search.order}"
 
 
-def _more(search: ConstrainedSearch, state: State) -> tuple[str, ...]:
+def _remainder(search: ConstrainedSearch, state: State) -> tuple[str, ...]:
     more = len(search.found) - SHOWN
     return (f"{more} more are within the limits",) if more > 0 else ()
 
@@ -92,11 +92,11 @@ def _words(search: ConstrainedSearch, state: State) -> Text:
     if search.not_fitting:
         lines.append(f"{search.not_fitting} of {search.evaluated} do not fit in device memory")
     if search.nearest is not None:
-        lines.append(f"nearest miss: {_told(search.nearest)}; exceeds a limit {_by(search.nearest_excess)}")
+        lines.append(f"nearest miss: {_told(search.nearest)}; exceeds a limit {_excess(search.nearest_excess)}")
     return Text("limits", "", (("Limits", tuple(lines)),))
 
 
-def _by(excess: float) -> str:
+def _excess(excess: float) -> str:
     """Return the excess over a limit: in per cent, or as a factor where that is large."""
     return f"by {excess - 1:.0%}" if excess < 10 else f"{quantity(excess, 'SI')} times"
 
@@ -133,7 +133,7 @@ VERB = Report(
             key=KEY,
             kind=KIND,
             leads=candidate_lead,
-            notes=_more,
+            notes=_remainder,
         ),
         ON_PAPER,
         _words,
