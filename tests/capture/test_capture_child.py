@@ -246,7 +246,7 @@ def test_it_ends_with_its_parent(left: Path, work: str, number: int) -> None:
     code = loose(left, f"loose(lambda: time.sleep(100))\n{work}")
     parent = (
         "import sys, time\nfrom analysis.model.names import model_ref\n"
-        "from analysis.model.process import capture_job as job\n"
+        "from analysis.model.process import workload_jobs as job\n"
         f"job.ModelCapture._command = lambda self: [sys.executable, '-c', {code!r}]\n"
         "one = job.ModelCapture(model_ref.refer('resnet18', 64)); one.start()\n"
         "print('runs', flush=True); time.sleep(100)"
