@@ -90,7 +90,9 @@ def _remove_tensors(value: Any, leaves: list[Any]) -> Any:
         return {key: _remove_tensors(item, leaves) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_remove_tensors(item, leaves) for item in value]
-    if _is_part(value):
+    if type(value).__module__.startswith(f"{_LIBRARY}cache_utils") and hasattr(
+        value, "__dict__"
+    ):  # a layer, or a cache
         return _Form((type(value), _remove_tensors(vars(value), leaves)))
     return value
 
@@ -108,8 +110,3 @@ def _restore_tensors(value: Any, leaves: list[Any]) -> Any:
         vars(part).update(_restore_tensors(parts, leaves))
         return part
     return value
-
-
-def _is_part(value: Any) -> bool:
-    """A layer of a cache, or a cache in a cache."""
-    return type(value).__module__.startswith(f"{_LIBRARY}cache_utils") and hasattr(value, "__dict__")

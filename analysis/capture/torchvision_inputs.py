@@ -32,8 +32,10 @@ def inputs(info: zoo.ModelInfo, size: int | None) -> tuple[list[Any], list[str]]
 def adapt(model: Any, info: zoo.ModelInfo) -> Any:
     """Return the model with the part of its forward pass that has static shapes. Module names stay."""
     if info.family == "detection":
-        forward = _two_stage if info.name in zoo.PROPOSALS else _one_stage
-        model.forward = types.MethodType(forward, model)
+        if info.name in zoo.PROPOSALS:
+            model.forward = types.MethodType(_two_stage, model)
+        else:
+            model.forward = lambda images: model.head(list(_levels(model, images).values()))
     return model
 
 
@@ -42,13 +44,9 @@ def _levels(model: Any, images: Any) -> dict[str, Any]:
     return {"0": features} if isinstance(features, torch.Tensor) else features
 
 
-def _one_stage(model: Any, images: Any) -> Any:
-    return model.head(list(_levels(model, images).values()))
-
-
 def _two_stage(model: Any, images: Any, rois: Any, more: Any = None) -> Any:
-    """Backbone, proposal head, box head; mask or keypoint head on its own boxes. What lies between (box
-    decoding, top-k, NMS) depends on the data."""
+    """Run backbone, proposal head, box head; mask or keypoint head on its own boxes. The steps between them (box
+    decoding, top-k, NMS) depend on the data and are left out."""
     features = _levels(model, images)
     heads = model.roi_heads
     results = [model.rpn.head(list(features.values()))]

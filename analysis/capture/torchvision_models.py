@@ -19,19 +19,13 @@ from analysis.model.names import zoo
 Progress = Callable[[str, float], None]
 
 
-def _silent(phase: str, fraction: float) -> None:
-    pass
-
-
-def capture(spec: zoo.Spec, progress: Progress = _silent) -> Workload:
+def capture(spec: zoo.Spec, progress: Progress = lambda phase, fraction: None) -> Workload:
     """Return the workload of a torchvision model or building block."""
     progress("build", 0.35)
     with without_weights():
         if spec.is_block:
             module, shape = block_modules.build(spec.name, dict(spec.parameters))
-            inputs, names = [torch.empty(2, *shape, device="meta")], ["x"]
-            if spec.name == "gemm":
-                names = ["a"]
+            inputs, names = [torch.empty(2, *shape, device="meta")], ["a" if spec.name == "gemm" else "x"]
         else:
             info = zoo.table()[zoo.architecture(spec.name)]
             module = torchvision_inputs.adapt(_torchvision(info, spec.image_size), info)
@@ -39,10 +33,10 @@ def capture(spec: zoo.Spec, progress: Progress = _silent) -> Workload:
     progress("export", 0.45)
     with torchvision_inputs.patches():
         graph = export(module, inputs, names)
-    if not spec.is_block:
-        graph = replace(graph, notes=zoo.notes(spec.name))
     if spec.is_block:
         graph = replace(graph, versions={"torch": graph.versions["torch"]})
+    else:
+        graph = replace(graph, notes=zoo.notes(spec.name))
     progress("lower", 0.95)
     origin = "building block" if spec.is_block else "torchvision"
     return lower_graph(graph, str(spec), spec.family, origin, spec.image_size)
