@@ -157,7 +157,7 @@ assert all({str(installed.packages)!r} in m.__file__ for n, m in sys.modules.ite
 def test_python_and_the_man_page_are_there(installed: Environment) -> None:
     code = (
         "import hwexplorer as hx, sys; compared = hx.compare('resnet18', on=['t4', 'tpu_v4'], batch=2)\n"
-        "assert type(compared.document).__module__ == 'hwexplorer.analysis.explore.compare'\n"
+        "assert type(compared.document).__module__ == 'hwexplorer.analysis.explore.comparison'\n"
         "assert not {'torch', 'textual', 'analysis', 'hardware'} & set(sys.modules)\n"
         "print(compared.rows[1].device, hx.model('resnet18').graph(on='t4').number_of_nodes())"
     )
