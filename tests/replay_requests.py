@@ -8,317 +8,282 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Iterator
+import shlex
 from pathlib import Path
+from typing import Any
 
 from tests import replay
 
-Argv = list[str]
 
-WHAT_IFS = ("memory_bandwidth*2", "clock_hz*0.8", "units*2", "units*0.5,memory_bandwidth*1.5", "process_nm=7")
-KPU_WHAT_IFS = ("units=512,process_nm=7,tile.mac:fp32=2pJ", "array=32", "scratchpad_bytes*2")
-PLAIN = ("fp32", "tf32", "fp16", "bf16", "fp8", "int8", "int4")
-WEIGHTS = (
-    "w8a16",
-    "w8a8",
-    "w4a16",
-    "w4a8",
-    "nvfp4",
-    "mxfp4",
-    "q4_k_m",
-    "q8_0",
-    "w4a16kv8",
-    "fp8kv16",
-    "fp16kv4",
-    "bf16",
+def _options(name: str, values: str) -> list[str]:
+    return [f"--{name} {value}" for value in values.split()]
+
+
+# What is drawn where a template has the name in braces; a word that may be left out is '' in part of the list.
+DRAWN: dict[str, tuple[str, ...]] = {
+    "batch": ("", "", "", *_options("batch", "2 3 4 8 16 31 64 256")),
+    "layout": ("", "", "", "", "--layout channels_last"),
+    "image_precision": ("", "", "", *_options("precision", "fp32 tf32 fp16 bf16 fp8 int8 int4")),
+    "language_precision": ("", "", "", "", *_options(
+        "precision", "w8a16 w8a8 w4a16 w4a8 nvfp4 mxfp4 q4_k_m q8_0 w4a16kv8 fp8kv16 fp16kv4 fp16"
+    )),
+    "image_runtime": (*[""] * 20, "--like-for-like", *_options(
+        "runtime", "eager eager compiled fused fused tensorrt torch_compile onnxruntime openvino"
+    )),
+    "language_runtime": (*[""] * 20, "--like-for-like", *_options(
+        "runtime", "eager fused transformers vllm tensorrt_llm llama_cpp ik_llama_cpp vllm_rocm xla"
+    )),
+    "format": ("csv", "text", "md", *["json"] * 60),
+    "what_if": ("memory_bandwidth*2", "clock_hz*0.8", "units*2", "units*3,memory_bandwidth*1.5", "process_nm=7"),
+    "kpu_what_if": ("units=512,process_nm=7,tile.mac:fp32=2pJ", "array=32x32", "scratchpad_bytes*2", "clock_hz*1.2"),
+    "level": ("", "", "", "--level detailed", "--level progression", "--level subgraph --metric energy"),
+    "image_by": ("module", "subgraph", "kind", "kernel"),
+    "language_by": ("module", "kind"),
+    "metric": ("edp", "energy", "latency", "memory"),
+    "match": ("edp", "energy", "latency"),
+    "plot": ("roofline", "roofs", "energy_roofs", "cumulative", "batch", "pareto", "memory"),
+    "top": ("3", "10", "30"),
+    "dynamic": ("", "", "--dynamic"),
+    "price": ("", "", "--electricity 0.3 --carbon 50", "--duty 50%", "--overhead 1.5 --lifetime 5"),
+    "limit": ("--max-latency 5ms", "--max-energy 100mJ", "--max-memory 512MB --sort energy", "--min-throughput 1000",
+              "--max-power 15W", "--max-cost 0.05 --sort cost", "--max-latency 20ms --max-energy 1J --sort latency"),
+    "rule": ("energy({0}) < 1J", "latency({0}) < 5ms", "energy({0}) < 50mJ", "memory({0}) < 1GB", "edp({0}) < 1mJs"),
+    "keys": ("metric=energy", "limits=L<5ms,E<1J", "rank=energy&metric=latency", "by=module"),
+    "settings": ("b8,fp16", "b8,fp16,fused", "b32,eager", "int8,b4", "b16"),
+}  # fmt: skip
+# What is asked of a model, and how often. `{node}` is of the model, devices are drawn, each as often as any other.
+KINDS: dict[str, float] = {
+    "compare {model} --on {devices} {level}": 6,
+    "compare {model}@{settings}/{devices}?{keys}": 1,
+    "tree {model} --on {device} --by {by}": 4,
+    "energy {model} --on {device} --top {top}": 2,
+    "edp {model} --on {device}": 1,
+    "why {model} --on {device} {node}": 3,
+    "events {model} --on {device} {node} {dynamic}": 2,
+    "mapping {model} --on {device}": 1,
+    "memory {model} --on {device}": 1,
+    "roofline {model} --on {device}": 1,
+    "concurrency {model} --on {device}": 1,
+    "partition {model}": 0.5,
+    "explain {model} {device} {device} --metric {metric}": 1.5,
+    "plot {model} --on {devices} --plot {plot}": 1,
+    "cost {model} --on {devices} {price}": 1,
+    "check {model} --rule '{rule}'": 1,
+    "search {model} --on {devices} --batches 1,4,32 {limit}": 0.6,
+    "sweep {model} --on {devices} --batches 1,16 --precisions fp32,bf16,int8": 0.5,
+    "pareto {model} --on {devices} --batches 1,8,64 --precisions fp16,int8 --power-modes": 0.3,
+    "advise {model} --on {device} --instead {devices}": 0.4,
+    "knobs {model} --on {device}": 0.3,
+    "elasticity {model} --on {device}": 0.3,
+    "crossover {model} {device} {device} --metric {match}": 0.2,
+    "diff {model} {other} --on {device}": 0.4,
+}
+IMAGE_KINDS = {**KINDS, "report {model} --on {device}": 0.15, "graph {model} --on {device}": 0.3}
+SPATIAL = (
+    "compare {model} --on {spatial},h100_sxm",
+    "tree {model} --on {spatial} --by subgraph",
+    "why {model} --on {spatial}",
 )
-RUNTIMES = (
-    "eager",
-    "compiled",
-    "fused",
-    "tensorrt",
-    "torch_compile",
-    "cuda_graphs",
-    "onnxruntime",
-    "openvino",
-    "tflite",
-)
-LANGUAGE_RUNTIMES = ("eager", "fused", "transformers", "vllm", "tensorrt_llm", "llama_cpp", "ik_llama_cpp", "vllm_rocm")
-PLOTS = ("roofline", "roofs", "energy_roofs", "cumulative", "batch", "pareto", "memory")
-BLOCKS = (
-    *("mlp:hidden=512", "conv2d:size=14,out=256", "resnet_block:channels=128,size=28", "attention_head:sequence=1024"),
-    *("gemm:8192x8192x8192", "gemm:M=1,N=4096,K=4096", "gemm:17x33x65", "transformer_block:sequence=64,heads=8"),
-    *("depthwise_separable", "pooling", "layer_norm", "conv2d", "mlp", "gemm", "resnet_block", "transformer_block"),
-)
-PHASES = (
-    *("", ":decode,kv=512", ":decode,kv=4096", ":decode,kv=32768,tp=8", ":request,in=512,out=128", ":sequence=2048"),
-    *(":request,in=128,out=64,tp=2", ":decode,kv=1024,tp=4,link=100", ":sequence=64,kv=64"),
-)
-EXPERT_PHASES = (":decode,kv=2048,ep=8", ":decode,tp=8,ep=8", ":sequence=1024,ep=4", ":request,in=256,out=32,tp=4,ep=4")
-IMAGE_SIZES = (("resnet18", 192), ("mobilenet_v2", 160), ("efficientnet_b0", 256), ("vgg11", 96), ("densenet121", 128))
-LIMITED = ("--max-latency 5ms", "--max-energy 100mJ", "--max-memory 512MB --sort energy", "--min-throughput 1000")
-LIMITED += ("--max-power 15W", "--max-cost 0.05 --sort cost", "--max-latency 20ms --max-energy 1J --sort latency")
-RULES = ("energy({0}) < 1J", "latency({0}) < 5ms", "energy({0}) < 50mJ", "memory({0}) < 1GB", "edp({0}) < 1mJs")
+SCENARIO = "{batch} {image_precision} {image_runtime} {layout}", "{batch} {language_precision} {language_runtime}"
+BLOCKS = """
+mlp:hidden=512 | conv2d:size=14,out=256 | resnet_block:channels=128,size=28 | attention_head:sequence=1024 | pooling |
+conv2d | gemm:8192x8192x8192 | gemm:M=1,N=4096,K=4096 | gemm:17x33x65 | transformer_block:sequence=64,heads=8 |
+layer_norm | mlp | gemm | depthwise_separable | resnet_block | transformer_block | decoder:hidden=1024,layers=4 |
+encoder:layers=6,sequence=128
+"""
+PHASES = """
+:decode,kv=512 | :decode,kv=4096 | :decode,kv=32768,tp=8 | :request,in=512,out=128 | :sequence=2048 |
+:sequence=64,kv=64 | :request,in=128,out=64,tp=2 | :decode,kv=1024,tp=4,link=100
+"""
+EXPERTS = ":decode,kv=2048,ep=8 | :decode,tp=8,ep=8 | :sequence=1024,ep=4 | :request,in=256,out=32,tp=4,ep=4"
+IMAGE_SIZES = {"resnet18": 192, "mobilenet_v2": 160, "efficientnet_b0": 256, "vgg11": 96, "densenet121": 128}
 
 # What is wrong in itself: the exit code and the one line on standard error are recorded.
-WRONG = """compre resnet50|compare resnet5O|compare resnet50 --on h100_sx|compare resnet50 --batch 0|compare resnet50 --batch x
-compare resnet50 --precision fp17|compare resnet50 --runtime vlm|compare resnet50@b8,b9|compare resnet50@q/h100_sxm
-compare resnet50/h100_sxm,h100_sxm|compare resnet50/gpu,h100_sxm|compare resnet50?nokey=1|compare ?|tree resnet50 --by layer
-tree resnet50 --on a10,t4|events resnet50 --node nowhere|why resnet50 --node layer9|search resnet50|search resnet50 --max-latency 5
-search resnet50 --max-energy 5ms|explain resnet50 h100_sxm|explain resnet50 h100_sxm h100_sxm|explain resnet50 a b --metric speed
-crossover conv2d kpu_t256|crossover conv2d kpu_t256 tpu_v4 --knob nofact|plot conv2d --plot pie|check conv2d|coefficients --on x
-check conv2d --rule energy|check conv2d --rule "energy(x) < 1J"|check conv2d --rule "energy(h100_sxm) < 1s"|device|device nothing
-device h100_sxm{units}|device h100_sxm{nofact*2}|device h100_sxm{units*0}|device h100_sxm{units*2|compare llama3_8b:decode,kv=-1
-compare llama3_8b:decode,tp=7|compare llama3_8b:nothing=1|compare llama3_8b:request,in=5,kv=5|compare gemm:0x1x1|compare gemm:1x2
-compare mlp:width=3|compare llama3_8b --image-size 224|compare resnet50 --sequence 12|compare llama3_8b:decode,ep=8|rank nomodel
-rank --family none|rank --sort size|pareto resnet50 --batches 0|pareto resnet50 --precisions fp1|sweep resnet50 --batches ,
-sweep resnet50 --image-sizes 5|design --base kpu_t256|design --base kpu_t256 --workload conv2d --knobs units|diff conv2d
-diff a.json b.json|trace nothing.json --model conv2d --on t4|validate --data nothing.csv|cost conv2d --price h100_sxm
-cost conv2d --electricity -1|cost conv2d --duty 2|compare conv2d --format xml|compare conv2d --nooption|memory conv2d --on jetson_nano:99w
-knobs conv2d --on kpu_t256 --knob nothing|elasticity conv2d --on a10,t4|roofline|compare vgg16@i5|compare resnet50?limits=L<5
-compare resnet50?pin=nothing@b8|compare conv2d --level all|compare conv2d --baseline nothing|models --format yaml|devices x
-energy conv2d --top 0|compare  |report conv2d --on h100_sxm:30w|partition conv2d --on h100_sxm|advise conv2d --aim speed"""
-
-# Of the catalogue, once each.
-FIXED = """models|devices|models --format csv|devices --format csv|models --format text|devices --format text|validate --kernels
-rank --on h100_sxm --family classification|rank --on kpu_t256 --family classification --sort latency --batch 8 --precision int8
-rank --on hailo8 --family detection|rank --on a100_sxm4_80gb resnet50 vit_b_16 swin_t convnext_tiny --sort edp --precision fp16
-rank --on coral_edge_tpu --family classification --precision int8 --sort throughput|rank --on tpu_v4 --family video
-rank --on xeon_8490h --family segmentation --sort accuracy|rank --on jetson_nano:5w mobilenet_v2 mobilenet_v3_small squeezenet1_1
-rank --on l4 llama3_8b mistral_7b qwen2_7b gemma2_9b --precision w4a16|rank --on eyeriss alexnet vgg16
-sweep --all --batches 1 --precisions fp16 --on t4|sweep --all --batches 8 --precisions int8 --on kpu_t64
-design --base kpu_t256 --workload conv2d --knobs units=64..512,array=8..32 --max-area 900mm2
-design --base kpu_t256 --workload resnet50*2,bert_base --knobs units=64..1024,array=8..64 --max-area 700mm2 --metric energy
-design --base h100_sxm --workload resnet18 --knobs units=64..256,memory_bandwidth=1T..4T --max-power 500W --metric latency
-design --base tpu_v4 --workload vit_b_16 --knobs array=64..256 --how random --designs 30 --seed 5
-design --base kpu_t64 --workload mobilenet_v2 --knobs units=16..256,clock_hz=0.5G..2G --how local --designs 40 --seed 3
-search resnet50 --max-latency 5ms|pareto conv2d|sweep conv2d|cost resnet50|search mobilenet_v2 --max-energy 10mJ --power-modes"""
+WRONG = """
+compre resnet50 | compare resnet5O | compare resnet50 --on h100_sx | compare resnet50 --batch 0 | compare resnet50
+--batch x | compare resnet50 --precision fp17 | compare resnet50 --runtime vlm | compare resnet50@b8,b9 | compare
+resnet50@q/h100_sxm | compare resnet50/h100_sxm,h100_sxm | compare resnet50/gpu,h100_sxm | compare resnet50?nokey=1 |
+compare ? | tree resnet50 --by layer | tree resnet50 --on a10,t4 | events resnet50 --node nowhere | why resnet50
+--node layer9 | search resnet50 | explain resnet50 a10 | search resnet50 --max-energy 5ms | explain resnet50 a10 a10 |
+explain resnet50 a10 t4 --metric speed | coefficients --on x | crossover conv2d kpu_t256 | crossover conv2d kpu_t256
+tpu_v4 --knob nofact | plot conv2d --plot pie | check conv2d | device | check conv2d --rule energy | check conv2d
+--rule 'energy(x) < 1J' | check conv2d --rule 'energy(a10) < 1s' | device nothing | device h100_sxm{units} | device
+h100_sxm{nofact*2} | device h100_sxm{units*0} | device h100_sxm{units*2 | rank nomodel | compare
+llama3_8b:decode,kv=-1 | compare llama3_8b:decode,tp=7 | compare llama3_8b:nothing=1 | compare gemm:0x1x1 | compare
+gemm:1x2 | compare llama3_8b:request,in=5,kv=5 | compare mlp:width=3 | compare llama3_8b --image-size 224 | compare
+resnet50 --sequence 12 | compare llama3_8b:decode,ep=8 | rank --family none | rank --sort size | pareto resnet50
+--batches 0 | pareto resnet50 --precisions fp1 | sweep resnet50 --batches , | design --base kpu_t256 | design --base
+kpu_t256 --workload conv2d --knobs units | diff conv2d | diff a.json b.json | trace nothing.json --model conv2d --on
+t4 | validate --data nothing.csv | cost conv2d --price h100_sxm | cost conv2d --electricity -1 | cost conv2d --duty 2
+| compare conv2d --format xml | compare conv2d --nooption | energy conv2d --top 0 | memory conv2d --on jetson_nano:99w
+| knobs conv2d --on kpu_t256 --knob nothing | roofline | compare vgg16@i5 | compare '' | compare resnet50?limits=L<5 |
+compare resnet50?pin=nothing@b8 | compare conv2d --level all | models --format yaml | devices x | report conv2d --on
+h100_sxm:30w | partition conv2d --on h100_sxm | advise conv2d --aim speed
+"""
+ONCE = """
+models | devices | models --format csv | devices --format csv | models --format text | devices --format text |
+validate --kernels | rank --on h100_sxm --family classification | rank --on kpu_t256 --family classification --sort
+latency --batch 8 --precision int8 | rank --on hailo8 --family detection | rank --on a100_sxm4_80gb resnet50 vit_b_16
+swin_t convnext_tiny --sort edp --precision fp16 | rank --on coral_edge_tpu --family classification --precision int8
+--sort throughput | rank --on tpu_v4 --family video | rank --on xeon_8490h --family segmentation --sort accuracy |
+rank --on jetson_nano:5w mobilenet_v2 squeezenet1_1 | rank --on l4 llama3_8b mistral_7b qwen2_7b gemma2_9b --precision
+w4a16 | rank --on eyeriss alexnet | sweep --all --batches 1 --precisions fp16 --on t4 | sweep --all --batches 8
+--precisions int8 --on kpu_t64 | design --base kpu_t256 --workload conv2d --knobs units=64..512,array=8..32 --max-area
+900mm2 | design --base kpu_t256 --workload resnet50*2,bert_base --knobs units=64..1024,array=8..64 --max-area 700mm2
+--metric energy | design --base h100_sxm --workload resnet18 --knobs units=64..256,memory_bandwidth=1T..4T --max-power
+500W --metric latency | design --base tpu_v4 --workload vit_b_16 --knobs array=64..256 --how random --designs 30
+--seed 5 | design --base kpu_t64 --workload mobilenet_v2 --knobs units=16..256,clock_hz=0.5G..2G --how local --designs
+40 --seed 3 | search resnet50 --max-latency 5ms | pareto conv2d | sweep conv2d | cost resnet50 | crossover conv2d
+kpu_t256 tpu_v4 --knob units,matrix
+"""
 SLOW = ("validate", "validate --cross-validate", "validate --groups")
-
-TRACE = {
-    "schemaVersion": 1,
-    "deviceProperties": [],
-    "traceEvents": [
-        {"ph": "X", "cat": "cpu_op", "name": f"aten::{name}", "ts": at, "dur": dur, "pid": 1, "tid": 1, "args": {"Input Dims": dims}}
-        for name, at, dur, dims in (
-            ("conv2d", 1, 900, [[1, 64, 56, 56], [64, 64, 3, 3]]),
-            ("batch_norm", 950, 80, [[1, 64, 56, 56], [64], [64], [64], [64]]),
-            ("relu", 1050, 20, [[1, 64, 56, 56]]),
-        )
-    ],
-}  # fmt: skip
-# In the folder of each group.
-FILES = {"trace.json": json.dumps(TRACE)}
-
-# Groups whose later requests read what the first writes.
-CHAINS = (
-    "device h100_sxm{units*2,memory_bandwidth*1.5} --save twice.toml|device twice --devices-dir .|"
-    "compare resnet50 --on twice,h100_sxm --devices-dir .|coefficients --on twice --devices-dir .|"
-    "tree mobilenet_v2 --on twice --batch 8 --precision fp16 --devices-dir .|devices --devices-dir .",
-    "device kpu_t256{units=300,array=24} --save other.toml|device other --devices-dir .|"
-    "compare vit_b_16 --on other,kpu_t256,tpu_v4 --devices-dir .|knobs bert_base --on other --devices-dir .",
-    "report resnet18 --on h100_sxm -o base.json|diff base.json resnet34 --on h100_sxm|"
-    "diff base.json resnet18@b8 --rule \"change(energy) < 5%\"|diff base.json vgg11 --on t4",
-    "tree conv2d --on t4 -o tree.json|diff tree.json conv2d:size=28 --on t4|compare vgg11 -o all.json|diff all.json vgg13",
-    *(f"trace trace.json --model conv2d --on {d}|roofline conv2d?trace=trace.json --on {d}|"
-      f"tree conv2d?trace=trace.json --on {d}" for d in ("xeon_8490h", "epyc_7763", "t4")),
-)  # fmt: skip
+# Later requests of a group read what the first writes, or the trace that lies in each folder.
+CHAINS = """
+device h100_sxm{units*2,memory_bandwidth*1.5} --save twice.toml | device twice --devices-dir . | compare resnet50 --on
+twice,h100_sxm --devices-dir . | tree mobilenet_v2 --on twice --batch 8 --devices-dir . | device
+kpu_t256{units=300,array=16x16} --save other.toml | device other --devices-dir . | coefficients --on other
+--devices-dir . | compare vit_b_16 --on other,kpu_t256,tpu_v4 --devices-dir . | knobs bert_base --on other
+--devices-dir . | report resnet18 --on h100_sxm -o base.json | diff base.json resnet34 --on h100_sxm | diff base.json
+vgg11 --on t4 | diff base.json resnet18@b8 --rule 'change(energy) < 5%' | tree conv2d --on t4 -o tree.json | diff
+tree.json conv2d:size=28 --on t4 | trace trace.json --model conv2d --on xeon_8490h | trace trace.json --model conv2d
+--on epyc_7763 | roofline conv2d?trace=trace.json | tree conv2d?trace=trace.json --on xeon_8490h | roofline
+conv2d?trace=trace.json --on t4 | trace trace.json --model mlp --on t4
+"""
+TRACED = (("conv2d", 900, [[1, 64, 56, 56], [64, 64, 3, 3]]), ("batch_norm", 80, [[1, 64, 56, 56], [64]]))
+TRACED += (("relu", 20, [[1, 64, 56, 56]]),)
 
 
-def words(line: str) -> Argv:
-    """Splits a line as a shell does, braces and all."""
-    import shlex
-
-    return shlex.split(line)
-
-
-class Drawing:
-    """Draws requests: what there is to draw from, and the random numbers."""
-
-    def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
-        self.devices = {each["id"]: each for each in ask("devices")["devices"]}
-        self.models = [each for each in ask("models")["models"] if each["family"] != "block"]
-        self.turn: list[str] = []
-
-    def some(self, values: object, weight: float = 1.0) -> str:
-        """Draws one of the values, or '' where `weight` leaves it out."""
-        drawn, at = self.random.random() < weight, self.random.choice(list(values))
-        return str(at) if drawn else ""
-
-    def device(self, plain: bool = False) -> str:
-        """Draws a device, each as often as any other: some in a power mode, some changed."""
-        if not self.turn:
-            self.turn = list(self.devices)
-            self.random.shuffle(self.turn)
-        name = self.turn.pop()
-        modes = self.devices[name]["power_modes"]
-        if modes and self.random.random() < 0.5:
-            name += f":{self.random.choice(modes)}"
-        if not plain and self.random.random() < 0.12:
-            changes = WHAT_IFS + (KPU_WHAT_IFS if name.startswith("kpu") else ())
-            name += f"{{{self.random.choice(changes)}}}"
-        return name
-
-    def several(self, least: int, most: int) -> str:
-        chosen: dict[str, str] = {}
-        for _ in range(self.random.randint(least, most)):
-            name = self.device()
-            chosen.setdefault(name.partition("{")[0].partition(":")[0], name)
-        return ",".join(chosen.values())
-
-    def scenario(self, language: bool) -> Argv:
-        """Draws batch, precision, runtime and layout, each left out at times."""
-        batch = self.some((2, 3, 4, 8, 16, 31, 64, 128, 256), 0.6)
-        precision = self.some(WEIGHTS if language else PLAIN, 0.6)
-        runtime = self.some(LANGUAGE_RUNTIMES if language else RUNTIMES, 0.2)
-        layout = "" if language else self.some(("channels_last",), 0.2)
-        pairs = (("--batch", batch), ("--precision", precision), ("--runtime", runtime), ("--layout", layout))
-        found = [word for flag, value in pairs if value for word in (flag, value)]
-        return found + (["--like-for-like"] if not runtime and self.random.random() < 0.06 else [])
+def write_files() -> None:
+    """Writes the trace into the current folder, as torch.profiler does."""
+    call = {"ph": "X", "cat": "cpu_op", "pid": 1, "tid": 1}
+    calls = [
+        {**call, "name": f"aten::{name}", "ts": 1000 * at, "dur": duration, "args": {"Input Dims": dims}}
+        for at, (name, duration, dims) in enumerate(TRACED)
+    ]
+    written = {"schemaVersion": 1, "deviceProperties": [], "traceEvents": calls}
+    Path("trace.json").write_text(json.dumps(written))
 
 
-def ask(*argv: str) -> dict[str, list[dict[str, object]]]:
+def ask(*argv: str) -> Any:
+    """Asks the program for a document."""
     code, out, err = replay.run([*argv, "--format", "json"])
     assert code == 0, (argv, err)
     return json.loads(out)
 
 
-def list_nodes(model: str) -> list[str]:
-    """Lists some nodes of a model: subgraphs and operators."""
-    leaves = replay.list_leaves(ask("tree", model, "--on", "h100_sxm"))
-    return sorted({str(value) for path, value in leaves.items() if path.endswith(".id") and value})
+def listed(text: str) -> list[str]:
+    """Lists what bars separate in a text of some lines."""
+    return [part.strip() for part in text.replace("\n", " ").split("|")]
 
 
-# What is asked of a model, and how often: a function of what is drawn, the model, a device, whether it is a language
-# model, and some nodes.
-def list_kinds(d: Drawing, model: str, language: bool, nodes: list[str]) -> Iterator[tuple[float, Callable[[], str]]]:
-    """Lists what may be asked of a model, with how often."""
-    on = lambda: f"--on '{d.device()}'"  # noqa: E731
-    many = lambda least, most: f"--on '{d.several(least, most)}'"  # noqa: E731
-    node = lambda: f"--node '{d.some(nodes)}'" if nodes and d.random.random() < 0.5 else ""  # noqa: E731
-    level = lambda: d.some(("--level detailed", "--level progression", "--level subgraph --metric energy"), 0.3)  # noqa: E731
-    yield 6, lambda: f"compare '{model}' {many(3, 7)} {level()}"
-    yield (
-        4,
-        lambda: (
-            f"tree '{model}' {on()} --by {d.some(('module', 'kind') if language else ('module', 'subgraph', 'kind', 'kernel'))}"
-        ),
-    )
-    yield 2, lambda: f"energy '{model}' {on()} --top {d.some((3, 10, 30))}"
-    yield 1, lambda: f"edp '{model}' {on()}"
-    yield 3, lambda: f"why '{model}' {on()} {node()}"
-    yield 2, lambda: f"events '{model}' {on()} {node()} {d.some(('--dynamic',), 0.3)}"
-    yield 1, lambda: f"mapping '{model}' {on()}"
-    yield 1, lambda: f"memory '{model}' {on()}"
-    yield 1, lambda: f"roofline '{model}' {on()}"
-    yield 1, lambda: f"concurrency '{model}' {on()}"
-    yield (
-        1.5,
-        lambda: (
-            f"explain '{model}' '{d.device()}' '{d.device()}' --metric {d.some(('edp', 'energy', 'latency', 'memory'))}"
-        ),
-    )
-    yield 1.5, lambda: f"plot '{model}' {many(1, 3)} --plot {d.some(PLOTS)}"
-    yield 0.7, lambda: f"advise '{model}' {on()} --instead {d.several(2, 3)}"
-    yield (
-        1,
-        lambda: (
-            f"cost '{model}' {many(2, 4)} {d.some(('--electricity 0.3', '--duty 50%', '--overhead 1.5', '--price h100_sxm=30000'), 0.5)}"
-        ),
-    )
-    yield (
-        0.6,
-        lambda: (
-            f"pareto '{model}' {many(2, 3)} --batches 1,8,64 --precisions fp16,int8 {d.some(('--power-modes',), 0.3)}"
-        ),
-    )
-    yield 0.8, lambda: f"search '{model}' {many(2, 4)} --batches 1,4,32 {d.some(LIMITED)}"
-    yield 0.6, lambda: f"sweep '{model}' {many(2, 3)} --batches 1,16 --precisions fp32,bf16,int8"
-    yield 0.5, lambda: f"knobs '{model}' {on()}"
-    yield 0.5, lambda: f"elasticity '{model}' {on()}"
-    yield (
-        0.4,
-        lambda: f"crossover '{model}' '{d.device()}' '{d.device()}' --metric {d.some(('latency', 'energy', 'edp'))}",
-    )
-    yield 1, lambda: f"check '{model}' --rule '{d.some(RULES).format(d.device(plain=True))}'"
-    yield 0.25, lambda: f"report '{model}' {on()}" if not language else f"memory '{model}' {on()}"
-    yield 0.3, lambda: f"graph '{model}' {on()}" if not language else f"mapping '{model}' {on()}"
-    yield 0.5, lambda: f"diff '{model}' resnet18 {on()}" if not language else f"diff '{model}' gpt2 {on()}"
+def split(lines: str, size: int = 1000) -> list[list[list[str]]]:
+    """Splits a text of requests into groups of so many."""
+    requests = [shlex.split(each) for each in listed(lines)]
+    return [requests[at : at + size] for at in range(0, len(requests), size)]
 
 
-def list_of_model(d: Drawing, model: str, language: bool, count: int) -> list[Argv]:
-    """Lists requests of one model."""
-    nodes = (
-        []
-        if ":" in model or d.random.random() < 0.4
-        else d.random.sample(found := list_nodes(model), min(6, len(found)))
-    )
-    kinds = list(list_kinds(d, model, language, nodes))
-    made = [f"partition '{model}'", f"compare '{model}' --on '{d.several(6, 9)}'"]
-    scenarios = [d.scenario(language) for _ in range(count // 3 + 1)]
-    chosen = d.random.choices([kind for _, kind in kinds], [weight for weight, _ in kinds], k=max(count - 3, 0))
-    requests = [[*words(make()), *d.random.choice(scenarios)] for make in chosen]
-    requests += [words(line) for line in made]
-    settings = "".join(word + "," for word in ("b8", "fp16", d.some(("fused", "eager"))))
-    named = model.replace(",", "%2C") if ":" in model else model
-    keys = d.some(("metric=energy", "limits=L<5ms,E<1J", "rank=energy&metric=latency", "by=module"))
-    requests.append(["compare", f"{named}@{settings[:-1]}/{d.several(2, 4)}?{keys}"])
-    for argv in requests:
-        form = d.some(("csv", "text", "md"), 0.04) or "json"
-        argv += ["--format", form]
-    return requests[:count]
+class Drawing:
+    """Draws what a template names in braces."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        catalogue = {each["id"]: each for each in ask("devices")["devices"]}
+        # The search of tilings of a spatial device takes seconds: they have a few requests of their own.
+        self.spatial = [name for name, each in catalogue.items() if each["architecture"] == "spatial"]
+        self.modes = {name: each["power_modes"] for name, each in catalogue.items() if name not in self.spatial}
+        self.turn: list[str] = []
+        self.model, self.nodes, self.family = "", [""], "image"
+
+    def __getitem__(self, name: str) -> str:
+        """Draws by name: `model`, `device` .., or one of a list."""
+        if name in ("model", "device", "devices", "node", "other", "rule"):
+            return getattr(self, f"_{name}")()
+        values = self.spatial if name == "spatial" else DRAWN.get(name) or DRAWN[f"{self.family}_{name}"]
+        return self.random.choice(values)
+
+    def fill(self, template: str) -> list[str]:
+        """Fills a template in and splits it into words."""
+        return shlex.split(template.format_map(self))
+
+    def _model(self) -> str:
+        return self.model
+
+    def _device(self) -> str:
+        """Draws each device as often as any other: some in a power mode, some changed."""
+        if not self.turn:
+            self.turn = list(self.modes)
+            self.random.shuffle(self.turn)
+        name = self.turn.pop()
+        mode = self.random.choice(["", *(f":{mode}" for mode in self.modes[name])])
+        changes = self["kpu_what_if" if name.startswith("kpu") else "what_if"]
+        return name + mode + (f"{{{changes}}}" if self.random.random() < 0.12 else "")
+
+    def _devices(self) -> str:
+        """Draws two to six devices, no chip twice."""
+        drawn = (self._device() for _ in range(self.random.randint(2, 6)))
+        return ",".join({name.partition("{")[0].partition(":")[0]: name for name in drawn}.values())
+
+    def _node(self) -> str:
+        return self.random.choice(["", f"--node {self.random.choice(self.nodes)}"]) if self.nodes else ""
+
+    def _other(self) -> str:
+        return "resnet18" if self.family == "image" else "gpt2"
+
+    def _rule(self) -> str:
+        return self.random.choice(DRAWN["rule"]).format(self._device().partition("{")[0])
+
+    def of_model(self, model: str, family: str, is_small: bool, count: int) -> list[list[str]]:
+        """Draws requests of one model, in a few scenarios."""
+        self.model, self.family, self.nodes = model, family, []
+        if ":" not in model and self.random.random() < 0.5:
+            leaves = replay.list_leaves(ask("tree", model, "--on", "h100_sxm"))
+            self.nodes = sorted({value for path, value in leaves.items() if path.endswith(".id") and value})
+        kinds = IMAGE_KINDS if family == "image" else KINDS
+        scenarios = [SCENARIO[family != "image"].format_map(self).split() for _ in range(count // 3 + 1)]
+        drawn = self.random.choices(list(kinds), list(kinds.values()), k=count)
+        if is_small and self.random.random() < 0.5:
+            drawn[-1] = self.random.choice(SPATIAL)
+        # Settings of a state string follow its model: words after them would come twice.
+        return [
+            [*self.fill(each), *(() if "@" in each or "'" in each else self.random.choice(scenarios))] for each in drawn
+        ]
 
 
-def list_requests(count: int, seed: int) -> list[list[replay.Entry]]:
-    """Lists groups of requests, `count` of them in all."""
+def list_subjects(d: Drawing) -> list[tuple[str, str, bool]]:
+    """Lists models and what is asked of language models: name, family, whether it is small."""
+    subjects = [(name, "language" if "coder" in name else "image", "8192" not in name) for name in listed(BLOCKS)]
+    for model in ask("models")["models"]:
+        name, is_language = model["name"], model["family"] == "language"
+        subjects.append((name, "language" if is_language else "image", (model.get("macs") or 1e12) < 1e9))
+        is_mixture = any(word in name for word in ("moe", "deepseek", "mixtral", "llama4", "oss", "_a3b", "_a22b"))
+        phases = d.random.sample(listed(PHASES), 1) + (d.random.sample(listed(EXPERTS), 2) if is_mixture else [])
+        subjects += [(name + phase, "language", False) for phase in phases if is_language]
+    return list(dict.fromkeys(subjects))
+
+
+def list_requests(count: int, seed: int) -> list[list[dict[str, Any]]]:
+    """Lists groups of requests, `count` of them in all; each tells its group."""
     with replay.isolated():
         d = Drawing(seed)
-        groups = [[words(line)] for line in SLOW]
-        groups += [[words(line) for line in chain.split("|")] for chain in CHAINS]
-        wrong = [line for line in WRONG.replace("\n", "|").split("|")]
-        groups.append([words(line) for line in wrong])
-        fixed = [words(line) for line in FIXED.replace("\n", "|").split("|")]
-        groups += [fixed[at : at + 5] for at in range(0, len(fixed), 5)]
-        catalogue = [["device", name] for name in d.devices]
-        catalogue += [["device", f"{name}:{mode}"] for name, each in d.devices.items() for mode in each["power_modes"]]
-        catalogue += [["coefficients", "--on", name, "--precision", d.some(PLAIN)] for name in d.devices]
-        catalogue += [["device", f"{name}{{{d.some(WHAT_IFS)}}}"] for name in d.devices]
-        groups += [catalogue[at : at + 50] for at in range(0, len(catalogue), 50)]
-        groups += [
-            [["compare", m, "--image-size", str(s)], ["tree", f"{m}@i{s}", "--on", "t4"]] for m, s in IMAGE_SIZES
-        ]
-        subjects = [(str(m["name"]), m["family"] == "language") for m in d.models]
-        subjects += [(block, False) for block in BLOCKS]
-        for name, language in list(subjects):
-            phases = PHASES + (
-                EXPERT_PHASES
-                if any(x in name for x in ("moe", "deepseek", "mixtral", "maverick", "oss", "a3b", "a22b", "scout"))
-                else ()
-            )
-            subjects += [(name + phase, True) for phase in d.random.sample(phases[1:], 2) if language]
+        every = [*d.modes, *d.spatial]
+        catalogue = [f"device {name}" for name in every]
+        catalogue += [f"device {name}:{mode}" for name, modes in d.modes.items() for mode in modes]
+        catalogue += [d.fill(f"device {name}{{{{{{what_if}}}}}}")[1].join(("device ", "")) for name in every]
+        catalogue += [" ".join(d.fill(f"coefficients --on {name} {{image_precision}}")) for name in every]
+        groups = [*split("|".join(catalogue), 50), *split(WRONG), *split(ONCE, 5), *split(CHAINS)]
+        for name, size in IMAGE_SIZES.items():
+            groups += split(f"compare {name} --image-size {size}|tree {name}@i{size} --on t4")
+        subjects = list_subjects(d)
         d.random.shuffle(subjects)
-        left = max(count - sum(map(len, groups)), 0)
-        for index, (name, language) in enumerate(subjects):
+        left = max(count - len(SLOW) - sum(map(len, groups)), 0)
+        for index, subject in enumerate(subjects):
             share = (index + 1) * left // len(subjects) - index * left // len(subjects)
-            if share:
-                groups.append(list_of_model(d, name, language, share))
-        head, tail = groups[: len(SLOW)], groups[len(SLOW) :]
-        d.random.shuffle(tail)  # so that the first N of the file are of all kinds
-    return [
-        [
-            {"group": at, "argv": argv if "--format" in argv or _writes(argv) else [*argv, "--format", "json"]}
-            for argv in group
-        ]
-        for at, group in enumerate([*head, *tail])
-    ]
+            groups += [d.of_model(*subject, share)] if share else []
+        d.random.shuffle(groups)  # the first N of them are of all kinds
+        groups = [*split("|".join(SLOW), 1), *groups]
+        return [[{"group": at, "argv": argv + _format(argv, d)} for argv in group] for at, group in enumerate(groups)]
 
 
-def _writes(argv: Argv) -> bool:
-    return bool({"-o", "--save"} & set(argv))
-
-
-def write_files() -> None:
-    """Writes the files that some requests read into the current folder."""
-    for name, text in FILES.items():
-        Path(name).write_text(text)
+def _format(argv: list[str], d: Drawing) -> list[str]:
+    """Draws the format of what prints and says no other."""
+    return [] if {"-o", "--save", "--format"} & set(argv) else ["--format", d["format"]]
