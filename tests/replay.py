@@ -21,6 +21,7 @@ import math
 import multiprocessing
 import os
 import re
+import shlex
 import shutil
 import sys
 import tempfile
@@ -28,20 +29,17 @@ import time
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from itertools import groupby
+from itertools import groupby, islice
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
-
-sys.path.insert(0, os.getcwd())  # the code of the checkout one stands in, also where this file is run by its path
 
 FIXTURE = Path(__file__).with_name("replay_figures.jsonl.gz")
 FIXTURE_FIGURES = 60  # of one request
 CLOSE = 1e-9  # the last bits differ between machines' BLAS
 NUMBER = re.compile(r"-?\d[\d,]*\.?\d*(?:e[-+]?\d+)?")
 METHOD = "fork" if "fork" in multiprocessing.get_all_start_methods() else "spawn"
-# Found in documents but no figures of the program; none is known.
-EXCLUDED: tuple[str, ...] = ()
+KINDS = ("codes", "figures", "numbers", "texts", "added")  # of differences
 Entry = dict[str, Any]
 Leaves = dict[str, Any]
 
@@ -85,8 +83,9 @@ def run(argv: list[str]) -> tuple[int, str, str]:
 def read_printed(argv: list[str], text: str) -> Any:
     """Reads what was printed as a document: JSON, the rows of CSV with their numbers, the lines of another text."""
     form = argv[argv.index("--format") + 1] if "--format" in argv else "text"
-    if form == "json" and text:
-        return json.loads(text)
+    if form == "json":
+        with contextlib.suppress(ValueError):
+            return json.loads(text)
     if form == "csv":
         return [{key: _number(cell) for key, cell in row.items()} for row in csv.DictReader(io.StringIO(text))]
     return text.splitlines()
@@ -106,7 +105,7 @@ def list_leaves(value: Any, path: str = "") -> Leaves:
     while stack:
         at, value = stack.pop()
         if isinstance(value, dict) and value:
-            stack.extend((f"{at}.{key}", child) for key, child in value.items() if key not in EXCLUDED)
+            stack.extend((f"{at}.{key}", child) for key, child in value.items())
         elif isinstance(value, list) and value:
             stack.extend((f"{at}[{index}]", child) for index, child in enumerate(value))
         else:
@@ -131,38 +130,47 @@ def record_request(request: Entry) -> Entry:
 
 
 def compare_entry(entry: Entry) -> Entry:
-    """Runs a recorded request again and returns how many figures were compared, and what differs: lists of
-    (path, before, now) for `figures`, `texts`, `added` and `codes`."""
+    """Runs a recorded request again and returns what differs: of `codes`, `figures`, `texts` (`numbers` where
+    theirs differ) and `added` leaves how many, and some as [path, before, now, times], those alike counted together."""
     argv = entry["argv"]
     code, out, err = run(argv)
-    found: Entry = {"argv": argv, "compared": entry["figures"], "figures": [], "texts": [], "added": [], "codes": []}
+    found: dict[str, Counter[tuple[str, str, str]]] = {what: Counter() for what in KINDS}
     if code != entry["code"]:
-        found["codes"].append(("exit code", entry["code"], f"{code}: {err.strip()[:200]}"))
-    if err != entry["err"]:
-        found["texts"].append(("stderr", entry["err"], err))
+        found["codes"]["exit code", str(entry["code"]), f"{code} {err.strip()[:200]}"] += 1
     if "picked" in entry:  # of the fixture, a few figures alone
         now = list_leaves(read_printed(argv, out))
-        pairs = [(path, value, now.get(path)) for path, value in entry["picked"].items()]
-        found["figures"] = [pair for pair in pairs if not _is_close(pair[1], pair[2])]
-    elif out != entry["printed"]:
-        _compare_leaves(list_leaves(read_printed(argv, entry["printed"])), list_leaves(read_printed(argv, out)), found)
-    return found
+        for path, value in entry["picked"].items():
+            if not (is_figure(now.get(path)) and math.isclose(value, now[path], rel_tol=CLOSE, abs_tol=1e-300)):
+                found["figures"][path, repr(value), repr(now.get(path, "missing"))] += 1
+    else:
+        _compare_leaves({"stderr": entry["err"]}, {"stderr": err}, found)
+        if out != entry["printed"]:
+            before, after = (list_leaves(read_printed(argv, text)) for text in (entry["printed"], out))
+            _compare_leaves(before, after, found)
+    kept = {what: [[*key, times] for key, times in islice(found[what].items(), 40)] for what in KINDS}
+    return {"argv": argv, "compared": entry["figures"], "sums": {w: found[w].total() for w in KINDS}, **kept}
 
 
-def _compare_leaves(before: Leaves, now: Leaves, found: Entry) -> None:
+def _compare_leaves(before: Leaves, now: Leaves, found: dict[str, Counter[tuple[str, str, str]]]) -> None:
+    """Compares leaves by path. A figure is equal where its digits are; one that is 1 and then 1.0 has another text."""
     for path, value in before.items():
-        if path not in now:
-            found["figures" if is_figure(value) else "texts"].append((path, value, "missing"))
-        elif is_figure(value) or is_figure(now[path]):
-            if type(value) is not type(now[path]) or repr(value) != repr(now[path]):
-                found["figures"].append((path, value, now[path]))
-        elif value != now[path]:
-            found["texts"].append((path, value, now[path]))
-    found["added"] += [(path, None, value) for path, value in now.items() if path not in before]
+        other = now.get(path, "missing")
+        if value is other or repr(value) == repr(other):
+            continue
+        if is_figure(value) or is_figure(other):
+            is_same = is_figure(value) and is_figure(other) and repr(float(value)) == repr(float(other))
+            found["texts" if is_same else "figures"][path, repr(value), repr(other)] += 1
+        else:
+            texts = [str(text)[:300] for text in (value, other)]
+            is_same = NUMBER.findall(str(value)) == NUMBER.findall(str(other))
+            masked = [NUMBER.sub("#", text) for text in texts] if is_same else texts
+            found["texts" if is_same else "numbers"][_alike(path), masked[0], masked[1]] += 1
+    for path in now.keys() - before.keys():
+        found["added"][_alike(path), "", ""] += 1
 
 
-def _is_close(before: Any, now: Any) -> bool:
-    return is_figure(now) and math.isclose(before, now, rel_tol=CLOSE, abs_tol=1e-300)
+def _alike(path: str) -> str:
+    return re.sub(r"\[\d+\]", "[]", path)
 
 
 # --- many of them, in processes ---------------------------------------------------------------------------
@@ -207,10 +215,12 @@ def work_in_processes(does: Any, groups: Iterable[list[Any]], jobs: int, folder:
 def _workplace() -> Iterator[Path]:
     """A folder for results and for what the program keeps, shared by the processes of one replay."""
     import hwexplorer
-    from hwexplorer import cli  # noqa: F401  loaded once, before the processes part
 
+    home = Path(hwexplorer.__file__).parent
+    print(f"code: {home}, Python {sys.version.split()[0]}", flush=True)
+    if Path("hwexplorer").is_dir() and home != Path("hwexplorer").resolve():
+        raise SystemExit("the code is not that of the current folder")
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
-    print(f"code: {Path(hwexplorer.__file__).parent}, Python {sys.version.split()[0]}", flush=True)
     with tempfile.TemporaryDirectory(prefix="replay") as folder:
         os.environ["REPLAY_CACHE"] = f"{folder}/cache"
         with isolated():  # what every process would load by itself
@@ -218,32 +228,41 @@ def _workplace() -> Iterator[Path]:
         yield Path(folder)
 
 
-def _tell(done: int, total: int, began: float, last: list[float], more: str = "") -> None:
-    if time.monotonic() - last[0] > 10 or done == total:
-        last[0] = time.monotonic()
-        print(f"{done:,} of {total:,} in {last[0] - began:.0f} s {more}", flush=True)
+class Progress:
+    """Prints every ten seconds how far it is."""
+
+    def __init__(self) -> None:
+        self.began = self.told = time.monotonic()
+        self.done = 0
+
+    def add(self, count: int, total: int, more: str = "") -> None:
+        self.done += count
+        if time.monotonic() - self.told > 10 or self.done == total:
+            self.told = time.monotonic()
+            print(f"{self.done:,} of {total:,} in {self.told - self.began:.0f} s{more}", flush=True)
 
 
 def record(target: Path, count: int, seed: int, jobs: int) -> None:
     """Records what the present code prints."""
     from tests.replay_requests import list_requests
 
-    began, last, done = time.monotonic(), [time.monotonic()], 0
+    progress = Progress()
     with _workplace() as folder:
-        with ProcessPoolExecutor(1, multiprocessing.get_context(METHOD)) as pool:  # runs some requests by itself
+        with ProcessPoolExecutor(1, multiprocessing.get_context(METHOD)) as pool:  # it asks the program, as we must not
             groups = pool.submit(list_requests, count, seed).result()
         total = sum(map(len, groups))
-        for _, size in work_in_processes(record_request, groups, jobs, folder):
-            _tell(done := done + size, total, began, last)
+        tasks = ([{**request, "total": total} for request in group] for group in groups)
+        for _, size in work_in_processes(record_request, tasks, jobs, folder):
+            progress.add(size, total)
         with target.open("wb") as whole:
             for path in sorted(folder.glob("*.gz")):
                 with path.open("rb") as part:
                     shutil.copyfileobj(part, whole)
     entries = [{**entry, "printed": ""} for entry in read_entries(target)]
-    verbs = Counter(entry["argv"][0] for entry in entries)
-    print(f"{len(entries):,} requests, {sum(entry['figures'] for entry in entries):,} figures,")
-    print(f"exit codes {dict(Counter(entry['code'] for entry in entries))}; {dict(verbs)}")
-    for entry in sorted(entries, key=lambda entry: -entry["seconds"])[:8]:
+    print(f"{len(entries):,} requests, {sum(entry['figures'] for entry in entries):,} figures")
+    for what, values in (("exit codes", [e["code"] for e in entries]), ("verbs", [e["argv"][0] for e in entries])):
+        print(f"{what}: {', '.join(f'{value} {times:,}' for value, times in Counter(values).most_common())}")
+    for entry in sorted(entries, key=lambda entry: -entry["seconds"])[:5]:
         print(f"{entry['seconds']:8.1f} s  {' '.join(entry['argv'])}")
 
 
@@ -253,57 +272,74 @@ def read_entries(source: Path) -> Iterator[Entry]:
 
 
 def _groups(source: Path, count: int, only: str) -> Iterator[list[Entry]]:
-    """Reads the entries to compare in groups: those of one model share a process, as when they were recorded. What
-    writes a file is kept for those that read it."""
-    taken = 0
+    """Reads the entries to compare, in the groups that shared a process. What writes a file is kept for those that
+    read it."""
+    left = count
     for _, group in groupby(read_entries(source), key=lambda entry: entry["group"]):
-        kept = [e for e in group if only in " ".join(e["argv"]) or {"-o", "--save"} & set(e["argv"])]
-        if kept := kept[: count - taken if count else None]:
-            taken += len(kept)
+        kept = [e for e in group if only in " ".join(e["argv"]) or {"-o", "--save"} & set(e["argv"])][:left]
+        left -= len(kept)
+        if kept:
             yield kept
-        if count and taken >= count:
+        if not left:
             return
 
 
 def compare(source: Path, jobs: int, count: int, only: str, strict: bool) -> int:
     """Compares what the present code prints with what was recorded. Returns the exit code."""
-    began, last, done, total = time.monotonic(), [time.monotonic()], 0, 0
-    found: list[Entry] = []
+    progress, found = Progress(), list[Entry]()
+    total = min(count, next(read_entries(source)).get("total", count))
     with _workplace() as folder:
         for path, size in work_in_processes(compare_entry, _groups(source, count, only), jobs, folder):
             found += read_entries(path)
             path.unlink()
-            _tell(done := done + size, total or count, began, last, f"{sum(len(e['figures']) for e in found)} differ")
+            progress.add(size, total, f", {sum(entry['sums']['figures'] for entry in found):,} figures differ")
     return tell_found(found, strict)
 
 
 def tell_found(found: list[Entry], strict: bool = False) -> int:
     """Prints what was found, the first differences one by one. Returns the exit code: 1 where figures differ."""
-    sums = {what: sum(len(entry[what]) for entry in found) for what in ("figures", "codes", "texts", "added")}
-    compared = sum(entry["compared"] for entry in found)
-    print(f"{len(found):,} requests, {compared:,} figures compared: {sums['figures']:,} figures differ or are missing,")
-    print(f"{sums['codes']:,} exit codes differ, {sums['texts']:,} texts differ, {sums['added']:,} leaves are added")
+    sums = {what: sum(entry["sums"][what] for entry in found) for what in KINDS}
+    print(f"{len(found):,} requests, {sum(entry['compared'] for entry in found):,} figures compared")
+    print(f"{sums['figures']:,} figures differ or are missing, {sums['codes']:,} exit codes differ")
+    print(f"{sums['texts'] + sums['numbers']:,} texts differ, {sums['numbers']:,} of them in their numbers; ", end="")
+    print(f"{sums['added']:,} leaves are added")
     for what in ("codes", "figures"):
         for entry in [entry for entry in found if entry[what]][:20]:
-            print(f"{what}: hwexplorer {' '.join(entry['argv'])}")
-            for path, before, now in entry[what][:5]:
-                print(f"    {path}: {before!r} -> {now!r}")
-    for what in ("texts", "added"):
-        kinds: Counter[tuple[str, str, str]] = Counter()
+            print(f"{what}: hwexplorer {shlex.join(entry['argv'])}")
+            for path, before, now, _ in entry[what][:5]:
+                print(f"    {path}: {before} -> {now}")
+    for what in ("numbers", "texts", "added"):
+        alike: Counter[tuple[str, str, str]] = Counter()
         for entry in found:
-            for path, before, now in entry[what]:
-                kinds[re.sub(r"\[\d+\]", "[]", path), str(before)[:300], "" if what == "added" else str(now)[:300]] += 1
-        for (path, before, now), times in kinds.most_common(40):
-            print(f"{what} ({times:,}x) {path}" + ("" if what == "added" else f"\n    {before}\n    {now}"))
-    is_wrong = sums["figures"] or sums["codes"] or (strict and (sums["texts"] or sums["added"]))
-    return 1 if is_wrong else 0
+            for *key, times in entry[what]:
+                alike[tuple(key)] += times
+        for (path, before, now), times in alike.most_common(40):
+            print(f"{what}, {times:,} times: {path}" + (f"\n    {before}\n    {now}" if what != "added" else ""))
+    return 1 if sums["figures"] or sums["codes"] or (strict and any(sums.values())) else 0
+
+
+def write_fixture(target: Path, seed: int) -> None:
+    """Writes what tests/test_replay.py compares: a few figures of some requests."""
+    from tests.replay_requests import list_short
+
+    with _workplace(), isolated():
+        entries = [record_request(request) for request in list_short(seed)]
+    for entry in entries:
+        leaves = list_leaves(read_printed(entry["argv"], entry.pop("printed")))
+        figures = [(path, value) for path, value in sorted(leaves.items()) if is_figure(value)]
+        step = max(1, -(-len(figures) // FIXTURE_FIGURES))
+        entry |= {"picked": dict(figures[::step]), "figures": len(figures[::step])}
+        del entry["err"], entry["seconds"]
+    lines = "".join(json.dumps(entry) + "\n" for entry in entries)
+    target.write_bytes(gzip.compress(lines.encode(), mtime=0))
+    print(f"{len(entries):,} requests, {sum(e['figures'] for e in entries):,} figures, {target.stat().st_size:,} bytes")
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.replay", description=__doc__.partition("\n")[0])
     parser.add_argument("does", choices=("record", "compare", "fixture"))
-    parser.add_argument("file", nargs="?", type=Path)
-    parser.add_argument("--count", type=int, help="requests (record: default 5000; compare: the first N)")
+    parser.add_argument("file", nargs="?", type=Path, default=FIXTURE)
+    parser.add_argument("--count", type=int, default=0, help="requests (record: 5000; compare: the first N, all)")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--only", default="", metavar="WORD", help="requests with this in them")
@@ -311,10 +347,20 @@ def main() -> int:
     asked = parser.parse_args()
     if asked.does == "record":
         record(asked.file, asked.count or 5000, asked.seed, asked.jobs)
-        return 0
-    return compare(asked.file, asked.jobs, asked.count or 0, asked.only, asked.strict)
+    elif asked.does == "fixture":
+        write_fixture(asked.file, asked.seed)
+    else:
+        return compare(asked.file, asked.jobs, asked.count or sys.maxsize, asked.only, asked.strict)
+    return 0
 
 
 if __name__ == "__main__":
+    here = Path(__file__).resolve()
+    # The code of the folder one stands in, also where this file is that of another checkout.
+    sys.path[:] = [
+        os.getcwd(),
+        *(path for path in sys.path if Path(path).resolve() != here.parent),
+        str(here.parents[1]),
+    ]
     sys.modules["tests.replay"] = sys.modules["__main__"]
     sys.exit(main())

@@ -64,7 +64,7 @@ KINDS: dict[str, float] = {
     "memory {model} --on {device}": 1,
     "roofline {model} --on {device}": 1,
     "concurrency {model} --on {device}": 1,
-    "partition {model}": 0.5,
+    "partition {model} {batch}": 0.4,
     "explain {model} {device} {device} --metric {metric}": 1.5,
     "plot {model} --on {devices} --plot {plot}": 1,
     "cost {model} --on {devices} {price}": 1,
@@ -84,7 +84,8 @@ SPATIAL = (
     "tree {model} --on {spatial} --by subgraph",
     "why {model} --on {spatial}",
 )
-SCENARIO = "{batch} {image_precision} {image_runtime} {layout}", "{batch} {language_precision} {language_runtime}"
+SCENARIO = {"image": "{batch} {precision} {runtime} {layout}", "language": "{batch} {precision} {runtime}"}
+SHORT = "resnet18 image | resnet_block image | gpt2:decode,kv=512 language | pythia_70m:request,in=64,out=16 language"
 BLOCKS = """
 mlp:hidden=512 | conv2d:size=14,out=256 | resnet_block:channels=128,size=28 | attention_head:sequence=1024 | pooling |
 conv2d | gemm:8192x8192x8192 | gemm:M=1,N=4096,K=4096 | gemm:17x33x65 | transformer_block:sequence=64,heads=8 |
@@ -127,14 +128,14 @@ latency --batch 8 --precision int8 | rank --on hailo8 --family detection | rank 
 swin_t convnext_tiny --sort edp --precision fp16 | rank --on coral_edge_tpu --family classification --precision int8
 --sort throughput | rank --on tpu_v4 --family video | rank --on xeon_8490h --family segmentation --sort accuracy |
 rank --on jetson_nano:5w mobilenet_v2 squeezenet1_1 | rank --on l4 llama3_8b mistral_7b qwen2_7b gemma2_9b --precision
-w4a16 | rank --on eyeriss alexnet | sweep --all --batches 1 --precisions fp16 --on t4 | sweep --all --batches 8
---precisions int8 --on kpu_t64 | design --base kpu_t256 --workload conv2d --knobs units=64..512,array=8..32 --max-area
-900mm2 | design --base kpu_t256 --workload resnet50*2,bert_base --knobs units=64..1024,array=8..64 --max-area 700mm2
---metric energy | design --base h100_sxm --workload resnet18 --knobs units=64..256,memory_bandwidth=1T..4T --max-power
-500W --metric latency | design --base tpu_v4 --workload vit_b_16 --knobs array=64..256 --how random --designs 30
---seed 5 | design --base kpu_t64 --workload mobilenet_v2 --knobs units=16..256,clock_hz=0.5G..2G --how local --designs
-40 --seed 3 | search resnet50 --max-latency 5ms | pareto conv2d | sweep conv2d | cost resnet50 | crossover conv2d
-kpu_t256 tpu_v4 --knob units,matrix
+w4a16 | rank --on eyeriss alexnet | sweep --all --workers 1 --batches 1 --precisions fp16 --on t4 | sweep --all
+--workers 1 --batches 8 --precisions int8 --on kpu_t64 | design --base kpu_t256 --workload conv2d --knobs
+units=64..512,array=8..32 --max-area 900mm2 | design --base kpu_t256 --workload resnet50*2,bert_base --knobs
+units=64..1024,array=8..64 --max-area 700mm2 --metric energy | design --base h100_sxm --workload resnet18 --knobs
+units=64..256,memory_bandwidth=1T..4T --max-power 500W --metric latency | design --base tpu_v4 --workload vit_b_16
+--knobs array=64..256 --how random --designs 30 --seed 5 | design --base kpu_t64 --workload mobilenet_v2 --knobs
+units=16..256,clock_hz=0.5G..2G --how local --designs 40 --seed 3 | search resnet50 --max-latency 5ms | pareto conv2d
+| sweep conv2d | cost resnet50 | crossover conv2d kpu_t256 tpu_v4 --knob units,matrix
 """
 SLOW = ("validate", "validate --cross-validate", "validate --groups")
 # Later requests of a group read what the first writes, or the trace that lies in each folder.
@@ -232,21 +233,20 @@ class Drawing:
     def _rule(self) -> str:
         return self.random.choice(DRAWN["rule"]).format(self._device().partition("{")[0])
 
-    def of_model(self, model: str, family: str, is_small: bool, count: int) -> list[list[str]]:
-        """Draws requests of one model, in a few scenarios."""
+    def of_model(self, model: str, family: str, is_small: bool, count: int = 0) -> list[list[str]]:
+        """Draws requests of one model, in a few scenarios; without a count one of each kind."""
         self.model, self.family, self.nodes = model, family, []
         if ":" not in model and self.random.random() < 0.5:
             leaves = replay.list_leaves(ask("tree", model, "--on", "h100_sxm"))
             self.nodes = sorted({value for path, value in leaves.items() if path.endswith(".id") and value})
         kinds = IMAGE_KINDS if family == "image" else KINDS
-        scenarios = [SCENARIO[family != "image"].format_map(self).split() for _ in range(count // 3 + 1)]
-        drawn = self.random.choices(list(kinds), list(kinds.values()), k=count)
+        drawn = self.random.choices(list(kinds), list(kinds.values()), k=count) or list(kinds)
         if is_small and self.random.random() < 0.5:
             drawn[-1] = self.random.choice(SPATIAL)
-        # Settings of a state string follow its model: words after them would come twice.
-        return [
-            [*self.fill(each), *(() if "@" in each or "'" in each else self.random.choice(scenarios))] for each in drawn
-        ]
+        scenarios = [self.fill(SCENARIO[family]) for _ in range(len(drawn) // 3 + 1)]
+        # Settings of a state string follow its model, and some verbs are about no device: words after them are wrong.
+        plain = ("compare {model}@", "check", "partition")
+        return [self.fill(each) + ([] if each.startswith(plain) else self.random.choice(scenarios)) for each in drawn]
 
 
 def list_subjects(d: Drawing) -> list[tuple[str, str, bool]]:
@@ -282,6 +282,19 @@ def list_requests(count: int, seed: int) -> list[list[dict[str, Any]]]:
         d.random.shuffle(groups)  # the first N of them are of all kinds
         groups = [*split("|".join(SLOW), 1), *groups]
         return [[{"group": at, "argv": argv + _format(argv, d)} for argv in group] for at, group in enumerate(groups)]
+
+
+def list_short(seed: int) -> list[dict[str, Any]]:
+    """Lists one request of each kind of a few small models, and some others."""
+    d = Drawing(seed)
+    requests = [argv for each in listed(SHORT) for argv in d.of_model(*each.split(), is_small=False)]
+    requests += [d.fill(f"compare conv2d --on {name},h100_sxm {{batch}}") for name in d.spatial]
+    requests += [d.fill("device {device}") for _ in range(12)] + [
+        d.fill("coefficients --on {device}") for _ in range(12)
+    ]
+    requests += split(WRONG)[0][::8]
+    requests += [argv for argv in split(ONCE)[0] if argv[0] in ("models", "devices", "validate", "design", "rank")][::2]
+    return [{"group": 0, "argv": argv + ([] if "--format" in argv else ["--format", "json"])} for argv in requests]
 
 
 def _format(argv: list[str], d: Drawing) -> list[str]:
