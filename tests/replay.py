@@ -105,9 +105,9 @@ def list_leaves(value: Any, path: str = "") -> Leaves:
     while stack:
         at, value = stack.pop()
         if isinstance(value, dict) and value:
-            stack.extend((f"{at}.{key}", child) for key, child in value.items())
+            stack += [(f"{at}.{key}", child) for key, child in reversed(value.items())]
         elif isinstance(value, list) and value:
-            stack.extend((f"{at}[{index}]", child) for index, child in enumerate(value))
+            stack += [(f"{at}[{index}]", value[index]) for index in reversed(range(len(value)))]
         else:
             leaves[at] = value if value not in ({}, []) else ""
     return leaves
@@ -303,6 +303,9 @@ def tell_found(found: list[Entry], strict: bool = False) -> int:
     print(f"{sums['figures']:,} figures differ or are missing, {sums['codes']:,} exit codes differ")
     print(f"{sums['texts'] + sums['numbers']:,} texts differ, {sums['numbers']:,} of them in their numbers; ", end="")
     print(f"{sums['added']:,} leaves are added")
+    where = Counter(f"{e['argv'][0]} {_alike(path)}" for e in found for path, *_ in e["figures"])
+    for place, times in where.most_common(20):
+        print(f"figures, {times:,} times or more: {place}")
     for what in ("codes", "figures"):
         for entry in [entry for entry in found if entry[what]][:20]:
             print(f"{what}: hwexplorer {shlex.join(entry['argv'])}")

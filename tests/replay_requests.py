@@ -101,54 +101,65 @@ IMAGE_SIZES = {"resnet18": 192, "mobilenet_v2": 160, "efficientnet_b0": 256, "vg
 
 # What is wrong in itself: the exit code and the one line on standard error are recorded.
 WRONG = """
-compre resnet50 | compare resnet5O | compare resnet50 --on h100_sx | compare resnet50 --batch 0 | compare resnet50
---batch x | compare resnet50 --precision fp17 | compare resnet50 --runtime vlm | compare resnet50@b8,b9 | compare
-resnet50@q/h100_sxm | compare resnet50/h100_sxm,h100_sxm | compare resnet50/gpu,h100_sxm | compare resnet50?nokey=1 |
-compare ? | tree resnet50 --by layer | tree resnet50 --on a10,t4 | events resnet50 --node nowhere | why resnet50
---node layer9 | search resnet50 | explain resnet50 a10 | search resnet50 --max-energy 5ms | explain resnet50 a10 a10 |
-explain resnet50 a10 t4 --metric speed | coefficients --on x | crossover conv2d kpu_t256 | crossover conv2d kpu_t256
-tpu_v4 --knob nofact | plot conv2d --plot pie | check conv2d | device | check conv2d --rule energy | check conv2d
---rule 'energy(x) < 1J' | check conv2d --rule 'energy(a10) < 1s' | device nothing | device h100_sxm{units} | device
-h100_sxm{nofact*2} | device h100_sxm{units*0} | device h100_sxm{units*2 | rank nomodel | compare
-llama3_8b:decode,kv=-1 | compare llama3_8b:decode,tp=7 | compare llama3_8b:nothing=1 | compare gemm:0x1x1 | compare
-gemm:1x2 | compare llama3_8b:request,in=5,kv=5 | compare mlp:width=3 | compare llama3_8b --image-size 224 | compare
-resnet50 --sequence 12 | compare llama3_8b:decode,ep=8 | rank --family none | rank --sort size | pareto resnet50
---batches 0 | pareto resnet50 --precisions fp1 | sweep resnet50 --batches , | design --base kpu_t256 | design --base
-kpu_t256 --workload conv2d --knobs units | diff conv2d | diff a.json b.json | trace nothing.json --model conv2d --on
-t4 | validate --data nothing.csv | cost conv2d --price h100_sxm | cost conv2d --electricity -1 | cost conv2d --duty 2
-| compare conv2d --format xml | compare conv2d --nooption | energy conv2d --top 0 | memory conv2d --on jetson_nano:99w
-| knobs conv2d --on kpu_t256 --knob nothing | roofline | compare vgg16@i5 | compare '' | compare resnet50?limits=L<5 |
-compare resnet50?pin=nothing@b8 | compare conv2d --level all | models --format yaml | devices x | report conv2d --on
-h100_sxm:30w | partition conv2d --on h100_sxm | advise conv2d --aim speed
+compre resnet50 | compare resnet5O | compare resnet50 --on h100_sx | compare resnet50 --batch 0 |
+compare resnet50 --batch x | compare resnet50 --precision fp17 | compare resnet50 --runtime vlm |
+compare resnet50@b8,b9 | compare resnet50@q/h100_sxm | compare resnet50/h100_sxm,h100_sxm |
+compare resnet50/gpu,h100_sxm | compare resnet50?nokey=1 | compare ? | tree resnet50 --by layer |
+tree resnet50 --on a10,t4 | events resnet50 --node nowhere | why resnet50 --node layer9 | search resnet50 |
+explain resnet50 a10 | search resnet50 --max-energy 5ms | explain resnet50 a10 a10 |
+explain resnet50 a10 t4 --metric speed | coefficients --on x | crossover conv2d kpu_t256 |
+crossover conv2d kpu_t256 tpu_v4 --knob nofact | plot conv2d --plot pie | check conv2d | device |
+check conv2d --rule energy | check conv2d --rule 'energy(x) < 1J' | check conv2d --rule 'energy(a10) < 1s' |
+device nothing | device h100_sxm{units} | device h100_sxm{nofact*2} | device h100_sxm{units*0} |
+device h100_sxm{units*2 | rank nomodel | compare llama3_8b:decode,kv=-1 | compare llama3_8b:decode,tp=7 |
+compare llama3_8b:nothing=1 | compare gemm:0x1x1 | compare gemm:1x2 | compare llama3_8b:request,in=5,kv=5 |
+compare mlp:width=3 | compare llama3_8b --image-size 224 | compare resnet50 --sequence 12 |
+compare llama3_8b:decode,ep=8 | rank --family none | rank --sort size | pareto resnet50 --batches 0 |
+pareto resnet50 --precisions fp1 | sweep resnet50 --batches , | design --base kpu_t256 |
+design --base kpu_t256 --workload conv2d --knobs units | diff conv2d | diff a.json b.json |
+trace nothing.json --model conv2d --on t4 | validate --data nothing.csv | cost conv2d --price h100_sxm |
+cost conv2d --electricity -1 | cost conv2d --duty 2 | compare conv2d --format xml | compare conv2d --nooption |
+energy conv2d --top 0 | memory conv2d --on jetson_nano:99w | knobs conv2d --on kpu_t256 --knob nothing | roofline |
+compare vgg16@i5 | compare '' | compare resnet50?limits=L<5 | compare resnet50?pin=nothing@b8 |
+compare conv2d --level all | models --format yaml | devices x | report conv2d --on h100_sxm:30w |
+partition conv2d --on h100_sxm | advise conv2d --aim speed
 """
 ONCE = """
 models | devices | models --format csv | devices --format csv | models --format text | devices --format text |
-validate --kernels | rank --on h100_sxm --family classification | rank --on kpu_t256 --family classification --sort
-latency --batch 8 --precision int8 | rank --on hailo8 --family detection | rank --on a100_sxm4_80gb resnet50 vit_b_16
-swin_t convnext_tiny --sort edp --precision fp16 | rank --on coral_edge_tpu --family classification --precision int8
---sort throughput | rank --on tpu_v4 --family video | rank --on xeon_8490h --family segmentation --sort accuracy |
-rank --on jetson_nano:5w mobilenet_v2 squeezenet1_1 | rank --on l4 llama3_8b mistral_7b qwen2_7b gemma2_9b --precision
-w4a16 | rank --on eyeriss alexnet | sweep --all --workers 1 --batches 1 --precisions fp16 --on t4 | sweep --all
---workers 1 --batches 8 --precisions int8 --on kpu_t64 | design --base kpu_t256 --workload conv2d --knobs
-units=64..512,array=8..32 --max-area 900mm2 | design --base kpu_t256 --workload resnet50*2,bert_base --knobs
-units=64..1024,array=8..64 --max-area 700mm2 --metric energy | design --base h100_sxm --workload resnet18 --knobs
-units=64..256,memory_bandwidth=1T..4T --max-power 500W --metric latency | design --base tpu_v4 --workload vit_b_16
---knobs array=64..256 --how random --designs 30 --seed 5 | design --base kpu_t64 --workload mobilenet_v2 --knobs
-units=16..256,clock_hz=0.5G..2G --how local --designs 40 --seed 3 | search resnet50 --max-latency 5ms | pareto conv2d
-| sweep conv2d | cost resnet50 | crossover conv2d kpu_t256 tpu_v4 --knob units,matrix
+validate --kernels | rank --on h100_sxm --family classification |
+rank --on kpu_t256 --family classification --sort latency --batch 8 --precision int8 |
+rank --on hailo8 --family detection |
+rank --on a100_sxm4_80gb resnet50 vit_b_16 swin_t convnext_tiny --sort edp --precision fp16 |
+rank --on coral_edge_tpu --family classification --precision int8 --sort throughput | rank --on tpu_v4 --family video |
+rank --on xeon_8490h --family segmentation --sort accuracy | rank --on jetson_nano:5w mobilenet_v2 squeezenet1_1 |
+rank --on l4 llama3_8b mistral_7b qwen2_7b gemma2_9b --precision w4a16 | rank --on eyeriss alexnet |
+sweep --all --workers 1 --batches 1 --precisions fp16 --on t4 |
+sweep --all --workers 1 --batches 8 --precisions int8 --on kpu_t64 |
+design --base kpu_t256 --workload conv2d --knobs units=64..512,array=8..32 --max-area 900mm2 |
+design --base kpu_t256 --workload resnet50*2,bert_base --knobs units=64..1024,array=8..64 --max-area 700mm2
+--metric energy |
+design --base h100_sxm --workload resnet18 --knobs units=64..256,memory_bandwidth=1T..4T --max-power 500W
+--metric latency |
+design --base tpu_v4 --workload vit_b_16 --knobs array=64..256 --how random --designs 30 --seed 5 |
+design --base kpu_t64 --workload mobilenet_v2 --knobs units=16..256,clock_hz=0.5G..2G --how local --designs 40
+--seed 3 |
+search resnet50 --max-latency 5ms | pareto conv2d | sweep conv2d | cost resnet50 |
+crossover conv2d kpu_t256 tpu_v4 --knob units,matrix
 """
 SLOW = ("validate", "validate --cross-validate", "validate --groups")
 # Later requests of a group read what the first writes, or the trace that lies in each folder.
 CHAINS = """
-device h100_sxm{units*2,memory_bandwidth*1.5} --save twice.toml | device twice --devices-dir . | compare resnet50 --on
-twice,h100_sxm --devices-dir . | tree mobilenet_v2 --on twice --batch 8 --devices-dir . | device
-kpu_t256{units=300,array=16x16} --save other.toml | device other --devices-dir . | coefficients --on other
---devices-dir . | compare vit_b_16 --on other,kpu_t256,tpu_v4 --devices-dir . | knobs bert_base --on other
---devices-dir . | report resnet18 --on h100_sxm -o base.json | diff base.json resnet34 --on h100_sxm | diff base.json
-vgg11 --on t4 | diff base.json resnet18@b8 --rule 'change(energy) < 5%' | tree conv2d --on t4 -o tree.json | diff
-tree.json conv2d:size=28 --on t4 | trace trace.json --model conv2d --on xeon_8490h | trace trace.json --model conv2d
---on epyc_7763 | roofline conv2d?trace=trace.json | tree conv2d?trace=trace.json --on xeon_8490h | roofline
-conv2d?trace=trace.json --on t4 | trace trace.json --model mlp --on t4
+device h100_sxm{units*2,memory_bandwidth*1.5} --save twice.toml | device twice --devices-dir . |
+compare resnet50 --on twice,h100_sxm --devices-dir . | tree mobilenet_v2 --on twice --batch 8 --devices-dir . |
+device kpu_t256{units=300,array=16x16} --save other.toml | device other --devices-dir . |
+coefficients --on other --devices-dir . | compare vit_b_16 --on other,kpu_t256,tpu_v4 --devices-dir . |
+knobs bert_base --on other --devices-dir . | report resnet18 --on h100_sxm -o base.json |
+diff base.json resnet34 --on h100_sxm | diff base.json vgg11 --on t4 |
+diff base.json resnet18@b8 --rule 'change(energy) < 5%' | tree conv2d --on t4 -o tree.json |
+diff tree.json conv2d:size=28 --on t4 | trace trace.json --model conv2d --on xeon_8490h |
+trace trace.json --model conv2d --on epyc_7763 | roofline conv2d?trace=trace.json |
+tree conv2d?trace=trace.json --on xeon_8490h | roofline conv2d?trace=trace.json --on t4 |
+trace trace.json --model mlp --on t4
 """
 TRACED = (("conv2d", 900, [[1, 64, 56, 56], [64, 64, 3, 3]]), ("batch_norm", 80, [[1, 64, 56, 56], [64]]))
 TRACED += (("relu", 20, [[1, 64, 56, 56]]),)
@@ -268,7 +279,7 @@ def list_requests(count: int, seed: int) -> list[list[dict[str, Any]]]:
         every = [*d.modes, *d.spatial]
         catalogue = [f"device {name}" for name in every]
         catalogue += [f"device {name}:{mode}" for name, modes in d.modes.items() for mode in modes]
-        catalogue += [d.fill(f"device {name}{{{{{{what_if}}}}}}")[1].join(("device ", "")) for name in every]
+        catalogue += [" ".join(d.fill(f"device {name}{{{{{{what_if}}}}}}")) for name in every]
         catalogue += [" ".join(d.fill(f"coefficients --on {name} {{image_precision}}")) for name in every]
         groups = [*split("|".join(catalogue), 50), *split(WRONG), *split(ONCE, 5), *split(CHAINS)]
         for name, size in IMAGE_SIZES.items():
@@ -289,9 +300,7 @@ def list_short(seed: int) -> list[dict[str, Any]]:
     d = Drawing(seed)
     requests = [argv for each in listed(SHORT) for argv in d.of_model(*each.split(), is_small=False)]
     requests += [d.fill(f"compare conv2d --on {name},h100_sxm {{batch}}") for name in d.spatial]
-    requests += [d.fill("device {device}") for _ in range(12)] + [
-        d.fill("coefficients --on {device}") for _ in range(12)
-    ]
+    requests += [d.fill(each) for each in ["device {device}", "coefficients --on {device}"] * 12]
     requests += split(WRONG)[0][::8]
     requests += [argv for argv in split(ONCE)[0] if argv[0] in ("models", "devices", "validate", "design", "rank")][::2]
     return [{"group": 0, "argv": argv + ([] if "--format" in argv else ["--format", "json"])} for argv in requests]
