@@ -29,94 +29,24 @@ class Colours(msgspec.Struct, frozen=True):
     dark: bool = True
 
 
-COLOURS = {
-    "dark": Colours(
-        ground="#11151a",
-        text="#d6dce3",
-        dim="#7d8896",
-        accent="#6cb6ff",
-        guide="#3d4753",
-        bar="#4f8fd0",
-        good="#7fd08a",
-        bad="#f58f85",
-        warn="#f0c24f",
-        other="#c4a1ff",
-        cursor="#254467",
-        blurred="#1e2833",
-    ),
-    "light": Colours(
-        ground="#fcfcfa",
-        text="#1f2328",
-        dim="#656d76",
-        accent="#0a5fc0",
-        guide="#c3cad2",
-        bar="#5a97d8",
-        good="#1a7f37",
-        bad="#b8281d",
-        warn="#8a5d00",
-        other="#7a4fc0",
-        cursor="#c9e0fa",
-        blurred="#e9eef3",
-        dark=False,
-    ),
-    "ansi": Colours(
-        ground="default",
-        text="default",
-        dim="bright_black",
-        accent="cyan",
-        guide="bright_black",
-        bar="blue",
-        good="green",
-        bad="red",
-        warn="yellow",
-        other="magenta",
-        cursor="default",
-        blurred="default",
-    ),
-    "contrast": Colours(
-        ground="#000000",
-        text="#ffffff",
-        dim="#c0c0c0",
-        accent="#5fd7ff",
-        guide="#808080",
-        bar="#00afff",
-        good="#5fff5f",
-        bad="#ff8787",
-        warn="#ffff5f",
-        other="#ff87ff",
-        cursor="#0000af",
-        blurred="#303030",
-    ),
-    "dusk": Colours(
-        ground="#2e3440",
-        text="#e5e9f0",
-        dim="#9aa6b8",
-        accent="#88c0d0",
-        guide="#4c566a",
-        bar="#81a1c1",
-        good="#a3be8c",
-        bad="#e08e96",
-        warn="#ebcb8b",
-        other="#b48ead",
-        cursor="#4a5a78",
-        blurred="#3b4252",
-    ),
-    "paper": Colours(
-        ground="#fdf6e3",
-        text="#3a4a50",
-        dim="#6a787c",
-        accent="#1a6fa8",
-        guide="#cfc8b4",
-        bar="#6c9fc4",
-        good="#5a7000",
-        bad="#b83030",
-        warn="#8f6400",
-        other="#7d5fa8",
-        cursor="#e3dcc0",
-        blurred="#f2ebd6",
-        dark=False,
-    ),
-}
+_TABLE = """
+theme    ground  text    dim          accent  guide        bar     good    bad     warn    other   cursor  blurred
+dark     #11151a #d6dce3 #7d8896      #6cb6ff #3d4753      #4f8fd0 #7fd08a #f58f85 #f0c24f #c4a1ff #254467 #1e2833
+light    #fcfcfa #1f2328 #656d76      #0a5fc0 #c3cad2      #5a97d8 #1a7f37 #b8281d #8a5d00 #7a4fc0 #c9e0fa #e9eef3
+ansi     default default bright_black cyan    bright_black blue    green   red     yellow  magenta default default
+contrast #000000 #ffffff #c0c0c0      #5fd7ff #808080      #00afff #5fff5f #ff8787 #ffff5f #ff87ff #0000af #303030
+dusk     #2e3440 #e5e9f0 #9aa6b8      #88c0d0 #4c566a      #81a1c1 #a3be8c #e08e96 #ebcb8b #b48ead #4a5a78 #3b4252
+paper    #fdf6e3 #3a4a50 #6a787c      #1a6fa8 #cfc8b4      #6c9fc4 #5a7000 #b83030 #8f6400 #7d5fa8 #e3dcc0 #f2ebd6
+"""
+_LIGHT = ("light", "paper")
+
+
+def _read_themes(table: str) -> dict[str, Colours]:
+    (_, *roles), *rows = (line.split() for line in table.strip().splitlines())
+    return {name: Colours(**dict(zip(roles, colours, strict=True)), dark=name not in _LIGHT) for name, *colours in rows}
+
+
+COLOURS = _read_themes(_TABLE)
 _ROLES: dict[str, tuple[str, str]] = {
     "text": ("text", ""),
     "strong": ("text", "bold"),
