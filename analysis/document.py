@@ -110,7 +110,7 @@ def _attribute(sources: tuple[object, ...], name: str) -> Any:
     return next((value for value in values if value is not _MISSING), _MISSING)
 
 
-def record(kind: type[Row], *sources: object, **values: Any) -> Row:
+def record(kind: type[Row], /, *sources: object, **values: Any) -> Row:
     """Build a struct from `values` by field; a field without one is that attribute of the first source that has it."""
     for name in kind.__struct_fields__:
         if name not in values and (value := _attribute(sources, name)) is not _MISSING:
@@ -119,7 +119,7 @@ def record(kind: type[Row], *sources: object, **values: Any) -> Row:
 
 
 def records(
-    kind: type[Row], *sources: object, rows: NDArray[np.integer[Any]] | None = None, **columns: Any
+    kind: type[Row], /, *sources: object, rows: NDArray[np.integer[Any]] | None = None, **columns: Any
 ) -> tuple[Row, ...]:
     """Build a struct for each row of columns of equal length; arrays give plain numbers, what is no array, list or
     tuple is the same in all rows. A field without a column is that of the first source that has it: all of it, or

@@ -23,7 +23,6 @@ from analysis.estimate.kernels import demand
 from analysis.model.ir.workload import Floats
 from analysis.reports.checks import Check
 from hardware.demand import READ, READ_WEIGHT, WRITE, Demand
-from hardware.device import Device
 from hardware.device_file import Fact
 from hardware.execute import execute
 from hardware.precision import BASE
@@ -171,43 +170,23 @@ def _critical_path(result: Estimate, operators: Dependencies, subgraphs: Depende
 
 
 def _parallelism(result: Estimate, path: CriticalPath, flops: float, width: int, depth: int) -> tuple[Parallelism, ...]:
-    batch, n = result.scenario.batch, result.workload.n_operators
-    threads = result.demand.elements[result.partition.head]
-    time = result.partition.total(result.run.latency_s)
-    lanes = _lanes(result.device, result.plan.vector)
+    device, batch, time = result.device, result.scenario.batch, result.partition.total(result.run.latency_s)
+    threads, rates = result.demand.elements[result.partition.head], device.file.fma_per_clock["vector"]
+    lanes = device.units * (rates[result.plan.vector] if result.plan.vector in rates else rates[BASE]).value
     by_time = result.latency_s / path.time_s if path.time_s else 1.0
     by_flops = flops / path.flops if path.flops else 1.0
-    slowest = float(time.max(initial=0.0))
-    mean = float(np.median(threads)) if len(threads) else 0.0
+    slowest, most = float(time.max(initial=0.0)), float(threads.max(initial=0.0))
+    median = float(np.median(threads)) if len(threads) else 0.0
+    paced = result.latency_s / slowest if slowest else 1.0
+    branches = f"branches: {by_time:.2f}x in time, {by_flops:.2f}x in FLOPs if all ran at once"
+    results = f"results a subgraph can compute at once (median); the device has {lanes:,.0f} lanes"
+    stream = "subgraphs on devices of their own, a stream of inputs: paced by the slowest"
     return (
-        Parallelism(
-            "graph",
-            width,
-            n / depth,
-            by_time,
-            f"branches: {by_time:.2f}x in time, {by_flops:.2f}x in FLOPs if all ran at once",
-        ),
+        Parallelism("graph", width, result.workload.n_operators / depth, by_time, branches),
         Parallelism("batch", batch, batch, float(batch), "inputs that do not depend on each other"),
-        Parallelism(
-            "thread",
-            float(threads.max(initial=0.0)),
-            mean,
-            min(mean, lanes),
-            f"results a subgraph can compute at once (median); the device has {lanes:,.0f} lanes",
-        ),
-        Parallelism(
-            "pipeline",
-            len(time),
-            len(time),
-            result.latency_s / slowest if slowest else 1.0,
-            "subgraphs on devices of their own, a stream of inputs: paced by the slowest",
-        ),
+        Parallelism("thread", most, median, min(median, lanes), results),
+        Parallelism("pipeline", len(time), len(time), paced, stream),
     )
-
-
-def _lanes(device: Device, form: str) -> float:
-    table = device.file.fma_per_clock["vector"]
-    return device.units * (table[form] if form in table else table[BASE]).value
 
 
 def _units(result: Estimate) -> tuple[SubgraphUnits, ...]:
@@ -280,25 +259,23 @@ def _checks(
 ) -> tuple[Check, ...]:
     """Compare figures that were computed independently: a path that is too long or too short, a time that does not add
     up or an operator in the wrong stage fails one of them."""
-    staged = sum(stage.time_s for stage in stages)
-    near = 1.0 + 1e-9
-    return (
-        Check(
-            "branches",
+    staged, total_s, near = sum(stage.time_s for stage in stages), result.latency_s, 1.0 + 1e-9
+    is_path_possible = path.time_s <= total_s * near and path.flops <= float(_flops(result).sum()) * near
+    found = {
+        "branches": (
             1.0 / near <= branches <= n_chains * near,
             f"batch {result.scenario.batch}: at most {branches:.2f}x from branches; chains that hold all operators: "
             f"{n_chains}, none of which takes longer than the critical path",
         ),
-        Check(
-            "critical path",
-            path.time_s <= result.latency_s * near and path.flops <= float(_flops(result).sum()) * near,
+        "critical path": (
+            is_path_possible,
             f"the critical path takes {path.time_fraction:.0%} of the time and does {path.flops_fraction:.0%} of the "
             "FLOPs, never more than all",
         ),
-        Check(
-            "stages",
-            path.time_s <= staged * near and staged <= result.latency_s * near,
+        "stages": (
+            path.time_s <= staged * near and staged <= total_s * near,
             f"stage after stage, the subgraphs of each at once: {staged * 1e3:.4g} ms, between the critical path "
-            f"({path.time_s * 1e3:.4g}) and one after another ({result.latency_s * 1e3:.4g})",
+            f"({path.time_s * 1e3:.4g}) and one after another ({total_s * 1e3:.4g})",
         ),
-    )
+    }
+    return tuple(Check(name, *result) for name, result in found.items())

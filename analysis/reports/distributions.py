@@ -8,7 +8,7 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
-from analysis.document import column
+from analysis.document import column, records
 from analysis.model.ir.workload import Floats
 
 
@@ -35,34 +35,30 @@ class KindCount(msgspec.Struct, frozen=True):
 
 
 def buckets(values: Floats, edges: Sequence[float], labels: Sequence[str], weights: Floats) -> tuple[Bucket, ...]:
-    """`values` and `weights` (n,) in len(edges) + 1 ranges that begin at 0 and share the `edges`."""
-    where = np.searchsorted(np.asarray(edges), values, side="right")
-    counts = np.bincount(where, minlength=len(labels)).tolist()
-    weighed = np.bincount(where, weights, minlength=len(labels)).tolist()
-    count, weight = len(values) or 1, float(weights.sum()) or 1.0
-    ends = [0.0, *edges, None]
-    return tuple(
-        Bucket(
-            label=label,
-            low=float(ends[place] or 0.0),
-            high=ends[place + 1],
-            count=counts[place],
-            fraction=counts[place] / count,
-            weight=weighed[place] / weight,
-        )
-        for place, label in enumerate(labels)
+    """Return `values` and `weights` (n,) in len(edges) + 1 ranges that begin at 0 and share the `edges`."""
+    place = np.searchsorted(np.asarray(edges), values, side="right")
+    counts = np.bincount(place, minlength=len(labels))
+    return records(
+        Bucket,
+        label=labels,
+        low=[0.0, *edges],
+        high=[*edges, None],
+        count=counts,
+        fraction=counts / (len(values) or 1),
+        weight=np.bincount(place, weights, minlength=len(labels)) / (float(weights.sum()) or 1.0),
     )
 
 
 def kinds(types: Iterable[str], flops: Floats) -> tuple[KindCount, ...]:
-    """Members by type, the most frequent first."""
-    by_type: dict[str, list[float]] = {}
-    for name, work in zip(types, flops.tolist(), strict=True):
-        entry = by_type.setdefault(name, [0, 0.0])
-        entry[0] += 1
-        entry[1] += work
-    count, total = len(flops) or 1, float(flops.sum()) or 1.0
-    rows = [
-        KindCount(name, int(members), members / count, work, work / total) for name, (members, work) in by_type.items()
-    ]
-    return tuple(sorted(rows, key=lambda row: (-row.count, row.type)))
+    """Return the number and FLOPs of members by type, the most frequent first."""
+    names, place = np.unique(list(types), return_inverse=True)
+    counts, work = np.bincount(place, minlength=len(names)), np.bincount(place, flops, minlength=len(names))
+    total, order = float(flops.sum()) or 1.0, np.argsort(-counts, kind="stable")
+    return records(
+        KindCount,
+        type=names[order],
+        count=counts[order],
+        fraction=counts[order] / (len(flops) or 1),
+        flops=work[order],
+        flops_fraction=work[order] / total,
+    )

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from analysis.document import record
 from analysis.estimate.causes import causes, values_by_cause
 from analysis.estimate.estimate import COMPONENTS, Estimate
 from analysis.estimate.outline import Branch, outline
@@ -75,34 +76,22 @@ def node(result: Estimate, path: str = "", by: str = "subgraph") -> Node:
 
 def _model(figures: TreeFigures) -> Node:
     result, level = figures.estimate, figures.operators
-    compute, memory, static = result.component_j.values()
-    return Node(
+    sums = {name: float(getattr(level, name).sum()) for name in ("macs", "flops", "bytes", "dram_bytes")}
+    components = {f"{name}_j": energy for name, energy in zip(COMPONENTS, result.component_j.values(), strict=True)}
+    whole = dict.fromkeys(("share", "share_of_parent", "cumulative", "architectural_modifier"), 1.0)
+    return record(
+        Node,
+        result,
         id="",
         name=result.workload.name,
         kind="model",
         type=result.workload.family,
-        macs=float(level.macs.sum()),
-        flops=float(level.flops.sum()),
-        bytes=float(level.bytes.sum()),
-        dram_bytes=float(level.dram_bytes.sum()),
         boundary_transfers=int(level.transfers.sum()),
-        latency_s=result.latency_s,
-        energy_j=result.energy_j,
-        compute_j=compute,
-        memory_j=memory,
-        static_j=static,
-        **_by_cause(result, slice(None)),
+        **sums | components | whole | _by_cause(result, slice(None)),
         own_edp_js=result.edp_js,
-        edp_js=result.edp_js,
-        share=1.0,
-        share_of_parent=1.0,
-        cumulative=1.0,
-        is_fused=result.execution == "fused",
         base_edp_js=result.edp_js,
-        architectural_modifier=1.0,
+        is_fused=result.execution == "fused",
         fusion_benefit_js=figures.fusion_benefit_js,
-        utilization=result.utilization,
-        bound=result.bound,
         reason=model_reason(result),
         children=tuple(_subgraph(figures, s) for s in range(len(result.partition.id))),
     )

@@ -15,13 +15,13 @@ KINDS = columns(KindCount)
 def distribution(name: str, title: str, what: str, weighed: str, of: dict[str, str]) -> Rows:
     """Buckets of the same ranges as rows; for each of `of` (title -> field of the distribution, '' for itself) count,
     fraction and weight."""
-    columns = [Column("range", what, role="text", keep=0, of=_bucket(0, "label"))]
+    columns = [Column("range", what, role="text", keep=0, of=lambda row: row[0].label)]
     for place, label in enumerate(of):
         key = label.lower()
         columns += [
-            Column(f"{key}_count", label, "count", keep=0, of=_bucket(place, "count")),
-            Column(f"{key}_fraction", "%", "%", keep=0, of=_bucket(place, "fraction")),
-            Column(f"{key}_weight", f"of {weighed}", "%", keep=1, of=_bucket(place, "weight")),
+            Column(f"{key}_count", label, "count", keep=0, of=_bucket_field(place, "count")),
+            Column(f"{key}_fraction", "%", "%", keep=0, of=_bucket_field(place, "fraction")),
+            Column(f"{key}_weight", f"of {weighed}", "%", keep=1, of=_bucket_field(place, "weight")),
         ]
 
     def ranges(document: Any) -> Iterable[tuple[Bucket, ...]]:
@@ -31,11 +31,5 @@ def distribution(name: str, title: str, what: str, weighed: str, of: dict[str, s
     return Rows(name, title, tuple(columns), of=ranges)
 
 
-def _bucket(place: int, field: str) -> Callable[[tuple[Bucket, ...]], Cell]:
-    """Reads a field of the bucket at a place of a row."""
-
-    def read(row: tuple[Bucket, ...]) -> Cell:
-        cell: Cell = getattr(row[place], field)
-        return cell
-
-    return read
+def _bucket_field(place: int, field: str) -> Callable[[tuple[Bucket, ...]], Cell]:
+    return lambda row: getattr(row[place], field)
