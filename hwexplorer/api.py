@@ -41,11 +41,12 @@ class Result(Generic[Document]):
 
     @property
     def document(self) -> Document:
+        """The struct of the answer, in SI units."""
         document: Document = self._answer.document
         return document
 
     @property
-    def broken(self) -> str:
+    def broken_rules(self) -> str:
         """The rules that do not hold (`check`, `diff`, `validate`); '' where all do."""
         fails = self._answer.report.fails
         return fails(self.document) if fails is not None else ""
@@ -132,7 +133,7 @@ class Model:
 
     @property
     def workload(self) -> Workload:
-        """Its operators and tensors; captured where it must be."""
+        """Return its operators and tensors; it is captured where it must be."""
         return engine.workload(self._state({}))
 
     def graph(self, **options: Any) -> networkx.DiGraph[str]:
@@ -144,15 +145,16 @@ class Model:
     def _state(self, options: dict[str, Any]) -> Any:
         values = {"model": self.name, **self._scenario, **options}
         arguments = _arguments("graph", (*DEVICE.options, DEVICES_DIR), values)
-        state = asked_state.state(arguments, DEVICE)
-        asked_state.prepare((state,))
-        return asked_state.at_its_batch(state, arguments)
+        state = asked_state.state_from_arguments(arguments, DEVICE)
+        asked_state.prepare_models((state,))
+        return asked_state.with_fixed_batch(state, arguments)
 
 
 # --- from values to an answer -----------------------------------------------------------------------------
 
 
 def is_function(name: str) -> bool:
+    """Return True if a name is that of a function of the package."""
     return name in _GROUPS or (name in registry.names() and isinstance(registry.load(name), Report))
 
 
@@ -163,7 +165,7 @@ def function(name: str) -> Callable[..., Result[Any]]:
         written: Callable[..., Result[Any]] = globals()[name]
         return written
     ask = partial(_ask, name)
-    ask.__doc__ = "\n".join([registry.helped(name), "", *_describe(parameters(name))])
+    ask.__doc__ = "\n".join([registry.help_of(name), "", *_describe(parameters(name))])
     return ask
 
 
@@ -171,10 +173,10 @@ def parameters(name: str) -> dict[str, Option]:
     """Return argument -> option: words by their names, options by their flags, `max_power` by `--max-power`."""
     report = registry.load(name)
     assert isinstance(report, Report)
-    return _named((*report.subject.options, *report.options, DEVICES_DIR))
+    return _by_argument((*report.subject.options, *report.options, DEVICES_DIR))
 
 
-def _named(options: Sequence[Option]) -> dict[str, Option]:
+def _by_argument(options: Sequence[Option]) -> dict[str, Option]:
     pairs = [(flag.lstrip("-").replace("-", "_"), option) for option in options for flag in option.flags]
     return dict(sorted(pairs, key=lambda pair: not pair[1].is_word))
 
@@ -194,12 +196,12 @@ def _ask(name: str, *words: Any, **values: Any) -> Result[Any]:
     values |= dict(zip(places, words, strict=False))
     arguments = _arguments(name, tuple(options.values()), values)
     with output.Progress() as progress:
-        return Result(answers.answer(name, report, arguments, progress))
+        return Result(answers.find_answer(name, report, arguments, progress))
 
 
 def _arguments(verb: str, options: Sequence[Option], values: dict[str, Any]) -> argparse.Namespace:
     """Return values as a verb takes them, defaults included. Raises TypeError, and RequestError for a wrong value."""
-    named = _named(options)
+    named = _by_argument(options)
     if unknown := [name for name in values if name not in named]:
         raise TypeError(f"{verb}() has no argument {unknown[0]!r}")
     arguments = argparse.Namespace(verb=verb, **{option.name: option.default for option in options})
@@ -374,7 +376,7 @@ def tune(device: str, model: AnyModel, *, match: str = "", grid: Names = None, *
 def check(
     model: AnyModel, *, on: str | None = None, rule: Names = None, **options: Unpack[ScenarioOptions]
 ) -> Result[Findings]:
-    """Check rules that must hold; `broken` of the result names those that do not."""
+    """Check rules that must hold; `broken_rules` of the result names those that do not."""
     return _ask("check", model, on=on, rule=rule, **options)
 
 

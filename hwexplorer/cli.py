@@ -71,13 +71,13 @@ def parse(words: list[str]) -> argparse.Namespace:
     verb, full_name = registry.load(name), registry.full_name(name)
     parser = _Parser(
         prog=f"hwexplorer {full_name}",
-        description=registry.helped(name),
+        description=registry.help_of(name),
         epilog=_sections(full_name) + _examples(full_name, example_words(verb)),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     options.add(parser, (*verb.all_options(), options.DEVICES_DIR))
-    parser.set_defaults(verb=name, run=verb.run or partial(answers.report, name, verb))
+    parser.set_defaults(verb=name, run=verb.run or partial(answers.print_report, name, verb))
     arguments = parser.parse_args([_flag(word, parser) for word in rest])
     if arguments.devices_dir:
         from hwexplorer import engine
@@ -93,7 +93,7 @@ def _examples(name: str, shown: Sequence[str]) -> str:
 def _sections(verb: str) -> str:
     """Return the lines of help about the sections of a verb beside its own."""
     names = [name for name in registry.sections(verb) if name != verb]
-    lines = [f"  {registry.full_name(name):20} {registry.helped(name)}" for name in names]
+    lines = [f"  {registry.full_name(name):20} {registry.help_of(name)}" for name in names]
     return "\n".join([f"sections (hwexplorer {verb} SECTION --help for options):", *lines, "", ""]) if lines else ""
 
 
@@ -167,7 +167,7 @@ def main(words: Sequence[str] | None = None) -> int:
     if words is None:  # whatever Python starts from here (pools, their trackers) takes nothing from the current folder
         os.environ["PYTHONSAFEPATH"] = "1"
     try:
-        with signals.listening():
+        with signals.handle_signals():
             _run(list(sys.argv[1:] if words is None else words))
     except RequestError as error:
         for line in getattr(error, "picture", tuple)():
@@ -175,7 +175,7 @@ def main(words: Sequence[str] | None = None) -> int:
         return _complain(str(error), 2)
     except KeyboardInterrupt:
         return _complain("interrupted", 130)
-    except signals.Ended as error:
+    except signals.EndedBySignal as error:
         return _complain(str(error), 128 + error.number)
     except BrokenPipeError:
         _discard_output()  # the reader went away, as `head` does

@@ -11,12 +11,12 @@ from analysis.model.ir.batch_limits import batches_of
 from hardware.device import catalogue_devices as all_devices
 from hardware.precision import SWEEP
 from hwexplorer import engine
-from hwexplorer.options import option, precisions, wholes
+from hwexplorer.options import option, precisions, whole_list
 from hwexplorer.settings import BATCH_MAX
 from hwexplorer.state import State
 
 GRID = (
-    option("--batches", type=wholes("batch", BATCH_MAX), metavar="N,..", singular="batch",
+    option("--batches", type=whole_list("batch", BATCH_MAX), metavar="N,..", singular="batch",
            help=f"batches (default {','.join(map(str, BATCHES))})"),
     option("--precisions", type=precisions, metavar="P,..", singular="precision",
            help=f"precisions, as fp32,fp16 (default {','.join(SWEEP)})"),
@@ -35,7 +35,7 @@ def catalogue(on_paper: bool = False) -> tuple[str, ...]:
 
 
 def asks_for_paper(state: State, on_paper: bool = False) -> bool:
-    """Whether design targets may win: it was said so, or the devices are those that somebody named."""
+    """Return True if design targets may win: by the option, or because somebody named the devices."""
     return on_paper or state.devices != State().devices
 
 

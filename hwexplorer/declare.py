@@ -36,6 +36,7 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     everywhere: bool = False
 
     def has(self, name: str) -> bool:
+        """Return True if one of its options has this name."""
         return any(option.name == name for option in self.options)
 
 
@@ -135,6 +136,7 @@ class Verb(msgspec.Struct, frozen=True, kw_only=True):
     shown: tuple[str, ...] = ()
 
     def all_options(self) -> tuple[Option, ...]:
+        """Return all options of the verb."""
         return self.options
 
 
@@ -178,6 +180,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     shown: tuple[str, ...] = ()
 
     def all_options(self) -> tuple[Option, ...]:
+        """Return all options of the verb."""
         return (*self.subject.options, *self.options, *options.OUTPUT)
 
     def columns(self) -> tuple[Column, ...]:

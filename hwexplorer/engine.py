@@ -98,18 +98,18 @@ class Engine:
             self._captured[ref] = workload  # its file may change while it is on the screen
         return _with_words(workload, ref)
 
-    def captured(self, state: State) -> Workload:
+    def captured_model(self, state: State) -> Workload:
         """Return the model of a state at any batch. Raises RequestError for one that has to be captured first."""
         return self.model(self.ref(state))
 
     def fixed_batch(self, state: State) -> int | None:
         """Return the only batch of the model of a state, which is ready; None where it has any."""
-        return batch_limits.fixed_batch(self.captured(state))
+        return batch_limits.fixed_batch(self.captured_model(state))
 
     def workload(self, state: State) -> Workload:
         """Return the model of a state at its lengths. Raises RequestError where it is not ready, or fixed at another
         batch."""
-        workload = self.captured(state).bound(sequence=state.sequence, kv=state.kv)
+        workload = self.captured_model(state).bound(sequence=state.sequence, kv=state.kv)
         batch_limits.check_batch(workload, state.batch)
         return workload
 
@@ -145,7 +145,7 @@ class Engine:
                 return True
             return ref in self._captured and not store.is_current(self._captured[ref])
 
-    def named(
+    def resolve_model_name(
         self,
         model: str,
         inputs: Sequence[str] = (),
@@ -176,7 +176,7 @@ class Engine:
         """Return what a capture may take. Raises RequestError where it would run code that nobody asked to run."""
         allowed = self._allowed.get(str(ref))
         if allowed is None and isinstance(ref, Target) and ref.runs_code:
-            command = next_command.capture(ref)
+            command = next_command.capture_command(ref)
             raise RequestError(f"{ref.label} is not captured yet and a state runs no code by itself: {command}")
         return allowed
 
@@ -213,6 +213,7 @@ class Engine:
         return name
 
     def is_adopted(self, name: str) -> bool:
+        """Return True for the name of a workload that came from Python."""
         return name in self._adopted
 
     def _keep(self, ref: ModelRef, captured: Workload) -> None:
@@ -262,12 +263,18 @@ def scenario(state: State) -> Scenario:
 
 ENGINE = Engine()
 use_folders, folders, device = ENGINE.use_folders, ENGINE.folders, ENGINE.device
-ref, captured, fixed_batch, workload, result = (
-    ENGINE.ref, ENGINE.captured, ENGINE.fixed_batch, ENGINE.workload, ENGINE.result,
+ref, captured_model, fixed_batch, workload, result = (
+    ENGINE.ref, ENGINE.captured_model, ENGINE.fixed_batch, ENGINE.workload, ENGINE.result,
 )  # fmt: skip
 is_ready, is_edited, is_adopted = ENGINE.is_ready, ENGINE.is_edited, ENGINE.is_adopted
 capture, capture_again, capture_job = ENGINE.capture, ENGINE.capture_again, ENGINE.capture_job
-keep, adopt, named, allow, run_limits = ENGINE.keep, ENGINE.adopt, ENGINE.named, ENGINE.allow, ENGINE.run_limits
+keep, adopt, resolve_model_name, allow, run_limits = (
+    ENGINE.keep,
+    ENGINE.adopt,
+    ENGINE.resolve_model_name,
+    ENGINE.allow,
+    ENGINE.run_limits,
+)
 
 
 def revision() -> int:

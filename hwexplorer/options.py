@@ -38,6 +38,7 @@ class Option(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
+        """The name of its value."""
         return str(self.settings.get("dest") or self.flags[-1].lstrip("-").replace("-", "_"))
 
     @property
@@ -47,19 +48,22 @@ class Option(msgspec.Struct, frozen=True):
 
     @property
     def long_flags(self) -> tuple[str, ...]:
+        """The flags of two dashes."""
         return tuple(flag for flag in self.flags if flag.startswith("--"))
 
     @property
     def takes_value(self) -> bool:
+        """True where a value follows the flag."""
         return not str(self.settings.get("action", "")).startswith("store_")
 
     @property
     def default(self) -> Any:
-        """What it is where it is not given."""
+        """The value where the option is not given."""
         return self.settings.get("default", False if self.settings.get("action") == "store_true" else None)
 
     @property
     def is_required(self) -> bool:
+        """True for a word or an option that must be given."""
         return bool(self.settings.get("required")) or (self.is_word and "nargs" not in self.settings)
 
     def read(self, value: Any, text_of: Callable[[object], str]) -> Any:
@@ -80,8 +84,8 @@ class Option(msgspec.Struct, frozen=True):
             raise unknown(self.name.replace("_", " "), text, map(str, choices))
         return self.settings.get("type", str)(text)
 
-    def given(self, arguments: argparse.Namespace) -> Any:
-        """What it is on the command line."""
+    def value_in(self, arguments: argparse.Namespace) -> Any:
+        """Return the value of the option in parsed arguments."""
         value = getattr(arguments, self.name)
         if value is None and self.singular and getattr(arguments, self.singular) is not None:
             return (getattr(arguments, self.singular),)
@@ -98,6 +102,7 @@ def option(
     is_model: bool = False,
     **settings: Any,
 ) -> Option:
+    """Declare an option; `settings` are those of argparse."""
     return Option(flags, help, settings, group, excludes, singular, in_shell, is_model)
 
 
@@ -152,7 +157,7 @@ def names(what: str, allowed: tuple[str, ...] = ()) -> Callable[[str], tuple[str
     return convert
 
 
-def wholes(what: str, most: int) -> Callable[[str], tuple[int, ...]]:
+def whole_list(what: str, most: int) -> Callable[[str], tuple[int, ...]]:
     """A converter of `1,2,4`: its whole numbers, ascending."""
 
     def convert(text: str) -> tuple[int, ...]:

@@ -53,8 +53,8 @@ class Watched:
 
 
 class EngineProvider:
-    """What the screen asks of the engine: pure functions of the state, each a few milliseconds; RequestError for a
-    request that is wrong."""
+    """The screen's view of the engine: functions of the state, of a few milliseconds; RequestError for a wrong
+    request."""
 
     def models(self, state: State) -> Table:
         """Rows keyed by model name."""
@@ -67,7 +67,7 @@ class EngineProvider:
         return sort_rows(by_device(state), state)
 
     def cards(self, state: State) -> tuple[Card, ...]:
-        """What each device of the state costs, in their order."""
+        """Return the costs of each device of the state, in their order."""
         return cards(state)
 
     def tree(self, state: State) -> Table:
@@ -83,6 +83,7 @@ class EngineProvider:
         return _table("events", state)
 
     def why(self, state: State) -> Text:
+        """Return the reasons for the costs of the node `state.at`."""
         return _text("why", state)
 
     def plot(self, state: State) -> Plot:
@@ -116,7 +117,7 @@ class EngineProvider:
 
         return knobs.evaluate_next_knob(state)
 
-    def turned(self, state: State, by: int) -> State:
+    def turn_knob(self, state: State, by: int) -> State:
         """The state with its knob a step up (1), down (-1), or as the device has it (0); RequestError at the end."""
         from hwexplorer.reports.tune import knobs
 
@@ -138,7 +139,7 @@ class EngineProvider:
         return replace(table, columns=(table.columns[0], column, *table.columns[1:]), rows=rows)
 
     def device(self, name: str) -> Text:
-        """Its facts set apart as terms are: columns for a wide page would be broken by a narrow screen."""
+        """Return the sheet of a device, its facts set apart as terms are: a narrow screen would break columns."""
         text = _text("device", State(), device=name)
         sections = [(head, tuple(_FACT.sub(r"\1\t\2 ", line) for line in lines)) for head, lines in text.sections]
         return replace(text, sections=tuple(sections))
@@ -155,7 +156,7 @@ class EngineProvider:
             return (None,) * 4
         return ran.latency_s, ran.energy_j_per_inference, ran.average_power_w, float(ran.memory.peak_bytes)
 
-    def below(self, state: State) -> frozenset[str]:
+    def operators_below(self, state: State) -> frozenset[str]:
         """The operators that the row `state.at` stands for: those of every one of merged blocks."""
         result = engine.result(state)
         return frozenset(result.partition.operator_id[i] for i in operators_of(result, state.at).tolist())
@@ -165,7 +166,7 @@ class EngineProvider:
         return engine.device(name).key
 
     def sheet(self, state: State, verb: str, width: int) -> Sheet | None:
-        """What a verb says about a state; None where that takes a process of its own."""
+        """Return the answer of a verb about a state; None where that takes a process of its own."""
         from hwexplorer.declare import Report
         from hwexplorer.export.sheet import sheet
 
@@ -175,18 +176,18 @@ class EngineProvider:
         return sheet(Answer(verb, replace(state, at=node(state.at))).view(), width)
 
     def report(self, name: str, state: State) -> Table | Text | Page:
-        """What a report says about a state, for a pane of its name."""
+        """Return the answer of a report about a state, for a pane of its name."""
         view = Answer(name, state).view()
         assert isinstance(view, Table | Text | Page)
         return view
 
-    def named(self, model: str, inputs: tuple[str, ...]) -> str:
+    def resolve_model_name(self, model: str, inputs: tuple[str, ...]) -> str:
         """The complete name of a model that a person typed, whose code may run from now on where it is their own.
         RequestError where it is no model of one's own and has inputs, or its file is not there."""
-        return engine.named(model, inputs)
+        return engine.resolve_model_name(model, inputs)
 
-    def edited(self, state: State) -> bool:
-        """Whether the code of the state's model has changed since it was captured."""
+    def is_edited(self, state: State) -> bool:
+        """Return True if the code of the state's model has changed since it was captured."""
         return engine.is_edited(state)
 
     def revision(self) -> int:
@@ -203,6 +204,7 @@ class EngineProvider:
         return state if fixed is None else replace(state, batch=fixed)
 
     def capture(self, state: State) -> Watched:
+        """Return a capture of the state's model, to be started."""
         return Watched(engine.capture_job(state), state)
 
     def exported(self, state: State, view: str, form: str) -> str:

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hardware.errors import RequestError, unknown
-from hwexplorer.export.contract import stamped
+from hwexplorer.export.contract import to_contract
 from hwexplorer.state import State, replace
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ TASKS = {
 
 
 class _Module(NamedTuple):
-    """Where a verb is declared, and the folder's name where it is a section."""
+    """The module that declares a verb, and its folder's name where it is a section."""
 
     path: str
     group: str = ""
@@ -64,6 +64,7 @@ def sections(verb: str) -> tuple[str, ...]:
 
 
 def is_verb(word: str) -> bool:
+    """Return True for a verb, a section or an old name."""
     return word in _modules() or word in verbs()
 
 
@@ -110,10 +111,10 @@ def _count(words: list[str], members: tuple[str, ...], declared: Group) -> int:
 
 def helps() -> dict[str, str]:
     """Return verb -> help line, of the verbs that help lists."""
-    return {verb: _help_line(_group_path(verb)) if sections(verb) else helped(verb) for verb in verbs()}
+    return {verb: _help_line(_group_path(verb)) if sections(verb) else help_of(verb) for verb in verbs()}
 
 
-def helped(name: str) -> str:
+def help_of(name: str) -> str:
     """Return the help line of a section or of a verb without sections."""
     return _help_line(_modules()[name].path)
 
@@ -176,24 +177,24 @@ def _inside(package: str, *folders: str) -> dict[str, _Module]:
 
 
 def takes_model(name: str) -> bool:
-    """Whether the first word after a verb is a model or a state."""
+    """Return True if the first word after a verb is a model or a state."""
     return any(option.name == "model" for option in load(name).all_options())
 
 
 def names_model(name: str) -> bool:
-    """Whether that model or state follows an option, `--model`."""
+    """Return True if a verb takes its model or state after `--model`."""
     return any("--model" in option.flags for option in load(name).all_options())
 
 
 def is_report(name: str) -> bool:
-    """Whether a verb prints a document, in any of the formats."""
+    """Return True if a verb prints a document, in any of the formats."""
     from hwexplorer.declare import Report
 
     return isinstance(load(name), Report)
 
 
 class Answer:
-    """What a report finds about a state: a document for programs, a view for people."""
+    """The answer of a report about a state: a document for programs, a view for people."""
 
     def __init__(self, name: str, state: State, **options: Any) -> None:
         from hwexplorer.declare import Report
@@ -212,15 +213,15 @@ class Answer:
         return self.report.document(self.state, **self.options)
 
     @cached_property
-    def gap(self) -> str:
-        """What of its models has no cost rule, where that is too much for their figures to be the models'."""
+    def missing_rules(self) -> str:
+        """The operators without a cost rule, where they are too many for the figures to be the model's."""
         from analysis.model.ir.coverage import uncovered_note
         from hwexplorer import engine
 
         if not self.report.subject.options:
             return ""
         states = [state for state in self.report.states(self.state, **self.options) if engine.is_ready(state)]
-        gaps = {(model := engine.captured(state)).name: uncovered_note(model, state.batch) for state in states}
+        gaps = {(model := engine.captured_model(state)).name: uncovered_note(model, state.batch) for state in states}
         said = "; ".join(f"{gap} ({name})" if len(gaps) > 1 else gap for name, gap in gaps.items() if gap)
         if said or self.report.view is not None:  # which needs no document
             return said
@@ -247,13 +248,13 @@ class Answer:
 
     def to_dict(self) -> dict[str, Any]:
         """The document as JSON has it."""
-        return stamped(self.document, self.gap, self.limits_check)
+        return to_contract(self.document, self.missing_rules, self.limits_check)
 
     def view(self) -> View | Page:
         """For people. What is incomplete says so in its first line."""
         built = self._view()
-        said = (self.gap, built.title, str(self.limits_check or ""))
-        return replace(built, title="; ".join(filter(None, said))) if self.gap or self.limits_check else built
+        said = (self.missing_rules, built.title, str(self.limits_check or ""))
+        return replace(built, title="; ".join(filter(None, said))) if self.missing_rules or self.limits_check else built
 
     def _view(self) -> View | Page:
         from hwexplorer.views.plain import Page
@@ -272,4 +273,8 @@ class Answer:
         """Return the answer in a format. `width` is the columns to fit, 0 for all."""
         from hwexplorer.export.render import encode, plain
 
-        return encode(self.document, self.gap, self.limits_check) if form == "json" else plain(self.view(), form, width)
+        return (
+            encode(self.document, self.missing_rules, self.limits_check)
+            if form == "json"
+            else plain(self.view(), form, width)
+        )

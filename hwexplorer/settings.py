@@ -42,6 +42,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def title(self) -> str:
+        """The name in words."""
         return self.name.replace("_", " ")
 
     def choices(self) -> tuple[str, ...]:
@@ -192,7 +193,7 @@ def defaults_of(model: str) -> dict[str, Any]:
     return {**DEFAULTS, "precision": default_precision(model)}
 
 
-def changed(values: Any, against: Mapping[str, Any]) -> dict[str, Any]:
+def changed_settings(values: Any, against: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings, fields of `values` (a State), that differ from `against`, in the order of the table."""
     pairs = {name: getattr(values, name) for name in NAMES}
     return {name: value for name, value in pairs.items() if value != against[name]}

@@ -100,7 +100,7 @@ class State(msgspec.Struct, frozen=True):
     fact: str = ""
 
     @property
-    def apart(self) -> tuple[str, ...]:
+    def split_branches(self) -> tuple[str, ...]:
         """The branches of repeats whose blocks are shown one by one."""
         return tuple(sorted(key.removesuffix(EACH) for key in self.open if key.endswith(EACH)))
 
@@ -172,7 +172,7 @@ def with_setting(state: State, text: str) -> State:
     return replace(state, **settings.read_words(text))
 
 
-def _joined(values: tuple[str, ...]) -> str:
+def _join(values: tuple[str, ...]) -> str:
     return ",".join(map(_part, values))
 
 
@@ -217,7 +217,7 @@ _KEYS: dict[str, tuple[str, Callable[..., str], Callable[[str], object]]] = {
     "find": ("find", _text, _decode),
     "filter": ("filter", _text, _decode),
     "plot": ("plot", _text, _decode),
-    "open": ("open", _joined, _split),
+    "open": ("open", _join, _split),
     "pin": ("pin", _text, _decode),
     "diff": ("diff", lambda v: str(int(v)), _flag),
     "rank": ("rank", _text, _decode),
@@ -233,10 +233,10 @@ _KEYS: dict[str, tuple[str, Callable[..., str], Callable[[str], object]]] = {
 
 def format(state: State) -> str:
     """The state as one string, defaults left out."""
-    changed = settings.changed(state, settings.defaults_of(state.model))
+    changed = settings.changed_settings(state, settings.defaults_of(state.model))
     text = _encode(state.model, ",") + settings.write_words(changed)
     if state.devices != _DEFAULT.devices:
-        text += "/" + _joined(state.devices)
+        text += "/" + _join(state.devices)
     plain = State(devices=state.devices)
     pairs = [
         f"{key}={write(getattr(state, field))}"
@@ -278,8 +278,8 @@ def parse(text: str) -> State:
 
 
 def pin_string(state: State) -> str:
-    """What `p` keeps: the device under the cursor and every setting; the model is implied."""
-    return _encode(state.on) + settings.write_words(settings.changed(state, settings.DEFAULTS))
+    """Return the string that `p` keeps: the device under the cursor and every setting; the model is implied."""
+    return _encode(state.on) + settings.write_words(settings.changed_settings(state, settings.DEFAULTS))
 
 
 def pinned(state: State) -> State | None:
@@ -301,12 +301,12 @@ def pinned(state: State) -> State | None:
     return replace(state, **values, devices=devices, on=device, pin="")
 
 
-def lead(model: str, device: str, *words: str) -> str:
+def configuration_name(model: str, device: str, *words: str) -> str:
     """A configuration as a row of results names it: `resnet18/tpu_v4@b8,fp16`."""
     return f"{_encode(model)}/{_encode(device)}@{','.join(words)}"
 
 
-def led(state: State, leads: str) -> State:
+def open_configuration(state: State, leads: str) -> State:
     """The state at a configuration: what that does not name stays. Another model begins at its root."""
     head, _, words = leads.partition("@")
     model, device = map(_decode, head.split("/"))

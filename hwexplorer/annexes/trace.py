@@ -87,7 +87,7 @@ def _run(arguments: argparse.Namespace) -> None:
         arguments.model = arguments.model or str(arguments.file)
     elif arguments.model is None:
         raise RequestError("which model was traced is not said: --model MODEL (or --run, to run it here)")
-    answers.report("trace", VERB, arguments)
+    answers.print_report("trace", VERB, arguments)
 
 
 def _subgraphs(report: TraceReport) -> tuple[MeasuredNode, ...]:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from hwexplorer import __version__
 
 
-class Fact(NamedTuple):
+class InstallationFact(NamedTuple):
     """One line; `remedy` says what to do where something is missing."""
 
     name: str
@@ -29,13 +29,13 @@ def describe() -> str:
     return "".join(f"{fact.name:16} {fact.value}{f' ({fact.remedy})' if fact.remedy else ''}\n" for fact in facts)
 
 
-def _versions() -> Iterator[Fact]:
-    yield Fact("hwexplorer", f"{__version__} in {Path(__file__).parents[2]}")
-    yield Fact("python", f"{platform.python_version()} on {platform.platform()}")
+def _versions() -> Iterator[InstallationFact]:
+    yield InstallationFact("hwexplorer", f"{__version__} in {Path(__file__).parents[2]}")
+    yield InstallationFact("python", f"{platform.python_version()} on {platform.platform()}")
     try:
         requirements = importlib.metadata.requires("hwexplorer") or []
     except importlib.metadata.PackageNotFoundError:  # a checkout that is not installed
-        yield Fact("libraries", "unknown: hwexplorer is not installed as a package")
+        yield InstallationFact("libraries", "unknown: hwexplorer is not installed as a package")
         return
     for line in requirements:
         name = re.match(r"[\w.-]+", line)
@@ -43,24 +43,24 @@ def _versions() -> Iterator[Fact]:
         if name is None or (extra is not None and extra[1] == "dev"):
             continue
         try:
-            yield Fact(name[0], importlib.metadata.version(name[0]))
+            yield InstallationFact(name[0], importlib.metadata.version(name[0]))
         except importlib.metadata.PackageNotFoundError:
             package = name[0] if extra is None else f"hwexplorer[{extra[1]}]"
-            yield Fact(name[0], "not installed", f"pip install {package}")
+            yield InstallationFact(name[0], "not installed", f"pip install {package}")
 
 
-def _terminal() -> Iterator[Fact]:
+def _terminal() -> Iterator[InstallationFact]:
     from hwexplorer.tui.terminals import clipboard
 
     size, encoding = shutil.get_terminal_size(), getattr(sys.stdout, "encoding", None) or "none"
     is_terminal = sys.stdout is not None and sys.stdout.isatty()
-    yield Fact("output", "a terminal" if is_terminal else "no terminal: verbs print, no screen opens")
-    yield Fact("TERM", f"{os.environ.get('TERM', 'not set')}, {size.columns}x{size.lines}")
+    yield InstallationFact("output", "a terminal" if is_terminal else "no terminal: verbs print, no screen opens")
+    yield InstallationFact("TERM", f"{os.environ.get('TERM', 'not set')}, {size.columns}x{size.lines}")
     is_unicode = encoding.lower().replace("-", "").startswith("utf")
-    yield Fact("encoding", encoding, "" if is_unicode else "hwexplorer --ascii, or LANG=C.UTF-8")
-    yield Fact("colours", _colours())
+    yield InstallationFact("encoding", encoding, "" if is_unicode else "hwexplorer --ascii, or LANG=C.UTF-8")
+    yield InstallationFact("colours", _colours())
     program = clipboard.program()
-    yield Fact("clipboard", program[0] if program else "none of its own: the terminal's (OSC 52)")
+    yield InstallationFact("clipboard", program[0] if program else "none of its own: the terminal's (OSC 52)")
 
 
 def _colours() -> str:
@@ -71,7 +71,7 @@ def _colours() -> str:
     return "256 or more" if "256" in os.environ.get("TERM", "") else "16"
 
 
-def _folders() -> Iterator[Fact]:
+def _folders() -> Iterator[InstallationFact]:
     from hardware.places import cache_folder, user_folder
     from hwexplorer.tui import user_paths
 
@@ -80,4 +80,4 @@ def _folders() -> Iterator[Fact]:
         existing = next((each for each in (folder, *folder.parents) if each.exists()), folder)
         is_writable = existing.is_dir() and os.access(existing, os.W_OK)
         content = f", {sum(1 for _ in folder.iterdir())} files" if folder.is_dir() else ", not made yet"
-        yield Fact(name, f"{folder}{content}", "" if is_writable else "cannot be written")
+        yield InstallationFact(name, f"{folder}{content}", "" if is_writable else "cannot be written")

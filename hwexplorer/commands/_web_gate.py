@@ -54,7 +54,7 @@ window.open = (url, ...rest) => {
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class Explorer(AppService):  # type: ignore[misc,unused-ignore]
+class ServedExplorer(AppService):  # type: ignore[misc,unused-ignore]
     """The explorer of one client: it may do nothing on this machine, and takes bounded memory."""
 
     def __init__(self, words: Sequence[str], readable: Sequence[str], socket: web.WebSocketResponse, server: Server):
@@ -73,13 +73,13 @@ class Explorer(AppService):  # type: ignore[misc,unused-ignore]
     async def _open_app_process(self, width: int = 80, height: int = 24) -> Process:
         """Start it in a session of its own, so that what it starts ends with it."""
         environment = {
-            **self._build_environment(_within(width, COLUMNS), _within(height, ROWS)),
+            **self._build_environment(_clamp(width, COLUMNS), _clamp(height, ROWS)),
             **relaunch.environment(),
             policy.VARIABLE: policy.encode(self._readable),
             "TEXTUAL_DRIVER": DRIVER,
             "TEXTUAL_COLOR_SYSTEM": "truecolor",
-            "COLUMNS": str(_within(width, COLUMNS)),
-            "ROWS": str(_within(height, ROWS)),
+            "COLUMNS": str(_clamp(width, COLUMNS)),
+            "ROWS": str(_clamp(height, ROWS)),
             "OPENBLAS_NUM_THREADS": "1",  # all clients share the cores
             "OMP_NUM_THREADS": "1",
         }
@@ -91,6 +91,7 @@ class Explorer(AppService):  # type: ignore[misc,unused-ignore]
         return process
 
     async def send_bytes(self, data: bytes) -> bool:
+        """Send keys to the explorer; close the socket of a client that sends more than it takes."""
         try:
             return bool(await asyncio.wait_for(super().send_bytes(data), SEND_S))
         except TimeoutError:
@@ -98,7 +99,8 @@ class Explorer(AppService):  # type: ignore[misc,unused-ignore]
             return False
 
     async def set_terminal_size(self, width: int, height: int) -> None:
-        await super().set_terminal_size(_within(width, COLUMNS), _within(height, ROWS))
+        """Tell the explorer the size of the browser's terminal, within limits."""
+        await super().set_terminal_size(_clamp(width, COLUMNS), _clamp(height, ROWS))
 
     async def stop(self) -> None:
         """Ask the explorer to leave, and end it with whatever it started."""
@@ -203,6 +205,7 @@ class Gate(Server):  # type: ignore[misc,unused-ignore]
             )
 
     async def handle_index(self, request: web.Request) -> web.Response:
+        """Return the page, with nothing that is fetched from elsewhere."""
         self._check_room()
         page = await super().handle_index(request)
         assert isinstance(page, web.Response)  # of a template, whole
@@ -215,10 +218,11 @@ class Gate(Server):  # type: ignore[misc,unused-ignore]
         return link[0] if link[1].startswith(self.public_url + "/") else ""
 
     async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
+        """Run an explorer for as long as the browser stays."""
         self._check_origin(request)
         self._check_room()
         socket = web.WebSocketResponse(heartbeat=HEARTBEAT_S, max_msg_size=MESSAGE_MAX)
-        explorer = Explorer(self._words, self._readable, socket, self)
+        explorer = ServedExplorer(self._words, self._readable, socket, self)
         width, height = (to_int(request.query.get(name, ""), 80) for name in ("width", "height"))
         self._clients += 1
         try:
@@ -233,7 +237,7 @@ class Gate(Server):  # type: ignore[misc,unused-ignore]
         return socket
 
 
-def _within(size: Any, limits: tuple[int, int]) -> int:
+def _clamp(size: Any, limits: tuple[int, int]) -> int:
     """Return the size that a browser gave, as near to it as the limits allow. Raises TypeError."""
     if not isinstance(size, int):
         raise TypeError("a size is a whole number")

@@ -57,7 +57,7 @@ def _run(arguments: argparse.Namespace) -> None:
 def _state(arguments: argparse.Namespace) -> State:
     """The state asked for, or one that was kept."""
     if not arguments.last and arguments.session is None:
-        return asked_state.state(arguments, _SUBJECT)
+        return asked_state.state_from_arguments(arguments, _SUBJECT)
     from hwexplorer.tui import user_paths
     from hwexplorer.tui.session.saved_sessions import LAST, SavedSessions
 
@@ -65,7 +65,7 @@ def _state(arguments: argparse.Namespace) -> State:
 
 
 def _print(state: State, report: str, arguments: argparse.Namespace) -> None:
-    asked_state.prepare((state,), arguments.strict)
+    asked_state.prepare_models((state,), arguments.strict)
     output.emit(arguments, lambda form: Answer(report, state).to_text(form, output.width()))
 
 

@@ -68,7 +68,7 @@ def _files(state: State) -> list[str]:
 
 
 def _public_url(host: str, port: int, given: str | None) -> str:
-    """What browsers call this server. Raises RequestError where that has to be said and is not."""
+    """Return the address that browsers use. Raises RequestError where it has to be given and is not."""
     if given is not None:
         parts = urlsplit(given)
         if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:

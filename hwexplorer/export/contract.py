@@ -9,16 +9,16 @@ import msgspec
 SCHEMA = "hwexplorer/1"
 
 
-def stamped(document: Any, gap: str = "", limits: Any = None) -> dict[str, Any]:
+def to_contract(document: Any, gap: str = "", limits: Any = None) -> dict[str, Any]:
     """A document as plain data, the name of the contract first, then what its figures lack, and the limits that its
     devices are held against."""
     lacks = {"incomplete": gap} if gap else {}
     held = {"limits": msgspec.to_builtins(limits)} if limits is not None else {}
-    return {"schema": SCHEMA, **lacks, **held, **msgspec.to_builtins(document, enc_hook=_written)}
+    return {"schema": SCHEMA, **lacks, **held, **msgspec.to_builtins(document, enc_hook=_encode_command)}
 
 
-def _written(value: Any) -> str:
-    """What to look at next is a command in JSON."""
+def _encode_command(value: Any) -> str:
+    """Return what to look at next as a command."""
     from analysis.explore.next_step import NextStep
     from hwexplorer.text.next_command import command
 

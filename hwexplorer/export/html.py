@@ -17,7 +17,7 @@ from hwexplorer.export.html_tree import bar, colours
 from hwexplorer.export.html_tree import text as _text
 from hwexplorer.export.text import _column
 from hwexplorer.text.number_format import quantity
-from hwexplorer.text.terms import help_of
+from hwexplorer.text.terms import column_meaning
 from hwexplorer.views.plain import Page, Plot, Row, Series, Stack, Table, Text, View
 from hwexplorer.views.plot_axis import Axis, axis
 
@@ -95,7 +95,8 @@ def _table(view: Table) -> str:
     if html_tree.is_tree(view):
         return html_tree.tree(view, shown) + below
     heads = "".join(
-        f'<th scope="col"{_class(column)} title="{_text(help_of(column))}"><button>{_text(cells[0])}</button></th>'
+        f'<th scope="col"{_class(column)} title="{_text(column_meaning(column))}">'
+        f"<button>{_text(cells[0])}</button></th>"
         for column, cells in zip(view.columns, shown, strict=True)
     )
     rows = "".join(_row(view, row, r, shown) for r, row in enumerate(view.rows))

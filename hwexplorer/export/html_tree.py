@@ -10,7 +10,7 @@ from html import escape
 
 from analysis.document import Cell
 from hwexplorer.text.number_format import quantity, safe
-from hwexplorer.text.terms import help_of
+from hwexplorer.text.terms import column_meaning
 from hwexplorer.views.cause_looks import LOOKS
 from hwexplorer.views.plain import Card, Row, Stack, Table, WaterfallStep
 
@@ -58,7 +58,7 @@ def tree(view: Table, shown: list[list[str]]) -> str:
     ]
     widths[0] = f"min({min(max(map(len, shown[0])) + 6, WIDEST)}ch,42vw)"  # on a telephone the figures are seen too
     heads = "".join(
-        f'<span class="{_class(view, c)}" title="{text(help_of(column))}">{text(shown[c][0])}</span>'
+        f'<span class="{_class(view, c)}" title="{text(column_meaning(column))}">{text(shown[c][0])}</span>'
         for c, column in enumerate(view.columns)
     )
     head = f'<div class="tree" style="--w:{" ".join(widths)}"><div class="row head">{heads}</div>\n'

@@ -7,7 +7,7 @@ import msgspec
 from hardware.errors import unknown
 from hardware.safe_text import visible_json
 from hwexplorer.export import sheet
-from hwexplorer.export.contract import stamped
+from hwexplorer.export.contract import to_contract
 from hwexplorer.export.delimited import as_csv, as_markdown
 from hwexplorer.export.files import FORMATS, SCREEN
 from hwexplorer.export.text import render as as_text
@@ -34,5 +34,6 @@ def plain(built: View | Page, form: str, width: int = 0) -> str:
 def encode(document: object, gap: str = "", limits: object = None) -> str:
     """Indented JSON with a final newline, under the name of the contract, nothing in it that steers a terminal."""
     return (
-        visible_json(msgspec.json.format(msgspec.json.encode(stamped(document, gap, limits)), indent=2).decode()) + "\n"
+        visible_json(msgspec.json.format(msgspec.json.encode(to_contract(document, gap, limits)), indent=2).decode())
+        + "\n"
     )

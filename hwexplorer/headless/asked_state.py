@@ -17,7 +17,7 @@ from hwexplorer.process.output import OutputError, Progress
 from hwexplorer.state import State, parse, preferred, replace
 
 
-def state(arguments: argparse.Namespace, subject: Subject) -> State:
+def state_from_arguments(arguments: argparse.Namespace, subject: Subject) -> State:
     """The state that the model (or state string) and the options describe.
 
     An option named like a field of State sets it. Without a model the state is about the default one."""
@@ -44,15 +44,15 @@ def state(arguments: argparse.Namespace, subject: Subject) -> State:
 
 
 def is_result(text: str) -> bool:
-    """Whether a word names a file of results: the slashes in it are of folders."""
+    """Return True if a word names a file of results: the slashes in it are of folders."""
     return text.endswith(".json") and not any(mark in text for mark in "@?%")
 
 
-def value(option: Option, arguments: argparse.Namespace, subject: Subject) -> Any:
-    """What an option of a report is: of one that names another model, its state in the same scenario."""
+def option_value(option: Option, arguments: argparse.Namespace, subject: Subject) -> Any:
+    """Return the value of an option; of one that names another model, its state in the same scenario."""
     if not option.is_model:
-        return option.given(arguments)
-    return state(argparse.Namespace(**{**vars(arguments), "model": option.given(arguments)}), subject)
+        return option.value_in(arguments)
+    return state_from_arguments(argparse.Namespace(**{**vars(arguments), "model": option.value_in(arguments)}), subject)
 
 
 def _devices(given: dict[str, Any], wanted: State, subject: Subject) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def _including(name: str, devices: tuple[str, ...]) -> tuple[tuple[str, ...], st
     return (devices, spelt) if spelt is not None else ((*devices, name), name)
 
 
-def prepare(states: Iterable[State], strict: bool = False) -> None:
+def prepare_models(states: Iterable[State], strict: bool = False) -> None:
     """Check the devices of each state, and capture its model if it must be, with progress on a terminal.
 
     `strict` raises OutputError where an operator has no cost rule."""
@@ -101,12 +101,12 @@ def prepare(states: Iterable[State], strict: bool = False) -> None:
             other = spelt.setdefault(engine.device(name).key, name)
             if other != name:
                 raise RequestError(f"{other!r} and {name!r} are the same device: name it once")
-        capture(wanted)
-        if strict and (gap := own_model.uncovered_text(engine.captured(wanted))):
+        capture_model(wanted)
+        if strict and (gap := own_model.uncovered_text(engine.captured_model(wanted))):
             raise OutputError(gap)
 
 
-def at_its_batch(wanted: State, arguments: argparse.Namespace) -> State:
+def with_fixed_batch(wanted: State, arguments: argparse.Namespace) -> State:
     """A model that has one batch alone is asked for at that where no other is asked for."""
     if is_result(wanted.model) or not engine.is_ready(wanted):
         return wanted
@@ -115,7 +115,7 @@ def at_its_batch(wanted: State, arguments: argparse.Namespace) -> State:
     return wanted if fixed is None or is_asked else replace(wanted, batch=fixed)
 
 
-def capture(wanted: State) -> None:
+def capture_model(wanted: State) -> None:
     """Capture the model if it must be, with progress on a terminal."""
     if engine.is_ready(wanted):
         return

@@ -26,7 +26,7 @@ def user_model_name(model: str, arguments: argparse.Namespace) -> str:
     inputs = arguments.input or ()
     if is_target or inputs or arguments.batch_dim is not None:
         trusted = arguments.run_code
-        return engine.named(model, inputs, arguments.batch_dim, _limits(arguments), trusted=trusted)
+        return engine.resolve_model_name(model, inputs, arguments.batch_dim, _limits(arguments), trusted=trusted)
     # `hf:` and a folder is no state string: the slashes are the folder's.
     if model.startswith("hf:") and not any(mark in model for mark in "@?%"):
         return model

@@ -17,7 +17,7 @@ WIDTH_VARIABLE = "HWEXPLORER_WIDTH"  # set by the screen for verbs that it runs
 
 
 class OutputError(Exception):
-    """What was asked for is made, but standard output does not take it. The message is one line."""
+    """Standard output does not take the output, which is complete. The message is one line."""
 
 
 def emit(

@@ -20,8 +20,8 @@ ENDING = tuple(
 GRACE_S = 5.0  # after a signal: what hangs, or waits for a terminal that takes nothing, is ended where it stands
 
 
-class Ended(SystemExit):
-    """What a signal raises: nothing that catches errors stops it, and an event loop lets it through."""
+class EndedBySignal(SystemExit):
+    """The program ends by a signal. Nothing that catches errors stops it, and an event loop lets it through."""
 
     def __init__(self, number: int) -> None:
         super().__init__(128 + number)
@@ -32,7 +32,7 @@ class Ended(SystemExit):
 
 
 class Screen(Protocol):
-    """What is open and has to be closed. Both may be called at any time, `restore` in any thread."""
+    """A screen that a signal closes. Both methods may be called at any time, `restore` in any thread."""
 
     def leave(self, number: int) -> None: ...
 
@@ -44,7 +44,7 @@ _number = 0  # of the first signal: those that follow it (a shell and the kernel
 
 
 @contextmanager
-def listening() -> Iterator[None]:
+def handle_signals() -> Iterator[None]:
     """From here on the signals are heard, those that whoever started us had ignored (nohup) left out."""
     global _number
     _number = 0
@@ -60,8 +60,8 @@ def listening() -> Iterator[None]:
 
 
 @contextmanager
-def opened(screen: Screen) -> Iterator[None]:
-    """While a screen is open the signals, ctrl+c's among them, close it. Raises `Ended` where one did."""
+def close_on_signal(screen: Screen) -> Iterator[None]:
+    """While a screen is open the signals, ctrl+c's among them, close it. Raises `EndedBySignal` where one did."""
     global _screen
     _screen = screen
     before = signal.signal(signal.SIGINT, _hear)
@@ -71,11 +71,11 @@ def opened(screen: Screen) -> Iterator[None]:
         _screen = None
         signal.signal(signal.SIGINT, before)
     if _number:
-        raise Ended(_number)
+        raise EndedBySignal(_number)
 
 
 def end(number: int) -> None:
-    """As if the signal had come: for a screen whose terminal is gone. From any thread."""
+    """End as if the signal had come, for a screen whose terminal is gone. It may be called from any thread."""
     global _number
     if _number or _screen is None:
         return
@@ -93,7 +93,7 @@ def _hear(number: int, _frame: FrameType | None) -> None:
         return
     _number = number
     _limit(number)
-    raise Ended(number)
+    raise EndedBySignal(number)
 
 
 def _limit(number: int) -> None:

@@ -19,6 +19,7 @@ its SI unit (`latency_s`).
 
 
 def markdown() -> str:
+    """Return VERBS.md."""
     return "\n".join([HEAD, *map(_verb, registry.verbs())])
 
 
@@ -35,7 +36,7 @@ def _verb(verb: str) -> str:
 def _section(name: str) -> str:
     """Return the name, help line, examples, options and columns of a section or a verb without sections."""
     verb, full_name = registry.load(name), registry.full_name(name)
-    lines = [f"{full_name}\n", f"{sentence(registry.helped(name))}\n"]
+    lines = [f"{full_name}\n", f"{sentence(registry.help_of(name))}\n"]
     lines += [f"    hwexplorer {full_name} {words}".rstrip() for words in example_words(verb)]
     options = verb.options if isinstance(verb, Report) else ()
     if options:
@@ -72,7 +73,7 @@ def _option(option: Option) -> str:
 def _terms(report: Report) -> Iterator[tuple[str, str]]:
     """Title and meaning of the columns that have one."""
     for column in report.columns():
-        if says := terms.help_of(column):
+        if says := terms.column_meaning(column):
             yield column.title, says
 
 
@@ -92,6 +93,7 @@ _EXITS = {
 
 
 def man_page() -> str:
+    """Return the man page."""
     return "\n".join(_man_lines()) + "\n"
 
 
@@ -107,7 +109,7 @@ def _man_lines() -> Iterator[str]:
     yield ".SH VERBS"
     for name in (member for verb in registry.verbs() for member in registry.sections(verb) or (verb,)):
         verb, full_name = registry.load(name), registry.full_name(name)
-        yield f'.SS "hwexplorer {full_name}"\n{_safe(sentence(registry.helped(name)))}'
+        yield f'.SS "hwexplorer {full_name}"\n{_safe(sentence(registry.help_of(name)))}'
         own = verb.options if isinstance(verb, Report) else verb.all_options()
         yield from _man_options(option for option in own if shared.get(option.name) != option)
         for words in example_words(verb):

@@ -15,7 +15,7 @@ from hardware.quantity import quantity
 from hwexplorer import configurations, engine
 from hwexplorer.declare import DEVICE, Report, Rows, Section
 from hwexplorer.options import choice, names, option
-from hwexplorer.state import State, lead
+from hwexplorer.state import State, configuration_name
 from hwexplorer.text.next_command import command
 from hwexplorer.views.captions import MARKED
 from hwexplorer.views.plain import Text
@@ -41,7 +41,7 @@ class _Change(msgspec.Struct, frozen=True, kw_only=True):
         run = self.step.scenario
         size = () if self.step.image_size is None else (f"i{self.step.image_size}",)
         settings = (f"b{run.batch}", run.precision, run.execution, run.layout, *size)
-        return lead(self.after.model, self.after.device, *settings)
+        return configuration_name(self.after.model, self.after.device, *settings)
 
 
 def _changes(advice: Advice) -> Iterator[_Change]:

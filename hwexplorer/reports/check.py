@@ -29,6 +29,7 @@ def _document(state: State, rule: list[str] | None) -> Findings:
 
 
 def broken_rules(document: Findings | Diff) -> str:
+    """Return the rules that do not hold, as text."""
     return "; ".join(finding.says for finding in document.findings if not finding.holds)
 
 

@@ -27,7 +27,7 @@ from hwexplorer.configurations import GRID, INCLUDE_PAPER, asks_for_paper, catal
 from hwexplorer.declare import DEVICES, Report, Rows, Subject
 from hwexplorer.export import files
 from hwexplorer.headless import answers
-from hwexplorer.options import MODEL, names, option, or_default, whole, wholes
+from hwexplorer.options import MODEL, names, option, or_default, whole, whole_list
 from hwexplorer.process import output
 from hwexplorer.settings import IMAGE_MAX
 from hwexplorer.state import State, replace
@@ -124,7 +124,7 @@ def _run_all(arguments: argparse.Namespace) -> None:
         raise RequestError(f"sweep --all writes csv or json, not {form}")
     if arguments.image_size or arguments.image_sizes:
         raise RequestError("sweep --all runs each model at its own image size: leave the size out")
-    given = {option.name: option.given(arguments) for option in GRID}
+    given = {option.name: option.value_in(arguments) for option in GRID}
     on = () if arguments.on is None else tuple(engine.device(name).key for name in names("device")(arguments.on))
     if arguments.power_modes:
         on = devices(on or catalogue(), True)
@@ -204,7 +204,7 @@ def _run(arguments: argparse.Namespace) -> None:
     for name in ("workers", "scheduler", "resume"):
         if getattr(arguments, name):
             raise RequestError(f"--{name} belongs to sweep --all")
-    answers.report("sweep", VERB, arguments)
+    answers.print_report("sweep", VERB, arguments)
 
 
 VERB = Report(
@@ -213,7 +213,7 @@ VERB = Report(
         option("--all", action="store_true", help="all shipped models on all devices, as CSV or JSON"),
         *GRID,
         INCLUDE_PAPER,
-        option("--image-sizes", type=wholes("image size", IMAGE_MAX), metavar="S,..", help="pixels"),
+        option("--image-sizes", type=whole_list("image size", IMAGE_MAX), metavar="S,..", help="pixels"),
         option("--workers", type=whole(1, 256), metavar="N", help="processes of --all (default: cores)"),
         option("--scheduler", metavar="ADDRESS", help="hand --all to a Dask cluster, as tcp://host:8786"),
         option("--resume", action="store_true", help="--all -o FILE goes on where it was broken off"),

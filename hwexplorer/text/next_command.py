@@ -23,6 +23,6 @@ def command(step: NextStep) -> str:
     return " ".join(map(quote, words))
 
 
-def capture(target: Target) -> str:
-    """What lets the code of a model of the user's run."""
+def capture_command(target: Target) -> str:
+    """Return the command that lets the code of a user's model run."""
     return " ".join(map(quote, ("hwexplorer", "capture", *target.words)))

@@ -41,7 +41,7 @@ def delta(fraction: float | None) -> str:
 
 
 class Scale(msgspec.Struct, frozen=True):
-    """How every number of one column is written: factor, decimals, the unit for the header, and the width."""
+    """The format of every number of a column: factor, decimals, the unit for the header, and the width."""
 
     factor: float = 1.0
     places: int = 0
@@ -49,6 +49,7 @@ class Scale(msgspec.Struct, frozen=True):
     width: int = 0
 
     def cell(self, value: float | None) -> str:
+        """Return a number of the column as text."""
         special = not_a_number(value)
         if special is not None or value is None:
             return special or MISSING

@@ -25,32 +25,34 @@ class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @lru_cache(1)
 def terms() -> tuple[Term, ...]:
+    """Return all terms, in the order of the file."""
     return tuple(msgspec.convert(file_access.table(Path(__file__).with_suffix(".toml"))["term"], list[Term]))
 
 
 def groups() -> dict[str, list[Term]]:
+    """Return group -> terms."""
     grouped: dict[str, list[Term]] = {}
     for term in terms():
         grouped.setdefault(term.group, []).append(term)
     return grouped
 
 
-def of(key: str) -> str:
-    """What a column of this key is; '' where no term says."""
+def term_of_key(key: str) -> str:
+    """Return the meaning of a column of this key; '' where no term says it."""
     return next((term.says for term in terms() if key in term.keys), "")
 
 
-def help_of(column: Column) -> str:
-    """What a column is: its own help, else its term."""
-    return column.help or of(column.key)
+def column_meaning(column: Column) -> str:
+    """Return the meaning of a column: its own help, else its term."""
+    return column.help or term_of_key(column.key)
 
 
-def told(column: Column) -> str:
-    """The same after its name, for a line of its own."""
-    says = help_of(column)
+def describe_column(column: Column) -> str:
+    """Return the title and the meaning of a column, for a line of its own."""
+    says = column_meaning(column)
     return f"{column.title}: {says}" if says else column.title
 
 
 def sections() -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Headed lines, `name<tab>what it is`."""
+    """Return headed lines, `name<tab>meaning`."""
     return tuple((name, tuple(f"{term.name}\t{term.says}" for term in each)) for name, each in groups().items())

@@ -94,7 +94,7 @@ class Prefetch:
                 yield replace(state, at=rows.table.rows[rows.visible[place]].key)
         for by in (1, -1) if state.pane == "knobs" else ():
             with suppress(RequestError):  # at its end
-                yield self._session.provider.turned(state, by)
+                yield self._session.provider.turn_knob(state, by)
 
     def _setting_states(self) -> Iterator[State]:
         for id in NEIGHBOURS:

@@ -52,7 +52,7 @@ def run(
             opens_heaviest=fresh and settings.heaviest,
         )
         app.driver_class = driver or app.driver_class
-        with signals.opened(app):
+        with signals.close_on_signal(app):
             try:
                 app.run(mouse=mouse and settings.mouse)
             finally:

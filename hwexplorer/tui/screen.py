@@ -13,7 +13,7 @@ from textual.layout import Layout
 from textual.screen import Screen
 from textual.timer import Timer
 
-from hwexplorer.state import State, led, replace
+from hwexplorer.state import State, open_configuration, replace
 from hwexplorer.tui.keys.keymap import Keymap
 from hwexplorer.tui.overlays.overlay_screen import OverlayScreen
 from hwexplorer.tui.palette import THEMES, Palette
@@ -241,7 +241,7 @@ class ExplorerScreen(Screen[None]):
         else:
             from hwexplorer.tui.overlays.result_table import ResultTable
 
-            state_of = event.state_of or (lambda configuration: led(self.state, configuration))
+            state_of = event.state_of or (lambda configuration: open_configuration(self.state, configuration))
             self.cover(ResultTable(self, event.name, sheet, sheet.table, state_of))
 
     def _export(self, event: ExportRequested) -> None:

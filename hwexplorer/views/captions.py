@@ -12,7 +12,7 @@ from analysis.model.names import zoo
 from hardware.execute import BOUNDS
 from hardware.quantity import quantity
 from hwexplorer import engine
-from hwexplorer.state import State, lead
+from hwexplorer.state import State, configuration_name
 from hwexplorer.views.plain import Band
 
 KNOWN = {"measured": "M", "siblings": "S", "engineering": "E", "design_target": "P"}
@@ -74,10 +74,12 @@ def trust_words(of: Trust) -> str:
 
 
 def figures_lead(point: Figures) -> str:
-    """Return the configuration that the row of a run leads to (state.led); runtime and layout are those on screen."""
+    """Return the configuration that the row of a run leads to (state.open_configuration).
+
+    Runtime and layout are those on screen."""
     info = zoo.table().get(point.model)
     size = () if info is None or point.image_size == info.image_size else (f"i{point.image_size}",)
-    return lead(point.model, point.device, f"b{point.batch}", point.precision, *size)
+    return configuration_name(point.model, point.device, f"b{point.batch}", point.precision, *size)
 
 
 def band_words(ends: tuple[float, float], nominal: float) -> str:

@@ -38,7 +38,7 @@ def subtree(state: State) -> Table:
 def heat(table: Table, state: State) -> Table:
     """Attributed figures of each row on each device. The least in silicon wins; a design target wins nothing from it,
     and has a column of its own that says how far from the winner it is. Where the model does not fit nothing is won."""
-    branches = [branch for _, branch in outline(engine.result(state), state.by, state.apart).walk()]
+    branches = [branch for _, branch in outline(engine.result(state), state.by, state.split_branches).walk()]
     keys = [branch.key for branch in branches]
     figures = {
         name: dict(zip(keys, tree_view.by_node(replace(state, on=name), branches), strict=True))

@@ -20,7 +20,7 @@ COLUMNS = (
 
 def picture(state: State) -> Table:
     """Return the picture of a model. Raises RequestError where the model is not captured."""
-    workload = engine.captured(state)
+    workload = engine.captured_model(state)
     at = workload.value_at(**(dict.fromkeys(workload.dims, 1) | workload.defaults))
     macs = workload.operators.macs @ at
     if workload.repeats is not None:

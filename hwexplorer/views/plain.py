@@ -45,7 +45,7 @@ class Stack(float):
 
 class Row(msgspec.Struct, frozen=True):
     """`key` identifies the row across recomputes (node id, device id); `depth` and `has_children` make a tree. `leads`
-    is the configuration that the row is about (state.led): what the screen shows where one chooses it."""
+    is the configuration that the row is about (state.open_configuration), shown where one chooses the row."""
 
     key: str
     cells: tuple[Cell, ...]

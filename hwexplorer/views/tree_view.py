@@ -65,7 +65,7 @@ def tree(state: State) -> Table:
     """Return all rows of the tree on the device under the cursor, divided as the state says; the root's key is ''."""
     figures = tree_figures(engine.result(state))
     result = figures.estimate
-    root = outline(result, state.by, state.apart)
+    root = outline(result, state.by, state.split_branches)
     nodes = list(root.walk())
     branches = [branch for _, branch in nodes]
     level = branch_figures(figures, branches)
@@ -200,7 +200,7 @@ def by_node(state: State, branches: list[Branch]) -> list[float | None]:
     each = causes.shares(result, state.metric).sum(axis=0) * METRICS[state.metric].figure(result)
     here = [branch.members for branch in branches]
     if len(here[0]) != len(each):
-        there = {branch.key: branch.members for _, branch in outline(result, state.by, state.apart).walk()}
+        there = {branch.key: branch.members for _, branch in outline(result, state.by, state.split_branches).walk()}
         return [float(each[there[branch.key]].sum()) if branch.key in there else None for branch in branches]
     return [float(each[members].sum()) for members in here]
 

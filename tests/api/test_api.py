@@ -119,8 +119,8 @@ def test_wrong_requests_are_told_as_on_the_command_line() -> None:
         hx.compare("resnet18", batch=0)
     with pytest.raises(TypeError, match="batsh"):
         hx.compare("resnet18", batsh=2)  # type: ignore[call-arg]
-    assert "is broken" in hx.check("resnet18", on="gpu", rule="energy < 1nJ").broken
-    assert hx.check("resnet18", on="gpu", rule="energy < 1kJ").broken == ""
+    assert "is broken" in hx.check("resnet18", on="gpu", rule="energy < 1nJ").broken_rules
+    assert hx.check("resnet18", on="gpu", rule="energy < 1kJ").broken_rules == ""
 
 
 def test_tables_of_pandas_and_polars() -> None:

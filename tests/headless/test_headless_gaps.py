@@ -43,7 +43,7 @@ def without_rules(model: Workload, kinds: tuple[str, ...] = ("conv", "linear", "
 def holed() -> Callable[[str], None]:
     def keep(name: str) -> None:
         state = parse(name)
-        engine.keep(state, without_rules(engine.captured(state)))
+        engine.keep(state, without_rules(engine.captured_model(state)))
 
     return keep
 
@@ -92,12 +92,12 @@ def test_a_diff_of_parts_fails_by_itself(
 
 
 def test_a_product_without_a_rule_is_bounded_by_its_operands() -> None:
-    gemm = engine.captured(parse("gemm:M=64,N=256,K=1024"))
+    gemm = engine.captured_model(parse("gemm:M=64,N=256,K=1024"))
     assert coverage(gemm) == Coverage()
     bare = coverage(without_rules(gemm, ("linear", "matmul")))
     assert (bare.operators, bare.work, bare.missing) == (0.0, 0.0, (("aten.matmul.default", 1),))
-    whole = engine.captured(parse("resnet18"))
+    whole = engine.captured_model(parse("resnet18"))
     found = coverage(without_rules(whole, ("linear",)), 4)
     assert 0.99 < found.work < 1.0
-    assert found.gap == ""
+    assert found.missing_rules == ""
     assert 0.5 < least() < 1.0

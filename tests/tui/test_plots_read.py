@@ -125,7 +125,7 @@ def test_no_series_is_red() -> None:
 
 def test_a_merged_row_marks_all_its_points() -> None:
     state = parse("resnet50@b8,fp16?at=layer2.0-3.conv1&by=module")
-    below = EngineProvider().below(state)
+    below = EngineProvider().operators_below(state)
     kernels = {key for key in below if key.endswith(".conv1/conv1")}
     assert len(kernels) == 4
     drawing = draw(EngineProvider().plot(state), 120, 40, PALETTE)

@@ -159,8 +159,8 @@ async def test_an_unknown_node_is_refused_in_words() -> None:
 
 
 def test_far_beyond_a_limit_is_a_factor() -> None:
-    assert search._by(1.25) == "by 25%"
-    assert search._by(1551225.0) == "1.55 M times"
+    assert search._excess_text(1.25) == "by 25%"
+    assert search._excess_text(1551225.0) == "1.55 M times"
 
 
 def section(text: Text, heading: str) -> str:

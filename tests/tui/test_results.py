@@ -15,7 +15,7 @@ from hardware.errors import RequestError
 from hwexplorer.export.sheet import Sheet, decode, encode, sheet
 from hwexplorer.provider import EngineProvider
 from hwexplorer.registry import Answer
-from hwexplorer.state import State, format, lead, led, parse
+from hwexplorer.state import State, configuration_name, format, open_configuration, parse
 from hwexplorer.text import terms
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.overlays.result_table import ResultTable
@@ -49,7 +49,7 @@ async def test_advice_has_a_key_and_is_applied_and_undone() -> None:
         assert isinstance(app.screen, ResultTable)
         row = over(app).content.row
         assert row is not None
-        wanted = led(app.state, row.leads)
+        wanted = open_configuration(app.state, row.leads)
         await pilot.press("enter")
         await pilot.pause()
         assert not isinstance(app.screen, ResultTable)
@@ -77,7 +77,7 @@ async def test_results_are_tables_whose_rows_are_pinned(line: str) -> None:
         await pilot.press("G", "space")
         row = results.content.row
         assert row is not None
-        there = led(app.state, row.leads)
+        there = open_configuration(app.state, row.leads)
         for _ in range(2):  # again: it is said again
             assert app.state.pin.startswith(there.on)
             assert "deltas are against it" in screen_text(app).splitlines()[-1]
@@ -142,7 +142,7 @@ async def test_results_by_mouse() -> None:
         await pilot.click("#results", offset=(6, 5), times=2)
         await pilot.pause()
         assert chosen is not None
-        assert led(parse("resnet18"), chosen.leads).batch == app.state.batch
+        assert open_configuration(parse("resnet18"), chosen.leads).batch == app.state.batch
         assert not isinstance(app.screen, ResultTable)
 
 
@@ -160,9 +160,9 @@ def test_a_sheet_comes_through_a_pipe_as_it_is(verb: str) -> None:
 
 def test_where_a_row_leads() -> None:
     state = parse("resnet18@b8,fused?at=fc")
-    there = led(state, lead("resnet18", "l4", "b2", "int8"))
+    there = open_configuration(state, configuration_name("resnet18", "l4", "b2", "int8"))
     assert (there.on, there.batch, there.precision, there.execution, there.at) == ("l4", 2, "int8", "fused", "fc")
-    other = led(state, lead("vit_b_16", "tpu_v4", "b2"))
+    other = open_configuration(state, configuration_name("vit_b_16", "tpu_v4", "b2"))
     assert (other.model, other.at) == ("vit_b_16", "")
 
 
@@ -200,8 +200,8 @@ async def test_the_column_cursor_explains_on_the_foot() -> None:
     async with app.run_test(size=GRID) as pilot:
         await pilot.press("2", ">", ">", ">")
         column = app.explorer.panes["compare"].content.table.columns[app.explorer.panes["compare"].content.column]
-        assert terms.told(column).partition(":")[0] == column.title
-        assert terms.told(column) in screen_text(app).splitlines()[-1]
+        assert terms.describe_column(column).partition(":")[0] == column.title
+        assert terms.describe_column(column) in screen_text(app).splitlines()[-1]
         await pilot.press("escape")
         assert app.explorer.panes["compare"].content.column == -1
         assert app.state.pane == "compare"
@@ -231,7 +231,7 @@ def test_every_number_on_screen_is_explained(verb: str) -> None:
     for part in parts:
         for column in getattr(part, "columns", ()):
             if column.role not in ("text", "delta") and column.title != "%":
-                assert terms.help_of(column), column.key
+                assert terms.column_meaning(column), column.key
 
 
 def test_terms_say_something_once() -> None:
@@ -239,8 +239,8 @@ def test_terms_say_something_once() -> None:
     keys = [key for term in terms.terms() for key in term.keys]
     assert len(set(names)) == len(names)
     assert len(set(keys)) == len(keys)
-    assert "per batch" in terms.of("latency")
-    assert "per inference" in terms.of("energy_per_inference")
+    assert "per batch" in terms.term_of_key("latency")
+    assert "per inference" in terms.term_of_key("energy_per_inference")
 
 
 # --- limits -------------------------------------------------------------------------------------------------

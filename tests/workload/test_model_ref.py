@@ -49,7 +49,7 @@ def test_a_name_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(targets, "parse", lambda text: pytest.fail("a model of the zoo is no file"))
     assert engine.is_ready(state)
     for _ in range(3):
-        engine.workload(state), engine.captured(state), engine.result(state), engine.is_edited(state)
+        engine.workload(state), engine.captured_model(state), engine.result(state), engine.is_edited(state)
     assert read == ["mobilenet_v3_small"]
 
 

@@ -74,9 +74,9 @@ def _capture(names: Sequence[str], arguments: argparse.Namespace) -> tuple[list[
     for name in names:
         try:
             arguments.model = name
-            state = asked_state.state(arguments, CATALOGUE)
+            state = asked_state.state_from_arguments(arguments, CATALOGUE)
             if engine.is_ready(state):
-                done[name] = _Done(engine.captured(state), 0.0)
+                done[name] = _Done(engine.captured_model(state), 0.0)
             else:
                 jobs[name] = (state, engine.capture_job(state))
         except RequestError as error:
@@ -88,7 +88,7 @@ def _capture(names: Sequence[str], arguments: argparse.Namespace) -> tuple[list[
     for name, (state, job) in jobs.items():
         try:
             engine.keep(state, job.result())
-            done[name] = _Done(engine.captured(state), clock.seconds[id(job)])
+            done[name] = _Done(engine.captured_model(state), clock.seconds[id(job)])
         except ModelError as error:
             failures[name] = str(error)
     return [done[name] for name in names if name in done], [failures[name] for name in names if name in failures]
@@ -113,7 +113,7 @@ class _Clock:
 
 
 def _show(arguments: argparse.Namespace, done: list[_Done], failures: list[str]) -> None:
-    captures = tuple(_captured(item.workload, item.seconds) for item in done)
+    captures = tuple(_describe_capture(item.workload, item.seconds) for item in done)
     one = captures[0] if len(arguments.models) == 1 else None
 
     def make(form: str) -> str:
@@ -152,7 +152,7 @@ class Captures(msgspec.Struct, frozen=True):
     failures: tuple[str, ...]
 
 
-def _captured(workload: Workload, seconds: float) -> CaptureSheet:
+def _describe_capture(workload: Workload, seconds: float) -> CaptureSheet:
     covered = coverage(workload)
     at = workload.value_at(**dict.fromkeys(workload.dims, 1))
     return CaptureSheet(
@@ -174,7 +174,7 @@ def _captured(workload: Workload, seconds: float) -> CaptureSheet:
     )
 
 
-def _took(capture: CaptureSheet) -> str:
+def _duration(capture: CaptureSheet) -> str:
     return f"{capture.seconds:.1f} s" if capture.seconds else "stored already"
 
 
@@ -186,7 +186,7 @@ COLUMNS = tuple(
         ("One input", lambda capture: quantity(capture.macs, "MAC")),
         ("Operators", lambda capture: f"{capture.operators:,}"),
         ("Covered", lambda capture: f"{capture.coverage:.1%}"),
-        ("Captured in", _took),
+        ("Captured in", _duration),
     )
 )
 
@@ -211,7 +211,7 @@ def _sheet(capture: CaptureSheet) -> Table:
         "operators": f"{capture.operators:,}",
         "covered": f"{capture.coverage:.1%}" + " of the work, at least" * bool(capture.uncovered),
         "inputs": ", ".join(f"{'x'.join(map(str, item['shape']))} {item['dtype']}" for item in capture.inputs),
-        "captured in": _took(capture),
+        "captured in": _duration(capture),
     }
     return Table(
         "capture",

@@ -23,8 +23,8 @@ SUFFIXES = {".json": "json", ".graphml": "graphml", ".dot": "dot", ".gv": "dot"}
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    state = asked_state.state(arguments, DEVICE)
-    asked_state.prepare((state,), arguments.strict)
+    state = asked_state.state_from_arguments(arguments, DEVICE)
+    asked_state.prepare_models((state,), arguments.strict)
     result = engine.result(state)
     makers = {
         "json": lambda graph: encode(graph, uncovered_note(result.workload, state.batch)),
@@ -49,20 +49,20 @@ def _dot(graph: ModelGraph) -> str:
     """Operators of a kernel stand in one box."""
     kernels: dict[str, list[str]] = {}
     for node in graph.nodes:
-        kernels.setdefault(node.kernel, []).append(f"    {_quoted(node.id)} [{_attributes(node, 'id')}];")
-    boxes = ((f"  subgraph {_quoted(f'cluster {name}')} {{", *nodes, "  }") for name, nodes in kernels.items())
+        kernels.setdefault(node.kernel, []).append(f"    {_quote(node.id)} [{_attributes(node, 'id')}];")
+    boxes = ((f"  subgraph {_quote(f'cluster {name}')} {{", *nodes, "  }") for name, nodes in kernels.items())
     edges = (
-        f"  {_quoted(edge.source)} -> {_quoted(edge.target)} [{_attributes(edge, 'source', 'target')}];"
+        f"  {_quote(edge.source)} -> {_quote(edge.target)} [{_attributes(edge, 'source', 'target')}];"
         for edge in graph.edges
     )
-    head = f"digraph {_quoted(graph.model)} {{"
+    head = f"digraph {_quote(graph.model)} {{"
     lines: Iterable[str] = (head, "  node [shape=box];", *chain.from_iterable(boxes), *edges, "}")
     return "\n".join(lines) + "\n"
 
 
 def _attributes(record: msgspec.Struct, *without: str) -> str:
     values = msgspec.structs.asdict(record)
-    return ", ".join(f"{name}={_quoted(value)}" for name, value in values.items() if name not in without)
+    return ", ".join(f"{name}={_quote(value)}" for name, value in values.items() if name not in without)
 
 
 def _text(value: str | tuple[OperatorTensor, ...]) -> str:
@@ -72,7 +72,7 @@ def _text(value: str | tuple[OperatorTensor, ...]) -> str:
     return ", ".join(" x ".join(map(str, tensor.shape or ())) or tensor.name for tensor in value)
 
 
-def _quoted(value: str | float | tuple[OperatorTensor, ...]) -> str:
+def _quote(value: str | float | tuple[OperatorTensor, ...]) -> str:
     """A DOT string: a backslash would escape, a quote end it."""
     text = f"{value:.6g}" if isinstance(value, int | float) else safe(_text(value))
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'

@@ -55,6 +55,7 @@ class _Device(NamedTuple):
 
     @property
     def kernel_bounds(self) -> str:
+        """Return how many kernels each bound limits."""
         return bound_counts(self.run)
 
     def ratio(self, metric: str) -> float:

@@ -109,7 +109,7 @@ def _die(die: Area) -> tuple[str, ...]:
 
 def _run(arguments: argparse.Namespace) -> None:
     if not arguments.save:
-        answers.report("device", VERB, arguments)
+        answers.print_report("device", VERB, arguments)
         return
     device, target = engine.device(arguments.device), Path(arguments.save)
     if not device.changes:

@@ -92,16 +92,18 @@ def _words(search: ConstrainedSearch, state: State) -> Text:
     if search.not_fitting:
         lines.append(f"{search.not_fitting} of {search.evaluated} do not fit in device memory")
     if search.nearest is not None:
-        lines.append(f"nearest miss: {_told(search.nearest)}; exceeds a limit {_excess(search.nearest_excess)}")
+        lines.append(
+            f"nearest miss: {_describe_figures(search.nearest)}; exceeds a limit {_excess_text(search.nearest_excess)}"
+        )
     return Text("limits", "", (("Limits", tuple(lines)),))
 
 
-def _excess(excess: float) -> str:
+def _excess_text(excess: float) -> str:
     """Return the excess over a limit: in per cent, or as a factor where that is large."""
     return f"by {excess - 1:.0%}" if excess < 10 else f"{quantity(excess, 'SI')} times"
 
 
-def _told(c: Candidate) -> str:
+def _describe_figures(c: Candidate) -> str:
     p = c.point
     figures = ", ".join(f"{name} {quantity(candidate_figure(c, name), METRICS[name].unit)}" for name in SEARCHED)
     return f"{p.device} at batch {p.batch}, {p.precision} ({figures})"

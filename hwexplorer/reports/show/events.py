@@ -67,6 +67,7 @@ DELTA = Column("delta", "vs pin", "%", role="delta", keep=0, help="energy agains
 
 
 def document(state: State) -> EventReport:
+    """Return the events of the node, without clocks and static power where the state says so."""
     report = event_report(engine.result(state), state.at)
     if not state.dynamic:
         return report

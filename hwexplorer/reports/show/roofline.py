@@ -19,7 +19,7 @@ def _document(state: State) -> RooflineReport:
     return roofline(result, state.at, times.seconds if times else None)
 
 
-def _without(report: RooflineReport) -> tuple[str, ...]:
+def _unmeasured_columns(report: RooflineReport) -> tuple[str, ...]:
     seen = any(kernel.measured_s is not None for kernel in report.kernels)
     return () if seen else ("measured", "ratio", "measured_rate")
 
@@ -49,7 +49,7 @@ VERB = Report(
                 "achieved attainable efficiency flops dram flips",
             ),
             kind="type",
-            without=_without,
+            without=_unmeasured_columns,
             children=lambda kernel: kernel.parts if kernel.operators > 1 else (),
         ),
     ),

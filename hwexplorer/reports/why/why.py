@@ -80,7 +80,7 @@ def why(state: State) -> Text:
     if len(members) == 1 and (parts := attention_parts(result, int(members[0]))):
         below.insert(1, ("Inside", parts))
     if kind == "model":
-        below.append(("Capture", (_covered(result), *result.workload.notes)))
+        below.append(("Capture", (_coverage_text(result), *result.workload.notes)))
     if marks := describe_deviations(result):
         below.append(("Marks", marks))
     below.append(("Largest events, with their sources", _sources(result, state.at)))
@@ -143,7 +143,7 @@ def _head(figures: TreeFigures, operator: int) -> str:
     return figures.estimate.workload.operators.path[head]
 
 
-def _covered(result: Estimate) -> str:
+def _coverage_text(result: Estimate) -> str:
     count, known = len(result.workload.operators.path), result.rule_coverage
     covered = f"{known.operators:.0%} of {count} operators have a cost rule, "
     covered += f"which move {known.bytes:.0%} of the bytes"

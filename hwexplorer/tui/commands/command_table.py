@@ -84,8 +84,8 @@ def _load_model(session: Session, words: list[str]) -> None:
     here, by hand, which a state string or a session is not."""
     if not words:
         raise RequestError("a name is expected, as in model vit_b_16 or model net.py:make 1x3x224x224")
-    state = session.with_model(session.provider.named(words[0], tuple(words[1:])))
-    if session.provider.ready(state) and session.provider.edited(state):
+    state = session.with_model(session.provider.resolve_model_name(words[0], tuple(words[1:])))
+    if session.provider.ready(state) and session.provider.is_edited(state):
         session.capture(state)  # what is shown stays until the new one is there
     else:
         session.apply(state, session.history if state == session.state else None)

@@ -90,7 +90,7 @@ def _line_items(session: Session) -> Iterator[PaletteItem]:
         help_text = known.help if known is not None else helps[name]
         if known is None:
             for section in registry.sections(name):
-                line, says = registry.full_name(section), registry.helped(section)
+                line, says = registry.full_name(section), registry.help_of(section)
                 yield PaletteItem(line, says, partial(command_line.submit, session, line))
             if registry.sections(name):
                 continue

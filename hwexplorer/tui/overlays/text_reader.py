@@ -81,7 +81,9 @@ class SearchPrompt(Prompt):
 def help_text(pane: str, keymap: Keymap, content: Content) -> Text:
     """Return the columns of the pane in focus, then all terms, then all keys."""
     columns = content.table.columns if isinstance(content, TableHeads) else ()
-    here = tuple(f"{column.title}\t{terms.help_of(column)}" for column in columns if terms.help_of(column))
+    here = tuple(
+        f"{column.title}\t{terms.column_meaning(column)}" for column in columns if terms.column_meaning(column)
+    )
     sections = [(f"Columns of {pane}", here)] if here else []
     keys = [(name, actions.help_lines(group, pane)) for name, group in keymap.groups(pane)]
     return Text("help", f"help {pane}", (*sections, *terms.sections(), *keys))

@@ -72,7 +72,7 @@ def command(state: State) -> str:
         words += ["--baseline", quote(state.baseline)]
     if verb in ("events", "why") and state.at:
         words += ["--node", quote(state.at)]
-    for name, value in settings.changed(state, settings.defaults_of(state.model)).items():
+    for name, value in settings.changed_settings(state, settings.defaults_of(state.model)).items():
         words += ["--" + name.replace("_", "-"), str(value)]
     return " ".join(words)
 

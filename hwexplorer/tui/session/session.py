@@ -241,7 +241,7 @@ class Session:
     def do_turn(self, by: int) -> None:
         """Turn the knob under the cursor a step, or put it back (0)."""
         try:
-            state = self.provider.turned(self.state, by)
+            state = self.provider.turn_knob(self.state, by)
         except RequestError as error:
             self.say(str(error), "warn")
             return

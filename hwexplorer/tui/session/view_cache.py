@@ -67,7 +67,7 @@ class Views:
         """The operators that the row under the cursor stands for, in a plot of operators."""
         if not node(self._state.at) or is_over_batches(self._state.plot):
             return frozenset()
-        return cast("frozenset[str]", self._cache.view("below", self._state))
+        return cast("frozenset[str]", self._cache.view("operators_below", self._state))
 
     def device_name(self, key: str) -> str:
         """Return the name on the card of a device."""

@@ -6,7 +6,7 @@ import msgspec
 from rich.segment import Segment
 
 from analysis.document import Cell
-from hwexplorer.text.terms import told
+from hwexplorer.text.terms import describe_column
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.cell_drawing import plain
 from hwexplorer.tui.widgets.cell_text import pad, width_of
@@ -63,7 +63,7 @@ class TableHeads:
     def column_help(self) -> str:
         """Return what the column under the cursor is, in a line."""
         columns = self.table.columns
-        return told(columns[self.column]) if 0 <= self.column < len(columns) else ""
+        return describe_column(columns[self.column]) if 0 <= self.column < len(columns) else ""
 
 
 def sort_rows(table: Table, column: int, ascending: bool) -> Table:
