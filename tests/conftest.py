@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from analysis.model.process.capture_job import CaptureJob
+from analysis.model.process.workload_jobs import ModelCapture
 from hypothesis import HealthCheck, settings
 
 from hwexplorer.headless import answers
@@ -56,16 +56,16 @@ def found_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(answers, "answer", answer)
 
 
-_alone = CaptureJob._command
+_alone = ModelCapture._command
 
 
 @pytest.fixture
 def quick_captures(forking: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     """Captures of this test are made by forks of a process that has loaded torch (tests/forks.py)."""
-    monkeypatch.setattr(CaptureJob, "_command", lambda job: (*forking, *_alone(job)[4:]))
+    monkeypatch.setattr(ModelCapture, "_command", lambda job: (*forking, *_alone(job)[4:]))
 
 
 @pytest.fixture
 def captures_alone(quick_captures: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """But these are about the process of a capture."""
-    monkeypatch.setattr(CaptureJob, "_command", _alone)
+    monkeypatch.setattr(ModelCapture, "_command", _alone)

@@ -20,24 +20,27 @@ from hardware.names import hint
 
 
 class ModelRef(Protocol):
-    """What a name means: a frozen value that `str` writes as it is read. `label` is for titles, `phases` are the names
-    of a language model in each phase, `is_captured` says whether its workload comes from a capture, and `runs_code`
-    whether that runs code of the user's."""
+    """The meaning of a name: a frozen value that `str` writes as it is read."""
 
     @property
-    def label(self) -> str: ...
+    def label(self) -> str:
+        """The name for titles."""
 
     @property
-    def image_size(self) -> int | None: ...
+    def image_size(self) -> int | None:
+        """Pixels along an edge, None for a model without images."""
 
     @property
-    def runs_code(self) -> bool: ...
+    def runs_code(self) -> bool:
+        """True if opening it runs code of the user's."""
 
     @property
-    def is_captured(self) -> bool: ...
+    def is_captured(self) -> bool:
+        """True if its workload comes from a capture."""
 
     @property
-    def phases(self) -> dict[str, str]: ...
+    def phases(self) -> dict[str, str]:
+        """The names of a language model in each phase; {} for another."""
 
     def __hash__(self) -> int: ...
 
