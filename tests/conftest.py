@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from analysis.model.process.workload_jobs import ModelCapture
 from hypothesis import HealthCheck, settings
 
+from analysis.model.process.workload_jobs import ModelCapture
 from hwexplorer.headless import answers
 from hwexplorer.registry import Answer
 from tests import forks
