@@ -12,6 +12,7 @@ from analysis.estimate.alternatives import best_setting
 from analysis.estimate.causes import causes, values_by_cause
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import Figures, Head, figures, head_fields
+from analysis.estimate.metrics import METRICS
 from analysis.estimate.scenario import Scenario
 from analysis.explore.next_step import NextStep
 from analysis.explore.odds import Odds, deciding_measurement, odds, odds_sentence
@@ -135,8 +136,8 @@ def recommendations(results: Sequence[Estimate], silicon: bool = True) -> dict[s
     if not fitting:
         return dict.fromkeys(("energy", "latency", "throughput", "balance", "memory"), "")
 
-    def best(*key: str) -> str:
-        return min(fitting, key=lambda r: tuple(_figure(r, name) for name in key)).device.key
+    def best(*names: str) -> str:
+        return min(fitting, key=lambda r: tuple(METRICS[name].figure(r) for name in names)).device.key
 
     return {
         "energy": best("energy"),
@@ -145,15 +146,6 @@ def recommendations(results: Sequence[Estimate], silicon: bool = True) -> dict[s
         "balance": best("edp"),
         "memory": best("memory", "energy"),
     }
-
-
-def _figure(result: Estimate, name: str) -> float:
-    return {
-        "energy": result.energy_j,
-        "latency": result.latency_s,
-        "edp": result.edp_js,
-        "memory": result.memory.peak_bytes,
-    }[name]
 
 
 def insights(results: Sequence[Estimate], reference: Estimate) -> tuple[str, ...]:

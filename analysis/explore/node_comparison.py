@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from analysis.document import records
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.metrics import ADDITIVE, METRICS
@@ -68,57 +69,53 @@ def compare_levels(results: Sequence[Estimate], baseline: Estimate, level: str, 
         raise unknown("level", level, LEVELS)
     if not results:
         raise RequestError("nothing to compare: no device is given")
-    columns = {result.device.key: _columns(result, level) for result in results}
-    bounds = {result.device.key: _bounds(result, level) for result in results}
+    nodes = {result.device.key: _node_figures(result, baseline, level) for result in results}
     fitting = [result.device.key for result in results if result.can_win and (on_paper or result.device.silicon)]
     first = results[0]
     parts, ops = first.partition, first.workload.operators
     ids, types = (parts.id, parts.kind) if level == "subgraph" else (parts.operator_id, ops.kind)
-    macs = _level(first, level).macs.tolist()
-    reference = columns.get(baseline.device.key) or _columns(baseline, level)
     rows = []
-    for i, name in enumerate(ids):
-        theirs = {key: column[i] for key, column in reference.items()}
-        devices = {}
-        for device, mine in columns.items():
-            figures = {key: column[i] for key, column in mine.items()}
-            devices[device] = NodeFigures(
-                **figures, bound=bounds[device][i], ratio_to_baseline=_ratios(figures, theirs)
-            )
+    for i, (name, kind, macs) in enumerate(zip(ids, types, _level(first, level)[0].macs.tolist(), strict=True)):
+        devices = {key: figures[i] for key, figures in nodes.items()}
         winner, margin = _winners(devices, fitting)
-        rows.append(ComparedNode(id=name, type=types[i], macs=macs[i], devices=devices, winner=winner, margin=margin))
+        rows.append(ComparedNode(id=name, type=kind, macs=macs, devices=devices, winner=winner, margin=margin))
     return Levels(
         **head_fields(first),
         level=level,
         baseline=baseline.device.key,
-        devices=tuple(columns),
+        devices=tuple(nodes),
         names={result.device.key: result.device.name for result in results},
-        tally={name: {key: sum(row.winner[name] == key for row in rows) for key in columns} for name in ADDITIVE},
+        tally={name: {key: sum(row.winner[name] == key for row in rows) for key in nodes} for name in ADDITIVE},
         ties={name: sum(not row.winner[name] for row in rows) if fitting else 0 for name in ADDITIVE},
         rows=tuple(rows),
     )
 
 
-def _level(result: Estimate, level: str) -> TreeLevel:
+def _level(result: Estimate, level: str) -> tuple[TreeLevel, tuple[str, ...]]:
+    """Return the figures of every node of a level, and what bounds each."""
     figures = tree(result)
-    return figures.subgraphs if level == "subgraph" else figures.operators
+    if level == "subgraph":
+        return figures.subgraphs, figures.subgraph_bound
+    return figures.operators, figures.operator_bound
 
 
-def _columns(result: Estimate, level: str) -> dict[str, list[float]]:
-    """The figures of every node by their keys in NodeFigures."""
-    figures = _level(result, level)
-    same = ("latency_s", "energy_j", "edp_js", "own_edp_js", "share")
-    each = (figures.energy_j / result.scenario.batch).tolist()
-    return {"energy_j_per_inference": each, **{key: getattr(figures, key).tolist() for key in same}}
-
-
-def _bounds(result: Estimate, level: str) -> tuple[str, ...]:
-    figures = tree(result)
-    return figures.subgraph_bound if level == "subgraph" else figures.operator_bound
-
-
-def _ratios(mine: dict[str, float], theirs: dict[str, float]) -> dict[str, float | None]:
-    return {name: _times(mine[METRICS[name].key], theirs[METRICS[name].key]) for name in ADDITIVE}
+def _node_figures(result: Estimate, baseline: Estimate, level: str) -> tuple[NodeFigures, ...]:
+    """Return the figures of every node on a device, with their ratios to the baseline's."""
+    (figures, bound), (reference, _) = _level(result, level), _level(baseline, level)
+    energies_j, reference_j = figures.energy_j / result.scenario.batch, reference.energy_j / baseline.scenario.batch
+    pairs = {
+        "edp": (figures.edp_js, reference.edp_js),
+        "energy": (energies_j, reference_j),
+        "latency": (figures.latency_s, reference.latency_s),
+    }
+    ratios = [list(map(_times, mine.tolist(), theirs.tolist())) for mine, theirs in pairs.values()]
+    return records(
+        NodeFigures,
+        figures,
+        energy_j_per_inference=energies_j,
+        bound=bound,
+        ratio_to_baseline=[dict(zip(pairs, row, strict=True)) for row in zip(*ratios, strict=True)],
+    )
 
 
 def _times(more: float, less: float) -> float | None:
@@ -129,7 +126,7 @@ def _times(more: float, less: float) -> float | None:
 
 
 def _winners(devices: dict[str, NodeFigures], fitting: Sequence[str]) -> tuple[dict[str, str], dict[str, float | None]]:
-    """Winner and margin by metric; a device alone wins by a margin of 1."""
+    """Return winner and margin by metric; a device alone wins by a margin of 1."""
     winner: dict[str, str] = dict.fromkeys(ADDITIVE, "")
     margin: dict[str, float | None] = dict.fromkeys(ADDITIVE, 1.0)
     for name in ADDITIVE:

@@ -15,7 +15,7 @@ from analysis.estimate.scenario import Scenario
 from analysis.explore.search import catalogue_sweep, workers
 from analysis.explore.search.catalogue_sweep import Chunk
 from analysis.explore.search.grid import BATCHES
-from analysis.explore.search.model_sweep import BatchCrossover, BestBatch, Sweep
+from analysis.explore.search.model_sweep import BATCH_AIMS, BatchCrossover, BestBatch, Sweep
 from analysis.explore.search.model_sweep import sweep as run_sweep
 from analysis.model.ir.batch_limits import batches_of
 from hardware import file_access as hardware_files
@@ -42,11 +42,10 @@ ROWS = columns(
     device={"shown": MARKED}, precision=1, precision_run={"help": "the format most multiply-accumulates run in"},
     latency=1, energy_per_inference=1, edp={"help": "energy per inference x latency"}, power=4, memory=5, bound=3,
 )  # fmt: skip
-_AIM_UNIT = {"energy per inference": "J", "throughput": "1/s", "edp": "Js"}
 
 
 def _best(best: BestBatch) -> str:
-    return quantity(best.value, _AIM_UNIT[best.aim])
+    return quantity(best.value, BATCH_AIMS[best.aim].unit)
 
 
 BEST = (

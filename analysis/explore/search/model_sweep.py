@@ -89,14 +89,14 @@ def sweep(
 
 
 # What a batch can be best for.
-_AIMS = {"energy per inference": METRICS["energy"], "throughput": METRICS["throughput"], "edp": METRICS["edp"]}
+BATCH_AIMS = {"energy per inference": METRICS["energy"], "throughput": METRICS["throughput"], "edp": METRICS["edp"]}
 
 
 def _best_batches(rows: list[Figures]) -> list[BestBatch]:
     """Return the best batch of one device for each aim, the smallest of equals; nothing where none fits."""
     fitting = [row for row in rows if row.can_win]
     best = []
-    for aim, metric in _AIMS.items():
+    for aim, metric in BATCH_AIMS.items():
         if fitting:
             top = (max if metric.more_is_better else min)(fitting, key=metric.figure)
             best.append(BestBatch(top.device, top.precision, top.image_size, aim, top.batch, metric.figure(top)))
