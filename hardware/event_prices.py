@@ -1,4 +1,4 @@
-"""What one event costs on one device: value, spread and source, from hardware/event_prices.toml.
+"""What one event costs on one device: value, spread and source, from hardware/coefficients.toml.
 
 Arithmetic and SRAM are interpolated in log space between published process nodes and capacities; logic is
 scaled from 7 nm. Clock and static prices follow from the device's own idle, active and TDP figures.

@@ -1,4 +1,4 @@
-"""Prices between published process nodes and capacities, from hardware/event_prices.toml."""
+"""Prices between published process nodes and capacities, from hardware/coefficients.toml."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from hardware.errors import RequestError
 
 ROOT = Path(__file__).parents[2]
 # What the formats of files call their types: other people's names, not precisions of a run.
-DTYPES = ("analysis/model/", "analysis/capture/")
+DTYPES = ("analysis/model/", "analysis/capture/", "analysis/annexes/readers/", "analysis/annexes/machine/benchmark.py")
 
 
 def listed(path: Path) -> list[str]:
