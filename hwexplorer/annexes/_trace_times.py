@@ -9,7 +9,7 @@ from analysis.annexes.traces.alignment import align_trace
 from analysis.annexes.traces.measured_tree import MeasuredOperators
 from analysis.annexes.traces.trace_file import read_trace
 from analysis.annexes.traces.trace_record import Trace, TraceOp
-from analysis.annexes.traces.trace_report import TraceReport, make_trace_report
+from analysis.annexes.traces.trace_report import TraceReport, report_measured
 from analysis.estimate.estimate import Estimate
 from analysis.model.ir.workload import Ints
 from hardware.errors import RequestError
@@ -44,8 +44,8 @@ def _measured_operators(result: Estimate, trace: Trace) -> MeasuredOperators:
 
 
 @memoize(keep=2)
-def _report(result: Estimate, trace: Trace) -> TraceReport:
-    return make_trace_report(trace, result)
+def _report(measured: MeasuredOperators) -> TraceReport:
+    return report_measured(measured)
 
 
 def measured_operators(state: State, result: Estimate) -> MeasuredOperators | None:
@@ -75,7 +75,7 @@ def trace_notes(state: State, result: Estimate) -> tuple[str, ...]:
     """Return lines on how the trace and the estimate agree, or why the trace cannot be read."""
     try:
         trace = _load_trace(state.trace)
-        report = _report(result, trace)
+        report = _report(_measured_operators(result, trace))
     except RequestError as error:
         return (str(error),)
     idle, unmatched = report.gap_s / report.wall_s, report.unmatched_s / report.wall_s
@@ -100,7 +100,7 @@ def node_lines(measured: MeasuredOperators, members: Ints) -> tuple[str, ...]:
     if time.missing_s > 0:
         lines.append(f"predicted {quantity(time.missing_s, 's')} for operators that the trace does not show")
     if len(members) == result.workload.n_operators:
-        return (*lines, *report_lines(_report(result, measured.alignment.trace))[1:])
+        return (*lines, *report_lines(_report(measured))[1:])
     inside = set(members.tolist())
     ops = [pair.op for pair in measured.alignment.pairs if inside & set(pair.operators)]
     ops.sort(key=lambda op: -op.seconds)

@@ -20,14 +20,7 @@ from typing import Any
 import msgspec
 
 from analysis.annexes.machine import host_facts
-from analysis.annexes.machine.measurement_log import (
-    BenchmarkCase,
-    LogLine,
-    MeasuredMachine,
-    Sample,
-    encode_line,
-    read_log,
-)
+from analysis.annexes.machine.measurement_log import BenchmarkCase, LogLine, MeasuredMachine, Sample, encode_line
 from analysis.model import store
 from analysis.model.ir.workload import encode
 from analysis.model.lowering.graph_lowering import lower_graph
@@ -96,10 +89,8 @@ def _measure(plan: BenchmarkPlan, log: Path, progress: Progress) -> bytes:
             except OSError as error:
                 raise CaptureError(f"cannot write {log}: {error.strerror}") from None
 
-        before = 0
         if log.stat().st_size:
             file.write(b"\n")  # the last line may have been cut off
-            before = len({timed.case.key for timed in read_log(log).timed})
         add(_describe_machine(plan, host, board, meter, threads))
         cases: list[ReadyCase] = []
         for ready in _prepare_cases(plan, table, threads):
@@ -112,7 +103,7 @@ def _measure(plan: BenchmarkPlan, log: Path, progress: Progress) -> bytes:
                 passed_s = time.monotonic() - began_s
                 if round_ > 1 and passed_s >= total_s:
                     meter.close()
-                    return msgspec.json.encode({"rounds": round_ - 1, "cases": len(cases), "before": before})
+                    return msgspec.json.encode({"rounds": round_ - 1, "cases": len(cases)})
                 left_s = max(total_s - passed_s, 0.0)
                 phase = f"round {round_}, {place + 1} of {len(cases)}, {left_s:.0f} s left"
                 progress(phase, min(passed_s / total_s, 0.99))

@@ -22,8 +22,8 @@ def device_toml(device: Device) -> str:
     for key, value in data.items():
         if isinstance(value, dict) and value:
             lines += _toml_table(key, value)
-    for held in data.get("trust", ()):
-        lines += ["", "[[trust]]", *(f"{key} = {_toml_value(value)}" for key, value in held.items())]
+    for band in data.get("trust", ()):
+        lines += ["", "[[trust]]", *(f"{key} = {_toml_value(value)}" for key, value in band.items())]
     return "\n".join(lines) + "\n"
 
 

@@ -39,9 +39,9 @@ def read_cpu(root: Path | None = None) -> CpuFacts:
     root = root or SYSTEM
     info = dict(re.findall(r"^([^\t:\n]+?)\s*:\s*(.*)$", _read_text(root / "proc/cpuinfo"), re.MULTILINE))
     folder = root / "sys/devices/system/cpu"
-    mine = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
+    available = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
     cores, caches = set(), {}
-    for number in sorted(mine):
+    for number in sorted(available):
         each = folder / f"cpu{number}"
         core = tuple(_read_text(each / "topology" / part) for part in ("physical_package_id", "core_id"))
         cores.add(core if any(core) else ("", str(number)))
@@ -49,7 +49,7 @@ def read_cpu(root: Path | None = None) -> CpuFacts:
             shared = _read_text(cache / "shared_cpu_list") or str(number)
             key = _read_text(cache / "level"), _read_text(cache / "type"), shared
             caches[key] = _parse_size(_read_text(cache / "size"))
-    units = min(len(cores) or 1, _core_quota(root) or len(mine))
+    units = min(len(cores) or 1, _core_quota(root) or len(available))
     facts = {"units": float(units)}
     level = {
         n: [size for (name, kind, _), size in caches.items() if name == n and kind != "Instruction"] for n in "123"
@@ -76,8 +76,8 @@ def read_cpu(root: Path | None = None) -> CpuFacts:
 
 
 def _parse_size(text: str) -> float:
-    found = re.fullmatch(r"(\d+)([KMG]?)", text)
-    return float(found[1]) * _SIZES[found[2]] if found else 0.0
+    size = re.fullmatch(r"(\d+)([KMG]?)", text)
+    return float(size[1]) * _SIZES[size[2]] if size else 0.0
 
 
 def _core_quota(root: Path) -> int:

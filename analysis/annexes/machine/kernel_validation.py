@@ -141,9 +141,9 @@ def kernel_points(path: Path | None = None, folders: tuple[Path, ...] = ()) -> l
             key = (SAME.get(row["device"], row["device"]), form, row["op"], library not in OLDER)
             by_kind.setdefault(key, []).append(row)
     points: list[PredictionPoint] = []
-    for (name, form, op, newest), mine in sorted(by_kind.items()):
+    for (name, form, op, newest), members in sorted(by_kind.items()):
         try:
-            points.extend(_predict_kernels(load_device(name, folders), form, op, mine, newest))
+            points.extend(_predict_kernels(load_device(name, folders), form, op, members, newest))
         except RequestError:
             continue
     return points

@@ -50,12 +50,12 @@ class ChromeEvent(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def seconds(self) -> float:
-        """Its duration."""
+        """The duration of the event."""
         return self.end_s - self.start_s
 
     @property
     def span(self) -> Span:
-        """Its start and end, s."""
+        """The start and end of the event, s."""
         return self.start_s, self.end_s
 
 

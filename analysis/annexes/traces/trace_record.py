@@ -121,7 +121,7 @@ class TracedRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def seconds(self) -> float:
-        """Its wall time, else the time of its operators."""
+        """The wall time, or the time of its operators where that is unknown."""
         return self.wall_s or sum(op.seconds for op in self.ops)
 
 

@@ -96,9 +96,13 @@ class TraceReport(Head, frozen=True, kw_only=True):
 
 def make_trace_report(trace: Trace, result: Estimate) -> TraceReport:
     """Compare the trace with the estimate of the same model at the same batch."""
-    alignment = align_trace(trace, result)
+    return report_measured(MeasuredOperators(align_trace(trace, result), result))
+
+
+def report_measured(measured: MeasuredOperators) -> TraceReport:
+    """Return the report of a trace that is aligned with an estimate."""
+    alignment, result = measured.alignment, measured.result
     trace = alignment.trace  # of one run
-    measured = MeasuredOperators(alignment, result)
     predicted_s = sum(pair.predicted_s for pair in alignment.pairs)
     ratio = alignment.matched_s / predicted_s if predicted_s else 1.0
     rows = [_measured_row(pair, measured) for pair in alignment.pairs]
