@@ -39,6 +39,7 @@ class Branch(msgspec.Struct, frozen=True, kw_only=True):
     children: tuple[Branch, ...] = ()
 
     def walk(self, depth: int = 0) -> Iterator[tuple[int, Branch]]:
+        """Yield the branch and all below it in order, each with its depth."""
         yield depth, self
         for child in self.children:
             yield from child.walk(depth + 1)
@@ -185,12 +186,14 @@ class _Module:
         self.has_repeats = False
 
     def add(self, path: list[str], subgraph: int) -> None:
+        """Add a subgraph at a relative path."""
         if not path:
             self.own.append(subgraph)
         else:
             self.children.setdefault(path[0], _Module(path[0])).add(path[1:], subgraph)
 
     def prepare(self, heads: list[str]) -> None:
+        """Find leaves and repeats of all modules below; `heads` are the kinds that head subgraphs."""
         for child in self.children.values():
             child.prepare(heads)
         below = [f"{name}.{leaf}" for name, child in self.children.items() for leaf in child.leaves]
@@ -228,6 +231,7 @@ class _Maker:
         self.workload, self.parts, self.apart = workload, parts, apart
 
     def model(self, children: Iterable[Branch]) -> Branch:
+        """Return the root."""
         every = np.arange(self.workload.n_operators, dtype=np.int32)
         return self.branch("", self.workload.name, "model", every, self.workload.family, children=tuple(children))
 

@@ -34,6 +34,7 @@ class Kernels(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def members(self) -> list[Ints]:
+        """The operators of each kernel, in order."""
         order = np.argsort(self.estimate.demand.kernel, kind="stable").astype(np.int32)
         return np.split(order, np.cumsum(self.operators)[:-1])
 
@@ -54,10 +55,12 @@ class Kernels(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def bound(self) -> list[str]:
+        """The bound of each kernel, one of BOUNDS."""
         return [BOUNDS[bound] for bound in self.estimate.run.bound]
 
     @cached_property
     def resource(self) -> list[str]:
+        """The resource that each kernel uses most, one of RESOURCES."""
         return [RESOURCES[resource] for resource in self.estimate.run.resource]
 
 

@@ -10,7 +10,9 @@ import math
 from collections.abc import Iterator
 
 import msgspec
+import numpy as np
 
+from analysis.document import records
 from analysis.estimate.partition import partition
 from analysis.model.ir.operator_kinds import KINDS
 from analysis.model.ir.workload import ACTIVATION, BUFFER, INPUT, WEIGHT, Workload
@@ -62,29 +64,27 @@ class OperatorInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 def operator_infos(workload: Workload, batch: int) -> tuple[OperatorInfo, ...]:
     """Return the description of each operator, in execution order."""
-    parts = partition(workload)
-    classes, gemm = operator_classes(workload), workload.operators.gemm @ workload.value_at(batch=batch)
+    parts, kinds, classes = partition(workload), workload.operators.kind, operator_classes(workload)
+    gemm = workload.operators.gemm @ workload.value_at(batch=batch)
     written = workload.tensors.numel @ workload.value_at(batch=batch)
-    found = []
-    for i in range(workload.n_operators):
-        outputs = _edges(workload, i, "out")
-        groups = int(gemm[i, 0]) if "conv" in classes[i] or "conv" in workload.operators.kind[i] else 1
-        parallel = _parallel(workload, i, batch, gemm[i].tolist(), float(written[outputs].max(initial=1.0)))
-        found.append(
-            OperatorInfo(
-                id=parts.operator_id[i],
-                type=workload.operators.kind[i],
-                subgraph=parts.id[parts.subgraph[i]],
-                operator_class=classes[i],
-                groups=max(groups, 1),
-                batch_parallelism=parallel[0],
-                channel_parallelism=parallel[1],
-                spatial_parallelism=parallel[2],
-                inputs=tuple(_tensor(workload, t) for t in _edges(workload, i, "in")),
-                outputs=tuple(_tensor(workload, t) for t in outputs),
-            )
-        )
-    return tuple(found)
+    reads, writes = ([_edges(workload, i, side) for i in range(workload.n_operators)] for side in ("in", "out"))
+    elements = [float(written[tensors].max(initial=1.0)) for tensors in writes]
+    parallel = [_parallel(workload, i, batch, gemm[i].tolist(), count) for i, count in enumerate(elements)]
+    is_convolution = ["conv" in name or "conv" in kind for name, kind in zip(classes, kinds, strict=True)]
+    samples, channels, positions = map(list, zip(*parallel, strict=True)) if parallel else ([], [], [])
+    return records(
+        OperatorInfo,
+        id=parts.operator_id,
+        type=kinds,
+        subgraph=[parts.id[s] for s in parts.subgraph],
+        operator_class=classes,
+        groups=np.where(is_convolution, np.maximum(gemm[:, 0].astype(np.int64), 1), 1),
+        batch_parallelism=samples,
+        channel_parallelism=channels,
+        spatial_parallelism=positions,
+        inputs=[tuple(_tensor(workload, t) for t in tensors) for tensors in reads],
+        outputs=[tuple(_tensor(workload, t) for t in tensors) for tensors in writes],
+    )
 
 
 def _edges(workload: Workload, i: int, side: str) -> list[int]:

@@ -25,6 +25,7 @@ from analysis.estimate.dependencies import (
 from analysis.estimate.figures import Head, model_head_fields
 from analysis.estimate.kernels import demand
 from analysis.estimate.partition import partition
+from analysis.estimate.tree import ratio
 from analysis.model.ir.workload import Floats, Workload
 from analysis.reports.distributions import Bucket, KindCount, buckets, kinds
 from analysis.reports.operator_classes import OperatorInfo, operator_classes, operator_infos
@@ -113,46 +114,31 @@ class PartitionReport(Head, frozen=True, kw_only=True):
     edges: tuple[Edge, ...]
 
 
-class _Columns(msgspec.Struct, frozen=True, kw_only=True):
-    """Per subgraph, shape (s,), but `operator_*` (n,)."""
-
-    macs: Floats
-    flops: Floats
-    ingress_bytes: Floats
-    egress_bytes: Floats
-    weight_bytes: Floats
-    internal_bytes: Floats
-    threads: Floats
-    intensity: Floats
-    operator_flops: Floats
-    operator_threads: Floats
-    operator_intensity: Floats
-
-
+_ColumnsByName = dict[str, Floats]
 _SUMMED = ("macs", "flops", "ingress_bytes", "egress_bytes", "weight_bytes", "internal_bytes")
 
 
 def partition_report(workload: Workload, batch: int, precision: str) -> PartitionReport:
     """Return the report at one batch and precision."""
     widths = parse(precision).widths
-    parts, columns = partition(workload), _columns(workload, batch, widths)
+    parts, columns = partition(workload), _subgraph_columns(workload, batch, widths)
     operators = operator_infos(workload, batch)
-    path = _critical_path(workload, columns)
-    sums: dict[str, Any] = {name: float(getattr(columns, name).sum()) for name in _SUMMED}
+    path = _critical_path(workload, columns["flops"])
+    sums: dict[str, Any] = {name: float(columns[name].sum()) for name in _SUMMED}
     fused = sum(len(members) for members in parts.members if len(members) > 1)
-    n = workload.n_operators
+    n, of_operators = workload.n_operators, _operator_columns(workload, batch, widths)
     return PartitionReport(
         **model_head_fields(workload, batch, precision),
         n_operators=n,
         n_subgraphs=len(parts.id),
-        operators_by_type=kinds(workload.operators.kind, columns.operator_flops),
-        operators_by_class=kinds(operator_classes(workload), columns.operator_flops),
-        subgraphs_by_pattern=kinds(parts.kind, columns.flops),
+        operators_by_type=kinds(workload.operators.kind, of_operators["flops"]),
+        operators_by_class=kinds(operator_classes(workload), of_operators["flops"]),
+        subgraphs_by_pattern=kinds(parts.kind, columns["flops"]),
         fused_operators=fused,
         fused_fraction=fused / n if n else 0.0,
         **sums,
-        parallelism=_distribution(columns, "threads", PARALLELISM, PARALLELISM_LABELS),
-        intensity=_distribution(columns, "intensity", INTENSITY, INTENSITY_LABELS),
+        parallelism=_distribution(of_operators, columns, "threads", PARALLELISM, PARALLELISM_LABELS),
+        intensity=_distribution(of_operators, columns, "intensity", INTENSITY, INTENSITY_LABELS),
         critical_path=path,
         subgraphs=_subgraphs(workload, columns, set(path.subgraphs), operators),
         operators=operators,
@@ -160,73 +146,67 @@ def partition_report(workload: Workload, batch: int, precision: str) -> Partitio
     )
 
 
-def _columns(workload: Workload, batch: int, widths: Widths) -> _Columns:
-    parts, work = partition(workload), demand(workload, batch, widths, "fused")
+def _operator_columns(workload: Workload, batch: int, widths: Widths) -> _ColumnsByName:
+    """Return columns of operators, shape (n,)."""
     flops = workload.operators.flops @ workload.value_at(batch=batch)
-
-    def crossing(role: int) -> Floats:
-        return work.per_kernel(work.moved_bytes[role])
-
-    ingress, egress, weights = crossing(READ), crossing(WRITE), crossing(READ_WEIGHT)
-    total, alone = work.per_kernel(flops), operand_bytes(workload, batch, widths)
-    return _Columns(
-        macs=work.per_kernel(work.macs),
-        flops=total,
-        ingress_bytes=ingress,
-        egress_bytes=egress,
-        weight_bytes=weights,
-        internal_bytes=work.per_kernel(work.local_bytes),
-        threads=work.elements[parts.head],
-        intensity=_ratio(total, ingress + egress + weights),
-        operator_flops=flops,
-        operator_threads=work.elements,
-        operator_intensity=_ratio(flops, alone),
-    )
+    intensity = ratio(flops, operand_bytes(workload, batch, widths))
+    return {
+        "flops": flops,
+        "threads": demand(workload, batch, widths, "fused").elements,
+        "intensity": intensity,
+    }
 
 
-def _ratio(flops: Floats, moved: Floats) -> Floats:
-    return np.where(moved > 0, flops / np.where(moved > 0, moved, 1.0), 0.0)
+def _subgraph_columns(workload: Workload, batch: int, widths: Widths) -> _ColumnsByName:
+    """Return columns of subgraphs, shape (s,)."""
+    work = demand(workload, batch, widths, "fused")
+    flops = work.per_kernel(workload.operators.flops @ workload.value_at(batch=batch))
+    ingress, egress, weights = (work.per_kernel(work.moved_bytes[role]) for role in (READ, WRITE, READ_WEIGHT))
+    return {
+        "macs": work.per_kernel(work.macs),
+        "flops": flops,
+        "ingress_bytes": ingress,
+        "egress_bytes": egress,
+        "weight_bytes": weights,
+        "internal_bytes": work.per_kernel(work.local_bytes),
+        "threads": work.elements[partition(workload).head],
+        "intensity": ratio(flops, ingress + egress + weights),
+    }
 
 
-def _distribution(columns: _Columns, name: str, edges: tuple[float, ...], labels: tuple[str, ...]) -> Distribution:
-    of_operators: Floats = getattr(columns, f"operator_{name}")
-    of_subgraphs: Floats = getattr(columns, name)
-    return Distribution(
-        buckets(of_operators, edges, labels, columns.operator_flops),
-        buckets(of_subgraphs, edges, labels, columns.flops),
-    )
+def _distribution(
+    operators: _ColumnsByName, subgraphs: _ColumnsByName, name: str, edges: tuple[float, ...], labels: tuple[str, ...]
+) -> Distribution:
+    return Distribution(*(buckets(one[name], edges, labels, one["flops"]) for one in (operators, subgraphs)))
 
 
-def _critical_path(workload: Workload, columns: _Columns) -> FlopsPath:
-    parts = partition(workload)
-    flops, path = heaviest_path(subgraph_graph(workload), columns.flops)
+def _critical_path(workload: Workload, flops: Floats) -> FlopsPath:
+    parts, total = partition(workload), float(flops.sum())
+    most, path = heaviest_path(subgraph_graph(workload), flops)
     chain, _ = heaviest_path(operator_graph(workload), np.ones(workload.n_operators))
-    total = float(columns.flops.sum())
     return FlopsPath(
         tuple(parts.id[subgraph] for subgraph in path),
         sum(len(parts.members[subgraph]) for subgraph in path),
-        flops,
-        min(flops / total, 1.0) if total else 0.0,
+        most,
+        min(most / total, 1.0) if total else 0.0,
         int(chain),
     )
 
 
 def _subgraphs(
-    workload: Workload, columns: _Columns, critical: set[str], operators: tuple[OperatorInfo, ...]
+    workload: Workload, columns: _ColumnsByName, critical: set[str], operators: tuple[OperatorInfo, ...]
 ) -> tuple[Subgraph, ...]:
     parts = partition(workload)
-    heads = [operators[head] for head in parts.head]
-    likewise = ("operator_class", "batch_parallelism", "channel_parallelism", "spatial_parallelism")
-    of_head: dict[str, Any] = {name: [getattr(head, name) for head in heads] for name in likewise}
+    shared = ("operator_class", "batch_parallelism", "channel_parallelism", "spatial_parallelism")
+    of_head: dict[str, Any] = {name: [getattr(operators[head], name) for head in parts.head] for name in shared}
     return records(
         Subgraph,
-        columns,
         id=parts.id,
         type=parts.kind,
         stage=levels(subgraph_graph(workload)),
         operators=[tuple(parts.operator_id[i] for i in members) for members in parts.members],
         on_critical_path=[name in critical for name in parts.id],
-        **of_head,
+        **columns | of_head,
     )
 
 

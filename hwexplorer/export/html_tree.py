@@ -24,10 +24,12 @@ def colours(dark: bool) -> str:
 
 
 def text(value: object) -> str:
+    """Return a value as escaped text."""
     return escape(safe(value))
 
 
 def is_tree(view: Table) -> bool:
+    """Return True if rows have children."""
     return any(row.has_children for row in view.rows)
 
 
