@@ -188,24 +188,15 @@ def _at_voltage(device: Device, event: Event, value: Triple, source: str) -> tup
 def _stated_price(device: Device, plan: Plan, event: Event) -> Fact | None:
     """A vendor's own figure in the device file: `"tile.mac"`, or for one format `"tile.mac:bf16"`. What was only hoped
     for holds in the mode that is named for it; else the rules of silicon do."""
-    label = f"{event.category}.{event.name}"
     format_ = plan.matrix if event.argument == "matrix" else plan.vector
     stated = device.file.coefficients
-    found = stated.get(f"{label}:{format_}") or stated.get(label)
+    found = stated.get(f"{event.label}:{format_}") or stated.get(event.label)
     is_hope = found is not None and found.quality == DESIGN_TARGET and device.power_mode != DESIGNER
     return None if is_hope else found
 
 
-def _what_if(device: Device, plan: Plan, event: Event) -> float:
-    """Return the factor by which a what-if device multiplies the price of an event, for its format and for all of
-    them."""
-    factors, label = device.file.price_factors, f"{event.category}.{event.name}"
-    format_ = plan.matrix if event.argument == "matrix" else plan.vector
-    return factors.get(label, 1.0) * factors.get(f"{label}:{format_}", 1.0)
-
-
 def price(device: Device, plan: Plan, event: Event) -> Coefficient:
-    """The price of one event on a device running a plan."""
+    """Return the price of one event on a device running a plan."""
     stated = _stated_price(device, plan, event)
     if stated is not None:
         low, high = stated.low or stated.value, stated.high or stated.value
@@ -220,7 +211,8 @@ def price(device: Device, plan: Plan, event: Event) -> Coefficient:
     if event.family not in ("dram", "static"):
         triple, source = _at_voltage(device, event, triple, source)
     if device.file.price_factors:
-        triple = _scale(triple, _what_if(device, plan, event))
+        factors, format_ = device.file.price_factors, plan.matrix if event.argument == "matrix" else plan.vector
+        triple = _scale(triple, factors.get(event.label, 1.0) * factors.get(f"{event.label}:{format_}", 1.0))
     group = event.family if event.family != "logic" else f"logic.{event.category}"
     return Coefficient(
         event.category, event.name, event.count, *triple, device.file.sources.get(source, source), quality, group
@@ -229,7 +221,7 @@ def price(device: Device, plan: Plan, event: Event) -> Coefficient:
 
 @memoize()
 def coefficients(device: Device, plan: Plan) -> Coefficients:
-    """Prices of all events of the device under this plan, computed once per device and plan."""
+    """Return the prices of all events of the device under this plan, computed once per device and plan."""
     rows = tuple(price(device, plan, event) for event in device.arch.events)
     return Coefficients(
         rows,

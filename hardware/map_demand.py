@@ -21,19 +21,26 @@ from hardware.setup import Setup
 def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     """Map each operator to the device, at each setting of the efficiencies."""
     device, runtime = setup.device, setup.runtime
-    if device.arch.is_managed and not runtime.resident:
-        demand = _without_resident_weights(demand)
+    if device.arch.is_managed and not runtime.resident:  # nothing placed weights on chip before the call
+        distance = np.where(demand.transfers.role == READ_WEIGHT, np.inf, demand.transfers.distance)
+        demand = demand.with_transfers(distance=distance).but(weight_bytes=np.full(demand.n, np.inf))
     if runtime.streams_rest:
         demand = _with_parameter_cache(demand, device)
     demand = _with_own_kernels(demand, device, runtime)
     if (narrow := runtime.narrow.get(device.software_class)) and demand.element_bytes < FORMATS[BASE].bytes:
-        rates = _with_narrow_bandwidth(rates, narrow.value)
+        bandwidth = rates.bandwidth.copy()
+        bandwidth[:, OpClass.ELEMENTWISE] *= narrow.value
+        rates = msgspec.structs.replace(rates, bandwidth=bandwidth)
     mapping = device.arch.map_operators(demand, setup, rates)
     streaming = runtime.streaming.get(device.software_class)
     if streaming is not None:
         mapping = _with_streaming(mapping, demand, device, streaming.all, runtime.per_query_head)
     mapping = _with_attention(mapping, demand, device, runtime)
-    return mapping if demand.links is None else _with_links(mapping, demand, link_seconds(demand.links, device))
+    if demand.links is None:
+        return mapping
+    link_s = link_seconds(demand.links, device)
+    busy_s = None if mapping.busy_s is None else mapping.busy_s + demand.per_kernel(link_s)
+    return msgspec.structs.replace(mapping, dram_s=mapping.dram_s + link_s, busy_s=busy_s)
 
 
 def link_seconds(links: Floats, device: Device) -> Floats:
@@ -62,19 +69,6 @@ def _with_own_kernels(demand: Demand, device: Device, runtime: Runtime) -> Deman
     return demand
 
 
-def _with_narrow_bandwidth(rates: Efficiency, share: float) -> Efficiency:
-    """The rates with this share of the bandwidth of element-wise kernels."""
-    bandwidth = rates.bandwidth.copy()
-    bandwidth[:, OpClass.ELEMENTWISE] *= share
-    return msgspec.structs.replace(rates, bandwidth=bandwidth)
-
-
-def _with_links(mapping: Mapping, demand: Demand, link_s: Floats) -> Mapping:
-    """The mapping with so many seconds more of off-chip data for each operator, (n,)."""
-    busy_s = None if mapping.busy_s is None else mapping.busy_s + demand.per_kernel(link_s)
-    return msgspec.structs.replace(mapping, dram_s=mapping.dram_s + link_s, busy_s=busy_s)
-
-
 def _with_attention(mapping: Mapping, demand: Demand, device: Device, runtime: Runtime) -> Mapping:
     """The mapping with what attention on a matrix unit takes beside its products: between the two of them all scores
     pass the special function units, and kernels of an older kind do not reach the unit's peak."""
@@ -85,13 +79,6 @@ def _with_attention(mapping: Mapping, demand: Demand, device: Device, runtime: R
     softmax_s = demand.special / (device.units * device.special_per_clock * device.vector_clock_hz)
     matrix_s = np.where(is_attention, mapping.matrix_s / rate + softmax_s, mapping.matrix_s)
     return msgspec.structs.replace(mapping, matrix_s=matrix_s)
-
-
-def _without_resident_weights(demand: Demand) -> Demand:
-    """The demand with every read of weights from memory: nothing placed them on chip before the call."""
-    is_weight = demand.transfers.role == READ_WEIGHT
-    distance = np.where(is_weight, np.inf, demand.transfers.distance)
-    return demand.with_transfers(distance=distance).but(weight_bytes=np.full(demand.n, np.inf))
 
 
 def _with_parameter_cache(demand: Demand, device: Device) -> Demand:

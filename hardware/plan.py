@@ -86,11 +86,6 @@ def _stored_format(device: Device, precision: str, contraction: str) -> str:
     return precision if precision in formats else contraction
 
 
-def _vector(device: Device, stored: str) -> str:
-    table = device.file.fma_per_clock["vector"]
-    return next((name for name in (stored, *FORMATS[stored].wider) if name in table), BASE)
-
-
 def _marks(device: Device, precision: str, stored: str, convolution: str, contraction: str) -> tuple[str, ...]:
     runs, marks = device.file.runs, []
     why = runs.get(precision, runs.get(FORMATS[precision].tensors, {})).get("why", "")
@@ -138,7 +133,8 @@ def _plan(device: Device, name: str, narrow_sums: bool) -> Plan:
         weights, cache = precision.weights, precision.cache
         marks = _mixed_marks(precision, convolution[1], contraction[1])
     kept = stored if precision.is_uniform else precision.kept
-    vector = _vector(device, stored)
+    lanes = device.file.fma_per_clock["vector"]
+    vector = next((name for name in (stored, *FORMATS[stored].wider) if name in lanes), BASE)
     exact = Plan(
         requested=name,
         stored=stored,

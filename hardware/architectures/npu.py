@@ -47,9 +47,10 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     matrix_s, rows_vector_s = _unit_seconds(demand, setup, rates, on_matrix, padded)
     vector_s = rows_vector_s
     if demand.unpack_ops is not None:
-        vector_s = rows_vector_s + _unpack_seconds(demand, setup, rates)
+        lanes = 2.0 * tiling.fma(device, "vector", plan.vector)
+        vector_s = vector_s + common.unpacked(demand, device) / lanes / rates.compute[:, OpClass.ELEMENTWISE][:, None]
         demand = demand.but(vector_flops=demand.vector_flops + common.unpacked(demand, device))
-    usable = _usable_units(device)
+    usable = max(float(np.floor(device.units * device.arch.data.assumed("usable_units"))), 1.0)
     bandwidth = rates.bandwidth[:, demand.op_class]
     beside = _streamed_traffic(demand, device)
     chip_s = (beside.chip_read + beside.chip_write) / device.last_level_bandwidth
@@ -135,14 +136,6 @@ def _unit_seconds(
     return on_matrix * padded / array / compute, vector_s + ~on_matrix * demand.macs / lanes / compute
 
 
-def _unpack_seconds(demand: Demand, setup: Setup, rates: Efficiency) -> Floats:
-    """Seconds that one unit would need to unpack the weights of each operator, (s, n)."""
-    device, plan = setup.device, setup.plan
-    lanes = 2.0 * tiling.fma(device, "vector", plan.vector)
-    seconds: Floats = common.unpacked(demand, device) / lanes / rates.compute[:, OpClass.ELEMENTWISE][:, None]
-    return seconds
-
-
 def _stream_seconds(demand: Demand, device: Device) -> Floats:
     """Seconds in which the values of a layer pass between it and the next, however many units it has, and those of
     the model's input enter the chip, (k,)."""
@@ -153,10 +146,6 @@ def _stream_seconds(demand: Demand, device: Device) -> Floats:
     is_input = (demand.stream.previous < 0) & (demand.transfers.role == READ)
     entering = demand.per_kernel(demand.per_op(demand.transfers.size_bytes * is_input))
     return np.maximum(seconds, entering / (device.input_bytes_per_clock * device.clock_hz))
-
-
-def _usable_units(device: Device) -> float:
-    return max(float(np.floor(device.units * device.arch.data.assumed("usable_units"))), 1.0)
 
 
 def _place(demand: Demand, device: Device, steps: Steps, usable: float, work_s: Floats) -> Placement:

@@ -86,16 +86,11 @@ def traffic(demand: Demand, device: Device, reorder: tuple[float, float] = (0.0,
     again = reread(demand, chip_reads, room)
     passing = np.zeros(demand.n)
     if any(reorder):
-        passing = _rearranged(demand, reorder)
+        activations = demand.moved_bytes[READ] + demand.moved_bytes[WRITE]
+        rearranged = demand.moved_bytes[READ_WEIGHT] * reorder[0] + activations * reorder[1]
+        passing = np.where(demand.op_class == OpClass.CONV, rearranged, 0.0)
         again = again + np.where(passing > 0, np.maximum(passing - capacity * max(reorder), 0.0), 0.0)
     return Traffic(reads + weights + again, writes, chip_reads + np.maximum(again, passing), chip_writes, weights)
-
-
-def _rearranged(demand: Demand, reorder: tuple[float, float]) -> Floats:
-    """Bytes of convolutions that pass the last level once more for each rearrangement, shape (n,)."""
-    activations = demand.moved_bytes[READ] + demand.moved_bytes[WRITE]
-    passing = demand.moved_bytes[READ_WEIGHT] * reorder[0] + activations * reorder[1]
-    return np.where(demand.op_class == OpClass.CONV, passing, 0.0)
 
 
 def _pinned(demand: Demand, most: float, capacity: float) -> tuple[Floats, Floats]:
