@@ -37,11 +37,11 @@ def hear(event, words):
 sys.addaudithook(hear)
 from hwexplorer import registry
 from hwexplorer.cli import main
-from hwexplorer.tui import task
+from hwexplorer.tui.session import verb_job
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.commands.command_table import COMMANDS
 from hwexplorer.tui.commands.command_line import submit
-from hwexplorer.tui.program import SavedSessions, paths
+from hwexplorer.tui.program import SavedSessions, user_paths
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State
 
@@ -64,7 +64,7 @@ def call(words):
     told.append([words, code, err.getvalue()])
     return code
 
-class Beside(task.Task):  # a verb typed on the screen, in this process, where it is heard
+class Beside(verb_job.VerbJob):  # a verb typed on the screen, in this process, where it is heard
     def start(self):
         self._code = call(self.words)
         self._thread.start()
@@ -73,7 +73,7 @@ class Beside(task.Task):  # a verb typed on the screen, in this process, where i
         pass
 
 async def typed():
-    app = HwExplorer(State(model="resnet18"), EngineProvider(), saved_sessions=SavedSessions(paths.sessions_file()))
+    app = HwExplorer(State(model="resnet18"), EngineProvider(), saved_sessions=SavedSessions(user_paths.sessions_file()))
     async with app.run_test(size=(120, 40)) as pilot:
         for name in (*COMMANDS, *registry.names()):
             if name == "quit":
@@ -81,8 +81,8 @@ async def typed():
             for words in (*WORDS, ["out.svg"], ["all/"], ["../x.txt"], *SCREEN):
                 submit(app.session, " ".join([name, *(f"'{word}'" for word in words)]))
             app.explorer.prompt = None
-            while app.explorer.over is not None:
-                app.explorer.over.close()
+            while app.explorer.overlay_screen is not None:
+                app.explorer.overlay_screen.close()
                 await pilot.pause()
             await pilot.pause()
         for key in ("e", "E", "y", "L", "c"):
@@ -90,7 +90,7 @@ async def typed():
         return app.session.failures
 
 call(["compare", "resnet18"])  # what is imported and read by now is ours
-task.Task = Beside
+verb_job.VerbJob = Beside
 told.clear()
 listening = True
 for verb in registry.names():

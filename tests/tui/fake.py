@@ -254,7 +254,7 @@ class Fake(EngineProvider):
     def deepen(self, state: State) -> bool | None:
         return None
 
-    def turned(self, state: State, by: int) -> State:
+    def turn_knob(self, state: State, by: int) -> State:
         raise RequestError("a chip of the fake has no knobs")
 
     def status(self, state: State) -> str:
@@ -285,7 +285,7 @@ class Fake(EngineProvider):
         t, e = self._total(replace(state, on=device))
         return t, e, e / t, 1e6
 
-    def below(self, state: State) -> frozenset[str]:
+    def operators_below(self, state: State) -> frozenset[str]:
         return frozenset(f"{state.at}/{operator}" for operator in OPERATORS)
 
     def device_key(self, name: str) -> str:
@@ -296,10 +296,10 @@ class Fake(EngineProvider):
     def sheet(self, state: State, verb: str, width: int) -> Sheet | None:
         return Sheet(verb, f"{verb} of {state.model}") if verb in ("energy", "advise") else None
 
-    def named(self, model: str, inputs: tuple[str, ...]) -> str:
+    def resolve_model_name(self, model: str, inputs: tuple[str, ...]) -> str:
         return model
 
-    def edited(self, state: State) -> bool:
+    def is_edited(self, state: State) -> bool:
         return False
 
     def revision(self) -> int:
