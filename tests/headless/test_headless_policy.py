@@ -73,7 +73,8 @@ class Beside(verb_job.VerbJob):  # a verb typed on the screen, in this process, 
         pass
 
 async def typed():
-    app = HwExplorer(State(model="resnet18"), EngineProvider(), saved_sessions=SavedSessions(user_paths.sessions_file()))
+    saved = SavedSessions(user_paths.sessions_file())
+    app = HwExplorer(State(model="resnet18"), EngineProvider(), saved_sessions=saved)
     async with app.run_test(size=(120, 40)) as pilot:
         for name in (*COMMANDS, *registry.names()):
             if name == "quit":
