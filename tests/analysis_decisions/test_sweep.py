@@ -237,10 +237,10 @@ def test_a_device_it_does_not_fit_on_is_never_ahead() -> None:
 
 
 def test_names_are_inert_in_csv() -> None:
-    assert catalogue_sweep._quoted("h100_sxm:400w") == "h100_sxm:400w"
-    assert catalogue_sweep._quoted("=1+1") == "'=1+1"
-    assert catalogue_sweep._quoted('a,"b') == '"a,""b"'
-    assert "\x1b" not in catalogue_sweep._quoted("\x1b[31m")
+    assert catalogue_sweep._quote_cell("h100_sxm:400w") == "h100_sxm:400w"
+    assert catalogue_sweep._quote_cell("=1+1") == "'=1+1"
+    assert catalogue_sweep._quote_cell('a,"b') == '"a,""b"'
+    assert "\x1b" not in catalogue_sweep._quote_cell("\x1b[31m")
 
 
 def test_devices_of_a_folder_are_swept(tmp_path) -> None:  # type: ignore[no-untyped-def]
