@@ -238,8 +238,8 @@ def cost(results: Sequence[Estimate], by: CostSettings, on_paper: bool = True) -
 
 
 def _cheapest(priced: Sequence[DeviceCost], unpriced: Sequence[str], unfit: Sequence[str]) -> str:
-    """`cheapest: h100_sxm, 0.413 USD (0.2 - 1.3; hire); no price is known of xeon_8490h: electricity only; on rtx_4090
-    it does not run`: memory or software is lacking."""
+    """Name the cheapest device with its price and band, the devices without a price, and those that cannot run the
+    model."""
     parts = []
     if priced:
         least = min(priced, key=lambda row: row.total_usd)

@@ -42,9 +42,8 @@ def local(run: Callable[[Work], Result], work: Sequence[Work], workers: int = 0)
 
 
 def _work_for_parent() -> None:
-    """In a worker. It ignores Ctrl-C: the parent hears it, drops what has not begun and ends it. Where the parent is
-    killed nobody says so, and a worker would wait for work forever: it holds both ends of the pipe that work comes on.
-    """
+    """Prepare a worker process: ignore Ctrl-C, which the parent handles, and exit when the parent is killed. A worker
+    holds both ends of the pipe that work comes on, so it would wait forever otherwise."""
     import multiprocessing
     import signal
     import threading
