@@ -24,7 +24,7 @@ from analysis.model.names import aliases, targets
 from analysis.model.names.model_ref import ModelRef, refer, user_target
 from analysis.model.names.targets import Target
 from analysis.model.process.process_limits import USER_LIMITS, ProcessLimits
-from analysis.model.store import ProgressCallback
+from analysis.model.reading_budget import Progress
 from hardware import device as catalogue
 from hardware import places, policy
 from hardware.device import Device
@@ -185,7 +185,7 @@ class Engine:
         with _request_errors():
             return self._limits(self.ref(state)) or USER_LIMITS
 
-    def capture(self, state: State, progress: ProgressCallback | None = None) -> None:
+    def capture(self, state: State, progress: Progress | None = None) -> None:
         """Capture the model of a state and keep it, waiting for it. Raises RequestError with what went wrong."""
         ref = self.ref(state)
         with _request_errors():

@@ -19,7 +19,8 @@ from analysis.model.model_errors import ModelSpecError
 from analysis.model.names import targets, zoo
 from analysis.model.names.model_ref import ModelRef, refer
 from analysis.model.names.targets import Target
-from analysis.model.process.answering import Progress, answer, one_line
+from analysis.model.process.answering import answer, one_line
+from analysis.model.reading_budget import Progress
 from hardware import file_access
 
 
@@ -37,7 +38,7 @@ def main() -> int:
 
 
 def _capture(ref: ModelRef, progress: Progress) -> Workload:
-    """The imports take seconds and come after the request is checked."""
+    """Return the workload of a reference. The imports take seconds and come after the request is checked."""
     if isinstance(ref, Target):
         progress("import", 0.0)
         from analysis.capture.user_model import capture_target
@@ -74,7 +75,8 @@ def _write(texts: list[str], everything: bool, image_size: int | None, folder: P
 
 
 def _packed(ref: ModelRef) -> tuple[str, Workload]:
-    """The name of the file and the workload that ship. Of a library's model its version is kept, no path of ours."""
+    """Return the name of the file and the workload that ship. Of a library's model its version is kept, no path of
+    ours."""
     workload = _capture(ref, lambda phase, fraction: None)
     if not isinstance(ref, Target):
         return _spec(ref).capture_name, workload

@@ -123,7 +123,7 @@ class Gemm(nn.Module):  # type: ignore[misc]
 
 
 def build(name: str, p: dict[str, int]) -> tuple[Any, tuple[int, ...]]:
-    """The module and the shape of its input without the batch."""
+    """Return the module and the shape of its input without the batch."""
     match name:
         case "mlp":
             return Mlp(p["in"], p["hidden"], p["out"]), (p["in"],)

@@ -1,4 +1,4 @@
-"""torch.export of a module, walked into the neutral graph that `analysis.model.lowering.graph_lowering` reads."""
+"""Export of a module by torch.export, read into a graph of operator calls."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def _has_vmap(program: Any) -> bool:
 
 
 def _labels(module: Any) -> dict[str, str]:
-    """Every name of a parameter or buffer -> the first name of that tensor, so tied weights are one."""
+    """Return every name of a parameter or buffer -> the first name of that tensor, so tied weights are one."""
     first: dict[int, str] = {}
     named = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
     return {name: first.setdefault(id(tensor), name) for name, tensor in named}
@@ -177,7 +177,7 @@ class _Walk:
         self.inline = InnerGraphs()
 
     def learn_dims(self, value: Any) -> None:
-        """The batch is the one symbol among the sizes of the inputs."""
+        """Bind the one symbol among the sizes of the inputs to the batch."""
         for size in value.shape:
             if isinstance(size, torch.SymInt):
                 self.symbols.setdefault(str(size.node.expr), dim("batch"))
@@ -189,7 +189,7 @@ class _Walk:
         return poly(int(size))
 
     def expression(self, expr: Any) -> Poly:
-        """A sympy expression as a polynomial: only sums, products, powers and exact divisions of symbols."""
+        """Return a sympy expression as a polynomial: only sums, products, powers and exact divisions of symbols."""
         kind = type(expr).__name__
         if expr.is_Symbol:
             if expr.name not in self.symbols:
@@ -214,7 +214,7 @@ class _Walk:
         raise ExportError(f"a tensor size is not a polynomial in the batch: {expr}")
 
     def meta(self, value: Any, prefix: str = "") -> Meta:
-        """`prefix` is that of the graph the tensor lies in."""
+        """Return the description of a tensor. `prefix` is that of the graph that it lies in."""
         shape = tuple(self.size(size) for size in value.shape)
         return Meta(shape, _dtype(value), self.inline.storage(value, prefix), self._is_flat(value, shape))
 
@@ -274,7 +274,7 @@ class _Walk:
         return arguments
 
     def _stated_flops(self, fx_node: Any) -> dict[str, Any]:
-        """The FLOPs of a call that has no rule of ours but a formula of its author's
+        """Return the FLOPs of a call that has no rule of ours but a formula of its author's
         (`torch.utils.flop_counter.register_flop_formula`)."""
         if cost_rules.has_rule(base_name(_target(fx_node.target))[0]):
             return {}
@@ -308,7 +308,7 @@ class _Walk:
         return str(value)  # dtypes, devices, layouts
 
     def _result(self, name: str, value: Any) -> Any:
-        """A tensor by name; a size; a number read out of a tensor, of which only that it is one is known."""
+        """Return a tensor by name, a size, or a placeholder for a number that is read out of a tensor."""
         if isinstance(value, (torch.SymInt, int)) and not isinstance(value, bool):
             return self.size(value)
         if isinstance(value, (torch.SymFloat, torch.SymBool, float, bool)):

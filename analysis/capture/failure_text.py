@@ -1,4 +1,4 @@
-"""What went wrong in code that is not ours, in one line: which line of it, what happened, what to do."""
+"""One line for the user about an error in the model's code: which line of it, what happened, what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of the user's a capture is made of: each source file as it was when it ran, and the version of each package.
+"""The user's files that a capture imports: each source file as it was when it ran, and the version of each package.
 
 A file is marked by the bytes that are executed, not by what it holds when somebody looks later. Compiled code that
 Python kept is not used for such files: it may be older than its source where both were written within a second.

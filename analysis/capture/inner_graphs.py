@@ -95,7 +95,7 @@ class InnerGraphs:
     # --- what holds a graph
 
     def _inner(self, node: Any) -> tuple[Any, tuple[Any, ...]] | None:
-        """The inner graph that is counted and its arguments, or None for a plain call."""
+        """Return the inner graph that is counted and its arguments, or None for a plain call."""
         kind = _kind(node)
         arguments = node.args
         if kind == "cond" and len(arguments) == 4:
@@ -149,7 +149,7 @@ class InnerGraphs:
         return value
 
     def _enter(self, module: Any, prefix: str, arguments: Sequence[Any]) -> Iterator[Any]:
-        """One run of an inner graph; its results are left in `alias` under the graph."""
+        """Yield the nodes of one run of an inner graph; its results are left in `alias` under the graph."""
         graph = module.graph
         self.prefix[graph] = prefix
         places = [node for node in graph.nodes if node.op == "placeholder"]
@@ -175,7 +175,7 @@ class InnerGraphs:
             self._storages[prefix, inside.untyped_storage()._cdata] = number
 
     def _turns(self, node: Any, body: Any, carried: list[Any], over: list[Any], rest: list[Any]) -> Iterator[Any]:
-        """Every turn of a loop, then what the turns leave."""
+        """Yield the nodes of every turn of a loop, then the stacks of their results."""
         turns = over[0].value.shape[0]
         kind = _kind(node).removesuffix("_impl")
         if not isinstance(turns, int):
@@ -208,7 +208,7 @@ class InnerGraphs:
         self.alias[node] = [*carried, *stacked]
 
     def _part(self, node: Any) -> bool:
-        """A `getitem` of a call that was laid out flat stands for one of its results."""
+        """Bind a `getitem` of a call that was laid out flat to one of its results; return True for one."""
         if getattr(node.target, "__name__", "") != "getitem":
             return False
         results = self.resolve(node.args[0])

@@ -93,8 +93,8 @@ _PIXELS, _SAMPLES = 224, 16_000  # where a configuration does not say; a second 
 
 
 def _configured(file: Path) -> tuple[Any, Any]:
-    """A model that a configuration of Hugging Face names, built by transformers itself: random weights, its own code
-    alone, nothing of the folder runs, nothing is downloaded. Of a model of several parts the language model alone."""
+    """Return a model of a Hugging Face configuration, built by transformers itself: random weights, its own code alone,
+    nothing of the folder runs, nothing is downloaded. Of a model of several parts only the language model."""
     transformers: Any = importlib.import_module("transformers")
 
     try:

@@ -44,7 +44,7 @@ def module_of(target: targets.Target, file: Path) -> Any:
 
 
 def _root(target: targets.Target, file: Path) -> Path:
-    """The folder from which a dotted name is imported."""
+    """Return the folder from which a dotted name is imported."""
     package = file.parent if file.name == "__init__.py" else file
     return package.parents[target.path.count(".")]
 

@@ -62,7 +62,8 @@ def _summary(model: Captured) -> str:
 
 
 def _table(model: Captured) -> tuple[list[str], list[list[str]]]:
-    """The subgraphs that take the largest share of the EDP on any device, in order; latency and energy of each."""
+    """Return the subgraphs that take the largest share of the EDP on any device, in order; latency and energy of
+    each."""
     from analysis.estimate.estimate import estimate
     from analysis.estimate.scenario import Scenario
     from analysis.estimate.tree import tree

@@ -1,4 +1,4 @@
-"""How long PyTorch itself keeps the results of a model, seen while it is exported: until Python lets go of them.
+"""How long Python holds the results of a model, observed while PyTorch exports it.
 
 The exporter's graph tells who reads a value; which variables of which calls hold it on is told by nothing but running
 the code. Where the exporter has no such hook, nothing is told, and lowering goes by the modules a value is passed into.

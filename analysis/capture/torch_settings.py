@@ -1,4 +1,4 @@
-"""torch and torchvision made ready for export: imported, their quirks settled, in one place."""
+"""Settings of torch and torchvision for an export."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a torchvision model outside classification needs before it can be exported."""
+"""Inputs and forward passes of torchvision models that cannot be exported as they are."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _two_stage(model: Any, images: Any, rois: Any, more: Any = None) -> Any:
 
 
 def _pool(pool: Any, features: dict[str, Any], rois: Any) -> Any:
-    """RoI align with the boxes spread evenly over the pyramid's levels (the real spread is the data's)."""
+    """Apply RoI align with the boxes spread evenly over the pyramid's levels (the real spread depends on the data)."""
     levels = [features[name] for name in pool.featmap_names if name in features]
     counts = [rois.shape[1] // len(levels) + (i < rois.shape[1] % len(levels)) for i in range(len(levels))]
     parts, start = [], 0

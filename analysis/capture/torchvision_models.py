@@ -1,8 +1,7 @@
-"""Capture of everything known by name: build without weights, export, lower."""
+"""Capture of torchvision models and building blocks: build without weights, export, lower."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
@@ -15,8 +14,7 @@ from analysis.capture.torch_settings import import_torchvision, without_weights
 from analysis.model.ir.workload import Workload
 from analysis.model.lowering.graph_lowering import lower_graph
 from analysis.model.names import zoo
-
-Progress = Callable[[str, float], None]
+from analysis.model.reading_budget import Progress
 
 
 def capture(spec: zoo.Spec, progress: Progress = lambda phase, fraction: None) -> Workload:
@@ -43,8 +41,8 @@ def capture(spec: zoo.Spec, progress: Progress = lambda phase, fraction: None) -
 
 
 def _torchvision(info: zoo.ModelInfo, size: int | None) -> Any:
-    """The model as its default weights configure it; where they would fix another image size, as the
-    constructor does."""
+    """Return the model as its default weights configure it, or as the constructor does if they would fix another image
+    size."""
     models = import_torchvision().models
     if size != info.image_size and info.name.startswith("vit_"):
         return models.get_model(info.name, weights=None, image_size=size)
@@ -56,7 +54,7 @@ def _torchvision(info: zoo.ModelInfo, size: int | None) -> Any:
 
 
 def _mvit(models: Any, name: str, size: int | None) -> Any:
-    """The public constructors of this family fix the image size; what they call does not."""
+    """Return a model at an image size that the public constructors of this family would fix."""
     from torchvision.models.video import mvit
 
     build = mvit._mvit

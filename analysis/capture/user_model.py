@@ -25,10 +25,9 @@ from analysis.model.ir.workload import Workload
 from analysis.model.lowering.graph_lowering import lower_graph
 from analysis.model.model_errors import CaptureError, ModelError
 from analysis.model.names import targets
+from analysis.model.reading_budget import Progress
 from analysis.model.transformer import hf_config
 from hardware.architectures.known_architectures import TORCH_HOST
-
-Progress = Callable[[str, float], None]
 
 
 def capture_target(target: targets.Target, progress: Progress) -> Workload:
@@ -312,7 +311,7 @@ def _example_input(given: targets.Input) -> Any:
 
 
 def _assigned(module: Any, tensors: list[Any]) -> Inputs:
-    """Inputs in the order of the parameters; those that only go by name come last."""
+    """Return inputs in the order of the parameters; keyword-only ones come last."""
     parameters = inspect.signature(module.forward).parameters.values()
     names = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
     if not names or len(tensors) <= len(names):

@@ -1,4 +1,4 @@
-"""What can go wrong with a model request. Every message is one line that a person can act on."""
+"""Errors of a model request. Every message is one line that a person can act on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What reading one stranger's file may take: one count for work and memory, and how far the reading is."""
+"""The budget of reading a stranger's file: one count for work and memory, and progress."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from analysis.model.model_errors import ModelError
 
-Progress = Callable[[str, float], None]
+Progress = Callable[[str, float], None]  # receives a phase and the fraction of it that is done
 
 # A step is about a microsecond of work, and no more memory than some fifty bytes: whoever makes an object pays for
 # it. So many are twenty seconds and a gigabyte. An honest file of 50,000 nodes needs a third of them.

@@ -1,11 +1,10 @@
-"""Where workloads come from: shipped captures, then the user's cache, then a capture in a subprocess."""
+"""Workloads by name: a shipped capture, the user's cache, or a capture in a subprocess."""
 
 from __future__ import annotations
 
 import gzip
 import re
 import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,13 +17,12 @@ from analysis.model.names import targets, zoo
 from analysis.model.names.model_ref import ModelRef, refer
 from analysis.model.names.targets import Target
 from analysis.model.names.zoo import Spec
+from analysis.model.reading_budget import Progress
 from hardware import file_access, places
 
 if TYPE_CHECKING:
     from analysis.model.process.process_limits import ProcessLimits
     from analysis.model.process.workload_jobs import WorkloadJob
-
-ProgressCallback = Callable[[str, float], None]
 
 _SHIPPED = Path(__file__).with_name("captures")
 _SUFFIX = targets.STORED
@@ -37,12 +35,12 @@ def load(
     model: str | ModelRef,
     image_size: int | None = None,
     *,
-    progress: ProgressCallback | None = None,
+    progress: Progress | None = None,
     limits: ProcessLimits | None = None,
     cancel: threading.Event | None = None,
     again: bool = False,
 ) -> Workload:
-    """The workload of a model. Raises a `ModelError` with a one-line message.
+    """Return the workload of a model. Raises a `ModelError` with a one-line message.
 
     A name of Python code runs that code, in the subprocess, unless its capture is in the cache. `again` captures what
     is stored anew: data files and the environment are not tracked.
@@ -70,7 +68,7 @@ def load(
 
 
 def ready(model: str | ModelRef, image_size: int | None = None) -> Workload | None:
-    """The workload if no capture is needed, else None. Raises a `ModelError` for a request that is wrong."""
+    """Return the workload if no capture is needed, else None. Raises a `ModelError` for a request that is wrong."""
     ref = refer(model, image_size)
     if isinstance(ref, Target):
         return _ready_target(ref)
@@ -97,7 +95,7 @@ def _ready_spec(spec: Spec) -> Workload | None:
 
 
 def _find_capture(spec: Spec) -> Workload | None:
-    """The capture that ships, or the one in the user's cache."""
+    """Return the capture that ships, or the one in the user's cache."""
     for is_shipped in (True, False):
         workload = _read(_SHIPPED / spec.capture_name if is_shipped else cache_path(spec))  # the latter takes 30 ms
         if workload is not None and zoo.architecture(workload.name) == zoo.architecture(str(spec)):
@@ -118,8 +116,8 @@ def is_ready(model: str | ModelRef, image_size: int | None = None) -> bool:
 def capture_job(
     model: str | ModelRef, image_size: int | None = None, limits: ProcessLimits | None = None
 ) -> WorkloadJob:
-    """A capture to start, watch and cancel; its result goes to the cache as well, unless what it was made from has
-    changed meanwhile. A file that is data is read."""
+    """Return a capture to start, watch and cancel; its result goes to the cache as well, unless what it was made from
+    has changed meanwhile. A file that is data is read."""
     from analysis.model.process.workload_jobs import FileReading, ModelCapture
 
     ref = refer(model, image_size)
@@ -130,13 +128,13 @@ def capture_job(
 
 
 def keep(ref: ModelRef, workload: Workload) -> bool:
-    """Store a captured workload in the user's cache; False where that is not possible."""
+    """Store a captured workload in the user's cache. Return False if that is not possible."""
     return _write(cache_path(ref), workload)
 
 
 def _ready_target(target: Target) -> Workload | None:
-    """The capture of a factory comes from the cache while the files it was made from, those it imported included, are
-    what they were. Files that are data are read each time, in a process of their own."""
+    """Return the capture of a factory from the cache while the files it was made from, those it imported included, are
+    unchanged; else None. Files that are data are read each time, in a process of their own."""
     if target.path.endswith(targets.STORED):
         return _stored_target(targets.source(target))
     if not target.runs_code:
@@ -149,7 +147,7 @@ def _ready_target(target: Target) -> Workload | None:
 
 
 def _stored_target(path: Path) -> Workload:
-    """A workload somebody wrote with `hwexplorer capture -o`."""
+    """Return a workload that `hwexplorer capture -o` wrote."""
     workload = _read(path)
     if workload is None:
         raise ModelSpecError(f"{path.name} is no captured model of this version (hwexplorer capture -o writes one)")
@@ -212,7 +210,7 @@ def version(package: str) -> str:
 
 
 def _read(path: Path) -> Workload | None:
-    """A stored workload, or None where there is none that can be read."""
+    """Return a stored workload, or None where there is none that can be read."""
     try:
         return unpack(file_access.read(path, _MAX_BYTES))
     except (OSError, ValueError):
@@ -220,7 +218,7 @@ def _read(path: Path) -> Workload | None:
 
 
 def _write(path: Path, workload: Workload) -> bool:
-    """Keep a workload, for nobody but the user; False where that is not possible."""
+    """Store a workload, readable for the user alone. Return False if that is not possible."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file_access.write(path, [pack(workload)], 0o600)

@@ -27,7 +27,8 @@ from analysis.model.lowering.graph_lowering import lower_graph
 from analysis.model.model_errors import CaptureError
 from analysis.model.names.model_ref import refer
 from analysis.model.names.targets import Target
-from analysis.model.process.answering import Progress, answer
+from analysis.model.process.answering import answer
+from analysis.model.reading_budget import Progress
 from hardware import file_access
 from hardware.architectures import known_architectures
 from hardware.architectures.known_architectures import TORCH_HOST

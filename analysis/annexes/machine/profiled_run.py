@@ -22,7 +22,8 @@ from analysis.annexes.machine.host_facts import EnergyMeter
 from analysis.annexes.machine.runnable_model import prepare_model
 from analysis.annexes.traces.chrome import MODULE
 from analysis.model.names.model_ref import refer
-from analysis.model.process.answering import Progress, answer
+from analysis.model.process.answering import answer
+from analysis.model.reading_budget import Progress
 from hardware.architectures.known_architectures import TORCH_HOST
 
 RUNS, WARM = 5, 2

@@ -7,8 +7,8 @@ import sys
 
 from analysis.model.ir.workload import Workload, encode
 from analysis.model.names import targets
-from analysis.model.process.answering import Progress, answer
-from analysis.model.reading_budget import Budget
+from analysis.model.process.answering import answer
+from analysis.model.reading_budget import Budget, Progress
 
 
 def main() -> int:

@@ -82,7 +82,7 @@ def load(path: Path, budget: Budget | None = None) -> Workload:
 
 
 def _read(path: Path, budget: Budget) -> tuple[Any, dict[str, str]]:
-    """The program's JSON, and which file holds each weight (two names of one file are one tensor)."""
+    """Return the program's JSON, and which file holds each weight (two names of one file are one tensor)."""
     try:
         with file_access.open_regular(path) as file, zipfile.ZipFile(file) as archive:
             names = archive.namelist()
@@ -172,7 +172,8 @@ class _ProgramReader:
     # --- what goes in
 
     def _symbols(self) -> dict[str, Poly]:
-        """The symbol in dimension 0 of an input is the batch; others are fixed at their example."""
+        """Return the sizes of symbols: that in dimension 0 of an input is the batch, others are fixed at their
+        example."""
         batch: str | None = None
         sizes: dict[str, Poly] = {}
         for name in self._user_inputs():
@@ -231,7 +232,7 @@ class _ProgramReader:
         return stride(self._text(raw), self.symbols)
 
     def _new(self, name: str, storage: int | None = None) -> Meta:
-        """The description of a tensor: in memory of its own, or in that of another."""
+        """Return the description of a tensor: in memory of its own, or in that of another."""
         raw = self.body["tensor_values"][name]
         if len(raw["sizes"]) > _MAX_RANK:
             raise SizeError(f"a tensor has {len(raw['sizes'])} dimensions")
@@ -246,7 +247,8 @@ class _ProgramReader:
     # --- calls
 
     def _nodes(self, index: int, raw: Any) -> list[GraphNode]:
-        """One call; the parts of a call with several results follow as `getitem`, as in an exporter's graph."""
+        """Return the nodes of one call; the parts of a call with several results follow as `getitem`, as in an
+        exporter's graph."""
         self.budget.spend(_NODE_STEPS)
         names = [ref.name for output in raw["outputs"] for ref in references(self._value(output))]
         if not names:
@@ -269,7 +271,7 @@ class _ProgramReader:
         return [GraphNode(whole_name, target, args, outputs, scopes, multiple=True), *parts]
 
     def _shared_storage(self, target: str, args: dict[str, Any], behind: str | None, name: str) -> int | None:
-        """The storage a result lies in where that is its argument's."""
+        """Return the storage of the argument if the result is a view of it, else None."""
         if behind is None or not target.startswith(("aten.", "prims.")):
             return None
         called, in_place = base_name(target)
@@ -296,7 +298,7 @@ class _ProgramReader:
         return _DTYPES[self.body["tensor_values"][name]["dtype"]]
 
     def _value(self, raw: Any) -> Any:
-        """An argument. Graphs, custom objects and the like are left out: they cost nothing we know."""
+        """Return an argument. Graphs, custom objects and the like are left out: they cost nothing we know."""
         ((kind, value),) = raw.items()
         if kind == "as_tensor":
             return Ref(str(value["name"]))
@@ -316,7 +318,7 @@ class _ProgramReader:
 
 
 def _scopes(text: str) -> tuple[Scope, ...]:
-    """`L__self__,,Net;L__self__conv1,conv1,torch.nn.modules.conv.Conv2d`."""
+    """Parse `L__self__,,Net;L__self__conv1,conv1,torch.nn.modules.conv.Conv2d`."""
     scopes = []
     for part in filter(None, text.split(";")):
         key, path, kind = part.split(",", 2)

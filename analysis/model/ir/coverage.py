@@ -1,4 +1,4 @@
-"""How much of a model's work has a cost rule: of what it moves, and of what it computes as far as that is bounded."""
+"""The share of a model's work that has a cost rule: of the bytes it moves, and of FLOPs as far as they are bounded."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _table() -> dict[str, float]:
 
 
 def least() -> float:
-    """The share of the work below which nothing is recommended."""
+    """Return the share of the work below which nothing is recommended."""
     return _table()["least"]
 
 

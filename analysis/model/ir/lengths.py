@@ -25,8 +25,9 @@ class Routing(msgspec.Struct, frozen=True):
     devices: int = 1
 
     def expert_load(self, tokens: float) -> tuple[float, float]:
-        """The distinct experts that so many tokens touch, on average, E (1 - (1 - k/E)^T), and the tokens at each; of
-        several devices those of the busiest, which has sqrt(2 m ln D) choices more than the mean m of all D."""
+        """Return the distinct experts that so many tokens touch, on average, E (1 - (1 - k/E)^T), and the tokens at
+        each; of several devices those of the busiest, which has sqrt(2 m ln D) choices more than the mean m of all
+        D."""
         if self.devices > 1:
             here, mean = self.experts / self.devices, tokens * self.active / self.devices
             chosen = min(mean + math.sqrt(2.0 * mean * math.log(self.devices)), tokens * self.active)
@@ -37,12 +38,13 @@ class Routing(msgspec.Struct, frozen=True):
 
 
 def attended_dim(window: int, phase: str = "") -> str:
-    """The live dimension: tokens that a new one sees through a window, in the mean over the new ones."""
+    """Return the name of the live dimension for tokens that a new one sees through a window, averaged over the new
+    ones."""
     return f"attended_{window}{phase}"
 
 
 def cached_dim(window: int, phase: str = "") -> str:
-    """The live dimension: earlier tokens that a cache keeps for a window."""
+    """Return the name of the live dimension for earlier tokens that a cache keeps for a window."""
     return f"cached_{window}{phase}"
 
 
@@ -58,7 +60,7 @@ def steps(output: float) -> float:
 
 
 def derived(values: Mapping[str, float], windows: Sequence[int], routing: Routing | None) -> dict[str, float]:
-    """The dimensions that follow from those given (`batch`, `sequence`, and `kv` or `output`)."""
+    """Return the dimensions that follow from those given (`batch`, `sequence`, and `kv` or `output`)."""
     sequence, lengths = values.get("sequence", 1.0), dict[str, float]()
     if routing is not None and routing.devices > 1:
         lengths[SHARE] = math.ceil(values["batch"] / routing.devices)

@@ -1,4 +1,4 @@
-"""The neutral graph between an exporter and `lower`: ATen calls as plain data, without torch.
+"""The graph between an exporter and `lower_graph`: ATen calls as plain data, without torch.
 
 An exporter writes it from a live program; a reader of `.pt2` files can write the same without torch.
 """

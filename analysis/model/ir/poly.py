@@ -1,4 +1,4 @@
-"""Polynomials in the live dimensions: what a tensor size is before the batch is known."""
+"""Polynomials in the live dimensions: tensor sizes before the batch is known."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _TENSORS = {
 
 
 def decode(data: bytes) -> Workload:
-    """The inverse of `workload.encode`. Raises ValueError, in a few words, on anything else."""
+    """Return the inverse of `workload.encode`. Raises ValueError, in a few words, on anything else."""
     try:
         schema, workload = msgspec.msgpack.Decoder(tuple[str, Workload], dec_hook=_array).decode(data)
     except (msgspec.MsgspecError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
@@ -54,7 +54,7 @@ def _array(kind: type, stored: Any) -> Any:
 
 
 def check(workload: Workload) -> None:
-    """Raises ValueError with what cannot be."""
+    """Raise ValueError for a workload that cannot be."""
     _names(workload)
     _sizes(workload)
     _arrays(workload)
@@ -123,7 +123,8 @@ def _arrays(workload: Workload) -> None:
 
 
 def _edges(workload: Workload) -> None:
-    """Each tensor is written before it is read, by the operator that says so, and kept until its last use."""
+    """Require that each tensor is written before it is read, by the operator that says so, and kept until its last
+    use."""
     operators, tensors = workload.operators, workload.tensors
     n, t = len(operators.path), len(tensors.name)
     each = np.arange(n)
@@ -151,7 +152,7 @@ def _is_within(values: NDArray[np.int32], least: int, end: int) -> bool:
 
 
 def _amounts(workload: Workload) -> None:
-    """Finite, and at the smallest and a large batch not negative."""
+    """Require amounts that are finite, and not negative at the smallest and a large batch."""
     operators, tensors = workload.operators, workload.tensors
     amounts = [operators.macs, operators.flops, operators.special, operators.gemm, operators.in_numel, tensors.numel]
     amounts += [array for array in (workload.repeats, workload.scratch) if array is not None]

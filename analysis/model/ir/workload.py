@@ -104,8 +104,8 @@ class Parallel(msgspec.Struct, frozen=True):
     link_bytes_per_s: float
 
     def sent(self, kind: str) -> tuple[float, int]:
-        """The part of its result that a collective sends from a device, and its messages one after another: those of
-        a ring, as many parts as there are devices; to all others at once."""
+        """Return the part of its result that a collective sends from a device, and its messages one after another:
+        those of a ring, as many parts as there are devices; to all others at once."""
         rounds = {"all_reduce": 2, "all_gather": 1, "all_to_all": 1}.get(kind, 0) * (self.degree - 1)
         return rounds / self.degree, min(rounds, 1) if kind == "all_to_all" else rounds
 
@@ -180,13 +180,13 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
         return _point(self, tuple(dims.items()))
 
     def total(self, values: Floats, **dims: int) -> float:
-        """A quantity of all operators, (n, m), in one inference at a point."""
+        """Return a quantity of all operators, (n, m), in one inference at a point."""
         point = self.value_at(**dims)
         times = 1.0 if self.repeats is None else self.repeats @ point
         return float((values @ point * times).sum())
 
     def bound(self, **dims: int | None) -> Workload:
-        """The same model with other defaults, remembered; dimensions that it lacks and None change nothing."""
+        """Return the same model with other defaults, remembered; dimensions that it lacks and None change nothing."""
         changes = {name: value for name, value in dims.items() if value is not None and name in self.defaults}
         wanted = self.defaults | changes
         if wanted == self.defaults:
@@ -220,12 +220,12 @@ def _enc_hook(obj: Any) -> Any:
 
 
 def encode(workload: Workload) -> bytes:
-    """The workload as msgpack bytes (uncompressed)."""
+    """Return the workload as msgpack bytes (uncompressed)."""
     return msgspec.msgpack.Encoder(enc_hook=_enc_hook).encode((SCHEMA, workload))
 
 
 def csr(lists: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
-    """Row pointers and flattened values of a list of lists."""
+    """Return row pointers and flattened values of a list of lists."""
     pointers = np.zeros(len(lists) + 1, dtype=np.int32)
     pointers[1:] = np.cumsum([len(row) for row in lists])
     values = np.array([value for row in lists for value in row], dtype=np.int32)

@@ -1,4 +1,4 @@
-"""Neutral graph -> workload: which calls are operators, what they read and write, how long values live."""
+"""From a graph to a workload: which calls are operators, what they read and write, how long values live."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ class Lowering:
         return all(value.storage in self.constant for value in read)
 
     def _fold(self, node: GraphNode, read: list[Value], in_place: bool) -> None:
-        """A call whose result is the same at every inference: its result is a constant of the model."""
+        """Make the result of a call that depends on no input a constant of the model."""
         self.folded += 1
         if in_place:
             self.values[node.name] = [replace(read[0], meta=node.outputs[0])]
@@ -119,7 +119,7 @@ class Lowering:
         self.values[node.name] = [Value(meta, meta.storage, meta.numel) for meta in node.outputs]
 
     def _tensor_of(self, value: Value) -> int:
-        """The tensor behind a value; a folded constant becomes one when it is first read."""
+        """Return the tensor behind a value; a folded constant becomes one when it is first read."""
         if value.storage not in self.version:
             meta = self.constant.get(value.storage, value.meta)
             self.tensors.append(TensorRow(f"constant.{value.storage}", BUFFER, meta.shape, meta.dtype))
@@ -176,7 +176,7 @@ class Lowering:
         return position
 
     def _reads(self, refs: list[Ref], cost: OperatorCost) -> list[tuple[int, Poly]]:
-        """Distinct elements read per tensor: several windows on one tensor add up, to all of it at most."""
+        """Return distinct elements read per tensor: several windows on one tensor add up, to all of it at most."""
         read: dict[int, Poly] = {}
         for position, ref in enumerate(refs):
             for value in self.values[ref.name]:
@@ -191,7 +191,7 @@ class Lowering:
         return list(read.items())
 
     def _extent(self, tensor: int) -> Poly:
-        """Elements of the memory behind a tensor (its first version's)."""
+        """Return elements of the memory behind a tensor (its first version's)."""
         while self.tensors[tensor].shares is not None:
             tensor = self.tensors[tensor].shares or 0
         return self.tensors[tensor].numel
@@ -218,7 +218,7 @@ class Lowering:
         self._write(row, out.storage, out, position, shares=result)
 
     def _weight_name(self, refs: list[Ref], bias: Ref | None) -> str:
-        """The name of the one weight an operator reads beside its bias, or nothing."""
+        """Return the name of the one weight an operator reads beside its bias, or nothing."""
         names = {
             self.tensors[self.version[value.storage]].name
             for ref in refs
@@ -259,7 +259,7 @@ def lower_graph(
 
 
 def _lifetimes(walk: Lowering, outputs: set[int]) -> list[int]:
-    """Last operator during which each tensor must be kept.
+    """Return last operator during which each tensor must be kept.
 
     That is its last reader, and beyond it whatever the program was seen to do; where that is not known, the end of
     every module call it was passed into: the caller's frame holds the argument until the call returns. Inputs, weights

@@ -1,4 +1,4 @@
-"""Rows of a lowering -> the arrays of a `Workload`: names made unique, polynomials made matrices."""
+"""The arrays of a workload from the rows of a lowering: unique names, polynomials as matrices."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def _operators(rows: list[OperatorRow], paths: list[str], matrix: _Matrix, index
 
 
 def _tensors_in_use(rows: list[OperatorRow], tensors: list[TensorRow], outputs: set[int]) -> list[int]:
-    """All tensors but the buffers that nothing reads (a batch norm's step counter)."""
+    """Return all tensors but the buffers that nothing reads (a batch norm's step counter)."""
     read = {index for row in rows for index, _ in row.reads} | outputs
     read |= {_root(tensors, index) for index in range(len(tensors)) if tensors[index].shares is not None}
     return [i for i, tensor in enumerate(tensors) if tensor.role != BUFFER or i in read]
@@ -153,7 +153,7 @@ def _root(tensors: list[TensorRow], index: int) -> int:
 
 
 def _paths(rows: list[OperatorRow]) -> list[str]:
-    """A unique name per row: the module that ran it, or module and kind where the module did more.
+    """Return a unique name per row: the module that ran it, or module and kind where the module did more.
 
     A leaf module with one operator gives its own path; a second call of it gets `~2`. A functional call
     gets its module's path and its kind; a weight whose name lies below the module names the row, so the
@@ -179,7 +179,8 @@ def _paths(rows: list[OperatorRow]) -> list[str]:
 
 
 def _name_below(module: str, weight: str) -> str:
-    """`self_attention` and its weight `self_attention.in_proj_weight` -> `self_attention.in_proj`."""
+    """Return `self_attention.in_proj` for the module `self_attention` and its weight
+    `self_attention.in_proj_weight`."""
     prefix = f"{module}." if module else ""
     if not weight.startswith(prefix):
         return ""
@@ -193,7 +194,7 @@ def _name_below(module: str, weight: str) -> str:
 def _monomials(
     dims: tuple[str, ...], rows: list[OperatorRow], tensors: list[TensorRow], repeats: Iterable[Poly]
 ) -> list[Monomial]:
-    """Every monomial in use, the constant and the single dimensions always."""
+    """Return every monomial in use, the constant and the single dimensions always."""
     monomials: set[Monomial] = {(), *((dim,) for dim in dims)}
     for row in rows:
         sizes = [row.cost.macs, row.cost.flops, row.cost.special, *(row.cost.gemm or ()), row.scratch]

@@ -1,4 +1,4 @@
-"""Names as people type them -> as they are called here, from `aliases.toml`."""
+"""Other names of models, devices and options, from `aliases.toml`."""
 
 from __future__ import annotations
 
@@ -29,19 +29,19 @@ def names() -> tuple[str, ...]:
 
 
 def device(name: str) -> str:
-    """A device, with its power mode or changes as typed."""
+    """Return a device, with its power mode or changes as typed."""
     base = re.split(r"[:{]", name, maxsplit=1)[0]
     return _by_sound("devices").get(fold_name(base), base) + name[len(base) :]
 
 
 def option(flag: str, flags: list[str]) -> str:
-    """`--Batch_Size` is `--batch`; the flag itself where it means nothing."""
+    """Return the flag that is meant: `--Batch_Size` is `--batch`; the flag itself if it is unknown."""
     name = fold_name(flag)
     return match_name(_by_sound("options").get(name, name), [f.lstrip("-") for f in flags if f.startswith("--")]) or ""
 
 
 def model(text: str, names: list[str]) -> str:
-    """A model, or the state string it begins, under the name that its model has here.
+    """Return a model, or the state string it begins, under the name that its model has here.
 
     `meta-llama/Llama-3.1-8B@b8` is `llama3_8b@b8`, `timm/convnext_tiny.fb_in1k` is `timm:convnext_tiny.fb_in1k`."""
     head = re.split(r"[@?]", text, maxsplit=1)[0]
@@ -58,13 +58,13 @@ def model(text: str, names: list[str]) -> str:
 
 
 def of_library(library: str, name: str) -> tuple[str, str]:
-    """A library and a model of it, spelt as they are where the model ships."""
+    """Return a library and a model of it, spelt as they ship."""
     library = match_name(library, libraries()) or library
     return library, match_name(name, zoo.libraries().get(library, ())) or name
 
 
 def _find_model(name: str, names: list[str]) -> str | None:
-    """The model of a name, said how it was trained or not; None for another name."""
+    """Return the model of a name, with or without how it was trained; None for another name."""
     while True:
         meant = match_name(name, names) or _by_sound("models").get(fold_name(name))
         if meant is not None:

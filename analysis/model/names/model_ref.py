@@ -1,4 +1,4 @@
-"""Which model is meant: a name is read once, and everything asked of it afterwards is asked of what it means.
+"""The meaning of a model's name. A name is read once; everything else asks the value it means.
 
 A name is a torchvision model (`resnet50`), a building block (`gemm:M=8192,N=8192,K=8192`), a transformer
 (`llama3_8b:decode,kv=4096`, `hf:FOLDER`), Python code of the user's (`net.py:make(1x3x224x224)`) or a file that holds
@@ -105,7 +105,7 @@ def user_target(text: str) -> Target | None:
 
 
 def _configured(text: str) -> Target | None:
-    """A configuration whose architecture has no reader: the library builds it, where it is installed."""
+    """Return the target of a configuration without a reader here, which the library builds if it is installed."""
     from analysis.model.transformer import hf_config, transformer_request
 
     target = targets.configuration(text)
@@ -117,7 +117,7 @@ def _configured(text: str) -> Target | None:
 
 
 def _refuse_file(text: str) -> None:
-    """A file or folder of a known kind that cannot be opened: what to do instead. Raises a `ModelSpecError`."""
+    """Raise a `ModelSpecError` for a file or folder of a known kind that cannot be opened, with what to do instead."""
     suffix = re.search(r"\.[a-z0-9]+$", text.lower())
     folder = os.path.join(text, "config.json")
     if not suffix and (os.sep not in text or not os.path.isfile(folder)):

@@ -132,7 +132,7 @@ class Target(msgspec.Struct, frozen=True):
 
 
 def parse(text: str) -> Target | None:
-    """The target a word names, or None for the name of something else. Raises `ModelSpecError`."""
+    """Return the target a word names, or None for the name of something else. Raises `ModelSpecError`."""
     text = text.strip()
     if not {".", ":"} & {*text} or text.lower().startswith("hf:"):
         return None
@@ -159,7 +159,7 @@ def parse(text: str) -> Target | None:
 
 
 def configuration(text: str) -> Target:
-    """`hf:FOLDER`, with inputs in parentheses after it."""
+    """Parse `hf:FOLDER`, with inputs in parentheses after it."""
     match = re.fullmatch(_CONFIGURATION, text)
     where, call = (match["path"], match["call"]) if match else (text, None)
     inputs, batch_dim = _arguments(call[1:-1]) if call else ((), 0)
@@ -167,8 +167,8 @@ def configuration(text: str) -> Target:
 
 
 def complete(target: Target, inputs: Sequence[str], batch_dim: str | None) -> Target:
-    """A target with its inputs (`1x3x224x224`) and batch dimension, as they are typed beside it; its file is there.
-    Raises a `ModelError`."""
+    """Return a target with its inputs (`1x3x224x224`) and batch dimension, as they are typed beside it; its file is
+    there. Raises a `ModelError`."""
     if inputs or batch_dim is not None:
         if target.called:
             raise ModelSpecError(f"{target.path[:60]} says its inputs already: leave --input and --batch-dim out")
@@ -198,8 +198,8 @@ def _arguments(text: str) -> tuple[tuple[Input, ...], int | None]:
 
 
 def parse_input(text: str) -> Input:
-    """`1x3x224x224`, `1x128:int64`, `mask=1x128:int64`, `rate=16000`; `xs=[1x3,1x5]` is a list, `(1x3,1x5)` a tuple,
-    `{image=1x3x64x64,mask=1x64x64}` a dictionary."""
+    """Parse `1x3x224x224`, `1x128:int64`, `mask=1x128:int64`, `rate=16000`; `xs=[1x3,1x5]` is a list, `(1x3,1x5)` a
+    tuple, `{image=1x3x64x64,mask=1x64x64}` a dictionary. Raises `ModelSpecError`."""
     text = text.strip()
     name, equals, rest = re.match(r"(?:([^=\[({]*)(=))?(.*)", text, re.DOTALL).groups("")  # type: ignore[union-attr]
     if equals and not re.fullmatch(r"[\w.:/-]{1,60}", name):
@@ -222,7 +222,7 @@ def parse_input(text: str) -> Input:
 
 
 def _parts(text: str, name: str, rest: str) -> Input:
-    """A list, a tuple or a dictionary of tensors, none of them another."""
+    """Return a list, a tuple or a dictionary of tensors, none of them another."""
     form, inner = rest[0], split_list(rest[1:-1])
     parts = tuple(map(parse_input, inner[: _MAX_INPUTS + 1]))
     if not rest.endswith(_BRACKETS[form]) or not parts or any(part.form for part in parts):
@@ -255,8 +255,8 @@ def shipped_at(target: Target) -> Path:
 
 
 def source(target: Target) -> Path:
-    """The file that defines a target, found without importing anything. Raises `UnknownModelError`, and RequestError
-    where files are not read."""
+    """Return the file that defines a target, found without importing anything. Raises `UnknownModelError`, and
+    RequestError where files are not read."""
     policy.require_unserved(f"reading {target.path}", target.path)
     if target.path.endswith((".py", *_READ)):
         try:
@@ -284,14 +284,14 @@ def source(target: Target) -> Path:
 
 
 def mark(data: bytes) -> str:
-    """A hash of what a file holds."""
+    """Return a hash of a file's contents."""
     import hashlib  # 8 ms that no model of ours needs
 
     return hashlib.sha256(data).hexdigest()[:16]
 
 
 def fingerprint(path: Path) -> str:
-    """A hash of a file's contents. Raises `UnknownModelError` where it cannot be read."""
+    """Return a hash of a file's contents. Raises `UnknownModelError` where it cannot be read."""
     try:
         with path.open("rb") as file:
             return mark(file.read())
@@ -311,7 +311,7 @@ def _no_file(path: Path) -> str:
 
 
 def _no_factory(path: str) -> str:
-    """`net.py` alone: name what it defines."""
+    """Return the error of `net.py` alone, with the names that it defines."""
     file = source(Target(path, "x"))
     names = defined(file)
     example = names[0] if names else "make"
@@ -320,7 +320,7 @@ def _no_factory(path: str) -> str:
 
 
 def defined(file: Path) -> list[str]:
-    """Classes and functions a Python file defines, classes first; nothing where it cannot be read."""
+    """Return the classes and functions of a Python file, classes first; nothing if it cannot be read."""
     import ast  # only for an error message
 
     try:

@@ -155,7 +155,7 @@ def _resample(flops: int) -> Rule:
 
 
 def _roi_align(call: OperatorCall) -> OperatorCost:
-    """Per output and sampling point a bilinear interpolation (7) and its share of the average (1)."""
+    """Count per output and sampling point a bilinear interpolation (7) and its share of the average (1)."""
     samples = whole_numbers(call.args.get("samples", call.args.get("sampling_ratio", 2)))[0]
     points = samples * samples if samples > 0 else 4  # adaptive: about 2 x 2 at the usual box sizes
     # Every sampling point reads four pixels, shared between neighbours.
@@ -173,7 +173,7 @@ def _sort(call: OperatorCall) -> OperatorCost:
 
 
 def _fft(call: OperatorCall) -> OperatorCost:
-    """5 N log2 N per complex transform of N points (radix 2), half for real data."""
+    """Count 5 N log2 N per complex transform of N points (radix 2), half for real data."""
     tensor = call.tensors()[0]
     axes = call.args.get("dim")
     chosen = whole_numbers(axes) if axes not in (None, []) else list(range(-2 if "2" in call.name else -1, 0))
@@ -193,7 +193,7 @@ def _decomposition(cubes: float, call: OperatorCall) -> OperatorCost:
 
 
 def _stft(call: OperatorCall) -> OperatorCost:
-    """Per frame a window and a real transform of n points."""
+    """Count per frame a window and a real transform of n points."""
     points = int(whole_numbers(call.args["n_fft"])[0])
     kept = points // 2 + 1 if call.args.get("onesided", True) is not False else points
     spectrum = call.tensors()[0] if call.name == "istft" else call.result
@@ -204,20 +204,20 @@ def _stft(call: OperatorCall) -> OperatorCost:
 
 
 def _suppression(call: OperatorCall) -> OperatorCost:
-    """Non-maximum suppression: boxes sorted, then half of all pairs compared (13 flops an overlap)."""
+    """Count non-maximum suppression: boxes sorted, then half of all pairs compared (13 flops an overlap)."""
     boxes = call.tensor("dets", "boxes").shape[0]
     count = boxes.constant()
     return OperatorCost("sort", poly(count * math.ceil(math.log2(max(2, count))) + count * (count - 1) // 2 * 13))
 
 
 def _pairs_of_classes(call: OperatorCall) -> OperatorCost:
-    """Every class against every target class: a difference, a maximum, an addition."""
+    """Compare every class with every target class: a difference, a maximum, an addition."""
     tensor = call.tensors()[0]
     return OperatorCost("reduce", tensor.numel * tensor.shape[-1] * 3)
 
 
 def _alignment(call: OperatorCall) -> OperatorCost:
-    """CTC: per time step and place of the target, blanks between them, three paths summed in logarithms."""
+    """Count CTC: per time step and place of the target, blanks between them, three paths summed in logarithms."""
     steps, batch = call.tensor("log_probs").shape[:2]
     places = call.tensor("targets").shape[-1] * 2 + 1
     return OperatorCost("reduce", product((steps, batch, places, 7)), product((steps, batch, places, 4)))
@@ -239,7 +239,7 @@ def _roi_pool(call: OperatorCall) -> OperatorCost:
 
 
 def _batch_norm(call: OperatorCall) -> OperatorCost:
-    """In training mode the statistics are computed as well."""
+    """Count the statistics as well in training mode."""
     tensor = call.tensors()[0]
     if call.args.get("training"):
         return OperatorCost("batch_norm", tensor.numel * element_costs.NORM_FLOPS, tensor.shape[1])

@@ -1,4 +1,4 @@
-"""Arithmetic per element, by ATen base name: what operators.toml says, where it is explained."""
+"""Arithmetic per element, by ATen base name, from operators.toml, which explains the figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What PyTorch on a CPU takes beside the tensors of a graph to do a call, in elements, where its arguments say it.
+"""Memory that PyTorch on a CPU takes for a call beside its tensors, in elements, where its arguments tell it.
 
 Read off the allocator's events (torch 2.13), as workspace.py: recurrent layers keep the gates of all steps
 and, where oneDNN runs them (LSTM), weights in its own layout; a linear layer copies rows that are not side by side.

@@ -1,4 +1,4 @@
-"""The side of a subprocess that answers `child`: progress in lines, then a block of bytes or the reason against it."""
+"""The answering side of a subprocess: progress in lines, then a block of bytes or the reason against it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any, BinaryIO
 
 from analysis.model.model_errors import ModelError
+from analysis.model.reading_budget import Progress
 
-Progress = Callable[[str, float], None]  # a phase and the fraction that is done
 _TEXT_MAX = 2000
 
 

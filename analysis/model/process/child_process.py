@@ -1,4 +1,4 @@
-"""A subprocess under limits that answers in lines, then in one block of bytes: the side that asks.
+"""The asking side of a subprocess under limits, which answers in lines, then in one block of bytes.
 
 `answer` is the side that answers, `warden` what stands between. Whatever the subprocess sends, this side neither
 hangs nor fills: lines, their number, the answer and the time have bounds, and text loses what could steer a terminal.

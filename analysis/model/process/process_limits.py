@@ -1,4 +1,4 @@
-"""What a process may take."""
+"""Limits of a subprocess."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Run as a script, `python -I -S supervisor.py LIMITS COMMAND ..`: a command under limits, of which nothing stays.
+"""Runs a command under limits and leaves none of its processes: `python -I -S supervisor.py LIMITS COMMAND ..`.
 
 It stands between us and code that is not ours. It ends the command and all it started when the command ends, when
 a limit is passed, and when its own standard input closes: then whoever asked is gone. No foreign code runs in it,
@@ -95,7 +95,7 @@ def _prctl(option: int, value: int) -> None:
 
 
 def _start(command: list[str], limits: dict[str, float | None]) -> int:
-    """The command in a process of its own, in our process group, which ends with this one."""
+    """Start the command in a process of its own, in our process group, which ends with this one. Return its pid."""
     warden = os.getpid()
     pid = os.fork()
     if pid:
@@ -170,7 +170,7 @@ def _end_all() -> None:
 
 
 def processes(root: int) -> Iterator[Process]:
-    """Every process below `root`, itself not included."""
+    """Yield every process below `root`, itself not included."""
     if os.path.exists(f"/proc/{root}/task/{root}/children"):
         yield from _by_proc(root)
     else:
@@ -240,7 +240,7 @@ def _by_ps(root: int) -> Iterator[Process]:
 
 
 def _seconds(text: str) -> float:
-    """`[days-]hours:minutes:seconds`, or `minutes:seconds.hundredths`."""
+    """Parse `[days-]hours:minutes:seconds`, or `minutes:seconds.hundredths`."""
     days, _, rest = text.rpartition("-")
     total = 0.0
     for part in rest.split(":"):

@@ -1,4 +1,4 @@
-"""Work in a subprocess under limits: start, watch, cancel, collect, or several at once. No torch in this process."""
+"""Jobs that make a workload in a subprocess: start, watch, cancel, collect, several at once. No torch here."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class WorkloadJob:
             self._finish(error=CaptureCancelledError(f"{self._what} cancelled"))
 
     def result(self, timeout: float | None = None) -> Workload:
-        """The workload, once done. Raises the error the job ended with."""
+        """Return the workload, once done. Raises the error the job ended with."""
         if not self._done.wait(timeout):
             raise CaptureError(f"{self._what} is still running ({self.progress[0]})")
         if self._result is None:
@@ -102,7 +102,7 @@ class WorkloadJob:
         return None
 
     def _explain(self, reason: str) -> ModelError:
-        """The subprocess gives a reason against the request."""
+        """Return the error for a reason that the subprocess gives against the request."""
         return CaptureError(reason)
 
     def _watch(self, child: Child) -> None:
@@ -166,6 +166,7 @@ class ModelCapture(WorkloadJob):
         return None
 
     def _explain(self, reason: str) -> ModelError:
+        """Return the error for a reason that the subprocess gives against the request."""
         at = f" at image size {self._ref.image_size}" if self._ref.image_size else ""
         return CaptureError(f"cannot capture {self._ref.label}{at}: {reason}")
 
@@ -181,6 +182,7 @@ class FileReading(WorkloadJob):
         super().__init__(f"reading of {self.name}", "analysis.annexes.readers", arguments, READ_LIMITS)
 
     def _explain(self, reason: str) -> ModelError:
+        """Return the error for a reason that the subprocess gives against the request."""
         return UnreadableError(reason)
 
 

@@ -30,7 +30,7 @@ def attention(step: StepWriter, x: Tensor, caches: list[Tensor], layer: int, red
 
 
 def _full(step: StepWriter, shape: tuple[Poly | int, ...], heads: list[Tensor]) -> Tensor:
-    """Every token sees every other."""
+    """Write attention of every token to every other."""
     with step.w.module("sdpa", "ScaledDotProduct"):
         target = "aten.scaled_dot_product_attention.default"
         return step.w.call(target, shape, query=heads[0], key=heads[1], value=heads[2])
@@ -89,7 +89,7 @@ def _latent_query(step: StepWriter, x: Tensor) -> Tensor:
 
 
 def _per_head(step: StepWriter, name: str, x: Tensor, widths: tuple[int, int], width: int) -> Tensor:
-    """A matrix of its own for every head, from one of the widths to the other; the rest of a head passes by."""
+    """Multiply every head by a matrix of its own, from one of the widths to the other; the rest of a head passes by."""
     w, (inner, outer) = step.w, widths
     with w.module(name, "HeadLinear"):
         weight = w.weight("weight", (step.heads, outer, inner))
@@ -99,7 +99,7 @@ def _per_head(step: StepWriter, name: str, x: Tensor, widths: tuple[int, int], w
 
 
 def _positioned(step: StepWriter, name: str, x: Tensor) -> Tensor:
-    """Normalised per head and rotated, where the model does."""
+    """Normalise per head and rotate, if the model does."""
     c, w = step.config, step.w
     if c.qk_norm == "head":
         x = w.norm(f"{name}_norm", x, c.norm)
@@ -134,7 +134,7 @@ def _append_to_cache(step: StepWriter, parts: list[Tensor], shape: tuple[Poly | 
 def _cached(
     step: StepWriter, shape: tuple[Poly | int, ...], heads: list[Tensor], caches: list[Tensor], layer: int
 ) -> Tensor:
-    """New keys and values join the cache; attention reads what was there and what is new."""
+    """Append new keys and values to the cache, and attend to both."""
     c, w = step.config, step.w
     query, key, value = heads
     with w.module("cache_append", "Cache"):
@@ -151,7 +151,7 @@ def _attend(
     past: Tensor | None,
     layer: int,
 ) -> Tensor:
-    """Attention of new tokens to themselves and to what the cache holds: keys, and values unless keys serve as such."""
+    """Write attention of new tokens to themselves and to the cache: keys, and values unless keys serve as such."""
     window = step.config.window_of(layer)
     seen = dim(attended_dim(window, step.phase)) if window else step.kv + (step.sequence + 1).half
     # The cache stands first: it is what may be read in part.

@@ -12,8 +12,8 @@ ROTARY_FLOPS = 3  # x cos + rotate(x) sin
 
 
 def _cached_attention(call: OperatorCall) -> OperatorCost:
-    """softmax(Q [K_past K]^T) [V_past V] over the tokens that each new one sees. Query heads that share a key/value
-    head are rows of one product."""
+    """Count softmax(Q [K_past K]^T) [V_past V] over the tokens that each new one sees. Query heads that share a
+    key/value head are rows of one product."""
     query, key = call.tensor("query"), call.tensor("key")
     batch, heads, rows, width = query.shape
     groups = heads.constant() // key.shape[1].constant()
@@ -26,14 +26,15 @@ def _cached_attention(call: OperatorCall) -> OperatorCost:
 
 
 def _head_linear(call: OperatorCall) -> OperatorCost:
-    """Each head's own matrix times its tokens; only the part of a head that the matrix is wide is multiplied."""
+    """Multiply the tokens of each head by its own matrix; only the part of a head that the matrix is wide is
+    multiplied."""
     heads, outer, inner = call.tensor("weight").shape
     rows = call.result.shape[0] * call.result.shape[2]
     return OperatorCost("matmul", macs=product((heads, rows, outer, inner)), gemm=(heads, rows, outer, inner))
 
 
 def _expert_linear(call: OperatorCall) -> OperatorCost:
-    """Each touched expert multiplies its tokens; its weights are read once, the others' not at all."""
+    """Multiply the tokens of each touched expert; its weights are read once, the others' not at all."""
     weight = call.tensor("weight")
     _, outer, inner = weight.shape
     touched = dim(EXPERTS + call.args["phase"])
@@ -45,13 +46,13 @@ def _expert_linear(call: OperatorCall) -> OperatorCost:
 
 
 def _rotary(call: OperatorCall) -> OperatorCost:
-    """Only the first `rotated` elements of each head are."""
+    """Count the rotation of the first `rotated` elements of each head."""
     rows = product(call.result.shape[:-1])
     return OperatorCost("elementwise", rows * (call.args["rotated"] * ROTARY_FLOPS))
 
 
 def _combine(call: OperatorCall) -> OperatorCost:
-    """The experts' results of each token, weighted and added."""
+    """Count the weighted sum of the experts' results of each token."""
     return OperatorCost("reduce", call.tensor("input").numel * 2)
 
 

@@ -1,4 +1,4 @@
-"""What a transformer is made of, as its published configuration says, and what follows from it in closed form."""
+"""The configuration of a transformer, and its size and MACs in closed form."""
 
 from __future__ import annotations
 
@@ -170,7 +170,7 @@ class Size(msgspec.Struct, frozen=True):
 
 
 def size(config: Config) -> Size:
-    """The parameters of a model, tied weights once (then the head's table counts under `head`)."""
+    """Return the parameters of a model, tied weights once (then the head's table counts under `head`)."""
     c = config
     mats = 3 if c.gated else 2
     sparse = sum(c.is_sparse(layer) for layer in range(c.layers))
@@ -187,7 +187,7 @@ def size(config: Config) -> Size:
 
 
 def _projections(c: Config) -> int:
-    """Elements of the matrices around the attention of one layer."""
+    """Return elements of the matrices around the attention of one layer."""
     q, out = c.heads * c.head_dim, c.heads * c.value_dim * c.hidden
     if not c.kv_lora:
         return c.hidden * (q + c.kv_heads * (c.head_dim + c.value_dim)) + out

@@ -1,4 +1,4 @@
-"""Writes a graph call by call, with the module each belongs to: what a tracer does, by hand."""
+"""Writes a graph call by call, with the module of each call, as a tracer does."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Writer:
 
     @contextmanager
     def module(self, name: str, kind: str) -> Iterator[None]:
-        """Calls inside belong to a module of this name below the current one."""
+        """Put the calls inside into a module of this name below the current one."""
         outer = self._scopes
         path = self._path(name)
         self._scopes = (*outer, Scope(path, path, kind))
@@ -55,7 +55,8 @@ class Writer:
 
     @contextmanager
     def phase(self, name: str, kind: str) -> Iterator[None]:
-        """Calls inside are another run of the same model: below a module of this name, with the weights of the rest."""
+        """Put the calls inside below a module of this name, as another run of the same model with the weights of the
+        rest."""
         with self.module(name, kind):
             self._phase = f"{name}."
             yield
@@ -69,12 +70,12 @@ class Writer:
         return self._storages
 
     def weight(self, leaf: str, shape: Shape) -> Tensor:
-        """A parameter of the current module; that of all phases."""
+        """Return a parameter of the current module, one for all phases."""
         label = self._path(leaf).removeprefix(self._phase)
         return self._weights.get(label) or self._source(label, meta(tuple(shape), self._storage()), WEIGHT)
 
     def buffer(self, label: str, shape: Shape) -> Tensor:
-        """A table of the model that is not trained, one for all modules that name it."""
+        """Return a table of the model that is not trained, one for all modules that name it."""
         return self._weights.get(label) or self._source(label, meta(tuple(shape), self._storage()), BUFFER)
 
     def input(self, name: str, shape: Shape, dtype: str = "float32") -> Tensor:
@@ -90,21 +91,21 @@ class Writer:
         return value
 
     def call(self, target: str, shape: Shape, /, **args: Any) -> Tensor:
-        """A call with one new result."""
+        """Write a call with one new result."""
         return self.calls(target, [shape], **args)[0]
 
     def calls(self, target: str, shapes: Sequence[Shape], dtypes: Sequence[str] = (), /, **args: Any) -> list[Tensor]:
-        """A call with several new results."""
+        """Write a call with several new results."""
         kinds = dtypes or ("float32",) * len(shapes)
         results = [meta(tuple(shape), self._storage(), kind) for shape, kind in zip(shapes, kinds, strict=True)]
         return self._add(target, results, args)
 
     def view(self, value: Tensor, shape: Shape) -> Tensor:
-        """The same memory under another shape, or a part of it."""
+        """Return the same memory under another shape, or a part of it."""
         return self.views(value, [shape])[0]
 
     def views(self, value: Tensor, shapes: Sequence[Shape]) -> list[Tensor]:
-        """Parts of one tensor, without a copy."""
+        """Return parts of one tensor, without a copy."""
         parts = [meta(tuple(shape), value.meta.storage, value.meta.dtype) for shape in shapes]
         return self._add("aten.view.default", parts, {"self": value})
 
@@ -161,7 +162,7 @@ class Writer:
             return self.call(f"aten.{kind}_norm.default", x.shape, **args)
 
     def embedding(self, name: str, indices: Tensor, rows: int, width: int) -> tuple[Tensor, Tensor]:
-        """The rows looked up, and the table."""
+        """Write a lookup. Return the rows and the table."""
         with self.module(name, "Embedding"):
             table = self.weight("weight", (rows, width))
             embedded = self.call("aten.embedding.default", (*indices.shape, width), weight=table, indices=indices)

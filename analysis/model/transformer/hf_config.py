@@ -113,7 +113,7 @@ def _activation(raw: Raw, *keys: str, default: str = "silu") -> str:
 
 
 def _llama(raw: Raw) -> Raw:
-    """Llama, Mistral, Qwen, and what copies their keys."""
+    """Read Llama, Mistral, Qwen, and other types with their keys."""
     kind = raw["model_type"]
     bias = bool(raw.get("attention_bias", kind == "qwen2"))
     return {
@@ -162,7 +162,7 @@ def _gpt_oss(raw: Raw) -> Raw:
 
 
 def _latent(raw: Raw) -> Raw:
-    """DeepSeek's latent attention: a head is a part that is rotated and one that is not."""
+    """Read DeepSeek's latent attention: a head is a part that is rotated and one that is not."""
     return _deepseek(raw) | {
         "kv_heads": 0,
         "head_dim": raw["qk_nope_head_dim"] + raw["qk_rope_head_dim"],
@@ -255,7 +255,7 @@ def _opt(raw: Raw) -> Raw:
 
 
 def _plain(raw: Raw) -> Raw:
-    """The keys that GPT-NeoX, Phi and BERT share."""
+    """Return the keys that GPT-NeoX, Phi and BERT share."""
     return {
         "hidden": raw["hidden_size"],
         "layers": raw["num_hidden_layers"],

@@ -1,4 +1,4 @@
-"""Where the `config.json` of a model of Hugging Face lies: in a folder, or in the local cache of the hub."""
+"""The path of a Hugging Face `config.json`: in a folder, or in the local cache of the hub."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from analysis.model.model_errors import ModelSpecError
 
 
 def file(where: str) -> Path:
-    """The configuration in a folder, a `config.json`, or of a model in the local hub cache."""
+    """Return the configuration in a folder, a `config.json`, or of a model in the local hub cache."""
     try:
         path = Path(where).expanduser()
         if path.is_dir():
@@ -25,7 +25,7 @@ def file(where: str) -> Path:
 
 
 def _cached(name: str) -> Path:
-    """The newest snapshot in the hub cache. Nothing is downloaded."""
+    """Return the newest snapshot in the hub cache. Nothing is downloaded."""
     home = os.environ.get("HF_HOME", "~/.cache/huggingface")
     hub = Path(os.path.expanduser(os.environ.get("HF_HUB_CACHE", os.path.join(home, "hub"))))
     snapshots = list((hub / f"models--{name.replace('/', '--')}" / "snapshots").glob("*/config.json"))

@@ -1,4 +1,4 @@
-"""What follows attention: a dense MLP, or experts that tokens choose."""
+"""The feed-forward part of a layer: a dense MLP, or experts that tokens choose."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _experts(step: StepWriter, x: Tensor) -> Tensor:
 
 
 def _expert(step: StepWriter, name: str, x: Tensor, width: int) -> Tensor:
-    """One matrix of every expert, applied to the tokens that chose it."""
+    """Return one matrix of every expert, applied to the tokens that chose it."""
     w, experts = step.w, step.config.experts // step.run.ep
     args: dict[str, Any] = {"phase": step.phase, "spread": step.run.ep > 1}
     with w.module(name, "ExpertLinear"):

@@ -1,4 +1,4 @@
-"""A step of a transformer that is being written: its sizes on one device, and who writes it down."""
+"""A step of a transformer with its sizes on one device, and the writer of its graph."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class StepWriter:
         return dim(cached_dim(window, self.phase)) if window else self.kv
 
     def part(self, width: int) -> int:
-        """One device's share of a width, rounded up."""
+        """Return one device's share of a width, rounded up."""
         return -(-width // self.run.tp)
 
     def all_reduce(self, name: str, x: Tensor) -> Tensor:

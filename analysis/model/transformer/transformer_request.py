@@ -87,7 +87,7 @@ def handles(text: str) -> bool:
 
 
 def _name(text: str) -> str:
-    """`Llama3-8B`, `llama-3-8b`, `opt-1.3b` and `qwen2.5` are spelt with underscores here."""
+    """Return a name with underscores as here: `Llama3-8B`, `llama-3-8b`, `opt-1.3b` and `qwen2.5`."""
     return match_name(text.strip(), names()) or text.strip()
 
 
@@ -116,7 +116,7 @@ def _generic(name: str) -> Config:
 
 
 def split_hub(text: str) -> tuple[str, str]:
-    """A folder or name, and the options after its last colon (a folder may contain colons)."""
+    """Return a folder or name, and the options after its last colon (a folder may contain colons)."""
     where, colon, options = text.rpartition(":")
     looks = options.strip().lower() in PHASES or "=" in options or options.split(",")[0].strip().lower() in PHASES
     if colon and looks and os.sep not in options:
@@ -176,7 +176,7 @@ def _build_request(head: str, config: Config, changes: dict[str, Any], phase: st
 
 
 def _change_config(config: Config, changes: dict[str, Any]) -> Config:
-    """The configuration with other fields; sizes that follow from those changed follow again."""
+    """Return the configuration with other fields; sizes that follow from those changed follow again."""
     if not changes:
         return config
     fields = msgspec.structs.asdict(config)

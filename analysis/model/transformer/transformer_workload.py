@@ -26,7 +26,8 @@ from analysis.model.transformer.step_writer import StepWriter
 
 
 def build(name: str, config: Config, run: StepSettings, origin: str = "configuration") -> Workload:
-    """The workload of one step or request. Raises ModelSpecError where the devices cannot share the model evenly."""
+    """Return the workload of one step or request. Raises ModelSpecError where the devices cannot share the model
+    evenly."""
     if run.tp not in degrees(config):
         allowed = ", ".join(str(degree) for degree in degrees(config))
         raise ModelSpecError(f"tp={run.tp} does not divide heads and FFN evenly; allowed: {allowed}")
@@ -47,7 +48,7 @@ def build(name: str, config: Config, run: StepSettings, origin: str = "configura
 
 
 def windows(config: Config) -> tuple[int, ...]:
-    """The different windows of a decoder's attention, without that of layers that see everything."""
+    """Return the different windows of a decoder's attention, without that of layers that see everything."""
     return tuple(sorted({config.window_of(layer) for layer in range(config.layers)} - {0}))
 
 
@@ -77,8 +78,8 @@ def _graph(config: Config, run: StepSettings) -> Graph:
 
 
 def _request(prompt: StepWriter) -> list[Tensor]:
-    """The prompt, then one token at a time: each step is the same graph after more tokens, so it is written once, at
-    the mean length, and counted as often as it runs. The cache has room for all tokens from the start."""
+    """Write the prompt, then one token at a time: each step is the same graph after more tokens, so it is written once,
+    at the mean length, and counted as often as it runs. The cache has room for all tokens from the start."""
     w, output = prompt.w, dim("output")
     first = replace(prompt, run=msgspec.structs.replace(prompt.run, phase="prefill"), kv=poly(0))
     with w.phase("prefill", "Prefill"):
@@ -93,7 +94,7 @@ def _request(prompt: StepWriter) -> list[Tensor]:
 
 
 def _layers(step: StepWriter, caches: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """The result of the last layer, and the embedding table."""
+    """Return the result of the last layer, and the embedding table."""
     x, table = _embed(step)
     for layer in range(step.config.layers):
         with step.w.module(f"layers.{layer}", "Layer"):
@@ -156,7 +157,7 @@ def _layer(step: StepWriter, x: Tensor, layer: int, caches: list[Tensor]) -> Ten
 
 
 def _residual(step: StepWriter, name: str, part: Tensor) -> Tensor:
-    """A part's result, normalised once more where the model does."""
+    """Return a part's result, normalised once more where the model does."""
     return step.w.norm(name, part, step.config.norm) if step.config.sandwich_norm else part
 
 
@@ -175,7 +176,7 @@ def _head(step: StepWriter, x: Tensor, table: Tensor) -> Tensor:
 
 
 def _pooled(step: StepWriter, x: Tensor) -> list[Tensor]:
-    """An encoder's results: every token, and the first one through the pooler."""
+    """Return an encoder's results: every token, and the first one through the pooler."""
     c, w = step.config, step.w
     x = x if c.post_norm else w.norm("norm", x, c.norm)
     if not c.pooler:

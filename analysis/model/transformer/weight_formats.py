@@ -13,7 +13,7 @@ Raw = dict[str, Any]
 
 
 def notes(raw: Raw) -> list[str]:
-    """The precision that it means, with its formats by role, or why none does."""
+    """Return the precision that it means, with its formats by role, or why none does."""
     stated = raw.get("quantization_config")
     if not isinstance(stated, dict):
         return []

@@ -1,4 +1,4 @@
-"""Files of weights, read as data: their headers tell parameters and formats, and GGUF's what the model is made of.
+"""Headers of weight files as data: parameters and formats, and in GGUF also the configuration.
 
 Nothing of a file is believed further than it is long: counts and lengths are bounded by the budget of its reader.
 """
@@ -57,7 +57,7 @@ def table() -> dict[str, Any]:
 
 
 def load(path: Path, options: str, budget: Budget) -> Workload:
-    """The transformer that a file of weights belongs to. Raises a `ModelError` that says what the file holds."""
+    """Return the transformer that a file of weights belongs to. Raises a `ModelError` that says what the file holds."""
     try:
         with file_access.open_regular(path) as file:
             held = (_gguf if path.suffix == ".gguf" else _safetensors)(file, path.stat().st_size, budget)
@@ -87,7 +87,7 @@ def _config(path: Path, held: WeightHeader) -> Any:
 
 
 def _raw(path: Path, held: WeightHeader) -> dict[str, Any]:
-    """The facts of a GGUF file as config.json has them."""
+    """Return the facts of a GGUF file as config.json has them."""
     kind = str(held.facts.get("general.architecture", ""))
     known = table()["architectures"]
     if kind not in known:
@@ -149,7 +149,7 @@ class _Gguf:
         return self.bytes(length).decode("utf-8", "replace")
 
     def value(self, kind: int) -> Any:
-        """A plain value; of a list its length, as no list is needed for more."""
+        """Return a plain value; of a list its length, as no list is needed for more."""
         if kind in _VALUES:
             return self.number(_VALUES[kind])
         if kind == _STRING:

@@ -196,7 +196,7 @@ def _gaps(capture: CaptureSheet) -> list[str]:
 
 
 def _table(captures: tuple[CaptureSheet, ...]) -> Table:
-    """A row for each capture."""
+    """Return a row for each capture."""
     notes = tuple(f"{each.model}: {note}" for each in captures for note in (*_gaps(each), *each.notes))
     places = iter(range(len(captures)))
     shown = rows(COLUMNS, captures, key=lambda _: str(next(places)))
@@ -204,7 +204,7 @@ def _table(captures: tuple[CaptureSheet, ...]) -> Table:
 
 
 def _sheet(capture: CaptureSheet) -> Table:
-    """A row for each figure of one capture."""
+    """Return a row for each figure of one capture."""
     cells = {
         "parameters": quantity(capture.parameters, "SI"),
         "work of one input": quantity(capture.macs, "MAC"),

@@ -73,7 +73,7 @@ def _text(value: str | tuple[OperatorTensor, ...]) -> str:
 
 
 def _quote(value: str | float | tuple[OperatorTensor, ...]) -> str:
-    """A DOT string: a backslash would escape, a quote end it."""
+    """Return a DOT string: a backslash would escape, a quote end it."""
     text = f"{value:.6g}" if isinstance(value, int | float) else safe(_text(value))
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 

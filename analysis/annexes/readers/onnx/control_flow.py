@@ -38,7 +38,7 @@ def _inner(op: OnnxOp, name: str) -> OnnxGraph:
 
 
 def _branch(op: OnnxOp) -> Turns:
-    """The branch that the sizes settle, else the longer one."""
+    """Return the branch that the sizes settle, else the longer one."""
     then, other = _inner(op, "then_branch"), _inner(op, "else_branch")
     condition = op.number(0)
     if condition is not None:
@@ -48,7 +48,8 @@ def _branch(op: OnnxOp) -> Turns:
 
 
 def _loop(op: OnnxOp) -> Turns:
-    """Inputs: trip count, condition, carried values. The graph gives a condition, carried values, scan results."""
+    """Return the turns of a Loop. Its inputs are trip count, condition and carried values; its graph gives a condition,
+    carried values and scan results."""
     count, note = op.number(0), ""
     if not isinstance(count, int) or count >= _NO_LIMIT:
         count, note = 1, "a loop whose length depends on the data is counted once"

@@ -96,7 +96,7 @@ class GraphWalk:
         self.parameters = 0
 
     def graph(self, graph: OnnxGraph, given: Sequence[Input]) -> Graph:
-        """The neutral graph. `given` has the sizes of inputs that the file leaves open."""
+        """Return the neutral graph. `given` has the sizes of inputs that the file leaves open."""
         top = Frame(graph)
         inputs = self._inputs(given, top)
         self._enter(top)
@@ -135,7 +135,7 @@ class GraphWalk:
         return value
 
     def _constants(self, frame: Frame) -> dict[str, OnnxValue]:
-        """The constants of a graph: the same ones in every turn of a loop."""
+        """Return the constants of a graph: the same ones in every turn of a loop."""
         graph = frame.graph
         if id(graph) not in self.constants:
             untrained = {
@@ -194,7 +194,7 @@ class GraphWalk:
         return value
 
     def _plain(self, op: OnnxOp, frame: Frame) -> None:
-        """A node that computes: its result describe_node the file settles that, else a call."""
+        """Add a node that computes: its result if the file settles that, else a call."""
         names = op.node.outputs
         tensor = op.attr("value") if op.node.op == "Constant" else None
         if isinstance(tensor, StoredTensor) and tensor.values is None:
@@ -277,7 +277,7 @@ class GraphWalk:
         return OnnxValue(self._unique(name), meta, result.strides, known, base.is_weight)
 
     def _known_constant(self, name: str, known: Known, dtype: str = "int64") -> OnnxValue:
-        """A value that the file and the shapes settle: a constant of the model, whoever reads it."""
+        """Return a value that the file and the shapes settle as a constant of the model."""
         return self._source(name, BUFFER, self._new(name, shape_of(known.shape), dtype, known))
 
     def _new(
@@ -292,7 +292,7 @@ class GraphWalk:
         return OnnxValue(self._unique(name), meta, contiguous_strides(numbers), known, is_weight)
 
     def _unique(self, name: str) -> str:
-        """A name of its own in the neutral graph: files need not keep theirs apart."""
+        """Return a name that is unique in the operator graph: files need not keep theirs apart."""
         self.names += 1
         return f"{name}@{self.names}"
 
@@ -321,7 +321,7 @@ class GraphWalk:
         frame.values.update({name: value for name, value in named if name and value is not None})
 
     def _list(self, op: OnnxOp, frame: Frame) -> None:
-        """A list is its parts; what makes and joins them are nodes like any other."""
+        """Bind a list to its parts; the nodes that make and join them are nodes like any other."""
         name = op.node.outputs[0]
         result = sequence_result(op)
         if isinstance(result, OnnxNode):
@@ -335,7 +335,7 @@ class GraphWalk:
         frame.values[name] = result
 
     def _control(self, op: OnnxOp, frame: Frame) -> None:
-        """A branch or the turns of a loop in place of the node."""
+        """Walk a branch, or the turns of a loop, in place of the node."""
         turns = CONTROL[op.node.op](op)
         self.notes.update({turns.note: None} if turns.note else {})
         state, results = list(turns.carried), list[OnnxValue]()
@@ -388,7 +388,7 @@ def _dtype_of(op: OnnxOp) -> str:
 
 
 def _resolve_attributes(node: OnnxNode, frame: Frame) -> OnnxNode:
-    """Attributes that name those of the function's caller are these."""
+    """Return the node with the attributes of the function's caller in place of references to them."""
     if not any(isinstance(value, AttributeRef) for _, value in node.given):
         return node
     pairs = [(n, frame.attributes.get(x.name) if isinstance(x, AttributeRef) else x) for n, x in node.given]

@@ -1,4 +1,4 @@
-"""What goes into an ONNX model: its batch, and the sizes that the file leaves open."""
+"""Inputs of an ONNX model: its batch, and the sizes that the file leaves open."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an ONNX file calls things, for people: modules, nodes, shapes."""
+"""Names of an ONNX file for people: nodes and the modules that they belong to."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def scopes_of(node: OnnxNode) -> tuple[Scope, ...]:
 
 
 def _parse_names(text: str) -> list[str]:
-    """A list of strings as Python writes it, read without evaluating."""
+    """Return a list of strings as Python writes it, read without evaluating."""
     if not text.startswith("[") or len(text) > 10_000:
         return []
     try:

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF009 - fields of messages are calls
-"""What an ONNX file says, read as data: the few messages of the format that a cost needs, no library.
+"""ONNX files parsed as data: the few messages of the format that a cost needs, without a library.
 
 Weights are stepped over, only their sizes are kept; of small constants (shapes, indices) the values as well.
 Files that a model names for its weights (external data) are never opened.
@@ -61,7 +61,7 @@ class OnnxError(ModelError, ValueError):
 
 
 def _if_small(reader: Reader) -> Reader:
-    """A list of numbers; of a weight's none."""
+    """Return a reader of a list of numbers that skips the long lists of weights."""
     return lambda wire, value: reader(wire, value) if isinstance(value, int) or _is_small(value) else []
 
 
@@ -112,7 +112,7 @@ class StoredTensor:
 
 
 def _sparse(wire: Wire, span: Span) -> StoredTensor:
-    """A sparse constant: its name and type are those of its values."""
+    """Return a sparse constant: its name and type are those of its values."""
     fields = list(wire.fields(span))
     tensor = next((message(StoredTensor, wire, value) for number, value in fields if number == 1), StoredTensor())
     tensor.dims = [size for number, value in fields if number == 3 for size in whole_numbers(wire, value)]
@@ -190,7 +190,7 @@ class _Attribute:
 
 
 def _attribute(wire: Wire, span: Span) -> tuple[str, Any]:
-    """The name and the one value that is set; a list where the format repeats it."""
+    """Return the name and the one value that is set; a list where the format repeats it."""
     attribute = message(_Attribute, wire, span)
     is_list = attribute.value is None and (attribute.values or attribute.kind in _LISTS)
     return attribute.name, attribute.values if is_list else attribute.value

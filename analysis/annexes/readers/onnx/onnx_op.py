@@ -1,4 +1,4 @@
-"""One node of an ONNX graph as its rules see it: what goes in, what it asks for, what it makes."""
+"""One node of an ONNX graph as its rules see it: inputs, attributes and results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How an operator is written down: what it makes and the ATen call that costs the same, one row each.
+"""One row of the operator table: the results of an ONNX operator and the ATen call that costs the same.
 
 Sizes are named by a pattern, as in einsum: `b q x, b k y -> b q k`. A name is one dimension, `*name` any number of
 them (in sums and products: how many elements; `*1name` as many of one element), `_` what does not matter; an input

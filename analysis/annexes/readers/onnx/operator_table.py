@@ -1,4 +1,4 @@
-"""ONNX operators as operator_table.toml lists them: which row holds for a node, and how its values follow."""
+"""The rows of operator_table.toml: which row fits a node, and how its values follow."""
 
 from __future__ import annotations
 

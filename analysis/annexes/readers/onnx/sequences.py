@@ -1,4 +1,4 @@
-"""Lists of tensors in ONNX: they cost nothing themselves; what makes and joins them is Split and Concat."""
+"""Lists of tensors in ONNX. They cost nothing; Split and Concat make and join their parts."""
 
 from __future__ import annotations
 

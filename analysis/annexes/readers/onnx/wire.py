@@ -32,7 +32,7 @@ class Wire:
         self._window, self._start = b"", 0
 
     def bytes(self, at: int, end: int) -> bytes:
-        """Raises an IndexError where the file is shorter."""
+        """Read bytes of the file. Raises an IndexError where the file is shorter."""
         if not self._start <= at <= end <= self._start + len(self._window):
             self.budget.report("read", at / max(1, self.size))
             self.file.seek(at)
@@ -42,7 +42,7 @@ class Wire:
         return self._window[at - self._start : end - self._start]
 
     def varint(self, at: int, end: int) -> tuple[int, int]:
-        """A whole number, and where the next thing begins."""
+        """Return a whole number, and where the next thing begins."""
         value = shift = 0
         place = at - self._start
         if at < end and 0 <= place < len(self._window) and self._window[place] < 0x80:  # nearly all
