@@ -71,7 +71,7 @@ def judge(measured: MeasurementLog) -> None:
     """Print the errors of the device that the fit makes, on models by whether the fit saw them."""
     fitted = tuple(t for t in measured.timed if not t.case.model or t.case.model in FIT)
     made = own_device.fit_machine(msgspec.structs.replace(measured, timed=fitted), "this_cpu")
-    noise, taken = measured.noise or 0.0, measured.taken
+    noise, taken = measured.noise or 0.0, measured.disturbed_share
     print(f"nearest: {made.nearest.id}; between repeats {noise:.1%}; others took a core in {taken:.0%} of the samples")
     held = {(row.name, row.batch): row.after_s for row in made.rows if row.is_model}
     names = {name.rpartition("/")[2] for name in UNSEEN}

@@ -73,11 +73,11 @@ def _cross_validate(measured: list[dict[str, str]]) -> tuple[CrossValidation, ..
 def _view(state: State, **options: Any) -> Table:
     document = _document(state, **options)
     if isinstance(document, KernelGroups):
-        return _kernels(document)
-    return _groups(document) if options["groups"] else _classes(document)
+        return _kernel_table(document)
+    return _group_table(document) if options["groups"] else _class_table(document)
 
 
-def _classes(models: ModelGroups) -> Table:
+def _class_table(models: ModelGroups) -> Table:
     """Return one row per class of work; below them the rows that could not be predicted, and why."""
     notes = (
         *(f"{each.rows} rows of {each.reason}, the nearest that there is" for each in models.replaced),
@@ -87,11 +87,11 @@ def _classes(models: ModelGroups) -> Table:
         f"{models.summary['predicted']} rows of models predicted, {models.summary['skipped']} not",
         *map(_cross_validation_line, models.cross_validation),
     )
-    shown = rows(CLASSES, models.classes, key=("quantity", "name"), dim=lambda each: each.n < LARGE)
-    return Table("validate", "Predicted against measured, by class of work", CLASSES, shown, footer=footer, notes=notes)
+    cells = rows(CLASSES, models.classes, key=("quantity", "name"), dim=lambda each: each.n < LARGE)
+    return Table("validate", "Predicted against measured, by class of work", CLASSES, cells, footer=footer, notes=notes)
 
 
-def _groups(models: ModelGroups) -> Table:
+def _group_table(models: ModelGroups) -> Table:
     """Return one row per group; below them the summary of vision models, the cross-validation, the reasons of large
     groups that are far off, and the rows that could not be predicted."""
     reasons = dict.fromkeys(
@@ -101,19 +101,19 @@ def _groups(models: ModelGroups) -> Table:
         if group.reason
     )
     notes = (*reasons, *(f"{skipped.rows} rows not predicted: {skipped.reason}" for skipped in models.skipped))
-    footer = (*_summary(models), *map(_cross_validation_line, models.cross_validation))
+    footer = (*_summary_lines(models), *map(_cross_validation_line, models.cross_validation))
     places = iter(range(len(models.groups)))
-    shown = rows(COLUMNS, models.groups, key=lambda group: str(next(places)), dim=lambda group: group.n < LARGE)
-    return Table("validate", "Predicted against measured", COLUMNS, shown, footer=footer, notes=notes)
+    cells = rows(COLUMNS, models.groups, key=lambda group: str(next(places)), dim=lambda group: group.n < LARGE)
+    return Table("validate", "Predicted against measured", COLUMNS, cells, footer=footer, notes=notes)
 
 
-def _kernels(document: KernelGroups) -> Table:
+def _kernel_table(document: KernelGroups) -> Table:
     """Return one row per device and kind of kernel."""
-    shown = rows(KERNEL_COLUMNS, document.kernels, key=("device", "op"))
-    return Table("validate", "Single fp32 kernels, predicted against measured", KERNEL_COLUMNS, shown)
+    cells = rows(KERNEL_COLUMNS, document.kernels, key=("device", "op"))
+    return Table("validate", "Single fp32 kernels, predicted against measured", KERNEL_COLUMNS, cells)
 
 
-def _summary(validated: Validation) -> list[str]:
+def _summary_lines(validated: Validation) -> list[str]:
     summary = validated.summary
     lines = [
         f"{summary['predicted']} rows predicted, {summary['skipped']} not; of vision models, medians over groups of "

@@ -164,7 +164,7 @@ def test_samples_in_which_others_took_a_core_count_only_alone(tmp_path: Path) ->
     busy = [Sample(of="a", seconds=9.0, taken=True) for _ in range(7)]
     measured = kept(tmp_path / "m", [HERE, BenchmarkCase(key="a", op="x"), *quiet, *busy])
     assert measured.timed[0].seconds == pytest.approx(1.01)
-    assert measured.taken == pytest.approx(0.7)
+    assert measured.disturbed_share == pytest.approx(0.7)
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ class MeasurementLog(msgspec.Struct, frozen=True, kw_only=True):
         return float(np.median(spreads)) if spreads else None
 
     @property
-    def taken(self) -> float:
+    def disturbed_share(self) -> float:
         """The share of samples in which another process took a core."""
         rounds = sum(each.rounds for each in self.timed)
         return sum(each.taken * each.rounds for each in self.timed) / rounds if rounds else 0.0

@@ -85,7 +85,7 @@ def fit_machine(log: MeasurementLog, name: str, progress: Progress = lambda _: N
     base = nearest_device(machine, facts)
     device = describe_device(machine, base, name, facts)
     software = f"{machine.software}, {machine.date}"
-    timings = _Timings(software=software, noise=log.noise or 0.0, taken=log.taken)
+    timings = _Timings(software=software, noise=log.noise or 0.0, taken=log.disturbed_share)
     for timed in log.timed:
         case = timed.case
         if case.moved or case.threads != machine.threads or case.precision != "fp32":

@@ -12,7 +12,7 @@ import msgspec
 
 from analysis.annexes.machine.device_toml import device_toml
 from analysis.annexes.machine.own_device import OwnDevice, TimingRow, median_error
-from analysis.document import Column, column, columns
+from analysis.document import Column, column, columns, record
 from hardware import file_access, places, policy
 from hardware.device import device_files as shipped_files
 from hardware.errors import RequestError
@@ -89,7 +89,9 @@ def keep_device(made: OwnDevice, folder: Path | None = None) -> MadeDevice:
     notes = [note for note in (*spec.notes, *made.skipped) if note]
     if made.taken > NOISY or made.noise > NOISY:
         notes.insert(0, f"this machine is shared: {made.noise:.0%} between repeats, cores taken in {made.taken:.0%}")
-    return MadeDevice(
+    return record(
+        MadeDevice,
+        made,
         device=made.device.id,
         name=spec.name,
         file=str(path),
@@ -98,15 +100,11 @@ def keep_device(made: OwnDevice, folder: Path | None = None) -> MadeDevice:
         error_before=median_error(models, before=True) if models else None,
         error_after=median_error(models) if models else None,
         band=band,
-        noise=made.noise,
         shared=made.taken,
         notes=tuple(notes),
         facts=tuple(
-            StatedFact(name=name, value=fact.value, unit=fact.unit, source=fact.source)
-            for name, fact in spec.facts.items()
-            if fact.quality == "measured"
+            record(StatedFact, fact, name=name) for name, fact in spec.facts.items() if fact.quality == "measured"
         ),
-        rows=made.rows,
     )
 
 
