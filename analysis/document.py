@@ -100,21 +100,21 @@ def columns(
 
 
 Row = TypeVar("Row", bound=msgspec.Struct)
-_MISSING = object()
 _COLUMN = (np.ndarray, list, tuple)
 
 
-def _attribute(sources: tuple[object, ...], name: str) -> Any:
-    """Return the attribute of the first source that has it."""
-    values = (getattr(source, name, _MISSING) for source in sources)
-    return next((value for value in values if value is not _MISSING), _MISSING)
+@cache
+def _sources_of_fields(kind: type[msgspec.Struct], *types: type) -> tuple[tuple[str, int], ...]:
+    """Return the fields of a struct that instances of some types have, each with the place of the first such type."""
+    places = {name: [i for i, one in enumerate(types) if hasattr(one, name)] for name in kind.__struct_fields__}
+    return tuple((name, found[0]) for name, found in places.items() if found)
 
 
 def record(kind: type[Row], /, *sources: object, **values: Any) -> Row:
     """Build a struct from `values` by field; a field without one is that attribute of the first source that has it."""
-    for name in kind.__struct_fields__:
-        if name not in values and (value := _attribute(sources, name)) is not _MISSING:
-            values[name] = value
+    for name, place in _sources_of_fields(kind, *map(type, sources)):
+        if name not in values:
+            values[name] = getattr(sources[place], name)
     return kind(**values)
 
 
@@ -124,8 +124,9 @@ def records(
     """Build a struct for each row of columns of equal length; arrays give plain numbers, what is no array, list or
     tuple is the same in all rows. A field without a column is that of the first source that has it: all of it, or
     these `rows`."""
-    for name in kind.__struct_fields__:
-        if name not in columns and (values := _attribute(sources, name)) is not _MISSING:
+    for name, place in _sources_of_fields(kind, *map(type, sources)):
+        if name not in columns:
+            values = getattr(sources[place], name)
             is_array = isinstance(values, np.ndarray)
             columns[name] = values if rows is None else values[rows] if is_array else [values[row] for row in rows]
     count = next(len(values) for values in columns.values() if isinstance(values, _COLUMN))

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from analysis.document import BOUND_HELP, BOUND_LETTERS, YES_NO, column
+from analysis.document import BOUND_HELP, BOUND_LETTERS, YES_NO, column, record
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.serving import Serving, serving
@@ -90,42 +90,30 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def figures(result: Estimate) -> Figures:
-    """The record of an estimate."""
-    device, memory = result.device, result.memory
+    """Return the record of an estimate."""
+    device, workload, memory = result.device, result.workload, result.memory
     compute, moved, static = result.component_j.values()
-    return Figures(
-        **msgspec.structs.asdict(result.rates),
-        model=result.workload.name,
+    return record(
+        Figures,
+        result.rates,
+        result,
+        result.scenario,
+        workload,
+        device,
+        model=workload.name,
         device=device.key,
-        devices=result.workload.devices,
         name=device.name,
-        architecture=device.architecture,
-        image_size=result.workload.image_size,
-        batch=result.scenario.batch,
-        precision=result.scenario.precision,
-        precision_run=result.precision_run,
         execution_run=result.execution,
         runtime=result.runtime.name,
-        latency_s=result.latency_s,
-        latency_band_s=result.latency_band_s,
-        energy_j=result.energy_j,
-        energy_band_j=result.energy_band_j,
         compute_j=compute,
         memory_j=moved,
         static_j=static,
-        power_limit_w=result.power_limit_w,
-        tdp_w=device.tdp_w * result.workload.devices,
-        utilization=result.utilization,
-        bound=result.bound,
+        tdp_w=device.tdp_w * workload.devices,
         bound_time={name: s / (result.latency_s or 1.0) for name, s in zip(BOUNDS, result.bound_s, strict=True)},
         peak_memory_bytes=memory.peak_bytes,
         weight_bytes=memory.weight_bytes,
         activation_bytes=memory.activation_peak_bytes,
         workspace_bytes=memory.workspace_peak_bytes,
-        fits=result.fits,
-        supported=result.supported,
-        silicon=device.silicon,
-        trust=result.trust,
         marks=describe_deviations(result),
         formats=_formats(result),
         incomplete=result.rule_coverage.gap or msgspec.UNSET,

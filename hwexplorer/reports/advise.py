@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from analysis.document import Column, columns
+from analysis.document import Column, columns, record
 from analysis.estimate.figures import Figures
 from analysis.estimate.metrics import AIMS
 from analysis.explore.advice import Advice, Suggestion, advise
@@ -47,15 +47,13 @@ class _Change(msgspec.Struct, frozen=True, kw_only=True):
 def _changes(advice: Advice) -> Iterator[_Change]:
     yield _Change(change="now", after=advice.now)
     for s in advice.suggestions:
-        yield _Change(
-            change=s.change,
-            after=s.after,
+        yield record(
+            _Change,
+            s,
             energy=-s.saved_energy_fraction,
             latency=-s.saved_latency_fraction,
             memory=-s.saved_memory_fraction,
             rate=s.throughput_ratio,
-            why=s.why,
-            step=s.step,
         )
 
 
