@@ -103,7 +103,7 @@ class Slow:
         Slow.most = max(Slow.most, Slow.now)
 
     @property
-    def done(self) -> bool:
+    def is_done(self) -> bool:
         ended = self.cancelled or time.monotonic() > self.until
         if ended and self.until:
             Slow.now, self.until = Slow.now - 1, 0.0

@@ -99,5 +99,5 @@ def test_a_product_without_a_rule_is_bounded_by_its_operands() -> None:
     whole = engine.captured_model(parse("resnet18"))
     found = coverage(without_rules(whole, ("linear",)), 4)
     assert 0.99 < found.work < 1.0
-    assert found.missing_rules == ""
+    assert found.gap == ""
     assert 0.5 < least() < 1.0
