@@ -9,18 +9,16 @@ import argparse
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, TypedDict, TypeVar, Unpack
-
-import msgspec
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from analysis.model.ir.workload import Workload
 from hardware.errors import RequestError as RequestError
 from hwexplorer import engine, registry
 from hwexplorer.declare import DEVICE, Report
 from hwexplorer.headless import answers, asked_state
+from hwexplorer.headless.results import Result as Result
 from hwexplorer.options import DEVICES_DIR, Option
 from hwexplorer.process import output
-from hwexplorer.registry import Answer
 
 if TYPE_CHECKING:
     import networkx
@@ -30,87 +28,6 @@ if TYPE_CHECKING:
     from analysis.explore.rules import Findings
 
 NAMES = ("Model", "RequestError", "Result", "model")  # what the package offers besides the verbs
-Document = TypeVar("Document")
-
-
-class Result(Generic[Document]):
-    """The answer of a verb. `document` is the struct of its JSON, whose fields are also those of the result."""
-
-    def __init__(self, answer: Answer) -> None:
-        self._answer = answer
-
-    @property
-    def document(self) -> Document:
-        """The struct of the answer, in SI units."""
-        document: Document = self._answer.document
-        return document
-
-    @property
-    def broken_rules(self) -> str:
-        """The rules that do not hold (`check`, `diff`, `validate`); '' where all do."""
-        fails = self._answer.report.fails
-        return fails(self.document) if fails is not None else ""
-
-    def __getattr__(self, name: str) -> Any:
-        if name.startswith("_"):
-            raise AttributeError(name)
-        document = self.document
-        if isinstance(document, dict) and name in document:
-            return document[name]
-        return getattr(document, name)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON as plain data in SI units."""
-        return self._answer.to_dict()
-
-    @property
-    def rows(self) -> tuple[Any, ...]:
-        """The structs of the main table; where it is not of structs, the rows of CSV as dictionaries."""
-        structs = self._answer.records()
-        if structs is not None:
-            return structs
-        from hwexplorer.export.delimited import grid
-
-        names, *lines = grid(self._answer.view())
-        return tuple(dict(zip(map(str, names), line, strict=True)) for line in lines)
-
-    def records(self) -> list[dict[str, Any]]:
-        """Return the rows as flat dictionaries; a field within a field is named after it, `trust.level`."""
-        return [_flatten(msgspec.to_builtins(row, enc_hook=str)) for row in self.rows]
-
-    def to_pandas(self) -> Any:
-        """Return the rows as a DataFrame. Raises ImportError without pandas."""
-        import pandas  # type: ignore[import-untyped,import-not-found,unused-ignore]
-
-        return pandas.DataFrame.from_records(self.records())
-
-    def to_polars(self) -> Any:
-        """Return the rows as a DataFrame. Raises ImportError without polars."""
-        import polars  # type: ignore[import-not-found,unused-ignore]
-
-        return polars.from_dicts(self.records(), infer_schema_length=None)
-
-    def to_text(self, form: str = "text", width: int = 0) -> str:
-        """Return what `--format` prints: text, json, csv, md or html. `width` is the columns to fit, 0 for all."""
-        return self._answer.to_text(form, width)
-
-    def __repr__(self) -> str:
-        return self.to_text(width=output.width()).rstrip("\n")
-
-    def _repr_html_(self) -> str:
-        from hwexplorer.export.html import as_fragment
-
-        return as_fragment(self._answer.view())
-
-
-def _flatten(value: Any, name: str = "") -> dict[str, Any]:
-    if not isinstance(value, dict):
-        return {name: value}
-    return {
-        key: each
-        for inner in value
-        for key, each in _flatten(value[inner], f"{name}.{inner}" if name else inner).items()
-    }
 
 
 class Model:

@@ -78,14 +78,6 @@ class EngineProvider:
         """
         return heat.view(state)
 
-    def events(self, state: State) -> Table:
-        """Events of node `state.at` on `state.on`: categories at depth 0, events at depth 1; footer: the sum."""
-        return _table("events", state)
-
-    def why(self, state: State) -> Text:
-        """Return the reasons for the costs of the node `state.at`."""
-        return _text("why", state)
-
     def plot(self, state: State) -> Plot:
         """Points are keyed by operator."""
         return plot(state)

@@ -101,9 +101,9 @@ def _count(words: list[str], members: tuple[str, ...], declared: Group) -> int:
     """Return how many of the words are none of options and their values, where the verb's section depends on it."""
     if sum(not word.startswith("-") for word in words) < min(declared.by_words, default=len(words) + 1):
         return 0
-    from hwexplorer.options import count_words
+    from hwexplorer.options import DEVICES_DIR, count_words
 
-    return count_words(words, [option for name in members for option in load(name).all_options()])
+    return count_words(words, [DEVICES_DIR, *(option for name in members for option in load(name).all_options())])
 
 
 # --- what they declare ------------------------------------------------------------------------------------

@@ -47,13 +47,13 @@ def forking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, ...
 @pytest.fixture
 def found_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """The one report that a test prints in several formats is found once."""
-    find, found = answers.answer, list[Answer]()
+    find, found = answers.find_answer, list[Answer]()
 
     def answer(*asked: Any) -> Answer:
         found.extend([find(*asked)] if not found else [])
         return found[0]
 
-    monkeypatch.setattr(answers, "answer", answer)
+    monkeypatch.setattr(answers, "find_answer", answer)
 
 
 _alone = ModelCapture._command

@@ -94,7 +94,7 @@ def test_every_verb_refuses_an_unknown_option(refused: Refused, verb: str) -> No
 def test_every_verb_has_help(call: Call, verb: str) -> None:
     done = call(verb, "--help")
     assert done.code == 0
-    assert done.out.startswith(f"usage: hwexplorer {verb}")
+    assert done.out.startswith(f"usage: hwexplorer {registry.full_name(verb)}")
     assert done.err == ""
     assert verb in call("--help").out
 
@@ -128,7 +128,7 @@ def test_an_internal_error_is_one_line_too(call: Call, monkeypatch: pytest.Monke
     def fail(*_: object) -> str:
         raise ZeroDivisionError("of\nall things")
 
-    monkeypatch.setattr("hwexplorer.registry.Answer.told", fail)
+    monkeypatch.setattr("hwexplorer.registry.Answer.to_text", fail)
     done = call("compare", "resnet18")
     assert done.code == 1
     assert done.out == ""

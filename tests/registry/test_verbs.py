@@ -63,6 +63,7 @@ def test_a_section_is_also_a_verb(verb: str, section: str) -> None:
         ("devices", "devices"),
         ("devices --format csv", "devices --format csv"),
         ("devices l4", "device l4"),
+        ("devices --devices-dir mine", "devices --devices-dir mine"),
         ("measure --quick", "measure --quick"),
         ("measure rows.csv --on t4", "calibrate rows.csv --on t4"),
         ("search pareto conv2d", "pareto conv2d"),
