@@ -196,6 +196,10 @@ def test_the_file_is_the_device_and_is_found_at_once(
     assert main(["calibrate", str(tmp_path / "m.jsonl"), "--format", "json"]) == 0
     made = json.loads(capsys.readouterr().out)
     assert made["file"] == str(own_folder / "this_cpu.toml")
+    assert main(["calibrate", str(tmp_path / "m.jsonl")]) == 0
+    page = capsys.readouterr().out
+    assert "How it is known" in page
+    assert "Left out" in page
     assert main(["compare", "resnet18", "--on", "this_cpu", "--format", "json"]) == 0
     row = json.loads(capsys.readouterr().out)["rows"][0]
     assert row["trust"]["level"] == "measured"

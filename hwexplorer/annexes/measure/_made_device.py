@@ -33,7 +33,7 @@ class StatedFact(msgspec.Struct, frozen=True, kw_only=True):
     """A fact that was measured or read here."""
 
     name: Annotated[str, column("Fact")]
-    value: Annotated[float, column("Value", role="text", of=lambda fact: of_fact(fact.value, fact.unit))]
+    value: float
     unit: str
     source: Annotated[str, column("How it is known", keep=1)]
 
@@ -57,11 +57,10 @@ class MadeDevice(msgspec.Struct, frozen=True, kw_only=True):
     rows: tuple[TimingRow, ...]
 
 
-FACTS = columns(StatedFact)
-ROWS = (
-    *columns(TimingRow, "name batch measured spread before after"),
-    Column("error", "Error", "%", role="delta", keep=0, of=lambda row: row.after_s / row.measured_s - 1.0),
-)
+VALUE = Column("value", "Value", role="text", keep=0, of=lambda fact: of_fact(fact.value, fact.unit))
+ERROR = Column("error", "Error", "%", role="delta", keep=0, of=lambda row: row.after_s / row.measured_s - 1.0)
+FACTS = columns(StatedFact, "name value source", VALUE)
+ROWS = columns(TimingRow, "name batch measured spread before after error", ERROR)
 
 
 def check_name(name: str) -> str:
