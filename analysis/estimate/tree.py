@@ -37,7 +37,7 @@ TELLING_WORK = 0.01  # a node's share of its parent's work over an even share: b
 
 
 def modifier_or_none(modifier: float) -> float | None:
-    """A modifier of a TreeLevel as documents state it: None where it would say nothing."""
+    """Return a modifier of a TreeLevel as documents state it: None where it would say nothing."""
     return None if math.isnan(modifier) else modifier
 
 
@@ -96,7 +96,10 @@ def tree(result: Estimate) -> TreeFigures:
         "share": shares(run.energy_j, run.latency_s, result),
         "fusion_benefit_js": fusion_benefit(result),
     }
-    component, operands = result.component_energy_j, operand_bytes(result)
+    component, operands = (
+        result.component_energy_j,
+        dependencies.operand_bytes(result.workload, result.scenario.batch, result.plan.widths),
+    )
     of_subgraphs = {name: parts.total(values) for name, values in sums.items()}
     one_group = np.zeros(count, dtype=np.int32)
     operator_work = work_share(demand.flops, operands, subgraph, count)
@@ -152,12 +155,12 @@ def _subgraph_ideal(result: Estimate, count: int) -> Floats:
 
 
 def shares(energy: Floats, latency: Floats, model: Estimate) -> Floats:
-    """Shapley shares of the whole's EDP."""
+    """Return Shapley shares of the whole's EDP."""
     return 0.5 * (energy / (model.energy_j or 1.0) + latency / (model.latency_s or 1.0))
 
 
 def cumulative_share(share: Floats) -> Floats:
-    """For each node, the sum of all shares not smaller than its own (ties in order, also those that rounding parts)."""
+    """Return for each node the sum of all shares not smaller than its own; ties, also after rounding, stay in order."""
     order = np.argsort(-share.round(12), kind="stable")
     result = np.empty_like(share)
     result[order] = np.cumsum(share[order])
@@ -165,38 +168,34 @@ def cumulative_share(share: Floats) -> Floats:
 
 
 def count_making(share: Floats, fraction: float) -> int:
-    """The fewest members whose shares sum to `fraction`."""
+    """Return the fewest members whose shares sum to `fraction`."""
     running = np.cumsum(np.sort(share)[::-1])
     return min(int(np.searchsorted(running, fraction - 1e-12)) + 1, len(share)) if len(share) else 0
 
 
 def ratio(a: Floats, b: Floats) -> Floats:
-    """a / b, and 0 where b is 0."""
+    """Return a / b, and 0 where b is 0."""
     return np.where(b > 0, a / np.where(b > 0, b, 1.0), 0.0)
 
 
 def work_share(flops: Floats, operands: Floats, group: Ints, count: int) -> Floats:
-    """Each member's share of its group's work: geometric mean of FLOP and byte share, summing to 1 per group.
+    """Return each member's share of its group's work: geometric mean of FLOP and byte share, summing to 1 per group.
 
     A member without FLOPs counts by its bytes; a group without either is shared evenly."""
 
-    def within(values: Floats) -> Floats:
+    def share_in_group(values: Floats) -> Floats:
         return ratio(values, np.bincount(group, values, minlength=count)[group].astype(np.float64))
 
-    by_bytes = within(operands)
-    weight = np.where(flops > 0, np.sqrt(within(flops) * by_bytes), by_bytes)
+    by_bytes = share_in_group(operands)
+    weight = np.where(flops > 0, np.sqrt(share_in_group(flops) * by_bytes), by_bytes)
     size = np.bincount(group, minlength=count)[group]
     total = np.bincount(group, weight, minlength=count)[group]
     return np.where(total > 0, weight / np.where(total > 0, total, 1.0), 1.0 / size)
 
 
-def operand_bytes(result: Estimate) -> Floats:
-    """Bytes each operator reads and writes if it is run alone: inputs, weights and results, shape (n,)."""
-    return dependencies.operand_bytes(result.workload, result.scenario.batch, result.plan.widths)
-
-
 def fusion_benefit(result: Estimate) -> Floats:
-    """Attributed EDP of each operator run separately less that run fused, J s; negative where fusing costs."""
+    """Return the attributed EDP of each operator run separately less that run fused, J s; negative where fusing
+    costs."""
     other_mode = "fused" if result.execution == "eager" else "eager"
     other = estimate(result.workload, result.device, msgspec.structs.replace(result.scenario, execution=other_mode))
     mine = shares(result.run.energy_j, result.run.latency_s, result) * result.edp_js
@@ -205,8 +204,8 @@ def fusion_benefit(result: Estimate) -> Floats:
 
 
 def branch_figures(figures: TreeFigures, branches: Sequence[outline.Branch]) -> TreeLevel:
-    """The figures of nodes of an outline, shape (k,): sums over their operators, and what follows from the sums. Of one
-    subgraph or operator they are those of its own level; `cumulative` runs over all of them."""
+    """Return the figures of nodes of an outline, shape (k,): sums over their operators and figures that follow from the
+    sums. One subgraph or operator has those of its own level; `cumulative` runs over all nodes."""
     result, subgraphs, operators = figures.estimate, figures.subgraphs, figures.operators
     of, size = result.partition.subgraph, np.bincount(result.partition.subgraph)[result.partition.subgraph]
     index = np.concatenate([branch.members for branch in branches])
@@ -217,13 +216,13 @@ def branch_figures(figures: TreeFigures, branches: Sequence[outline.Branch]) -> 
         added: Floats = np.add.reduceat(values[..., index], starts, axis=-1)
         return added
 
-    def either(of_subgraphs: Floats, of_operators: Floats) -> Floats:
+    def sum_by_kind(of_subgraphs: Floats, of_operators: Floats) -> Floats:
         """Whole subgraphs add up what subgraphs have, other nodes what operators have."""
         return np.where(is_whole, total(of_subgraphs[of] / size), total(of_operators))
 
     sums = {name: total(getattr(operators, name)) for name in _ADDED}
-    base_j = either(subgraphs.base_edp_js, operators.base_edp_js)
-    ideal = either(subgraphs.utilization * subgraphs.latency_s, operators.utilization * operators.latency_s)
+    base_j = sum_by_kind(subgraphs.base_edp_js, operators.base_edp_js)
+    ideal = sum_by_kind(subgraphs.utilization * subgraphs.latency_s, operators.utilization * operators.latency_s)
     level = TreeLevel(
         **sums,
         component_j=total(operators.component_j),
@@ -249,8 +248,8 @@ _ADDED = (
 
 
 def find_node(result: Estimate, path: str) -> tuple[str, int]:
-    """('model', 0), ('subgraph', s) or ('operator', i) for a node id, a module path or a unique ending; ('group', 0)
-    for a branch of analysis/estimate/outline.py, whose operators `operators_of` gives.
+    """Return ('model', 0), ('subgraph', s) or ('operator', i) for a node id, a module path or a unique ending;
+    ('group', 0) for a branch of analysis/estimate/outline.py, whose operators `operators_of` gives.
 
     Raises RequestError naming the nearest match."""
     parts, names = result.partition, result.workload.operators.path
@@ -268,7 +267,7 @@ def find_node(result: Estimate, path: str) -> tuple[str, int]:
 
 
 def operators_of(result: Estimate, path: str) -> Ints:
-    """Operator indices below a node."""
+    """Return the indices of the operators below a node."""
     kind, index = find_node(result, path)
     if kind == "group" and (members := outline.members(result, path)) is not None:
         return members
