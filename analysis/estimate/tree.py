@@ -96,10 +96,8 @@ def tree(result: Estimate) -> TreeFigures:
         "share": shares(run.energy_j, run.latency_s, result),
         "fusion_benefit_js": fusion_benefit(result),
     }
-    component, operands = (
-        result.component_energy_j,
-        dependencies.operand_bytes(result.workload, result.scenario.batch, result.plan.widths),
-    )
+    component = result.component_energy_j
+    operands = dependencies.operand_bytes(result.workload, result.scenario.batch, result.plan.widths)
     of_subgraphs = {name: parts.total(values) for name, values in sums.items()}
     one_group = np.zeros(count, dtype=np.int32)
     operator_work = work_share(demand.flops, operands, subgraph, count)
