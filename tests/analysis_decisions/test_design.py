@@ -22,6 +22,7 @@ from analysis.annexes.silicon.design_search import (
 )
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
+from analysis.explore.constraint import Constraint
 from analysis.explore.search.workers import local
 from hardware.area import area
 from hardware.device import load_device
@@ -80,12 +81,14 @@ def test_the_best_is_least_and_the_front_is_not_beaten() -> None:
 def test_limits_hold_and_say_how_many_they_refused() -> None:
     free = _found(_study("units=64..1024"))
     power_w, area_mm2 = (sorted(getattr(d, name) for d in free.best)[1] for name in ("power_w", "area_mm2"))
-    small = _found(_study("units=64..1024", max_power_w=power_w, max_area_mm2=area_mm2))
+    small = _found(
+        _study("units=64..1024", limits=(Constraint("power", "<=", power_w), Constraint("area", "<=", area_mm2)))
+    )
     assert 0 < len(small.best) < len(free.best)
     assert small.refused == len(free.best) - len(small.best)
     assert all(design.power_w <= power_w and design.area_mm2 <= area_mm2 for design in small.best)
     with pytest.raises(RequestError, match="none of 5 designs can be: a larger die than allowed"):
-        _found(_study("units=64..1024", max_area_mm2=1.0))
+        _found(_study("units=64..1024", limits=(Constraint("area", "<=", 1.0),)))
 
 
 def test_a_seed_finds_the_same_and_local_search_no_worse() -> None:

@@ -22,6 +22,7 @@ from analysis.estimate.metrics import METRICS
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.totals import rates
 from analysis.estimate.workspace import blocked
+from analysis.explore.constraint import Constraint
 from analysis.explore.search.candidates import front
 from analysis.explore.search.catalogue_sweep import bundled, shipped_workload
 from analysis.explore.tuning.knob_bench import NodeCost
@@ -38,6 +39,8 @@ PIECE = 16  # designs that a worker evaluates at a time
 DESIGNS_MAX = 1_000_000
 HOW = ("grid", "random", "local")
 _KEPT, _OFFSPRING, _STRIDE = 8, 32, 0.5  # of local search: designs kept, new ones in a round at least, ln of a step
+
+_REFUSALS = {"power": "more power than allowed", "area": "a larger die than allowed"}
 
 
 class DesignKnob(msgspec.Struct, frozen=True):
@@ -70,15 +73,15 @@ class DesignKnob(msgspec.Struct, frozen=True):
 
 
 class DesignStudy(msgspec.Struct, frozen=True, kw_only=True):
-    """The question of a search, as plain data for any process: `models` with their weights; limits may be None."""
+    """The question of a search, as plain data for any process: `models` with their weights; limits of `power` in W and
+    `area` in mm2."""
 
     base: str
     knobs: tuple[DesignKnob, ...]
     models: tuple[tuple[str, float], ...]
     scenario: Scenario
     metric: str
-    max_power_w: float | None = None
-    max_area_mm2: float | None = None
+    limits: tuple[Constraint, ...] = ()
     folders: tuple[str, ...] = ()
 
 
@@ -173,10 +176,9 @@ def _design(
         )  # fmt: skip
     costs, power_w, refused = _costs(study, device)
     size, metric = area(device), METRICS[study.metric]
-    if not refused and study.max_power_w is not None and power_w > study.max_power_w:
-        refused = "more power than allowed"
-    if not refused and study.max_area_mm2 is not None and size.total_mm2 > study.max_area_mm2:
-        refused = "a larger die than allowed"
+    limited = {"power": power_w, "area": size.total_mm2}
+    broken = (_REFUSALS[limit.figure] for limit in study.limits if not limit.holds(limited[limit.figure]))
+    refused = refused or next(broken, "")
     return Design(
         device=device.key,
         values=values,

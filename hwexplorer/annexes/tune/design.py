@@ -20,6 +20,7 @@ from analysis.annexes.silicon.design_search import (
     search_designs,
 )
 from analysis.document import Column
+from analysis.explore.constraint import Constraint
 from analysis.explore.search import workers as pools
 from analysis.explore.tuning.knob_bench import KNOB_METRICS
 from hardware.amount import parse_amount
@@ -66,7 +67,7 @@ def _workloads(text: str) -> tuple[str, ...]:
     return tuple(models)
 
 
-def _weighed(workload: str) -> tuple[str, float]:
+def _model_and_weight(workload: str) -> tuple[str, float]:
     model, star, weight = workload.rpartition("*")
     return (model, parse_amount(weight, "")) if star else (workload, 1.0)
 
@@ -74,7 +75,7 @@ def _weighed(workload: str) -> tuple[str, float]:
 def _states(state: State, workload: tuple[str, ...] | None, **_: object) -> tuple[State, ...]:
     if not workload:
         raise RequestError("a design search takes --base, --workload and --knobs, in the shell")
-    return tuple(replace(state, model=_weighed(one)[0]) for one in workload)
+    return tuple(replace(state, model=_model_and_weight(one)[0]) for one in workload)
 
 
 def _document(
@@ -96,17 +97,18 @@ def _document(
 ) -> DesignReport:
     _states(state, workload)
     device = engine.device(base)
-    models = tuple(map(_weighed, workload))
+    models = tuple(map(_model_and_weight, workload))
     if any(weight <= 0 for _, weight in models):
         raise RequestError("the weight of a model is greater than 0, as resnet50*2")
+    area_mm2 = None if max_area is None else parse_amount(max_area.removesuffix("mm2"), "")
+    limits = {"power": max_power, "area": area_mm2}
     study = DesignStudy(
         base=device.key,
         knobs=tuple(parse_knob(device, one) for one in knobs),
         models=models,
         scenario=engine.scenario(state),
         metric=measure or "edp",
-        max_power_w=max_power,
-        max_area_mm2=None if max_area is None else parse_amount(max_area.removesuffix("mm2"), ""),
+        limits=tuple(Constraint(figure, "<=", most) for figure, most in limits.items() if most is not None),
         folders=tuple(map(str, engine.folders())),
     )
     way = how or ("grid" if designs is None else "random")
