@@ -19,10 +19,12 @@ class History(msgspec.Struct, frozen=True):
 
 
 def changed_fields(old: State, new: State) -> frozenset[str]:
+    """Return the names of the fields in which two states differ."""
     return frozenset(n for n in State.__struct_fields__ if getattr(old, n) != getattr(new, n))
 
 
 def push(history: History, state: State) -> History:
+    """Return the history with another present; moving about is no step."""
     changed = changed_fields(history.present, state)
     if not changed:
         return history
@@ -32,19 +34,21 @@ def push(history: History, state: State) -> History:
 
 
 def undo(history: History) -> History:
+    """Return the history a step back, or itself at its beginning."""
     if not history.past:
         return history
     *past, previous = history.past
-    return History(_where(previous, history.present), tuple(past), (history.present, *history.future)[:HISTORY_MAX])
+    return History(_keep_pane(previous, history.present), tuple(past), (history.present, *history.future)[:HISTORY_MAX])
 
 
 def redo(history: History) -> History:
+    """Return the history a step forward, or itself at its end."""
     if not history.future:
         return history
     following, *future = history.future
-    return History(_where(following, history.present), (*history.past, history.present), tuple(future))
+    return History(_keep_pane(following, history.present), (*history.past, history.present), tuple(future))
 
 
-def _where(state: State, now: State) -> State:
+def _keep_pane(state: State, now: State) -> State:
     """An undone state keeps the eye where it is: the same pane, not the one of long ago."""
     return replace(state, pane=now.pane, zoom=now.zoom)

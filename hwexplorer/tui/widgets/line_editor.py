@@ -1,7 +1,7 @@
 """One line of text being typed: a frozen value, and what a key makes of it.
 
 Textual's Input is not used: it edits when its own queue is read, so the second of two keys in one read would find the
-line as it was, and its import is paid at the first `:`, `/` or `e`.
+line as it was, and mounting it takes 9 ms of the first `:`.
 """
 
 from __future__ import annotations

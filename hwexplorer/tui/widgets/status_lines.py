@@ -1,7 +1,7 @@
 """The lines around the panes: what is estimated (head), which pane has the keys (tabs), what the keys do (footer).
 
-What a click does is in the style of the text under it, so Textual finds it. Its Footer and Tabs are not used: composing
-their widgets costs more than 10 ms of the first frame, and neither cuts its text by importance.
+What a click does is in the style of the text under it, so Textual finds it. Textual's Footer is not used: it takes
+14 ms of the first frame, and drops no keys by importance.
 """
 
 from __future__ import annotations
