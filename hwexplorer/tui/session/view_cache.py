@@ -115,6 +115,8 @@ class ViewCache:
     def _make(self, name: str, state: State) -> Any:
         if name == "heat":
             return self._make_blocks(state)
+        if name == "plot":
+            state = replace(state, at="")  # the point of the cursor is drawn over it
         make = getattr(self.provider, name, None)
         return make(state) if make is not None else self.provider.report(name, state)
 
