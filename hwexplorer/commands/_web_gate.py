@@ -122,7 +122,8 @@ class Gate(Server):  # type: ignore[misc,unused-ignore]
     ) -> None:
         """`words` open an explorer, which may read the files `readable`."""
         super().__init__("", host, port, "hwexplorer", public_url.rstrip("/"))
-        self._words, self._readable, self._most, self._clients = words, readable, clients, 0
+        self._words, self._readable, self._most = words, readable, clients
+        self._sockets: set[web.WebSocketResponse] = set()
         self._token = secrets.token_urlsafe(32)
         parts = urlsplit(self.public_url)
         self._origin = f"{parts.scheme}://{parts.netloc}"
@@ -159,7 +160,12 @@ class Gate(Server):  # type: ignore[misc,unused-ignore]
             ]
         )
         app.on_response_prepare.append(self._protect)
+        app.on_shutdown.append(self.on_shutdown)
         return app
+
+    async def on_shutdown(self, app: web.Application) -> None:
+        """Close the sockets of all clients, which ends their explorers."""
+        await asyncio.gather(*(socket.close() for socket in self._sockets))
 
     @web.middleware
     async def _check_token(self, request: web.Request, handler: Handler) -> web.StreamResponse:
@@ -197,7 +203,7 @@ class Gate(Server):  # type: ignore[misc,unused-ignore]
             raise web.HTTPForbidden(text="opened from another page\n")
 
     def _check_room(self) -> None:
-        if self._clients >= self._most:
+        if len(self._sockets) >= self._most:
             raise web.HTTPServiceUnavailable(
                 text=f"All {self._most} places are taken: try again when somebody has left"
                 " (hwexplorer serve --clients N makes room for more).\n",
@@ -224,7 +230,7 @@ class Gate(Server):  # type: ignore[misc,unused-ignore]
         socket = web.WebSocketResponse(heartbeat=HEARTBEAT_S, max_msg_size=MESSAGE_MAX)
         explorer = ServedExplorer(self._words, self._readable, socket, self)
         width, height = (to_int(request.query.get(name, ""), 80) for name in ("width", "height"))
-        self._clients += 1
+        self._sockets.add(socket)
         try:
             await socket.prepare(request)
             await explorer.start(width, height)
@@ -233,7 +239,7 @@ class Gate(Server):  # type: ignore[misc,unused-ignore]
             await socket.close(code=1007, message=b"not understood")
         finally:
             await asyncio.shield(explorer.stop())
-            self._clients -= 1
+            self._sockets.discard(socket)
         return socket
 
 

@@ -96,7 +96,7 @@ def test_every_verb_has_help(call: Call, verb: str) -> None:
     assert done.code == 0
     assert done.out.startswith(f"usage: hwexplorer {registry.full_name(verb)}")
     assert done.err == ""
-    assert verb in call("--help").out
+    assert registry.full_name(verb).split()[0] in call("--help").out
 
 
 HOSTILE = ["a\0b", "\x1b[31mred\x1b[0m", "\x1b]0;title\x07", "[bold]x", "a\rb\nc", "\u202egnp", "\udcff", "漢字", "𝕣"]
