@@ -13,7 +13,7 @@ from analysis.reports.nodes import Node, node
 from hardware.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.state import parse
-from hwexplorer.tui.session.tree_index import Index
+from hwexplorer.tui.session.tree_index import TreeIndex
 from hwexplorer.views.tree_view import tree
 
 MODELS = (
@@ -93,11 +93,11 @@ def test_documents_of_any_division_add_up(by: str) -> None:
 
 def test_the_heaviest_path_of_a_language_model_ends_in_its_mlp() -> None:
     state = parse("llama3_70b@fp16?by=module")
-    found = Index(tree(state)).heaviest("")
+    found = TreeIndex(tree(state)).heaviest("")
     assert ".mlp." in found
     result = engine.result(state)
     assert len(operators_of(result, found)) == 80
-    assert Index(tree(state)).share("lm_head") < 0.02
+    assert TreeIndex(tree(state)).share("lm_head") < 0.02
 
 
 def test_a_kind_and_a_kernel_are_places_that_reports_take() -> None:
