@@ -88,9 +88,9 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     all are multiplied as they are stored. `product_rate` (n,) is what software reaches of the rates of its tiles.
     `links` (3, n): bytes that collectives send to other devices, the messages that they are, one after another, and the
     speed of the links in bytes/s, zero for those of the device; None without any.
-    `windows` (8, n): rows and columns of the results of convolutions, those of the window, its stride, and the part of
-    what windows cover that is input, not padding; ones for other contractions. Then, of dense two-dimensional
-    convolutions, the results of one image and the windows that each input is in, zeros elsewhere.
+    `windows` (6, n): rows and columns of the results of convolutions, those of the window, its stride, and the part of
+    what windows cover that is input, not padding; ones for other contractions. `patches` (n,): the 4 x 4 patches of the
+    results of dense 3 x 3 convolutions at stride 1, zero elsewhere.
     `stream`: how operators follow each other; None where kernels of several models are told apart only by what they do.
     """
 
@@ -114,6 +114,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     product_rate: Floats | float = 1.0
     stream: Stream | None = None
     windows: Floats | None = None
+    patches: Floats | None = None
     largest_bytes: Floats | float = 0.0
 
     @property
@@ -152,7 +153,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def shapes(self) -> tuple[Ints, Ints]:
         """The distinct shapes of contractions: see `distinct_shapes`."""
         sizes = [*self.gemm, self.macs, self.op_class]
-        return distinct_shapes(np.stack(sizes if self.windows is None else [*sizes, self.windows[7]]), self.gemm[0] > 0)
+        return distinct_shapes(np.stack(sizes if self.patches is None else [*sizes, self.patches]), self.gemm[0] > 0)
 
     @cached_property
     def of_role(self) -> tuple[tuple[Ints, Ints], ...]:

@@ -134,8 +134,7 @@ def _signatures(workload: Workload, s: Structure) -> list[bytes]:
     np.add.at(local, s.inside.op, _widths(s.inside))
     columns = (ops.macs, ops.flops, ops.special, s.elements, ops.gemm.reshape(n, -1), local)
     repeats = np.zeros((n, 0)) if workload.repeats is None else workload.repeats
-    shared = windows(workload)[7]  # windows that each input is in
-    operators = np.column_stack([s.op_class, s.head, s.begins, s.prompts, shared, *columns, repeats])
+    operators = np.column_stack([s.op_class, s.head, s.begins, s.prompts, windows(workload)[6], *columns, repeats])
     moved = _widths(moves)
     # Transfers of a kernel name their operator by its place in the kernel.
     counts = np.bincount(s.kernel, minlength=s.n_kernels)
@@ -254,7 +253,7 @@ def _join(many: Bundle, alone: list[Demand]) -> Demand:
         owner.append(place[one.transfers.op[moves]])
     columns = ("op_class", "macs", "vector_flops", "special", "elements", "local_bytes", "weight_bytes", "head")
     return Demand(
-        **{name: column(name) for name in (*columns, "largest_bytes")},
+        **{name: column(name) for name in (*columns, "largest_bytes", "windows", "patches")},
         gemm=np.ascontiguousarray(column("gemm")),
         kernel=_concatenate(kernel),
         n_kernels=many.n_kernels,
@@ -269,7 +268,6 @@ def _join(many: Bundle, alone: list[Demand]) -> Demand:
         right_bytes=None if alone[0].right_bytes is None else column("right_bytes"),
         unpack_ops=None if alone[0].unpack_ops is None else column("unpack_ops"),
         stream=_stream(many, alone) if many.places_models else None,
-        windows=join([windows(w) for w in many.workloads], many.ops),
     )
 
 

@@ -252,7 +252,7 @@ def demand(workload: Workload, batch: int, widths: Widths, execution: str) -> De
 def _lasting(workload: Workload, execution: str) -> dict[str, Any]:
     """Return what any demand of these operators has in common. Shapes are equal where their polynomials are."""
     ops, n = workload.operators, workload.n_operators
-    polynomials = np.column_stack([ops.gemm.reshape(n, -1), ops.macs, op_classes(workload), windows(workload)[7]])
+    polynomials = np.column_stack([ops.gemm.reshape(n, -1), ops.macs, op_classes(workload), windows(workload)[6]])
     shapes = distinct_shapes(polynomials.T, (ops.gemm[:, 0] != 0).any(axis=1))
     return _evaluate(workload, 1, uniform(1.0), execution).lasting | {"shapes": shapes}
 
@@ -264,6 +264,7 @@ def _evaluate(workload: Workload, batch: int, widths: Widths, execution: str) ->
     inside = s.inside.size_bytes(point, widths)
     activations = np.bincount(moves.kernel, np.where(moves.is_weight, 0.0, moved), minlength=s.n_kernels)
     macs, elements = ops.macs @ point, s.elements @ point
+    gemm, shape = np.ascontiguousarray((ops.gemm @ point).T), windows(workload)
     return Demand(
         op_class=s.op_class,
         kernel=s.kernel,
@@ -273,7 +274,7 @@ def _evaluate(workload: Workload, batch: int, widths: Widths, execution: str) ->
         vector_flops=np.maximum(ops.flops @ point - 2.0 * macs, 0.0),
         special=ops.special @ point,
         elements=elements,
-        gemm=np.ascontiguousarray((ops.gemm @ point).T),
+        gemm=gemm,
         local_bytes=np.bincount(s.inside.op, inside, minlength=n).astype(np.float64, copy=False),
         weight_bytes=np.full(n, float(s.weights.size_bytes(point, widths).sum())),
         largest_bytes=np.full(n, activations.max(initial=0.0)),
@@ -286,7 +287,8 @@ def _evaluate(workload: Workload, batch: int, widths: Widths, execution: str) ->
         stream=Stream(
             batch=attended, model=np.zeros(s.n_kernels, dtype=np.int32), previous=moves.previous, lag=row_lags(workload)
         ),
-        windows=windows(workload),
+        windows=shape[:6],
+        patches=gemm[1] * shape[6],
     )
 
 

@@ -14,15 +14,16 @@ _WINDOWS = np.array([*((side, side) for side in _SIDES), (1, 3), (3, 1), (1, 5),
 
 @memoize(shared=True)
 def windows(workload: Workload) -> Floats:
-    """Return of each operator, (8, n): rows and columns of its results, rows and columns of its window, the stride, and
+    """Return of each operator, (7, n): rows and columns of its results, rows and columns of its window, the stride, and
     the part of what windows cover that is input, not padding. Ones for what is no convolution, and where no window
-    fits. Then, for dense convolutions, the results of one image and the windows that each input is in; else zeros.
+    fits. Then the 4 x 4 patches per row of the product of dense 3 x 3 convolutions at stride 1, else zero: nine windows
+    share each of their inputs, a few less at the borders of an image that is not padded.
 
     An operator reads each of its inputs once, and as many channels as its depth over its window; images are taken as
     square. So a window fits where these come out whole, and results are as many as windows have room for."""
     ops, tensors = workload.operators, workload.tensors
-    found = np.ones((8, workload.n_operators))
-    found[6:] = 0.0
+    found = np.ones((7, workload.n_operators))
+    found[6] = 0.0
     is_image = np.array(
         [kind in ("conv", "depthwise_conv") and "2d" in target
          for kind, target in zip(ops.kind, ops.target, strict=True)], dtype=np.bool_)  # fmt: skip
@@ -50,6 +51,7 @@ def windows(workload: Workload) -> Floats:
     values = np.stack([np.broadcast_to(column, fits.shape)[first, here] for column in columns])
     found[:6, which] = np.where(fits.any(axis=0), values, 1.0)
     is_dense = np.array([ops.kind[i] == "conv" and "conv2d" in ops.target[i] for i in which], dtype=np.bool_)
-    is_dense &= (groups == 1) & (rows > 0)
-    found[6:, which] = np.where(is_dense, [rows, depth * rows / np.where(inputs > 0, inputs, np.inf)], 0.0)
+    is_dense &= (groups == 1) & (8.0 * inputs < depth * rows) & (depth * rows < 10.0 * inputs)
+    rows = np.where(is_dense, rows, 1.0)
+    found[6, which] = is_dense * (np.ceil(np.sqrt(rows) / 4.0) ** 2 / rows)
     return found

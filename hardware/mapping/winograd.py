@@ -29,9 +29,9 @@ def rewrite_convolutions(demand: Demand, setup: Setup, rates: Efficiency) -> tup
     """Return the demand as the library runs it, and the seconds (n,) that its transforms take before and after the
     products; zero where a convolution stays as it is."""
     device = setup.device
-    many = patches(demand) if setup.plan.convolution == ("vector", BASE) else np.zeros(demand.n)
-    if not many.any():
-        return demand, many
+    many = demand.patches
+    if many is None or setup.plan.convolution != ("vector", BASE) or not many.any():
+        return demand, np.zeros(demand.n)
     _, _, n, depth = demand.gemm
     k = depth / 9.0
     gemm = np.stack([np.full(demand.n, PRODUCTS), many, n, k])
@@ -49,20 +49,6 @@ def rewrite_convolutions(demand: Demand, setup: Setup, rates: Efficiency) -> tup
         transfers=_with_steps(demand.transfers, np.flatnonzero(take), spread),
     )
     return changed, np.where(take, staged_s, 0.0)
-
-
-def patches(demand: Demand) -> Floats:
-    """The 4 x 4 patches of the results of 3 x 3 convolutions at stride 1, (n,), zero elsewhere.
-
-    Nine windows share each input; a few less at the borders of an image that is not padded. Images are taken as
-    square."""
-    if demand.windows is None:
-        return np.zeros(demand.n)
-    results, shared = demand.windows[6:]
-    fits = (shared > 8.0) & (shared < 10.0)
-    image = np.where(fits, results, 1.0)
-    many: Floats = demand.gemm[1] * np.where(fits, np.ceil(image**0.5 / 4.0) ** 2 / image, 0.0)
-    return many
 
 
 def _seconds(demand: Demand, gemm: Floats, device: Device, rates: Efficiency) -> Floats:

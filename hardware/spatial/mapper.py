@@ -93,7 +93,7 @@ def problem_of(demand: Demand, which: Ints) -> Problem:
     g, m, n, k = demand.gemm[:, which]
     one = np.ones(len(which))
     rows, columns, height, width, stride, part = (
-        np.ones((6, len(which))) if demand.windows is None else demand.windows[:6, which]
+        np.ones((6, len(which))) if demand.windows is None else demand.windows[:, which]
     )
     is_image = height * width * rows * columns > 1
     # A contraction without sizes (recurrent cells): as many weights as multiply-accumulates.

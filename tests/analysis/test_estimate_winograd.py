@@ -15,7 +15,6 @@ from analysis.estimate.tree import tree
 from analysis.text.reason import operator_reason
 from hardware.demand import Demand
 from hardware.execute import execute
-from hardware.mapping.winograd import patches
 
 OLD_CARDS = ("v100_pcie_32gb", "t4", "quadro_rtx_5000")
 
@@ -25,7 +24,8 @@ def run(model: str, name: str, batch: int = 32, precision: str = "fp32", executi
 
 
 def eligible(result: Estimate) -> list[str]:
-    return [p for p, tiles in zip(result.partition.operator_id, patches(result.demand), strict=True) if tiles]
+    assert result.demand.patches is not None
+    return [p for p, tiles in zip(result.partition.operator_id, result.demand.patches, strict=True) if tiles]
 
 
 def test_eligible_convolutions_of_vgg_are_its_thirteen() -> None:
@@ -33,7 +33,8 @@ def test_eligible_convolutions_of_vgg_are_its_thirteen() -> None:
     kinds = result.workload.operators.kind
     assert len(eligible(result)) == 13 == kinds.count("conv")
     # 224 x 224 results in 56 x 56 patches per image.
-    assert patches(result.demand)[0] == 32 * 56 * 56
+    assert result.demand.patches is not None
+    assert result.demand.patches[0] == 32 * 56 * 56
 
 
 def test_strides_windows_and_groups_are_told_apart() -> None:
@@ -62,7 +63,7 @@ def test_a_quarter_of_the_multiplications_and_never_slower(name: str) -> None:
 
 
 def without(result: Estimate) -> Demand:
-    return msgspec.structs.replace(result.demand, windows=None)
+    return msgspec.structs.replace(result.demand, patches=None)
 
 
 @pytest.mark.parametrize(

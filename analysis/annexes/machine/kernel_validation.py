@@ -40,8 +40,8 @@ Shape = dict[str, float]
 
 class SingleKernel(msgspec.Struct, frozen=True):
     """The work of one kernel: its class, GEMM dimensions (G, M, N, K; zeros for none), element-wise FLOPs and special
-    functions per result, elements read, of weights, and written; `image`, of a convolution, the results of one image
-    and the windows that each input is in; `macs` where they are not those of the product."""
+    functions per result, elements read, of weights, and written; `patches`, the 4 x 4 patches
+    of the results of a 3 x 3 convolution at stride 1; `macs` where they are not those of the product."""
 
     op_class: OpClass
     gemm: tuple[float, float, float, float]
@@ -50,7 +50,7 @@ class SingleKernel(msgspec.Struct, frozen=True):
     read: float
     weights: float
     written: float
-    image: tuple[float, float] = (0.0, 0.0)
+    patches: float = 0.0
     macs: float | None = None
 
 
@@ -70,8 +70,8 @@ def _conv(shape: Shape) -> SingleKernel:
     kernel, size = shape["Kernel_Szie"], shape["Input_Size"]  # spelt so in the table
     out = (size + 2 * shape["Padding"] - kernel) // shape["Stride"] + 1
     m, k = b * out * out, cin * kernel * kernel
-    image = (out * out, (kernel / shape["Stride"]) ** 2)
-    return SingleKernel(OpClass.CONV, (1, m, cout, k), 0, 0, b * cin * size * size, cout * k, m * cout, image)
+    patches = b * np.ceil(out / 4) ** 2 if kernel == 3 and shape["Stride"] == 1 else 0.0
+    return SingleKernel(OpClass.CONV, (1, m, cout, k), 0, 0, b * cin * size * size, cout * k, m * cout, patches)
 
 
 def _attention(shape: Shape) -> SingleKernel:
@@ -193,8 +193,6 @@ def kernel_demand(kernels: Sequence[SingleKernel], element_bytes: float = 4.0, i
     others: Floats = moved.sum(axis=1, keepdims=True) - moved
     others[:, 1] = np.inf if in_layers else others[:, 1]
     index = np.arange(n)
-    windows = np.ones((8, n))
-    windows[6:] = np.array([kernel.image for kernel in kernels]).T
     return Demand(
         op_class=np.array([kernel.op_class for kernel in kernels]),
         macs=macs,
@@ -215,5 +213,5 @@ def kernel_demand(kernels: Sequence[SingleKernel], element_bytes: float = 4.0, i
         ),
         element_bytes=element_bytes,
         calls=Calls(begins=np.zeros(n), sequences=np.zeros(n), prompts=np.zeros(n)),
-        windows=windows,
+        patches=np.array([kernel.patches for kernel in kernels]),
     )
