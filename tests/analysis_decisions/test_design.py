@@ -1,21 +1,15 @@
 """Design search: what it finds is what one finds by evaluating each design alone, whoever computes it."""
 
 import math
-from collections.abc import Iterator, Sequence
 from functools import partial
-from pathlib import Path
 
 import pytest
 
-from analysis.annexes.silicon.design_file import keep_designs
 from analysis.annexes.silicon.design_search import (
     PIECE,
-    Design,
     DesignKnob,
     DesignReport,
     DesignStudy,
-    Piece,
-    Runner,
     evaluate_designs,
     parse_knob,
     search_designs,
@@ -107,37 +101,6 @@ def test_workers_find_what_one_finds() -> None:
     by_two = search_designs(study, "grid", 0, 1, partial(local, evaluate_designs, workers=2), most=1000)
     assert by_two.evaluated > PIECE
     assert by_two == _found(study)
-
-
-def test_a_search_goes_on_where_it_was_broken_off(tmp_path: Path) -> None:
-    """With the designs of a file, a line cut off, it finds what a whole one finds, and evaluates only the others."""
-    study, path, asked = _study("units=64..1024", "idle_w=1|40", "array=8..64"), tmp_path / "designs", []
-
-    def counted(pieces: Sequence[Piece]) -> Iterator[list[Design]]:
-        for piece in pieces:
-            asked.append(len(piece[1]))
-            yield evaluate_designs(piece)
-
-    def broken(pieces: Sequence[Piece]) -> Iterator[list[Design]]:
-        yield from counted(pieces[:2])
-        raise KeyboardInterrupt
-
-    def found(run: Runner, count: int) -> DesignReport:
-        with keep_designs(run, study, path) as through:
-            return search_designs(study, "random", count, 3, through, most=1000)
-
-    with pytest.raises(KeyboardInterrupt):
-        found(broken, 80)
-    assert path.read_bytes().count(b"\n") == 1 + 2 * PIECE
-    path.write_bytes(path.read_bytes()[:-20])
-    assert found(counted, 80) == search_designs(study, "random", 80, 3, RUN, most=1000)
-    assert sum(asked) == 80 + 1
-    assert found(broken, 2 * PIECE).evaluated == 2 * PIECE
-    with (
-        pytest.raises(RequestError, match="holds no designs of this study"),
-        keep_designs(RUN, _study("units=1..2"), path),
-    ):
-        pass
 
 
 def test_a_chip_that_cannot_be_is_no_design() -> None:

@@ -22,6 +22,7 @@ from analysis.annexes.machine import row_validation, trust_bands
 from analysis.annexes.machine.kernel_validation import kernel_points
 from analysis.annexes.machine.language_rows import interpret_row
 from analysis.annexes.machine.measured_rows import FITTED_ON, MeasuredRow, Unpredictable, shipped_rows
+from analysis.document import record
 from analysis.estimate.trust import PATH
 from analysis.model.ir.workload import Floats
 from hardware import file_access
@@ -149,18 +150,9 @@ def make_fit_row(row: MeasuredRow, latency_s: float) -> FitRow:
     """Return the row as the fit needs it. Raises Unpredictable where its model must be captured first."""
     result = row_validation.estimate_row(row)
     run = result.run
-    adds, floor = row_validation.input_s(row, result)
-    return FitRow(
-        measured_s=latency_s,
-        demand=result.demand,
-        setup=result.setup,
-        least_s=np.where(run.kernel_s > run.unthrottled_s, run.kernel_s, 0.0),
-        adds_s=adds[0],
-        floor_s=floor[0],
-        group=row.group,
-        family=row.family,
-        identity=row.identity,
-    )
+    (adds_s, *_), (floor_s, *_) = row_validation.input_s(row, result)
+    least_s = np.where(run.kernel_s > run.unthrottled_s, run.kernel_s, 0.0)
+    return record(FitRow, row, result, measured_s=latency_s, least_s=least_s, adds_s=adds_s, floor_s=floor_s)
 
 
 def predict_latency(rows: Sequence[FitRow], shipped: Efficiency, rates: Sequence[FittedRate], values: Floats) -> Floats:

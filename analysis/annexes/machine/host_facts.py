@@ -142,12 +142,13 @@ class EnergyMeter:
         if rails:
             self._counters = [_RailCounter(rails, self._until)]
             return f"power rails of the board, {1 / _POLL_S:.0f} times a second"
-        hint = "inside a virtual machine they are the host's" if _is_virtual(root) else "modprobe intel_rapl_common"
+        is_virtual = " hypervisor " in f" {_read_text(root / 'proc/cpuinfo')} "
+        hint = "inside a virtual machine they are the host's" if is_virtual else "modprobe intel_rapl_common"
         return f"energy is not read: the kernel shows no RAPL counters under /sys/class/powercap ({hint})"
 
 
 class _RaplCounter:
-    """A RAPL counter in joules, which starts again at its range."""
+    """A counter in joules, which starts again at its range."""
 
     def __init__(self, domain: Path) -> None:
         self._file = domain / "energy_uj"
@@ -184,7 +185,3 @@ class _RailCounter:
 
     def __call__(self) -> float:
         return self._total
-
-
-def _is_virtual(root: Path) -> bool:
-    return " hypervisor " in f" {_read_text(root / 'proc/cpuinfo')} "

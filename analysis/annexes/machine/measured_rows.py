@@ -161,11 +161,10 @@ def interpret_vision_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
         execution = "tensorrt_enqueue"  # MLPerf's engines are recorded as graphs; who calls one by hand enqueues it
     if row.get("precision") == "fp32" and _is_submission(row) and execution in ("tensorrt", "openvino"):
         raise Unpredictable("the precision stated is that of MLPerf's reference, not of what ran")
-    layout = "nchw" if "nchw" in framework or "eager" in framework else "channels_last"
-    layout = "channels_last" if "channels_last" in framework else layout
+    is_nchw = ("nchw" in framework or "eager" in framework) and "channels_last" not in framework
     asked_precision, runs = _precision(row)
     try:
-        scenario = Scenario(batch, runs, execution, layout)
+        scenario = Scenario(batch, runs, execution, "nchw" if is_nchw else "channels_last")
     except RequestError as error:
         raise Unpredictable(str(error)) from None
     sequence = parse_cell(row, "sequence", 1) or file_access.shipped(ROWS)["sequence_unstated"].get(row["model"])

@@ -125,11 +125,7 @@ class MeasurementLog(msgspec.Struct, frozen=True, kw_only=True):
 
 
 LogLine = MeasuredMachine | BenchmarkCase | Sample
-_KINDS: dict[str, type[MeasuredMachine] | type[BenchmarkCase] | type[Sample]] = {
-    "machine": MeasuredMachine,
-    "case": BenchmarkCase,
-    "sample": Sample,
-}
+_KINDS: dict[str, type[LogLine]] = {"machine": MeasuredMachine, "case": BenchmarkCase, "sample": Sample}
 
 
 class _RawLine(msgspec.Struct):
@@ -139,8 +135,8 @@ class _RawLine(msgspec.Struct):
 
 def encode_line(line: LogLine) -> bytes:
     """Return a line of the log."""
-    kind = next(kind for kind, struct in _KINDS.items() if isinstance(line, struct))
-    return msgspec.json.encode({"kind": kind, "is": line}) + b"\n"
+    kinds = {struct: kind for kind, struct in _KINDS.items()}
+    return msgspec.json.encode({"kind": kinds[type(line)], "is": line}) + b"\n"
 
 
 def read_log(path: Path) -> MeasurementLog:
@@ -195,37 +191,25 @@ def _summarise_samples(case: BenchmarkCase, samples: Sequence[Sample]) -> TimedC
 def shared_csv(log: MeasurementLog, name: str) -> str:
     """Return the models that were timed as rows of the tables that ship (analysis/annexes/machine/measured), of a
     device of this name."""
-    machine = log.machine
-    torch = machine.versions.get("torch", "")
+    machine, torch = log.machine, log.machine.versions.get("torch", "")
     versions = " ".join(f"{package} {version}" for package, version in machine.versions.items())
-    rows = []
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(SHARED_COLUMNS)
     for timed in (timed for timed in log.timed if timed.case.model):
-        case, joules = timed.case, timed.joules
+        case, seconds, joules = timed.case, timed.seconds, timed.joules
+        energy_mj, power_w = (
+            ("", "") if joules is None else (f"{joules / case.batch * 1e3:.6g}", f"{joules / seconds:.4g}")
+        )
         note = (
             f"{machine.name}; {machine.threads} threads; {versions}; median of {timed.rounds} interleaved rounds after "
             f"warm-up; spread {timed.spread:.1%}; {machine.energy}"
         )
-        rows.append(
-            {
-                "source": f"hwexplorer measure {machine.date}",
-                "device": name,
-                "device_mode": "",
-                "framework": f"pytorch {torch} eager NCHW",
-                "model": case.model,
-                "batch": case.batch,
-                "image_size": "",
-                "precision": case.precision,
-                "latency_ms": f"{timed.seconds * 1e3:.6g}",
-                "throughput_per_s": f"{case.batch / timed.seconds:.6g}",
-                "energy_mJ_per_inference": "" if joules is None else f"{joules / case.batch * 1e3:.6g}",
-                "power_W": "" if joules is None else f"{joules / timed.seconds:.4g}",
-                "scenario": "infer",
-                "note": note,
-                "origin": "measured by its sender",
-            }
-        )
-    text = io.StringIO()
-    writer = csv.DictWriter(text, SHARED_COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+        writer.writerow(
+            (
+                f"hwexplorer measure {machine.date}", name, "", f"pytorch {torch} eager NCHW",
+                case.model, case.batch, "", case.precision, f"{seconds * 1e3:.6g}", f"{case.batch / seconds:.6g}",
+                energy_mj, power_w, "infer", note, "measured by its sender",
+            )
+        )  # fmt: skip
     return text.getvalue()

@@ -25,7 +25,7 @@ from analysis.annexes.machine.language_rows import interpret_row
 from analysis.annexes.machine.measured_rows import Unpredictable, family_of
 from analysis.annexes.machine.measurement_log import MeasurementLog
 from analysis.annexes.machine.row_validation import LARGE
-from analysis.document import column
+from analysis.document import column, record
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model.ir.workload import Floats
@@ -98,15 +98,11 @@ def fit_machine(log: MeasurementLog, name: str, progress: Progress = lambda _: N
         result, before = estimate(workload, device, scenario), estimate(workload, base, scenario)
         family = family_of(case.model) if case.model else f"probe {case.op}"
         timings.fit_rows.append(
-            FitRow(
-                measured_s=timed.seconds,
-                demand=result.demand,
-                setup=result.setup,
-                least_s=np.zeros(result.demand.n_kernels),
-                group=(family,),
+            record(
+                FitRow, result, measured_s=timed.seconds, least_s=np.zeros(result.demand.n_kernels), group=(family,),
                 family=family,
             )
-        )
+        )  # fmt: skip
         timings.rows.append(
             TimingRow(
                 name=case.model or case.key, batch=case.batch, family=family, is_model=bool(case.model),
@@ -161,14 +157,10 @@ def _fit_device(base: Device, device: Device, timings: _Timings, progress: Progr
     spec = msgspec.structs.replace(
         _file_with_rates(device, full, timings), trust=(_band(rows, timings.runtime, timings.noise),)
     )
-    return OwnDevice(
-        device=device_in_mode(Path(f"{device.id}.toml"), spec, ""),
-        nearest=base,
-        rows=tuple(rows),
-        noise=timings.noise,
-        taken=timings.taken,
-        skipped=tuple(timings.skipped),
-    )
+    fitted = device_in_mode(Path(f"{device.id}.toml"), spec, "")
+    return record(
+        OwnDevice, timings, device=fitted, nearest=base, rows=tuple(rows), skipped=tuple(timings.skipped)
+    )  # fmt: skip
 
 
 def _fit_device_rates(rows: Sequence[FitRow], device: Device, progress: Progress) -> RateFit:
@@ -198,15 +190,8 @@ def _left_out_latency(timings: _Timings, full: RateFit, progress: Progress) -> F
     for family in dict.fromkeys(row.family for row in timings.rows if row.is_model):
         members = [i for i, row in enumerate(timings.rows) if row.is_model and row.family == family]
         others = [i for i in range(len(rows)) if i not in members]
-        part = fit_rates(
-            f"without {family}",
-            [rows[i] for i in others],
-            full.rates,
-            full.shipped,
-            full.weight[others],
-            progress,
-            PULL,
-        )
+        name, left = f"without {family}", [rows[i] for i in others]
+        part = fit_rates(name, left, full.rates, full.shipped, full.weight[others], progress, PULL)
         seconds[members] = predict_latency([rows[i] for i in members], full.shipped, full.rates, part.values[None])[0]
     return seconds
 

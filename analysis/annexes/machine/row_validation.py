@@ -22,7 +22,7 @@ from analysis.document import column
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.trust import work_classes
 from analysis.model import store
-from analysis.model.ir.workload import INPUT, Workload
+from analysis.model.ir.workload import INPUT
 from analysis.model.model_errors import ModelError
 from hardware import file_access
 from hardware.architectures import known_architectures
@@ -105,9 +105,7 @@ class PredictionPoint(msgspec.Struct, frozen=True):
     band: tuple[float, float]
 
 
-@lru_cache(maxsize=256)
-def _workload(model: str, image_size: int | None) -> Workload | None:
-    return store.ready(model, image_size)
+_workload = lru_cache(maxsize=256)(store.ready)
 
 
 def estimate_row(row: MeasuredRow) -> Estimate:
@@ -341,19 +339,15 @@ def _kind_name(group: ErrorGroup) -> str:
     return next((name for name, kind in kinds if kind.id and kind.id in device.id), device.architecture)
 
 
-@lru_cache(maxsize=1)
-def _reasons() -> list[dict[str, str]]:
-    rows: list[dict[str, str]] = file_access.table(SHIPPED / "reasons.toml")["group"]
-    return rows
-
-
 def _explain_group(group: ErrorGroup) -> ErrorGroup:
     """Return the group with the known reason for an error above twice its target."""
     kind = _device_kinds().get(_kind_name(group))
     target: float | None = getattr(kind, group.quantity, None)
     if target is None or group.n < LARGE or group.median_ape <= 2.0 * target:
         return group
-    for row in _reasons():
-        if all(str(getattr(group, name)).startswith(begins) for name, begins in row.items() if name != "reason"):
-            return msgspec.structs.replace(group, reason=row["reason"])
-    return msgspec.structs.replace(group, reason="not explained")
+    known = (
+        row["reason"]
+        for row in file_access.shipped(SHIPPED / "reasons.toml")["group"]
+        if all(str(getattr(group, name)).startswith(begins) for name, begins in row.items() if name != "reason")
+    )
+    return msgspec.structs.replace(group, reason=next(known, "not explained"))

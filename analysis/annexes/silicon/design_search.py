@@ -17,6 +17,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from analysis.document import record
 from analysis.estimate.bundle import BundleDemand, bundle_demand, evaluate_bundle, peak_memory_bytes
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.scenario import Scenario
@@ -135,7 +136,6 @@ def parse_knob(device: Device, text: str) -> DesignKnob:
 
 
 def _check_values(text: str, values: Sequence[float], unit: str) -> None:
-    """Raise RequestError for a value that a fact cannot be set to."""
     for value in values:
         try:
             check_value(value, unit)
@@ -174,22 +174,21 @@ def _design(
             device="", values=values, costs=(), score=math.inf, power_w=0.0, area_mm2=0.0, cost_usd=0.0,
             refused=str(error).rpartition("}: ")[2],
         )  # fmt: skip
-    costs, power_w, refused = _costs(study, device)
-    size, metric = area(device), METRICS[study.metric]
-    limited = {"power": power_w, "area": size.total_mm2}
+    evaluated, figure = _costs(study, device), METRICS[study.metric].figure
+    ratios = [figure(one) / figure(was) for one, was in zip(evaluated[0], unchanged[0], strict=True)]
+    design = _make_design(device, values, evaluated, mean(ratios, study))
+    limited = {"power": design.power_w, "area": design.area_mm2}
     broken = (_REFUSALS[limit.figure] for limit in study.limits if not limit.holds(limited[limit.figure]))
-    refused = refused or next(broken, "")
-    return Design(
-        device=device.key,
-        values=values,
-        costs=tuple(costs),
-        score=mean(
-            [metric.figure(one) / metric.figure(was) for one, was in zip(costs, unchanged[0], strict=True)], study
-        ),
-        power_w=power_w,
-        area_mm2=size.total_mm2,
-        cost_usd=size.cost_usd,
-        refused=refused,
+    return msgspec.structs.replace(design, refused=design.refused or next(broken, ""))
+
+
+def _make_design(
+    device: Device, values: tuple[float, ...], evaluated: tuple[list[NodeCost], float, str], score: float
+) -> Design:
+    (costs, power_w, refused), size = evaluated, area(device)
+    return record(
+        Design, size, device=device.key, values=values, costs=tuple(costs), score=score, power_w=power_w,
+        area_mm2=size.total_mm2, refused=refused,
     )  # fmt: skip
 
 
@@ -200,7 +199,7 @@ def mean(values: Sequence[float], study: DesignStudy) -> float:
 
 
 def _costs(study: DesignStudy, device: Device) -> tuple[list[NodeCost], float, str]:
-    """Return the cost of each model, the most power that one draws, and which does not fit."""
+    """Return the cost of each model, the most power that one draws, and which does not fit in memory."""
     asked = study.scenario
     costs: dict[str, NodeCost] = {}
     power_w, refused = 0.0, ""
@@ -219,7 +218,6 @@ def _costs(study: DesignStudy, device: Device) -> tuple[list[NodeCost], float, s
 
 
 def _by_runtime(study: DesignStudy, device: Device) -> Iterator[tuple[Runtime, tuple[str, ...]]]:
-    """Yield each runtime with the models that it runs."""
     works: dict[str, tuple[Runtime, list[str]]] = {}
     for model, _ in study.models:
         runtime = resolve_runtime(
@@ -296,22 +294,17 @@ def _report(study: DesignStudy, how: str, seed: int, found: Sequence[Design], mo
     )  # fmt: skip
     best = sorted(allowed, key=lambda one: one.score)
     base = _base(study.base, study.folders)
-    unchanged = _costs(study, base)
-    size = area(base)
-    return DesignReport(
+    return record(
+        DesignReport,
+        study,
         base=base.key,
-        knobs=study.knobs,
         models=tuple(model for model, _ in study.models),
-        metric=study.metric,
         how=how,
         seed=seed,
         evaluated=len(found),
         refused=len(reasons),
-        as_it_is=Design(
-            device=base.key, values=(), costs=tuple(unchanged[0]), score=1.0, power_w=unchanged[1],
-            area_mm2=size.total_mm2, cost_usd=size.cost_usd, refused=unchanged[2],
-        ),
+        as_it_is=_make_design(base, (), _costs(study, base), 1.0),
         best=tuple(best[:most]),
         front=tuple(one for one, kept in zip(allowed, front(means).tolist(), strict=True) if kept),
         why_refused=why,
-    )  # fmt: skip
+    )

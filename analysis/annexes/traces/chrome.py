@@ -99,16 +99,13 @@ def input_shapes(value: Any) -> tuple[Shape, ...]:
     return tuple(shape for item in value[:64] for shape in input_shapes(item))
 
 
-class _OpNode:
+class _OpNode(msgspec.Struct, eq=False):
     """An operator of the trace while its tree is built: its event, the operators in it, what it launched."""
 
-    __slots__ = ("event", "launched", "module", "parts")
-
-    def __init__(self, event: ChromeEvent) -> None:
-        self.event = event
-        self.module = _torchscript_path(event.args.get("Module Hierarchy"))
-        self.parts: list[_OpNode] = []
-        self.launched: list[ChromeEvent] = []
+    event: ChromeEvent
+    module: str
+    parts: list[_OpNode] = []
+    launched: list[ChromeEvent] = []
 
     @property
     def start_s(self) -> float:
@@ -152,7 +149,7 @@ def _nest_events(events: Sequence[ChromeEvent]) -> list[_OpNode]:
         stack = stacks[event.lane]
         while stack and stack[-1].event.end_s <= event.start_s:
             stack.pop()
-        node = _OpNode(event)
+        node = _OpNode(event, _torchscript_path(event.args.get("Module Hierarchy")))
         if stack and event.end_s <= stack[-1].event.end_s + 1e-9:
             stack[-1].parts.append(node)
         elif not stack:
@@ -161,26 +158,25 @@ def _nest_events(events: Sequence[ChromeEvent]) -> list[_OpNode]:
     return outermost
 
 
-class _NodeIndex:
-    """Outermost operators by thread, to find the one that runs at a time by bisection."""
+Lanes = dict[Lane, list[_OpNode]]  # outermost operators by thread
 
-    def __init__(self, nodes: Sequence[_OpNode]) -> None:
-        self._lanes: dict[Lane, list[_OpNode]] = defaultdict(list)
-        for node in nodes:
-            self._lanes[node.event.lane].append(node)
 
-    def find_innermost(self, lane: Lane, at_s: float) -> _OpNode | None:
-        """Return the deepest operator that runs on a thread at a time."""
-        rows = self._lanes.get(lane, [])
-        place = bisect_right(rows, at_s, key=lambda node: node.start_s) - 1
-        level: Sequence[_OpNode] = rows[place : place + 1] if place >= 0 else ()
-        deepest = None
-        while inside := [
-            node for node in level if node.event.lane == lane and node.start_s <= at_s <= node.event.end_s
-        ]:
-            deepest = inside[-1]
-            level = deepest.parts
-        return deepest
+def _group_by_lane(nodes: Sequence[_OpNode]) -> Lanes:
+    lanes: Lanes = defaultdict(list)
+    for node in nodes:
+        lanes[node.event.lane].append(node)
+    return lanes
+
+
+def _find_innermost(lanes: Lanes, lane: Lane, at_s: float) -> _OpNode | None:
+    """Return the deepest operator that runs on a thread at a time."""
+    rows = lanes.get(lane, [])
+    place = bisect_right(rows, at_s, key=lambda node: node.start_s) - 1
+    level, deepest = rows[max(place, 0) : place + 1], None
+    while inside := [node for node in level if node.event.lane == lane and node.start_s <= at_s <= node.event.end_s]:
+        deepest = inside[-1]
+        level = deepest.parts
+    return deepest
 
 
 Timed = TypeVar("Timed", _OpNode, ChromeEvent)
@@ -258,10 +254,10 @@ def _name_modules(nodes: Sequence[_OpNode], ranges: Sequence[ChromeEvent], windo
     """Set each operator's module, where ranges name them in one run: the others ran the same in the same order."""
     if not ranges:
         return
-    index = _NodeIndex(_nest_events(ranges))
+    lanes = _group_by_lane(_nest_events(ranges))
     runs = [_in_window(nodes, window) for window in windows]
     for node in nodes:
-        around = index.find_innermost(node.event.lane, node.start_s)
+        around = _find_innermost(lanes, node.event.lane, node.start_s)
         node.module = around.event.name.removeprefix(MODULE) if around else node.module
     best = max(runs, key=lambda run: sum(bool(node.module) for node in run), default=[])
     for run in runs:
@@ -280,13 +276,13 @@ class _Recorded:
         self.nodes, self.kernels = _nest_events(operators), kernels
         self.orphans: list[ChromeEvent] = []
         self.causes = _gap_causes(events, bool(kernels))
-        index = _NodeIndex(self.nodes)
+        lanes = _group_by_lane(self.nodes)
         calls = [e for e in events if e.category in LAUNCHES and "correlation" in e.args] if kernels else []
         launches = {e.args["correlation"]: e for e in calls}
         times = Counter(event.args.get("correlation") for event in kernels)
         for event in kernels:
             launch = launches.get(event.args.get("correlation"))
-            node = index.find_innermost(launch.lane, launch.start_s) if launch else None
+            node = _find_innermost(lanes, launch.lane, launch.start_s) if launch else None
             # A replayed graph has one launch for all its kernels: their names tell more than the call around it.
             if node is None or times[event.args.get("correlation")] > GRAPH:
                 self.orphans.append(event)
@@ -301,10 +297,7 @@ class _Recorded:
             main = _main_thread(inside)
             nodes = [n for n in inside if n.event.lane == main]
             spans = [(n.start_s, min(n.event.end_s, window[1])) for n in nodes]
-            ops = tuple(n.trace_op(False) for n in nodes)
-            return TracedRun(
-                ops=ops, wall_s=window[1] - window[0], busy_s=covered_s(spans), gaps=self._gaps(window, spans)
-            )
+            return self._run([n.trace_op(False) for n in nodes], spans, window)
         orphans = _in_window(self.orphans, window)
         ran = [*(e for n in inside for e in n.all_launched()), *orphans]
         if not ran:
@@ -316,15 +309,11 @@ class _Recorded:
         ]
         rows.sort(key=lambda row: row[0])
         # Kernels run on after the host has launched the last; the time after the window belongs to it as well.
-        start, end = window[0], max(window[1], *(e.end_s for e in ran))
-        spans = [e.span for e in ran]
-        return TracedRun(
-            ops=tuple(op for _, op in rows if op.seconds > 0), wall_s=end - start, busy_s=covered_s(spans),
-            gaps=self._gaps((start, end), spans),
-        )  # fmt: skip
+        window = window[0], max(window[1], *(e.end_s for e in ran))
+        return self._run([op for _, op in rows if op.seconds > 0], [e.span for e in ran], window)
 
-    def _gaps(self, window: Span, busy: Sequence[Span]) -> dict[str, float]:
-        """Return the seconds of a window in which nothing ran, by cause."""
+    def _run(self, ops: Sequence[TraceOp], busy: Sequence[Span], window: Span) -> TracedRun:
+        """Return a run in a window, with the seconds in which nothing ran by cause."""
         left = subtract_spans([window], merge_spans(busy))
         gaps = {}
         for cause, spans in self.causes.items():
@@ -332,7 +321,7 @@ class _Recorded:
             gaps[cause] = covered_s(left) - covered_s(rest)
             left = rest
         gaps["the host, between operators"] = covered_s(left)
-        return gaps
+        return TracedRun(ops=tuple(ops), wall_s=window[1] - window[0], busy_s=covered_s(busy), gaps=gaps)
 
     def repeats(self, window: Span) -> list[Span]:
         """Return when each run was, in a trace without marks around its runs whose operators repeat."""

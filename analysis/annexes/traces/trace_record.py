@@ -57,10 +57,10 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     and why."""
 
     format: str
-    producer: str
-    device: str
-    on_device: bool
-    runs: int
+    producer: str = ""
+    device: str = ""
+    on_device: bool = False
+    runs: int = 1
     wall_s: float
     gap_s: float
     overlap_s: float
@@ -77,33 +77,26 @@ def assemble_trace(
     *,
     wall_s: float | None = None,
     busy_s: float | None = None,
-    producer: str = "",
-    device: str = "",
-    on_device: bool = False,
-    runs: int = 1,
-    is_total: bool = False,
     runtime: str = "",
     gaps: Mapping[str, float] | None = None,
     notes: Sequence[str] = (),
+    **about: Any,
 ) -> Trace:
-    """Return a trace whose times add up. Without `wall_s` nothing is known of gaps; without `busy_s` operators ran one
-    after another. Raises TraceError where no operator has a time."""
+    """Return a trace whose times add up; `about` are other fields of it. Without `wall_s` nothing is known of gaps;
+    without `busy_s` operators ran one after another. Raises TraceError where no operator has a time."""
     spent_s = sum(op.seconds for op in ops)
     if not ops or spent_s <= 0:
         raise TraceError(f"{format_}: no operator with a time in it")
     busy_s = spent_s if busy_s is None else min(busy_s, spent_s)
     wall_s = busy_s if wall_s is None else max(wall_s, busy_s)
+    texts = {name: clean_text(value) for name, value in about.items() if isinstance(value, str)}
     return Trace(
+        **{**about, **texts},
         format=format_,
-        producer=clean_text(producer),
-        device=clean_text(device),
-        on_device=on_device,
-        runs=runs,
         wall_s=wall_s,
         gap_s=wall_s - busy_s,
         overlap_s=spent_s - busy_s,
         ops=tuple(ops),
-        is_total=is_total,
         runtime=runtime or NAMES["runtimes"].get(format_, ""),
         gaps=tuple(sorted((gaps or {}).items(), key=lambda gap: -gap[1])),
         notes=tuple(notes),

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from contextlib import nullcontext
 from functools import partial
-from pathlib import Path
 
-from analysis.annexes.silicon.design_file import keep_designs
 from analysis.annexes.silicon.design_search import (
     HOW,
     Design,
@@ -29,7 +26,6 @@ from hardware.names import split_list
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.declare import Report, Rows, Subject
-from hwexplorer.export import files
 from hwexplorer.options import OWN_MODEL, SCENARIO, amount, choice, option, whole
 from hwexplorer.state import State, replace
 
@@ -92,7 +88,6 @@ def _document(
     workers: int | None,
     scheduler: str | None,
     top: int | None,
-    resume: str | None,
     tick: Callable[[int, int], None] | None = None,
 ) -> DesignReport:
     _states(state, workload)
@@ -119,10 +114,7 @@ def _document(
         if scheduler
         else partial(pools.local, evaluate_designs, workers=workers or 1)
     )
-    if resume is not None:
-        files.check(Path(resume), overwrite=True)
-    with nullcontext(run) if resume is None else keep_designs(run, study, Path(resume)) as runner:
-        return search_designs(study, way, designs or DESIGNS, seed or 0, runner, tick, top or 20)
+    return search_designs(study, way, designs or DESIGNS, seed or 0, run, tick, top or 20)
 
 
 def _knob(knob: DesignKnob) -> str:
@@ -161,7 +153,6 @@ VERB = Report(
         option("--seed", type=whole(0, 2**31), metavar="N", help="of random and local: the same finds the same"),
         option("--workers", type=whole(1, 256), metavar="N", help="processes (default 1)"),
         option("--scheduler", metavar="ADDRESS", help="hand the designs to a Dask cluster, as tcp://host:8786"),
-        option("--resume", metavar="FILE", help="keep each design in a file, and go on with those that it holds"),
         option("--top", type=whole(1, 1000), metavar="N", help="designs shown (default 20)"),
     ),
     document=_document,
