@@ -16,25 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from analysis.capture.notebook import Captured
-    from hwexplorer.api import Model as Model
-    from hwexplorer.api import RequestError as RequestError
-    from hwexplorer.api import Result as Result
-    from hwexplorer.api import advise as advise
-    from hwexplorer.api import check as check
-    from hwexplorer.api import compare as compare
-    from hwexplorer.api import cost as cost
-    from hwexplorer.api import devices as devices
-    from hwexplorer.api import model as model
-    from hwexplorer.api import models as models
-    from hwexplorer.api import report as report
-    from hwexplorer.api import search as search
-    from hwexplorer.api import show as show
-    from hwexplorer.api import sweep as sweep
-    from hwexplorer.api import trace as trace
-    from hwexplorer.api import tree as tree
-    from hwexplorer.api import tune as tune
-    from hwexplorer.api import validate as validate
-    from hwexplorer.api import why as why
+    from hwexplorer.api import *  # noqa: F403
 
     def capture(model: Any, inputs: Any, *, batch_dim: int | None = 0, name: str = "") -> Captured: ...
 
@@ -49,10 +31,10 @@ def __getattr__(name: str) -> Any:
 
         return capture
     # `from hwexplorer import state` asks here first: a module must load nothing else.
-    if not name.startswith("_") and PathFinder.find_spec(f"{__name__}.{name}", __path__) is None:
+    if not name.startswith("_") and PathFinder.find_spec(f"{__name__}.{name}", __path__) is None:  # noqa: F405
         from hwexplorer import api
 
-        if name in api.NAMES:
+        if name in api.__all__:
             return getattr(api, name)
         if api.is_function(name):
             return api.function(name)
@@ -62,4 +44,4 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     from hwexplorer import api, registry
 
-    return sorted({"capture", "__version__", *api.NAMES, *api.VERBS, *filter(api.is_function, registry.names())})
+    return sorted({"capture", "__version__", *api.__all__, *filter(api.is_function, registry.names())})

@@ -27,7 +27,11 @@ if TYPE_CHECKING:
     from analysis.explore.comparison import Comparison
     from analysis.explore.rules import Findings
 
-NAMES = ("Model", "RequestError", "Result", "model")  # what the package offers besides the verbs
+__all__ = (
+    "Model", "RequestError", "Result", "advise", "check", "compare", "cost", "devices", "model", "models", "report",
+    "search", "show", "sweep", "trace", "tree", "tune", "validate", "why",
+)  # fmt: skip
+_GROUPS = ("show", "tune")  # verbs without a section of their own
 
 
 class Model:
@@ -78,7 +82,7 @@ def is_function(name: str) -> bool:
 @lru_cache(maxsize=64)
 def function(name: str) -> Callable[..., Result[Any]]:
     """Return the function of a verb, a section or an old name."""
-    if name in VERBS:
+    if name in __all__:
         written: Callable[..., Result[Any]] = globals()[name]
         return written
     ask = partial(_ask, name)
@@ -103,7 +107,9 @@ def _describe(options: dict[str, Option]) -> list[str]:
 
 
 def _ask(name: str, *words: Any, **values: Any) -> Result[Any]:
-    """Return the answer of a verb or section. `words` are its arguments without flags, in their order."""
+    """Return the answer of a verb or section. `words` are its arguments without flags, in their order; `options` are
+    further values."""
+    values |= values.pop("options", {})
     report = registry.load(name)
     assert isinstance(report, Report)
     options = parameters(name)
@@ -185,10 +191,7 @@ def compare(
     **options: Unpack[ScenarioOptions],
 ) -> Result[Comparison]:
     """Compare one model on several devices, as a whole or node by node."""
-    return _ask(
-        "compare", model, on=on, baseline=baseline, level=level, metric=metric,
-        include_design_targets=include_design_targets, **options,
-    )  # fmt: skip
+    return _ask("compare", **locals())
 
 
 def tree(
@@ -200,7 +203,7 @@ def tree(
     **options: Unpack[ScenarioOptions],
 ) -> Result[dict[str, Any]]:
     """Return model, subgraphs and operators with their energy-delay product."""
-    return _ask("tree", model, on=on, node=node, by=by, **options)
+    return _ask("tree", **locals())
 
 
 def show(section: str, model: AnyModel | None = None, **options: Any) -> Result[Any]:
@@ -213,7 +216,7 @@ def show(section: str, model: AnyModel | None = None, **options: Any) -> Result[
 
 def report(model: AnyModel, *, on: str | None = None, **options: Unpack[ScenarioOptions]) -> Result[dict[str, Any]]:
     """Return everything about one model on one device."""
-    return _ask("report", model, on=on, **options)
+    return _ask("report", **locals())
 
 
 def why(model: AnyModel, *others: AnyModel, **options: Any) -> Result[Any]:
@@ -232,9 +235,7 @@ def advise(
     **options: Unpack[ScenarioOptions],
 ) -> Result[Advice]:
     """Suggest what to change, each suggestion run with the change."""
-    return _ask(
-        "advise", model, on=on, aim=aim, instead=instead, include_design_targets=include_design_targets, **options
-    )
+    return _ask("advise", **locals())
 
 
 def search(
@@ -255,11 +256,7 @@ def search(
     **options: Unpack[ScenarioOptions],
 ) -> Result[Any]:
     """Find configurations within limits of energy, latency, memory, power, throughput, cost."""
-    return _ask(
-        "search", model, on=on, max_energy=max_energy, max_latency=max_latency, max_memory=max_memory,
-        max_power=max_power, min_throughput=min_throughput, max_cost=max_cost, sort=sort, batches=batches,
-        precisions=precisions, power_modes=power_modes, include_design_targets=include_design_targets, **options,
-    )  # fmt: skip
+    return _ask("search", **locals())
 
 
 def sweep(
@@ -274,10 +271,7 @@ def sweep(
     **options: Unpack[ScenarioOptions],
 ) -> Result[Any]:
     """Run a model over batches, precisions, image sizes."""
-    return _ask(
-        "sweep", model, on=on, batches=batches, precisions=precisions, image_sizes=image_sizes,
-        power_modes=power_modes, include_design_targets=include_design_targets, **options,
-    )  # fmt: skip
+    return _ask("sweep", **locals())
 
 
 def tune(device: str, model: AnyModel, *, match: str = "", grid: Names = None, **options: Any) -> Result[Any]:
@@ -294,7 +288,7 @@ def check(
     model: AnyModel, *, on: str | None = None, rule: Names = None, **options: Unpack[ScenarioOptions]
 ) -> Result[Findings]:
     """Check rules that must hold; `broken_rules` of the result names those that do not."""
-    return _ask("check", model, on=on, rule=rule, **options)
+    return _ask("check", **locals())
 
 
 def cost(
@@ -312,10 +306,7 @@ def cost(
     **options: Unpack[ScenarioOptions],
 ) -> Result[Any]:
     """Return money and carbon per million inferences, and the break-even of two devices."""
-    return _ask(
-        "cost", model, on=on, electricity=electricity, carbon=carbon, overhead=overhead, lifetime=lifetime, duty=duty,
-        hourly=hourly, price=price, include_design_targets=include_design_targets, **options,
-    )  # fmt: skip
+    return _ask("cost", **locals())
 
 
 def trace(
@@ -328,7 +319,7 @@ def trace(
     **options: Unpack[ScenarioOptions],
 ) -> Result[Any]:
     """Lay a measured trace over a model: each operator's time beside the predicted one."""
-    return _ask("trace", file, model=model, on=on, run=run, threads=threads, **options)
+    return _ask("trace", **locals())
 
 
 def validate(
@@ -340,9 +331,7 @@ def validate(
     devices_dir: Sequence[Path | str] | Path | str | None = None,
 ) -> Result[Any]:
     """Compare predictions with measurements."""
-    return _ask(
-        "validate", data=data, kernels=kernels, cross_validate=cross_validate, groups=groups, devices_dir=devices_dir
-    )
+    return _ask("validate", **locals())
 
 
 def models() -> Result[Any]:
@@ -353,10 +342,3 @@ def models() -> Result[Any]:
 def devices(device: str = "", **options: Any) -> Result[Any]:
     """Return the device catalogue, or one device with the source of every fact."""
     return _ask("device", device, **options) if device else _ask("devices", **options)
-
-
-_GROUPS = ("show", "tune")  # verbs without a section of their own
-VERBS = (
-    "compare", "tree", "show", "report", "why", "advise", "search", "sweep", "tune", "check", "cost", "trace",
-    "validate", "models", "devices",
-)  # fmt: skip

@@ -37,19 +37,19 @@ def test_importing_it_is_quick_and_loads_neither_torch_nor_the_screen() -> None:
 
 
 def test_every_report_is_a_function_and_nothing_else_is() -> None:
-    offered = {name for name in dir(hx) if not name.startswith("_") and name not in (*api.NAMES, "capture")}
-    assert offered == {*api.VERBS, *(name for name in registry.names() if api.is_function(name))}
+    offered = {name for name in dir(hx) if not name.startswith("_") and name != "capture"}
+    assert offered == {*api.__all__, *(name for name in registry.names() if api.is_function(name))}
     assert {"compare", "tree", "events", "sweep", "device", "check", "show"} <= offered
     assert not {"serve", "open"} & offered
     for name in offered:
         function = getattr(hx, name)
         assert function is getattr(hx, name)
-        assert function.__doc__[0].isupper() or name not in api.VERBS
+        assert function.__doc__[0].isupper() or name not in api.__all__
     with pytest.raises(AttributeError, match="compre"):
         hx.compre  # noqa: B018
 
 
-@pytest.mark.parametrize("name", [name for name in api.VERBS if name in registry.names()])
+@pytest.mark.parametrize("name", [name for name in api.__all__ if name in registry.names()])
 def test_a_function_has_the_options_of_its_verb(name: str) -> None:
     signature = inspect.signature(getattr(api, name))
     kinds = {parameter.name: parameter.kind for parameter in signature.parameters.values()}
@@ -64,7 +64,7 @@ def test_a_function_has_the_options_of_its_verb(name: str) -> None:
 
 def test_no_report_hides_a_module() -> None:
     modules = {path.stem for path in Path(hx.__file__).parent.iterdir()}
-    assert not modules & {*api.NAMES, *filter(api.is_function, registry.names())}
+    assert not modules & {*api.__all__, *filter(api.is_function, registry.names())}
 
 
 def test_a_result_is_the_document_of_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
