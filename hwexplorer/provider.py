@@ -10,13 +10,11 @@ from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.tree import operators_of
 from analysis.model.ir.coverage import uncovered_note
 from analysis.model.model_errors import ModelError
-from hwexplorer import engine, registry
-from hwexplorer.plots import plot
+from hwexplorer import engine, plots, registry
 from hwexplorer.registry import Answer
 from hwexplorer.state import State, node, replace
-from hwexplorer.views import heat
-from hwexplorer.views.device_cards import cards
-from hwexplorer.views.plain import Card, Page, Plot, Table, Text
+from hwexplorer.views import device_cards, heat
+from hwexplorer.views.plain import Page, Table, Text
 from hwexplorer.views.verdict import verdict
 
 if TYPE_CHECKING:
@@ -56,6 +54,11 @@ class EngineProvider:
     """The screen's view of the engine: functions of the state, of a few milliseconds; RequestError for a wrong
     request."""
 
+    # The costs of each device of the state, in their order; the tree; the plot, whose points are keyed by operator.
+    cards, tree, plot = staticmethod(device_cards.cards), staticmethod(heat.view), staticmethod(plots.plot)
+    ready, is_edited, revision = engine.is_ready, engine.is_edited, staticmethod(engine.revision)
+    resolve_model_name = engine.resolve_model_name
+
     def models(self, state: State) -> Table:
         """Rows keyed by model name."""
         return _table("models", replace(state, filter=""))  # the pane narrows what it shows itself
@@ -65,22 +68,6 @@ class EngineProvider:
         from hwexplorer.reports.compare.compare import by_device, sort_rows
 
         return sort_rows(by_device(state), state)
-
-    def cards(self, state: State) -> tuple[Card, ...]:
-        """Return the costs of each device of the state, in their order."""
-        return cards(state)
-
-    def tree(self, state: State) -> Table:
-        """Every row, parents before children, in the order of `state.sort`.
-
-        The root's key is "", a subgraph's `layer1.0.conv1`, an operator's `layer1.0.conv1/bn1`. The first column is
-        the name; the first of role 'bar' is the share that `.` follows.
-        """
-        return heat.view(state)
-
-    def plot(self, state: State) -> Plot:
-        """Points are keyed by operator."""
-        return plot(state)
 
     def picture(self, state: State) -> Table | None:
         """The parts of a model; None of one that is not captured yet."""
@@ -110,7 +97,7 @@ class EngineProvider:
         return knobs.evaluate_next_knob(state)
 
     def turn_knob(self, state: State, by: int) -> State:
-        """The state with its knob a step up (1), down (-1), or as the device has it (0); RequestError at the end."""
+        """Step the knob up (1), down (-1), or to what the device has (0). Raises RequestError at the end."""
         from hwexplorer.reports.tune import knobs
 
         return knobs.step_selected_knob(state, by)
@@ -154,7 +141,7 @@ class EngineProvider:
         return frozenset(result.partition.operator_id[i] for i in operators_of(result, state.at).tolist())
 
     def device_key(self, name: str) -> str:
-        """The one name of a device; RequestError when there is none of this name."""
+        """Return the one name of a device. Raises RequestError where there is none of this name."""
         return engine.device(name).key
 
     def sheet(self, state: State, verb: str, width: int) -> Sheet | None:
@@ -172,23 +159,6 @@ class EngineProvider:
         view = Answer(name, state).view()
         assert isinstance(view, Table | Text | Page)
         return view
-
-    def resolve_model_name(self, model: str, inputs: tuple[str, ...]) -> str:
-        """The complete name of a model that a person typed, whose code may run from now on where it is their own.
-        RequestError where it is no model of one's own and has inputs, or its file is not there."""
-        return engine.resolve_model_name(model, inputs)
-
-    def is_edited(self, state: State) -> bool:
-        """Return True if the code of the state's model has changed since it was captured."""
-        return engine.is_edited(state)
-
-    def revision(self) -> int:
-        """Another number whenever a model is no longer what it was: views of before are of no use."""
-        return engine.revision()
-
-    def ready(self, state: State) -> bool:
-        """False: the model has to be captured first, which takes seconds."""
-        return engine.is_ready(state)
 
     def at_its_batch(self, state: State) -> State:
         """A state whose model is ready, at the batch that it has where it has no other."""

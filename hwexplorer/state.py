@@ -42,14 +42,7 @@ DEFAULT_DEVICES = ("xeon_8490h", "h100_sxm", "tpu_v4", "kpu_t256")
 PREFERRED_DEVICE = "h100_sxm"
 
 
-_CHOICES: dict[str, tuple[str, ...]] = {
-    "pane": PANES,
-    "metric": METRICS,
-    "by": BYS,
-    "sort": SORTS,
-    "plot": PLOTS,
-    "rank": RANKS,
-}
+_CHOICES = {"pane": PANES, "metric": METRICS, "by": BYS, "sort": SORTS, "plot": PLOTS, "rank": RANKS}
 
 
 class State(msgspec.Struct, frozen=True):
@@ -93,11 +86,11 @@ class State(msgspec.Struct, frozen=True):
     rank: str = "given"
     rank_reverse: bool = False
     heat: bool = False
-    fold: float = 0.0
     dynamic: bool = False
     trace: str = ""
     limits: str = ""
     fact: str = ""
+    fold: float = 0.0
 
     @property
     def split_branches(self) -> tuple[str, ...]:
@@ -199,36 +192,20 @@ def _percent(text: str) -> float:
     return float(text)
 
 
-def _text(value: str) -> str:
-    return _encode(value, "/,@{}")
-
-
-# Key after `?` -> field, how it is written, how it is read.
-_KEYS: dict[str, tuple[str, Callable[..., str], Callable[[str], object]]] = {
-    "on": ("on", _text, _decode),
-    "baseline": ("baseline", _text, _decode),
-    "at": ("at", _text, _decode),
-    "pane": ("pane", _text, _decode),
-    "zoom": ("zoom", lambda v: str(int(v)), _flag),
-    "metric": ("metric", _text, _decode),
-    "by": ("by", _text, _decode),
-    "sort": ("sort", _text, _decode),
-    "descending": ("descending", lambda v: str(int(v)), _flag),
-    "find": ("find", _text, _decode),
-    "filter": ("filter", _text, _decode),
-    "plot": ("plot", _text, _decode),
-    "open": ("open", _join, _split),
-    "pin": ("pin", _text, _decode),
-    "diff": ("diff", lambda v: str(int(v)), _flag),
-    "rank": ("rank", _text, _decode),
-    "rank_reverse": ("rank_reverse", lambda v: str(int(v)), _flag),
-    "heat": ("heat", lambda v: str(int(v)), _flag),
-    "dynamic": ("dynamic", lambda v: str(int(v)), _flag),
-    "trace": ("trace", _text, _decode),
-    "limits": ("limits", lambda v: _encode(v.replace(" ", ","), ",<>="), _decode),
-    "knob": ("fact", _text, _decode),
-    "fold": ("fold", lambda v: f"{v:g}", _percent),
+# By the type of a field: how it is written, and how it is read.
+_BY_TYPE: dict[type, tuple[Callable[..., str], Callable[[str], object]]] = {
+    str: (lambda value: _encode(value, "/,@{}"), _decode),
+    bool: (lambda value: str(int(value)), _flag),
+    tuple: (_join, _split),
+    float: (lambda value: f"{value:g}", _percent),
 }
+_SHORT = {"fact": "knob"}  # fields that have another key
+# Key after `?` -> field, how it is written, how it is read.
+_KEYS = {
+    _SHORT.get(field, field): (field, *_BY_TYPE[type(default)])
+    for field, default in msgspec.structs.asdict(_DEFAULT).items()
+    if field not in ("model", "devices", *SETTINGS)
+} | {"limits": ("limits", lambda value: _encode(value.replace(" ", ","), ",<>="), _decode)}
 
 
 def format(state: State) -> str:

@@ -6,12 +6,16 @@ import argparse
 from collections.abc import Iterable
 from typing import Any
 
+from analysis.model.ir.coverage import coverage
+from analysis.model.ir.workload import Workload
+from analysis.model.model_errors import ModelError
+from analysis.model.names.model_ref import user_target
+from analysis.model.process.process_limits import USER_LIMITS, ProcessLimits
 from hardware.architectures import known_architectures as architectures
 from hardware.errors import RequestError
 from hardware.names import split_list
 from hwexplorer import engine
 from hwexplorer.declare import Subject
-from hwexplorer.headless import own_model
 from hwexplorer.options import Option
 from hwexplorer.process.output import OutputError, Progress
 from hwexplorer.state import State, parse, preferred, replace
@@ -27,7 +31,7 @@ def state_from_arguments(arguments: argparse.Namespace, subject: Subject) -> Sta
     if text is not None:
         if not text.strip():
             raise RequestError("the model is an empty word (hwexplorer models lists them)")
-        named = text if is_result(text) else own_model.user_model_name(text, arguments)
+        named = text if is_result(text) else _user_model_name(text, arguments)
         wanted = State(model=named) if named else parse(text)
     changes = {
         name: given[name]
@@ -41,6 +45,31 @@ def state_from_arguments(arguments: argparse.Namespace, subject: Subject) -> Sta
     if given.get("again"):
         engine.capture_again(wanted)
     return wanted if wanted.on in wanted.devices else replace(wanted, on=preferred(wanted.devices))
+
+
+def _user_model_name(model: str, arguments: argparse.Namespace) -> str:
+    """Return the complete name of the user's model that the words give, '' for a state string. Naming it here lets its
+    code run; a state string does not, unless --run-code says so."""
+    if engine.is_adopted(model):
+        return model
+    try:
+        is_target = user_target(model) is not None
+    except ModelError as error:
+        raise RequestError(str(error)) from None
+    inputs = arguments.input or ()
+    limits = ProcessLimits(
+        arguments.time_limit or USER_LIMITS.seconds,
+        arguments.memory_limit or USER_LIMITS.memory_bytes,
+        arguments.show_output,
+    )
+    if is_target or inputs or arguments.batch_dim is not None:
+        return engine.resolve_model_name(model, inputs, arguments.batch_dim, limits, trusted=arguments.run_code)
+    # `hf:` and a folder is no state string: the slashes are the folder's.
+    if model.startswith("hf:") and not any(mark in model for mark in "@?%"):
+        return model
+    if arguments.run_code:
+        engine.allow(parse(model).model, limits)
+    return ""
 
 
 def is_result(text: str) -> bool:
@@ -102,7 +131,7 @@ def prepare_models(states: Iterable[State], strict: bool = False) -> None:
             if other != name:
                 raise RequestError(f"{other!r} and {name!r} are the same device: name it once")
         capture_model(wanted)
-        if strict and (gap := own_model.uncovered_text(engine.captured_model(wanted))):
+        if strict and (gap := uncovered_text(engine.captured_model(wanted))):
             raise OutputError(gap)
 
 
@@ -125,3 +154,13 @@ def capture_model(wanted: State) -> None:
             progress.show(f"capturing: {phase} " + (f"{fraction:4.0%}" if fraction >= 0 else ""))
 
         engine.capture(wanted, show if progress.is_shown else None)
+
+
+def uncovered_text(model: Workload) -> str:
+    """Return in one line which operators have no cost rule; '' if all have one."""
+    missing = coverage(model).missing
+    if not missing:
+        return ""
+    listed = ", ".join(f"{name} ({count}x)" for name, count in missing[:8])
+    many = sum(count for _, count in missing)
+    return f"{model.name}: {many} of {model.n_operators} operators have no cost rule: {listed}"

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from hwexplorer.reference.generated import FILES
+from hwexplorer.reference import FILES
 
 for name, make in FILES.items():
     Path(name).write_text(make(), encoding="utf-8")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hwexplorer.reference.generated import FILES
+from hwexplorer.reference import FILES
 
 
 @pytest.mark.parametrize("name", FILES)

@@ -28,7 +28,7 @@ from hwexplorer.declare import CATALOGUE, Verb
 from hwexplorer.export import files
 from hwexplorer.export.files import FORMATS
 from hwexplorer.export.render import encode, plain
-from hwexplorer.headless import asked_state, own_model
+from hwexplorer.headless import asked_state
 from hwexplorer.options import IMAGE_SIZE, OWN_MODEL, option, whole
 from hwexplorer.process import output
 from hwexplorer.state import State
@@ -61,7 +61,7 @@ def _run(arguments: argparse.Namespace) -> None:
         output.complain(failure)
     if failures:
         raise RequestError(failures[-1])
-    gaps = [gap for item in done if (gap := own_model.uncovered_text(item.workload))]
+    gaps = [gap for item in done if (gap := asked_state.uncovered_text(item.workload))]
     if arguments.strict and gaps:
         raise output.OutputError("; ".join(gaps))
 
