@@ -1,8 +1,6 @@
-"""Attribution of a difference between two estimates of one model: by component, event family, cause, subgraph, kind of
-memory, or by stage and cause at once. The parts of each attribution add up to the difference.
+"""Attribution of a difference between two estimates of one model, in several ways that each add up to it.
 
-Energy and latency are sums, so their differences are sums of differences. EDP is a product: its difference is
-attributed by Shapley, `de * mean(t) + dt * mean(e)`, which adds up and changes its sign with the sides.
+EDP is a product: its difference is attributed by Shapley, `de * mean(t) + dt * mean(e)`.
 """
 
 from __future__ import annotations
@@ -28,9 +26,8 @@ TIMES = (*RESOURCES, "launch and dispatch", "power limit")
 
 
 class Part(msgspec.Struct, frozen=True):
-    """One part of both sides, in the unit of the metric; `fraction` of the whole difference (0 without one).
-
-    For EDP, `a` and `b` are the parts' Shapley shares of each side's own product."""
+    """One part of both sides, in the unit of the metric; `fraction` of the whole difference (0 without one). For EDP,
+    `a` and `b` are the parts' Shapley shares of each side's own product."""
 
     name: str
     a: float
@@ -52,7 +49,14 @@ def attribute(a: Estimate, b: Estimate, metric: str, per_inference: bool) -> Gro
         mine, theirs = _energies(a, per_inference), _energies(b, per_inference)
         names = {"component": COMPONENTS, "family": FAMILIES, "subgraph": a.partition.id}
     else:
-        mine, theirs = ((time_parts(side), _step_times(side), _subgraph_times(side)) for side in (a, b))
+        mine, theirs = (
+            (
+                time_parts(side),
+                steps(causes(side).sum_over(slice(None))).sum(axis=1),
+                side.partition.total(side.run.latency_s),
+            )
+            for side in (a, b)
+        )
         names = {"cause": TIMES, "step": STEPS, "subgraph": a.partition.id}
     return {
         way: list_parts(labels, x, y, is_sorted=way == "subgraph")
@@ -88,24 +92,11 @@ def _energies(result: Estimate, per_inference: bool) -> tuple[Floats, Floats, Fl
 
 
 def time_parts(result: Estimate) -> Floats:
-    """Return the latency by what each kernel waits for, in the order of TIMES, shape (6,), s.
-
-    A kernel's busy time belongs to the resource that bounds it, overhead to launch and dispatch; what the power limit
-    adds comes on top."""
+    """Return the latency by what each kernel waits for, in the order of TIMES, shape (6,), s."""
     run = result.run
     times = np.bincount(run.resource, run.busy_s, minlength=len(RESOURCES)).astype(np.float64)
     throttled = float((run.kernel_s - run.unthrottled_s).sum())
     return np.array([*times, float(run.overhead_s.sum()), throttled])
-
-
-def _step_times(result: Estimate) -> Floats:
-    """Return the latency by the steps from the roofs to the estimate, (5,), s."""
-    total: Floats = steps(causes(result).sum_over(slice(None))).sum(axis=1)
-    return total
-
-
-def _subgraph_times(result: Estimate) -> Floats:
-    return result.partition.total(result.run.latency_s)
 
 
 # --- memory -----------------------------------------------------------------------------------------------
@@ -114,13 +105,12 @@ def _subgraph_times(result: Estimate) -> Floats:
 def live_at_peak(result: Estimate) -> dict[str, float]:
     """Return the bytes held at the memory peak: weights, workspace, and each live activation by name."""
     workload, held = result.workload, result.memory
-    batch, widths = result.scenario.batch, result.plan.widths
     held_bytes = {"weights": held.weight_bytes, "workspace": held.workspace_peak_bytes}
     if not workload.n_operators:
         return held_bytes
     kernel = int(structure(workload, result.joins).kernel[held.peak_at])
     lives = lifetimes(workload, result.joins)
-    sizes = allocation_bytes(workload, lives, batch, widths)
+    sizes = allocation_bytes(workload, lives, result.scenario.batch, result.plan.widths)
     for row in np.flatnonzero((lives.first <= kernel) & (lives.last >= kernel)).tolist():
         name = f"activation {workload.tensors.name[int(lives.tensor[row])]}"
         held_bytes[name] = held_bytes.get(name, 0.0) + float(sizes[row])
@@ -157,7 +147,7 @@ def _shapley(
 
 
 def _attribute_edp(a: Estimate, b: Estimate) -> Groups:
-    sides = [(*_energies(side, True), time_parts(side), _subgraph_times(side)) for side in (a, b)]
+    sides = [(*_energies(side, True), time_parts(side), side.partition.total(side.run.latency_s)) for side in (a, b)]
     no_energy, no_time = np.zeros(len(FAMILIES)), np.zeros(len(TIMES))
     causes = (*(f"energy: {name}" for name in FAMILIES), *(f"time: {name}" for name in TIMES))
     return {

@@ -1,9 +1,7 @@
 """Money and carbon of inferences: electricity, hire, purchase, and the volume at which two devices break even.
 
 Per million inferences: time x hire, or energy x price where nothing is hired (its power is in the price), and time x
-purchase / (lifetime x duty). Time is that of the batches one after another on one device, or on the group of devices
-that a model is divided among: energy, hire and purchase are then the group's. Prices are what the user says, else what
-is published (prices.toml); of a device without either only the electricity is known.
+purchase / (lifetime x duty); of a group of devices that a model is divided among, hire and purchase are the group's.
 """
 
 from __future__ import annotations
@@ -56,6 +54,11 @@ class CostSettings(msgspec.Struct, frozen=True):
     hourly: dict[str, float] = {}
     purchase: dict[str, float] = {}
     given: tuple[str, ...] = ()
+
+    @property
+    def working_s(self) -> float:
+        """The time that a device works in its lifetime, s."""
+        return self.lifetime * S_PER_YEAR * self.duty
 
 
 class DevicePrice(msgspec.Struct, frozen=True, kw_only=True):
@@ -128,7 +131,6 @@ def defaults() -> dict[str, Any]:
 
 @lru_cache(maxsize=1)
 def _published() -> dict[tuple[str, str], dict[str, Any]]:
-    """Return the rows of prices.toml by device and kind, with their sources."""
     table = file_access.table(PRICES)
     return {
         (device, kind): {**row, "source": table["sources"][row["source"]]}
@@ -140,18 +142,14 @@ def _published() -> dict[tuple[str, str], dict[str, Any]]:
 def prices(result: Estimate, by: CostSettings) -> tuple[DevicePrice, ...]:
     """Return the known prices of a device: given ones, else published hire, else a published list price. A changed
     device has no published price; another power mode has that of the device."""
-    key, parts = result.device.key, {"hire": by.hourly, "buy": by.purchase}
+    key = result.device.key
     given = tuple(
         DevicePrice(device=key, kind=kind, value=usd[key], low=usd[key], high=usd[key], source="given")
-        for kind, usd in parts.items()
+        for kind, usd in zip(KINDS, (by.hourly, by.purchase), strict=True)
         if key in usd
     )
-    listed = (
-        DevicePrice(device=key, kind=kind, **row)
-        for kind in KINDS
-        if (row := _published().get((key.partition(":")[0], kind)))
-    )
-    return given or tuple(listed)[:1]
+    rows = ((kind, _published().get((key.partition(":")[0], kind))) for kind in KINDS)
+    return given or tuple(DevicePrice(device=key, kind=kind, **row) for kind, row in rows if row)[:1]
 
 
 def settings(
@@ -161,8 +159,7 @@ def settings(
 ) -> CostSettings:
     """Return the defaults with given values in their place. Raises RequestError for an invalid value."""
     values = {name: float(entry["value"]) for name, entry in defaults().items()}
-    stated = dict(given or {})
-    values |= stated
+    values |= given or {}
     for name in ("electricity", "carbon"):
         if values[name] < 0:
             raise RequestError(f"{name} {values[name]:g}: 0 or more is expected")
@@ -176,7 +173,7 @@ def settings(
         for device, price in (table or {}).items():
             if price < 0:
                 raise RequestError(f"{what} of {device} {price:g}: 0 or more is expected")
-    return CostSettings(**values, hourly=dict(hourly or {}), purchase=dict(purchase or {}), given=tuple(stated))
+    return CostSettings(**values, hourly=dict(hourly or {}), purchase=dict(purchase or {}), given=tuple(given or ()))
 
 
 def cost_per_million(result: Estimate, by: CostSettings) -> float:
@@ -200,7 +197,7 @@ def _money(result: Estimate, by: CostSettings) -> tuple[float, float | None, flo
     return (
         _kwh(result, by) * by.electricity,
         None if hire is None else time / S_PER_HOUR * hire,
-        None if price is None else price * time / (by.lifetime * S_PER_YEAR * by.duty),
+        None if price is None else price * time / by.working_s,
     )
 
 
@@ -238,8 +235,6 @@ def cost(results: Sequence[Estimate], by: CostSettings, on_paper: bool = True) -
 
 
 def _cheapest(priced: Sequence[DeviceCost], unpriced: Sequence[str], unfit: Sequence[str]) -> str:
-    """Name the cheapest device with its price and band, the devices without a price, and those that cannot run the
-    model."""
     parts = []
     if priced:
         least = min(priced, key=lambda row: row.total_usd)
@@ -282,7 +277,7 @@ def _of_device(result: Estimate, by: CostSettings, known: Sequence[DevicePrice])
         total_usd=total,
         total_low_usd=low,
         total_high_usd=high,
-        lifetime_inferences=by.lifetime * S_PER_YEAR * by.duty * result.throughput_per_s,
+        lifetime_inferences=by.working_s * result.throughput_per_s,
     )
 
 
@@ -303,27 +298,18 @@ def _total_at_end(result: Estimate, by: CostSettings, known: Sequence[DevicePric
 def break_even(a: Estimate, b: Estimate, by: CostSettings) -> BreakEven:
     """Return the volume from which the device that costs less to run has repaid its purchase price."""
 
-    def running_cost(result: Estimate) -> float:
-        """Return USD per inference without purchase."""
-        electricity, hire, _ = _money(result, by)
-        return (electricity if hire is None else hire) / MILLION
-
-    price = [by.purchase.get(side.device.key, 0.0) * side.workload.devices for side in (a, b)]
-    each = [running_cost(a), running_cost(b)]
-    names = [a.device.key, b.device.key]
-    first = 0 if (price[0], each[0]) <= (price[1], each[1]) else 1
-    then = 1 - first
-    if each[first] <= each[then]:
-        unpriced = "" if names[first] in by.purchase or names[then] in by.purchase else " (no purchase price is given)"
-        says = f"{names[first]} costs no more at any volume{unpriced}"
-        return BreakEven(names[first], names[then], None, True, says)
-    volume = (price[then] - price[first]) / (each[first] - each[then])
-    result = (a, b)[then]
-    most = by.lifetime * S_PER_YEAR * by.duty * result.throughput_per_s
-    if volume <= 0:
-        return BreakEven(names[first], names[then], 0.0, True, f"{names[then]} costs less at any volume")
-    reached = volume <= most
-    says = f"{names[then]} costs less from {volume:,.0f} inferences on"
-    if not reached:
-        says += f", more than the {most:,.0f} it can do in its lifetime"
-    return BreakEven(names[first], names[then], volume, reached, says)
+    sides = []  # purchase price, USD per inference without it
+    for side in (a, b):
+        electricity, hire, _ = _money(side, by)
+        price = by.purchase.get(side.device.key, 0.0) * side.workload.devices
+        sides.append((price, (electricity if hire is None else hire) / MILLION, side))
+    (low, dear, first), (high, cheap, then) = sorted(sides, key=lambda side: side[:2])
+    names = first.device.key, then.device.key
+    if dear <= cheap:
+        unpriced = "" if by.purchase.keys() & names else " (no purchase price is given)"
+        return BreakEven(*names, None, True, f"{names[0]} costs no more at any volume{unpriced}")
+    volume, most = (high - low) / (dear - cheap), by.working_s * then.throughput_per_s
+    unreached = "" if volume <= most else f", more than the {most:,.0f} it can do in its lifetime"
+    return BreakEven(
+        *names, volume, not unreached, f"{names[1]} costs less from {volume:,.0f} inferences on{unreached}"
+    )

@@ -10,6 +10,7 @@ from typing import Annotated
 
 import msgspec
 
+from analysis.document import record, records
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.tree import tree
@@ -55,25 +56,21 @@ def summarize_estimate(result: Estimate) -> ComparedResult:
     """Return an estimate as a result that can be compared."""
     level, parts, ops = tree(result).operators, result.partition, result.workload.operators
     batch = result.scenario.batch
-    columns = (level.energy_j / batch, level.latency_s, level.macs / batch)
-    operators = tuple(
-        OperatorFigures(id=id, name=name, type=kind, energy=energy, latency=latency, macs=macs)
-        for id, name, kind, energy, latency, macs in zip(
-            parts.operator_id, ops.path, ops.kind, *(column.tolist() for column in columns), strict=True
-        )
-    )
+    operators = records(
+        OperatorFigures, id=parts.operator_id, name=ops.path, type=ops.kind, energy=level.energy_j / batch,
+        latency=level.latency_s, macs=level.macs / batch,
+    )  # fmt: skip
     figures = {name: METRICS[name].figure(result) for name in _RUN_FIGURES} | {
         "macs": float(level.macs.sum()) / batch,
         "flops": float(level.flops.sum()) / batch,
         "operators": float(len(operators)),
     }
-    return ComparedResult(
+    return record(
+        ComparedResult,
+        result,
+        result.scenario,
         model=result.workload.name,
         device=result.device.key,
-        batch=batch,
-        precision=result.scenario.precision,
-        execution=result.execution,
-        coverage=result.coverage,
         incomplete=result.rule_coverage.gap,
         figures=figures,
         parts=operators,
@@ -84,8 +81,6 @@ _Amount = Annotated[float, msgspec.Meta(ge=0)]
 
 
 class _Node(msgspec.Struct):
-    """A node of the tree in the JSON of `tree`."""
-
     id: str
     name: str
     type: str
@@ -98,8 +93,6 @@ class _Node(msgspec.Struct):
 
 
 class _Row(msgspec.Struct):
-    """A device in the JSON of `compare`."""
-
     device: str
     batch: Annotated[int, msgspec.Meta(ge=1)]
     execution_run: str
@@ -127,8 +120,6 @@ class _Head(msgspec.Struct):
 
 
 class _Whole(msgspec.Struct):
-    """Tree and comparison in the JSON of `report`."""
-
     tree: _Node
     compare: _Compared
 
@@ -154,10 +145,11 @@ def read_result(path: Path, device: str) -> ComparedResult:
 
 
 def _combine(head: _Head, device: str, root: _Node | None, compared: _Compared | None) -> ComparedResult:
-    row = None if compared is None else next((r for r in compared.rows if r.device == device), compared.rows[0])
+    row = None
     figures: dict[str, float] = {}
     parts: tuple[OperatorFigures, ...] = ()
-    if row is not None and compared is not None:
+    if compared is not None:
+        row = next((r for r in compared.rows if r.device == device), compared.rows[0])
         figures = {name: METRICS[name].figure(row) for name in _RUN_FIGURES} | {
             "macs": compared.macs_per_inference,
             "flops": compared.flops / head.batch,
@@ -183,14 +175,11 @@ def _combine(head: _Head, device: str, root: _Node | None, compared: _Compared |
             "flops": root.flops / head.batch,
             "operators": float(len(parts)),
         }
-    return ComparedResult(
-        model=head.model,
+    return record(
+        ComparedResult,
+        head,
         device=head.device or (row.device if row else ""),
-        batch=head.batch,
-        precision=head.precision,
         execution=head.execution_run or (row.execution_run if row else ""),
-        coverage=head.coverage,
-        incomplete=head.incomplete,
         figures=figures,
         parts=parts,
     )

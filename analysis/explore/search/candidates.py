@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import combinations
 from typing import Annotated
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.document import column
+from analysis.document import column, record
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Figures, figures
 from analysis.estimate.metrics import METRICS, SEARCHED
@@ -23,8 +24,7 @@ from hardware.quantity import quantity
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A configuration with its cost and accuracy. `accuracy` is torchvision's published figure for fp32, None where
-    there is none. `odds` are those that a measurement would keep to the limits of a search."""
+    """A configuration with its cost, published accuracy, and the odds that a measurement would keep to the limits."""
 
     point: Figures
     cost_usd_per_million: Annotated[
@@ -36,8 +36,8 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 class Pareto(msgspec.Struct, frozen=True, kw_only=True):
-    """The document of `hwexplorer pareto`: the front, cheapest in energy first, how many were compared, the front of
-    what exists on paper only, and that of what was measured or has siblings that were."""
+    """The document of `hwexplorer pareto`: the front, cheapest in energy first, that of what exists on paper only, and
+    that of what was measured or has siblings that were."""
 
     models: tuple[str, ...]
     objectives: tuple[str, ...]
@@ -55,8 +55,7 @@ def candidate_figure(candidate: Candidate, name: str) -> float:
 
 
 def odds_of_keeping(constraint: Constraint, candidate: Candidate) -> float:
-    """Return the probability that a measurement would satisfy a constraint, by the band of the figure that it follows;
-    memory and power have no band, so the estimate decides."""
+    """Return the probability that a measurement would satisfy a constraint; without a band the estimate decides."""
     point, figure = candidate.point, candidate_figure(candidate, constraint.figure)
     bands = {"latency": (point.latency_s, point.latency_band_s), "energy": (point.energy_j, point.energy_band_j)}
     value, band = bands.get(_FOLLOWS.get(constraint.figure, ""), (0.0, (0.0, 0.0)))
@@ -80,9 +79,8 @@ class ConstraintEffect(msgspec.Struct, frozen=True):
 
 
 class ConstrainedSearch(msgspec.Struct, frozen=True, kw_only=True):
-    """The document of `hwexplorer search`. Where nothing is found, `verdict` says which constraint rules out
-    everything, or that they contradict each other, and `nearest` is the candidate that misses by the least. What is
-    within the limits on paper only stands apart."""
+    """The document of `hwexplorer search`. Where nothing is found, `nearest` is the candidate that misses by the least.
+    What is within the limits on paper only stands apart."""
 
     model: str
     constraints: tuple[str, ...]
@@ -129,8 +127,7 @@ def select_measured(group: Sequence[Candidate]) -> list[Candidate]:
 
 
 def front(values: Floats) -> NDArray[np.bool_]:
-    """Return which rows of `values` (n, d), all to be minimised, are on the Pareto front: no other row is as good in
-    all columns and better in one."""
+    """Return which rows of `values` (n, d), all to be minimised, are on the Pareto front."""
     keep = np.ones(len(values), dtype=np.bool_)
     for i, row in enumerate(values):
         if keep[i]:
@@ -139,9 +136,8 @@ def front(values: Floats) -> NDArray[np.bool_]:
 
 
 def pareto(evaluated: Sequence[Candidate], with_accuracy: bool) -> Pareto:
-    """Return the front over energy per inference, latency and, over several models, published accuracy.
-
-    Raises RequestError where accuracies are missing or of different kinds."""
+    """Return the front over energy per inference, latency and, over several models, published accuracy. Raises
+    RequestError where accuracies are missing or of different kinds."""
     if with_accuracy:
         _check_accuracies(evaluated)
     evaluated = distinct_candidates(evaluated)
@@ -163,10 +159,8 @@ def pareto(evaluated: Sequence[Candidate], with_accuracy: bool) -> Pareto:
 
 def _front(group: Sequence[Candidate], with_accuracy: bool) -> tuple[list[Candidate], list[Candidate]]:
     """Divide a group into its Pareto front and the rest."""
-    columns = [[c.point.energy_j_per_inference for c in group], [c.point.latency_s for c in group]]
-    if with_accuracy:
-        columns.append([-(c.accuracy or 0.0) for c in group])
-    keep = front(np.array(columns).T.reshape(len(group), len(columns))).tolist()
+    rows = [(c.point.energy_j_per_inference, c.point.latency_s, -(c.accuracy or 0.0)) for c in group]
+    keep = front(np.array(rows).reshape(-1, 3)[:, : 2 + with_accuracy]).tolist()
     pairs = list(zip(keep, group, strict=True))
     return [c for kept, c in pairs if kept], [c for kept, c in pairs if not kept]
 
@@ -185,9 +179,7 @@ def _check_accuracies(evaluated: Sequence[Candidate]) -> None:
 
 
 def search(evaluated: Sequence[Candidate], limits: Sequence[Constraint], order: str = "edp") -> ConstrainedSearch:
-    """Return the candidates that fit and keep all limits, best first; the verdict is about silicon where there is any.
-
-    Raises RequestError without any limit."""
+    """Return the candidates that fit and keep all limits, best first. Raises RequestError without any limit."""
     if not limits:
         flags = ", ".join(f"--{'min' if METRICS[name].more_is_better else 'max'}-{name}" for name in SEARCHED)
         raise RequestError(f"search needs a limit (one or more of {flags})")
@@ -202,7 +194,12 @@ def search(evaluated: Sequence[Candidate], limits: Sequence[Constraint], order: 
         if c.point.can_win and all(_excess(limit, c) <= 1.0 for limit in limits)
     ]
     fitting, within = ([c for c in group if c.point.silicon is has_silicon] for group in (ordered, allowed))
-    nearest = min(fitting, key=lambda c: _miss(c, limits), default=None) if not within else None
+
+    def distance(c: Candidate) -> float:
+        """Return the logarithm of the product of the factors by which a candidate exceeds the limits."""
+        return float(sum(np.log(max(_excess(limit, c), 1.0)) for limit in limits))
+
+    nearest = min(fitting, key=distance, default=None) if not within else None
     rulings = tuple(_constraint_effect(limit, fitting) for limit in limits)
     return ConstrainedSearch(
         model=evaluated[0].point.model,
@@ -221,11 +218,6 @@ def search(evaluated: Sequence[Candidate], limits: Sequence[Constraint], order: 
 
 def _excess(limit: Constraint, c: Candidate) -> float:
     return limit.excess(candidate_figure(c, limit.figure))
-
-
-def _miss(c: Candidate, limits: Sequence[Constraint]) -> float:
-    """Return the logarithm of the product of the factors by which a candidate exceeds its limits."""
-    return float(sum(np.log(max(_excess(limit, c), 1.0)) for limit in limits))
 
 
 def _sort_key(c: Candidate, order: str) -> float:
@@ -248,9 +240,8 @@ def _verdict(
     rulings: Sequence[ConstraintEffect],
 ) -> str:
     if within:
-        sure = sum(map(is_beyond_doubt, within))
         count = f"{len(within)} of {len(fitting)} configurations are within all limits"
-        return f"{count}, {sure} of them beyond doubt"
+        return f"{count}, {sum(map(is_beyond_doubt, within))} of them beyond doubt"
     if not fitting:
         return "the model fits in the memory of none of these devices"
     if all(c.point.incomplete for c in fitting):
@@ -259,10 +250,9 @@ def _verdict(
     if alone:
         best = "; ".join(f"{r.constraint} (the best there is: {quantity(r.best, r.unit)})" for r in alone)
         return f"nothing is found: {best} rules out every configuration by itself"
-    for i, first in enumerate(limits):
-        for second in limits[i + 1 :]:
-            if not any(_excess(first, c) <= 1.0 and _excess(second, c) <= 1.0 for c in fitting):
-                return f"the constraints contradict each other: nothing has both {first} and {second}"
+    for first, second in combinations(limits, 2):
+        if not any(_excess(first, c) <= 1.0 and _excess(second, c) <= 1.0 for c in fitting):
+            return f"the constraints contradict each other: nothing has both {first} and {second}"
     return "the constraints contradict each other: each can be met, any two can, all together cannot"
 
 
@@ -309,19 +299,12 @@ def rank(results: Sequence[Estimate], by: CostSettings, order: str = "energy") -
     metrics = {row.accuracy_metric for row in winners}
     alike = ([row for row in winners if row.accuracy_metric == metric] for metric in metrics)
     on_front = {id(row) for group in alike for row in _front(group, with_accuracy=True)[0]}
-    scenario, device = results[0].scenario, results[0].device
     ordered = sorted(zip(results, rows, strict=True), key=lambda pair: _sort_key(pair[1], order))
-    return Rank(
-        device=device.key,
-        batch=scenario.batch,
-        precision=scenario.precision,
-        execution=scenario.execution,
-        layout=scenario.layout,
-        order=order,
-        rows=tuple(_ranked_model(result, row, id(row) in on_front) for result, row in ordered),
-    )
-
-
-def _ranked_model(result: Estimate, row: Candidate, on_front: bool) -> Ranked:
-    macs = float(result.demand.macs.sum()) / result.scenario.batch
-    return Ranked(row, on_front, result.workload.family, result.workload.parameters, macs)
+    ranked = tuple(
+        record(
+            Ranked, result.workload, candidate=row, on_front=id(row) in on_front,
+            macs=float(result.demand.macs.sum()) / result.scenario.batch,
+        )
+        for result, row in ordered
+    )  # fmt: skip
+    return record(Rank, results[0].scenario, device=results[0].device.key, order=order, rows=ranked)

@@ -1,7 +1,7 @@
 """A sweep of every model on every device at many batches and precisions, in chunks that workers evaluate independently.
 
-A chunk is a few models on all devices: plain data that any process, here or on a cluster, turns into the same rows.
-Rows are ordered by model group, then device, batch, precision and model, whoever computes them.
+A chunk is a few models on all devices: plain data that any process turns into the same rows. Rows are ordered by model
+group, then device, batch, precision and model.
 """
 
 from __future__ import annotations
@@ -82,9 +82,8 @@ def chunks(
     folders: Sequence[Path] = (),
     form: str = "csv",
 ) -> list[Chunk]:
-    """Return the sweep in chunks. Without models every shipped torchvision model, without devices the catalogue.
-
-    Raises RequestError for an empty or invalid list."""
+    """Return the sweep in chunks. Without models every shipped torchvision model, without devices the catalogue. Raises
+    RequestError for an empty or invalid list."""
     named = tuple(models) or tuple(info.name for info in zoo.models() if store.is_ready(info.name))
     on = tuple(devices) or tuple(device.key for device in catalogue_devices(tuple(folders)))
     check_lists("sweep", model=named, device=on, batch=batches, precision=precisions)
@@ -104,19 +103,13 @@ def head(form: str) -> str:
     return ",".join(COLUMNS) + "\n" if form == "csv" else '{"schema": "hwexplorer/1", "rows": [\n'
 
 
-def tail(form: str) -> str:
-    """Return what a file of a format ends with."""
-    return "" if form == "csv" else "]}\n"
-
-
 def join(form: str, parts: Iterator[str], done: int = 0) -> Generator[str, None, None]:
-    """Yield the text of the file from the texts of the chunks; with `done` chunks written already, what follows
-    them."""
+    """Yield the text of the file from the texts of the chunks, but for `done` chunks that are written already."""
     if not done:
         yield head(form)
     for place, part in enumerate(parts, done):
         yield part if not place or form == "csv" else ",\n" + part
-    yield tail(form)
+    yield "" if form == "csv" else "]}\n"
 
 
 def count_whole_chunks(path: Path, work: Sequence[Chunk]) -> tuple[int, int]:

@@ -37,8 +37,7 @@ def estimate_grid(
 ) -> Iterator[Estimate]:
     """Estimate every configuration, devices innermost: the demand of a scenario serves all of them."""
     total = len(workloads) * len(scenarios) * len(devices)
-    configurations = product(workloads, scenarios, devices)
-    for done, (workload, scenario, device) in enumerate(configurations, 1):
+    for done, (workload, scenario, device) in enumerate(product(workloads, scenarios, devices), 1):
         yield estimate(workload, device, scenario)
         if tick is not None:
             tick(done, total)

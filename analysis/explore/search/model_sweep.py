@@ -9,7 +9,7 @@ from typing import Annotated
 
 import msgspec
 
-from analysis.document import column
+from analysis.document import column, record
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import Figures, figures
 from analysis.estimate.metrics import ADDITIVE, METRICS
@@ -31,9 +31,8 @@ class BestBatch(msgspec.Struct, frozen=True):
 
 
 class BatchCrossover(msgspec.Struct, frozen=True):
-    """From `batch` on `after` has the lower metric, `before` up to there; without one `before` wins throughout.
-
-    `changes` counts how often the winner changes over the batches swept; `batch` is the first change."""
+    """From `batch` on `after` has the lower metric; without one `before` wins throughout. `changes` counts how
+    often the winner changes over the batches swept."""
 
     metric: Annotated[str, column("Metric")]
     precision: Annotated[str, column("Asked", keep=1)]
@@ -66,8 +65,8 @@ def sweep(
     tick: Tick | None = None,
     on_paper: bool = True,
 ) -> Sweep:
-    """Evaluate every combination; `workloads` are one model at several image sizes. Batches are sorted. Without
-    `on_paper` design targets overtake nothing. Raises RequestError for an empty or invalid list."""
+    """Evaluate every combination; `workloads` are one model at several image sizes. Without `on_paper` design targets
+    overtake nothing. Raises RequestError for an empty or invalid list."""
     sizes, formats = tuple(sorted(set(batches))), tuple(dict.fromkeys(precisions))
     check_lists("sweep", image_size=workloads, device=devices, batch=sizes, precision=formats)
     results = estimate_grid(workloads, devices, list_scenarios(base, sizes, formats), tick)
@@ -76,12 +75,12 @@ def sweep(
     for (workload, _, precision, device), result in zip(keys, results, strict=True):
         lines.setdefault((workload, device, precision), []).append(result)
     series = [(line, [figures(result) for result in line]) for _, line in sorted(lines.items())]
-    return Sweep(
+    return record(
+        Sweep,
+        base,
         model=workloads[0].name,
         batches=sizes,
         precisions=formats,
-        execution=base.execution,
-        layout=base.layout,
         rows=tuple(row for _, rows in series for row in rows),
         best=tuple(best for _, rows in series for best in _best_batches(rows)),
         crossovers=_crossovers([line for line in series if on_paper or line[1][0].silicon]),
@@ -94,12 +93,10 @@ BATCH_AIMS = {"energy per inference": METRICS["energy"], "throughput": METRICS["
 
 def _best_batches(rows: list[Figures]) -> list[BestBatch]:
     """Return the best batch of one device for each aim, the smallest of equals; nothing where none fits."""
-    fitting = [row for row in rows if row.can_win]
-    best = []
-    for aim, metric in BATCH_AIMS.items():
-        if fitting:
-            top = (max if metric.more_is_better else min)(fitting, key=metric.figure)
-            best.append(BestBatch(top.device, top.precision, top.image_size, aim, top.batch, metric.figure(top)))
+    fitting, best = [row for row in rows if row.can_win], []
+    for aim, metric in BATCH_AIMS.items() if fitting else ():
+        top = (max if metric.more_is_better else min)(fitting, key=metric.figure)
+        best.append(record(BestBatch, top, aim=aim, value=metric.figure(top)))
     return best
 
 
@@ -127,10 +124,8 @@ def _crossover(name: str, first: _Line, second: _Line) -> BatchCrossover:
     wins = [_figure(p, name) <= _figure(q, name) for p, q in zip(a, b, strict=True)]
     changes = [k for k, (now, then) in enumerate(pairwise(wins)) if now != then]
     names = (a[0].device, b[0].device) if wins[0] else (b[0].device, a[0].device)
-    batch = None
-    if changes:
-        k = changes[0]
-        batch = _bisect_batch(name, one[k], other[k], a[k].batch, a[k + 1].batch)
+    k = changes[0] if changes else 0
+    batch = _bisect_batch(name, one[k], other[k], a[k].batch, a[k + 1].batch) if changes else None
     return BatchCrossover(name, a[0].precision, a[0].image_size, *names, batch, len(changes))
 
 

@@ -1,7 +1,6 @@
 """Elasticities: per cent of latency, energy and their product per per cent of each fact and price of a device.
 
-d ln(metric) / d ln(fact) by re-evaluation, a step of 5 % to either side; what follows from a fact on a what-if device
-(hardware/what_if.py) follows here too. A fact without effect is reported with what must change first.
+d ln(metric) / d ln(fact) by re-evaluation, a step of 5 % to either side, on what-if devices (hardware/what_if.py).
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from typing import Annotated
 
 import msgspec
 
-from analysis.document import column
+from analysis.document import column, record
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.explore.tuning.knob_bench import KnobBench, facts, knob_value, node_cost, prices
@@ -58,20 +57,14 @@ def elasticities(result: Estimate, path: str = "") -> Elasticities:
     known = {name: slope for name, slope in slopes.items() if slope is not None}
     rows = [_row(bench, result, name, known) for name in known]
     here = node_cost(result, path)
-    return Elasticities(
-        **head_fields(result, on_device=True),
-        at=path,
-        latency_s=here.latency_s,
-        energy_j_per_inference=here.energy_j_per_inference,
-        edp_js=here.edp_js,
-        elasticities=tuple(sorted(rows, key=lambda row: (-abs(row.edp), row.is_price, row.name))),
-    )
+    ordered = tuple(sorted(rows, key=lambda row: (-abs(row.edp), row.is_price, row.name)))
+    return record(Elasticities, here, **head_fields(result, on_device=True), at=path, elasticities=ordered)
 
 
 def _row(bench: KnobBench, result: Estimate, name: str, slopes: dict[str, dict[str, float]]) -> Elasticity:
     slope, now = slopes[name], knob_value(result, name)
     says = _obstacle(bench, name, slopes) if name in _SPEEDS and abs(slope["latency"]) < EFFECT_MIN else ""
-    return Elasticity(name=name, value=now.value, unit=now.unit, is_price=now.is_price, says=says, **slope)
+    return record(Elasticity, now, name=name, says=says, **slope)
 
 
 def _obstacle(bench: KnobBench, name: str, slopes: dict[str, dict[str, float]]) -> str:
@@ -85,8 +78,9 @@ def _obstacle(bench: KnobBench, name: str, slopes: dict[str, dict[str, float]]) 
         way = 1 if slopes[other]["latency"] < 0 else -1
         factor = _awakening_factor(bench, name, other, way)
         if factor is not None:
-            side = "above" if way > 0 else "below"
-            return f"does nothing until {other} is {side} {_knob_amount(bench, other, factor)}"
+            fact, side = bench.device.facts.get(other), "above" if way > 0 else "below"
+            amount = of_fact(fact.value * bench.nearest_factor(other, factor), fact.unit) if fact else ""
+            return f"does nothing until {other} is {side} {amount or f'{factor:.2g} x what it is'}"
     return f"does nothing however far {' or '.join(others)} is turned alone" if others else ""
 
 
@@ -115,10 +109,3 @@ def _latency_s(bench: KnobBench, factors: dict[str, float]) -> float | None:
         return bench.cost(factors).latency_s
     except RequestError:
         return None
-
-
-def _knob_amount(bench: KnobBench, name: str, factor: float) -> str:
-    fact = bench.device.facts.get(name)
-    if fact is None:
-        return f"{factor:.2g} x what it is"
-    return of_fact(fact.value * bench.nearest_factor(name, factor), fact.unit)

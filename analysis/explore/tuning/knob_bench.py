@@ -76,9 +76,8 @@ class KnobBench(msgspec.Struct, frozen=True, dict=True):
 
     def slopes(self, factors: Mapping[str, float], knob: str) -> dict[str, float] | None:
         """Compute d ln(metric) / d ln(knob) by metric around a point; None where the knob cannot be changed."""
-        ends = []
+        ends, now = [], factors.get(knob, 1.0)
         step = SIDE_STEP if knob in self.device.arch.data.matrix_follows else STEP
-        now = factors.get(knob, 1.0)
         for way in (1 / step, step):
             factor = self._next_factor(knob, now, way)
             try:

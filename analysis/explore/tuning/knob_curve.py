@@ -1,7 +1,6 @@
 """One knob of a device changed in steps: the cost at each position, and the knee after which it pays less.
 
-A `KnobTable` caches what was evaluated of an unchanged device, so that a screen shows what is known at once and
-evaluates the rest one piece at a time.
+A `KnobTable` caches what was evaluated, so that a screen shows that at once and evaluates the rest piece by piece.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
-from analysis.document import column
+from analysis.document import column, record
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.metrics import METRICS
@@ -48,8 +47,7 @@ class CurvePoint(NodeCost, frozen=True, kw_only=True):
 
 
 class KnobRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A fact or event price now and unchanged, and its range. `latency`, `energy` and `edp` are elasticities on the
-    unchanged device, None where they are not evaluated yet."""
+    """A fact or event price now and unchanged, its range, and its elasticities on the unchanged device."""
 
     name: Annotated[str, column("Fact or price", help="of the device; `tile.mac`: what one event costs")]
     value: float
@@ -78,8 +76,7 @@ class MetricChange(msgspec.Struct, frozen=True):
 
 
 class KnobReport(Head, frozen=True, kw_only=True):
-    """The document of `hwexplorer knobs`: knobs sorted by their effect on `metric`, and the `curve` of `knob` with all
-    else as it is now; `knee` is the value at its knee, None without one."""
+    """The document of `hwexplorer knobs`: knobs sorted by their effect on `metric`, and the `curve` of `knob`."""
 
     unchanged: str
     metric: str
@@ -100,8 +97,7 @@ def changes_since(now: Device, unchanged: Device) -> Changes:
 @memoize()
 def knob_positions(result: Estimate, name: str) -> tuple[KnobPosition, ...]:
     """List the positions of a knob of an unchanged device, within what a what-if device may state."""
-    device = result.device
-    now = knob_value(result, name)
+    device, now = result.device, knob_value(result, name)
     least, most = value_limits(now.unit)
     is_whole = name in device.facts and device.arch.data.facts[name].is_whole
     positions = {now.value: KnobPosition(1.0, "")}
@@ -123,25 +119,18 @@ def _drop_change(changes: Changes, name: str) -> Changes:
 def _factor(now: Estimate, unchanged: Estimate, changes: Changes, name: str) -> float:
     """Return the factor that a knob is set to; 1 for one that only follows others."""
     names = {parse_changes(change)[0].name for change in changes}
-    is_side = name in unchanged.device.arch.data.matrix_follows
-    if name in names or (is_side and ARRAY in names):
-        return knob_value(now, name).value / knob_value(unchanged, name).value
-    return 1.0
+    is_set = name in names or (ARRAY in names and name in unchanged.device.arch.data.matrix_follows)
+    return knob_value(now, name).value / knob_value(unchanged, name).value if is_set else 1.0
 
 
 def step_knob(now: Estimate, unchanged: Estimate, name: str, by: int) -> Changes:
-    """Return the changes after one step of a knob up (1) or down (-1), or reset (0). Raises RequestError at the end of
-    its range."""
+    """Return the changes after one step of a knob up (1) or down (-1), or reset (0). Raises RequestError at an end."""
     changes = changes_since(now.device, unchanged.device)
     rest = _drop_change(changes, name)
     if not by:
         return rest
-    factor, positions = _factor(now, unchanged, changes, name), knob_positions(unchanged, name)
-    close = 1e-3  # factors are written with a few digits
-    if by > 0:
-        following = [position for position in positions if position.factor > factor * (1 + close)]
-    else:
-        following = [position for position in positions[::-1] if position.factor < factor * (1 - close)]
+    edge = _factor(now, unchanged, changes, name) * (1 + by * 1e-3)  # factors are written with a few digits
+    following = [one for one in knob_positions(unchanged, name)[::by] if (one.factor - edge) * by > 0]
     if not following:
         raise RequestError(f"{name} is at the {'upper' if by > 0 else 'lower'} end of its range here")
     return (*rest, following[0].change) if following[0].change else rest
@@ -182,15 +171,10 @@ class KnobTable:
         if len(self.costs) >= _COSTS_MAX:
             self.costs.clear()
         try:
-            text = ",".join(changes)
-            device = apply_changes(self.bench.device, parse_changes(text) if text else ())
+            device = apply_changes(self.bench.device, parse_changes(",".join(changes)) if changes else ())
             self.costs[changes] = node_cost(estimate(self.bench.workload, device, self.bench.scenario))
         except RequestError:
             self.costs[changes] = None
-
-    def differentiate(self, name: str) -> None:
-        """Cache the elasticities of a knob."""
-        self.slopes[name] = self.bench.slopes({}, name)
 
     def curve(self, changes: Changes, name: str) -> tuple[CurvePoint, ...]:
         """Return the valid points of a knob's curve; empty while one is not evaluated."""
@@ -198,9 +182,7 @@ class KnobTable:
             return ()
         value = knob_value(self.unchanged, name).value
         return tuple(
-            CurvePoint(
-                cost.latency_s, cost.energy_j_per_inference, factor=position.factor, value=value * position.factor
-            )
+            record(CurvePoint, cost, factor=position.factor, value=value * position.factor)
             for position, changed_to in self.curve_changes(changes, name)
             if (cost := self.costs[changed_to]) is not None
         )
@@ -213,8 +195,7 @@ def knob_table(unchanged: Estimate) -> KnobTable:
 
 
 def evaluate_next(now: Estimate, unchanged: Estimate, name: str, metric: str) -> bool | None:
-    """Evaluate one missing piece of what `knobs` shows. Return True if something is complete by it, None if nothing
-    was missing."""
+    """Evaluate a missing piece of `knobs`. Return True if something is complete by it, None if nothing was missing."""
     table, changes = knob_table(unchanged), changes_since(now.device, unchanged.device)
     names = table.missing_slopes()
     is_selected = not names or name in table.names
@@ -223,7 +204,7 @@ def evaluate_next(now: Estimate, unchanged: Estimate, name: str, metric: str) ->
         return len(missing) == 1
     if not names:
         return None
-    table.differentiate(names[0])
+    table.slopes[names[0]] = table.bench.slopes({}, names[0])
     return len(names) == 1
 
 
@@ -240,17 +221,15 @@ def knobs(now: Estimate, unchanged: Estimate, name: str, metric: str, *, at_once
         pass
     name = select_knob(unchanged, name, metric)
     curve = table.curve(changes_since(now.device, unchanged.device), name)
-    after, before, value = node_cost(now), node_cost(unchanged), knob_value(now, name)
-    return KnobReport(
+    sides = node_cost(now), node_cost(unchanged)
+    return record(
+        KnobReport,
+        knob_value(now, name),
         **head_fields(now, on_device=True),
         unchanged=unchanged.device.key,
         metric=metric,
-        before=tuple(
-            MetricChange(name, METRICS[name].figure(after), METRICS[name].figure(before)) for name in KNOB_METRICS
-        ),
+        before=tuple(MetricChange(one, *map(METRICS[one].figure, sides)) for one in KNOB_METRICS),
         knob=name,
-        unit=value.unit,
-        value=value.value,
         knee=find_knee([(point.value, METRICS[metric].figure(point)) for point in curve]),
         curve=curve,
         knobs=tuple(_row(table, now, each) for each in table.sorted_names(metric)),
@@ -258,21 +237,10 @@ def knobs(now: Estimate, unchanged: Estimate, name: str, metric: str, *, at_once
 
 
 def _row(table: KnobTable, now: Estimate, name: str) -> KnobRow:
-    value, was, positions = (
-        knob_value(now, name), knob_value(table.unchanged, name).value, knob_positions(table.unchanged, name),
-    )  # fmt: skip
-    return KnobRow(
-        name=name,
-        was=was,
-        least=was * positions[0].factor,
-        most=was * positions[-1].factor,
-        value=value.value,
-        unit=value.unit,
-        quality=value.quality,
-        source=value.source,
-        is_price=value.is_price,
-        **(table.slopes.get(name) or {}),
-    )
+    was, positions = knob_value(table.unchanged, name).value, knob_positions(table.unchanged, name)
+    least, most = (was * position.factor for position in (positions[0], positions[-1]))
+    slopes = table.slopes.get(name) or {}
+    return record(KnobRow, knob_value(now, name), name=name, was=was, least=least, most=most, **slopes)
 
 
 def find_knee(points: Sequence[tuple[float, float]]) -> float | None:

@@ -1,8 +1,7 @@
 """The least change of a device with which it costs no more than another: of one knob, and of the best two together.
 
-The size of a change is the root of the sum of the squared logarithms of its factors: twice one knob counts as much as
-half of it, and less than twice two. Costs are not smooth, since tiles, waves and power limits make steps, so each knob
-is tried over its whole range, and two along rays between the directions in which each helps alone.
+The size of a change is the root of the sum of the squared logarithms of its factors. Costs have steps (tiles, waves,
+power limits), so each knob is tried over its whole range, and two along rays between their directions.
 """
 
 from __future__ import annotations
@@ -51,8 +50,8 @@ class Goal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Way(msgspec.Struct, frozen=True, kw_only=True):
-    """The least change of `knobs` and how the changed device compares. `device` is its name, '' where no change within
-    the range matches; the turns are then those of the nearest point."""
+    """The least change of `knobs` and how the changed device compares. `device` is its name, '' where none matches;
+    the turns are then those of the nearest point."""
 
     knobs: tuple[str, ...]
     device: Annotated[str, column("The device", keep=3)]
@@ -98,17 +97,12 @@ def crossover(a: Estimate, b: Estimate, knobs: Sequence[str], metrics: tuple[str
 
 
 def _goals(a: Estimate, b: Estimate, metrics: tuple[str, ...]) -> tuple[Goal, ...]:
-    one, other = node_cost(a), node_cost(b)
-    return tuple(
-        Goal(
-            metric=metric,
-            a=METRICS[metric].figure(one),
-            b=METRICS[metric].figure(other),
-            ratio=METRICS[metric].figure(one) / METRICS[metric].figure(other),
-            odds=probability(a, b, metric) if metric in BEATS else None,
-        )
-        for metric in metrics
-    )
+    goals = []
+    for metric in metrics:
+        one, other = (METRICS[metric].figure(node_cost(side)) for side in (a, b))
+        chance = probability(a, b, metric) if metric in BEATS else None
+        goals.append(Goal(metric=metric, a=one, b=other, ratio=one / other, odds=chance))
+    return tuple(goals)
 
 
 class _Point(msgspec.Struct, frozen=True):
@@ -119,7 +113,7 @@ class _Point(msgspec.Struct, frozen=True):
 
     @property
     def matches(self) -> bool:
-        """Return whether the changed device costs no more than the other."""
+        """Whether the changed device costs no more than the other."""
         return self.gap <= 0.0
 
     @property
@@ -162,7 +156,8 @@ class _Search:
     def match_pair(self, one: _Point, other: _Point, knobs: tuple[str, ...]) -> _Point:
         """Return the best point on rays between the directions in which two knobs help alone."""
         best, step = min((one, other), key=lambda point: point.order), math.pi / 2 / (_RAYS + 1)
-        signs = [_signs(point) for point in (one, other)]
+        # The directions in which each knob helps alone, both where it does not.
+        signs = [[math.copysign(1.0, math.log(x)) for _, x in point.factors] or [1.0, -1.0] for point in (one, other)]
         angles = [(i + 1) * step for i in range(_RAYS)]
         while step > 0.01:
             tried = [
@@ -215,11 +210,6 @@ class _Search:
                 ratios = (METRICS[metric].figure(here) / METRICS[metric].figure(self.target) for metric in self.metrics)
                 self._gaps[factors] = max(map(math.log, ratios))
         return _Point(factors, self._gaps[factors])
-
-
-def _signs(point: _Point) -> list[float]:
-    """Return the direction in which a knob helps alone, both where it does not."""
-    return [math.copysign(1.0, math.log(factor)) for _, factor in point.factors] or [1.0, -1.0]
 
 
 def _way(search: _Search, other: Estimate, knobs: tuple[str, ...], point: _Point) -> Way:
