@@ -121,7 +121,6 @@ def _is_narrower_as_asked(result: Estimate, precision: Precision) -> bool:
 
 
 def _other_power_modes(device: Device) -> list[Device]:
-    """Return the device in its other power modes, those that differ in any fact."""
     path = Path(f"{device.id}.toml")  # names the file in messages only: it is read already
     names = [name for name in ("", *device.file.power_modes) if name != device.power_mode]
     distinct = {tuple(fact.value for fact in device.facts.values()): device}

@@ -214,7 +214,6 @@ def _repeat_bundle(one: Bundle, times: int) -> Bundle:
 
 
 def _repeats(workload: Workload, batch: int) -> Floats:
-    """Return how often each operator runs, shape (n,)."""
     if workload.repeats is None:
         return np.ones(workload.n_operators)
     times: Floats = workload.repeats @ workload.value_at(batch=batch)

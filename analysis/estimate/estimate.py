@@ -28,14 +28,11 @@ from hardware.taxonomy import Event
 COMPONENTS = ("compute", "memory", "static")
 
 
-class Estimate(msgspec.Struct, frozen=True, dict=True, kw_only=True):
+class Estimate(Rates, frozen=True, dict=True, kw_only=True):
     """Figures are for the whole batch, in SI units. Arrays per operator (n,) and kernel are in `run`.
 
-    `utilization` is the time the busiest unit would need at its full peak (of the format it runs) over the
-    latency; `bound` is what bounds the most time, `bound_s` the time
-    by what bounds it, in the order of hardware.execute.BOUNDS. `trust` says how well such work is known on the device,
-    and sets the bands.
-    """
+    `utilization` is the time the busiest unit would need at its full peak (of the format it runs) over the latency;
+    `bound` what bounds the most time, `bound_s` the time by each of hardware.execute.BOUNDS."""
 
     workload: Workload
     scenario: Scenario
@@ -48,7 +45,6 @@ class Estimate(msgspec.Struct, frozen=True, dict=True, kw_only=True):
     energy_j: float
     latency_band_s: tuple[float, float]
     energy_factors: Factors | None
-    rates: Rates
     utilization: float
     bound: str
     bound_s: tuple[float, ...]
@@ -82,29 +78,9 @@ class Estimate(msgspec.Struct, frozen=True, dict=True, kw_only=True):
         return self.setup.joins
 
     @property
-    def energy_j_per_inference(self) -> float:
-        """The energy of one inference, J."""
-        return self.rates.energy_j_per_inference
-
-    @property
-    def edp_js(self) -> float:
-        """Energy per inference times latency of the batch, J s."""
-        return self.rates.edp_js
-
-    @property
-    def average_power_w(self) -> float:
-        """The mean power over the batch, W."""
-        return self.rates.average_power_w
-
-    @property
     def power_limit_w(self) -> float:
         """The power that all devices that run it may draw together."""
         return self.device.power_limit_w * self.workload.devices
-
-    @property
-    def throughput_per_s(self) -> float:
-        """Inferences per second, when batches follow each other."""
-        return self.rates.throughput_per_s
 
     @property
     def peak_memory_bytes(self) -> float:
@@ -231,7 +207,7 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
         energy_j=energy,
         latency_band_s=(fast, slow),
         energy_factors=metered,
-        rates=rates(scenario.batch, latency, energy, float(sums.pipelined_s[0])),
+        **msgspec.structs.asdict(rates(scenario.batch, latency, energy, float(sums.pipelined_s[0]))),
         utilization=float(sums.utilization[0]),
         bound=sums.bound[0],
         bound_s=tuple(sums.bound_s[0].tolist()),

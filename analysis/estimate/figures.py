@@ -95,7 +95,6 @@ def figures(result: Estimate) -> Figures:
     compute, moved, static = result.component_j.values()
     return record(
         Figures,
-        result.rates,
         result,
         result.scenario,
         workload,
@@ -122,7 +121,6 @@ def figures(result: Estimate) -> Figures:
 
 
 def _formats(result: Estimate) -> dict[str, str] | msgspec.UnsetType:
-    """Return the formats that a language model is kept in, by role; unset for other models."""
     if result.workload.kind not in ("decode", "prefill", "request"):
         return msgspec.UNSET
     plan = result.plan

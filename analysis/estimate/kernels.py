@@ -9,7 +9,7 @@ which decides whether a cache still holds it.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -26,6 +26,7 @@ from hardware.memo import memoize
 from hardware.precision import CACHE, QUANTIZED, Widths, uniform
 
 Bools = NDArray[np.bool_]
+_Move = tuple[int, int, Floats, int, int, int, bool]  # op, role, numel, tensor, kernel, previous, wraps
 _KEEP = 16  # demands remembered per workload: neighbouring batches and precisions while scrubbing
 
 
@@ -119,18 +120,6 @@ def _compiled(workload: Workload) -> tuple[list[int], list[bool]]:
     return kernel, head
 
 
-class _Move(NamedTuple):
-    """One row of Moves, while they are collected."""
-
-    op: int
-    role: int
-    numel: Floats
-    tensor: int
-    kernel: int
-    previous: int
-    wraps: bool
-
-
 @memoize(shared=True)
 def structure(workload: Workload, execution: str) -> Structure:
     """Kernels and transfers of a workload under 'eager' or 'fused', computed once each."""
@@ -163,7 +152,7 @@ def structure(workload: Workload, execution: str) -> Structure:
             is_weight = role_of[t] in (WEIGHT, BUFFER)
             previous = seen[-1] if seen else made_in
             role = READ_WEIGHT if is_weight else READ
-            rows.append(_Move(i, role, ops.in_numel[e], t, k, previous, is_weight and not seen))
+            rows.append((i, role, ops.in_numel[e], t, k, previous, is_weight and not seen))
             touched.setdefault(t, []).append(k)
     for i in order:
         k = kernel[i]
@@ -171,13 +160,13 @@ def structure(workload: Workload, execution: str) -> Structure:
             leaves = bool(tensors.is_output[t])
             if t in touched or leaves or t not in read_inside:
                 last = -1 if leaves else touched.get(t, [-1])[-1]
-                rows.append(_Move(head_of[k], WRITE, tensors.numel[t], t, k, last, False))
+                rows.append((head_of[k], WRITE, tensors.numel[t], t, k, last, False))
             if t in read_inside and t not in touched:
                 local.append((i, t, tensors.numel[t]))
     written = np.zeros((len(kernel), len(workload.monomials)))
     np.add.at(written, np.repeat(np.arange(len(kernel)), np.diff(ops.out_ptr)), tensors.numel[ops.out_tensor])
     moves = _moves(workload, rows)
-    tensor = np.array([t for _, t, _ in local], dtype=np.int32)
+    inside = np.array([t for _, t, _ in local], dtype=np.int32)
     return Structure(
         op_class=op_classes(workload),
         kernel=np.array(kernel, dtype=np.int32),
@@ -187,8 +176,8 @@ def structure(workload: Workload, execution: str) -> Structure:
         inside=Exchanges(
             op=np.array([i for i, _, _ in local], dtype=np.int32),
             numel=np.array([numel for _, _, numel in local]).reshape(-1, len(workload.monomials)),
-            fixed_bytes=tensors.fixed_bytes[tensor],
-            precision_role=roles(workload)[tensor],
+            fixed_bytes=tensors.fixed_bytes[inside],
+            precision_role=roles(workload)[inside],
         ),
         weights=select_values(workload, np.unique(moves.tensor[moves.is_weight])),
         elements=written,
@@ -198,19 +187,19 @@ def structure(workload: Workload, execution: str) -> Structure:
 
 
 def _moves(workload: Workload, rows: list[_Move]) -> Moves:
-    """Return the transfers as arrays."""
-    tensor = np.array([row.tensor for row in rows], dtype=np.int32)
+    columns = zip(*rows, strict=True) if rows else [()] * 7
+    op, role, numel, tensor, kernel, previous, wraps = map(list[Any], columns)
     # A weight that several kernels read was last touched by the last of them, one inference ago.
-    last = {row.tensor: row.kernel for row in rows}
-    previous = [last[row.tensor] if row.wraps else row.previous for row in rows]
+    last = dict(zip(tensor, kernel, strict=True))
+    touched = [last[t] if wrap else before for t, before, wrap in zip(tensor, previous, wraps, strict=True)]
     return Moves(
-        op=np.array([row.op for row in rows], dtype=np.int32),
-        kernel=np.array([row.kernel for row in rows], dtype=np.int32),
-        tensor=tensor,
-        role=np.array([row.role for row in rows], dtype=np.int32),
-        previous=np.array(previous, dtype=np.int32),
-        wraps=np.array([row.wraps for row in rows], dtype=np.bool_),
-        numel=np.array([row.numel for row in rows]).reshape(-1, len(workload.monomials)),
+        op=np.array(op, dtype=np.int32),
+        kernel=np.array(kernel, dtype=np.int32),
+        tensor=np.array(tensor, dtype=np.int32),
+        role=np.array(role, dtype=np.int32),
+        previous=np.array(touched, dtype=np.int32),
+        wraps=np.array(wraps, dtype=np.bool_),
+        numel=np.array(numel).reshape(-1, len(workload.monomials)),
         fixed_bytes=workload.tensors.fixed_bytes[tensor],
         precision_role=roles(workload)[tensor],
     )

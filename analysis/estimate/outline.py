@@ -26,16 +26,16 @@ _NUMBERED = re.compile(r"(.*?)(\d+)")
 _RANGE = re.compile(r"(.*?)(\d+)-(\d+)")
 
 
-class Branch(msgspec.Struct, frozen=True, kw_only=True):
+class Branch(msgspec.Struct, frozen=True):
     """A node: `members` are operators, `count` of how many blocks, subgraphs or operators it is. `kind` is model,
     group, subgraph, operator or kernel; `type` what it holds, in the names of operators."""
 
     key: str
     name: str
     kind: str
+    members: Ints
     type: str
     count: int = 1
-    members: Ints
     children: tuple[Branch, ...] = ()
 
     def walk(self, depth: int = 0) -> Iterator[tuple[int, Branch]]:
@@ -93,7 +93,6 @@ def members(result: Estimate, key: str) -> Ints | None:
 
 @memoize(shared=True)
 def _members_by_key(workload: Workload) -> dict[str, Ints]:
-    """Return the members of every branch by module, by its key."""
     return {branch.key: branch.members for _, branch in _outline(workload, True, ()).walk()}
 
 
@@ -123,20 +122,19 @@ def modules(workload: Workload) -> Branch:
 
 @memoize(shared=True, keep=8)
 def _by_kind(workload: Workload, apart: tuple[str, ...]) -> Branch:
-    """Return the kinds of operators, and below each its operators, those of repeats merged."""
     maker = _Maker(workload, partition(workload), apart)
     kinds: dict[str, list[Branch]] = {}
     for branch in _operators(_outline(workload, True, apart)):
-        kinds.setdefault(workload.operators.kind[int(branch.members[0])], []).append(branch)
+        named = msgspec.structs.replace(branch, name=branch.key)  # outside its place a branch needs its full name
+        kinds.setdefault(workload.operators.kind[int(branch.members[0])], []).append(named)
     return maker.model(
-        maker.branch(KIND + kind, kind, "group", _all_members(those), kind, children=tuple(map(_named_by_key, those)))
+        Branch(KIND + kind, kind, "group", _all_members(those), kind, children=tuple(those))
         for kind, those in kinds.items()
     )
 
 
 @memoize(keep=8)
 def _by_kernel(result: Estimate, apart: tuple[str, ...]) -> Branch:
-    """Return the kernels, those of repeats merged, and their operators."""
     maker = _Maker(result.workload, result.partition, apart)
     kernel, merged = result.demand.kernel, list(_operators(_outline(result.workload, True, apart)))
     of_operator = {int(i): place for place, branch in enumerate(merged) for i in branch.members}
@@ -152,7 +150,7 @@ def _by_kernel(result: Estimate, apart: tuple[str, ...]) -> Branch:
         type_ = "+".join(branch.type for branch in below)
         name = f"{head.key.partition('/')[0]}{f' +{len(below) - 1}' if children else ''}"
         key = KERNEL + head.key if children else head.key
-        rows.append(maker.branch(key, name, "kernel", inside, type_, len(those), children))
+        rows.append(Branch(key, name, "kernel", inside, type_, len(those), children))
     return maker.model(rows)
 
 
@@ -162,11 +160,6 @@ def _operators(branch: Branch) -> Iterator[Branch]:
         yield branch
     for child in branch.children:
         yield from _operators(child)
-
-
-def _named_by_key(branch: Branch) -> Branch:
-    """Return the branch under its full name, which it needs outside its place."""
-    return msgspec.structs.replace(branch, name=branch.key)
 
 
 def _all_members(branches: Iterable[Branch]) -> Ints:
@@ -187,10 +180,10 @@ class _Module:
 
     def add(self, path: list[str], subgraph: int) -> None:
         """Add a subgraph at a relative path."""
-        if not path:
-            self.own.append(subgraph)
-        else:
+        if path:
             self.children.setdefault(path[0], _Module(path[0])).add(path[1:], subgraph)
+        else:
+            self.own.append(subgraph)
 
     def prepare(self, heads: list[str]) -> None:
         """Find leaves and repeats of all modules below; `heads` are the kinds that head subgraphs."""
@@ -203,7 +196,6 @@ class _Module:
 
 
 def _runs(modules: list[_Module]) -> list[list[_Module]]:
-    """Group neighbours that are repeats of each other."""
     runs: list[list[_Module]] = []
     for module in modules:
         if runs and _repeats(runs[-1][-1], module):
@@ -233,19 +225,7 @@ class _Maker:
     def model(self, children: Iterable[Branch]) -> Branch:
         """Return the root."""
         every = np.arange(self.workload.n_operators, dtype=np.int32)
-        return self.branch("", self.workload.name, "model", every, self.workload.family, children=tuple(children))
-
-    def branch(
-        self,
-        key: str,
-        name: str,
-        kind: str,
-        members: Ints,
-        type: str,
-        count: int = 1,
-        children: tuple[Branch, ...] = (),
-    ) -> Branch:
-        return Branch(key=key, name=name, kind=kind, type=type, count=count, members=members, children=children)
+        return Branch("", self.workload.name, "model", every, self.workload.family, children=tuple(children))
 
     def inside(self, modules: list[_Module], key: str) -> Iterator[Branch]:
         """Yield the branches inside modules of one name, merged name by name."""
@@ -277,11 +257,14 @@ class _Maker:
             return self.subgraph(own, key, name)
         if is_run and key in self.apart:
             last = name.rpartition(".")[2]
-            children = [self.module([m], _block_key(inner, m), f"{last}.{m.name}", False) for m in modules]
+            children = [
+                self.module([m], _join_key(inner.rpartition(".")[0], m.name), f"{last}.{m.name}", False)
+                for m in modules
+            ]
         else:
             children = list(self.inside(modules, inner))
         children += [self.subgraph(own, inner, name.rpartition(".")[2])] if own else []
-        return self.branch(key, name, "group", _all_members(children), "", count, tuple(children))
+        return Branch(key, name, "group", _all_members(children), "", count, tuple(children))
 
     def subgraph(self, those: list[int], key: str, name: str) -> Branch:
         """Return the branch of subgraphs of one name, their operators merged name by name."""
@@ -296,26 +279,19 @@ class _Maker:
         last = name.rpartition(".")[2]
         name = f"{name} {head}" if last.isdigit() else name
         members = np.array(sorted(i for s in those for i in parts.members[s]), dtype=np.int32)
-        if len(named) == 1:
-            return self.branch(key, name, "subgraph", members, parts.kind[those[0]], len(those))
         children = tuple(
-            self.branch(
+            Branch(
                 parts.operator_id[those_i[0]] if len(those_i) == 1 else f"{key}/{short}",
                 f"{short} {kinds[those_i[0]]}" if short.isdigit() else short,
                 "operator", np.array(those_i, dtype=np.int32), kinds[those_i[0]], len(those_i),
             )
-            for short, those_i in named.items()
+            for short, those_i in named.items() if len(named) > 1
         )  # fmt: skip
-        return self.branch(key, name, "subgraph", members, parts.kind[those[0]], len(those), children)
+        return Branch(key, name, "subgraph", members, parts.kind[those[0]], len(those), children)
 
 
 def _join_key(key: str, name: str) -> str:
     return f"{key}.{name}" if key else name
-
-
-def _block_key(run: str, module: _Module) -> str:
-    """Return the key of one block of a run."""
-    return _join_key(run.rpartition(".")[0], module.name)
 
 
 def _run_name(run: list[_Module]) -> str:

@@ -238,7 +238,6 @@ def _times(result: Estimate, units: int) -> Floats:
 def _splits(
     demand: Demand, head: int, batch: int, inputs: float, weights: float, results: float
 ) -> tuple[SubgraphSplit, ...]:
-    """Return the ways to divide a subgraph with this head, the most ways first."""
     g, m, n, k = (float(side) for side in demand.gemm[:, head])
     splits = [SubgraphSplit("batch", batch, weights, 0.0)]
     if demand.macs[head] <= 0 or not m:

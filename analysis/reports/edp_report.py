@@ -215,7 +215,6 @@ def _top(
     result: Estimate, level: TreeLevel, ids: tuple[str, ...], kinds: tuple[str, ...], is_fused: list[bool],
     by_component: Floats, top: int,
 ) -> tuple[EdpNode, ...]:  # fmt: skip
-    """Return the `top` nodes of a level by share, the largest first; ties in order."""
     order = np.argsort(-level.share, kind="stable")[:top]
     compute, memory, static = by_component[:, order] * result.edp_js
     return records(

@@ -104,7 +104,6 @@ def energy_report(result: Estimate, path: str = "", top: int = TOP) -> EnergyRep
 
 
 def _by_category(result: Estimate, members: Ints) -> dict[str, float]:
-    """Return joules by category of events, in the order of the taxonomy."""
     energies: dict[str, float] = {}
     for event, energy in zip(result.events, result.event_energy_j[:, members].sum(axis=1).tolist(), strict=True):
         energies[event.category] = energies.get(event.category, 0) + energy
@@ -123,7 +122,6 @@ def _parts(energies: dict[str, float], total_j: float, batch: int) -> tuple[Ener
 
 
 def _utilization(result: Estimate, members: Ints) -> float:
-    """Return the utilisation of the kernels that the operators run in, weighted by the operators' time."""
     time = result.run.latency_s[members]
     used = result.run.utilization[result.demand.kernel[members]]
     total_s = float(time.sum())
@@ -131,7 +129,6 @@ def _utilization(result: Estimate, members: Ints) -> float:
 
 
 def _peak_power(result: Estimate, path: str) -> tuple[float, str]:
-    """Return the most power that a kernel of the node draws, and its id."""
     chosen = kernels_of(result, path)
     if not len(chosen):
         return 0.0, ""

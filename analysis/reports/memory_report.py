@@ -155,7 +155,6 @@ def _timeline(result: Estimate) -> tuple[Moment, ...]:
 
 
 def _roles(result: Estimate, at: int) -> tuple[TensorRole, ...]:
-    """Return the peak by what tensors are to the precision; the bytes add up to it."""
     workload, plan, tensors, peak = result.workload, result.plan, result.workload.tensors, result.memory.peak_bytes
     of_tensor, lives = roles(workload), lifetimes(workload, result.joins)
     values = tensors.numel @ workload.value_at(batch=result.scenario.batch)
@@ -181,7 +180,6 @@ def _roles(result: Estimate, at: int) -> tuple[TensorRole, ...]:
 
 
 def _live(result: Estimate, size: Floats, at: int) -> tuple[LiveValue, ...]:
-    """Return the values held in kernel `at`, the largest first."""
     workload, tensors, ids = result.workload, result.workload.tensors, kernels(result).id
     lives = lifetimes(workload, result.joins)
     held = np.flatnonzero((lives.first <= at) & (lives.last >= at))
@@ -222,7 +220,6 @@ def _levels(result: Estimate) -> tuple[MemoryLevel, ...]:
 
 
 def _quantization(result: Estimate) -> Iterator[Quantization]:
-    """Run the model in every precision narrower than the present one."""
     present = parse(result.scenario.precision).widths.weights
     for other in precisions(result, lambda precision: precision.widths.weights < present):
         after = other.result

@@ -182,7 +182,6 @@ _SAME = (
 
 
 def _columns(level: TreeLevel, i: int) -> dict[str, Any]:
-    """The figures of row i of a level."""
     return {
         **{name: float(getattr(level, name)[i]) for name in _SAME},
         **{f"{name}_j": float(level.component_j[c, i]) for c, name in enumerate(COMPONENTS)},

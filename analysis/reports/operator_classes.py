@@ -169,7 +169,6 @@ def _producers(workload: Workload, i: int) -> Iterator[int]:
 
 
 def _squeezed(workload: Workload, product: int) -> list[int]:
-    """The operators of a squeeze-excite that ends in this product; none where it is another product."""
     ops = workload.operators
     point = workload.value_at(**dict.fromkeys(workload.dims, 2))
     sizes = {

@@ -147,18 +147,12 @@ def partition_report(workload: Workload, batch: int, precision: str) -> Partitio
 
 
 def _operator_columns(workload: Workload, batch: int, widths: Widths) -> _ColumnsByName:
-    """Return columns of operators, shape (n,)."""
     flops = workload.operators.flops @ workload.value_at(batch=batch)
     intensity = ratio(flops, operand_bytes(workload, batch, widths))
-    return {
-        "flops": flops,
-        "threads": demand(workload, batch, widths, "fused").elements,
-        "intensity": intensity,
-    }
+    return {"flops": flops, "threads": demand(workload, batch, widths, "fused").elements, "intensity": intensity}
 
 
 def _subgraph_columns(workload: Workload, batch: int, widths: Widths) -> _ColumnsByName:
-    """Return columns of subgraphs, shape (s,)."""
     work = demand(workload, batch, widths, "fused")
     flops = work.per_kernel(workload.operators.flops @ workload.value_at(batch=batch))
     ingress, egress, weights = (work.per_kernel(work.moved_bytes[role]) for role in (READ, WRITE, READ_WEIGHT))

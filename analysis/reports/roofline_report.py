@@ -166,7 +166,6 @@ def launch_limited(result: Estimate, shown: Points) -> NDArray[np.bool_]:
 def _trace_columns(
     result: Estimate, groups: Iterable[Ints], flops: Floats, measured_s: Floats | None
 ) -> dict[str, Any]:
-    """Return the columns of Measured for groups of operators: of those in a group that were measured."""
     if measured_s is None:
         return {}
     found = []

@@ -18,7 +18,6 @@ def to_contract(document: Any, gap: str = "", limits: Any = None) -> dict[str, A
 
 
 def _encode_command(value: Any) -> str:
-    """Return what to look at next as a command."""
     from analysis.explore.next_step import NextStep
     from hwexplorer.text.next_command import command
 

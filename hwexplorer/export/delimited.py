@@ -43,7 +43,6 @@ def grid(view: View | Page) -> Iterator[Sequence[Cell]]:
 
 
 def _parts(value: Cell) -> Sequence[Cell]:
-    """Return the parts of a bar by cause; empty cells for a bar without parts."""
     return value.parts if isinstance(value, Stack) else ("",) * len(CAUSES)
 
 

@@ -72,7 +72,6 @@ def _class(view: Table, c: int) -> str:
 
 
 def _nested(view: Table, shown: list[list[str]]) -> Iterator[str]:
-    """Each branch in details of its own; the only one at the top is open."""
     alone = sum(row.depth == 0 for row in view.rows) == 1
     opened: list[int] = []
     for r, row in enumerate(view.rows):

@@ -97,7 +97,6 @@ def _fit(columns: tuple[Column, ...], widths: list[int], width: int) -> list[int
 
 
 def _column(columns: tuple[Column, ...], index: int, rows: tuple[Row, ...]) -> list[str]:
-    """Header and cells of one column as text."""
     column = columns[index]
     values = [row.cells[index] for row in rows]
     if column.role in ("text", "flag"):

@@ -48,7 +48,6 @@ def plot(state: State) -> Plot:
 
 
 def _front(points: list[tuple[str, Figures]]) -> list[tuple[str, Figures]]:
-    """Return the points that no other beats, fastest first."""
     front: list[tuple[str, Figures]] = []
     for device, p in sorted(points, key=lambda each: (each[1].latency_s, each[1].energy_j_per_inference)):
         if not front or p.energy_j_per_inference < front[-1][1].energy_j_per_inference:

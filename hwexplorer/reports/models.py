@@ -40,7 +40,6 @@ class ModelList(msgspec.Struct, frozen=True):
 
 
 def _document(state: State) -> ModelList:
-    """Return all models by name, the building blocks last."""
     published = [
         record(ListedModel, info, min_image_size=info.min_size, accuracy={"metric": info.metric, "value": info.value})
         for info in zoo.table().values()
@@ -85,7 +84,6 @@ COLUMNS = (
 
 
 def _view(state: State) -> Table:
-    """Return the table of models whose name or family contains the filter of the state."""
     wanted = state.filter.lower().split()
     models = [m for m in _document(state).models if all(word in f"{m.name} {m.family}" for word in wanted)]
     return Table("models", f"Models ({len(models)})", COLUMNS, rows(COLUMNS, models, kind="family"))

@@ -51,7 +51,6 @@ def _summary(state: State) -> Text:
 
 
 def _blocks(state: State) -> Table:
-    """The modules, repeats merged, heaviest first."""
     shown = tree(replace(state, at="", pin="", by="module", sort="share", descending=True))
     return msgspec.structs.replace(shown, name="blocks", title="Where it goes")
 
@@ -74,7 +73,6 @@ PARTS: dict[int, Callable[[State], View]] = {
 
 
 def _answers(state: State) -> dict[int, Answer]:
-    """The reports that have a place in this one, in order."""
     complete = replace(state, at="", pin="", sort="graph", heat=False)
     answers = {}
     for name in registry.names():
@@ -96,13 +94,11 @@ def _view(state: State) -> Page:
 
 
 def _headed(answer: Answer) -> View | Page:
-    """A report under its heading."""
     heading = answer.report.section.heading if answer.report.section else ""
     return msgspec.structs.replace(answer.view(), title=heading)
 
 
 def _document(state: State) -> dict[str, Any]:
-    """The documents of all parts under one roof, each as its own verb gives it."""
     result = engine.result(state)
     compared = replace(state, devices=(state.on,), baseline=state.on, at="", pin="")
     return {

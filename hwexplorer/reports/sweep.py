@@ -48,10 +48,7 @@ def _best(best: BestBatch) -> str:
     return quantity(best.value, BATCH_AIMS[best.aim].unit)
 
 
-BEST = (
-    *columns(BestBatch, device={"shown": MARKED}),
-    Column("value", "Value", role="text", keep=0, of=_best),
-)
+BEST = (*columns(BestBatch, device={"shown": MARKED}), Column("value", "Value", role="text", keep=0, of=_best))
 
 _Wholes = tuple[int, ...] | None
 _Names = tuple[str, ...] | None
@@ -71,7 +68,6 @@ def _document(
     tick: Callable[[int, int], None] | None = None,
     **_: object,
 ) -> Sweep:
-    """The model and devices of a state over the usual batches, in the state's precision, or what is given."""
     workloads = [engine.workload(each) for each in _states(state, image_sizes)]
     return run_sweep(
         workloads,
@@ -184,7 +180,6 @@ def _write(target: Path, work: list[Chunk], resume: bool, parts: Callable[[int],
 
 
 def _show_progress(work: list[Chunk], parts: Iterator[str]) -> Iterator[str]:
-    """The parts, with progress and rate on a terminal."""
     start, done, total = time.monotonic(), 0, sum(chunk.n_rows for chunk in work)
     with output.Progress() as progress:
         for chunk, part in zip(work, parts, strict=True):

@@ -67,7 +67,6 @@ def _name(result: Estimate) -> str:
 
 
 def _figures(result: Estimate) -> tuple[str, ...]:
-    """Latency, rate and energy of an inference; of a request what its users judge it by."""
     request = serving(result)
     if request is not None:
         return (
@@ -83,6 +82,5 @@ def _figures(result: Estimate) -> tuple[str, ...]:
 
 
 def _high(result: Estimate, metric: str) -> float:
-    """The end of the band of the metric."""
     slow, hungry = result.latency_band_s[1], result.energy_band_j[1] / result.scenario.batch
     return {"latency": slow, "energy": hungry}.get(metric, slow * hungry)

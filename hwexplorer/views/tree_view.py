@@ -208,7 +208,6 @@ def by_node(state: State, branches: list[Branch]) -> list[float | None]:
 def _cells(
     figures: TreeFigures, nodes: list[tuple[int, Branch]], level: TreeLevel, parts: Floats, state: State
 ) -> list[tuple[Cell, ...]]:
-    """Cells of every node in the order of COLUMNS."""
     result = figures.estimate
     run, kernel = result.run, result.demand.kernel
     share = parts.sum(axis=0)
@@ -265,7 +264,6 @@ def _falls(state: State) -> bool:
 
 
 def _order(state: State, level: TreeLevel, share: Floats) -> Callable[[int, Branch], float | str]:
-    """Return the sort key of siblings; ties keep graph order."""
     if state.sort == "name":
         return lambda place, branch: branch.key
     if state.sort == "graph":

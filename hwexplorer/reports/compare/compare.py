@@ -223,7 +223,6 @@ def _how_sure(best: Estimate, rivals: list[Estimate], aims: list[str]) -> str:
 
 
 def _marks(results: list[Estimate]) -> tuple[str, ...]:
-    """Return deviations from the request, each once with the devices it is true of."""
     names: dict[str, list[str]] = {}
     for result in results:
         for mark in describe_deviations(result):

@@ -80,7 +80,6 @@ def _view(state: State, device: str, save: str | None) -> Text:
 
 
 def _effective_price(spec: catalogue.Device, name: str) -> str:
-    """Return the price of an event in the format of the plan."""
     label, _, form = name.partition(":")
     event = spec.arch.events[spec.arch.row[label]]
     return f"{price(spec, make_plan(spec, form or DEFAULT), event).value_j * 1e12:.4g} pJ"

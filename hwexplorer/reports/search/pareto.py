@@ -59,7 +59,6 @@ ENDS: tuple[tuple[str, Callable[[Candidate], float]], ...] = (
 
 
 def _plot(pareto: Pareto, state: State) -> Plot:
-    """Energy per inference over latency."""
     series = []
     for name, members in (("front", pareto.front), ("beaten", pareto.dominated), ("on paper", pareto.design_targets)):
         keys = tuple(row_key(member, KEY) for member in members)

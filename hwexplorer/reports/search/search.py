@@ -84,7 +84,6 @@ def _answer(search: ConstrainedSearch, state: State) -> Iterator[str]:
 
 
 def _words(search: ConstrainedSearch, state: State) -> Text:
-    """Return the configurations that each limit rules out, and the nearest miss."""
     lines = [
         f"{r.constraint}: leaves {r.leaves} of {search.evaluated - search.not_fitting}, best {quantity(r.best, r.unit)}"
         for r in search.rulings
@@ -99,7 +98,6 @@ def _words(search: ConstrainedSearch, state: State) -> Text:
 
 
 def _excess_text(excess: float) -> str:
-    """Return the excess over a limit: in per cent, or as a factor where that is large."""
     return f"by {excess - 1:.0%}" if excess < 10 else f"{quantity(excess, 'SI')} times"
 
 

@@ -43,7 +43,6 @@ def _document(state: State) -> Prices:
 
 
 def _rates(prices: Prices, state: State) -> tuple[str, ...]:
-    """The efficiencies that times are scaled by."""
     device = engine.device(prices.device)
     rates = device.software.efficiency
     lines = [
@@ -66,10 +65,7 @@ def _ends(rate: Floats) -> str:
 
 VERB = Report(
     subject=CATALOGUE,
-    options=(
-        option("--on", metavar="DEV", help="a device id, id:power_mode or class (default: the GPU)"),
-        PRECISION,
-    ),
+    options=(option("--on", metavar="DEV", help="a device id, id:power_mode or class (default: the GPU)"), PRECISION),
     document=_document,
     parts=(
         Rows(

@@ -68,12 +68,7 @@ VERB = Report(
         Rows("parallelism", "Parallelism", columns(Parallelism)),
         Rows("checks", "Consistency checks", columns(Check, "name passed sentence")),
         Rows("stages", "Stages", STAGES),
-        Rows(
-            "units",
-            lambda document: f"Hardware units ({document.unit_name}s) per subgraph",
-            UNITS,
-            kind="type",
-        ),
+        Rows("units", lambda document: f"Hardware units ({document.unit_name}s) per subgraph", UNITS, kind="type"),
     ),
     section=Section(60, "What could run at once"),
     examples={"concurrency": "conv2d --on h100_sxm"},

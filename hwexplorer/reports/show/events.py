@@ -43,7 +43,6 @@ def _spread(row: EventRow) -> Band:
 
 
 def _by_cause(row: EventRow | _Category) -> Stack:
-    """The share of the energy as a bar."""
     if isinstance(row, _Category):
         return Stack.sum(_by_cause(event) for event in row.events)
     return Stack([row.fraction * (row.cause == cause) for cause in CAUSES])

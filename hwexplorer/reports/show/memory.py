@@ -50,7 +50,6 @@ def _summary(report: MemoryReport, state: State) -> tuple[str, ...]:
 
 
 def _savings(report: MemoryReport, state: State) -> Table:
-    """Each change run by the engine; latency and energy as changes."""
     result, one = engine.result(state), report.recomputation
     changes = rows(SAVINGS, report.quantization)
     footer = "recomputing no single value lowers the peak: what is large there is in use"

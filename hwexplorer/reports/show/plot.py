@@ -16,7 +16,6 @@ from hwexplorer.state import format as format_state
 
 
 def _document(state: State) -> dict[str, Any]:
-    """The points, and the one string that brings the screen to them."""
     return {"state": format_state(state), **head_fields(engine.result(state)), **msgspec.to_builtins(plot(state))}
 
 

@@ -94,7 +94,6 @@ _BEFORE = (
 
 
 def _curve_rows(document: KnobReport) -> list[tuple[CurvePoint, str, str]]:
-    """Return each point of the curve with its value and mark (now, knee) in words."""
     here = min(document.curve, key=lambda point: abs(point.value - document.value), default=None)
     return [
         (

@@ -71,7 +71,6 @@ def _says(changed: FigureChange) -> str:
 
 
 def _summary(found: Diff, state: State) -> tuple[str, ...]:
-    """Return a line for each change; the rules stand in the table."""
     said = [_says(changed) for changed in found.changes if changed.difference]
     return (*(said or ["nothing changed"]), *found.notes)
 

@@ -56,7 +56,6 @@ class NodeGain(msgspec.Struct, frozen=True):
 
 
 def _best_setting(result: Estimate, members: Ints) -> NodeGain | None:
-    """Return the setting that helps some operators most, None where none is worth naming."""
     best = best_setting(result, members)
     if best is None:
         return None
@@ -92,18 +91,10 @@ def why(state: State) -> Text:
         waterfall = add_measured_step(times, members, waterfall)
     if against := verdict.lines(state):
         first.append((f"Against the pin{f', {state.at}' if state.at else ''}", against))
-    return Text(
-        "why",
-        place_in_words(state),
-        (*first, *below),
-        waterfall,
-        len(first),
-        best.setting if best else "",
-    )
+    return Text("why", place_in_words(state), (*first, *below), waterfall, len(first), best.setting if best else "")
 
 
 def _steps(result: Estimate, members: Ints) -> tuple[WaterfallStep, ...]:
-    """The waterfall, without steps that add nothing."""
     table = steps(causes(result).sum_over(members))
     total = float(table.sum())
     if not total:
@@ -302,9 +293,4 @@ def _js(value: float) -> str:
     return quantity(value, "Js")
 
 
-VERB = Report(
-    subject=NODE,
-    document=_document,
-    view=why,
-    examples={"why": "conv2d --on h100_sxm --node relu"},
-)
+VERB = Report(subject=NODE, document=_document, view=why, examples={"why": "conv2d --on h100_sxm --node relu"})
