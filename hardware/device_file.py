@@ -192,22 +192,24 @@ def _check_coefficients(path: Path, spec: DeviceFile) -> None:
         _check_fact(path, f"coefficients.{name}", fact, f"J/{events[event].count}")
 
 
+_RATES = {
+    "compute": (1e-6, 10.0, "1e-6 to 10"),
+    "bandwidth": (1e-6, 10.0, "1e-6 to 10"),
+    "overhead": (0.0, 1.0, "0 to 1 s"),
+}
+
+
 def _check_measured(path: Path, spec: DeviceFile) -> None:
     """Rates are shares of peaks, factors hold the estimate."""
-    for part in ("compute", "bandwidth") if spec.rates is not None else ():
+    for part, (least, most, allowed) in _RATES.items() if spec.rates is not None else ():
         table: dict[str, tuple[float, float, float]] = getattr(spec.rates, part)
-        if "other" not in table:
+        if "other" not in table and part != "overhead":
             raise fail(path, f"rates.{part}.other is missing")
         for name, (value, low, high) in table.items():
             if name != "other" and name not in OpClass.__members__:
                 raise fail(path, f"rates.{part}: {unknown('class of operators', name, OpClass.__members__)}")
-            if not 1e-6 <= low <= value <= high <= 10.0:
-                raise fail(path, f"rates.{part}.{name}: [value, low, high] must rise from low to high (1e-6 to 10)")
-    for name, (value, low, high) in (spec.rates.overhead if spec.rates is not None else {}).items():
-        if name != "other" and name not in OpClass.__members__:
-            raise fail(path, f"rates.overhead: {unknown('class of operators', name, OpClass.__members__)}")
-        if not 0.0 <= low <= value <= high <= 1.0:
-            raise fail(path, f"rates.overhead.{name}: [value, low, high] must rise from low to high (0 to 1 s)")
+            if not least <= low <= value <= high <= most:
+                raise fail(path, f"rates.{part}.{name}: [value, low, high] must rise from low to high ({allowed})")
     if spec.rates is not None and not 0.1 <= spec.rates.overlap.value <= 100.0:
         raise fail(path, "rates.overlap.value: is out of range (allowed: 0.1 to 100)")
     for name, record in spec.runtimes.items():
@@ -286,11 +288,7 @@ def _located(data: dict[str, Any], error: msgspec.ValidationError) -> str:
     message = str(error).replace("`$.", "`").replace("$.", "")
     if "[...]" not in message:
         return message
-    tables = {
-        "facts": data.get("facts"),
-        "peak_flops": data.get("peak_flops"),
-        "coefficients": data.get("coefficients"),
-    }
+    tables = {name: data.get(name) for name in ("facts", "peak_flops", "coefficients")}
     groups = data.get("fma_per_clock")
     if isinstance(groups, dict):
         tables |= {f"fma_per_clock.{unit}": table for unit, table in groups.items()}

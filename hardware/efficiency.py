@@ -7,7 +7,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -58,13 +57,7 @@ def rates(
     return Efficiency(columns(compute), columns(bandwidth), *ends, slower)
 
 
-@lru_cache(maxsize=1)
-def table() -> dict[str, Any]:
-    """Return how the efficiencies were fitted and validated."""
-    return file_access.table(PATH)
-
-
 @lru_cache(maxsize=2)
 def usable_cache(is_managed: bool) -> float:
     """Share of the last on-chip level that a model's tensors can hold: managed by a compiler, or cached by hardware."""
-    return float(table()["usable_cache"]["managed" if is_managed else "cached"]["value"])
+    return float(file_access.shipped(PATH)["usable_cache"]["managed" if is_managed else "cached"]["value"])

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from hardware.architectures.data import EventPrice
+from hardware.architectures.data import SourcedValue
 from hardware.device_file import DESIGN_TARGET, DESIGNER, Fact
 from hardware.errors import unknown
 from hardware.memo import memoize
@@ -137,7 +137,7 @@ def _arithmetic(device: Device, event: Event, plan: Plan) -> tuple[Triple, str, 
 
 def _logic(device: Device, event: Event) -> tuple[Triple, str, str]:
     own = device.arch.data.logic.get(event.argument)
-    entry = own or msgspec.convert(table()["logic"][event.argument], EventPrice)
+    entry = own or msgspec.convert(table()["logic"][event.argument], SourcedValue)
     triple = (entry.value, entry.low, entry.high)
     return _scale(triple, logic_scale(device.process_nm)), entry.source, entry.quality
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hardware import file_access
+from hardware.architectures.data import SourcedValue
 from hardware.precision import DEFAULT, FORMATS, parse
 
 if TYPE_CHECKING:
@@ -21,23 +22,8 @@ LAYOUTS = ("nchw", "channels_last")
 WORK = ("vision", "encoder", "language")
 
 
-class Ends(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A constant with its spread and source."""
-
-    value: float
-    low: float
-    high: float
-    source: str
-    quality: str
-
-    @property
-    def all(self) -> tuple[float, float, float]:
-        """Nominal, fast end, slow end."""
-        return self.value, self.low, self.high
-
-
-def _plain(value: float) -> Ends:
-    return Ends(value=value, low=value, high=value, source="", quality="")
+def _plain(value: float) -> SourcedValue:
+    return SourcedValue(value=value, low=value, high=value, source="", quality="")
 
 
 class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -67,21 +53,21 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     not_vendors: tuple[str, ...] = ()
     memory: tuple[str, ...] = ()
     work: tuple[str, ...] = WORK
-    dispatch: Ends = _plain(1.0)
-    dispatch_on: dict[str, Ends] = {}
-    launch: Ends = _plain(1.0)
-    prompt_dispatch: Ends = _plain(0.0)
-    call_s: Ends = _plain(0.0)
-    sequence_s: Ends = _plain(0.0)
-    compute: dict[str, dict[str, Ends]] = {}
-    unpack_rows: dict[str, Ends] = {}
-    streaming: dict[str, Ends] = {}
+    dispatch: SourcedValue = _plain(1.0)
+    dispatch_on: dict[str, SourcedValue] = {}
+    launch: SourcedValue = _plain(1.0)
+    prompt_dispatch: SourcedValue = _plain(0.0)
+    call_s: SourcedValue = _plain(0.0)
+    sequence_s: SourcedValue = _plain(0.0)
+    compute: dict[str, dict[str, SourcedValue]] = {}
+    unpack_rows: dict[str, SourcedValue] = {}
+    streaming: dict[str, SourcedValue] = {}
     resident: bool = False
     streams_rest: bool = False
     asynchronous: bool = False
     per_query_head: bool = False
     bias_apart: tuple[str, ...] = ()
-    narrow: dict[str, Ends] = {}
+    narrow: dict[str, SourcedValue] = {}
     narrow_sums: bool = False
 
     def joins(self, device: Device) -> str:
@@ -116,18 +102,11 @@ _TYPICAL = {"eager": "pytorch_eager", "compiled": "torch_compile"}
 def _plain_mode(mode: str, resident: bool) -> Runtime:
     costs = runtimes()[_TYPICAL[mode]] if mode in _TYPICAL else None
     dispatch = costs.dispatch if costs else _plain(float(mode != "fused"))
-    name = "ahead of time" if mode == "fused" else mode
     engine = mode == "fused"  # built for inference
     return Runtime(
-        id=mode,
-        name=name,
-        mode=mode,
-        runs_on=(),
-        dispatch=dispatch,
-        resident=resident,
-        asynchronous=engine,
-        narrow_sums=engine,
-    )
+        id=mode, name="ahead of time" if engine else mode, mode=mode, runs_on=(), dispatch=dispatch, resident=resident,
+        asynchronous=engine, narrow_sums=engine,
+    )  # fmt: skip
 
 
 def runtime_of_mode(device: Device, mode: str) -> Runtime:

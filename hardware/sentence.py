@@ -33,19 +33,9 @@ def format_run(mapping: Mapping, plan: Plan, i: int) -> str:
     return plan.matrix if mapping.on_matrix[i] else plan.vector_mac
 
 
-def waves(mapping: Mapping, i: int) -> str:
-    """Return the rounds of an operator's blocks over the units."""
-    return waves_of(mapping.tiling.waves[i])
-
-
 def count_noun(count: float, what: str) -> str:
     """Return a count with its noun, in the plural where it is not one."""
     return f"{whole(count)} {what}{'s' if count != 1 else ''}"
-
-
-def waves_of(count: float) -> str:
-    """Return a number of rounds."""
-    return count_noun(count, "wave")
 
 
 def split(mapping: Mapping, i: int) -> str:

@@ -145,14 +145,11 @@ def _fact(old: Fact | None, value: float, unit: str, why: str) -> Fact:
     """A changed fact, with the spread that the old one had."""
     if old is not None and value == old.value:
         return old
-    scale = value / old.value if old is not None and old.value else 0.0
-    low, high = (
-        (None, None)
-        if old is None
-        else tuple(None if end is None or not scale else end * scale for end in (old.low, old.high))
-    )
-    was = "" if old is None else f", was {old.value:g}"
-    return Fact(value, unit, f"what if: {why}{was}", "assumed", low, high)
+    if old is None:
+        return Fact(value, unit, f"what if: {why}", "assumed")
+    scale = value / old.value if old.value else 0.0
+    low, high = (None if end is None or not scale else end * scale for end in (old.low, old.high))
+    return Fact(value, unit, f"what if: {why}, was {old.value:g}", "assumed", low, high)
 
 
 class _DeviceEditor:
@@ -172,7 +169,10 @@ class _DeviceEditor:
         find_field = self.device.arch.data.facts
         unit, _, format_ = change.name.partition(".")
         if change.name == ARRAY and "array_rows" in find_field:
-            for side, length in zip(("array_rows", "array_columns"), self._sides(change), strict=True):
+            sides = change.value.split("x")
+            if change.how != "=" or len(sides) != 2:
+                raise RequestError(f"{change}: rows and columns are expected, as in {ARRAY}=128x128")
+            for side, length in zip(("array_rows", "array_columns"), sides, strict=True):
                 self.take(Change(side, "=", length))
         elif (name := match_name(change.name, find_field)) is not None:
             change = msgspec.structs.replace(change, name=name)
@@ -187,12 +187,6 @@ class _DeviceEditor:
         else:
             self._price(change)
         return change
-
-    def _sides(self, change: Change) -> list[str]:
-        sides = change.value.split("x")
-        if change.how != "=" or len(sides) != 2:
-            raise RequestError(f"{change}: rows and columns are expected, as in {ARRAY}=128x128")
-        return sides
 
     def _set(self, name: str, value: float, why: str) -> None:
         old, unit = self.facts.get(name), self.device.arch.data.facts[name].unit
@@ -262,22 +256,13 @@ class _DeviceEditor:
     def build(self, changes: tuple[str, ...]) -> Device:
         """The device with what was changed so far."""
         # The clock of the file stays: what it says is at the voltage of that clock.
-        of_file = {
-            name: fact
-            for name, fact in self.facts.items()
-            if name != "clock_hz" and fact is not self.device.facts.get(name)
-        }
+        old = self.device.facts
+        of_file = {name: fact for name, fact in self.facts.items() if name != "clock_hz" and fact is not old.get(name)}
         file: DeviceFile = msgspec.structs.replace(
-            self.device.file,
-            facts={**self.device.file.facts, **of_file},
-            fma_per_clock=self.fma,
-            coefficients=self.coefficients,
-            price_factors=self.factors,
-            is_silicon=False,
-            peak_flops={},
-            exceptions={},
+            self.device.file, facts={**self.device.file.facts, **of_file}, fma_per_clock=self.fma,
+            coefficients=self.coefficients, price_factors=self.factors, is_silicon=False, peak_flops={}, exceptions={},
             changes=changes,
-        )
+        )  # fmt: skip
         name = self.device.file.name + f" {{{','.join(changes)}}}"
         return msgspec.structs.replace(self.device, name=name, facts=self.facts, file=file)
 

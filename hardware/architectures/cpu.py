@@ -11,7 +11,7 @@ from hardware.demand import Demand, Floats
 from hardware.efficiency import Efficiency
 from hardware.mapping.common import Mapping, Traffic, assemble, empty_counts, on_matrix_unit, traffic, vector_beside
 from hardware.mapping.tiling import Bools, Tiling, fma, tile_menu, vector_tiling
-from hardware.sentence import elements, format_run, product, split, waves, whole
+from hardware.sentence import count_noun, elements, format_run, product, split, whole
 
 if TYPE_CHECKING:
     from hardware.device import Device
@@ -100,7 +100,8 @@ def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:
         unit = "matrix unit" if mapping.on_matrix[i] else "vector lanes"
         return (
             f"{product(demand, i)} on {unit} ({format_run(mapping, plan, i)}): {whole(tiling.blocks[i])} blocks of "
-            f"{whole(tiling.tile_m[i])} x {whole(tiling.tile_n[i])}{split(mapping, i)}, {units}, {waves(mapping, i)}"
+            f"{whole(tiling.tile_m[i])} x {whole(tiling.tile_n[i])}{split(mapping, i)}, {units}, "
+            f"{count_noun(tiling.waves[i], 'wave')}"
         )
     return f"{elements(demand, i, 'elements')} on vector lanes ({plan.vector}), {units}"
 

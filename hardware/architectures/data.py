@@ -17,8 +17,8 @@ COMMON = Path(__file__).with_name("common.toml")
 WHOLE = ("count", "bit")  # units of what comes whole
 
 
-class EventPrice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The energy of an event at 7 nm, J, with its spread."""
+class SourcedValue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A value with its spread and source."""
 
     value: float
     low: float
@@ -26,8 +26,13 @@ class EventPrice(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     source: str
     quality: str
 
+    @property
+    def all(self) -> tuple[float, float, float]:
+        """Nominal, fast end, slow end."""
+        return self.value, self.low, self.high
 
-class Constant(EventPrice, frozen=True, kw_only=True):
+
+class Constant(SourcedValue, frozen=True, kw_only=True):
     """A sourced number in a unit."""
 
     unit: str
@@ -72,7 +77,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return self.unit in WHOLE
 
 
-class Clocked(EventPrice, frozen=True, kw_only=True):
+class Clocked(SourcedValue, frozen=True, kw_only=True):
     """The share of the clock's power that one part of a device takes; `works` is what it works for: matrix or vector
     products, either of these (compute), the last on-chip level (chip), the memory (dram)."""
 
@@ -170,7 +175,7 @@ class Data(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     software: dict[str, Software]
     events: tuple[Event, ...]
     story: Story
-    logic: dict[str, EventPrice] = {}
+    logic: dict[str, SourcedValue] = {}
     clock: dict[str, Clocked] = {}
     matrix_follows: tuple[str, ...] = ()
 

@@ -13,7 +13,7 @@ from hardware.efficiency import Efficiency
 from hardware.mapping.common import Mapping, Traffic, assemble, empty_counts, on_matrix_unit, traffic
 from hardware.mapping.tiling import Bools, Tiling, fma, tile_menu, vector_tiling
 from hardware.mapping.winograd import rewrite_convolutions
-from hardware.sentence import elements, format_run, product, split, waves, waves_of, whole
+from hardware.sentence import count_noun, elements, format_run, product, split, whole
 
 if TYPE_CHECKING:
     from hardware.device import Device
@@ -89,13 +89,9 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
         + lane_instructions * assumed("lane_write_bytes")
         + kept
     )
-    for label in (
-        "register.operand_collector",
-        "pipeline.warp_fetch",
-        "pipeline.warp_decode",
-        "pipeline.warp_schedule",
-    ):
-        counts[row[label]] = instructions
+    counts[row["register.operand_collector"]] = instructions
+    for stage in ("fetch", "decode", "schedule"):
+        counts[row[f"pipeline.warp_{stage}"]] = instructions
     counts[row["pipeline.block_schedule"]] = blocks * demand.head
     counts[row["memory.shared_write"]] = staged
     counts[row["memory.shared_read"]] = staged * assumed("shared_reads")
@@ -116,11 +112,6 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     counts[row["launch.kernel_launch"]] = demand.head
     counts[row["launch.grid_drain"]] = np.where(demand.head, units, 0.0)
     return counts
-
-
-def _reachable_bandwidth(device: Device) -> float:
-    """Few SMs at low clocks cannot keep a wide memory busy."""
-    return device.units * device.clock_hz * device.arch.data.assumed("bytes_per_clock_per_unit")
 
 
 def blocks(demand: Demand, device: Device, mapping: Mapping) -> Floats:
@@ -171,13 +162,13 @@ def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:
         return (
             f"{product(demand, i)}{rewritten} on {unit} ({format_run(mapping, plan, i)}): "
             f"{whole(tiling.blocks[i])} blocks of {whole(tiling.tile_m[i])} x {whole(tiling.tile_n[i])}"
-            f"{split(mapping, i)}, {units}, {waves(mapping, i)}"
+            f"{split(mapping, i)}, {units}, {count_noun(tiling.waves[i], 'wave')}"
         )
     grid = -(-demand.elements[i] // device.arch.data.assumed("elements_per_block"))
     kind = "depthwise, no reduction for tensor cores: " if demand.op_class[i] == OpClass.DEPTHWISE else ""
     return (
         f"{kind}{elements(demand, i, 'elements')}, {whole(grid)} blocks of 256 threads x 4 on CUDA cores "
-        f"({plan.vector}), {units}, {waves_of(max(-(-grid // device.units), 1))}"
+        f"({plan.vector}), {units}, {count_noun(max(-(-grid // device.units), 1), 'wave')}"
     )
 
 
@@ -201,6 +192,7 @@ GPU = Architecture(
     dispatch_event="launch.host_dispatch",
     instruction_event="pipeline.warp_decode",
     has_layouts=True,
-    reachable_bandwidth=_reachable_bandwidth,
+    # Few SMs at low clocks cannot keep a wide memory busy.
+    reachable_bandwidth=lambda d: d.units * d.clock_hz * d.arch.data.assumed("bytes_per_clock_per_unit"),
     occupancy=occupancy,
 )

@@ -5,7 +5,6 @@ imported when they are first asked for."""
 
 from __future__ import annotations
 
-from functools import cache
 from importlib import import_module
 
 from hardware.architectures.architecture import Architecture
@@ -31,12 +30,6 @@ _known: dict[str, Architecture | None] = {CPU.id: CPU, GPU.id: GPU, TPU.id: TPU}
 _known |= {**dict.fromkeys(_ANNEXES), NPU.id: NPU, KPU.id: KPU}
 
 
-@cache
-def _in_annex(name: str) -> Architecture:
-    architecture: Architecture = import_module(_ANNEXES[name]).ARCHITECTURE
-    return architecture
-
-
 def every() -> tuple[Architecture, ...]:
     """Return all architectures, in order."""
     return tuple(map(get, _known))
@@ -51,7 +44,8 @@ def get(name: str) -> Architecture:
     """Return the architecture with an id. Raises RequestError for an unknown one."""
     if name not in _known:
         raise unknown("architecture", name, _known)
-    return _known[name] or _in_annex(name)
+    architecture: Architecture = _known[name] or import_module(_ANNEXES[name]).ARCHITECTURE
+    return architecture
 
 
 def find_architecture(name: str, hierarchy: Hierarchy | None) -> Architecture:
@@ -61,11 +55,6 @@ def find_architecture(name: str, hierarchy: Hierarchy | None) -> Architecture:
     if (found.describe is None) != (hierarchy is None):
         raise ValueError("is missing" if hierarchy is None else f"devices of architecture {name} have none")
     return found if hierarchy is None or found.describe is None else found.describe(hierarchy)
-
-
-def order(name: str) -> int:
-    """Return the place of an architecture among all."""
-    return names().index(name)
 
 
 def classes() -> dict[str, str]:

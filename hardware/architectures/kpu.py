@@ -19,8 +19,8 @@ from hardware.mapping.common import (
     per_kernel,
     traffic,
 )
-from hardware.mapping.tiling import Bools, Tiling, by_shape, candidates, fastest_tiles, fma, vector_tiling
-from hardware.sentence import elements, product, split, whole
+from hardware.mapping.tiling import Bools, TileChoices, Tiling, by_shape, candidates, fastest_tiles, fma, vector_tiling
+from hardware.sentence import count_noun, elements, product, split, whole
 
 if TYPE_CHECKING:
     from hardware.device import Device
@@ -33,14 +33,14 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     device, plan = setup.device, setup.plan
     on_array = on_matrix_unit(demand, plan) & ~demand.is_depthwise
     vector = vector_tiling(demand, setup, elsewhere=on_array)
-    array = by_shape(demand, demand.gemm, lambda few: fastest_tiles(few, *domain_flow(setup)))
+    array = by_shape(demand, demand.gemm, lambda few: fastest_tiles(few, domain_flow(setup)))
     flow = traffic(demand, device)
     mapping = assemble(demand, setup, rates, flow, array, vector, on_array, _counts)
     return _within_power(demand, setup, mapping, np.flatnonzero(on_array), setup.prices.value)
 
 
-def domain_flow(setup: Setup) -> tuple[Floats, tuple[int, ...], Device, float, float, float]:
-    """Return the arguments of `candidates`: output-stationary blocks, one per tile and wavefront; the fabric may be
+def domain_flow(setup: Setup) -> TileChoices:
+    """Return output-stationary blocks, one per tile and wavefront; the fabric may be
     shaped to the result.
 
     A block of R x C results takes R*C*K / (MACs per clock) cycles plus one fill and drain per round; K may be
@@ -50,7 +50,8 @@ def domain_flow(setup: Setup) -> tuple[Floats, tuple[int, ...], Device, float, f
     rows, columns = device.array_rows, device.array_columns
     menu = device.arch.data.tiles["matrix"]
     shapes = np.array([[rows * stretch, columns / stretch, 1.0] for stretch in (*menu.stretches, columns)])
-    return shapes, menu.splits, device, fma(device, "matrix", plan.matrix), menu.k_step, 1.0 / device.clock_hz
+    rate = fma(device, "matrix", plan.matrix)
+    return TileChoices(shapes, menu.splits, device, rate, menu.k_step, 1.0 / device.clock_hz)
 
 
 def _within_power(demand: Demand, setup: Setup, mapping: Mapping, which: Ints, prices: Floats) -> Mapping:
@@ -66,7 +67,7 @@ def _within_power(demand: Demand, setup: Setup, mapping: Mapping, which: Ints, p
     which = which[limited[demand.kernel[which]]]
     if not len(which):
         return mapping
-    tiles = candidates(demand.gemm[:, which], *domain_flow(setup))
+    tiles = candidates(demand.gemm[:, which], domain_flow(setup))
     kernel, least_s = demand.kernel[which], mapping.tiling.seconds[which]
     longer = np.where(least_s > 0, tiles.seconds / np.where(least_s > 0, least_s, 1.0), 1.0)
     resources = np.repeat(needs_s[None, :, kernel], len(longer), axis=0)
@@ -155,7 +156,7 @@ def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:
         return (
             f"{product(demand, i)} as a domain flow ({plan.matrix}): {whole(tiling.blocks[i])} blocks of "
             f"{whole(tiling.tile_m[i])} x {whole(tiling.tile_n[i])}{split(mapping, i)}, {units}, "
-            f"{whole(tiling.waves[i])} wavefront{'s' if tiling.waves[i] != 1 else ''}"
+            f"{count_noun(tiling.waves[i], 'wavefront')}"
         )
     return f"{elements(demand, i, 'elements')} streamed through {units} ({plan.vector})"
 

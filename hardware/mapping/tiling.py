@@ -38,10 +38,7 @@ class Tiling(msgspec.Struct, frozen=True):
         return Tiling(*(getattr(self, name)[index] for name in self.__struct_fields__))
 
 
-_NONE = np.zeros(1)
-
-
-NO_TILES = Tiling(_NONE, _NONE, _NONE, _NONE, _NONE, _NONE, _NONE)
+NO_TILES = Tiling(*[np.zeros(1)] * 7)
 
 
 def by_shape(demand: Demand, gemm: Floats, tiled: Callable[[Floats], Tiling]) -> Tiling:
@@ -60,20 +57,27 @@ def tile_menu(
 ) -> Tiling:
     """The fastest of an architecture's tiles for each contraction of a demand, `gemm` (4, n), over its units."""
     k_step = menu.k_step_bytes / element_bytes if menu.k_step_bytes else menu.k_step
-    return by_shape(demand, gemm, lambda few: fastest_tiles(few, menu.shapes, menu.splits, device, macs_per_s, k_step))
+    choices = TileChoices(menu.shapes, menu.splits, device, macs_per_s, k_step)
+    return by_shape(demand, gemm, lambda few: fastest_tiles(few, choices))
 
 
-def fastest_tiles(
-    gemm: Floats,
-    tiles: Floats,
-    splits: tuple[int, ...],
-    device: Device,
-    macs_per_s: float,
-    k_step: float,
-    fill_s: float = 0.0,
-) -> Tiling:
+class TileChoices(msgspec.Struct, frozen=True):
+    """Tiles to choose from, (t, 3) rows, columns and relative rate, and ways to divide K, which is padded to `k_step`.
+
+    `macs_per_s` is the rate of one unit; `fill_s` per row and column of a tile fills and drains a spatial pipeline."""
+
+    tiles: Floats
+    splits: tuple[int, ...]
+    device: Device
+    macs_per_s: float
+    k_step: float
+    fill_s: float = 0.0
+
+
+def fastest_tiles(gemm: Floats, choices: TileChoices) -> Tiling:
     """Return the fastest of `candidates` for each contraction, shape (n,)."""
-    seconds, results, waves = _candidate_seconds(gemm, tiles, splits, device, macs_per_s, k_step, fill_s)
+    seconds, results, waves = _candidate_seconds(gemm, choices)
+    tiles, splits = choices.tiles, choices.splits
     columns = np.arange(gemm.shape[1])
     flat = seconds.reshape(-1, len(columns))
     best = flat.argmin(axis=0)
@@ -84,59 +88,41 @@ def fastest_tiles(
         seconds=flat[best, columns],
         blocks=blocks,
         waves=waves[tile, way, columns],
-        units=np.minimum(blocks, device.units),
+        units=np.minimum(blocks, choices.device.units),
         tile_m=tiles[tile, 0],
         tile_n=tiles[tile, 1],
         split=split,
     )
 
 
-def candidates(
-    gemm: Floats,
-    tiles: Floats,
-    splits: tuple[int, ...],
-    device: Device,
-    macs_per_s: float,
-    k_step: float,
-    fill_s: float = 0.0,
-) -> Tiling:
+def candidates(gemm: Floats, choices: TileChoices) -> Tiling:
     """Return all tiles with all splits of K for each contraction (G, M, N, K), shape (c, n) each.
 
-    `tiles` (t, 3): rows, columns, relative rate. `macs_per_s` is one unit's; `fill_s` per row and column of a
-    tile is paid once to fill and drain a spatial pipeline. All terms are ceilings of the sizes, so the minimum
-    over candidates never falls when a size grows.
-    """
-    seconds, results, waves = _candidate_seconds(gemm, tiles, splits, device, macs_per_s, k_step, fill_s)
+    All terms are ceilings of the sizes, so the minimum over candidates never falls when a size grows."""
+    seconds, results, waves = _candidate_seconds(gemm, choices)
+    tiles = choices.tiles
     tm, tn = tiles[:, 0, None, None], tiles[:, 1, None, None]
-    split = np.array(splits, dtype=np.float64)[None, :, None]
+    split = np.array(choices.splits, dtype=np.float64)[None, :, None]
     blocks = results * split
     columns = np.empty((len(Tiling.__struct_fields__), *seconds.shape))
-    for i, each in enumerate((seconds, blocks, waves, np.minimum(blocks, device.units), tm, tn, split)):
+    for i, each in enumerate((seconds, blocks, waves, np.minimum(blocks, choices.device.units), tm, tn, split)):
         columns[i] = each
     return Tiling(*columns.reshape(len(columns), -1, seconds.shape[-1]))
 
 
-def _candidate_seconds(
-    gemm: Floats,
-    tiles: Floats,
-    splits: tuple[int, ...],
-    device: Device,
-    macs_per_s: float,
-    k_step: float,
-    fill_s: float,
-) -> tuple[Floats, Floats, Floats]:
+def _candidate_seconds(gemm: Floats, choices: TileChoices) -> tuple[Floats, Floats, Floats]:
     """Return seconds (t, s, n), tiles of the result (t, 1, n) and rounds over the units (t, s, n) of t tiles with s
     splits."""
-    units = device.units
+    device, units, fill_s = choices.device, choices.device.units, choices.fill_s
     g, m, n, k = gemm
-    tm, tn, rate = (tiles[:, i, None, None] for i in range(3))
-    split = np.array(splits, dtype=np.float64)[None, :, None]
+    tm, tn, rate = (choices.tiles[:, i, None, None] for i in range(3))
+    split = np.array(choices.splits, dtype=np.float64)[None, :, None]
     results = g * np.ceil(m / tm) * np.ceil(n / tn)
     waves = np.ceil(results * (split / units))
-    depth = np.ceil(k / split / k_step) * k_step
+    depth = np.ceil(k / split / choices.k_step) * choices.k_step
     rate = rate * np.where(split > 1, device.arch.data.assumed("split_rate"), 1.0)
     seconds = waves * depth
-    seconds *= tm * tn / (rate * macs_per_s)
+    seconds *= tm * tn / (rate * choices.macs_per_s)
     # K is divided among units that would idle: where the result alone fills them all, a split only adds blocks.
     np.copyto(seconds, np.inf, where=(split > 1) & (results >= units))
     if fill_s:
@@ -170,15 +156,8 @@ def vector_tiling(demand: Demand, setup: Setup, elsewhere: Bools | None = None) 
     peak = 2.0 * unit_rate * device.units
     seconds, units = vector_seconds(demand, device, 2.0 * demand.macs, peak)
     blocks = np.ceil(demand.elements / data.assumed("elements_per_block"))
-    lanes = Tiling(
-        seconds,
-        blocks,
-        np.ceil(blocks / device.units),
-        units,
-        np.zeros(demand.n),
-        np.zeros(demand.n),
-        np.ones(demand.n),
-    )
+    zero = np.zeros(demand.n)
+    lanes = Tiling(seconds, blocks, np.ceil(blocks / device.units), units, zero, zero, zero + 1.0)
     return choose(depthwise, lanes, dense)
 
 

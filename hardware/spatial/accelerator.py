@@ -15,7 +15,7 @@ import msgspec
 from hardware.architectures.architecture import Architecture
 from hardware.architectures.data import Data, Field, Macro
 from hardware.demand import Demand
-from hardware.hierarchy import Array, Hierarchy, Level
+from hardware.hierarchy import Hierarchy, Level
 from hardware.mapping.common import Mapping
 from hardware.sentence import elements, product, whole
 from hardware.spatial.mapper import map_operators
@@ -35,16 +35,15 @@ def _level_events(level: Level) -> tuple[Event, Event]:
     return Event(level.name, "read", "byte", "memory", *read), Event(level.name, "write", "byte", "memory", *write)
 
 
-def _network_event(array: Array) -> Event:
-    """Bytes that the network of an array hands to its elements and takes from them."""
-    return Event("network", array.name, "byte", "memory", "logic", "pe_forward" if array.is_systolic else "array_hop")
-
-
 def _events(base: Data, hierarchy: Hierarchy) -> tuple[Event, ...]:
     """Return the events of each level and network, between the arithmetic and the memory outside."""
     inside = next(i for i, event in enumerate(base.events) if event.component == "memory")
     levels = (event for level in hierarchy.levels for event in _level_events(level))
-    return *base.events[:inside], *levels, *map(_network_event, hierarchy.arrays), *base.events[inside:]
+    networks = (
+        Event("network", array.name, "byte", "memory", "logic", "pe_forward" if array.is_systolic else "array_hop")
+        for array in hierarchy.arrays
+    )
+    return *base.events[:inside], *levels, *networks, *base.events[inside:]
 
 
 def _data(base: Data, hierarchy: Hierarchy) -> Data:
@@ -55,7 +54,8 @@ def _data(base: Data, hierarchy: Hierarchy) -> Data:
         facts[f"{level.name}_width"] = Field(unit="byte")
     if twice := set(facts) & set(base.facts):
         raise ValueError(f"{min(twice)!r} is a fact of every device: name the level or axis otherwise")
-    macros = {level.name: _macro(f"{level.name}_bytes") for level in hierarchy.levels}
+    one = Macro(value=1.0, unit="byte/level", low=1.0, high=1.0, source="one instance", quality="derived", of=())
+    macros = {level.name: msgspec.structs.replace(one, of=(f"{level.name}_bytes",)) for level in hierarchy.levels}
     return msgspec.structs.replace(
         base,
         events=_events(base, hierarchy),
@@ -63,10 +63,6 @@ def _data(base: Data, hierarchy: Hierarchy) -> Data:
         macros={**base.macros, **macros},
         matrix_follows=hierarchy.axes,
     )
-
-
-def _macro(fact: str) -> Macro:
-    return Macro(value=1.0, unit="byte/level", low=1.0, high=1.0, source="one instance", quality="derived", of=(fact,))
 
 
 @lru_cache(maxsize=256)

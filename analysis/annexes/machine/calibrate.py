@@ -29,7 +29,8 @@ from hardware import file_access
 from hardware.architectures import known_architectures
 from hardware.architectures.data import Software
 from hardware.demand import Demand, OpClass
-from hardware.efficiency import Efficiency, table
+from hardware.efficiency import PATH as EFFICIENCY
+from hardware.efficiency import Efficiency
 from hardware.execute import kernel_seconds
 from hardware.setup import Setup
 
@@ -266,7 +267,7 @@ def left_out_latency(rows: Sequence[FitRow], full: RateFit, labels: Sequence[str
 
 def recorded_cross_validation() -> tuple[CrossValidation, ...]:
     """Return the errors found on the shipped measurements when the efficiencies were fitted."""
-    return tuple(msgspec.convert(row, CrossValidation) for row in table()["cross_validation"])
+    return tuple(msgspec.convert(row, CrossValidation) for row in file_access.shipped(EFFICIENCY)["cross_validation"])
 
 
 def cross_validate(

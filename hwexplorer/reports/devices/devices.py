@@ -90,7 +90,7 @@ COLUMNS = (
 
 def _view(state: State) -> Table:
     devices, errors = catalogue.load_devices(engine.folders())
-    devices.sort(key=lambda d: (known_architectures.order(d.architecture), d.name.lower()))
+    devices.sort(key=lambda d: (known_architectures.names().index(d.architecture), d.name.lower()))
     shown = rows(COLUMNS, devices, key="id", kind="architecture")
     return Table("devices", f"Devices ({len(devices)})", COLUMNS, shown, notes=tuple(errors))
 
