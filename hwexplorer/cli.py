@@ -27,6 +27,10 @@ THREADS = "OPENBLAS_NUM_THREADS"
 class _Parser(argparse.ArgumentParser):
     """Errors are one line with the nearest match, raised rather than printed with a usage block."""
 
+    def __init__(self, name: str = "", **settings: Any) -> None:
+        form = argparse.RawDescriptionHelpFormatter
+        super().__init__(f"hwexplorer {name}".rstrip(), formatter_class=form, allow_abbrev=False, **settings)
+
     def error(self, message: str) -> NoReturn:
         raise RequestError(message)
 
@@ -69,13 +73,8 @@ def parse(words: list[str]) -> argparse.Namespace:
     from hwexplorer.headless import answers
 
     verb, full_name = registry.load(name), registry.full_name(name)
-    parser = _Parser(
-        prog=f"hwexplorer {full_name}",
-        description=registry.help_of(name),
-        epilog=_sections(full_name) + _examples(full_name, example_words(verb)),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    epilog = _sections(full_name) + _examples(full_name, example_words(verb))
+    parser = _Parser(full_name, description=registry.help_of(name), epilog=epilog)
     options.add(parser, (*verb.all_options(), options.DEVICES_DIR))
     parser.set_defaults(verb=name, run=verb.run or partial(answers.print_report, name, verb))
     arguments = parser.parse_args([_flag(word, parser) for word in rest])
@@ -100,11 +99,10 @@ def _sections(verb: str) -> str:
 def _group_parser(verb: str) -> argparse.ArgumentParser:
     """Return a parser for the help of a verb that has no section of its own."""
     return _Parser(
-        prog=f"hwexplorer {verb}",
+        verb,
         usage=f"hwexplorer {verb} [SECTION] ..",
         description=registry.helps()[verb],
         epilog=_sections(verb) + _examples(verb, registry.group(verb).shown),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
 
 
@@ -140,11 +138,9 @@ def _overview() -> argparse.ArgumentParser:
         listed = [f"  {name:12} {helps.pop(name)}" for name in verbs if name in helps]
         lines += [f"{task}:", *listed] if listed else []
     parser = _Parser(
-        prog="hwexplorer",
         usage="hwexplorer [MODEL | STATE | VERB] [options]",
         description="What neural networks cost on hardware, in a terminal. `hwexplorer MODEL` opens the screen.",
         epilog="\n".join(["hwexplorer VERB --help for options", "", *lines]),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="store_true", help="show the version")
     parser.add_argument("--verbose", action="store_true", help="with --version: also libraries, terminal, folders")
@@ -191,7 +187,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> None:
-    """Nothing of what is imported dies, so garbage is looked for afterwards; the screen does after its first frame."""
+    """Collect no garbage while modules are imported; the screen collects after its first frame."""
     gc.disable()
     try:
         with _one_thread():
@@ -205,8 +201,7 @@ def _run(words: list[str]) -> None:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """NumPy, imported meanwhile, starts no threads for its products, unless it is told how many: ours are of small
-    matrices, and the threads take a tenth of the start. What we start ourselves is told nothing."""
+    """Let NumPy start no threads when it is imported, unless their number is set: they take a tenth of the start."""
     is_told = THREADS in os.environ
     os.environ.setdefault(THREADS, "1")
     try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -92,18 +93,10 @@ class Option(msgspec.Struct, frozen=True):
         return self.in_shell if value is None else value
 
 
-def option(
-    *flags: str,
-    help: str,
-    group: str = "",
-    excludes: str = "",
-    singular: str = "",
-    in_shell: Any = None,
-    is_model: bool = False,
-    **settings: Any,
-) -> Option:
-    """Declare an option; `settings` are those of argparse."""
-    return Option(flags, help, settings, group, excludes, singular, in_shell, is_model)
+def option(*flags: str, help: str, **settings: Any) -> Option:
+    """Declare an option; `settings` are fields of `Option`, or those of argparse."""
+    own = {name: settings.pop(name) for name in Option.__struct_fields__ if name in settings}
+    return Option(flags, help, settings, **own)
 
 
 def choice(flag: str, values: tuple[str, ...], *, help: str = "", **settings: Any) -> Option:
@@ -250,22 +243,15 @@ _OWN_MODEL_GROUP = (
 )
 
 
-def _own_model_option(flag: str, help: str, **settings: Any) -> Option:
-    return option(flag, help=help, group=_OWN_MODEL_GROUP, **settings)
-
-
+_own = partial(option, group=_OWN_MODEL_GROUP)
 OWN_MODEL = (
-    _own_model_option(
-        "--input",
-        "as 1x3x224x224, 1x128:int64, a list as '[1x3,1x5]' (also (..), {a=..}); repeatable",
-        action="append",
-        metavar="SHAPE",
-    ),
-    _own_model_option("--batch-dim", "dimension of the inputs that is the batch, or none (default 0)", metavar="N"),
-    _own_model_option("--time-limit", "seconds of clock and processor (default 120)", type=parse_seconds, metavar="S"),
-    _own_model_option("--memory-limit", "of all its processes (default 8GiB)", type=parse_memory, metavar="SIZE"),
-    _own_model_option("--show-output", "show on stderr what the model's code prints", action="store_true"),
-    _own_model_option("--again", "capture it anew though a capture is stored", action="store_true"),
-    _own_model_option("--strict", "exit 1 where an operator has no cost rule", action="store_true"),
-    _own_model_option("--run-code", "capture a model that a state string names", action="store_true"),
-)
+    _own("--input", action="append", metavar="SHAPE",
+         help="as 1x3x224x224, 1x128:int64, a list as '[1x3,1x5]' (also (..), {a=..}); repeatable"),
+    _own("--batch-dim", help="dimension of the inputs that is the batch, or none (default 0)", metavar="N"),
+    _own("--time-limit", help="seconds of clock and processor (default 120)", type=parse_seconds, metavar="S"),
+    _own("--memory-limit", help="of all its processes (default 8GiB)", type=parse_memory, metavar="SIZE"),
+    _own("--show-output", help="show on stderr what the model's code prints", action="store_true"),
+    _own("--again", help="capture it anew though a capture is stored", action="store_true"),
+    _own("--strict", help="exit 1 where an operator has no cost rule", action="store_true"),
+    _own("--run-code", help="capture a model that a state string names", action="store_true"),
+)  # fmt: skip

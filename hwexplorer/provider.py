@@ -9,7 +9,6 @@ from analysis.document import Cell, Column
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.tree import operators_of
 from analysis.model.ir.coverage import uncovered_note
-from analysis.model.model_errors import ModelError
 from hwexplorer import engine, plots, registry
 from hwexplorer.registry import Answer
 from hwexplorer.state import State, node, replace
@@ -18,36 +17,10 @@ from hwexplorer.views.plain import Page, Table, Text
 from hwexplorer.views.verdict import verdict
 
 if TYPE_CHECKING:
-    from analysis.model.process.workload_jobs import WorkloadJob
     from hwexplorer.export.sheet import Sheet
 
 _FACT = re.compile(r"^(\S+) {2,}(.+?) {2,}")  # name and value in their columns
 _SIGN = {True: "x", False: ""}
-
-
-class Watched:
-    """A capture as the screen watches it. It has finished once `poll` has seen its end."""
-
-    def __init__(self, job: WorkloadJob, state: State) -> None:
-        self._job, self._state = job, state
-        self.finished = False
-        self.error = ""
-
-    def start(self) -> None:
-        self._job.start()
-
-    def poll(self) -> tuple[str, float]:
-        """(what it is doing, fraction done); a negative fraction where that is not known. Never blocks."""
-        if self._job.is_done and not self.finished:
-            try:
-                engine.keep(self._state, self._job.result())
-            except ModelError as error:
-                self.error = str(error)
-            self.finished = True
-        return self._job.progress
-
-    def cancel(self) -> None:
-        self._job.cancel()
 
 
 class EngineProvider:
@@ -57,7 +30,7 @@ class EngineProvider:
     # The costs of each device of the state, in their order; the tree; the plot, whose points are keyed by operator.
     cards, tree, plot = staticmethod(device_cards.cards), staticmethod(heat.view), staticmethod(plots.plot)
     ready, is_edited, revision = engine.is_ready, engine.is_edited, staticmethod(engine.revision)
-    resolve_model_name = engine.resolve_model_name
+    resolve_model_name, capture, keep = engine.resolve_model_name, engine.capture_job, engine.keep
 
     def models(self, state: State) -> Table:
         """Rows keyed by model name."""
@@ -164,10 +137,6 @@ class EngineProvider:
         """A state whose model is ready, at the batch that it has where it has no other."""
         fixed = engine.fixed_batch(state)
         return state if fixed is None else replace(state, batch=fixed)
-
-    def capture(self, state: State) -> Watched:
-        """Return a capture of the state's model, to be started."""
-        return Watched(engine.capture_job(state), state)
 
     def exported(self, state: State, view: str, form: str) -> str:
         """One view (a pane's name) as a file of a format holds it."""

@@ -9,7 +9,7 @@ from analysis.document import Cell, Column
 from hardware import precision
 from hardware.errors import RequestError, unknown
 from hwexplorer.export.sheet import Sheet
-from hwexplorer.provider import EngineProvider, Watched
+from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State, pinned, replace
 from hwexplorer.views.plain import Card, Page, Plot, Row, Series, Stack, Table, Text
 
@@ -29,23 +29,27 @@ def subgraphs(model: str) -> list[str]:
     return ["conv1", *(f"layer{i}.{j}.conv{k}" for i in (1, 2, 3, 4) for j in (0, 1) for k in (1, 2)), "fc"]
 
 
-class Job(Watched):
-    """A capture in ten polls."""
+class Job:
+    """A capture in three looks at its progress."""
 
-    def __init__(self, provider: Fake, model: str, error: str = "") -> None:
-        self.provider, self.model, self.error = provider, model, ""
-        self._end, self.polls, self.cancelled, self.finished = error, 0, False, False
+    def __init__(self) -> None:
+        self._end, self._looks, self.cancelled = "", 0, False
 
     def start(self) -> None:
         pass
 
-    def poll(self) -> tuple[str, float]:
-        self.polls += 1
-        if self.polls >= 3:
-            self.error, self.finished = self._end, not self._end
-            if not self._end:
-                self.provider.captured.add(self.model)
-        return "exporting", min(1.0, self.polls / 3)
+    @property
+    def progress(self) -> tuple[str, float]:
+        self._looks += 1
+        return "exporting", min(1.0, self._looks / 3)
+
+    @property
+    def is_done(self) -> bool:
+        return self._looks >= 3
+
+    def result(self) -> None:
+        if self._end:
+            raise RequestError(self._end)
 
     def cancel(self) -> None:
         self.cancelled = True
@@ -316,8 +320,11 @@ class Fake(EngineProvider):
         return state
 
     def capture(self, state: State) -> Job:
-        self.job = Job(self, state.model)
+        self.job = Job()
         return self.job
+
+    def keep(self, state: State, captured: object) -> None:
+        self.captured.add(state.model)
 
     def exported(self, state: State, view: str, form: str) -> str:
         return json.dumps({"view": view, "model": state.model})

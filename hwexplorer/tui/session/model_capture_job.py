@@ -9,7 +9,7 @@ from hwexplorer.state import State
 from hwexplorer.tui.session.background_job import BackgroundJob
 
 if TYPE_CHECKING:
-    from hwexplorer.provider import Watched
+    from hwexplorer.provider import EngineProvider
 
 
 class ModelCaptureJob(BackgroundJob):
@@ -17,9 +17,9 @@ class ModelCaptureJob(BackgroundJob):
 
     replaces_model, stop_message = True, "capture cancelled"
 
-    def __init__(self, state: State, capture: Watched, finish: Callable[[Any], None]) -> None:
+    def __init__(self, state: State, provider: EngineProvider, finish: Callable[[Any], None]) -> None:
         super().__init__(f"capturing {state.model}", finish)
-        self.state, self._capture = state, capture
+        self.state, self._capture, self._keep = state, provider.capture(state), provider.keep
         self._failure = ""
         self._progress = super().progress()
         self._has_started = False
@@ -39,18 +39,20 @@ class ModelCaptureJob(BackgroundJob):
         """Return True when there is nothing more to wait for."""
         if self._failure or not self._has_started:
             return bool(self._failure)
+        phase, fraction = self._capture.progress
+        self._progress = (f"{self.state.model}: {phase}", fraction)
+        if not self._capture.is_done:
+            return False
         try:
-            phase, fraction = self._capture.poll()
-            self._progress = (f"{self.state.model}: {phase}", fraction)
-            return bool(self._capture.finished or self._capture.error)
+            self._keep(self.state, self._capture.result())
         except Exception as error:
             self._failure = str(error) or type(error).__name__
-            return True
+        return True
 
     def error(self) -> str:
         """Return what went wrong in one line, '' when nothing did."""
         # Of the shell's option the shape is left, which in a command stands after the model's name.
-        return " ".join((self._failure or self._capture.error).split()).replace("--input ", "")
+        return " ".join(self._failure.split()).replace("--input ", "")
 
     def end(self) -> None:
         """Stop the work and wait until it is gone."""

@@ -353,7 +353,7 @@ class Session:
         """Capture the model of a state in the background; what is on screen stays, dimmed, and can be used."""
         from hwexplorer.tui.session.model_capture_job import ModelCaptureJob
 
-        self.start(ModelCaptureJob(state, self.provider.capture(state), partial(self._show_captured, state)))
+        self.start(ModelCaptureJob(state, self.provider, partial(self._show_captured, state)))
 
     def _show_captured(self, wanted: State, _: BackgroundJob) -> None:
         """Show the model that was captured, in the state as it is by now."""
