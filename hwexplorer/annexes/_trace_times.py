@@ -29,7 +29,6 @@ def _cached_trace(path: Path, stamp: tuple[int, int]) -> Trace:
 
 
 def _load_trace(file: str) -> Trace:
-    """Return the trace in a file, read again when the file changes. Raises RequestError."""
     path = Path(file).expanduser()
     try:
         stat = path.stat()
@@ -109,7 +108,6 @@ def node_lines(measured: MeasuredOperators, members: Ints) -> tuple[str, ...]:
 
 
 def _inner_names(op: TraceOp) -> str:
-    """Return the names of kernels and operators in it, where they are others than its own."""
     names = dict.fromkeys([*op.kernels, *(part.name for part in op.parts)])
     shown = [name for name in names if name != op.name][:MOST_NAMES]
     return f": {', '.join(shown)}" if shown else ""

@@ -82,7 +82,6 @@ def _run_profiled(state: State, file: Path, threads: int | None, progress: outpu
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    """Run the verb. With `--run` its word names the model."""
     if arguments.run_here:
         arguments.model = arguments.model or str(arguments.file)
     elif arguments.model is None:

@@ -61,13 +61,11 @@ def _document(
 
     validated = validate(measured, engine.folders(), progress, () if data else kernel_points(folders=engine.folders()))
     fitted_on = measured if data else shipped_rows(FITTED_ON)
-    errors = _cross_validate(fitted_on) if cross_validate else (() if data else calibrate.recorded_cross_validation())
+    errors = () if data else calibrate.recorded_cross_validation()
+    if cross_validate:
+        with Progress() as shown:
+            errors = calibrate.cross_validate(fitted_on, engine.folders(), shown.show)
     return ModelGroups(**msgspec.structs.asdict(validated), cross_validation=errors)
-
-
-def _cross_validate(measured: list[dict[str, str]]) -> tuple[CrossValidation, ...]:
-    with Progress() as progress:
-        return calibrate.cross_validate(measured, engine.folders(), progress.show)
 
 
 def _view(state: State, **options: Any) -> Table:
@@ -78,7 +76,6 @@ def _view(state: State, **options: Any) -> Table:
 
 
 def _class_table(models: ModelGroups) -> Table:
-    """Return one row per class of work; below them the rows that could not be predicted, and why."""
     notes = (
         *(f"{each.rows} rows of {each.reason}, the nearest that there is" for each in models.replaced),
         *(f"{each.rows} rows not predicted: {each.reason}" for each in models.skipped),
@@ -92,8 +89,6 @@ def _class_table(models: ModelGroups) -> Table:
 
 
 def _group_table(models: ModelGroups) -> Table:
-    """Return one row per group; below them the summary of vision models, the cross-validation, the reasons of large
-    groups that are far off, and the rows that could not be predicted."""
     reasons = dict.fromkeys(
         f"{group.quantity.replace('_', ' ')} of {group.device}, {group.framework}, {group.median_ape:.0%} off: "
         f"{group.reason}"
@@ -108,7 +103,6 @@ def _group_table(models: ModelGroups) -> Table:
 
 
 def _kernel_table(document: KernelGroups) -> Table:
-    """Return one row per device and kind of kernel."""
     cells = rows(KERNEL_COLUMNS, document.kernels, key=("device", "op"))
     return Table("validate", "Single fp32 kernels, predicted against measured", KERNEL_COLUMNS, cells)
 

@@ -115,7 +115,6 @@ def _measure(plan: BenchmarkPlan, log: Path, progress: Progress) -> bytes:
 def _describe_machine(
     plan: BenchmarkPlan, host: host_facts.CpuFacts, board: Board, meter: host_facts.EnergyMeter, threads: int
 ) -> MeasuredMachine:
-    """Return the machine with its idle power, which is read now."""
     import torch
 
     at_rest_j = meter.joules()
@@ -132,7 +131,6 @@ def _describe_machine(
         flags=host.flags,
         versions={"torch": str(torch.__version__), "torchvision": store.version("torchvision")},
         energy=meter.source,
-        load=host_facts.load_average(),
     )
 
 
@@ -199,7 +197,6 @@ class Board:
 
     def _nvml(self, index: int) -> None:
         nvml = import_module("pynvml")
-
         nvml.nvmlInit()
         handle = nvml.nvmlDeviceGetHandleByIndex(index)
         self.facts["clock_hz"] = nvml.nvmlDeviceGetMaxClockInfo(handle, nvml.NVML_CLOCK_SM) * 1e6
@@ -260,7 +257,6 @@ def _prepare_probe(op: str, shape: dict[str, int], threads: int, precision: str,
 
 
 def _prepare_transfer(size_bytes: float, device: str, case: BenchmarkCase) -> ReadyCase:
-    """Return a case that reads, or reads and writes, the same bytes over and over."""
     import torch
 
     count = int(size_bytes) // 4

@@ -69,7 +69,6 @@ def measured_facts(log: MeasurementLog) -> dict[str, Fact]:
 
 
 def _bandwidths(log: MeasurementLog) -> dict[str, Fact]:
-    """Return the highest rates of copies and reads that reach the memory, and the last level, byte/s."""
     machine, facts = log.machine, {}
     last = machine.facts.get("l3_bytes") or machine.facts.get("l2_bytes") or 0.0
     before = machine.facts.get("l2_bytes", 0.0) if machine.facts.get("l3_bytes") else 0.0
@@ -103,7 +102,6 @@ def _peak_flop_per_s(log: MeasurementLog) -> float:
 
 
 def _fma_per_clock(machine: MeasuredMachine, unit: str) -> dict[str, Fact]:
-    """Return the FMA per core and clock that the instruction set of the processor has, by format."""
     for row in file_access.table(SETS)[unit]:
         if set(row["flags"]) <= set(machine.flags):
             why = f"its instruction set: {row['source']}"

@@ -28,7 +28,6 @@ def device_toml(device: Device) -> str:
 
 
 def _toml_table(name: str, value: dict[str, Any]) -> list[str]:
-    """A table: one line for each entry, and tables of tables below it."""
     deep = {k: v for k, v in value.items() if isinstance(v, dict) and any(isinstance(x, dict) for x in v.values())}
     flat = {k: v for k, v in value.items() if k not in deep and v is not None}
     lines = ["", f"[{name}]", *(f"{_toml_key(k)} = {_toml_value(v)}" for k, v in flat.items())] if flat else []

@@ -81,16 +81,10 @@ def _parse_size(text: str) -> float:
 
 
 def _core_quota(root: Path) -> int:
-    """Return the cores that the control group may use, 0 where it has no limit."""
     words = _read_text(root / "sys/fs/cgroup/cpu.max").split()
     if len(words) != 2 or not all(word.isdigit() for word in words) or not int(words[1]):
         return 0
     return max(round(int(words[0]) / int(words[1])), 1)
-
-
-def load_average() -> float:
-    """Return the number of processes that wanted to run over the last minute."""
-    return os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
 
 
 class EnergyMeter:
@@ -148,8 +142,6 @@ class EnergyMeter:
 
 
 class _RaplCounter:
-    """A counter in joules, which starts again at its range."""
-
     def __init__(self, domain: Path) -> None:
         self._file = domain / "energy_uj"
         range_uj = _read_text(domain / "max_energy_range_uj")
@@ -164,8 +156,6 @@ class _RaplCounter:
 
 
 class _RailCounter:
-    """Joules of a board's power rails, which a thread integrates over time."""
-
     def __init__(self, rails: list[Path], until: threading.Event) -> None:
         self._pairs = [
             (file, file.with_name(file.name.replace("in", "curr")))

@@ -120,10 +120,10 @@ NARROW_KINDS: dict[str, Callable[[Shape], SingleKernel]] = {
 }
 
 
-def validate_kernels(path: Path = TABLE, folders: tuple[Path, ...] = ()) -> tuple[KernelErrors, ...]:
+def validate_kernels() -> tuple[KernelErrors, ...]:
     """Return the errors by device and operator kind; devices that are not in the catalogue are left out."""
     rows: dict[tuple[str, str], list[ErrorRow]] = {}
-    for point in kernel_points(path, folders):
+    for point in kernel_points(TABLE):
         rows.setdefault((point.device, point.family), []).append((point.measured, point.predicted, point.band))
     return tuple(measure_errors(KernelErrors, members, device=device, op=op) for (device, op), members in rows.items())
 
@@ -131,10 +131,8 @@ def validate_kernels(path: Path = TABLE, folders: tuple[Path, ...] = ()) -> tupl
 def kernel_points(path: Path | None = None, folders: tuple[Path, ...] = ()) -> list[PredictionPoint]:
     """Predict each kernel of a table, or of all that ship, without those on devices that are not in the catalogue, and
     of operators that are no kernel here (rotary embeddings, collectives, grouped products)."""
-    tables = (path,) if path else (TABLE, NARROW)
-    rows = [row for table in tables for row in read_rows([table], ("device", "op", "shape"))]
     by_kind: dict[tuple[str, str, str, bool], list[dict[str, str]]] = {}
-    for row in rows:
+    for row in read_rows((path,) if path else (TABLE, NARROW), ("device", "op", "shape")):
         library = row.get("library", "")
         if row["op"] in (NARROW_KINDS if "seconds" in row else KINDS) and library not in SEVERAL:
             form = row["format"].split()[0] if "seconds" in row else "fp32"
@@ -152,7 +150,6 @@ def kernel_points(path: Path | None = None, folders: tuple[Path, ...] = ()) -> l
 def _predict_kernels(
     device: Device, form: str, op: str, rows: Sequence[dict[str, str]], newest: bool = True
 ) -> list[PredictionPoint]:
-    """Predict kernels of one operator in one format on a device, of the newest kind or an older one."""
     kinds = KINDS if form == "fp32" else NARROW_KINDS
     kernels = [kinds[op](_parse_shape(row["shape"])) for row in rows]
     runs = make_plan(device, form)
@@ -177,7 +174,6 @@ def _predict_kernels(
 
 
 def _parse_shape(text: str) -> Shape:
-    """Parse `B=1;H=768` or `m=1 n=8 causal=yes`."""
     pairs = (part.split("=", 1) for part in re.split(r"[; ]", text))
     cells = {key: {"yes": "1", "no": "0"}.get(value, value) for key, value in pairs}
     return {key: float(value) for key, value in cells.items() if value.replace(".", "").isdigit()}

@@ -103,7 +103,6 @@ def _gguf_name(text: str) -> str:
 
 
 def _request(row: dict[str, str]) -> tuple[str, dict[str, int]]:
-    """Return the phase, and its lengths. Raises Unpredictable."""
     prompt, output = (int(parse_cell(row, name) or 0) for name in ("prompt_tokens", "output_tokens"))
     start = prompt or int(file_access.shipped(ROWS)["prompt_unstated"])
     if row["phase"] == "prefill":
@@ -126,7 +125,6 @@ def _is_per_token(row: dict[str, str]) -> bool:
 
 
 def _latency_s(row: dict[str, str], batch: int) -> float | None:
-    """Return the latency of a prefill, of a step of decoding, or of a whole batch of requests."""
     stated, rate = parse_cell(row, "latency_s"), parse_cell(row, "throughput_tokens_per_s")
     if stated is not None or rate is None:
         return stated

@@ -194,7 +194,6 @@ def row_group(row: dict[str, str], names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _is_submission(row: dict[str, str]) -> bool:
-    """Return True for rows of an MLPerf round, on a system of one or more devices."""
     return row.get("source", "").startswith("MLPerf") and "n_devices" in row
 
 

@@ -43,7 +43,6 @@ class MeasuredMachine(msgspec.Struct, frozen=True, kw_only=True):
     flags: tuple[str, ...] = ()
     versions: dict[str, str] = {}
     energy: str = ""
-    load: float = 0.0  # processes that wanted to run beside ours, before it began
 
     @property
     def is_host(self) -> bool:
@@ -82,21 +81,15 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TimedCase(msgspec.Struct, frozen=True, kw_only=True):
-    """A case with its samples: the median and the middle two thirds of the undisturbed ones; of the fastest third where
-    hardly any is undisturbed. `taken` is the share of disturbed samples."""
+    """A case with its samples: the median of the undisturbed ones, and half of their middle two thirds over it; of the
+    fastest third where hardly any is undisturbed. `taken` is the share of disturbed samples."""
 
     case: BenchmarkCase
     seconds: float
-    low: float
-    high: float
+    spread: float
     rounds: int
     taken: float
     joules: float | None = None
-
-    @property
-    def spread(self) -> float:
-        """Half of the middle two thirds, over the median."""
-        return (self.high - self.low) / 2.0 / self.seconds
 
     def workload(self) -> Workload | None:
         """Return its workload; None where it only moves bytes, or is not captured at its batch (some models fix it)."""
@@ -180,8 +173,7 @@ def _summarise_samples(case: BenchmarkCase, samples: Sequence[Sample]) -> TimedC
     return TimedCase(
         case=case,
         seconds=middle,
-        low=low,
-        high=high,
+        spread=(high - low) / 2.0 / middle,
         rounds=len(samples),
         taken=sum(sample.taken for sample in samples) / len(samples),
         joules=float(np.median(joules)) if joules else None,

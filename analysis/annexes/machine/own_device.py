@@ -68,8 +68,6 @@ class OwnDevice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Timings(msgspec.Struct, kw_only=True):
-    """Timings to fit a device to: rows for the fit, and the same rows for people; how they were measured."""
-
     fit_rows: list[FitRow] = []
     rows: list[TimingRow] = []
     skipped: list[str] = []
@@ -147,7 +145,6 @@ def fit_rows(
 
 
 def _fit_device(base: Device, device: Device, timings: _Timings, progress: Progress) -> OwnDevice:
-    """Fit the rates of a described device. Raises RequestError for too few timings."""
     if len(timings.rows) < LARGE:
         reason = f" ({timings.skipped[0]})" if timings.skipped else ""
         raise RequestError(f"{len(timings.rows)} timings are too few to fit a device to (at least {LARGE}){reason}")
@@ -197,7 +194,6 @@ def _left_out_latency(timings: _Timings, full: RateFit, progress: Progress) -> F
 
 
 def _file_with_rates(device: Device, full: RateFit, timings: _Timings) -> DeviceFile:
-    """Return the device file with the fitted rates and the runtime that was measured."""
     shipped, noise, runtime = device.software, timings.noise, timings.runtime
     tables: dict[str, dict[str, tuple[float, float, float]]] = {
         "compute": dict(shipped.compute),

@@ -17,14 +17,13 @@ import msgspec
 import torch
 from torch.profiler import ProfilerActivity, profile, record_function, schedule
 
-from analysis.annexes.machine.benchmark import DTYPES, Board
+from analysis.annexes.machine.benchmark import DTYPES
 from analysis.annexes.machine.host_facts import EnergyMeter
 from analysis.annexes.machine.runnable_model import prepare_model
 from analysis.annexes.traces.chrome import MODULE
 from analysis.model.names.model_ref import refer
 from analysis.model.process.answering import answer
 from analysis.model.reading_budget import Progress
-from hardware.architectures.known_architectures import TORCH_HOST
 
 RUNS, WARM = 5, 2
 METERED_S = 2.0  # energy counters move every few milliseconds: one run can be shorter than that
@@ -37,7 +36,6 @@ class ProfilePlan(msgspec.Struct, frozen=True, kw_only=True):
     image_size: int | None = None
     batch: int = 1
     precision: str = "fp32"
-    device: str = TORCH_HOST
     threads: int = 0
 
 
@@ -52,15 +50,12 @@ def _trace(plan: ProfilePlan, file: Path, progress: Progress) -> bytes:
     if plan.threads:
         torch.set_num_threads(plan.threads)
     dtype = getattr(torch, DTYPES[plan.precision])
-    module, arguments, keywords = prepare_model(refer(plan.model, plan.image_size), plan.batch, plan.device, dtype)
-    board = Board(plan.device)
-    meter = EnergyMeter(nvml=board.joules)
+    module, arguments, keywords = prepare_model(refer(plan.model, plan.image_size), plan.batch, dtype=dtype)
+    meter = EnergyMeter()
 
     def run() -> None:
         module(*arguments, **keywords)
-        board.wait()
 
-    activities = [ProfilerActivity.CPU] + ([ProfilerActivity.CUDA] if board.is_cuda else [])
     progress("warming up", 0.4)
     seconds = []
     with torch.no_grad():
@@ -71,7 +66,7 @@ def _trace(plan: ProfilePlan, file: Path, progress: Progress) -> bytes:
         joules = meter.joules_of_one(run, METERED_S)
         progress("recording", 0.7)
         runs = schedule(wait=0, warmup=1, active=RUNS, repeat=1)
-        with profile(activities=activities, record_shapes=True, schedule=runs) as recorded:
+        with profile(activities=[ProfilerActivity.CPU], record_shapes=True, schedule=runs) as recorded:
             for place in range(1 + RUNS):
                 with _modules_named(module) if place == 1 else nullcontext():
                     run()
@@ -84,7 +79,6 @@ def _trace(plan: ProfilePlan, file: Path, progress: Progress) -> bytes:
 
 @contextmanager
 def _modules_named(module: Any) -> Iterator[None]:
-    """Record each call of a part of the module as a range with its path."""
     open_: list[Any] = []
 
     def enter(path: str) -> Any:

@@ -175,7 +175,6 @@ def _time_power_w(result: Estimate) -> float:
 
 
 def _input_copy_s(result: Estimate) -> float:
-    """Return the seconds to copy the fp32 inputs of a batch from pageable host memory."""
     tensors = result.workload.tensors
     numel = (tensors.numel @ result.workload.value_at(batch=result.scenario.batch))[tensors.role == INPUT].sum()
     link = "" if result.device.software.shares_host_memory else "_pcie"
@@ -276,7 +275,6 @@ def class_errors(
 
 
 def _group_errors(key: tuple[str, ...], predictions: Sequence[RowPrediction]) -> list[ErrorGroup]:
-    """Return the errors of latency, energy, and energy at the latency that was measured."""
     rows: dict[str, list[ErrorRow]] = {"latency": [], "energy": [], "energy_given_latency": []}
     for p in predictions:
         latency_s, energy_j, (low, high) = p.row.latency_s, p.row.energy_j, p.energy_band_j
@@ -297,7 +295,6 @@ def _group_errors(key: tuple[str, ...], predictions: Sequence[RowPrediction]) ->
 
 
 def _summarise(groups: Sequence[ErrorGroup], predicted: int, skipped: int) -> dict[str, float | int | None]:
-    """Return medians over groups of ten rows or more, by quantity and kind of device."""
     summary: dict[str, float | int | None] = {"predicted": predicted, "skipped": skipped}
     large = [group for group in groups if group.n >= LARGE]
     for quantity in ("latency", "energy", "energy_given_latency"):
@@ -340,7 +337,6 @@ def _kind_name(group: ErrorGroup) -> str:
 
 
 def _explain_group(group: ErrorGroup) -> ErrorGroup:
-    """Return the group with the known reason for an error above twice its target."""
     kind = _device_kinds().get(_kind_name(group))
     target: float | None = getattr(kind, group.quantity, None)
     if target is None or group.n < LARGE or group.median_ape <= 2.0 * target:

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_map_only
 
 from analysis.capture import block_modules, failure_text, torchvision_inputs
 from analysis.capture.torch_settings import import_torchvision
@@ -31,12 +31,10 @@ def prepare_model(ref: ModelRef, batch: int, device: str = TORCH_HOST, dtype: An
         raise CaptureError(f"{ref.label} is written from its configuration: there is no module of it to run")
 
     def place(value: Any) -> Any:
-        if not isinstance(value, torch.Tensor):
-            return value
         return value.to(device=device, dtype=dtype if value.is_floating_point() else value.dtype)
 
     with torch.no_grad():
-        return module.eval().to(device=device, dtype=dtype), *tree_map(place, (arguments, keywords))
+        return module.eval().to(device=device, dtype=dtype), *tree_map_only(torch.Tensor, place, (arguments, keywords))
 
 
 def _prepare_named_model(spec: zoo.Spec, batch: int) -> ModelCall:

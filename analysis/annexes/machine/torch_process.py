@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from analysis.annexes.machine.measurement_log import MeasurementLog, read_log
 from analysis.model.model_errors import ModelError
 from analysis.model.process.child_process import Child
 from analysis.model.process.process_limits import ProcessLimits
+from analysis.model.reading_budget import Progress
 from hardware import policy
 from hardware.errors import RequestError
 
@@ -22,10 +22,7 @@ _SPARE_S = 240.0  # for building models and the first round, which is always com
 _INSTALL = "pip install torch torchvision"
 
 
-ShowProgress = Callable[[str, float], None]  # phase, fraction done
-
-
-def run_module(module: str, plan: dict[str, Any], file: Path, limits: ProcessLimits, progress: ShowProgress) -> bytes:
+def run_module(module: str, plan: dict[str, Any], file: Path, limits: ProcessLimits, progress: Progress) -> bytes:
     """Run a module of this annex and return its answer. Raises RequestError, in a line, where that fails."""
     policy.require_unserved("running models")
     if importlib.util.find_spec("torch") is None:
@@ -41,7 +38,7 @@ def run_module(module: str, plan: dict[str, Any], file: Path, limits: ProcessLim
     return answer
 
 
-def measure_models(plan: dict[str, Any], log: Path, seconds: float, progress: ShowProgress) -> MeasurementLog:
+def measure_models(plan: dict[str, Any], log: Path, seconds: float, progress: Progress) -> MeasurementLog:
     """Time the probes and models of a plan, add the samples to the log, and return all that it holds."""
     try:
         log.parent.mkdir(parents=True, exist_ok=True)

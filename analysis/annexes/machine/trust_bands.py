@@ -159,7 +159,6 @@ def trust_table(residuals: Sequence[Residual]) -> TrustTable:
 
 
 def _device_factors(key: tuple[str, str, str, str], rows: Sequence[Residual]) -> DeviceEvidence:
-    """Return a device with a runtime: rows and error as shipped, and its own band where rows are enough for one."""
     error = float(np.median([abs(row.point.predicted / row.point.measured - 1.0) for row in rows]))
     is_enough = len(rows) >= LARGE and len({row.point.family for row in rows}) >= FAMILIES
     return DeviceEvidence(*key, len(rows), error, narrowest_band(rows, ("family",))[0] if is_enough else None)

@@ -234,7 +234,6 @@ def _match_out_of_order(
 
 
 def _distinct_items(items: Sequence[_Item]) -> tuple[list[_Item], np.ndarray[tuple[int], np.dtype[np.intp]]]:
-    """Return the different items, and the index of each item among them."""
     index: dict[_Item, int] = {}
     places = [index.setdefault(item, len(index)) for item in items]
     return list(index), np.array(places, dtype=np.intp)

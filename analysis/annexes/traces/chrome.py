@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -103,7 +102,7 @@ class _OpNode(msgspec.Struct, eq=False):
     """An operator of the trace while its tree is built: its event, the operators in it, what it launched."""
 
     event: ChromeEvent
-    module: str
+    module: str = ""
     parts: list[_OpNode] = []
     launched: list[ChromeEvent] = []
 
@@ -133,14 +132,6 @@ class _OpNode(msgspec.Struct, eq=False):
         return self.launched + [event for part in self.parts for event in part.all_launched()]
 
 
-def _torchscript_path(text: Any) -> str:
-    """Return `layer1.0` for TorchScript's `TOP(ResNet)::forward.layer1(Sequential).0(Block)`."""
-    if not isinstance(text, str):
-        return ""
-    words = re.findall(r"(?:^|\.)([^.(:]+)\(", text[:400])
-    return clean_text(".".join(word for word in words if word not in ("TOP", "SELF")))
-
-
 def _nest_events(events: Sequence[ChromeEvent]) -> list[_OpNode]:
     """Return the outermost operators by start, on each thread those that run within another nested in it."""
     stacks: dict[Lane, list[_OpNode]] = defaultdict(list)
@@ -149,7 +140,7 @@ def _nest_events(events: Sequence[ChromeEvent]) -> list[_OpNode]:
         stack = stacks[event.lane]
         while stack and stack[-1].event.end_s <= event.start_s:
             stack.pop()
-        node = _OpNode(event, _torchscript_path(event.args.get("Module Hierarchy")))
+        node = _OpNode(event)
         if stack and event.end_s <= stack[-1].event.end_s + 1e-9:
             stack[-1].parts.append(node)
         elif not stack:
@@ -183,7 +174,6 @@ Timed = TypeVar("Timed", _OpNode, ChromeEvent)
 
 
 def _in_window(rows: Sequence[Timed], window: Span) -> Sequence[Timed]:
-    """Select the nodes or events, in order of their start, that start in a window."""
     first, end = (bisect_left(rows, at, key=lambda row: row.start_s) for at in window)
     return rows[first:end]
 
@@ -346,7 +336,6 @@ class _Recorded:
 
 
 def _main_thread(nodes: Sequence[_OpNode]) -> Lane | None:
-    """Return the thread on which most of the operators' time was spent."""
     lanes: dict[Lane, float] = defaultdict(float)
     for node in nodes:
         lanes[node.event.lane] += node.event.seconds

@@ -95,7 +95,6 @@ def _kind_in_model(kind: str, by_kind: dict[str, list[int]]) -> str:
 
 
 def _merge_ops(kind: str, ops: list[TraceOp]) -> TraceOp:
-    """Return all measured operators of a kind as one, the longest named first."""
     ops = sorted(ops, key=lambda op: -op.seconds)
     count = sum(op.count for op in ops)
     return TraceOp(

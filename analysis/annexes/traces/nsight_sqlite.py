@@ -172,7 +172,6 @@ def _ranges_around(launches: Iterator[tuple[int, int]], ranges: list[_Range]) ->
 
 
 def _outermost_call(ranges: list[_Range]) -> LaunchingCall | None:
-    """Return the outermost range that is an operator; the range around it may be the path of its module."""
     module = ""
     for row in ranges:
         name, kind = row.operator

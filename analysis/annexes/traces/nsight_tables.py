@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
@@ -74,23 +75,15 @@ def trace_of_launches(launches: Sequence[KernelLaunch], device: str = "", notes:
     windows = find_repeats([row.name for row in rows], [(row.start_s, row.end_s) for row in rows])
     from_torch_s = sum(row.end_s - row.start_s for row in rows if row.call and row.call.name.startswith("aten::"))
     is_torch = from_torch_s > 0.5 * spent_s[busiest]
-    if not windows:
-        whole = _run(rows, (rows[0].start_s, max(row.end_s for row in rows)))
-        return assemble_trace(
-            "nsys", whole.ops, producer=PRODUCER, device=device, on_device=True, wall_s=whole.wall_s,
-            busy_s=whole.busy_s, is_total=True, runtime=find_runtime(whole.ops, PRODUCER) if is_torch else "",
-            notes=notes,
-        )  # fmt: skip
-    windows = windows[1:] if len(windows) > 2 else windows  # the first warms caches up
-    runs, first = [], 0
-    for window in windows:
-        while rows[first].start_s < window[0]:
-            first += 1
-        end = next((i for i in range(first, len(rows)) if rows[i].start_s >= window[1]), len(rows))
+    repeats = windows[1:] if len(windows) > 2 else windows  # the first warms caches up
+    runs = []
+    for window in repeats or [(rows[0].start_s, max(row.end_s for row in rows))]:
+        first, end = (bisect_left(rows, at, key=lambda row: row.start_s) for at in window)
         runs.append(_run(rows[first:end], window))
-        first = end
-    runtime = find_runtime(runs[0].ops, PRODUCER) if is_torch else ""
-    return average_runs("nsys", runs, producer=PRODUCER, device=device, on_device=True, runtime=runtime, notes=notes)
+    return average_runs(
+        "nsys", runs, producer=PRODUCER, device=device, on_device=True, is_total=not repeats,
+        runtime=find_runtime(runs[0].ops, PRODUCER) if is_torch else "", notes=notes,
+    )  # fmt: skip
 
 
 def _run(rows: Sequence[KernelLaunch], window: Span) -> TracedRun:
@@ -103,7 +96,6 @@ def _run(rows: Sequence[KernelLaunch], window: Span) -> TracedRun:
 
 
 def _op(rows: Sequence[KernelLaunch]) -> TraceOp:
-    """Return the kernels that one call launched as an operator, or a kernel by itself."""
     seconds, names, call = sum(row.end_s - row.start_s for row in rows), tuple(row.name for row in rows), rows[0].call
     if call is None:
         return TraceOp(name=names[0], kind=operator_kind(names[0]), seconds=seconds, kernels=names)
@@ -133,7 +125,6 @@ def _rows(lines: Sequence[str]) -> Iterator[dict[str, str]]:
 
 
 def _read_rows(rows: Sequence[Mapping[str, str]]) -> Trace | None:
-    """Return the trace in rows by column name; None where the columns are not those of kernels."""
     columns: dict[str, tuple[str, float]] = {}  # concept -> name of the column, seconds of its unit
     for key in rows[0] if rows else ():
         unit = re.search(r"\((\w+)\)", key)

@@ -25,7 +25,6 @@ from analysis.annexes.traces.trace_record import (
 
 MS = 1e-3
 _REGION = re.compile(r"\{ForeignNode\[.*?\.\.\.(.*)\]")  # of TensorRT's compiler, from a node or a weight to a node
-_ADVICE = "use -report_type detailed_counters"
 
 
 def read_onnxruntime(events: list[Any]) -> Trace:
@@ -111,30 +110,15 @@ def read_openvino(text: str) -> Trace:
         spent_ms = parse_number(row[4])
         if row[0] == "Total" or not row[1].endswith("EXECUTED") or not spent_ms:
             continue
-        op = _layer_op(row[2], row[0], spent_ms)
-        blocks[-1].append(TraceOp(**op, kernels=(clean_text(row[3]),), module=module_path(row[0])))
+        layer_type, name, kernel = map(clean_text, (row[2], row[0], row[3]))
+        kind = operator_kind(layer_type) or operator_kind(name)
+        blocks[-1].append(
+            TraceOp(
+                name=f"{layer_type} {name}", kind=kind, seconds=spent_ms * MS, kernels=(kernel,),
+                module=module_path(row[0]),
+            )
+        )  # fmt: skip
     runs = [TracedRun(ops=tuple(block)) for block in blocks if block]
     if not runs:
-        raise TraceError(f"OpenVINO counters: no executed layer with a time in it ({_ADVICE})")
+        raise TraceError("OpenVINO counters: no executed layer with a time in it (use -report_type detailed_counters)")
     return average_runs("openvino", runs, producer="OpenVINO benchmark_app", device="CPU")
-
-
-def read_openvino_json(data: dict[str, Any]) -> Trace:
-    """Read benchmark_app's counters as JSON (`-json_stats`)."""
-    rows = data.get("detailed_performance") or data.get("avg_performance") or data.get("report") or []
-    request = rows[0] if isinstance(rows, list) and rows else rows
-    nodes = request.get("nodes", []) if isinstance(request, dict) else []
-    ops = []
-    for node in nodes if isinstance(nodes, list) else []:
-        spent_ms = parse_number(node.get("real_time")) if isinstance(node, dict) else None
-        if spent_ms:
-            ops.append(TraceOp(**_layer_op(node.get("node_type", ""), node.get("name", ""), spent_ms)))
-    if not ops:
-        raise TraceError(f"OpenVINO counters: no layer with a time in it ({_ADVICE})")
-    return assemble_trace("openvino", ops, producer="OpenVINO benchmark_app", device="CPU")
-
-
-def _layer_op(layer_type: object, name: object, spent_ms: float) -> dict[str, Any]:
-    layer_type, name = clean_text(layer_type), clean_text(name)
-    kind = operator_kind(layer_type) or operator_kind(name)
-    return {"name": f"{layer_type} {name}", "kind": kind, "seconds": spent_ms * MS}

@@ -65,7 +65,6 @@ def _read_sqlite(data: bytes, path: Path) -> Trace:
 
 
 def _read_text(text: str) -> Trace | None:
-    """Return the trace in a text; None for a format that is not known."""
     if any(text.count(mark) > most for mark, most in MOST_MARKS.items()):
         raise TraceError("holds more than can be looked at; trace fewer runs")
     if text.lstrip()[:1] in ("{", "["):
@@ -102,8 +101,6 @@ def _read_object(document: dict[str, Any]) -> Trace | None:
         return None if _is_jax(document["traceEvents"]) else read_kineto(document)
     if "Layers" in document:
         raise TraceError("layers of TensorRT without times: give the file of --exportProfile")
-    if any(key in document for key in ("avg_performance", "detailed_performance", "report")):
-        return runtime_profiles.read_openvino_json(document)
     return None
 
 

@@ -166,7 +166,6 @@ def _kernel_names(op: TraceOp) -> list[str]:
 
 
 def _unmatched_rows(ops: Sequence[TraceOp], wall_s: float) -> tuple[UnmatchedRow, ...]:
-    """Return measured operators by name, the longest first."""
     by_name: dict[str, list[TraceOp]] = {}
     for op in ops:
         by_name.setdefault(op.name, []).append(op)
@@ -179,7 +178,6 @@ def _unmatched_rows(ops: Sequence[TraceOp], wall_s: float) -> tuple[UnmatchedRow
 
 
 def _missing_rows(alignment: Alignment, result: Estimate) -> tuple[UnmatchedRow, ...]:
-    """Return the operators of the model that the trace does not show, with the time predicted for them."""
     ops, latency = result.workload.operators, result.run.latency_s.tolist()
     rows = [
         UnmatchedRow(
