@@ -14,7 +14,7 @@ from analysis.annexes.readers import pt2
 from analysis.annexes.readers.onnx import onnx_file as onnx_file
 from analysis.annexes.readers.onnx import onnx_model as onnx_model
 from analysis.model import store
-from analysis.model.model_errors import CaptureCancelledError, ModelError
+from analysis.model.model_errors import CaptureCancelledError, ModelError, UnreadableError
 from analysis.model.names import targets
 from analysis.model.process.process_limits import ProcessLimits
 from analysis.model.process.workload_jobs import FileReading, WorkloadJob
@@ -160,5 +160,5 @@ def test_a_file_that_is_cut_while_it_is_read_is_an_error(tmp_path: Path, monkeyp
         return fields(wire, span)
 
     monkeypatch.setattr(onnx_file.Wire, "fields", cutting)
-    with pytest.raises(onnx_file.OnnxError, match="cut short"):
+    with pytest.raises(UnreadableError, match="cut short"):
         onnx_model.load(path)

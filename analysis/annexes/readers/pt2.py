@@ -29,7 +29,7 @@ from analysis.model.ir.operator_graph import (
 from analysis.model.ir.poly import Poly, SizeError, dim, poly
 from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, Workload
 from analysis.model.lowering.graph_lowering import lower_graph
-from analysis.model.model_errors import ModelError
+from analysis.model.model_errors import UnreadableError
 from analysis.model.reading_budget import Budget, TooMuchError
 from hardware import file_access
 
@@ -60,12 +60,8 @@ _RESHAPES = frozenset(("reshape", "reshape_as", "flatten", "ravel"))
 _SAME_IF_ALREADY = frozenset(("contiguous", "to", "type_as"))
 
 
-class ArchiveError(ModelError, ValueError):
-    """A file that is no exported program, or one of a version we do not know."""
-
-
 def load(path: Path, budget: Budget | None = None) -> Workload:
-    """Return the workload of an exported program. Raises an `ArchiveError` or a `TooMuchError` with one line."""
+    """Return the workload of an exported program. Raises an `UnreadableError` or a `TooMuchError` with one line."""
     budget = budget or Budget()
     try:
         program, ties = _read(path, budget)
@@ -73,12 +69,12 @@ def load(path: Path, budget: Budget | None = None) -> Workload:
         graph = _ProgramReader(program, ties, budget).graph()
         budget.report("lower", 0.0)
         return lower_graph(graph, path.name, "custom", str(path))
-    except (ArchiveError, TooMuchError) as error:
+    except (UnreadableError, TooMuchError) as error:
         raise type(error)(f"{path.name}: {error}") from None
     except SizeError as error:
-        raise ArchiveError(f"{path.name}: {error}") from None
+        raise UnreadableError(f"{path.name}: {error}") from None
     except (KeyError, TypeError, IndexError, AttributeError, ValueError, OverflowError, RecursionError) as error:
-        raise ArchiveError(f"{path.name}: its graph is malformed ({type(error).__name__})") from None
+        raise UnreadableError(f"{path.name}: its graph is malformed ({type(error).__name__})") from None
 
 
 def _read(path: Path, budget: Budget) -> tuple[Any, dict[str, str]]:
@@ -89,24 +85,22 @@ def _read(path: Path, budget: Budget) -> tuple[Any, dict[str, str]]:
             programs = [name for name in names if name.endswith(".json") and "/models/" in f"/{name}"]
             if not programs:
                 older = any(name.endswith("serialized_exported_program.json") for name in names)
-                raise ArchiveError(
+                raise UnreadableError(
                     "saved by an older torch; load it there and save it with torch 2.9 or newer"
                     if older
                     else "no exported program in it (torch.export.save writes one)"
                 )
             if len(programs) > 1:
-                raise ArchiveError(f"{len(programs)} models in it; one is expected")
+                raise UnreadableError(f"{len(programs)} models in it; one is expected")
             program = _entry(archive, programs[0], budget)
             weights = [name for name in names if name.endswith("_weights_config.json")]
             config = _entry(archive, weights[0], budget) if len(weights) == 1 else {}
     except (OSError, zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError, RuntimeError) as error:
         if isinstance(error, (RecursionError, FileNotFoundError)):
-            raise ArchiveError("no exported program in it") from None
-        raise ArchiveError("cannot be read as an exported program (a damaged or foreign archive)") from None
-    except UnicodeDecodeError:
-        raise ArchiveError("its graph is no JSON text") from None
-    except json.JSONDecodeError:
-        raise ArchiveError("its graph is no JSON text") from None
+            raise UnreadableError("no exported program in it") from None
+        raise UnreadableError("cannot be read as an exported program (a damaged or foreign archive)") from None
+    except (UnicodeDecodeError, json.JSONDecodeError):
+        raise UnreadableError("its graph is no JSON text") from None
     return program, {name: str(item["path_name"]) for name, item in config.get("config", {}).items()}
 
 
@@ -116,7 +110,7 @@ def _entry(archive: zipfile.ZipFile, name: str, budget: Budget) -> Any:
     with archive.open(name) as file:
         data = file.read(_MAX_JSON + 1)
     if len(data) > _MAX_JSON:
-        raise ArchiveError(f"its graph is larger than {_MAX_JSON >> 20} MiB")
+        raise UnreadableError(f"its graph is larger than {_MAX_JSON >> 20} MiB")
     budget.spend(_VALUE_STEPS * sum(map(data.count, (b",", b"[", b"{"))))
     return json.loads(data)
 
@@ -126,7 +120,7 @@ def _check_version(program: Any) -> None:
     major, minor = int(version["major"]), int(version["minor"])
     if major != SCHEMA_MAJOR:
         written = f"{str(major)[:8]}.{str(minor)[:8]}"
-        raise ArchiveError(f"schema {written} is not known here; known: {SCHEMA_MAJOR}.x (torch 2.13 writes it)")
+        raise UnreadableError(f"schema {written} is not known here; known: {SCHEMA_MAJOR}.x (torch 2.13 writes it)")
 
 
 class _ProgramReader:

@@ -9,14 +9,12 @@ from math import prod
 from typing import Any
 
 from analysis.annexes.readers.onnx.constant_folding import fold_values
-from analysis.annexes.readers.onnx.control_flow import CONTROL
+from analysis.annexes.readers.onnx.control_flow import CONTROL, LISTS, sequence_result
 from analysis.annexes.readers.onnx.input_sizes import expand_lists, shapes_of, value_of
-from analysis.annexes.readers.onnx.node_scopes import describe_node, scopes_of
 from analysis.annexes.readers.onnx.onnx_file import (
     FLOATS,
     AttributeRef,
     Function,
-    OnnxError,
     OnnxGraph,
     OnnxModel,
     OnnxNode,
@@ -29,19 +27,21 @@ from analysis.annexes.readers.onnx.onnx_op import (
     OnnxValue,
     Shape,
     contiguous_strides,
+    describe_node,
     known_values,
+    scopes_of,
     shape_of,
     whole_array,
 )
 from analysis.annexes.readers.onnx.operator_row import Symbols
 from analysis.annexes.readers.onnx.operator_table import fold_of, row_of
-from analysis.annexes.readers.onnx.sequences import LISTS, sequence_result
 from analysis.annexes.readers.onnx.shape_rules import reduce_shape
 from analysis.annexes.readers.size_expressions import expression, layout
 from analysis.model.ir.batch_limits import fixed_note
 from analysis.model.ir.operator_graph import Graph, GraphNode, InputShape, Meta, Ref, Source
 from analysis.model.ir.poly import Poly, dim, poly, product
 from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT
+from analysis.model.model_errors import UnreadableError
 from analysis.model.names.targets import Input
 from analysis.model.reading_budget import Budget
 
@@ -161,7 +161,7 @@ class GraphWalk:
 
     def _enter(self, frame: Frame) -> None:
         if frame.depth > _MAX_DEPTH:
-            raise OnnxError(f"the function {frame.prefix.split('/')[-2][:40]} calls itself")
+            raise UnreadableError(f"the function {frame.prefix.split('/')[-2][:40]} calls itself")
         stored = Frame(frame.graph, values=self._constants(frame), outer=frame.outer)
         inner = replace(frame, outer=stored)
         for place, node in enumerate(frame.graph.nodes):
@@ -182,15 +182,15 @@ class GraphWalk:
                 self._list(op, frame)
             else:
                 self._plain(op, frame)
-        except OnnxError:
+        except UnreadableError:
             raise
         except WRONG as error:
-            raise OnnxError(f"{describe_node(node)}: {error or type(error).__name__}") from None
+            raise UnreadableError(f"{describe_node(node)}: {error or type(error).__name__}") from None
 
     def _input(self, name: str, frame: Frame, node: OnnxNode) -> OnnxValue | None:
         value = frame.find(name) if name else None
         if name and value is None:
-            raise OnnxError(f"{describe_node(node)} reads {name[:40]!r}, which nothing makes")
+            raise UnreadableError(f"{describe_node(node)} reads {name[:40]!r}, which nothing makes")
         return value
 
     def _plain(self, op: OnnxOp, frame: Frame) -> None:
@@ -238,7 +238,9 @@ class GraphWalk:
             is_bounded = row.results is reduce_shape if row is not None else problem is None  # by its first input
             if not is_bounded or not op.has_input(0):
                 reason = str(problem or "it has no rule here") or type(problem).__name__
-                raise OnnxError(f"{describe_node(op.node)}: the shape of its result cannot be told: {reason[:160]}")
+                raise UnreadableError(
+                    f"{describe_node(op.node)}: the shape of its result cannot be told: {reason[:160]}"
+                )
             self.notes[
                 f"the size of what {describe_node(op.node)} makes is not known: taken for that of its first input"
             ] = None
@@ -288,7 +290,7 @@ class GraphWalk:
         meta = Meta(shape, dtype, self.names)
         numbers = layout(shape, ())[0]
         if prod(numbers) > _MAX_ELEMENTS:
-            raise OnnxError(f"{name[:40]!r} is larger than any memory")
+            raise UnreadableError(f"{name[:40]!r} is larger than any memory")
         return OnnxValue(self._unique(name), meta, contiguous_strides(numbers), known, is_weight)
 
     def _unique(self, name: str) -> str:
@@ -350,11 +352,11 @@ class GraphWalk:
             inside = [inner.find(info.name) for info in turns.graph.outputs]
             results = [value for value in inside if value is not None]
             if len(results) < len(inside):
-                raise OnnxError(f"{describe_node(op.node)}: a result of its graph is made by nothing")
+                raise UnreadableError(f"{describe_node(op.node)}: a result of its graph is made by nothing")
             results = results[turns.skip :]
             state = results[: len(state)]
         if not results:
-            raise OnnxError(f"{describe_node(op.node)}: a loop that never runs")
+            raise UnreadableError(f"{describe_node(op.node)}: a loop that never runs")
         if turns.length is not None:
             rest = results[len(state) :]
             axes = turns.piled or [0] * len(rest)

@@ -6,13 +6,14 @@ from collections.abc import Sequence
 
 import msgspec
 
-from analysis.annexes.readers.onnx.onnx_file import OnnxError, ValueInfo
+from analysis.annexes.readers.onnx.onnx_file import ValueInfo
 from analysis.annexes.readers.onnx.onnx_op import Shape
 from analysis.model.ir.poly import Poly, poly
+from analysis.model.model_errors import UnreadableError
 from analysis.model.names.targets import Input
 
 
-class OpenSizeError(OnnxError):
+class OpenSizeError(UnreadableError):
     """Sizes that the file leaves open and nobody gave."""
 
 
@@ -20,7 +21,7 @@ def expand_lists(
     declared: Sequence[ValueInfo], inputs: Sequence[Input]
 ) -> tuple[list[ValueInfo], list[Input], dict[str, list[str]]]:
     """Replace lists of tensors by their parts, called `xs[0]` and on. Return the parts, the inputs given for them, and
-    the names of the parts by list. Raises OnnxError."""
+    the names of the parts by list. Raises UnreadableError."""
     named = {item.name: item for item in inputs if item.name}
     unnamed = [item for item in inputs if not item.name and item.form]
     infos, given, lists = list[ValueInfo](), [item for item in inputs if not item.form], dict[str, list[str]]()
@@ -38,7 +39,7 @@ def expand_lists(
         infos += [ValueInfo(name, info.dtype, sizes) for name in names]
         given += [msgspec.structs.replace(part, name=name) for part, name in zip(item.parts, names, strict=True)]
     if unnamed:
-        raise OnnxError(f"{unnamed[0]} is a list: it has no input that is another")
+        raise UnreadableError(f"{unnamed[0]} is a list: it has no input that is another")
     return infos, given, lists
 
 
@@ -46,15 +47,17 @@ def shapes_of(
     declared: Sequence[ValueInfo], inputs: Sequence[Input], batch: Poly
 ) -> tuple[dict[str, Poly], list[Shape]]:
     """Return the open sizes by name, and the shape of each input. `inputs` go to those of their names, else in order to
-    those that are no plain numbers. Raises OnnxError."""
+    those that are no plain numbers. Raises UnreadableError."""
     unknown = {item.name for item in inputs if item.name} - {info.name for info in declared}
     if unknown:
-        raise OnnxError(f"it has no input {min(unknown)[:40]!r}: {', '.join(info.name[:40] for info in declared[:8])}")
+        raise UnreadableError(
+            f"it has no input {min(unknown)[:40]!r}: {', '.join(info.name[:40] for info in declared[:8])}"
+        )
     named = {item.name: item for item in inputs if item.name}
     unnamed = [item for item in inputs if not item.name]
     places = [info for info in declared if info.shape != () and info.name not in named]
     if len(unnamed) > len(places):
-        raise OnnxError(f"{len(unnamed)} inputs are given, it has {len(places)}")
+        raise UnreadableError(f"{len(unnamed)} inputs are given, it has {len(places)}")
     chosen = named | {info.name: item for info, item in zip(places, unnamed, strict=False)}
     symbols = dict.fromkeys(batch_names(declared), batch)
     pairs = [(info, chosen.get(info.name) if info.shape != () else None) for info in declared]
@@ -62,7 +65,7 @@ def shapes_of(
         sizes = zip(info.shape or (), given.shape if given else (), strict=False)
         for size, to in sizes:
             if isinstance(size, str) and symbols.setdefault(size, poly(to)) not in (poly(to), batch):
-                raise OnnxError(
+                raise UnreadableError(
                     f"{info.name[:40]!r} is given {to} for {size[:24]!r}, which is {symbols[size]} elsewhere"
                 )
     return symbols, [_shape(info, given, symbols, batch) for info, given in pairs]
@@ -91,7 +94,7 @@ def _shape(info: ValueInfo, given: Input | None, symbols: dict[str, Poly], batch
             raise OpenSizeError(f"the file does not say the shape of {info.name[:40]!r}: --input 1x3x224x224 does")
         declared = (None,) * len(given.shape)
     if given is not None and not _fits(declared, given):
-        raise OnnxError(f"{info.name[:40]!r} is {format_shape(declared)}, not {given}")
+        raise UnreadableError(f"{info.name[:40]!r} is {format_shape(declared)}, not {given}")
     shape: list[Poly] = []
     for place, size in enumerate(declared):
         if isinstance(size, int):

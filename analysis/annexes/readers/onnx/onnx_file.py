@@ -33,7 +33,7 @@ from analysis.annexes.readers.onnx.wire import (
     text,
     whole_numbers,
 )
-from analysis.model.model_errors import ModelError
+from analysis.model.model_errors import UnreadableError
 from analysis.model.reading_budget import Budget
 from hardware import file_access
 
@@ -54,10 +54,6 @@ DTYPES = {
 }  # fmt: skip
 _COMPUTED = frozenset(DTYPES[kind] for kind in (1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13))
 _LISTS = (6, 7, 8)  # types of attributes: floats, ints, strings
-
-
-class OnnxError(ModelError, ValueError):
-    """A file that is no ONNX model, or one that cannot be costed. The message is one line."""
 
 
 def _if_small(reader: Reader) -> Reader:
@@ -90,7 +86,7 @@ class StoredTensor:
     @cached_property
     def shape(self) -> tuple[int, ...]:
         if len(self.dims) > _MAX_RANK or any(not 0 <= size <= _MAX_SIZE for size in self.dims):
-            raise OnnxError(f"the constant {self.name[:40]!r} has an impossible shape")
+            raise UnreadableError(f"the constant {self.name[:40]!r} has an impossible shape")
         return tuple(self.dims)
 
     @property
@@ -102,7 +98,7 @@ class StoredTensor:
         stored = np.dtype(self.dtype).newbyteorder("<")
         if self.raw is not None:
             if len(self.raw) != count * stored.itemsize:
-                raise OnnxError(f"the constant {self.name[:40]!r} is cut short")
+                raise UnreadableError(f"the constant {self.name[:40]!r} is cut short")
             return np.frombuffer(self.raw, stored).reshape(self.shape)
         if len(self.items) != count:
             return None
@@ -142,7 +138,7 @@ def _value_info(wire: Wire, span: Span) -> ValueInfo:
     tensor = parts(wire, kinds[1]) if 1 in kinds else {}
     shape = [_size(wire, size) for number, size in wire.fields(tensor[2]) if number == 1] if 2 in tensor else None
     if len(shape or ()) > _MAX_RANK:
-        raise OnnxError(f"a tensor has {len(shape or ())} dimensions")
+        raise UnreadableError(f"a tensor has {len(shape or ())} dimensions")
     name = text(wire, info.get(1, (0, 0)))
     return ValueInfo(name, DTYPES.get(tensor.get(1, 0), "unknown"), None if shape is None else tuple(shape), is_list)
 
@@ -161,7 +157,7 @@ def _size(wire: Wire, span: Span) -> int | str | None:
 
 def _graph(wire: Wire, span: Span) -> OnnxGraph:
     if wire.depth > _MAX_NESTING:
-        raise OnnxError("graphs lie too deep in each other")
+        raise UnreadableError("graphs lie too deep in each other")
     wire.depth += 1
     graph = message(OnnxGraph, wire, span)
     wire.depth -= 1
@@ -282,21 +278,21 @@ class OnnxModel:
 
     @property
     def top(self) -> OnnxGraph:
-        """The graph of the model. Raises OnnxError if there is none."""
+        """The graph of the model. Raises UnreadableError if there is none."""
         if self.graph is None:
-            raise OnnxError("no ONNX model (it holds no graph)")
+            raise UnreadableError("no ONNX model (it holds no graph)")
         return self.graph
 
 
 def read(path: Path, budget: Budget) -> OnnxModel:
-    """Return the model of a file. Raises an `OnnxError` or a `TooMuchError` with one line."""
+    """Return the model of a file. Raises an `UnreadableError` or a `TooMuchError` with one line."""
     try:
         with file_access.open_regular(path) as file:
             wire = Wire(file, budget)
             if wire.size == 0:
-                raise OnnxError("the file is empty")
+                raise UnreadableError("the file is empty")
             return message(OnnxModel, wire, (0, wire.size))
     except OSError as error:
-        raise OnnxError(f"cannot be read ({error.strerror})") from None
+        raise UnreadableError(f"cannot be read ({error.strerror})") from None
     except (IndexError, struct.error, UnicodeDecodeError, OverflowError, RecursionError):
-        raise OnnxError("no ONNX model (damaged, cut short, or another format)") from None
+        raise UnreadableError("no ONNX model (damaged, cut short, or another format)") from None

@@ -8,12 +8,13 @@ from pathlib import Path
 
 from analysis.annexes.readers.onnx.graph_walk import WRONG, GraphWalk
 from analysis.annexes.readers.onnx.input_sizes import OpenSizeError
-from analysis.annexes.readers.onnx.onnx_file import OnnxError, OnnxModel, read
+from analysis.annexes.readers.onnx.onnx_file import OnnxModel, read
 from analysis.model.ir.batch_limits import fixed_note
 from analysis.model.ir.operator_graph import Graph
 from analysis.model.ir.poly import SizeError
 from analysis.model.ir.workload import Workload
 from analysis.model.lowering.graph_lowering import lower_graph
+from analysis.model.model_errors import UnreadableError
 from analysis.model.names.targets import Input
 from analysis.model.reading_budget import Budget, TooMuchError
 
@@ -26,12 +27,12 @@ def load(path: Path, inputs: Sequence[Input] = (), budget: Budget | None = None)
         graph = _graph(read(path, budget), inputs, budget)
         budget.report("lower", 0.0)
         return lower_graph(graph, path.name, "custom", str(path))
-    except (OnnxError, TooMuchError) as error:
+    except (UnreadableError, TooMuchError) as error:
         raise type(error)(f"{path.name}: {error}") from None
     except SizeError as error:
-        raise OnnxError(f"{path.name}: {error}") from None
+        raise UnreadableError(f"{path.name}: {error}") from None
     except (*WRONG, RecursionError) as error:
-        raise OnnxError(f"{path.name}: its graph is malformed ({type(error).__name__})") from None
+        raise UnreadableError(f"{path.name}: its graph is malformed ({type(error).__name__})") from None
 
 
 def _graph(model: OnnxModel, inputs: Sequence[Input], budget: Budget) -> Graph:
@@ -39,7 +40,7 @@ def _graph(model: OnnxModel, inputs: Sequence[Input], budget: Budget) -> Graph:
     top = model.top
     try:
         return GraphWalk(model, budget, None).graph(top, inputs)
-    except OnnxError as error:
+    except UnreadableError as error:
         sizes = [name for info in top.inputs for name in (info.shape or ())[:1] if not isinstance(name, int)]
         if isinstance(error, OpenSizeError) or not sizes:
             raise

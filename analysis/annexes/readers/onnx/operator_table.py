@@ -1,19 +1,24 @@
-"""The rows of operator_table.toml: which row fits a node, and how its values follow."""
+"""The rows of operator_table.toml: which row fits a node, how its values follow, and what calls without an ATen twin
+cost. Rows of operators that depend on more than the ranks of their inputs are functions of this module."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
-from analysis.annexes.readers.onnx import stated_costs as _registered  # noqa: F401 - it registers cost rules
+from analysis.annexes.readers.onnx import shape_rules
 from analysis.annexes.readers.onnx.constant_folding import FOLDS
-from analysis.annexes.readers.onnx.onnx_op import OnnxOp
+from analysis.annexes.readers.onnx.onnx_file import DTYPES
+from analysis.annexes.readers.onnx.onnx_op import OnnxOp, constant
 from analysis.annexes.readers.onnx.operator_row import StatedWork, TableRow, first_of
 from analysis.annexes.readers.onnx.shape_rules import SHAPES
-from analysis.annexes.readers.onnx.special_operators import ROWS
 from analysis.annexes.readers.onnx.window_shapes import WINDOW_SHAPES
+from analysis.model.ir.poly import Poly, poly, product
+from analysis.model.operators.cost_rules import BIASED, register
+from analysis.model.operators.operator_call import OperatorCall, OperatorCost
 from hardware import file_access
 
 
@@ -55,9 +60,228 @@ def _read(section: str, entries: list[Any], works: dict[str, StatedWork]) -> Ent
     rows = [dict(entry) if isinstance(entry, dict) else {"call": entry} for entry in entries]
     folding = FOLDS[rows[0].pop("fold")] if "fold" in rows[0] else None
     if section == "row":
-        return ROWS[rows[0]["row"]] if "row" in rows[0] else [], folding
+        return _ROWS[rows[0]["row"]] if "row" in rows[0] else [], folding
     for row in rows:
         row.setdefault("results", SHAPES.get(section) or WINDOW_SHAPES.get(section))
         if "work" in row:
             row["work"] = works[row["work"]] if isinstance(row["work"], str) else StatedWork(**row["work"])
     return [TableRow(**row) for row in rows], folding
+
+
+# --- rows that depend on more than ranks -------------------------------------------------------------------
+
+_SAME = TableRow(results=SHAPES["identity"])
+
+
+def _clip(op: OnnxOp) -> TableRow:
+    low = op.attr("min") if op.opset < 11 else op.number(1)
+    high = op.attr("max") if op.opset < 11 else op.number(2)
+    is_one = low is None or high is None
+    return TableRow(
+        "aten.relu6" if (low, high) == (0.0, 6.0) else "aten.clamp_min" if is_one else "aten.clamp",
+        SHAPES["same_shape"],
+    )
+
+
+def _gelu(op: OnnxOp) -> TableRow:
+    way = "tanh" if op.node.op == "FastGelu" else "none"
+    return TableRow("aten.gelu", SHAPES["same_shape"], given={"approximate": ("approximate", way)})
+
+
+def _cast(op: OnnxOp) -> TableRow:
+    dtype = op.dtype(1) if op.node.op == "CastLike" else DTYPES.get(op.int_attr("to", 1), "float32")
+    return _SAME if dtype == op.dtype() else TableRow("aten.to", SHAPES["same_shape"], dtype=dtype)
+
+
+def _quantize(op: OnnxOp) -> TableRow:
+    name = "quantized_decomposed.quantize_per_tensor"
+    return TableRow(name, SHAPES["same_shape"], "input", dtype="2" if op.has_input(2) else "uint8")
+
+
+def _dequantize(op: OnnxOp) -> TableRow:
+    """Return a view of stored weights, which are dequantized as they are read."""
+    if op.value().is_weight:
+        return TableRow(results=shape_rules.dequantized_view)
+    return TableRow("quantized_decomposed.dequantize_per_tensor", SHAPES["same_shape"], "input", "1")
+
+
+def _variadic(op: OnnxOp) -> TableRow:
+    """Count Sum, Max and Mean of n tensors as n - 1 operations, and the division."""
+    if len(op.shapes()) == 1:
+        return _SAME
+    kind = "elementwise" if op.node.op in ("Max", "Min") else "add"
+    flops = "out*inputs" if op.node.op == "Mean" else "out*(inputs-1)"
+    return TableRow("onnx.Variadic", SHAPES["broadcast"], "*", work=StatedWork(kind, flops=flops))
+
+
+def _normalization(op: OnnxOp) -> TableRow:
+    name = "aten.layer_norm" if op.node.op == "LayerNormalization" else "aten.rms_norm"
+    rows = {"normalized_shape": ("", list(op.shape()[op.axis(default=-1) :]))}
+    return TableRow(name, shape_rules.normalization_shapes, "input weight bias", given=rows)
+
+
+def _matrix_product(right: int = 1, dtype: str = "0") -> Callable[[OnnxOp], TableRow | None]:
+    """Return the rule of a matrix product of the first input and input `right`."""
+    gap, names = "*_, " * (right - 1), "self" + " -" * (right - 1) + " other"
+    linear = TableRow("onnx.Linear", f"*b k, {gap}k n -> *b n", names, dtype, work=StatedWork("linear", "1 b n k"))
+    patterns = (f"*b k, {gap}k -> *b", f"k, {gap}*b k n -> *b n", f"*b m k, {gap}*b k n -> *b m n")
+    plain = [TableRow("aten.matmul", pattern, names, dtype) for pattern in patterns]
+    return lambda op: linear if op.value(right).is_weight and len(op.shape(right)) == 2 else first_of(plain, op)
+
+
+def _transposable_product(op: OnnxOp) -> TableRow:
+    """Return the row of a product whose operands may be transposed."""
+    left, right = ("k m" if op.attr("transA") else "m k"), ("n k" if op.attr("transB") else "k n")
+    if op.node.op == "FusedMatMul":
+        pattern = f"*b {left}, *b {right} -> *b m n"
+        return TableRow("onnx.Product", pattern, "self other", work=StatedWork("matmul", "b m n k"))
+    return TableRow("onnx.Gemm", f"{left}, {right} -> m n", "self other bias", work=StatedWork("linear", "1 m n k"))
+
+
+def _einsum(op: OnnxOp) -> TableRow:
+    equation = str(op.attr("equation", "")).replace(" ", "")
+    terms, arrow, result = equation.partition("->")
+    if not arrow:
+        once = sorted(letter for letter in set(terms) - set(",.") if terms.count(letter) == 1)
+        result = ("..." if "..." in terms else "") + "".join(once)
+    sides = [", ".join(" ".join(term.replace("...", "*")) for term in side.split(",")) for side in (terms, result)]
+    return TableRow("aten.einsum", " -> ".join(sides), "*", given={"equation": ("", f"{terms}->{result}")})
+
+
+def _resize(op: OnnxOp) -> TableRow:
+    mode = str(op.attr("mode", "nearest"))
+    changed = sum(new != old for new, old in zip(shape_rules.resize_shape(op), op.shape(), strict=True))
+    rank = max(1, min(3, changed or op.rank - 2))
+    linear = ("linear1d", "bilinear2d", "trilinear3d")[rank - 1]
+    kind = {"cubic": "bicubic2d", "linear": linear, "bilinear": linear}.get(mode, f"nearest{rank}d")
+    return TableRow(f"aten.upsample_{kind}", shape_rules.resize_shape)
+
+
+def _gather(op: OnnxOp) -> TableRow:
+    if isinstance(op.number(1), int) and not op.shape(1):
+        return TableRow("", shape_rules.row_view)
+    is_table = op.value().is_weight and op.axis() == 0 and op.rank == 2
+    return TableRow("aten.embedding" if is_table else "aten.index_select", SHAPES["gather"], "0 1")
+
+
+def _scatter(op: OnnxOp) -> TableRow:
+    is_plain = op.attr("reduction", "none") == "none"
+    return TableRow("aten.scatter" if is_plain else "aten.scatter_reduce", SHAPES["same_shape"], "0 1 2")
+
+
+def _fill(op: OnnxOp) -> TableRow:
+    return TableRow("aten.full", SHAPES["stated"], "", dtype=getattr(op.attr("value"), "dtype", "float32"))
+
+
+def _top_k(op: OnnxOp) -> TableRow:
+    axis, told = op.axis(default=-1), op.declared_shape()
+    kept = constant(told[axis] if told else op.number(1) if op.has_input(1) else op.int_attr("k", 1))
+    return TableRow(
+        "aten.topk", shape_rules.top_k_shapes(axis, kept), dtype="0 int64", given={"k": ("", kept), "dim": ("", axis)}
+    )
+
+
+def _dft_row(op: OnnxOp) -> TableRow:
+    return TableRow("onnx.DFT", shape_rules.spectrum_shape, given={"dim": ("", shape_rules.transform_axis(op))})
+
+
+def _stft(op: OnnxOp) -> TableRow:
+    points = constant(op.number(3) if op.has_input(3) and op.number(3) is not None else op.shape(2)[0])
+    is_half = bool(op.int_attr("onesided", 1))
+    given = {"n_fft": ("", points), "onesided": ("", is_half)}
+    return TableRow("aten.stft", partial(shape_rules.frames_shape, points, is_half), given=given)
+
+
+def _loss(op: OnnxOp) -> TableRow:
+    """Count a loss over class scores: the logarithm of each softmax, or the weighted pick of given logarithms."""
+    is_each, is_whole = op.attr("reduction", "mean") == "none", op.node.op == "SoftmaxCrossEntropyLoss"
+    pattern = f"n c *d, n *d -> {'n *d' * is_each}{', n c *d' * is_whole}"
+    work = StatedWork("reduce", flops="6*n*c*d", special="n*c*d") if is_whole else StatedWork("reduce", flops="3*n*d")
+    return TableRow("onnx.Loss", pattern, "#", work=work)
+
+
+def _linear_attention(op: OnnxOp) -> TableRow:
+    """Count per head and token an outer product into the state and one of the query with it; by the delta rule what the
+    state holds for the key is read first. Gates scale the state."""
+    rule = str(op.attr("update_rule", "gated_delta"))
+    updates = 2 if "delta" in rule else 1
+    work = StatedWork(
+        "matmul",
+        gemm="b*kv_num_heads d e t",
+        macs=f"b*t*d*e*(q_num_heads+{updates}*kv_num_heads)",
+        flops="b*t*kv_num_heads*d*e" * ("gated" in rule),
+    )
+    pattern = "b t x, b t y, b t z -> b t q_num_heads*e, b kv_num_heads d e"
+    return TableRow("onnx.LinearAttention", pattern, "#", let="d=y//kv_num_heads e=z//kv_num_heads", work=work)
+
+
+def _causal_convolution(op: OnnxOp) -> TableRow:
+    """Count a depthwise convolution over the last tokens. It passes on the tokens that the next step needs."""
+    is_active = op.attr("activation", "none") not in ("none", "")
+    work = StatedWork("depthwise_conv", "c b*l 1 w", flops="4*b*c*l" * is_active, special="2*b*c*l" * is_active)
+    return TableRow("onnx.CausalConv", "b c l, c _ w -> b c l, b c w-1", "input weight bias", work=work)
+
+
+# Rows by the name that operator_table.toml uses.
+_ROWS: dict[str, Callable[[OnnxOp], TableRow | None]] = {
+    "clip": _clip,
+    "gelu": _gelu,
+    "cast": _cast,
+    "quantize": _quantize,
+    "dequantize": _dequantize,
+    "variadic": _variadic,
+    "normalization": _normalization,
+    "transposable_product": _transposable_product,
+    "einsum": _einsum,
+    "resize": _resize,
+    "gather": _gather,
+    "scatter": _scatter,
+    "fill": _fill,
+    "top_k": _top_k,
+    "dft": _dft_row,
+    "stft": _stft,
+    "loss": _loss,
+    "linear_attention": _linear_attention,
+    "causal_convolution": _causal_convolution,
+    "product": _matrix_product(),
+    "integer_product": _matrix_product(dtype="int32"),
+    "quantized_product": _matrix_product(right=3),
+}
+
+
+# --- costs of calls without an ATen twin ---------------------------------------------------------------------
+
+
+def _cost_of_row(call: OperatorCall) -> OperatorCost:
+    """Return the cost that the operator's row states."""
+    args = call.args
+    gemm = tuple(args["gemm"]) or None
+    return OperatorCost(args["kind"], args["flops"], args["special"], args["macs"], gemm)
+
+
+def _suppression(call: OperatorCall) -> OperatorCost:
+    """Count per class: boxes sorted, then half of all pairs compared (13 flops an overlap)."""
+    batch, classes, boxes = call.tensors()[1].shape
+    count = int(boxes.constant())
+    each = count * math.ceil(math.log2(max(2, count))) + count * (count - 1) // 2 * 13
+    return OperatorCost("sort", product((batch, classes, each)))
+
+
+def _transform(call: OperatorCall) -> OperatorCost:
+    """Count 5 N log2 N per transform. The last dimension of a tensor holds real and imaginary part."""
+    tensor = call.tensors()[0]
+    points = tensor.shape[call.args["dim"]]
+    levels = math.log2(max(2, points.constant() if isinstance(points, Poly) else points))
+    if tensor.shape[-1] == poly(1):
+        return OperatorCost("fft", tensor.numel * round(5 * levels / 2))
+    return OperatorCost("fft", tensor.numel // 2 * round(5 * levels))
+
+
+register({"onnx.NonMaxSuppression": _suppression, "onnx.DFT": _transform})
+# Calls whose rows say what they cost (see `StatedWork`).
+_STATED = (
+    "Linear Product Gemm Attention LSTM GRU RNN Variadic SkipLayerNorm SkipRmsNorm LRN LpNormalization"
+    " DynamicQuantizeLinear QLinearEach Loss LinearAttention CausalConv"
+)
+register({f"onnx.{name}": _cost_of_row for name in _STATED.split()})
+BIASED.add("onnx.Gemm")
