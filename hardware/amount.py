@@ -30,10 +30,9 @@ _NUMBER = r"[+-]?(?:\d[\d_,]*\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 
 
 def parse_amount(text: str, unit: str) -> float:
-    """The SI value of an amount of `unit` (J, s, Js, byte, W, 1/s, USD, fraction, Hz, byte/s, nm; '' and any other
-    unit a plain number).
+    """Return the SI value of an amount of `unit`; any unit that is not in _SYMBOLS takes a plain number.
 
-    Raises RequestError naming the accepted units. A bare number is taken as SI."""
+    A bare number is taken as SI. Raises RequestError naming the accepted units."""
     source = text.strip()
     number = re.match(_NUMBER, source)
     if number is None:
@@ -48,9 +47,7 @@ def parse_amount(text: str, unit: str) -> float:
 
 
 def parse_whole(text: str, least: int, most: int) -> int:
-    """Return a whole number from `least` to `most`. Raises RequestError.
-
-    Unlike `int`, it takes no underscores, no digits of other scripts and no line breaks."""
+    """Return a whole number from `least` to `most`, of ASCII digits alone. Raises RequestError."""
     if not re.fullmatch(r"[+-]?[0-9]+", text):
         raise RequestError(f"{text[:40]!r} is not a whole number (allowed: {least} to {most})")
     if len(text) > 12 or not least <= int(text) <= most:

@@ -1,8 +1,6 @@
 """Area of a device's die and what one costs to make, by the published rules of area.toml.
 
-The rules see arithmetic, on-chip memories and memory PHYs; what they do not see (fp64, graphics, media) is missing.
-Use them between designs of one kind: `silicon_amount` is the part that leaks and is clocked, for what-if devices.
-"""
+The rules miss fp64, graphics and media: use them between designs of one kind."""
 
 from __future__ import annotations
 
@@ -24,8 +22,8 @@ _MM2 = 1e-6  # of a um2
 
 
 class Area(msgspec.Struct, frozen=True, kw_only=True):
-    """mm2 of a die by part, with the ends of the rules' spread, and USD for a good one (uncut designs above the
-    reticle are `dies` dies). Packaging, memory, test, design and margins are not in it."""
+    """mm2 of a die by part, with the ends of the rules' spread, and USD for a good one (above the reticle: `dies`
+    dies), without packaging, memory, test, design and margins."""
 
     compute_mm2: float
     memory_mm2: float

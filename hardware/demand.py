@@ -36,12 +36,9 @@ READ, READ_WEIGHT, WRITE = range(3)
 
 
 class Stream(msgspec.Struct, frozen=True, kw_only=True):
-    """The order in which a model's operators follow each other, for hardware that lays out many of them at once.
-
-    `batch` inferences (n,); `model` (k,) numbers the model that a kernel belongs to; `previous` (t,) is the kernel that
-    touched a transfer's data last (for writes: the last that reads it), -1 for data that is new or must leave; `lag`
-    (n,) is how much later than its inputs a frame is through with an operator, as a part of the time between frames:
-    a row of an image. Only what lengthens the longest path counts."""
+    """The order of a model's operators, for hardware that lays out many at once: `batch` inferences (n,); `model` (k,)
+    of each kernel; `previous` (t,) kernel that touched a transfer's data (for writes: the last that reads it), -1 for
+    none; `lag` (n,) of an operator behind its inputs, as a part of the time between frames."""
 
     batch: Ints | int
     model: Ints
@@ -50,10 +47,8 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Transfers(msgspec.Struct, frozen=True, kw_only=True):
-    """The t transfers between operators and off-kernel memory, each (t,).
-
-    `op` is the operator that a transfer belongs to, `size_bytes` what it moves, `role` READ, READ_WEIGHT or WRITE.
-    `distance` is the bytes that other traffic has pushed through the caches since the data was last touched (inf: it
+    """The t transfers between operators and off-kernel memory, each (t,): the operator `op`, `size_bytes`, the role
+    READ, READ_WEIGHT or WRITE, and the `distance` in bytes of other traffic since the data was last touched (inf: it
     was never on chip, or must leave)."""
 
     op: Ints
@@ -63,10 +58,8 @@ class Transfers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Calls(msgspec.Struct, frozen=True, kw_only=True):
-    """The calls of a runtime, per operator (n,).
-
-    `begins` is 1 where a call of the model begins (its first operator, that of each step of a request), else 0;
-    `sequences` is the batch there; `prompts` is 1 for operators that read the prompt of a language model."""
+    """The calls of a runtime, (n,): `begins` is 1 where a call of the model begins; `sequences` is the batch there;
+    `prompts` is 1 for operators that read the prompt of a language model."""
 
     begins: Floats
     sequences: Floats
@@ -76,23 +69,16 @@ class Calls(msgspec.Struct, frozen=True, kw_only=True):
 class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The work that n operators in k kernels ask of a device.
 
-    Per operator, shape (n,): `macs` of contractions; `vector_flops`, all other arithmetic; `special` function
-    evaluations among them; `elements` written; `gemm` (4, n) the rows G, M, N, K of the contraction, zero
-    elsewhere; `local_bytes` exchanged with operators of the same kernel, on chip; `weight_bytes` of the whole
-    model that the operator belongs to; `largest_bytes`, what the kernel of the model that has most reads and writes of
-    activations.
-    `kernel` numbers kernels in execution order; `head` is the operator that a kernel was started for: what the
-    kernel as a whole needs (its launch, its result leaving) belongs to it.
-    `element_bytes` are those of an activation, `right_bytes` (n,) those of a value of the operand that activations are
-    multiplied by, where these differ. `unpack_ops` (n,) are operations that unpack each stored value once; None where
-    all are multiplied as they are stored. `product_rate` (n,) is what software reaches of the rates of its tiles.
-    `links` (3, n): bytes that collectives send to other devices, the messages that they are, one after another, and the
-    speed of the links in bytes/s, zero for those of the device; None without any.
-    `windows` (6, n): rows and columns of the results of convolutions, those of the window, its stride, and the part of
-    what windows cover that is input, not padding; ones for other contractions. `patches` (n,): the 4 x 4 patches of the
-    results of dense 3 x 3 convolutions at stride 1, zero elsewhere.
-    `stream`: how operators follow each other; None where kernels of several models are told apart only by what they do.
-    """
+    Per operator, (n,): `macs`; `vector_flops`, all other arithmetic; `special` functions among them; `elements`
+    written; `gemm` (4, n) the G, M, N, K of the contraction, zero elsewhere; `local_bytes` exchanged within the kernel;
+    `weight_bytes` of the whole model, and `largest_bytes` of activations of its largest kernel. `head` is the operator
+    that a kernel was started for: its launch and result belong to it. `element_bytes` are those of an activation,
+    `right_bytes` (n,) those of the right operand where these differ. `unpack_ops` (n,) unpack each stored value once;
+    `product_rate` (n,) is what software reaches of the rates of its tiles. `links` (3, n): bytes and messages of
+    collectives, and the speed of the links, bytes/s, zero for that of the device. `windows` (6, n): rows and columns of
+    the results of convolutions and of the window, its stride, and the part of what windows cover that is input; ones
+    for other contractions. `patches` (n,): the 4 x 4 patches of the results of dense 3 x 3 convolutions at stride 1,
+    zero elsewhere."""
 
     op_class: Ints
     kernel: Ints
@@ -217,8 +203,8 @@ _OF_TRANSFERS = ("of_role",)
 
 
 def distinct_shapes(sizes: Floats, is_tiled: NDArray[np.bool_]) -> tuple[Ints, Ints]:
-    """Contractions of equal `sizes` (r, n) are tiled alike: return an operator of each shape, (u,), and the number of
-    the shape of each operator, (n,), from 1 on; 0 for operators that are not tiled."""
+    """Return an operator of each distinct column of `sizes` (r, n), (u,), and the number of each operator's, (n,), from
+    1 on; 0 for operators that are not tiled."""
     taken = np.flatnonzero(is_tiled)
     sizes = sizes[:, taken]
     order = np.lexsort(sizes)

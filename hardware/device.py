@@ -24,11 +24,8 @@ ON_PAPER = " (paper)"  # stands behind the name of a design target, wherever tha
 class Device(msgspec.Struct, frozen=True, dict=True):
     """A device in one power mode. `facts` holds every field of its architecture, derived ones marked.
 
-    `fma_per_clock['matrix' | 'vector'][precision]` counts fused multiply-adds per unit and clock; an FMA is
-    two FLOPs. `runs[precision][operator class]` names unit and format where the customary software
-    deviates from "as asked" (convolutions of an fp32 model run in tf32 on NVIDIA since Ampere).
-    The `name` of a device that exists on paper only says so.
-    """
+    `fma_per_clock['matrix' | 'vector'][precision]` counts fused multiply-adds per unit and clock, two FLOPs each;
+    `runs[precision][operator class]` names unit and format where customary software deviates."""
 
     id: str
     name: str
@@ -63,7 +60,6 @@ class Device(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def _mark(self) -> str:
-        """The mark of a device that exists on paper only; a what-if device is marked by its changes."""
         return "" if self.silicon or self.changes else ON_PAPER
 
     @property
@@ -159,9 +155,10 @@ def _shipped() -> dict[str, Path]:
 
 
 def device_files(folders: Iterable[Path] = ()) -> dict[str, Path]:
-    """Device ids (= file names) to files: the catalogue, then the user's folders, which may not redefine one.
+    """Return files by device id: the catalogue, then the user's folders, which may not redefine one
+    (`find_duplicates`).
 
-    Raises RequestError for a folder that is none; a file that redefines an id is left out (`duplicates`)."""
+    Raises RequestError for a folder that is none."""
     by_id = dict(_shipped())
     for folder in folders:
         if not folder.is_dir():

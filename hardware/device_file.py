@@ -46,8 +46,8 @@ class PowerMode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class OwnEvidence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The evidence for estimates with a runtime on this very device: `rows` measured, the median error of those left
-    out of the fit (a fraction), and the factors of the estimate that hold them."""
+    """The evidence for estimates with a runtime on this device: `rows` measured, the median error of those left out of
+    the fit (a fraction), and the factors of the estimate that hold them."""
 
     runtime: str
     mode: str
@@ -69,9 +69,8 @@ class Derived(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class DeviceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A catalogue file as written; `load` turns it into a `Device`. A device that was measured (`hwexplorer calibrate`)
-    has `rates` of its own in place of those of its class of software, records of `runtimes` in place of the general
-    ones, of which 'auto' takes the first, and `trust`."""
+    """A catalogue file as written. A measured device has `rates` in place of those of its class of software, its own
+    `runtimes`, of which 'auto' takes the first, and `trust`."""
 
     id: str
     name: str
@@ -200,7 +199,6 @@ _RATES = {
 
 
 def _check_measured(path: Path, spec: DeviceFile) -> None:
-    """Rates are shares of peaks, factors hold the estimate."""
     for part, (least, most, allowed) in _RATES.items() if spec.rates is not None else ():
         table: dict[str, tuple[float, float, float]] = getattr(spec.rates, part)
         if "other" not in table and part != "overhead":
@@ -262,7 +260,6 @@ def read(path: Path, extending: tuple[str, ...] = ()) -> DeviceFile:
 
 
 def _extended(path: Path, own: Derived, extending: tuple[str, ...]) -> DeviceFile:
-    """The file of another device under its own name, its changes still to be made."""
     files = {file.stem: file for folder in (path.parent, CATALOG) for file in folder.glob("*.toml")}
     known = {name: file for name, file in files.items() if name not in extending}
     name, _, mode = own.extends.partition(":")
@@ -302,7 +299,6 @@ def _located(data: dict[str, Any], error: msgspec.ValidationError) -> str:
 
 
 def _derived(field: Field, factor: float, facts: dict[str, Fact]) -> Fact:
-    """The fact that a rule gives: a factor times another, or a value."""
     if not field.of:
         return Fact(factor, field.unit, f"rule: {field.why}", "assumed")
     if field.of == "sustained_w":  # or the limit of a mode below it

@@ -1,6 +1,4 @@
-"""Fitted efficiencies: shares of peak rates by operator class, with their spread.
-
-Each architecture's data file holds those of its software; hardware/efficiency.toml says how they were fitted."""
+"""Fitted efficiencies: shares of peak rates by operator class, with their spread (hardware/efficiency.toml)."""
 
 from __future__ import annotations
 
@@ -21,12 +19,10 @@ Ends = tuple[float, float, float]
 
 
 class Efficiency(msgspec.Struct, frozen=True):
-    """Shares of the peak rates that software reaches, one row per setting: nominal, fast end, slow end.
+    """Shares of the peak rates that software reaches, by setting (s,): nominal, fast end, slow end.
 
-    `compute` and `bandwidth` (s, classes) by operator class, `overhead` (s, classes) seconds that a kernel of a class
-    takes to start beyond what any does, where a device was measured; `nchw` (s,) the rate of NCHW convolutions relative
-    to channels last, `vector_convolution` (s,) that of convolutions on the vector units relative to the matrix unit's.
-    A calibration passes settings of its own."""
+    `compute`, `bandwidth` and `overhead`, the seconds that a kernel takes to start beyond others, are (s, classes);
+    `nchw` is relative to channels last, `vector_convolution` to the matrix unit."""
 
     compute: Floats
     bandwidth: Floats

@@ -8,17 +8,12 @@ from hardware.names import nearest
 
 
 class RequestError(ValueError):
-    """The request was wrong. The message is one line: what, what is allowed, the nearest match.
-
-    The command line prints it and exits with 2; the screen shows it in the status line.
-    """
+    """The request was wrong. The message is one line: what, what is allowed, the nearest match."""
 
 
 def unknown(what: str, given: object, allowed: Iterable[str], *, listing: str = "") -> RequestError:
-    """`unknown device 'h10_sxm': did you mean h100_sxm? (hwexplorer devices lists them)`.
-
-    `listing` names where the allowed values are found; without it they are spelt out.
-    """
+    """Return `unknown device 'h10_sxm': did you mean h100_sxm? (hwexplorer devices lists them)`; without `listing` the
+    allowed values are spelt out."""
     names = [*dict.fromkeys(name for name in allowed if name)]  # the root of a tree has none
     text = str(given)[:80]
     near = nearest(text, names)

@@ -1,8 +1,7 @@
 """What one event costs on one device: value, spread and source, from hardware/coefficients.toml.
 
-Arithmetic and SRAM are interpolated in log space between published process nodes and capacities; logic is
-scaled from 7 nm. Clock and static prices follow from the device's own idle, active and TDP figures.
-"""
+Arithmetic and SRAM lie between published nodes and capacities; clock and static prices follow from idle and active
+power."""
 
 from __future__ import annotations
 
@@ -57,7 +56,6 @@ def _scale(value: Triple, factor: float) -> Triple:
 
 
 def _at_node(process_nm: float, anchors: list[tuple[float, Triple]]) -> Triple:
-    """Interpolated between anchor nodes; beyond them, scaled as logic is."""
     nodes = [node for node, _ in anchors]
     value = log_interpolate(process_nm, anchors)
     if process_nm < min(nodes):
@@ -161,8 +159,7 @@ def _clock(device: Device, event: Event) -> tuple[Triple, str, str]:
 
 
 def _at_rest(device: Device) -> str:
-    """Return the fact that says what a device draws at least while it runs a program: its clocked idle power, or a
-    higher bare idle."""
+    """Return the fact that says what a device draws at least while it runs a program."""
     return max(("idle_w", "clocked_idle_w"), key=lambda name: device.facts[name].value)
 
 
@@ -186,8 +183,8 @@ def _at_voltage(device: Device, event: Event, value: Triple, source: str) -> tup
 
 
 def _stated_price(device: Device, plan: Plan, event: Event) -> Fact | None:
-    """A vendor's own figure in the device file: `"tile.mac"`, or for one format `"tile.mac:bf16"`. What was only hoped
-    for holds in the mode that is named for it; else the rules of silicon do."""
+    """Return the device file's own price: `"tile.mac"`, or `"tile.mac:bf16"`; one that is hoped for in its mode
+    alone."""
     format_ = plan.matrix if event.argument == "matrix" else plan.vector
     stated = device.file.coefficients
     found = stated.get(f"{event.label}:{format_}") or stated.get(event.label)

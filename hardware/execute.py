@@ -1,13 +1,8 @@
 """Operators joined into kernels: time, power limit, and the share of each operator.
 
-A kernel takes `max(compute, memory) + overhead`, the max rounded where the two meet; compute is the busier of
-matrix and vector unit, memory the slower of DRAM and the last on-chip level. If its dynamic energy would exceed
-the power limit in that time it is throttled: `t = max(t, E_dynamic / (P_limit - P_static))`.
-
-The time of a kernel is divided among its operators by their use of the resource that bounds it: an activation
-inside a kernel bound by the matrix unit is hidden and takes none; where the vector unit is the bound, it pays.
-The overhead belongs to the operator the kernel was started for. Energy follows events, so both add up exactly.
-"""
+A kernel takes `max(compute, memory) + overhead`, the max rounded where the two meet; if its dynamic energy exceeds the
+power limit in that time, `t = max(t, E_dynamic / (P_limit - P_static))`. Its operators share the time by their use of
+the resource that bounds it; the overhead belongs to the operator that it was started for. Energy follows events."""
 
 from __future__ import annotations
 
@@ -31,13 +26,10 @@ _FEW = 4096  # operators whose events fit into a core's cache
 
 
 class Execution(msgspec.Struct, frozen=True, kw_only=True):
-    """Kernels (k,) and operators (n,) of one model on one device.
-
-    `kernel_s` with overhead and throttling; `unthrottled_s` before the power limit; `busy_s` without overhead;
-    `kernel_ends_s` (2, k) at the fast and slow ends of the fitted efficiencies, (0, k) where these were not asked for;
-    `utilization` the busiest unit's share of its peak; `latency_s`, `energy_j` per operator; `counts` (e, n) of all
-    events; `pipelined_s` (k,) the part of each kernel in which the next batch already runs, None for none.
-    """
+    """Kernels (k,) and operators (n,) on one device. `unthrottled_s` is before the power limit, `busy_s` without
+    overhead; `kernel_ends_s` (2, k) at the fast and slow ends of the efficiencies, (0, k) without; `utilization` the
+    busiest unit's share of its peak; `counts` (e, n); `pipelined_s` (k,) the part in which the next batch already
+    runs."""
 
     mapping: Mapping
     prices: Coefficients
@@ -68,9 +60,8 @@ def kernel_seconds(demand: Demand, setup: Setup, rates: Efficiency) -> Floats:
 
 
 def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Execution:
-    """Run the demand on the device: under 'eager' and 'compiled' runtimes the host dispatches every kernel, a 'fused'
-    one starts a whole program. A `mapping` that is there already is used, and its counts are written over; it may be
-    one of nominal rates alone."""
+    """Run the demand on the device. The counts of a `mapping` that is given are written over; it may have nominal rates
+    alone."""
     device, runtime = setup.device, setup.runtime
     mapping = mapping or map_demand(demand, setup, device.software.efficiency)
     prices = setup.prices
@@ -147,9 +138,8 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
 
 
 def repeat_kernels(run: Execution, demand: Demand, times: Floats) -> tuple[Execution, Demand]:
-    """Both with every kernel run so often, `times` (n,) by operator: what a loop makes of one run of its body.
-
-    Sizes (tiles, elements, products) stay those of one run; times, work, traffic and energy add up."""
+    """Return both with every kernel run `times` (n,) by operator: times, work, traffic and energy add up, sizes
+    stay."""
     of_kernel = np.zeros(demand.n_kernels)
     of_kernel[demand.kernel] = times
     mapping, transfers = run.mapping, demand.transfers
@@ -180,7 +170,7 @@ def repeat_kernels(run: Execution, demand: Demand, times: Floats) -> tuple[Execu
 
 
 def scale_to_devices(run: Execution, devices: Floats | float) -> Execution:
-    """The run of so many devices that do the same at once: events and energy of all of them, in the time of one."""
+    """Return the run of so many devices at once: events and energy of all of them, in the time of one."""
     return msgspec.structs.replace(run, energy_j=run.energy_j * devices, counts=run.counts * devices)
 
 
@@ -196,10 +186,8 @@ def _price_ends(prices: Coefficients, counts: Floats) -> Floats:
 
 
 def _operator_energy_j(price: Floats, counts: Floats) -> Floats:
-    """Return the energy per operator, shape (n,): the sum over events in their order, whatever n is.
-
-    A matrix product would round differently for one model alone than for the same model among many; so would numpy's
-    sum of a single column, which it adds up in pairs."""
+    """Return the energy per operator, (n,), summed over events in their order whatever n is: a matrix product, or
+    numpy's sum of a single column, would round differently for one model alone."""
     n = counts.shape[1]
     total: Floats = np.zeros(n)
     if 1 < n <= _FEW:
@@ -212,7 +200,6 @@ def _operator_energy_j(price: Floats, counts: Floats) -> Floats:
 
 
 def _per_resource(demand: Demand, mapping: Mapping) -> Floats:
-    """Seconds each kernel needs of each resource, shape (s, 4, k), at each setting of the efficiencies."""
     seconds = np.empty((len(mapping.dram_s), 4, demand.n))
     for i, each in enumerate((mapping.matrix_s, mapping.vector_s, mapping.dram_s, mapping.chip_s)):
         seconds[:, i] = each
@@ -220,19 +207,15 @@ def _per_resource(demand: Demand, mapping: Mapping) -> Floats:
 
 
 def _busy(mapping: Mapping, resources: Floats, device: Device) -> Floats:
-    """Seconds of each kernel without overhead, (s, k)."""
     if mapping.busy_s is not None:
         return mapping.busy_s
     return overlapped(resources, device.software.overlap.value)
 
 
 def _overhead(demand: Demand, setup: Setup) -> tuple[Floats, Floats]:
-    """Seconds added to each kernel, and the least a kernel can take: (3, k) or (3, 1), nominal, fast end, slow end.
+    """Seconds added to each kernel, and the least it can take: (3, k) or (3, 1), nominal, fast end, slow end.
 
-    An accelerator overlaps execution with the host's dispatch of the next kernel, so dispatch is a floor; a device
-    that is its own host dispatches on the cores that compute, so it adds. A call of the model begins with a kernel,
-    which waits for what the runtime does once per call.
-    """
+    The host's dispatch of the next kernel overlaps execution, so it is a floor, except where the host is the device."""
     device, runtime = setup.device, setup.runtime
     launch = _ends(device.kernel_start_s) * _ends(runtime.launch.all)
     dispatch = _ends(device.ends("dispatch_s")) * _ends(
@@ -262,7 +245,6 @@ def _of_class(demand: Demand, rates: Efficiency) -> Floats:
 
 
 def _ends(values: tuple[float, float, float]) -> Floats:
-    """Nominal, fast and slow, (3, 1)."""
     return np.array(values)[:, None]
 
 
@@ -274,7 +256,7 @@ def _resting_s(device: Device, mapping: Mapping, demand: Demand, resources: Floa
 
 
 def _timed_counts(demand: Demand, setup: Setup, mapping: Mapping, clocked_s: Floats, share: Floats) -> Floats:
-    """The mapping's counts plus those that need the execution: busy cycles and host dispatches."""
+    """Add busy cycles and host dispatches to the mapping's counts."""
     device, runtime, counts = setup.device, setup.runtime, mapping.counts
     arch = device.arch
     # The clocks of all units run while a kernel does: idle ones wait for it, or spin.
@@ -287,8 +269,7 @@ def _timed_counts(demand: Demand, setup: Setup, mapping: Mapping, clocked_s: Flo
 
 
 def _share(demand: Demand, mapping: Mapping, resource: Ints, needed_s: Floats) -> Floats:
-    """Each operator's share of its kernel's busy time: its part of the resource that bounds the kernel, of which that
-    needs so many seconds, (k,)."""
+    """Each operator's share of its kernel's busy time, by the resource that bounds it, needed for `needed_s` (k,)."""
     if demand.n_kernels == demand.n:
         return np.ones(demand.n)
     needs = mapping.matrix_s[0], mapping.vector_s[0], mapping.dram_s[0], mapping.chip_s

@@ -1,9 +1,6 @@
-"""Files, read and written in one place for the whole program.
-
-Reading takes regular files only and never more than asked for: a FIFO, a device or a file without end is an error, not
-a wait. Writing is all of a file or nothing. Errors are `OSError`s whose `strerror` is plain English for the end of a
-line.
-"""
+"""Files, read and written in one place. Reading takes regular files of bounded size only, so that no FIFO or device is
+waited for; writing is all of a file or nothing. Errors are `OSError`s whose `strerror` is plain English for the end of
+a line."""
 
 from __future__ import annotations
 
@@ -79,8 +76,7 @@ def table(path: Path, most: int = TABLE_MAX) -> dict[str, Any]:
 
 
 def _compiled(path: Path, data: bytes) -> dict[str, Any]:
-    """Read a TOML file of ours. It is parsed once, as Python compiles a module, and kept in the user's cache with a
-    hash of both."""
+    """Read a TOML file of ours, parsed once and kept in the user's cache with a hash, as Python keeps modules."""
     from hardware.places import cache_folder
 
     name = f"{path.stem}-{source_hash(bytes(path)).hex()}.msgpack"
@@ -137,10 +133,9 @@ def write(
 ) -> None:
     """Write all of a file or nothing, also when two processes write it at once or making the parts fails.
 
-    A link stays one, and what it names is written; a file that is there keeps its permissions, a new one has `mode`
-    as the umask leaves it. A FIFO, a device or an open file (`/dev/stdout`) is written into. Where it is `growing`,
-    what was made stays there when it is broken off, and the parts follow the first `kept_bytes` of what it holds: one
-    process at a time. Raises OSError, a BlockingIOError where another has it."""
+    Links stay, and permissions; a new file has `mode`. A FIFO, a device or an open file is written into. A `growing`
+    file keeps what was made when broken off, and parts follow its first `kept_bytes`: one process at a time. Raises
+    OSError, a BlockingIOError where another has it."""
     before = path.stat() if path.exists() else None
     if before is not None and (not stat.S_ISREG(before.st_mode) or _is_open(path)):
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND), "wb") as file:
@@ -169,8 +164,7 @@ def write(
 
 
 def lock(file: int, *, wait: bool) -> bool:
-    """Hold an open file alone until it is closed, or its process ends; False, where one does not wait, when another
-    holds it. Windows has no such lock: true."""
+    """Hold an open file alone until it is closed; return False if another holds it and one does not wait."""
     try:
         import fcntl
     except ImportError:
@@ -184,7 +178,7 @@ def lock(file: int, *, wait: bool) -> bool:
 
 @contextmanager
 def turn(path: Path) -> Iterator[None]:
-    """One at a time of those who read a file, change it and write it: the others wait. Raises OSError."""
+    """Let one at a time read, change and write a file; the others wait. Raises OSError."""
     with os.fdopen(os.open(path.with_name(f".{path.name[:50]}.lock"), os.O_RDWR | os.O_CREAT, 0o600), "wb") as file:
         lock(file.fileno(), wait=True)
         yield
@@ -195,8 +189,7 @@ def _bytes(part: str | bytes) -> bytes:
 
 
 def _is_open(path: Path) -> bool:
-    """Return whether a link leads through /proc to a file that a process has open: its place is not ours to give to
-    another file."""
+    """Return whether a link leads through /proc to a file that a process has open."""
     while path.is_symlink():
         if os.path.realpath(path.parent).startswith("/proc/"):
             return True

@@ -1,7 +1,5 @@
-"""How the memories and arrays of a spatial accelerator nest, as its device file says it: names and structure.
-
-Sizes stand among the facts of the file, by the names given here, so that they have units and sources like all others.
-"""
+"""How the memories and arrays of a spatial accelerator nest; sizes stand among the facts of its file, by these
+names."""
 
 from __future__ import annotations
 
@@ -18,18 +16,17 @@ LOOPS = "NGKCPQRS"  # batch, groups, result channels, input channels, rows and c
 
 
 class ArrayAxis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One side of an array; the fact of its name says how long it is. `takes`: ways to spread loops over it, each the
-    letters of LOOPS in the order in which they fill it."""
+    """One side of an array, as long as the fact of its name. `takes`: ways to spread loops over it, letters of
+    LOOPS."""
 
     name: str
     takes: tuple[str, ...]
 
 
 class Array(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Elements side by side, and the network that joins them. `multicast`: tensors of which one read serves all
-    elements that want the same; `reduces`: partial sums are added on the way out; `shares_windows`: elements whose
-    windows overlap share what they overlap in; `is_systolic`: operands pass from element to element, so that an array
-    is filled and drained; `hides_load`: what it keeps is loaded behind the work on what came before."""
+    """Elements side by side. One read serves all elements for `multicast` tensors; `reduces` adds partial sums on the
+    way out; `shares_windows` shares the overlap of windows; `is_systolic` passes operands from element to element;
+    `hides_load` loads what it keeps behind the work before."""
 
     name: str
     axes: tuple[ArrayAxis, ...]
@@ -41,8 +38,8 @@ class Array(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Level(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One memory, or one in each element of the arrays above it: facts `NAME_bytes`, and `NAME_width` where an access
-    is no wider than that. Tensors that it does not hold pass it by. `below`: the array that it feeds."""
+    """One memory, or one in each element of the arrays above it: facts `NAME_bytes` and `NAME_width`. Tensors that it
+    does not hold pass by; `below` is the array that it feeds."""
 
     name: str
     holds: tuple[Tensor, ...] = TENSORS
@@ -52,8 +49,8 @@ class Level(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Hierarchy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Levels inward; `stationary`: what the innermost elements keep while the others pass; `across`: the array of which
-    each element has the levels (chiplets of a package)."""
+    """Levels inward; `stationary` is what the innermost elements keep; `across` the array whose elements have the
+    levels."""
 
     stationary: Stationary
     levels: tuple[Level, ...]

@@ -1,8 +1,5 @@
-"""What a device does with the operators of a model, as the runtime hands them over.
-
-A runtime decides which layout convolutions have, which weights stay on the chip, how fast its own kernels multiply and
-read, how attention is computed, and when devices send to each other.
-"""
+"""What a device does with the operators of a model, as the runtime hands them over: weights on chip, rates of its own
+kernels, attention, and collectives."""
 
 from __future__ import annotations
 
@@ -44,8 +41,8 @@ def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
 
 
 def link_seconds(links: Floats, device: Device) -> Floats:
-    """Seconds of collectives, (n,), of what they send, (3, n) as in a Demand. Libraries have two ways: words that carry
-    their own flags, at a part of the speed, or large blocks, each waited for; the quicker is taken."""
+    """Seconds of collectives, (n,), from `links` (3, n) of a Demand: in words with flags, at a part of the speed, or in
+    large blocks that are waited for; the quicker is taken."""
     sent, messages, stated = links
     speed, assumed = np.where(stated > 0, stated, device.link_bandwidth), device.arch.data.assumed
     in_words = sent / (speed * assumed("link_words_reached"))
@@ -55,8 +52,7 @@ def link_seconds(links: Floats, device: Device) -> Floats:
 
 
 def _with_own_kernels(demand: Demand, device: Device, runtime: Runtime) -> Demand:
-    """The demand with products at the rates of the runtime's own kernels, those of one row excepted, which are bound by
-    reading; and with weights unpacked anew for each so many rows of activations."""
+    """Set the rates of the runtime's own kernels, but for products of one row, and the rows that share an unpacking."""
     shares, rows = runtime.compute.get(device.software_class), runtime.unpack_rows.get(device.software_class)
     m = demand.gemm[1]
     if shares:
@@ -70,8 +66,8 @@ def _with_own_kernels(demand: Demand, device: Device, runtime: Runtime) -> Deman
 
 
 def _with_attention(mapping: Mapping, demand: Demand, device: Device, runtime: Runtime) -> Mapping:
-    """The mapping with what attention on a matrix unit takes beside its products: between the two of them all scores
-    pass the special function units, and kernels of an older kind do not reach the unit's peak."""
+    """Add what attention on a matrix unit takes beside its products: special functions, and older kernels' lower
+    rate."""
     is_attention = demand.is_attention & mapping.on_matrix
     if "special_per_clock" not in device.facts or not is_attention.any():
         return mapping
@@ -82,8 +78,7 @@ def _with_attention(mapping: Mapping, demand: Demand, device: Device, runtime: R
 
 
 def _with_parameter_cache(demand: Demand, device: Device) -> Demand:
-    """The demand with as much of its model's weights on chip as the largest activations of a kernel leave room for; a
-    part of each, and the others read in each call."""
+    """Keep as many of the weights on chip as the largest activations leave room for: a part of each."""
     is_weight = demand.transfers.role == READ_WEIGHT
     room = np.maximum(device.last_level_bytes - demand.largest_bytes, 0.0)
     kept = np.minimum(room / np.maximum(demand.weight_bytes, 1.0), 1.0)[demand.transfers.op]
@@ -95,7 +90,7 @@ def _with_parameter_cache(demand: Demand, device: Device) -> Demand:
 def _with_streaming(
     mapping: Mapping, demand: Demand, device: Device, shares: tuple[float, float, float], per_query_head: bool
 ) -> Mapping:
-    """The mapping with long contiguous reads at rates of their own: weights of products, what attention reads."""
+    """Give long contiguous reads rates of their own: weights of products, what attention reads."""
     flow = mapping.traffic
     is_attention, is_product = demand.is_attention, demand.op_class == OpClass.GEMM
     streamed = np.where(is_attention, flow.dram_read, np.where(is_product, flow.weight_read, 0.0))

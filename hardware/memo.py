@@ -1,9 +1,5 @@
-"""Results kept with the record they follow from: one decorator for every cache of this kind.
-
-A record is a frozen struct declared with `dict=True`, or any object; what is remembered of it lives and dies with it.
-Records that differ only in what some results do not depend on (a model at other lengths) have those results in common:
-`shared` says which, `share` lets a record take part.
-"""
+"""Results kept with the record they follow from, a frozen struct with `dict=True` or any object; they live and die with
+it. Records that differ only in what some results do not depend on `share_memos` of the `shared` kind."""
 
 from __future__ import annotations
 
@@ -22,8 +18,8 @@ _STORES = {False: "_remembered", True: "_shared"}
 def memoize(
     *, keep: int | None = None, shared: bool = False
 ) -> Callable[[Function[Record, P, Result]], Function[Record, P, Result]]:
-    """Remember what a function of a record finds, by its further arguments, which are positional and hashable. `keep`
-    is how many results a record holds at most: that which was not asked for longest is given up first."""
+    """Remember what a function of a record finds, by positional and hashable arguments; `keep` bounds the results of a
+    record, the least recently used go first."""
 
     def decorate(function: Function[Record, P, Result]) -> Function[Record, P, Result]:
         key = _key(function)

@@ -1,7 +1,5 @@
-"""What a device runs when it is asked for a precision: unit and format for each kind of work.
-
-A precision the device lacks is run as the device and its customary software would run it, and is marked.
-"""
+"""What a device runs when it is asked for a precision: unit and format for each kind of work, with marks for
+deviations."""
 
 from __future__ import annotations
 
@@ -15,15 +13,10 @@ _LOADED = 16  # bits of the floats that every CPU widens as it loads them (F16C,
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """`convolution` and `contraction` are (unit, format) for convolutions and for matrix products; `attention` is the
-    format that keys and values are multiplied in.
-
-    `matrix`, `vector_mac` and `vector` are the formats that price matrix MACs, MACs on the vector unit and
-    element-wise work. `matrix_rate` is the matrix unit's rate relative to its stated peak: above 1 where products
-    are accumulated in fp16. `stored`, `weights` and `cache` are the formats of activations, weights and key-value
-    cache in memory; `widths` their bytes and what unpacking takes.
-    `marks` say in words what deviates from the request.
-    """
+    """`convolution` and `contraction` are (unit, format); `attention` the format of products of keys and values;
+    `matrix`, `vector_mac` and `vector` the formats that price MACs and element-wise work; `matrix_rate` relative to the
+    stated peak, above 1 where products are summed in fp16; `stored`, `weights` and `cache` formats in memory, `widths`
+    their bytes; `marks` say what deviates from the request."""
 
     requested: str
     stored: str
@@ -101,9 +94,8 @@ def _marks(device: Device, precision: str, stored: str, convolution: str, contra
 
 
 def make_plan(device: Device, precision: str, narrow_sums: bool = False) -> Plan:
-    """The plan for a requested precision. Raises RequestError for an unknown one.
-
-    `narrow_sums`: whether the runtime accumulates fp16 products in fp16, which some cards run faster."""
+    """Return the plan for a precision; `narrow_sums` sums fp16 products in fp16. Raises RequestError for an unknown
+    one."""
     return _plan(device, canonical(precision), narrow_sums)
 
 
@@ -160,8 +152,8 @@ def _plan(device: Device, name: str, narrow_sums: bool) -> Plan:
 
 
 def _activations(device: Device, precision: Precision, contraction: str) -> str:
-    """Activations are stored as asked where any unit reads that format or multiplies what is in it, else in the next
-    wider that one reads."""
+    """Return the format of activations: as asked where a unit reads or multiplies it, else the next wider that one
+    reads."""
     form = FORMATS[precision.activations]
     if form.unit == contraction:
         return form.name

@@ -1,8 +1,5 @@
 """What an explorer may do on this machine: everything, unless `hwexplorer serve` opened it for somebody in a browser.
-
-A served explorer runs, reads and writes nothing here. One environment variable says so, which its own subprocesses
-inherit; the places where a file is read or written, or a capture starts, ask for it.
-"""
+One environment variable says so, which its subprocesses inherit."""
 
 from __future__ import annotations
 

@@ -1,8 +1,5 @@
-"""Number formats, and the precisions that users name: hardware/precision.toml, read once.
-
-A precision says in which format weights, activations and the key-value cache are kept. What units multiply follows from
-it and from the device (hardware/plan.py).
-"""
+"""Number formats, and the precisions that users name: the formats of weights, activations and cache (precision.toml).
+What units multiply follows from it and from the device (hardware/plan.py)."""
 
 from __future__ import annotations
 
@@ -54,9 +51,8 @@ ACTIVATION, QUANTIZED, KEPT, CACHE = range(4)  # what a tensor is to a precision
 
 
 class Widths(msgspec.Struct, frozen=True):
-    """Bytes of a value in memory by the role of its tensor: activations (partial sums that leave a unit among them),
-    weights that are multiplied, parameters that stay wide (`kept`), key-value cache. `unpack_weights` and
-    `unpack_cache` are operations of the vector unit on each value before it can be multiplied."""
+    """Bytes of a value in memory by the role of its tensor; `kept` are parameters that stay wide. `unpack_weights` and
+    `unpack_cache` are vector operations on each value before it can be multiplied."""
 
     activations: float
     weights: float
@@ -98,14 +94,12 @@ class Precision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def multiplied(self) -> str:
-        """The format that units are to multiply: that of both operands, else of the activations, which weights are
-        unpacked into unless they come with a format of their own for that."""
+        """The format that units multiply: that of both operands, else that which weights are unpacked into."""
         weights, activations = FORMATS[self.weights], FORMATS[self.activations]
         return weights.unpacked or activations.unit or activations.name
 
     def suits(self, work: str) -> bool:
-        """Return whether it is customary for this kind of work: formats by role are what language models are served
-        in."""
+        """Return whether it is customary for this kind of work: only language models have formats by role."""
         return self.is_uniform or work == "language"
 
     @property

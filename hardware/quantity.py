@@ -1,7 +1,4 @@
-"""One number with its unit, for human eyes: `quantity(1.25e-3, "s") == "1.25 ms"`.
-
-Reasons and messages are written where the numbers are known, so this lives at the bottom of the layers.
-"""
+"""One number with its unit, for human eyes: `quantity(1.25e-3, "s") == "1.25 ms"`."""
 
 from __future__ import annotations
 

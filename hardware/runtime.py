@@ -27,23 +27,18 @@ def _plain(value: float) -> SourcedValue:
 
 
 class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One runtime. `mode`: 'eager', 'compiled' or 'fused'; `runs_on` classes of software, `vendors` of devices (or all
-    but `not_vendors`) and beginnings of their `memory` technology (none named: all); `work` that it is for; `dispatch`
-    and `launch` multiply the device's facts of these names (`dispatch_on` where a class of software has another);
-    `prompt_dispatch` the first of them for prompts, where only steps that decode are recorded as graphs; `call_s`
-    seconds per call of the model, in which the device waits, and `sequence_s` more for each sequence of its batch, in
-    which it samples.
+    """One runtime, and what it is for: classes of software `runs_on`, `vendors` (or all but `not_vendors`), beginnings
+    of the `memory` technology, and `work`.
 
-    By class of software: `compute` multiplies the efficiency of products, by class of operator; `unpack_rows`, the rows
-    of activations that share one unpacking of weights (elsewhere the structural one); `streaming`, the share of the
-    memory's bandwidth at which weights of products and cached keys and values are read (elsewhere the rate of other
-    traffic). `resident`, whether weights stay in memory that software manages from one call to the next, where they
-    leave room; `streams_rest`, whether of weights that do not all fit a part stays; `asynchronous`, whether its
-    attention uses matrix instructions that no warp waits for (FlashAttention-3, cuDNN), else those of FlashAttention-2;
-    `per_query_head`, whether decoding reads the keys and values that query heads share once for each of them;
-    `bias_apart`, where its library adds the bias of a convolution in a kernel of its own; `narrow`, the part of their
-    bandwidth that element-wise kernels reach on values of less than 32 bits; `narrow_sums`, whether
-    products of fp16 are summed in fp16."""
+    `dispatch` and `launch` multiply the device's facts of these names (`dispatch_on` by class of software),
+    `prompt_dispatch` that of prompts where only decoding is recorded as graphs; `call_s` seconds per call in which the
+    device waits, `sequence_s` more for each sequence. By class of software: `compute` multiplies the efficiency of
+    products by class of operator; `unpack_rows` share one unpacking of weights; `streaming` is the share of bandwidth
+    at which weights and cache are read; `narrow` that of element-wise kernels on narrow values; `bias_apart` adds the
+    bias of a convolution in its own kernel. `resident` keeps weights on chip between calls, `streams_rest` a part of
+    those that do not all fit; `asynchronous` attention waits for no matrix instruction (FlashAttention-3, cuDNN);
+    `per_query_head` decoding reads shared keys and values once for each query head; `narrow_sums` adds products of fp16
+    in fp16."""
 
     id: str = ""
     name: str
@@ -71,8 +66,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     narrow_sums: bool = False
 
     def joins(self, device: Device) -> str:
-        """Return how it makes kernels of operators there: its mode, or 'apart', which is eager with a bias of a
-        convolution as a kernel of its own."""
+        """Return its mode, or 'apart': eager with a bias of a convolution as a kernel of its own."""
         return "apart" if device.software_class in self.bias_apart else self.mode
 
     def fits(self, device: Device, work: str) -> bool:
@@ -110,8 +104,7 @@ def _plain_mode(mode: str, resident: bool) -> Runtime:
 
 
 def runtime_of_mode(device: Device, mode: str) -> Runtime:
-    """A mode by itself: the framework's dispatch, and nothing that only one runtime has. Where software manages the
-    on-chip memory only the device's own compiler makes whole programs."""
+    """Return the framework's dispatch in a mode, or the device's own compiler where software manages on-chip memory."""
     compiler = _usual_runtime(device, WORK[0]) if device.arch.is_managed else None
     if compiler is not None and mode == compiler.mode:
         return compiler
@@ -128,9 +121,8 @@ def runtime_names() -> tuple[str, ...]:
 
 
 def resolve_runtime(device: Device, name: str, work: str, precision: str = DEFAULT) -> Runtime:
-    """Return the runtime that serves a request on the device: a mode is itself everywhere. 'auto' is what one would
-    deploy on the device, llama.cpp for its own formats; so is what takes the place of a runtime that does not run
-    there."""
+    """Return the runtime that serves a request: a mode is itself; 'auto', or one that does not run there, is what one
+    would deploy on the device, llama.cpp for its own formats."""
     if name in MODES:
         return runtime_of_mode(device, name)
     if name == AUTO and FORMATS[parse(precision).weights].whole_file:
@@ -155,8 +147,7 @@ def find_runtime(device: Device, name: str) -> Runtime | None:
 
 
 def deployed_runtime(device: Device, work: str) -> Runtime:
-    """Return the runtime that one would deploy on the device for a kind of work; where it was measured, the measured
-    one."""
+    """Return the runtime that one would deploy on the device for a kind of work, a measured one first."""
     for name in device.file.runtimes:
         own = find_runtime(device, name)
         if own is not None and own.fits(device, work):

@@ -11,10 +11,7 @@ _UNSEEN = re.compile(r"[^\n -~]")  # in JSON, whose own control characters are e
 
 
 def safe(text: object, limit: int = 2000) -> str:
-    """Text that cannot steer a terminal: control, format and private characters become visible or vanish.
-
-    Markup is not touched here: nothing that renders this text parses markup.
-    """
+    """Make text unable to steer a terminal: control, format and private characters become visible or vanish."""
     source = str(text)[:limit]
     if source.isprintable():
         return source
@@ -34,8 +31,7 @@ def _safe_characters(source: str) -> Iterable[str]:
 
 
 def inert(text: str) -> str:
-    """Text that a spreadsheet does not run: what begins like a formula, after blanks or in wide letters too, is
-    quoted."""
+    """Quote text that a spreadsheet would run: what begins like a formula, after blanks or in wide letters too."""
     shown = safe(text)
     start = unicodedata.normalize("NFKC", shown.lstrip()[:1])
     return "'" + shown if start.startswith(_FORMULA) else shown

@@ -15,9 +15,7 @@ from hardware.runtime import LAYOUTS, Runtime, resolve_runtime
 
 
 class Setup(msgspec.Struct, frozen=True, dict=True):
-    """Everything that decides how a device serves a demand.
-
-    `layout` is that of the images of convolutions: one of LAYOUTS, or 'blocked' where a compiler chooses it."""
+    """Everything that decides how a device serves a demand. `layout` of images: one of LAYOUTS, or 'blocked'."""
 
     device: Device
     plan: Plan
@@ -51,8 +49,7 @@ class Setup(msgspec.Struct, frozen=True, dict=True):
 
 
 def make_setup(device: Device, precision: str, runtime: Runtime, layout: str = LAYOUTS[0]) -> Setup:
-    """Return the setup that serves a requested precision. `layout` is that of the framework; compilers choose their
-    own. Raises RequestError for an unknown precision."""
+    """Return the setup that serves a precision; compilers choose their own layout. Raises RequestError."""
     if runtime.mode == "compiled":
         layout = "channels_last"
     elif runtime.mode != "eager" or not device.arch.has_layouts:
@@ -62,6 +59,5 @@ def make_setup(device: Device, precision: str, runtime: Runtime, layout: str = L
 
 @memoize(keep=64)
 def find_setup(device: Device, execution: str, work: str, precision: str, layout: str) -> Setup:
-    """Return the setup that serves a kind of work: `execution` is 'auto', a mode or a runtime by name. The last few
-    are remembered with the device."""
+    """Return the setup for a kind of work; `execution` is 'auto', a mode or a runtime. The last few are remembered."""
     return make_setup(device, precision, resolve_runtime(device, execution, work, precision), layout)

@@ -1,10 +1,7 @@
 """One thing that an architecture spends energy on, and the rows that all taxonomies share.
 
-`component` is compute (arithmetic and the machinery that feeds it), memory (bytes moved) or static (seconds).
-`family` and `argument` say where the price comes from (hardware/event_prices.py); `count` is the unit of the
-count. Counts come from the graph and the mapping, never from latency times peak; only clock and static events
-count cycles and seconds.
-"""
+`component` is compute, memory (bytes moved) or static (seconds); `family` and `argument` say where the price comes from
+(event_prices.py). Counts come from the graph and the mapping; only clock and static events count time."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ ARITHMETIC = ("mac", "tensor_mac", "flop", "special")
 
 
 class Event(msgspec.Struct, frozen=True, array_like=True):
-    """One thing that an architecture spends energy on; the fields are explained above."""
+    """One thing that an architecture spends energy on; `count` is the unit of its count."""
 
     category: str
     name: str
@@ -35,9 +32,7 @@ class Event(msgspec.Struct, frozen=True, array_like=True):
 
 
 def taxonomy(own: tuple[Event, ...], clocked: dict[str, str]) -> tuple[Event, ...]:
-    """The events of an architecture: its own, then the clock of its units and static power, which all have.
-
-    `clocked`: what the clock drives, each part with its component."""
+    """Return an architecture's own events, then those of `clocked` parts, each with its component, and static power."""
     parts = [Event("clock", name, "cycle", component, "clock", name) for name, component in clocked.items()]
     return (*own, *(parts or [_CLOCK]), *_STATIC)
 

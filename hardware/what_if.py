@@ -1,9 +1,7 @@
 """What-if devices: a device with changed facts, `kpu_t256{units=512,clock_hz=1.2e9,tile.mac:fp32*0.5}`.
 
-A change sets a fact (`=`), or multiplies or divides it (`*`, `/`). What follows from it follows by the rules of the
-data files (`follows`, `matrix_follows`): peaks, bandwidths of levels, power at rest and of the clock. A clock above
-or below that of the device's own file takes another voltage, as in a power mode.
-"""
+A change sets a fact (`=`), or multiplies or divides it; what follows from it follows by the data files' rules
+(`follows`, `matrix_follows`). Another clock takes another voltage, as in a power mode."""
 
 from __future__ import annotations
 
@@ -36,8 +34,8 @@ ARRAY = "array"  # `array=32x32` is its rows and columns
 
 
 class Change(msgspec.Struct, frozen=True):
-    """One change as written. `name` is a fact, `matrix` or `vector` (their multiply-adds per clock, `.fp16` for one
-    format), or an event (`tile.mac`, `tile.mac:fp32` for one format)."""
+    """One change as written. `name` is a fact, `matrix` or `vector` (`.fp16` for one format), or an event (`:fp32` for
+    one format)."""
 
     name: str
     how: str
@@ -100,7 +98,8 @@ def check_value(value: float, unit: str) -> None:
 
 
 def find_field(device: Device, name: str) -> tuple[str, str]:
-    """The full name and the unit of what can be set to a value: a fact, `array`, one format of a unit, or an event.
+    """Return the full name and the unit of what can be set: a fact, `array`, a unit's format, or an event.
+
     Raises RequestError."""
     facts = device.arch.data.facts
     unit, _, format_ = name.partition(".")

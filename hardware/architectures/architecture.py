@@ -1,8 +1,6 @@
-"""What an architecture is: everything that is particular to one way of building a machine, in one value.
+"""One way of building a machine: its taxonomy, its mapping, its words; numbers stand in a data file of the same name.
 
-One module of this package describes each: its taxonomy, its mapping, its words. Numbers stand in a data file of the
-same name. The rest of the product asks the fields below and never which architecture it is.
-"""
+The rest of the product asks the fields below and never which architecture it is."""
 
 from __future__ import annotations
 
@@ -31,25 +29,20 @@ if TYPE_CHECKING:
 
 
 class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """One architecture. `id` is what device files and the command line call it; `name` how it is written.
+    """One architecture. `id` is its name in device files and on the command line; `name` how it is written.
 
-    What it is made of: `unit`, what one of its units is called where a device file says no more, and `array`, what
-    matrix work is dealt to where that is not a unit; `last_level`, the fact that holds the capacity of the last on-chip
-    level, and `levels(device)`, all of them outward with the bytes of all units; `is_managed`, whether software decides
-    what that level holds (else it is a cache). Events, numbers and words stand in `data`.
+    `unit` names a unit where a device file does not, and `array` what matrix work is dealt to where that is not a unit;
+    `last_level` is the fact with the capacity of the last on-chip level, `levels(device)` all of them outward with the
+    bytes of all units; `is_managed` says that software decides what that level holds (else it is a cache).
 
-    How it runs: `map_operators`, operators to times, traffic and counts; `sentence`, what that did with one of them;
-    `execution`, its mode where no runtime is known for it; `is_host`, whether the cores that compute also dispatch and
-    prepare the input, so that both add up; `reduction`, how convolutions run whose mapping needs fewer multiplications;
-    `dispatch_event` and `instruction_event`, the labels of the events that count these ('' without); `has_layouts`,
-    whether the layout of tensors is the framework's choice; `places_models`, whether it lays out a whole model, so that
-    what a kernel costs depends on the others and the host starts all of it;
-    `maps_by_energy`, whether the mapping depends on the price of events, as the fastest within the power limit does;
-    `is_searched`, whether mapping a model takes seconds: whole-catalogue verbs leave such devices out unless named;
-    `describe(hierarchy)`, where device files say how memories and arrays nest: the architecture of one of them;
-    `reachable_bandwidth(device)`, a limit below that of the memory; `misses`, rates shown beside events: name to
-    (events missed, events in all); `occupancy`, the share of resident threads, where there is such a thing.
-    """
+    `map_operators` gives times, traffic and counts, `sentence` describes one operator; `execution` is the mode without
+    a known runtime; `is_host` says that the cores that compute also dispatch, so that both add up; `reduction` how
+    convolutions run with fewer multiplications; `dispatch_event` and `instruction_event` label the events that count
+    these; `has_layouts` says that the framework chooses the layout, `places_models` that a whole model is laid out at
+    once, `maps_by_energy` that the mapping depends on prices, `is_searched` that mapping a model takes seconds;
+    `describe(hierarchy)` is the architecture of device files that state a hierarchy; `reachable_bandwidth(device)` a
+    limit below that of the memory; `misses` rates by name: (events missed, events in all); `occupancy` the share of
+    resident threads."""
 
     id: str
     name: str

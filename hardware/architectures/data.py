@@ -48,10 +48,9 @@ class Spread(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Field(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A fact of device files. `must`: every file states it. Else `value` times the fact `of` (or 1) stands in for it,
-    `software` for one class of software; without a value it may be missing. `why` justifies the rule, `source` the
-    value. `ends` are its low and high where a file gives none. `follows`: the facts that it changes with on a what-if
-    device, and with which power of them."""
+    """A fact of device files. `must`: every file states it; else `value` times the fact `of` (or 1) stands in,
+    `software` for one class of software, for the reason `why`. `ends` are its low and high where a file gives none;
+    `follows` the facts that it changes with on a what-if device, with the power of each."""
 
     unit: str
     must: bool = False
@@ -78,8 +77,8 @@ class Field(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Clocked(SourcedValue, frozen=True, kw_only=True):
-    """The share of the clock's power that one part of a device takes; `works` is what it works for: matrix or vector
-    products, either of these (compute), the last on-chip level (chip), the memory (dram)."""
+    """The share of the clock's power that one part takes; it `works` for matrix or vector products, either (compute),
+    the last on-chip level (chip), or memory (dram)."""
 
     works: str
 
@@ -90,11 +89,8 @@ class Clocked(SourcedValue, frozen=True, kw_only=True):
 
 
 class Story(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Words for explanations of an architecture.
-
-    `delivers` completes "this device ..." with how operands reach its arithmetic;
-    `instructions` is what it calls them ('' where it fetches none: its schedule lies in space).
-    """
+    """Words for explanations: `delivers` completes "this device ..." with how operands reach its arithmetic;
+    `instructions` is what it calls them ('' where it fetches none)."""
 
     delivers: str
     instructions: str = ""
@@ -108,8 +104,8 @@ class Macro(Constant, frozen=True, kw_only=True):
 
 
 class Tiles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
-    """Tiles to choose from: `sizes` rows, columns, relative rate; or `stretches` of an array's sides. `splits` ways
-    to divide K, which is padded to `k_step`, or to `k_step_bytes` of operands."""
+    """Tiles to choose from: `sizes` rows, columns, relative rate; or `stretches` of an array's sides. `splits` divide
+    K, which is padded to `k_step`, or to `k_step_bytes` of operands."""
 
     source: str
     quality: str
@@ -135,12 +131,10 @@ class Overlap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Software(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
-    """The rates that a class of software reaches, each [nominal, low, high], by operator class.
-
-    `memory` begins the name of the memory of devices it is for ('' any). `overlap`: the exponent with which compute
-    and memory time combine. `overhead`: seconds that a kernel of a class takes to start beyond what any takes, of a
-    device that was measured. `not_fitted`: classes of operators that measurements of whole models say too little of,
-    None where nothing is fitted; `fits_nchw`: whether the rate of NCHW is."""
+    """The rates that a class of software reaches, each [nominal, low, high], by operator class. `memory` begins the
+    name of the memory of its devices ('' any); `overlap` is the exponent with which compute and memory time combine;
+    `overhead` seconds that a kernel of a class takes to start beyond what any takes; `not_fitted` classes that are not
+    fitted, None for all; `fits_nchw` says that the rate of NCHW is."""
 
     compute: dict[str, tuple[float, float, float]]
     bandwidth: dict[str, tuple[float, float, float]]
@@ -160,12 +154,9 @@ class Software(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Data(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
-    """The data file of an architecture, joined with the tables that all share.
-
-    `events`: its own, beside the clock and static power; `story`: its words; `facts`: what device files must and may
-    state; `assumptions`: structural constants of its mapping; `macros` and `tiles` by name; `logic`: prices of its own
-    events, J at 7 nm; `clock`: what is clocked, shares that add up to one (none: its units as a whole); `software`:
-    rates by class of software; `matrix_follows`: the facts that multiply-adds per clock of its matrix unit are
+    """The data file of an architecture, joined with the tables that all share. `assumptions` are structural constants
+    of its mapping; `logic` prices of its own events, J at 7 nm; `clock` what is clocked, shares that add up to one
+    (none: its units as a whole); `matrix_follows` the facts that the multiply-adds per clock of its matrix unit are
     proportional to."""
 
     facts: dict[str, Field]

@@ -39,8 +39,8 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
 
 
 def _few_rows(demand: Demand, packed: Bools, device: Device, matrix: Tiling, macs_per_s: float) -> Tiling:
-    """Packed weights that few rows meet go from memory through registers, where they are unpacked, into the tensor
-    core: no panel of them is shared, so the rate is full and rows are filled up to those of one instruction only."""
+    """Packed weights that few rows meet are unpacked in registers: full rate, rows filled up to one instruction's
+    only."""
     assumed = device.arch.data.assumed
     g, m, n, k = demand.gemm
     rows = assumed("instruction_rows")
@@ -50,7 +50,7 @@ def _few_rows(demand: Demand, packed: Bools, device: Device, matrix: Tiling, mac
 
 
 def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matrix: Bools, units: Floats) -> Floats:
-    """Events of each operator: warp instructions from MACs, FLOPs and bytes; operand traffic from the tiles."""
+    """Count warp instructions from MACs, FLOPs and bytes; operand traffic from the tiles."""
     device, plan = setup.device, setup.plan
     (counts, row), assumed = empty_counts(device, demand), device.arch.data.assumed
     tensor_macs = demand.macs * on_matrix
@@ -121,11 +121,8 @@ def blocks(demand: Demand, device: Device, mapping: Mapping) -> Floats:
 
 
 def resident_limit(device: Device, mapping: Mapping) -> Floats:
-    """Blocks that fit on one SM beside each other, shape (n,), 1 at least.
-
-    A tiled product keeps its tile in registers (32-bit accumulators, divided among the threads) beside its working
-    registers, and a few K steps of both operands in shared memory; an element-wise kernel needs few registers and no
-    shared memory. As many blocks stay as threads, blocks, registers and shared memory allow."""
+    """Return the blocks that fit on one SM beside each other, shape (n,), 1 at least, as threads, blocks, registers
+    (tile accumulators of 32 bits and working registers) and shared memory (a few K steps of both operands) allow."""
     assumed = device.arch.data.assumed
     threads = assumed("block_threads")
     tile_m, tile_n = mapping.tiling.tile_m, mapping.tiling.tile_n
@@ -146,8 +143,8 @@ def resident_limit(device: Device, mapping: Mapping) -> Floats:
 
 
 def occupancy(demand: Demand, device: Device, mapping: Mapping) -> Floats:
-    """Resident warps over the most there can be, mean over all SMs while the grid is full, shape (n,), 0 to 1: at
-    most what the grid has for each SM."""
+    """Return resident warps over the most there can be, mean over all SMs while the grid is full, shape (n,), 0 to
+    1."""
     resident = np.minimum(resident_limit(device, mapping), blocks(demand, device, mapping) / device.units)
     return np.minimum(resident * device.arch.data.assumed("block_threads") / device.threads_per_unit, 1.0)
 

@@ -1,7 +1,4 @@
-"""The architectures there are, in the order of the progression from stored program to domain flow.
-
-A new one is a module (anywhere: a test registers a toy), its data file, and one line here. Those of an annex are
-imported when they are first asked for."""
+"""The architectures, from stored program to domain flow; those of an annex are imported when first asked for."""
 
 from __future__ import annotations
 
@@ -49,8 +46,8 @@ def get(name: str) -> Architecture:
 
 
 def find_architecture(name: str, hierarchy: Hierarchy | None) -> Architecture:
-    """Return the architecture of a device file, from its id and how its memories and arrays nest. Raises ValueError
-    where the hierarchy is missing, wrong, or not for such a file to say."""
+    """Return the architecture of a device file. Raises ValueError where its hierarchy is missing, wrong, or not
+    allowed."""
     found = get(name)
     if (found.describe is None) != (hierarchy is None):
         raise ValueError("is missing" if hierarchy is None else f"devices of architecture {name} have none")

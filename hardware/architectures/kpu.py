@@ -40,12 +40,9 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
 
 
 def domain_flow(setup: Setup) -> TileChoices:
-    """Return output-stationary blocks, one per tile and wavefront; the fabric may be
-    shaped to the result.
+    """Return output-stationary blocks, one per tile and wavefront; the fabric may be shaped to the result.
 
-    A block of R x C results takes R*C*K / (MACs per clock) cycles plus one fill and drain per round; K may be
-    divided among idle tiles, whose partial results meet over the network.
-    """
+    A block of R x C results takes R*C*K / (MACs per clock) cycles plus one fill and drain per round."""
     device, plan = setup.device, setup.plan
     rows, columns = device.array_rows, device.array_columns
     menu = device.arch.data.tiles["matrix"]
@@ -55,8 +52,8 @@ def domain_flow(setup: Setup) -> TileChoices:
 
 
 def _within_power(demand: Demand, setup: Setup, mapping: Mapping, which: Ints, prices: Floats) -> Mapping:
-    """The mapping with other candidates for contractions whose kernels the power limit holds back: those with which
-    they end first. A shape that is fast alone may stream so many operands that it is slow within the limit."""
+    """Take other tiles for contractions that the power limit holds back, those with which their kernels end first: a
+    shape that is fast alone may stream too many operands."""
     device = setup.device
     clock_w = float(prices[device.arch.clock_rows].sum()) * device.clock_hz * device.units
     budget_w = device.power_limit_w - float(prices[device.arch.static_rows].sum())
@@ -90,8 +87,7 @@ def _within_power(demand: Demand, setup: Setup, mapping: Mapping, which: Ints, p
 def _by_tiles(
     demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matrix: Bools, at: Ints | slice
 ) -> dict[str, Floats]:
-    """Events that depend on the tiles, of the operators at an index: operands enter tiles from memory tiles over the
-    network and stream on."""
+    """Count events that depend on the tiles, of the operators at an index."""
     device, plan = setup.device, setup.plan
     assumed = device.arch.data.assumed
     contracts, chip_read, chip_write = demand.macs[at] > 0, flow.chip_read[at], flow.chip_write[at]
@@ -122,7 +118,6 @@ def _by_tiles(
 
 
 def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matrix: Bools, units: Floats) -> Floats:
-    """Events of each operator."""
     device, plan = setup.device, setup.plan
     (counts, row), assumed = empty_counts(device, demand), device.arch.data.assumed
     width = plan.element_bytes

@@ -1,10 +1,8 @@
-"""NPU, static dataflow: a compiler lays a whole network out over the chip, a few units and some memory for each layer.
+"""NPU, static dataflow: a compiler lays a network out over the chip, a few units and some memory for each layer.
 
-Rows stream from layer to layer, all of which work at once, so the slowest sets the pace. A network that has more
-layers or weights than the chip has room for is cut into contexts that run one after another: each batch loads the
-weights of every context again, which a larger batch shares, and hands what passes between them over the link. A chip
-that runs one layer at a time (a DLA) is the case of a context per layer, whose weights stream past as it computes.
-"""
+Rows stream through layers that all work at once, so the slowest sets the pace. A network beyond the room is cut into
+contexts that run one after another; each batch loads their weights again and hands on what passes between them. A chip
+that runs one layer at a time (a DLA) has a context per layer."""
 
 from __future__ import annotations
 
@@ -28,9 +26,8 @@ if TYPE_CHECKING:
 
 
 class Placement(msgspec.Struct, frozen=True):
-    """The place that a compiler gives each kernel. `context` (k,) numbers the contexts over all models; `reloads` (k,)
-    whether its weights are loaded anew for each batch; `units` (k,) at work on it, of `placed` (k,) in its context;
-    `stored` (k,) bytes of a weight over its width in the plan."""
+    """The place of each kernel, (k,): its `context` over all models; `reloads` where each batch loads its weights anew;
+    `units` at work on it, of `placed` in its context; `stored` bytes of a weight over its width in the plan."""
 
     context: Ints
     reloads: Bools
@@ -108,13 +105,13 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
 
 
 def _streams(device: Device) -> bool:
-    """Return whether layers run beside each other and stream rows, rather than one after another."""
+    """Return whether layers stream rows to each other, rather than run one after another."""
     return device.layers_at_once > 1
 
 
 def _padded_macs(demand: Demand, device: Device) -> Floats:
-    """Multiply-accumulates with those of cells that a product leaves empty: K over the rows of an array, N over its
-    columns; of a depthwise convolution a channel per column."""
+    """Multiply-accumulates with those of empty cells: K fills the rows of an array, N (depthwise: channels) its
+    columns."""
     g, m, n, k = demand.gemm
     rows, columns = device.array_rows, device.array_columns
     deep = np.ceil(k / rows) * rows
@@ -126,7 +123,7 @@ def _padded_macs(demand: Demand, device: Device) -> Floats:
 def _unit_seconds(
     demand: Demand, setup: Setup, rates: Efficiency, on_matrix: Bools, padded: Floats
 ) -> tuple[Floats, Floats]:
-    """Seconds that one unit would need for each operator on its array and on its lanes, each (s, n)."""
+    """Seconds of one unit's array and of its lanes, each (s, n)."""
     device, plan = setup.device, setup.plan
     compute, other = rates.compute[:, demand.op_class], rates.compute[:, OpClass.ELEMENTWISE][:, None]
     array = tiling.fma(device, "matrix", plan.matrix) * plan.matrix_rate
@@ -137,8 +134,7 @@ def _unit_seconds(
 
 
 def _stream_seconds(demand: Demand, device: Device) -> Floats:
-    """Seconds in which the values of a layer pass between it and the next, however many units it has, and those of
-    the model's input enter the chip, (k,)."""
+    """Seconds in which values pass between layers, or enter the chip, however many units there are, (k,)."""
     moved = [demand.per_kernel(demand.moved_bytes[role]) for role in (READ, WRITE)]
     seconds: Floats = np.maximum(*moved) / (device.stream_bytes_per_clock * device.clock_hz)
     if demand.stream is None or not _streams(device):
@@ -149,8 +145,7 @@ def _stream_seconds(demand: Demand, device: Device) -> Floats:
 
 
 def _place(demand: Demand, device: Device, steps: Steps, usable: float, work_s: Floats) -> Placement:
-    """Weights are packed into fewer bits where a model does not fit otherwise; the units are shared among the layers of
-    a context by their work, `work_s` (k,) of one unit."""
+    """Pack weights into fewer bits where a model does not fit otherwise; share units among layers by `work_s` (k,)."""
     weight_bytes = _weight_bytes(demand)
     model = placement.models(demand)
     whole_model = np.bincount(model, weight_bytes)[model]
@@ -180,12 +175,10 @@ def _weight_bytes(demand: Demand) -> Floats:
 
 
 def _room(device: Device) -> float:
-    """Bytes of weights that the chip holds."""
     return device.scratchpad_bytes * usable_cache(True)
 
 
 def _of_context(placed: Placement, joined: np.ufunc, seconds: Floats) -> Floats:
-    """Return the joined times of the context of each kernel, (s, k)."""
     of_context: Floats = joined.reduceat(seconds, placement.starts(placed.context), axis=1)[:, placed.context]
     return of_context
 
@@ -205,8 +198,7 @@ def _switches(demand: Demand, device: Device, placed: Placement) -> Bools:
 
 
 def _streamed_traffic(demand: Demand, device: Device) -> Traffic:
-    """Return the traffic while layers work, wherever they are placed: input and output of the model, or all of a
-    layer's where one runs at a time."""
+    """Return the traffic while layers work: input and output of the model, or all of a layer that runs alone."""
     if not _streams(device):
         return common.traffic(demand, device)
     size = demand.transfers.size_bytes
@@ -219,8 +211,8 @@ def _streamed_traffic(demand: Demand, device: Device) -> Traffic:
 
 
 def _flow(demand: Demand, beside: Traffic, placed: Placement) -> tuple[Floats, Traffic]:
-    """Bytes of weights that each context loads before it starts, (n,), and all that moves: these, what one context
-    hands to another, and what moves beside the work."""
+    """Return the bytes of weights that contexts load before they start, (n,), and all traffic with what they hand
+    on."""
     kernel, before = demand.kernel[demand.transfers.op], placement.previous(demand)
     is_weight = demand.transfers.role == READ_WEIGHT
     is_handed = (before >= 0) & (placed.context[kernel] != placed.context[before]) & ~is_weight
@@ -237,7 +229,6 @@ def _flow(demand: Demand, beside: Traffic, placed: Placement) -> tuple[Floats, T
 
 
 def _tiling(demand: Demand, device: Device, placed: Placement, on_matrix: Bools) -> Tiling:
-    """Weight tiles of each contraction over the units of its layer."""
     g, _, n, k = demand.gemm
     tiled = (demand.macs > 0) & (g > 0)
     units = np.maximum(placed.units[demand.kernel], 1.0)
@@ -258,7 +249,7 @@ def _counts(
     on_matrix: Bools,
     padded: Floats,
 ) -> Floats:
-    """Events of each operator: operands are fed to arrays from line buffers, rows stream on to the next layer."""
+    """Count events: operands are fed to arrays from line buffers, rows stream on to the next layer."""
     device, plan = setup.device, setup.plan
     (counts, row), assumed = common.empty_counts(device, demand), device.arch.data.assumed
     g, m, n, k = demand.gemm

@@ -34,12 +34,10 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
 
 
 def systolic(gemm: Floats, device: Device, macs_per_s: float) -> Tiling:
-    """Weight-stationary passes: K x N in array-sized tiles, M rows streamed through each.
+    """Return weight-stationary passes: K x N in array-sized tiles, M rows streamed through each.
 
-    A pass takes max(M, rows) cycles (the next weights load behind it) and each round of passes is filled and
-    drained once. M may be divided among arrays that would otherwise idle. A format faster than one MAC per
-    cell and clock (int8 on some generations) shortens the streaming.
-    """
+    A pass takes max(M, rows) cycles, as the next weights load behind it; each round is filled and drained once. M may
+    be divided among idle arrays; a format faster than one MAC per cell and clock shortens the streaming."""
     g, m, n, k = gemm
     rows, columns = device.array_rows, device.array_columns
     arrays = device.units * device.arrays_per_unit

@@ -38,15 +38,11 @@ class Traffic(msgspec.Struct, frozen=True):
 class Mapping(msgspec.Struct, frozen=True, kw_only=True):
     """The way in which a device serves each operator, before operators are joined into kernels.
 
-    `matrix_s`, `vector_s` seconds on each kind of unit; `dram_s`, `chip_s` seconds at each memory level;
-    `ideal_s` seconds at the full peak of the unit it runs on; `on_matrix` which unit runs the contraction;
-    `units` units busy; `counts` (e, n) events, those that need the final time still zero; `is_reduced`
-    where a product is run with fewer multiplications than it has.
-    `busy_s` (s, k) is what each kernel takes where that does not follow from its own resources, because kernels work
-    at once and wait for each other; `fill_s` (k,) the part of it in which a pipeline fills, while the batch before
-    still runs where the kernel `is_resident` (k,): on the chip from batch to batch.
-    The leading axis of the four times is the settings (s,) of the efficiencies: nominal, fast end, slow end.
-    """
+    `matrix_s`, `vector_s` (s, n) on each kind of unit; `dram_s`, `chip_s` at each memory level; `*_ideal_s` at full
+    peak; s settings of the efficiencies: nominal, fast end, slow end. `counts` (e, n), those that need the final time
+    still zero; `is_reduced` where a product runs with fewer multiplications. `busy_s` (s, k) where kernels work at once
+    and wait for each other; `fill_s` (k,) the part of it in which a pipeline fills, while the batch before runs if the
+    kernel `is_resident`."""
 
     matrix_s: Floats
     vector_s: Floats
@@ -66,12 +62,10 @@ class Mapping(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def traffic(demand: Demand, device: Device, reorder: tuple[float, float] = (0.0, 0.0)) -> Traffic:
-    """Bytes that reach memory, given what the last on-chip level can hold.
+    """Return the bytes that reach memory, given what the last on-chip level can hold (LRU).
 
-    A transfer hits as far as its data and all that was touched since still fit (LRU); a contraction whose operands
-    do not fit together reads some again. `reorder` is how many more times a convolution's weights and activations
-    pass the last level because software rearranges them around it; memory sees of that what the level cannot hold.
-    """
+    `reorder` is how many more times a convolution's weights and activations pass the last level because software
+    rearranges them; memory sees of that what the level cannot hold."""
     managed = device.arch.is_managed
     capacity = device.last_level_bytes * usable_cache(managed)
     size, distance = demand.transfers.size_bytes, demand.transfers.distance
@@ -94,8 +88,8 @@ def traffic(demand: Demand, device: Device, reorder: tuple[float, float] = (0.0,
 
 
 def _pinned(demand: Demand, most: float, capacity: float) -> tuple[Floats, Floats]:
-    """A compiler that manages the scratchpad keeps all weights of a model in it between inferences where they leave
-    room for activations. Returns the capacity left (n,) and the distances as they then are."""
+    """Keep all weights of a model on chip between inferences where they leave room; return the capacity left (n,) and
+    the distances then."""
     held = np.where(demand.weight_bytes > most, 0.0, demand.weight_bytes)
     kept = held[demand.transfers.op]
     pinned = (demand.transfers.role == READ_WEIGHT) & (kept > 0)
@@ -103,11 +97,8 @@ def _pinned(demand: Demand, most: float, capacity: float) -> tuple[Floats, Float
 
 
 def reread(demand: Demand, operand_bytes: Floats, capacity: Floats | float) -> Floats:
-    """Bytes read again because a contraction's operands do not fit on chip together.
-
-    Three ways to block the product, of which the cheapest: hold a panel of one operand and read the other again per
-    panel, either way round; or hold a square of results and stream both operands past it.
-    """
+    """Bytes read again because a contraction's operands do not fit on chip together, at the cheapest of three
+    blockings: hold panels of either operand, or a square of results."""
     g, m, n, k = demand.gemm
     right = g * k * n * demand.right
     left = np.minimum(g * m * k * demand.element_bytes, np.maximum(operand_bytes - right, 0.0))
@@ -143,12 +134,10 @@ def memory_seconds_of(device: Device, moved_bytes: Floats, bandwidth: Floats | f
 
 
 def overlapped(resources: Floats, exponent: float) -> Floats:
-    """Seconds of each kernel, (s, k), of those at its two kinds of unit and two levels of memory, (s, 4, k): the
-    busiest compute unit and the slowest memory level, overlapped.
+    """Seconds of each kernel, (s, k), from those at two kinds of unit and two levels of memory, (s, 4, k).
 
-    Overlap is never perfect near the ridge, where both are busy: a norm of the two with a high exponent, which is
-    their maximum where one is below half of the other, and never less.
-    """
+    Overlap is imperfect near the ridge: a norm of both with a high exponent, their maximum where one is below half of
+    the other."""
     compute, memory = resources[:, :2].max(axis=1), resources[:, 2:].max(axis=1)
     larger, smaller = np.maximum(compute, memory), np.minimum(compute, memory)
     # Below half of the larger the smaller is hidden altogether.
@@ -180,8 +169,7 @@ def on_matrix_unit(demand: Demand, plan: Plan) -> Bools:
 
 
 def mapping_key(setup: Setup) -> tuple[Any, ...]:
-    """Return all of a plan that a mapping depends on: formats that are as wide and run at the same rates are mapped
-    alike."""
+    """Return all of a plan that a mapping depends on: formats as wide and as fast are mapped alike."""
     device, plan = setup.device, setup.plan
     units = (plan.contraction[0], plan.attention), ("matrix", plan.matrix), ("vector", plan.vector_mac)
     rates = [(unit, fma(device, unit, name))
@@ -273,8 +261,7 @@ def elementwise_seconds(demand: Demand, device: Device, peak: float) -> tuple[Fl
 
 
 def vector_beside(demand: Demand, setup: Setup, rates: Efficiency) -> Floats:
-    """Return the seconds of the vector units for what the kernel of each operator does beside its products, (n,), at
-    the nominal rates: while they do that, products on a matrix unit go on."""
+    """Return the seconds of the vector units beside the products of each operator's kernel, (n,), at nominal rates."""
     seconds = elementwise_seconds(demand, setup.device, setup.vector_flops)[0] / rates.compute[0, OpClass.ELEMENTWISE]
     if demand.unpack_ops is not None:
         seconds = seconds + unpack_seconds(demand, setup) / rates.compute[0, demand.op_class]
@@ -287,7 +274,6 @@ def units_in_all(device: Device, on_matrix: Bools) -> Floats:
 
 
 def total_units(device: Device) -> float:
-    """Return the number of arrays that blocks are dealt to: those of its units where they have several, else one a
-    unit."""
+    """Return the number of arrays that blocks are dealt to, or of units where these have no arrays of their own."""
     arrays = device.facts.get("arrays_per_unit")
     return device.units * (arrays.value if arrays else 1.0)

@@ -9,8 +9,8 @@ from hardware.demand import READ_WEIGHT, Demand, Floats, Ints
 
 
 class Room(msgspec.Struct, frozen=True, kw_only=True):
-    """The capacity of a chip, bytes of weights and layers at once, and the cost of another content: seconds to switch,
-    and for each byte that one part hands to another."""
+    """The capacity of a chip, bytes of weights and layers at once; seconds to switch its content, and for each byte
+    handed on."""
 
     weight_bytes: float
     layers: int
@@ -19,9 +19,8 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Steps(msgspec.Struct, frozen=True, kw_only=True):
-    """k kernels in the order of execution. `weight_bytes` (k,) they hold; `need_s` (k,) of the whole chip, which those
-    of a part share; `stream_s` (k,) below which nothing passes through them; `lag` (k,) how much later they are
-    through than their inputs, in parts of the time of all."""
+    """k kernels in order: `weight_bytes` (k,); `need_s` (k,) of the whole chip, which a part shares; `stream_s` (k,)
+    below which nothing passes; `lag` (k,) behind their inputs, in parts of the time of all."""
 
     weight_bytes: Floats
     need_s: Floats
@@ -82,11 +81,11 @@ def contexts(demand: Demand, steps: Steps, room: Room) -> Ints:
 
 
 def quickest(steps: Steps, begins: Ints, ends: Ints, seconds: Floats, room: Room) -> list[list[int]]:
-    """Return the kernels at which the parts of one model begin, so that a batch takes the least time through all of
-    them, for each of b batches: all but the weights of `steps` are (k, b).
+    """Return the kernels at which the parts of one model begin, for the least time through all of them, for each of b
+    batches: all but the weights of `steps` are (k, b).
 
-    The kernels of a part work at once. What is handed on, (h,) from one kernel to a later one, in `seconds` (h, b),
-    crosses the link once, at the first cut that parts the two."""
+    What is handed on, (h,) from one kernel to a later one, in `seconds` (h, b), crosses the link once, at the first
+    cut."""
     n, b = steps.need_s.shape
     weights, need, lag = (
         np.concatenate([np.zeros((1, *each.shape[1:])), each]).cumsum(axis=0)

@@ -20,10 +20,8 @@ Bools = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 class Tiling(msgspec.Struct, frozen=True):
-    """The chosen tiles, per operator, shape (n,); zero where an operator is no contraction.
-
-    `seconds` at the full rate of a unit; `blocks` tiles in all; `waves` rounds over the units; `units`
-    units busy in the fullest round; `split` ways K is divided."""
+    """The chosen tiles, (n,); zero where an operator is no contraction. `seconds` at the full rate of a unit; `waves`
+    rounds over the units, `units` busy in the fullest; `split` ways K is divided."""
 
     seconds: Floats
     blocks: Floats
@@ -96,9 +94,8 @@ def fastest_tiles(gemm: Floats, choices: TileChoices) -> Tiling:
 
 
 def candidates(gemm: Floats, choices: TileChoices) -> Tiling:
-    """Return all tiles with all splits of K for each contraction (G, M, N, K), shape (c, n) each.
-
-    All terms are ceilings of the sizes, so the minimum over candidates never falls when a size grows."""
+    """Return all tiles with all splits of K for each contraction (G, M, N, K), shape (c, n) each; none falls as sizes
+    grow."""
     seconds, results, waves = _candidate_seconds(gemm, choices)
     tiles = choices.tiles
     tm, tn = tiles[:, 0, None, None], tiles[:, 1, None, None]
@@ -111,8 +108,7 @@ def candidates(gemm: Floats, choices: TileChoices) -> Tiling:
 
 
 def _candidate_seconds(gemm: Floats, choices: TileChoices) -> tuple[Floats, Floats, Floats]:
-    """Return seconds (t, s, n), tiles of the result (t, 1, n) and rounds over the units (t, s, n) of t tiles with s
-    splits."""
+    """Return seconds (t, s, n), tiles of the result (t, 1, n) and rounds (t, s, n) of t tiles with s splits."""
     device, units, fill_s = choices.device, choices.device.units, choices.fill_s
     g, m, n, k = gemm
     tm, tn, rate = (choices.tiles[:, i, None, None] for i in range(3))
@@ -143,9 +139,8 @@ def vector_seconds(demand: Demand, device: Device, flops: Floats, peak_flops: fl
 
 
 def vector_tiling(demand: Demand, setup: Setup, elsewhere: Bools | None = None) -> Tiling:
-    """Contractions on the vector units. Depthwise ones have no reduction worth tiling: a lane per result.
-
-    What runs `elsewhere` in any case needs no tiles here and gets none."""
+    """Tile contractions on the vector units, but not what runs `elsewhere`. Depthwise ones give a lane to each
+    result."""
     device, plan = setup.device, setup.plan
     data, unit_rate = device.arch.data, fma(device, "vector", plan.vector_mac)
     depthwise = demand.is_depthwise

@@ -1,9 +1,7 @@
 """Winograd's F(4 x 4, 3 x 3) on GPUs: a 3 x 3 convolution with a quarter of its multiplications.
 
-Libraries transform 6 x 6 patches of the input and all weights, multiply 36 matrices, and transform back (Lavin and
-Gray, arXiv 1509.09308). Between the three steps everything passes memory, so it pays where channels are many. They
-do it where convolutions run on the vector units: tensor cores multiply faster than the transforms could be fed.
-"""
+Patches of 6 x 6 and weights are transformed, 36 matrices multiplied, results transformed back (Lavin and Gray, arXiv
+1509.09308), all through memory. Libraries do it where convolutions run on the vector units."""
 
 from __future__ import annotations
 
@@ -58,7 +56,7 @@ def _seconds(demand: Demand, gemm: Floats, device: Device, rates: Efficiency) ->
 
 
 def _with_steps(transfers: Transfers, ops: Ints, spread: Floats) -> Transfers:
-    """The transfers with what the steps of some operators hand to each other: written, then read at once."""
+    """Add transfers for what the steps of some operators hand to each other: written, then read at once."""
     moved = np.tile(spread[ops], 2)
     role = np.repeat(np.array([WRITE, READ], dtype=transfers.role.dtype), len(ops))
     return Transfers(

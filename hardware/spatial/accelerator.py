@@ -1,8 +1,5 @@
-"""Spatial accelerator: elements side by side under a hierarchy of memories, all of it said by the device file.
-
-Loop nests are tiled over the memories and spread over the arrays; the mapping of each operator is searched. Every level
-and network of a file has events of its own.
-"""
+"""Spatial accelerator: elements side by side under a hierarchy of memories, all of it said by the device file. The
+mapping of each operator is searched; every level and network has events of its own."""
 
 from __future__ import annotations
 
@@ -27,7 +24,6 @@ if TYPE_CHECKING:
 
 
 def _level_events(level: Level) -> tuple[Event, Event]:
-    """Bytes read from and written to a level."""
     if level.kind == "register":
         read, write = ("logic", "register_read"), ("logic", "register_write")
     else:
@@ -36,7 +32,6 @@ def _level_events(level: Level) -> tuple[Event, Event]:
 
 
 def _events(base: Data, hierarchy: Hierarchy) -> tuple[Event, ...]:
-    """Return the events of each level and network, between the arithmetic and the memory outside."""
     inside = next(i for i, event in enumerate(base.events) if event.component == "memory")
     levels = (event for level in hierarchy.levels for event in _level_events(level))
     networks = (
@@ -47,7 +42,6 @@ def _events(base: Data, hierarchy: Hierarchy) -> tuple[Event, ...]:
 
 
 def _data(base: Data, hierarchy: Hierarchy) -> Data:
-    """Return the data of an architecture with the events, facts and memories of a hierarchy."""
     facts = {axis: Field(unit="count", must=True) for axis in hierarchy.axes}
     for level in hierarchy.levels:
         facts[f"{level.name}_bytes"] = Field(unit="byte", must=True)

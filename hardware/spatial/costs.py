@@ -20,10 +20,9 @@ class Power(msgspec.Struct, frozen=True):
 
 
 class Costs(msgspec.Struct, frozen=True):
-    """Everything that time depends on beside the mapping, of n operators: seconds of a cycle and of a byte of off-chip
-    memory; of the bytes moved once those that are on chip already, `spared`; the MACs over those of the loops, `scale`;
-    seconds `beside_s` of operators that the same kernel runs before or after, `behind_s` of work meanwhile, and J of
-    all that no mapping changes, `rest_j`; each (n,). Seconds of an access on chip and of starting a kernel."""
+    """Factors of time other than the mapping, (n,): seconds of a cycle and of a byte off chip; bytes on chip already,
+    `spared`; MACs over those of the loops, `scale`; `beside_s` of the kernel's other operators, `behind_s` of work
+    meanwhile, J of all else `rest_j`; and seconds of an access on chip and of starting a kernel."""
 
     cycle_s: Floats
     byte_s: Floats
@@ -42,8 +41,8 @@ class Costs(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, **by_operator)
 
     def kernel_cost(self, needs: Needs) -> tuple[Floats, Floats]:
-        """Seconds until the kernel of one operator ends, within the power limit, and J of what moves, with each of m
-        mappings (m,)."""
+        """Return the seconds until one operator's kernel ends, within the power limit, and J of what moves, (m,)
+        each."""
         power = self.power
         busy_s = np.maximum(needs.seconds(self, 0).max(axis=0) * self.scale + self.beside_s, self.behind_s)
         moved_j = (needs.traffic * power.chip_j + needs.off_chip_bytes(self, 0) * power.byte_j) * self.scale
@@ -52,8 +51,8 @@ class Costs(msgspec.Struct, frozen=True):
 
 
 class Needs(msgspec.Struct, frozen=True):
-    """The resources that m mappings need: cycles of the elements, bytes of off-chip memory, accesses one after the
-    other of the busiest level on chip, and the energy of what moves there over that of the first event, each (m,)."""
+    """The resources that m mappings need, (m,): cycles, bytes off chip, accesses in turn of the busiest level, and
+    energy on chip over that of the first event."""
 
     cycles: Floats
     off_chip: Floats
@@ -96,8 +95,8 @@ def moved_on_chip(machine: SpatialMachine, runs: NestRun, value_bytes: Floats) -
 
 
 def _network_bytes(machine: SpatialMachine, runs: NestRun, value_bytes: Floats, s: int) -> Floats:
-    """Bytes that the network below a station hands to its elements and takes from them: of a tensor that passes
-    several networks, each element of the innermost has its own."""
+    """Bytes that the network below a station carries; each element of the innermost has its own of a tensor that passes
+    several."""
     total = np.zeros_like(runs.cycles)
     for t, width in enumerate(value_bytes):
         outer = max(i for i in range(s + 1) if (i, t) in runs.moves)

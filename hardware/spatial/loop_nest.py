@@ -1,11 +1,9 @@
-"""What a loop nest, tiled over levels of memory and spread over arrays, moves at every level.
+"""What a loop nest, tiled over levels of memory and spread over arrays, moves at every level, by the rules of Timeloop
+(Parashar et al., ISPASS 2019).
 
-A level sees a new tile of a tensor whenever a loop above it steps along the tensor; loops further in that do not
-concern it leave the tile where it is. Elements of an array that want the same value are served by one read where its
-network multicasts, and their partial sums leave as one where it adds. Neighbouring windows of a convolution overlap:
-what slides along as the innermost loop is read once. The rules are those of Timeloop (Parashar et al., ISPASS 2019).
-Tiles need not divide a loop: sums over ragged tiles are those of the whole.
-"""
+A level sees a new tile whenever a loop above it steps along the tensor. Elements that want the same value are served by
+one read where the network multicasts, and partial sums leave as one where it adds. What slides along windows as the
+innermost loop is read once. Sums over ragged tiles are those of the whole."""
 
 from __future__ import annotations
 
@@ -28,9 +26,8 @@ _SIDES = ((C, R, S), (K,), (N, P, Q))  # of a systolic array: what is added up, 
 
 
 class Network(msgspec.Struct, frozen=True):
-    """The array below a station: which tensors it multicasts, whether it adds partial sums, whether windows that
-    overlap are shared; of a systolic array, the tensor that its elements keep, and whether the next of it is loaded
-    behind work."""
+    """The array below a station: which tensors it multicasts, whether it adds partial sums and shares windows; of a
+    systolic array the tensor that is `kept`, and whether its load is hidden."""
 
     multicast: tuple[bool, bool, bool] = (True, True, False)
     reduces: bool = True
@@ -47,8 +44,8 @@ class Station(msgspec.Struct, frozen=True):
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """m loop nests: the `sizes` of their loops (8, m), the `stride` of their windows (m,), and what `part` of the
-    inputs that windows cover there is (m,): the rest is padding."""
+    """m loop nests: `sizes` (8, m), the `stride` of windows (m,), and the `part` of what they cover that is no padding
+    (m,)."""
 
     sizes: Floats
     stride: Floats
@@ -60,9 +57,8 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class Nest(msgspec.Struct, frozen=True):
-    """m mappings on s stations, off-chip memory first. `tiles`: extents (8, m) that each station but the first holds;
-    `spread`: elements (8, m) that the array below each station gives each loop; `orders`: its temporal loops
-    outermost first, (8, m)."""
+    """m mappings on s stations, off-chip memory first: extents (8, m) that each station but the first holds; elements
+    (8, m) that each array gives the loops; temporal loops outermost first, (8, m)."""
 
     tiles: tuple[Floats, ...]
     spread: tuple[Floats, ...]
@@ -70,9 +66,8 @@ class Nest(msgspec.Struct, frozen=True):
 
 
 class TensorMoves(msgspec.Struct, frozen=True):
-    """Values of one tensor at one station, over all its instances, (m,): `reads` for the stations within, `fills` from
-    without, `updates` from within, `drains` to without. `shared`: elements that one read serves, or whose sums
-    leave as one."""
+    """Values of one tensor at all instances of a station, (m,): `reads` for those within, `fills` from without,
+    `updates` from within, `drains` to without; `shared` elements that one read serves."""
 
     reads: Floats
     fills: Floats
@@ -82,9 +77,8 @@ class TensorMoves(msgspec.Struct, frozen=True):
 
 
 class NestRun(msgspec.Struct, frozen=True):
-    """The moves of m nests: `moves` by station and tensor; `cycles` of an element that makes one multiply-accumulate in
-    each; `instances` of each station at work, and last of the elements that multiply; `tiles` that the outermost memory
-    is given."""
+    """The moves of m nests by station and tensor; `cycles` of an element; `instances` of each station at work, and last
+    of the elements; `tiles` of the outermost memory."""
 
     moves: dict[tuple[int, int], TensorMoves]
     cycles: Floats
@@ -156,7 +150,6 @@ class _Counter:
         return self._volume(tensor, station, slides) * again * self._copy_count(tensor, station)
 
     def _copy_count(self, tensor: int, station: int) -> Floats:
-        """Elements of the arrays above a station that have the same values of a tensor."""
         others = ~CONCERNS[tensor]
         copies = np.ones(len(self.macs))
         for busy in self.busy[:station]:
@@ -164,8 +157,7 @@ class _Counter:
         return copies
 
     def _repeats(self, tensor: int, station: int) -> tuple[Floats, Ints]:
-        """Return how often each value comes, for loops above the station that do not concern it; and of which loop (m,)
-        the steps slide along windows, -1 for none."""
+        """Return how often each value comes, and the loop (m,) whose steps slide along windows, -1 for none."""
         m = len(self.macs)
         concerned, again = np.zeros(m, dtype=np.bool_), np.ones(m)
         slides, column = np.full(m, -1), np.arange(m)
@@ -185,7 +177,6 @@ class _Counter:
         return again, slides
 
     def _volume(self, tensor: int, station: int, slides: Ints) -> Floats:
-        """Distinct values of a tensor, those that tiles have in common once for each tile."""
         sizes = self.problem.sizes
         if tensor != INPUT:
             values: Floats = np.prod(sizes[CONCERNS[tensor]], axis=0)
@@ -204,7 +195,6 @@ class _Counter:
         return total
 
     def _tiles(self, loop: int, station: int) -> Floats:
-        """Into how many a loop is cut above a station."""
         tiles = np.ones(len(self.macs))
         for step, busy in zip(self.steps[:station], self.busy[:station], strict=True):
             tiles = tiles * step[loop] * busy[loop]
@@ -249,7 +239,6 @@ class _Counter:
         return ratio
 
     def _extent_of_element(self, loop: int, station: int) -> Floats:
-        """The extent along a loop that one element of the array below a station works on."""
         extent = np.ones(len(self.macs))
         for step, busy in zip(self.steps[station + 1 :], self.busy[station + 1 :], strict=True):
             extent = extent * step[loop] * busy[loop]
@@ -273,7 +262,6 @@ class _Counter:
         return exposed
 
     def _tile_changes(self, tensor: int, station: int) -> Floats:
-        """Return how often an element of the array above a station is given another tile of a tensor."""
         m = len(self.macs)
         concerned, visits = np.zeros(m, dtype=np.bool_), np.ones(m)
         for above in range(station - 1, -1, -1):

@@ -1,10 +1,7 @@
-"""What mappings under an outermost tile need at the least, whatever the tiles within: it shows where none is worth
-counting.
+"""What mappings under an outermost tile need at the least, whatever the tiles within.
 
-What comes to a memory further in has passed those further out, so nothing moves less than were the tiles within as
-large as the outermost. Of the innermost memory every multiply-accumulate takes its operands, and an array shares one
-among as many elements as it can give the loops.
-"""
+Nothing moves less than were the tiles within as large as the outermost. Of the innermost memory every
+multiply-accumulate takes its operands, shared among as many elements as the array can give the loops."""
 
 from __future__ import annotations
 
@@ -99,9 +96,8 @@ class _Inside:
         return most
 
     def _inputs(self, moved: TensorMoves, outer: int, inner: int) -> TensorMoves:
-        """Return the moves of inputs: fewer go on inward than came where strides leave some out. Of tiles that are not
-        equally large an array that shares windows is taken to share more: less than 2 + stride times as much along a
-        side."""
+        """Return the moves of inputs: strides leave some out on the way inward, and an array that shares windows shares
+        less than 2 + stride times as much along a side of unequal tiles."""
         gaps, shared = np.ones_like(self.macs), np.ones_like(self.macs)
         for pair in WINDOWS:
             results, window = (self.problem.sizes[loop] for loop in pair)  # no outermost tile cuts windows
@@ -113,8 +109,8 @@ class _Inside:
         return msgspec.structs.replace(moved, reads=reads, fills=moved.fills / gaps if outer > 1 else moved.fills)
 
     def _innermost_moves(self, moved: TensorMoves, tensor: int, outer: int) -> TensorMoves:
-        """Every multiply-accumulate takes operands of the innermost memory; its sum finds another there but once for
-        each copy of a result."""
+        """Return the moves of the innermost memory: each multiply-accumulate takes operands and finds a sum, but the
+        first."""
         others, shared, copies = ~CONCERNS[tensor], np.ones_like(self.macs), np.ones_like(self.macs)
         for s, station in enumerate(self.machine.stations):
             network, loops = station.network, np.zeros_like(others)

@@ -19,8 +19,7 @@ _KEPT = {"weight": "weight", "row": "weight", "input": "input", "output": "outpu
 
 
 class LevelMemory(msgspec.Struct, frozen=True):
-    """One level: the tensors held, the bytes of one instance, and those of an access; `events` of a byte read
-    and of one written."""
+    """One level: the tensors held, the bytes of one instance, and those of an access."""
 
     name: str
     holds: tuple[bool, bool, bool]
@@ -34,7 +33,8 @@ class LevelMemory(msgspec.Struct, frozen=True):
 
 
 class MachineLevel(msgspec.Struct, frozen=True):
-    """One station: its memories, and the axes of the array below it: elements, and ways to spread loops over them."""
+    """One station: its memories, and of the array below the elements along each axis and ways to spread loops over
+    it."""
 
     station: Station
     memories: tuple[LevelMemory, ...]
@@ -66,8 +66,8 @@ class SpatialMachine(msgspec.Struct, frozen=True):
 
     @property
     def events(self) -> tuple[str, ...]:
-        """The events that are paid for on chip: bytes of every level and network, inward, and tiles of the outermost
-        level."""
+        """The events that are paid for on chip: bytes of every level and network, inward, and tiles of the
+        outermost."""
         labels = []
         for place in self.places:
             labels += [label for memory in place.memories for label in memory.events]

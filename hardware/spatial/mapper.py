@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 class _Work(msgspec.Struct, frozen=True):
-    """The c contractions of a demand: `which` operators they are, their loop `problem`, their MACs over those of the
-    loops, `scale`; the mappings found, what they do and need; bytes of a value (3, c); what time depends on."""
+    """The c contractions of a demand, `which` operators they are, and the mappings found; `scale` is their MACs over
+    those of the loops; `value_bytes` (3, c)."""
 
     which: Ints
     problem: Problem
@@ -76,7 +76,6 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
 
 
 def _ideal_s(demand: Demand, setup: Setup) -> Floats:
-    """Seconds of each contraction were all elements at work, (n,)."""
     device, plan = setup.device, setup.plan
     attends = demand.is_attention
 
@@ -115,8 +114,7 @@ def problem_of(demand: Demand, which: Ints) -> Problem:
 def _other_work(
     demand: Demand, device: Device, rates: Efficiency, prices: Floats, least: Traffic
 ) -> tuple[Floats, Floats]:
-    """Seconds (n,) of the other operators of the kernel of each contraction, of which it has one at the most, and J of
-    all of the kernel that no mapping changes."""
+    """Return the seconds (n,) of a kernel's operators beside its contraction, and J that no mapping changes."""
     passing_s = np.maximum(*common.memory_seconds(device, least, rates.bandwidth[:1, demand.op_class]))[0]
     unmapped_j = np.sum(prices[:, None] * _unmapped_counts(demand, device, least), axis=0)
     beside_s, rest_j = (demand.per_kernel(each)[demand.kernel] for each in (passing_s * (demand.macs <= 0), unmapped_j))
@@ -171,8 +169,7 @@ def compulsory(problem: Problem) -> Floats:
 
 
 def _flow(demand: Demand, least: Traffic, work: _Work) -> Traffic:
-    """Return the traffic at the memory interface: every value that is not on chip once, and what the mappings move
-    again."""
+    """Return the traffic off chip: every value that is not on chip once, and what mappings move again."""
     moves, value_bytes = work.run.moves, work.value_bytes
     once = compulsory(work.problem)
     read = sum((moves[0, t].reads - once[t]) * value_bytes[t] for t in (INPUT, WEIGHT))
@@ -190,7 +187,6 @@ def _flow(demand: Demand, least: Traffic, work: _Work) -> Traffic:
 
 
 def _tiling(demand: Demand, work: _Work) -> Tiling:
-    """The tiles of the outermost level, and the steps of the arrays over them."""
     sizes, tile = work.problem.sizes, work.nest.tiles[0]
     n, _, k, _, p, q, _, _ = tile
     spread = np.prod(np.stack(work.nest.spread), axis=0)
@@ -210,7 +206,6 @@ def _tiling(demand: Demand, work: _Work) -> Tiling:
 
 
 def _counts(demand: Demand, device: Device, machine: SpatialMachine, flow: Traffic, work: _Work) -> Floats:
-    """Events of each operator: what every level and network moves beside that which needs no mapping."""
     counts = _unmapped_counts(demand, device, flow)
     for label, moved in moved_on_chip(machine, work.run, work.value_bytes).items():
         counts[device.arch.row[label], work.which] = moved * work.scale

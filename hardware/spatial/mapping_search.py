@@ -1,10 +1,7 @@
 """The fastest of a bounded list of tilings and loop orders for each operator; of equals, that of least traffic.
 
-Tiles come from menus that depend neither on the machine nor on the batch, and one stays unless another that needs no
-more of any memory lets no more through, were the batch endless. So what a smaller memory or a larger batch may choose
-is open to a larger memory and a smaller batch. Arrays are filled as far as a tile goes, so a larger one takes fewer
-steps over the same tiles: it is never slower, nor is more bandwidth.
-"""
+Menus of tiles depend on neither machine nor batch, so a larger memory or smaller batch has all choices of others;
+arrays are filled as far as a tile goes. So a larger array or more bandwidth is never slower."""
 
 from __future__ import annotations
 
@@ -40,8 +37,8 @@ _ROUNDING = 1e-12
 def search(
     machine: SpatialMachine, problem: Problem, value_bytes: Floats, prices: tuple[float, ...], costs: Costs
 ) -> Nest:
-    """The mapping of each of n operators. `value_bytes` (3, n) of inputs, weights and partial sums; `prices` of the
-    events of the machine, relative to the first."""
+    """Return the mapping of each of n operators; `value_bytes` (3, n); `prices` of the machine's events over the
+    first."""
     rows = np.vstack([problem.sizes, problem.stride, problem.part, value_bytes]).T
     known, found = _searches(machine, prices), [_no_mappings(len(machine.places))]
     for i, row in enumerate(np.ascontiguousarray(rows)):
@@ -54,21 +51,18 @@ def search(
 
 
 def _no_mappings(places: int) -> Nest:
-    """The mappings of no operator."""
     none, orders = np.ones((8, 0)), np.zeros((8, 0), dtype=np.intp)
     return Nest((none,) * (places - 1), (none,) * places, (orders,) * places)
 
 
 @lru_cache(maxsize=64)
 def _searches(_machine: SpatialMachine, _prices: tuple[float, ...]) -> dict[bytes, Operator]:
-    """Return the searches of a machine, by operator."""
     return {}
 
 
 class Operator:
-    """One operator: what mappings need at the least by outermost tile and ways to spread loops, (t, w, ..), which of
-    these are still `uncounted`, and of those counted the mappings that no other beats in everything they need, each
-    with its place in the list of all."""
+    """One operator: the least that mappings need by outermost tile and ways, (t, w, ..), which of these are
+    `uncounted`, and the mappings counted that no other beats in everything, each with its place in the list of all."""
 
     def __init__(
         self, machine: SpatialMachine, problem: Problem, value_bytes: Floats, prices: tuple[float, ...], i: int
@@ -88,14 +82,13 @@ class Operator:
         self.table = np.zeros((len(Needs.__struct_fields__), 0))
 
     def _shortlist(self, s: int) -> tuple[Floats, Ints]:
-        """Tiles for a station and their orders."""
         loops = (*_endless(self.problem), float(self.problem.stride[0]), float(self.problem.part[0]))
         of = _OF["free" if s + 1 < len(self.machine.places) else self.machine.stationary]
         return _shortlist(loops, tuple(self.value_bytes[:, 0].tolist()), self.machine.places[s].memories, s == 1, of)
 
     def fastest(self, costs: Costs) -> Nest:
-        """The mapping whose kernel ends first within the power limit; of equals, that of least energy, of these the
-        first. Those are counted of which it is not certain without that they are slower."""
+        """Return the mapping whose kernel ends first within the power limit; of equals, that of least energy, then the
+        first. Mappings that are certainly slower are not counted."""
         ends_s, moved_j = costs.kernel_cost(self.least)
         together = max(2 * _TOGETHER // int(np.prod([menu.shape[1] for menu, _ in self.menus[1:]])), 1)
         while True:
@@ -192,14 +185,13 @@ def _take(nest: Nest, index: Ints) -> Nest:
 
 
 def _distinct(*parts: Floats | Ints) -> Ints:
-    """The first of all columns that are equal."""
     first: Ints = np.sort(np.unique(column_hash(*parts), return_index=True)[1])
     return first
 
 
 def column_hash(*parts: Floats | Ints) -> Floats:
-    """Return a hash of each column, its products with random numbers. Equal hashes are taken for equal columns, which
-    holds with probability close to 1."""
+    """Return a hash of each column, its products with random numbers; equal columns have equal hashes, others hardly
+    ever."""
     draw = np.random.default_rng(0)
     marks: Floats = np.sum([draw.random(len(part)) @ part for part in parts], axis=0)
     return marks
@@ -216,8 +208,7 @@ def _endless(problem: Problem) -> list[float]:
 
 
 def _spread(place: MachineLevel, outer: Floats, inner: Floats) -> Floats:
-    """Elements that the array of a place gives each loop, (8, w, m), in each of w ways: an axis is filled loop by loop
-    as far as the tile goes, in equal rounds."""
+    """Elements that an array gives each loop, (8, w, m), in each of w ways, loop by loop in equal rounds."""
     parts = np.ceil(outer / inner)
     given = np.ones((8, len(place.ways), parts.shape[1]))
     for number, way in enumerate(place.ways):
@@ -239,12 +230,10 @@ def _shortlist(
     is_outer: bool,
     orders: tuple[int, ...],
 ) -> tuple[Floats, Ints]:
-    """The tiles (8, k) of a menu that memories have room for, and which of `orders` their loops have, (k,). `loops` of
-    an operator with its stride and part, `widths` of its values.
+    """Return the tiles (8, k) of a menu that memories have room for, and the index of their loops' order, (k,).
 
-    Those stay that no others beat in the room of every memory, in what they let pass under the best of the orders, in
-    how much is added up in them, and in how many channels of results share their inputs: whatever the room, a larger
-    one has all that a smaller one has. Single values always pass."""
+    Kept is what no other beats in the room of every memory, in what passes under the best order, in how much is added
+    up, and in how many result channels share inputs: a larger room has all that a smaller one has."""
     sizes, value_bytes = np.array(loops[:8]), np.array(widths)[:, None]
     problem = Problem(sizes[:, None], np.array(loops[8:9]), np.array(loops[9:]))
     menu, held = (_outer if is_outer else _inner)(sizes), np.array([memory.holds for memory in memories])
@@ -266,8 +255,7 @@ def _shortlist(
 def _passing_bytes(
     problem: Problem, holds: tuple[bool, bool, bool], menu: Floats, value_bytes: Floats, order: Ints
 ) -> Floats:
-    """Bytes that pass into a station that holds such tiles of an operator, (e,). A tensor that it does not hold passes
-    whenever another tile of the others comes."""
+    """Bytes that pass into a station that holds such tiles, (e,); a tensor not held passes with every other tile."""
     each = np.zeros(menu.shape[1], dtype=np.intp)
     many, orders = problem.take(each), np.repeat(order[:, None], len(each), axis=1)
     alone = np.ones_like(menu)
