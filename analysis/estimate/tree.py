@@ -1,24 +1,17 @@
 """The tree Model -> Subgraph -> Operator: energy, latency and EDP attributed so that every level adds up.
 
-EDP is a product, so it is attributed, not summed: a node's share is `(e/E + t/T) / 2`, the Shapley value of the
-product, which adds up to 1 over any level. `own_edp_js` is the product of the node's own energy per inference and
-its own latency, shown beside it; of the model both are the same.
-
-For each operator, `base_edp_js` is what its part of the work alone would suggest: its subgraph's attributed EDP
-by the geometric mean of its share of the arithmetic and its share of the operand bytes (by bytes where it has no
-FLOPs). That is a property of the model, the same on every device and in every mode.
-`architectural_modifier` is what the architecture makes of it (attributed over base): above 1 where an operator pays
-for a kernel and a memory round trip of its own, below 1 where it is hidden in another's. FLOPs alone would call every
-element-wise operator expensive everywhere, bytes alone cheap everywhere; EDP is a product of both axes of the
-roofline. A node with next to no work has no modifier: what it costs is the kernel, whatever it computes.
-`fusion_benefit_js` is what fusing takes off a node: its attributed EDP when every operator is a kernel of its
-own, less that when its subgraph is one.
+A node's share of the EDP is `(e/E + t/T) / 2`, the Shapley value of the product. `own_edp_js` is the node's own energy
+per inference times its own latency. `base_edp_js` is what an operator's part of the work suggests on any device: its
+subgraph's EDP by the geometric mean of its shares of arithmetic and operand bytes (of bytes where it has no FLOPs).
+`architectural_modifier` is attributed over base: above 1 where an operator pays for a kernel and a round trip of its
+own, below 1 where it is hidden in another's. `fusion_benefit_js` is the EDP of a node run operator by operator, less
+that of its subgraphs run as one kernel each.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -201,18 +194,20 @@ def fusion_benefit(result: Estimate) -> Floats:
     return mine - theirs if result.execution == "eager" else theirs - mine
 
 
+def sum_over_branches(branches: Sequence[outline.Branch]) -> Callable[[Floats], Floats]:
+    """Return the function that adds up values of operators, (.., n), over the members of each branch, (.., k)."""
+    index = np.concatenate([branch.members for branch in branches])
+    starts = np.cumsum([0, *(len(branch.members) for branch in branches[:-1])])
+    return lambda values: np.add.reduceat(values[..., index], starts, axis=-1)
+
+
 def branch_figures(figures: TreeFigures, branches: Sequence[outline.Branch]) -> TreeLevel:
     """Return the figures of nodes of an outline, shape (k,): sums over their operators and figures that follow from the
     sums. One subgraph or operator has those of its own level; `cumulative` runs over all nodes."""
     result, subgraphs, operators = figures.estimate, figures.subgraphs, figures.operators
     of, size = result.partition.subgraph, np.bincount(result.partition.subgraph)[result.partition.subgraph]
-    index = np.concatenate([branch.members for branch in branches])
-    starts = np.cumsum([0, *(len(branch.members) for branch in branches[:-1])])
+    total = sum_over_branches(branches)
     is_whole = np.array([branch.kind in ("model", "group", "subgraph") for branch in branches])
-
-    def total(values: Floats) -> Floats:
-        added: Floats = np.add.reduceat(values[..., index], starts, axis=-1)
-        return added
 
     def sum_by_kind(of_subgraphs: Floats, of_operators: Floats) -> Floats:
         """Whole subgraphs add up what subgraphs have, other nodes what operators have."""
@@ -232,11 +227,10 @@ def branch_figures(figures: TreeFigures, branches: Sequence[outline.Branch]) -> 
         utilization=ratio(ideal, sums["latency_s"]),
     )
     for place, branch in enumerate(branches):
+        first = branch.members[0]
         if branch.count == 1 and branch.kind in ("subgraph", "operator"):
-            whole = branch.kind == "subgraph"
-            level.modifier[place] = (
-                subgraphs.modifier[of[branch.members[0]]] if whole else operators.modifier[branch.members[0]]
-            )
+            is_subgraph = branch.kind == "subgraph"
+            level.modifier[place] = subgraphs.modifier[of[first]] if is_subgraph else operators.modifier[first]
     return level
 
 

@@ -1,12 +1,9 @@
 """Scratch memory that libraries take beside the tensors of the graph.
 
-Known for one library: PyTorch eager on CPU, fp32. Its convolutions run in oneDNN, which reorders its operands into
-blocked layouts of its own (as many channels side by side as the device states) and the result back; max pooling keeps
-the positions of its maxima (int64) even where nobody asks for them. The rule was read off the profiler's allocator
-events (torch 2.13 on a CPU with AVX-512) and held against 31 torchvision models at batch 1, 4 and 8, one thread and
-two: 24 within 0.1 %, all within 13 % (DenseNet keeps a local variable longer than the graph tells, Swin v2 and
-Inception at batch 1 the rest); tests/analysis_reports/test_report_memory_measured.py repeats twelve. Where no rule is
-known (GPU libraries choose theirs at run time, compiled programs plan theirs) none is counted, and reports say so.
+Known for PyTorch eager on CPU, fp32: oneDNN reorders operands of convolutions into blocked layouts and the result back,
+and max pooling keeps the positions of its maxima. Read off the profiler's allocator events (torch 2.13, AVX-512): of 31
+torchvision models at batch 1, 4 and 8, 24 within 0.1 % and all within 13 %; test_report_memory_measured.py repeats
+twelve. Where no rule is known none is counted, and reports say so.
 """
 
 from __future__ import annotations

@@ -1,7 +1,6 @@
 """Checks that the figures of an estimate agree with each other and with physics, in words.
 
-The complete report has them. They compare figures that were computed in different ways (events and operators, kernels
-and roofs, bounds and intensities), so that a mistake in one shows as a contradiction.
+They compare figures that were computed in different ways, so that a mistake in one shows as a contradiction.
 """
 
 from __future__ import annotations

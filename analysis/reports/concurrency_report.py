@@ -1,11 +1,8 @@
-"""Parallel work in a model: branches of the graph, inputs of the batch, threads of an operator, stages of a
-pipeline; how many hardware units each subgraph can use, and along which dimensions it can be divided.
+"""Parallel work in a model: stages, critical path, kinds of parallelism, and the hardware units a subgraph can use.
 
-Rules. A stage holds what depends on earlier stages only. The critical path is the heaviest chain: by number, FLOPs
-or time. The speed-up of branches is all the work over that chain: what unlimited copies of the device could gain.
-SubgraphUnits: the subgraph is run again by the engine with fewer units (clocks, caches and memory bandwidth unchanged,
-before any power limit); optimal is the smallest number within 5 % of the best time, minimum the smallest that
-reaches half of the best speed.
+A stage holds what depends on earlier stages only. The critical path is the heaviest chain: by number, FLOPs or time;
+the speed-up of branches is all the work over it. Each subgraph is run again with fewer units (clocks, caches and memory
+bandwidth unchanged, before any power limit).
 """
 
 from __future__ import annotations

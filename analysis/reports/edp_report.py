@@ -1,9 +1,7 @@
 """Energy-delay product: by component, by node, its concentration, and the effect of fusion.
 
-EDP is attributed by the Shapley value of the product, (e/E + t/T) / 2 (estimate/tree.py). For components the same
-rule needs a time of each: the busy time of a kernel belongs to compute or to memory, whichever bounds it; the rest
-(launch, dispatch, waiting) belongs to static power, the only one at work then. `energy_delay_js` beside it is the
-component's energy times the whole time, which adds up as well but leaves the time out of account.
+EDP is attributed as in estimate/tree.py. Of components, the busy time of a kernel belongs to compute or to memory,
+whichever bounds it; the rest (launch, dispatch, waiting) to static power, the only one at work then.
 """
 
 from __future__ import annotations

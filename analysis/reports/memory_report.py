@@ -115,16 +115,16 @@ def memory_report(result: Estimate) -> MemoryReport:
     at = int(result.demand.kernel[memory.peak_at]) if result.demand.n_kernels else 0
     total, most = float(size.sum()), float(memory.timeline.max(initial=0.0))
     has_rule = bool(workspace.blocked(result.device, result.execution))
-    return MemoryReport(
+    return record(
+        MemoryReport,
+        memory,
+        result,
         **head_fields(result, on_device=True),
-        peak_bytes=memory.peak_bytes,
-        weight_bytes=memory.weight_bytes,
         activation_bytes=memory.activation_peak_bytes,
         workspace_bytes=memory.workspace_peak_bytes,
         peak_kernel=kernels(result).id[at] if result.demand.n_kernels else "",
         workspace_rule=workspace.SOURCE if has_rule else "",
         device_bytes=result.device.memory_bytes,
-        fits=result.fits,
         total_activation_bytes=total,
         reuse=total / most if most else 1.0,
         roles=_roles(result, at),

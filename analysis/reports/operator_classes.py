@@ -1,7 +1,6 @@
 """Operators by the classes the field speaks of, and how far each can be divided: by batch, channels and positions.
 
-A class follows from an operator's kind and sizes; squeeze-excite and attention written as separate operators follow
-from how they are joined: a product with a squeezed copy of the same tensor, two products with a softmax between.
+A class follows from an operator's kind and sizes; of squeeze-excite and attention also from how operators are joined.
 """
 
 from __future__ import annotations

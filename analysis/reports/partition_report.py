@@ -1,9 +1,7 @@
 """The partition of a model into subgraphs: types, patterns, traffic per subgraph, parallelism, intensity, dependencies.
 
-All of it follows from the model, the batch and the width of an element; no device is asked.
-Threads are the elements an operator writes (of a subgraph: its head's): each can be computed by a lane of its own.
-Arithmetic intensity is FLOP per byte that enters or leaves: operands and results of an operator run alone; of a
-subgraph what crosses its border (ingress, weights, egress), since the rest stays on chip when it is fused.
+No device is asked. Threads are the elements that an operator writes (of a subgraph: its head). Arithmetic intensity is
+FLOP per byte of operands and results of an operator run alone, or per byte that crosses the border of a subgraph.
 """
 
 from __future__ import annotations

@@ -1,11 +1,8 @@
 """Memory bought with repeated work: savings and cost of recomputing values instead of keeping them.
 
-Two rules. In inference, one value: the one that is held across the peak without being used there, dropped after its
-last use before and recomputed just before its next use, from values that are still held then; the choice is the one
-that lowers the peak most. In training, segments: where every value is kept for the backward pass, only those at the
-borders of segments are, and each segment is run again when its turn comes; contiguous segments of equal bytes, as
-many as make the least memory (about the square root of the number of kernels). Times and energies are those of the
-kernels that run again.
+In inference one value that the peak does not use is dropped after its last use before, and made again just before its
+next use from values still held then. In training only values at the borders of segments are kept for the backward pass:
+contiguous segments of equal bytes, as many as make the least memory, each run again when its turn comes.
 """
 
 from __future__ import annotations

@@ -1,13 +1,9 @@
 """Every kernel under the roofs of its device: what bounds it, how far from the roof it is, what would flip it.
 
-The roofs of a kernel are the memory bandwidth and the peak of the units it runs on, in the formats they run (where
-a kernel uses matrix and vector unit at once, the rate at which the busier is at its peak); both without any
-efficiency, so nothing is above them. Arithmetic intensity is FLOP per byte of memory traffic; a kernel whose data
-stays on chip has none.
-
-The roof of energy is what a device would reach if only the arithmetic of its contractions, the bytes of its memory
-and its static power cost energy: 1 / (e_flop + e_byte / intensity + static power x seconds per FLOP at the roofline).
-How far a kernel lies below it is what everything else costs: instructions, registers, caches, clocks, launches.
+The roofs of a kernel are the memory bandwidth and the peak of the busier unit it runs on, in its format, without
+any efficiency. Arithmetic intensity is FLOP per byte of memory traffic; a kernel whose data stays on chip has none.
+The roof of energy counts only the arithmetic of contractions, the bytes of memory and static power:
+1 / (e_flop + e_byte / intensity + static power x seconds per FLOP at the roofline).
 """
 
 from __future__ import annotations

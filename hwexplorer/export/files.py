@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 from hardware import file_access, policy
@@ -38,15 +38,10 @@ def check(path: Path, overwrite: bool) -> None:
         raise RequestError(f"cannot write {str(path)[:80]}: {error.strerror or error}") from None
 
 
-def write(path: Path, text: str, overwrite: bool) -> None:
+def write(path: Path, content: str | bytes, overwrite: bool) -> None:
     """Write atomically. Raises RequestError where the folder is missing or not writable, or the file exists."""
-    write_parts(path, (text,), overwrite)
-
-
-def write_parts(path: Path, parts: Iterable[str | bytes], overwrite: bool) -> None:
-    """`write` for what is made while it is written; nothing is left behind where making it fails."""
     check(path, overwrite)
     try:
-        file_access.write(path, parts)
+        file_access.write(path, (content,))
     except OSError as error:
         raise RequestError(f"cannot write {path}: {error.strerror or error}") from None

@@ -83,10 +83,6 @@ def _prose(view: Text, level: int) -> str:
     return html_tree.steps(view.steps) + said
 
 
-def _is_left_aligned(column: Column) -> bool:
-    return column.role in ("text", "bar", "flag")
-
-
 def _table(view: Table) -> str:
     shown = [_column(view.columns, index, view.rows) for index in range(len(view.columns))]
     below = f"{_lines(view.footer)}{_lines(view.notes, 'note')}"
@@ -104,7 +100,7 @@ def _table(view: Table) -> str:
 
 
 def _class(column: Column) -> str:
-    return ' class="text"' if _is_left_aligned(column) else ""
+    return ' class="text"' if column.role in ("text", "bar", "flag") else ""
 
 
 def _row(view: Table, row: Row, r: int, shown: list[list[str]]) -> str:

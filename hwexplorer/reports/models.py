@@ -1,7 +1,4 @@
-"""The models that can be opened.
-
-torchvision's, transformers, what ships of other libraries and the building blocks, with their published figures.
-"""
+"""The models that can be opened."""
 
 from __future__ import annotations
 

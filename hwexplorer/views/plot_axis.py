@@ -72,7 +72,6 @@ def _tick(value: float, unit: str) -> str:
 
 def axis(values: Sequence[float], log: bool, unit: str) -> Axis:
     """Return an axis that has room for all values."""
-    """Return an axis that holds the values, with some room at its ends."""
     usable = [v for v in values if math.isfinite(v) and (v > 0 or not log)]
     low, high = (min(usable), max(usable)) if usable else (1.0, 10.0)
     if log:

@@ -23,6 +23,7 @@ from analysis.estimate.tree import (
     cumulative_share,
     find_node,
     modifier_or_none,
+    sum_over_branches,
 )
 from analysis.estimate.tree import tree as tree_figures
 from analysis.model.ir.workload import Floats
@@ -70,8 +71,7 @@ def tree(state: State) -> Table:
     branches = [branch for _, branch in nodes]
     level = branch_figures(figures, branches)
     share = causes.shares(result, state.metric)
-    starts = np.cumsum([0, *(len(branch.members) for branch in branches[:-1])])
-    parts = np.add.reduceat(share[:, np.concatenate([branch.members for branch in branches])], starts, axis=1)
+    parts = sum_over_branches(branches)(share)
     cells = _cells(figures, nodes, level, parts, state)
     deltas = _deltas(state, branches)
     beside, laid = _trace_cells(state, result, branches)
@@ -141,13 +141,8 @@ def subtree(state: State) -> Table:
     result = engine.result(state)
     kind, index = find_node(result, state.at)
     parts = result.partition
-    key = (
-        state.at
-        if kind == "group"
-        else ""
-        if kind == "model"
-        else (parts.id if kind == "subgraph" else parts.operator_id)[index]
-    )
+    ids = {"model": ("",), "subgraph": parts.id, "operator": parts.operator_id}
+    key = ids[kind][index] if kind in ids else state.at
     keys = [row.key for row in model.rows]
     if key not in keys and key.partition("/")[0] not in keys:
         return subtree(replace(state, by="module"))  # what is no row of this tree is one of that
@@ -214,9 +209,7 @@ def _cells(
     bound_s = np.zeros((len(BOUNDS), len(run.latency_s)))
     # What takes no time of its own is bound as its kernel is.
     bound_s[run.bound[kernel], np.arange(len(run.latency_s))] = np.maximum(run.latency_s, np.finfo(float).tiny)
-    index = np.concatenate([branch.members for _, branch in nodes])
-    starts = np.cumsum([0, *(len(branch.members) for _, branch in nodes[:-1])])
-    bound = np.add.reduceat(bound_s[:, index], starts, axis=1).argmax(axis=0)
+    bound = sum_over_branches([branch for _, branch in nodes])(bound_s).argmax(axis=0)
     running = _running(np.array([depth for depth, _ in nodes]), share)
     modifier = level.modifier.copy()
     modifier[0] = 1.0

@@ -53,7 +53,7 @@ def _run(arguments: argparse.Namespace) -> None:
         files.check(target, overwrite=True)
     done, failures = _capture(names, arguments)
     if packed and target is not None and done:
-        files.write_parts(target, [store.pack(done[0].workload)], overwrite=True)
+        files.write(target, store.pack(done[0].workload), overwrite=True)
         arguments.output = None
     if done:
         _show(arguments, done, failures)

@@ -53,11 +53,6 @@ class _Device(NamedTuple):
         """Energy of a component ('compute_j' ..) per inference."""
         return float(getattr(self.figures, component)) / self.run.scenario.batch
 
-    @property
-    def kernel_bounds(self) -> str:
-        """Return how many kernels each bound limits."""
-        return bound_counts(self.run)
-
     def ratio(self, metric: str) -> float:
         """Return the ratio of a metric to that of the baseline."""
         return self.figures.ratio_to_baseline[metric]

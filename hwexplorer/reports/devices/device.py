@@ -1,7 +1,4 @@
-"""One device with the source of every fact.
-
-What it is, its facts and rates, what it runs instead of what it lacks.
-"""
+"""One device with the source of every fact."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Architectural energy events of a node.
-
-The sum below them proves that they add up.
-"""
+"""Architectural energy events of a node."""
 
 from __future__ import annotations
 

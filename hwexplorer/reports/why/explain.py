@@ -1,7 +1,4 @@
-"""Why one device costs more than another.
-
-The reasons in words, then the same difference divided in several ways.
-"""
+"""Why one device costs more than another."""
 
 from __future__ import annotations
 

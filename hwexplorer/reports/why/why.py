@@ -1,7 +1,4 @@
-"""Why a node costs what it costs.
-
-The formula with its numbers, the largest term, what would flip it.
-"""
+"""Why a node costs what it costs."""
 
 from __future__ import annotations
 
