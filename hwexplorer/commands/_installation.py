@@ -73,10 +73,11 @@ def _colours() -> str:
 
 def _folders() -> Iterator[InstallationFact]:
     from hardware.places import cache_folder, user_folder
-    from hwexplorer.tui import user_paths
+    from hwexplorer.tui.session.saved_sessions import sessions_file
+    from hwexplorer.tui.user_settings import settings_file
 
-    for name, folder in (("cache", cache_folder()), ("settings", user_paths.settings_file().parent),
-                         ("sessions", user_paths.sessions_file().parent), ("data", user_folder("data"))):  # fmt: skip
+    for name, folder in (("cache", cache_folder()), ("settings", settings_file().parent),
+                         ("sessions", sessions_file().parent), ("data", user_folder("data"))):  # fmt: skip
         existing = next((each for each in (folder, *folder.parents) if each.exists()), folder)
         is_writable = existing.is_dir() and os.access(existing, os.W_OK)
         content = f", {sum(1 for _ in folder.iterdir())} files" if folder.is_dir() else ", not made yet"

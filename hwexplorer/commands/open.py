@@ -58,10 +58,9 @@ def _state(arguments: argparse.Namespace) -> State:
     """The state asked for, or one that was kept."""
     if not arguments.last and arguments.session is None:
         return asked_state.state_from_arguments(arguments, _SUBJECT)
-    from hwexplorer.tui import user_paths
-    from hwexplorer.tui.session.saved_sessions import LAST, SavedSessions
+    from hwexplorer.tui.session.saved_sessions import LAST, SavedSessions, sessions_file
 
-    return SavedSessions(user_paths.sessions_file()).state(arguments.session or LAST)
+    return SavedSessions(sessions_file()).state(arguments.session or LAST)
 
 
 def _print(state: State, report: str, arguments: argparse.Namespace) -> None:

@@ -7,14 +7,16 @@ import gc
 from contextlib import suppress
 from importlib import import_module
 from os import environ
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from textual import events
 from textual.app import App
 from textual.screen import Screen
+from textual.theme import BUILTIN_THEMES, Theme
 
 from hwexplorer.state import State
 from hwexplorer.tui.keys.keymap import DEFAULT, Keymap
+from hwexplorer.tui.palette import COLOURS, THEMES
 from hwexplorer.tui.prefetch import Prefetch
 from hwexplorer.tui.screen import ExplorerScreen
 from hwexplorer.tui.session.session import Session
@@ -51,10 +53,8 @@ class HwExplorer(App[None]):
         plain = bool(environ.get("NO_COLOR"))
         theme = "ansi" if plain else theme
         super().__init__(ansi_color=True if plain else None)
-        from hwexplorer.tui.textual_themes import themes
-
-        for each in themes():
-            self.register_theme(each)
+        for name in THEMES:
+            self.register_theme(_textual_theme(name))
         self.theme = f"hw-{theme}"
         self.stylesheet.set_variables(self.get_css_variables())
         self.ascii = ascii
@@ -139,8 +139,6 @@ class HwExplorer(App[None]):
         """Leave the program."""
         self.exit()
 
-    # --- actions that need the terminal -------------------------------------------------------------------
-
     def do_copy(self, what: str) -> None:
         """Off the event loop: a clipboard program may take its time."""
         from hwexplorer.tui.session.copy_text import copy_text
@@ -167,3 +165,27 @@ class HwExplorer(App[None]):
             self.session.say(f"copied through {route}: {short}", "good")
 
         self.run_worker(work, thread=True, exit_on_error=False)
+
+
+def _textual_theme(name: str) -> Theme:
+    """Return a theme for what Textual itself draws (the palette)."""
+    c = COLOURS[name]
+    ansi = c.ground == "default"
+    values: dict[str, Any] = {
+        "primary": c.accent,
+        "secondary": c.bar,
+        "warning": c.warn,
+        "error": c.bad,
+        "success": c.good,
+        "accent": c.accent,
+        "foreground": c.text,
+        "background": c.ground,
+        "surface": c.ground,
+        "panel": c.ground,
+    }
+    if ansi:
+        values = {key: "ansi_" + value for key, value in values.items()}
+    # Textual's own style sheets name a few more colours when they leave the terminal's alone.
+    variables = dict(BUILTIN_THEMES["ansi-dark"].variables) if ansi else {}
+    primary = values.pop("primary")
+    return Theme(f"hw-{name}", primary, **values, dark=c.dark, ansi=ansi, variables=variables)

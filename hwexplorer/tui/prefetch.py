@@ -87,7 +87,6 @@ class Prefetch:
         )
 
     def _row_states(self) -> Iterator[State]:
-        """Yield the state at the row below the cursor, at the one above, then with the knob a step further."""
         rows, state = self._rows, self._session.state
         for place in (rows.cursor + 1, rows.cursor - 1):
             if 0 <= place < len(rows.visible):

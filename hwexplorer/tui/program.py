@@ -11,11 +11,10 @@ from hardware import policy
 from hardware.errors import RequestError, unknown
 from hwexplorer.process import signals
 from hwexplorer.state import State
-from hwexplorer.tui import user_paths
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.palette import THEMES
-from hwexplorer.tui.session.saved_sessions import LAST, SavedSessions
-from hwexplorer.tui.user_settings import UserSettings, read
+from hwexplorer.tui.session.saved_sessions import LAST, SavedSessions, sessions_file
+from hwexplorer.tui.user_settings import UserSettings, read, settings_file
 
 if TYPE_CHECKING:
     from textual.driver import Driver
@@ -36,8 +35,8 @@ def run(
     kept = False
     try:
         # Whoever looks on through a browser has the keys of the manual, not those of whoever serves.
-        settings, wrong = (UserSettings(), "") if policy.is_served() else read(user_paths.settings_file())
-        saved_sessions = SavedSessions(user_paths.sessions_file())
+        settings, wrong = (UserSettings(), "") if policy.is_served() else read(settings_file())
+        saved_sessions = SavedSessions(sessions_file())
         if theme and theme not in THEMES:
             raise unknown("theme", theme, THEMES)
         driver, takes_unicode = _driver()

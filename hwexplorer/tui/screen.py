@@ -19,8 +19,7 @@ from hwexplorer.tui.overlays.overlay_screen import OverlayScreen
 from hwexplorer.tui.palette import THEMES, Palette
 from hwexplorer.tui.panes import load_panes
 from hwexplorer.tui.prefetch import Prefetch
-from hwexplorer.tui.prompts.footer import footer
-from hwexplorer.tui.prompts.prompt import Prompt
+from hwexplorer.tui.prompts.prompt import Prompt, footer
 from hwexplorer.tui.session.screen_layout import Box
 from hwexplorer.tui.session.session import Session
 from hwexplorer.tui.session.session_events import (
@@ -233,7 +232,6 @@ class ExplorerScreen(Screen[None]):
         self.cover(TextReader(self, name, heading, text))
 
     def _show_sheet(self, event: SheetOpened) -> None:
-        """Show the table of a report where its rows lead somewhere, else its text."""
         sheet = event.sheet
         if sheet.table is None:
             text = Text(name="report", title=sheet.title, sections=(("", tuple(sheet.text.rstrip().split("\n"))),))
@@ -372,8 +370,7 @@ class ExplorerScreen(Screen[None]):
     def do_prompt(self, kind: str) -> None:
         """Open a line to type in the footer."""
         from hwexplorer.tui.panes.models_pane import ModelsPane
-        from hwexplorer.tui.prompts.export_prompt import ExportPrompt
-        from hwexplorer.tui.prompts.prompt_kinds import CommandPrompt, FilterPrompt, FindPrompt
+        from hwexplorer.tui.prompts.prompt_kinds import CommandPrompt, ExportPrompt, FilterPrompt, FindPrompt
 
         if kind == "filter":
             self.ask(FilterPrompt(self.session, cast("ModelsPane", self.panes["models"])))

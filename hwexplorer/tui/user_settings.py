@@ -17,6 +17,7 @@ import msgspec
 
 from hardware import file_access
 from hardware.errors import unknown
+from hardware.places import user_folder
 from hwexplorer.tui.keys.keymap import DEFAULT, Keymap, remap
 from hwexplorer.tui.palette import THEMES
 
@@ -29,6 +30,11 @@ class UserSettings(msgspec.Struct, frozen=True):
     mouse: bool = True
     heaviest: bool = True
     keymap: Keymap = DEFAULT
+
+
+def settings_file() -> Path:
+    """Return the path of the user's settings."""
+    return user_folder("config") / "settings.toml"
 
 
 _FLAGS = ("ascii", "mouse", "heaviest")

@@ -16,7 +16,7 @@ from hardware.errors import RequestError
 from hwexplorer.export import files
 from hwexplorer.state import PANES
 from hwexplorer.state import format as format_state
-from hwexplorer.tui.prompts.export_prompt import PICTURE, OverwritePrompt
+from hwexplorer.tui.prompts.prompt_kinds import PICTURE, OverwritePrompt
 from hwexplorer.tui.session.session import Session
 
 FOLDER_SUFFIXES = (".txt", ".json", ".csv", ".html")
@@ -52,7 +52,6 @@ def export(app: App[Any], session: Session, name: str, ask: Callable[[OverwriteP
 
 
 def _report(session: Session, work: Callable[[], str]) -> None:
-    """Say what was done, or why it was not."""
     try:
         session.say(work(), "good")
     except (RequestError, OSError) as error:

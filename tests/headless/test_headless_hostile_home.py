@@ -23,9 +23,8 @@ from analysis.model.names.model_ref import refer
 from hardware.errors import RequestError
 from hwexplorer import registry
 from hwexplorer.state import State
-from hwexplorer.tui import user_paths
-from hwexplorer.tui.session.saved_sessions import SavedSessions
-from hwexplorer.tui.user_settings import Settings, read
+from hwexplorer.tui.session.saved_sessions import SavedSessions, sessions_file
+from hwexplorer.tui.user_settings import UserSettings, read, settings_file
 
 ROOT = Path(__file__).parents[2]
 # Without an example: these, one that is refused, and `serve`, which listens until it is ended.
@@ -63,9 +62,8 @@ from analysis.model.names.model_ref import refer
 from hardware.errors import RequestError
 from hwexplorer.cli import main
 from hwexplorer.state import State
-from hwexplorer.tui import user_paths
-from hwexplorer.tui.session.saved_sessions import SavedSessions
-from hwexplorer.tui.user_settings import read
+from hwexplorer.tui.session.saved_sessions import SavedSessions, sessions_file
+from hwexplorer.tui.user_settings import read, settings_file
 found = {}
 for words in json.loads(sys.argv[1]):
     out, err = io.StringIO(), io.StringIO()
@@ -78,8 +76,8 @@ def answer(ask):
     except RequestError as error:
         return str(error)
 found["keep"] = answer(lambda: store.keep(refer("mlp:hidden=300"), store.load("mlp")))
-found["settings"] = answer(lambda: read(user_paths.settings_file())[1])
-found["save"] = answer(lambda: SavedSessions(user_paths.sessions_file()).save("mine", State()))
+found["settings"] = answer(lambda: read(settings_file())[1])
+found["save"] = answer(lambda: SavedSessions(sessions_file()).save("mine", State()))
 print(json.dumps(found))
 """
 
@@ -175,9 +173,9 @@ def test_a_home_that_is_no_place_makes_none_here(home: str, folder: Path, monkey
         monkeypatch.setattr(f"platformdirs.user_{kind}_dir", lambda name, **_: str(Path(home, ".local", name)))
     monkeypatch.delenv("HWEXPLORER_CACHE_DIR")
     assert store.keep(refer("mlp:hidden=300"), store.load("mlp")) is False
-    assert read(user_paths.settings_file()) == (Settings(), "")
+    assert read(settings_file()) == (UserSettings(), "")
     with pytest.raises(RequestError, match="sessions cannot be written"):
-        SavedSessions(user_paths.sessions_file()).save("mine", State())
+        SavedSessions(sessions_file()).save("mine", State())
     assert sorted(folder.rglob("*")) == before
 
 

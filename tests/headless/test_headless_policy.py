@@ -37,11 +37,11 @@ def hear(event, words):
 sys.addaudithook(hear)
 from hwexplorer import registry
 from hwexplorer.cli import main
-from hwexplorer.tui.session import verb_job
+from hwexplorer.tui.session import jobs
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.commands.command_table import COMMANDS
 from hwexplorer.tui.commands.command_line import submit
-from hwexplorer.tui.program import SavedSessions, user_paths
+from hwexplorer.tui.session.saved_sessions import SavedSessions, sessions_file
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State
 
@@ -64,7 +64,7 @@ def call(words):
     told.append([words, code, err.getvalue()])
     return code
 
-class Beside(verb_job.VerbJob):  # a verb typed on the screen, in this process, where it is heard
+class Beside(jobs.VerbJob):  # a verb typed on the screen, in this process, where it is heard
     def start(self):
         self._code = call(self.words)
         self._thread.start()
@@ -73,7 +73,7 @@ class Beside(verb_job.VerbJob):  # a verb typed on the screen, in this process, 
         pass
 
 async def typed():
-    saved = SavedSessions(user_paths.sessions_file())
+    saved = SavedSessions(sessions_file())
     app = HwExplorer(State(model="resnet18"), EngineProvider(), saved_sessions=saved)
     async with app.run_test(size=(120, 40)) as pilot:
         for name in (*COMMANDS, *registry.names()):
@@ -91,7 +91,7 @@ async def typed():
         return app.session.failures
 
 call(["compare", "resnet18"])  # what is imported and read by now is ours
-verb_job.VerbJob = Beside
+jobs.VerbJob = Beside
 told.clear()
 listening = True
 for verb in registry.names():

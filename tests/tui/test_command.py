@@ -15,7 +15,7 @@ from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.commands.command_line import completions, submit
 from hwexplorer.tui.commands.command_table import COMMANDS, names
 from hwexplorer.tui.overlays.result_table import ResultTable
-from hwexplorer.tui.prompts.export_prompt import OverwritePrompt
+from hwexplorer.tui.prompts.prompt_kinds import OverwritePrompt
 from hwexplorer.tui.session.saved_sessions import SavedSessions
 from tests.tui.fake import Fake
 from tests.tui.test_app import screen_text

@@ -12,7 +12,7 @@ from hwexplorer import engine
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import PLOTS, parse, replace
 from hwexplorer.tui.palette import SERIES, THEMES, Palette
-from hwexplorer.tui.panes.plot_pane import point_of
+from hwexplorer.tui.panes.view_panes import point_of
 from hwexplorer.tui.widgets.plot_drawing import SHADED, Drawing, _cursor, _owners, draw, render
 from hwexplorer.views.captions import MARKED
 from hwexplorer.views.plot_axis import axis
@@ -64,7 +64,7 @@ def test_the_legend_is_whole_and_axes_have_one_notation(name: str) -> None:
     told = "".join(segment.text for line in drawing.lines(PALETTE) for segment in line)
     missing = [series.name for series in plot.series if not series.guide and series.name not in told]
     assert not missing  # above, or beside what it names
-    labels = [label for each in (drawing.x, drawing.y) for _, label in each.ticks(8)]
+    labels = [label for each in (drawing.grid.x, drawing.grid.y) for _, label in each.ticks(8)]
     assert not [label for label in labels if "e+" in label or "e-" in label]
 
 
@@ -101,8 +101,9 @@ def test_what_is_launched_for_longer_than_it_works_lies_in_the_shade() -> None:
     for row, cells in enumerate(drawing.cells):
         for column, (_, role) in enumerate(cells):
             if role.startswith(SHADED):  # below the edge, and the edge below the roof
-                x = drawing.x.low * (drawing.x.high / drawing.x.low) ** ((column + 0.5) / len(cells))
-                y = drawing.y.low * (drawing.y.high / drawing.y.low) ** (1 - (row + 0.5) / len(drawing.cells))
+                along, up = drawing.grid.x, drawing.grid.y
+                x = along.low * (along.high / along.low) ** ((column + 0.5) / len(cells))
+                y = up.low * (up.high / up.low) ** (1 - (row + 0.5) / len(drawing.cells))
                 assert np.log(y) <= np.interp(np.log(x), np.log(shade.x), np.log(shade.y)) + 1e-9
                 assert np.log(y) < np.interp(np.log(x), np.log(roof.x), np.log(roof.y))
 

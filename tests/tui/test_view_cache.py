@@ -8,8 +8,7 @@ import pytest
 
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State, parse, pinned, replace
-from hwexplorer.tui.session.traced_state import TracedState
-from hwexplorer.tui.session.view_cache import ViewCache
+from hwexplorer.tui.session.view_cache import TracedState, ViewCache
 
 START = parse("resnet18@b8,fp16?at=layer1.0.conv1")
 OTHERS: dict[str, dict[str, Any]] = {

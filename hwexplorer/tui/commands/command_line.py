@@ -18,8 +18,6 @@ from hwexplorer.tui.widgets.line_editor import EditedLine
 LINES_MAX = 200
 SUGGESTIONS_MAX = 6  # completions in the note
 
-# --- running ----------------------------------------------------------------------------------------------
-
 
 def submit(session: Session, text: str) -> None:
     """Run a line and add it to the history."""
@@ -55,9 +53,6 @@ def _run(session: Session, words: list[str]) -> None:
         run_verb(session, [name, *words[1:]])
     else:
         raise unknown("command", name, names())
-
-
-# --- while typing -----------------------------------------------------------------------------------------
 
 
 def completions(session: Session, text: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 import msgspec
 
@@ -16,7 +17,7 @@ from hwexplorer.export.sheet import Sheet
 from hwexplorer.settings import SETTINGS, Setting, defaults_of
 from hwexplorer.state import preferred, replace
 from hwexplorer.tui.palette import THEMES
-from hwexplorer.tui.session.saved_sessions import LAST, SavedSessions
+from hwexplorer.tui.session.saved_sessions import SavedSessions
 from hwexplorer.tui.session.session import Session
 from hwexplorer.tui.session.session_events import (
     ActionRequested,
@@ -28,7 +29,7 @@ from hwexplorer.tui.session.session_events import (
 from hwexplorer.views.plain import Row, Table, Text
 
 SHELL_ONLY = ("open", "serve", "check")  # verbs that are not for this line
-Run = Callable[[Session, list[str]], None]
+Run = Callable[[Session, list[str]], object]
 Complete = Callable[[Session], Iterable[str]]
 
 
@@ -47,36 +48,33 @@ def _one_word(words: list[str], example: str) -> str:
     return words[0]
 
 
-# --- settings ---------------------------------------------------------------------------------------------
-
-
-def _set_field(name: str, example: str) -> Run:
-    return lambda session, words: _apply(session, **{name: _one_word(words, example)})
-
-
 def _apply(session: Session, **changes: object) -> None:
     session.apply(replace(session.state, **changes))
 
 
-def _change_setting(setting: Setting) -> Run:
-    """Return what gives a setting a value; `default` is what the model has."""
+def _set_field(name: str, example: str) -> Run:
+    return lambda session, words: _apply(session, **{name: _one_word(words, f"{name} {example}")})
 
-    def run(session: Session, words: list[str]) -> None:
-        """Run the command."""
-        text = _one_word(words, f"{setting.name} {next(iter(setting.choices()))}")
-        if text == "default":
-            value = defaults_of(session.state.model)[setting.name]
-        else:
-            try:
-                value = setting.parse(text)
-            except RequestError as error:
-                raise RequestError(f"{setting.title}: {error}") from None
-        if setting.name == "image_size":  # of a model, whose heaviest part may be another
-            session.apply(session.with_model(session.state.model, value))
-        else:
-            _apply(session, **{setting.name: value})
 
-    return run
+def _change_setting(setting: Setting, session: Session, words: list[str]) -> None:
+    text = _one_word(words, f"{setting.name} {next(iter(setting.choices()))}")
+    if text == "default":  # what the model has
+        value = defaults_of(session.state.model)[setting.name]
+    else:
+        try:
+            value = setting.parse(text)
+        except RequestError as error:
+            raise RequestError(f"{setting.title}: {error}") from None
+    if setting.name == "image_size":  # of a model, whose heaviest part may be another
+        session.apply(session.with_model(session.state.model, value))
+    else:
+        _apply(session, **{setting.name: value})
+
+
+def _setting_command(setting: Setting) -> LineCommand:
+    text = f"{setting.help} (default {setting.default_text})"
+    run = partial(_change_setting, setting)
+    return LineCommand(f"{setting.name} {setting.metavar}", text, run, lambda session: setting.choices())
 
 
 def _load_model(session: Session, words: list[str]) -> None:
@@ -89,9 +87,6 @@ def _load_model(session: Session, words: list[str]) -> None:
         session.capture(state)  # what is shown stays until the new one is there
     else:
         session.apply(state, session.history if state == session.state else None)
-
-
-# --- devices ----------------------------------------------------------------------------------------------
 
 
 def _find_device(session: Session, name: str) -> str:
@@ -113,6 +108,10 @@ def _go_to_device(session: Session, words: list[str]) -> None:
     device = _find_device(session, _one_word(words, "on tpu_v4"))
     devices = session.state.devices if device in session.state.devices else (*session.state.devices, device)
     _apply(session, devices=devices, on=device)
+
+
+def _set_baseline(session: Session, words: list[str]) -> None:
+    _apply(session, baseline=_compared_device(session, _one_word(words, "baseline h100_sxm"), "baseline"))
 
 
 def _choose_devices(session: Session, words: list[str]) -> None:
@@ -142,21 +141,6 @@ def _remove_device(session: Session, words: list[str]) -> None:
     if not rest:
         raise RequestError("one device has to stay")
     _apply(session, devices=rest)  # a cursor or baseline that is gone falls back to the preferred device
-
-
-def _set_baseline(session: Session, words: list[str]) -> None:
-    _apply(session, baseline=_compared_device(session, _one_word(words, "baseline h100_sxm"), "baseline"))
-
-
-def _open_sheet(session: Session, words: list[str]) -> None:
-    session.do_sheet(words[0] if words else None)
-
-
-def _set_limits(session: Session, words: list[str]) -> None:
-    _apply(session, limits=" ".join(words))
-
-
-# --- panes ------------------------------------------------------------------------------------------------
 
 
 def _go_to_node(session: Session, words: list[str]) -> None:
@@ -191,21 +175,12 @@ def _find_rows(session: Session, words: list[str]) -> None:
         session.do_find(1)
 
 
-def _filter_models(session: Session, words: list[str]) -> None:
-    _apply(session, filter=" ".join(words), pane="models")
-
-
 def _show_plot(session: Session, words: list[str]) -> None:
     kind = {"plot": _one_word(words, "plot cumulative")} if words else {}
     _apply(session, pane="plot", **kind)
 
 
-def _load_state(session: Session, words: list[str]) -> None:
-    session.apply(states.parse(_one_word(words, "state 'resnet50@b8,fp16'")))
-
-
 def _lay_trace(session: Session, words: list[str]) -> None:
-    """Show a measured trace beside the tree; with options run the verb of that name."""
     if len(words) > 1:
         run_verb(session, ["trace", *words])
         return
@@ -217,30 +192,15 @@ def _lay_trace(session: Session, words: list[str]) -> None:
     session.apply(replace(state, trace="".join(words), pane="tree"))
 
 
-def _go_to_pane(pane: str) -> Run:
-    def run(session: Session, words: list[str]) -> None:
-        """Run the command."""
-        if words:
-            run_verb(session, [pane, *words])
-        else:
-            _apply(session, pane=pane)
-
-    return run
-
-
-# --- the program ------------------------------------------------------------------------------------------
+def _go_to_pane(pane: str, session: Session, words: list[str]) -> None:
+    if words:
+        run_verb(session, [pane, *words])
+    else:
+        _apply(session, pane=pane)
 
 
 def _request_action(action: str) -> Run:
     return lambda session, words: session.emit(ActionRequested(action))
-
-
-def _export(session: Session, words: list[str]) -> None:
-    session.emit(ExportRequested(_one_word(words, "export resnet50.json")))
-
-
-def _export_all(session: Session, words: list[str]) -> None:
-    session.emit(ExportRequested(_one_word(words, "export_all folder").rstrip("/") + "/"))
 
 
 def _set_theme(session: Session, words: list[str]) -> None:
@@ -262,10 +222,6 @@ def _save(session: Session, words: list[str]) -> None:
     session.say(f"saved as {name}: `:load {name}` or `hwexplorer open --session {name}` brings it back", "good")
 
 
-def _load(session: Session, words: list[str]) -> None:
-    session.apply(_saved_sessions(session).state(words[0] if words else LAST))
-
-
 def _list_sessions(session: Session, words: list[str]) -> None:
     saved = session.saved_sessions.all() if session.saved_sessions is not None else {}
     if not saved:
@@ -285,7 +241,7 @@ def _help(session: Session, words: list[str]) -> None:
 
 def run_verb(session: Session, words: list[str]) -> None:
     """Run a verb of the shell on the present state: at once where it is a view, else in the background."""
-    from hwexplorer.tui.session.verb_job import VerbJob
+    from hwexplorer.tui.session.jobs import VerbJob
 
     verb, *rest = _resolve(words)
     width = session.size[0] - 4
@@ -312,15 +268,16 @@ def _resolve(words: list[str]) -> list[str]:
     return [section, *others]
 
 
-# --- what completes a line --------------------------------------------------------------------------------
-
-
 def _models(session: Session) -> list[str]:
     return [row.key for row in session.cache.view("models", replace(session.state, filter="")).rows]
 
 
 def _catalogue(session: Session) -> list[str]:
     return [row.key for row in session.provider.devices(session.state).rows]
+
+
+def _compared_devices(session: Session) -> Iterable[str]:
+    return session.state.devices
 
 
 def _session_names(session: Session) -> list[str]:
@@ -330,64 +287,54 @@ def _session_names(session: Session) -> list[str]:
         return []
 
 
-def _compared_devices(session: Session) -> Iterable[str]:
-    return session.state.devices
-
-
-def _nodes(session: Session) -> Iterable[str]:
-    return session.unfolded.place
-
-
-def _choices_of(setting: Setting) -> Complete:
-    return lambda session: setting.choices()
-
-
 COMMANDS: dict[str, LineCommand] = {
-    **{
-        name: LineCommand(
-            f"{name} {setting.metavar}",
-            f"{setting.help} (default {setting.default_text})",
-            _change_setting(setting),
-            _choices_of(setting),
-        )
-        for name, setting in SETTINGS.items()
-    },
+    **{name: _setting_command(setting) for name, setting in SETTINGS.items()},
     "model": LineCommand("model NAME [INPUT..]", "another; your own as net.py:make 1x3x224x224", _load_model, _models),
     "on": LineCommand("on DEV", "the device under the cursor; added if it is new", _go_to_device, _catalogue),
     "devices": LineCommand("devices [DEV,..]", "choose the devices, or name them", _choose_devices, _catalogue),
     "add": LineCommand("add DEV", "one device more", _add_device, _catalogue),
     "remove": LineCommand("remove [DEV]", "one device less", _remove_device, _compared_devices),
     "baseline": LineCommand("baseline DEV", "what the others are compared with", _set_baseline, _compared_devices),
-    "at": LineCommand("at NODE", "to a node of the tree; the end of its path will do", _go_to_node, _nodes),
+    "at": LineCommand("at NODE", "to a node of the tree; the end of its path will do", _go_to_node,
+        lambda session: session.unfolded.place),
     "find": LineCommand("find TEXT", "rows: words, kind:conv share>5 bound:memory", _find_rows),
-    "filter": LineCommand("filter TEXT", "narrow the models", _filter_models),
-    "sort": LineCommand("sort KEY", ", ".join(states.SORTS), _set_field("sort", "sort share"), states.SORTS),
-    "rank": LineCommand("rank KEY", "order of the devices", _set_field("rank", "rank edp"), states.RANKS),
-    "metric": LineCommand("metric M", ", ".join(states.METRICS), _set_field("metric", "metric energy"), states.METRICS),
+    "filter": LineCommand("filter TEXT", "narrow the models",
+        lambda session, words: _apply(session, filter=" ".join(words), pane="models")),
+    "sort": LineCommand("sort KEY", ", ".join(states.SORTS), _set_field("sort", "share"), states.SORTS),
+    "rank": LineCommand("rank KEY", "order of the devices", _set_field("rank", "edp"), states.RANKS),
+    "metric": LineCommand("metric M", ", ".join(states.METRICS), _set_field("metric", "energy"), states.METRICS),
     "fold": LineCommand("fold PERCENT", "fold rows below this share; 0 folds none", _fold, ("0", "1", "5")),
     "heat": LineCommand("heat", "the metric on every device in the tree, or not", _request_action("heat")),
     "trace": LineCommand("trace [FILE]", "a measured trace beside the tree; without a file none", _lay_trace),
-    "limits": LineCommand(
-        "limits [L<5ms ..]", "what devices are held against: L latency, E energy, P power, M memory", _set_limits
-    ),
+    "limits": LineCommand("limits [L<5ms ..]",
+        "what devices are held against: L latency, E energy, P power, M memory",
+        lambda session, words: _apply(session, limits=" ".join(words))),
     "plot": LineCommand("plot [KIND]", ", ".join(states.PLOTS), _show_plot, states.PLOTS),
     "pin": LineCommand("pin [DEV@SETTINGS]", "what deltas are against", _pin, _compared_devices),
     "swap": LineCommand("swap", "what is pinned comes on screen", _request_action("swap")),
-    "state": LineCommand("state STRING", "any screen, from its one string", _load_state),
-    "export": LineCommand("export FILE", "this view; .svg the screen, a folder everything", _export),
-    "export_all": LineCommand("export_all FOLDER", "every view in every format", _export_all),
+    "state": LineCommand("state STRING", "any screen, from its one string",
+        lambda session, words: session.apply(states.parse(_one_word(words, "state 'resnet50@b8,fp16'")))),
+    "export": LineCommand("export FILE", "this view; .svg the screen, a folder everything",
+        lambda session, words: session.emit(ExportRequested(_one_word(words, "export resnet50.json")))),
+    "export_all": LineCommand("export_all FOLDER", "every view in every format",
+        lambda session, words: session.emit(ExportRequested(_one_word(words, "export_all folder").rstrip("/") + "/"))),
     "theme": LineCommand("theme NAME", ", ".join(THEMES), _set_theme, THEMES),
     "save": LineCommand("save NAME", "keep this state", _save, _session_names),
-    "load": LineCommand("load NAME", "a saved state", _load, _session_names),
+    "load": LineCommand("load NAME", "a saved state",
+        lambda session, words: session.apply(_saved_sessions(session).state(*words[:1])), _session_names),
     "sessions": LineCommand("sessions", "saved states", _list_sessions),
-    "device": LineCommand("device [DEV]", "its sheet, with the source of every fact", _open_sheet, _catalogue),
+    "device": LineCommand("device [DEV]", "its sheet, with the source of every fact",
+        lambda session, words: session.do_sheet(*words[:1]), _catalogue),
     "undo": LineCommand("undo", "undo the last change", _request_action("undo")),
     "redo": LineCommand("redo", "redo what was undone", _request_action("redo")),
     "keys": LineCommand("keys", "all keys", _request_action("help")),
     "help": LineCommand("help", "these commands", _help),
     "quit": LineCommand("quit", "leave", _request_action("quit")),
-    **{pane: LineCommand(pane, f"go to the {pane} pane", _go_to_pane(pane)) for pane in states.PANES if pane != "plot"},
-}
+    **{
+        pane: LineCommand(pane, f"go to the {pane} pane", partial(_go_to_pane, pane))
+        for pane in states.PANES if pane != "plot"
+    },
+}  # fmt: skip
 ALIASES = {"q": "quit", "w": "export", "e": "state", "b": "batch", "p": "precision", "size": "image_size"}
 
 

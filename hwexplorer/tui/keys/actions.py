@@ -44,7 +44,6 @@ def _action(
     panes: str = "",
     hint: str = "",
 ) -> Action:
-    """Return an action that does a change, or an effect: by default the one named as the action."""
     change, effect = (None, does or id) if isinstance(does, str) else (does, "")
     return Action(id, tuple(keys.split()), title, help, change, effect, argument, tuple(panes.split()), hint)
 

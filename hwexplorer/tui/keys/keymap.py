@@ -94,5 +94,4 @@ def remap(keys: Mapping[str, Iterable[str]]) -> tuple[Keymap, list[str]]:
 
 
 def _share_panes(one: Action, other: Action) -> bool:
-    """Return True if a key of one would stand in the way of the same key of the other."""
     return one.panes == other.panes or bool(set(one.panes) & set(other.panes))

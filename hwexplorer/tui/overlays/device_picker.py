@@ -54,7 +54,6 @@ class DevicePicker(OverlayScreen):
             self.set_timer(0.01, self._refill)
 
     def _refill(self) -> None:
-        """Show the figures that are known by now."""
         self.fill(self._typed)
         self.show_footer()
 

@@ -12,8 +12,7 @@ from textual.screen import ModalScreen
 from hwexplorer.tui.keys.actions import key_sign
 from hwexplorer.tui.keys.keymap import Keymap
 from hwexplorer.tui.palette import Palette
-from hwexplorer.tui.prompts.footer import footer
-from hwexplorer.tui.prompts.prompt import Prompt
+from hwexplorer.tui.prompts.prompt import Prompt, footer
 from hwexplorer.tui.session.session import Session
 from hwexplorer.tui.widgets.framed_pane import Content, FramedPane, StatusLine
 
@@ -88,8 +87,6 @@ class OverlayScreen(ModalScreen[None]):
             self.host.show()
 
     action_close = close
-
-    # --- keys and mouse ---------------------------------------------------------------------------------------
 
     def on_key(self, event: events.Key) -> None:
         """Pass a key to whatever is uppermost."""

@@ -42,8 +42,6 @@ class ResultTable(OverlayScreen):
         self.content.update(table)
         self.content.go(next((row.key for row in table.rows if row.leads), ""))
 
-    # --- keys and mouse ---------------------------------------------------------------------------------------
-
     def action_column_before(self) -> None:
         """Move the column cursor to the left."""
         self._to_column(-1)
@@ -81,8 +79,6 @@ class ResultTable(OverlayScreen):
             self.pane.redraw()
             if at.times == 2:
                 self.action_apply()
-
-    # --- what a row does --------------------------------------------------------------------------------------
 
     def _target(self) -> tuple[Row, State] | None:
         """Return the row of the cursor and the state it leads to; say so and return None where it leads nowhere."""

@@ -21,11 +21,8 @@ class ModelsPane(ViewPane):
 
     content: ModelTable
     double_click = "choose"
+    make_content = ModelTable
     _timer: Timer | None = None
-
-    def make_content(self) -> ModelTable:
-        """Create what draws the view."""
-        return ModelTable()
 
     def fill(self, views: Views) -> None:
         """Take the view and the title."""
@@ -39,10 +36,8 @@ class ModelsPane(ViewPane):
             self.content.go(model)
         total, only = len(self.content.table.rows), self.state.filter
         if is_captured:
-            self.set_title(
-                remark=f"{len(self.content.visible)} of {total} · {only!r}" if only else f"{total} of {total}"
-            )
-
+            narrowed = f"{len(self.content.visible)} of {total} · {only!r}"
+            self.set_title(remark=narrowed if only else f"{total} of {total}")
         self._schedule_picture()
 
     def redraw(self) -> None:

@@ -16,10 +16,7 @@ class TreePane(ViewPane):
     content: TreeTable
     cursor, double_click = "at", "toggle"
     sort_keys, sort_fields = SORTS, ("sort", "descending", True)
-
-    def make_content(self) -> TreeTable:
-        """Create what draws the view."""
-        return TreeTable()
+    make_content = TreeTable
 
     def fill(self, views: Views) -> None:
         """Take the view and the title."""
@@ -39,7 +36,6 @@ class TreePane(ViewPane):
 
     def put_cursor(self, key: str) -> None:
         """Put the cursor on a key, '' for the root."""
-        # The key of the root is ''.
         if not self.session.apply(replace(self.state, at=key)):
             self.refill()
 

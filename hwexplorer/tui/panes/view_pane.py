@@ -9,7 +9,7 @@ from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.session.session import Session
 from hwexplorer.tui.session.session_events import ActionRequested
 from hwexplorer.tui.session.view_cache import Views
-from hwexplorer.tui.widgets.framed_pane import Content, FramedPane
+from hwexplorer.tui.widgets.framed_pane import FramedPane
 from hwexplorer.tui.widgets.table_heads import TableHeads
 from hwexplorer.tui.widgets.tree_table import TreeTable
 
@@ -21,6 +21,7 @@ class ViewPane(FramedPane):
     """A method `do_NAME` is what the action of that effect (keys/actions.py) does in it."""
 
     content: Any
+    make_content: ClassVar[Any] = staticmethod(lambda: TreeTable(tree=False))
     cursor: ClassVar[str] = ""  # the field of the state that is its cursor
     double_click: ClassVar[str] = ""  # the action of a double click
     sort_keys: ClassVar[tuple[str, ...]] = ()  # what a click on a column head may sort by
@@ -30,16 +31,10 @@ class ViewPane(FramedPane):
         super().__init__(name, PANES.index(name) + 1 if name in PANES else 0, self.make_content(), palette)
         self.session = session
 
-    def make_content(self) -> Content:
-        """Create the content that this pane draws."""
-        return TreeTable(tree=False)
-
     @property
     def state(self) -> State:
         """The present state."""
         return self.session.state
-
-    # --- drawing ------------------------------------------------------------------------------------------
 
     def fill(self, views: Views) -> None:
         """Take the view and the title; called only while the pane is visible."""
@@ -68,8 +63,6 @@ class ViewPane(FramedPane):
     def hidden_roles(self) -> tuple[str, ...]:
         """Return the roles of columns that say nothing now."""
         return () if self.state.diff and self.state.pin else ("delta",)
-
-    # --- keys ---------------------------------------------------------------------------------------------
 
     def do_move(self, by: int) -> None:
         """Move by rows; a cursor that is a field of the state moves in all panes."""
@@ -103,8 +96,6 @@ class ViewPane(FramedPane):
         self.redraw()
         return True
 
-    # --- the mouse ----------------------------------------------------------------------------------------
-
     def click(self, at: FramedPane.Clicked) -> None:
         """Go to the pane and the row that was clicked, which stays under the pointer; a double click opens it."""
         self.session.apply(replace(self.state, pane=self.pane))
@@ -133,7 +124,6 @@ class ViewPane(FramedPane):
         return True
 
     def _sort(self, column: str) -> None:
-        """Sort by a column, the other way round where it is sorted by it already."""
         key = _SORT_NAMES.get(column, column)
         if key in self.sort_keys:
             field, way, first = self.sort_fields

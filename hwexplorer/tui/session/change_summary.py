@@ -47,13 +47,11 @@ def summarize_change(before: State, after: State, was: Cards, now: Cards) -> str
 
 
 def _settings(before: State, after: State) -> str:
-    """Return the settings that changed."""
     old, new = ([text for text, _ in labels(state)] for state in (before, after))
     return ", ".join(text for text in new if text not in old) or " · ".join(new)
 
 
 def _effect(device: str, was: Cards, now: Cards) -> str:
-    """Return how the rate and the energy of an inference on a device changed."""
     old, new = (next((card for card in cards if card.key == device), None) for cards in (was, now))
     parts = []
     for name, more, less in _FIGURES:
@@ -64,6 +62,5 @@ def _effect(device: str, was: Cards, now: Cards) -> str:
 
 
 def _ratio_text(ratio: float) -> str:
-    """Return a change in per cent, from twice on as a factor."""
     factor = max(ratio, 1 / ratio)
     return f"{factor:.3g}x" if factor >= 2 else f"{abs(ratio - 1) * 100:.0f} %"

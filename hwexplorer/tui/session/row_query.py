@@ -102,7 +102,6 @@ def conditions(table: Table, text: str, names: Mapping[str, str]) -> list[Test]:
 
 
 def _letters(word: str, text: str) -> bool:
-    """Return True if the letters of the word stand in the text in this order."""
     place = 0
     for letter in word:
         place = text.find(letter, place) + 1

@@ -8,11 +8,17 @@ import msgspec
 
 from hardware import file_access, policy
 from hardware.errors import RequestError, unknown
+from hardware.places import user_folder
 from hwexplorer.state import State, format, parse
 
 LAST = "last"
 NAME_MAX = 40
 FILE_MAX = 1 << 24
+
+
+def sessions_file() -> Path:
+    """Return the path of the saved sessions."""
+    return user_folder("state") / "sessions.json"
 
 
 class SavedSessions:

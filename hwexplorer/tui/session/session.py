@@ -37,7 +37,7 @@ from hwexplorer.views.plain import EMPTY_TABLE, Table
 
 if TYPE_CHECKING:
     from hwexplorer.provider import EngineProvider
-    from hwexplorer.tui.session.background_job import BackgroundJob
+    from hwexplorer.tui.session.jobs import BackgroundJob
     from hwexplorer.tui.session.saved_sessions import SavedSessions
 
 
@@ -351,12 +351,11 @@ class Session:
 
     def capture(self, state: State) -> None:
         """Capture the model of a state in the background; what is on screen stays, dimmed, and can be used."""
-        from hwexplorer.tui.session.model_capture_job import ModelCaptureJob
+        from hwexplorer.tui.session.jobs import ModelCaptureJob
 
         self.start(ModelCaptureJob(state, self.provider, partial(self._show_captured, state)))
 
     def _show_captured(self, wanted: State, _: BackgroundJob) -> None:
-        """Show the model that was captured, in the state as it is by now."""
         if self.views is None:
             self.history = History(present=self.provider.at_its_batch(wanted))
             self.apply(self.state, self.history)

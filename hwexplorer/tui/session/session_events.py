@@ -11,23 +11,27 @@ from hwexplorer.state import State
 from hwexplorer.views.plain import Text
 
 
-class StateChanged(msgspec.Struct, frozen=True):
+class SessionEvent(msgspec.Struct, frozen=True):
+    """Something that a session tells."""
+
+
+class StateChanged(SessionEvent, frozen=True):
     """Another state is present, or its views are newer."""
 
 
-class MessageChanged(msgspec.Struct, frozen=True):
+class MessageChanged(SessionEvent, frozen=True):
     """The message of the session is another, or gone."""
 
 
-class JobsChanged(msgspec.Struct, frozen=True):
+class JobsChanged(SessionEvent, frozen=True):
     """A job started, went on or ended."""
 
 
-class LimitsCounted(msgspec.Struct, frozen=True):
+class LimitsCounted(SessionEvent, frozen=True):
     """More devices are known to be within the limits or not."""
 
 
-class TextOpened(msgspec.Struct, frozen=True):
+class TextOpened(SessionEvent, frozen=True):
     """A text is to be read; `name` says what kind of text."""
 
     name: str
@@ -35,7 +39,7 @@ class TextOpened(msgspec.Struct, frozen=True):
     text: Text
 
 
-class SheetOpened(msgspec.Struct, frozen=True):
+class SheetOpened(SessionEvent, frozen=True):
     """A report is to be shown. `state_of` reads where a row leads; without it rows are configurations."""
 
     name: str
@@ -43,33 +47,22 @@ class SheetOpened(msgspec.Struct, frozen=True):
     state_of: Callable[[str], State] | None = None
 
 
-class ActionRequested(msgspec.Struct, frozen=True):
+class ActionRequested(SessionEvent, frozen=True):
     """An action of the registry (keys/actions.py) is to be done."""
 
     action: str
 
 
-class ThemeRequested(msgspec.Struct, frozen=True):
+class ThemeRequested(SessionEvent, frozen=True):
     """The screen is to take another theme."""
 
     theme: str
 
 
-class ExportRequested(msgspec.Struct, frozen=True):
+class ExportRequested(SessionEvent, frozen=True):
     """The view in focus is to be written to a file, or every view to a folder."""
 
     path: str
 
 
-SessionEvent = (
-    StateChanged
-    | MessageChanged
-    | JobsChanged
-    | LimitsCounted
-    | TextOpened
-    | SheetOpened
-    | ActionRequested
-    | ThemeRequested
-    | ExportRequested
-)
 Listener = Callable[[SessionEvent], None]

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, cast
 from hwexplorer.plots import is_over_batches
 from hwexplorer.state import MORE, State, node, replace
 from hwexplorer.tui.session.folding import fold_rows
-from hwexplorer.tui.session.traced_state import TracedState
 from hwexplorer.views.plain import Card, Page, Plot, Row, Table, Text
 
 if TYPE_CHECKING:
@@ -72,6 +71,36 @@ class Views:
     def device_name(self, key: str) -> str:
         """Return the name on the card of a device."""
         return next((card.name for card in self.cards if card.key == key), key)
+
+
+class TracedState:
+    """Stand in for a State and add each field or property that is read to `reads`.
+
+    A field that `replace` has given another value is not recorded: that value follows from what was read before. What
+    takes a state as a whole either counts as reading all of it (==, hash) or fails (msgspec).
+    """
+
+    __slots__ = ("_reads", "_replaced", "_state")
+
+    def __init__(self, state: State, reads: set[str], replaced: frozenset[str] = frozenset()) -> None:
+        self._state, self._reads, self._replaced = state, reads, replaced
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(self._state, name)
+        if name not in self._replaced:
+            self._reads.add(name)
+        return value
+
+    def __replace__(self, **changes: Any) -> TracedState:
+        return TracedState(self._state.__replace__(**changes), self._reads, self._replaced | changes.keys())
+
+    def __eq__(self, other: object) -> bool:
+        self._reads.update(State.__struct_fields__)
+        return self._state == (other._state if isinstance(other, TracedState) else other)
+
+    def __hash__(self) -> int:
+        self._reads.update(State.__struct_fields__)
+        return hash(self._state)
 
 
 class ViewCache:
@@ -151,7 +180,6 @@ class ViewCache:
 
 
 def _at_node(state: State) -> State:
-    """Return the state with the cursor on the node that its row is about."""
     return replace(state, at=node(state.at)) if state.at.endswith(MORE) else state
 
 

@@ -64,7 +64,6 @@ class CardStrip(Widget, can_focus=False):
             self.refresh()
 
     def _boxes(self) -> list[tuple[int, int]]:
-        """Start and width of each card where they stand side by side."""
         count, width = len(self.cards), self.size.width
         return [(a, b - a) for a, b in pairwise(width * place // count for place in range(count + 1))]
 
@@ -73,7 +72,6 @@ class CardStrip(Widget, can_focus=False):
         return self.size.height >= TALL and bool(self.cards) and self.size.width // len(self.cards) >= NARROWEST
 
     def _first_place(self) -> int:
-        """The first device in sight of those that take a line: the one under the cursor always is."""
         place = next((i for i, card in enumerate(self.cards) if card.key == self.on), 0)
         return max(0, min(place - self.size.height + 1, len(self.cards) - self.size.height))
 
@@ -98,8 +96,6 @@ class CardStrip(Widget, can_focus=False):
         if self.palette.ascii:
             segments = [Segment(to_ascii(text), style) for text, style, _ in segments]
         return Strip(segments).adjust_cell_length(self.size.width, self.palette.get("text"))
-
-    # --- a card -------------------------------------------------------------------------------------------
 
     def _tall(self, card: Card, y: int, width: int) -> list[Segment]:
         here = card.key == self.on
@@ -185,8 +181,6 @@ class CardStrip(Widget, can_focus=False):
         phrase = whole(phrase, width) or phrase.partition(" · ")[0].removeprefix("waits on ")
         role = "warn" if card.over or not card.fits else "good" if phrase.startswith(("fastest", "least")) else "text"
         return [Segment(pad(shorten(safe(phrase), width), width), self.palette.get(role))]
-
-    # --- a line -------------------------------------------------------------------------------------------
 
     def _line(self, card: Card, width: int) -> list[Segment]:
         ground = CURSOR if card.key == self.on else PLAIN

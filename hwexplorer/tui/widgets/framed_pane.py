@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Protocol
-
 from rich.segment import Segment
 from textual import events
 from textual.geometry import NULL_OFFSET, Region, Size, Spacing
@@ -19,16 +17,39 @@ from hwexplorer.tui.widgets.cell_text import ascii_cells, shorten, whole, width_
 FAR = 10**6  # rows: more than there are
 
 
-class Content(Protocol):
-    """The content of a pane: resized, drawn by the line, scrolled."""
+class Content:
+    """The content of a pane: resized, drawn by the line, and scrolled where all of it is not in sight."""
 
-    def resize(self, width: int, height: int) -> None: ...
-    def line(self, y: int, palette: Palette, focused: bool) -> list[Segment]: ...
-    def move(self, by: int) -> str: ...
-    def scroll(self, by: int) -> None: ...
-    def page(self) -> int: ...
-    def extent(self) -> tuple[int, int, int]: ...
-    def forget(self) -> None: ...
+    width = height = 0
+
+    def resize(self, width: int, height: int) -> None:
+        """Take the size to draw in."""
+        if (width, height) != (self.width, self.height):
+            self.width, self.height = width, height
+            self.forget()
+
+    def forget(self) -> None:
+        """Drop what was drawn: colours or the size changed."""
+
+    def line(self, y: int, palette: Palette, focused: bool) -> list[Segment]:
+        """Return line `y` of the drawing."""
+        raise NotImplementedError
+
+    def move(self, by: int) -> str:
+        """Move the cursor and return the key that it is on, '' where there are no keys."""
+        self.scroll(by)
+        return ""
+
+    def scroll(self, by: int) -> None:
+        """Move the window by lines."""
+
+    def page(self) -> int:
+        """Return the lines of a page."""
+        return max(1, self.height - 1)
+
+    def extent(self) -> tuple[int, int, int]:
+        """Return (first line in sight, lines in sight, all lines), for the scroll mark."""
+        return 0, 1, 1
 
 
 def ascii_strip(strip: Strip, palette: Palette) -> Strip:
@@ -171,15 +192,12 @@ class FramedPane(Widget, can_focus=False):
         return Strip([*segments, Segment(flat * (width - used), side), *end, Segment(ends[1], side)], width)
 
     def _thumb(self, height: int) -> range:
-        """The lines where the mark of the scroll position is."""
         first, page, total = self.content.extent()
         if total <= page or page < 1:
             return range(0)
         size = max(1, round(height * page / total))
         start = round((height - size) * first / max(1, total - page))
         return range(start, start + size)
-
-    # --- the mouse ----------------------------------------------------------------------------------------
 
     def on_click(self, event: events.Click) -> None:
         """Post what was clicked."""

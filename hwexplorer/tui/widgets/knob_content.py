@@ -56,10 +56,6 @@ class KnobContent(TreeTable):
         """Return the key of the column whose head is there."""
         return super().head_at(x, y - self._above)
 
-    def is_cursor_row(self, y: int) -> bool:
-        """Return True if line `y` is the row of the cursor."""
-        return self.row is not None and self.key_at(y) == self.key
-
     def line(self, y: int, palette: Palette, focused: bool) -> list[Segment]:
         """Return line `y` of the drawing."""
         if y >= self._above:

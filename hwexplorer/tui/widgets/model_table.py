@@ -64,7 +64,6 @@ class ModelTable(TreeTable):
 
 
 def _fact_text(column: Column, value: Cell) -> str:
-    """A fact as people say it; the name stands above."""
     if column.key == "name" or value in (None, ""):
         return ""
     if isinstance(value, NUMBERS):

@@ -9,20 +9,20 @@ from rich.segment import Segment
 from hwexplorer.text.number_format import safe
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.cell_text import shorten, width_of
-from hwexplorer.tui.widgets.plot_drawing import Drawing, draw, row_of, say, titled
+from hwexplorer.tui.widgets.framed_pane import Content
+from hwexplorer.tui.widgets.plot_drawing import Drawing, draw, say, titled
 from hwexplorer.views.plain import Plot
 
 REACH = 2  # cells from a click to the point that was meant
 
 
-class PlotArea:
+class PlotArea(Content):
     """The plot of a pane, drawn once per size and data; a cursor that moves draws only itself anew."""
 
     def __init__(self) -> None:
         self.plot: Plot | None = None
         self.cursor = ""
         self.below: Collection[str] = ()
-        self.width = self.height = 0
         self._drawing: Drawing | list[list[Segment]] | None = None
         self._lines: list[list[Segment]] = []
 
@@ -33,12 +33,6 @@ class PlotArea:
         if plot is not self.plot or (cursor, below) != (self.cursor, self.below):
             self.plot, self.cursor, self.below = plot, cursor, below
             self._lines = []
-
-    def resize(self, width: int, height: int) -> None:
-        """Take the size to draw in."""
-        if (width, height) != (self.width, self.height):
-            self.width, self.height = width, height
-            self.forget()
 
     def line(self, y: int, palette: Palette, focused: bool) -> list[Segment]:
         """Return line `y` of the drawing."""
@@ -75,29 +69,18 @@ class PlotArea:
         if not isinstance(drawing, Drawing):
             return ""
         left = sum(width_of(segment.text) for segment in drawing.labels[0])
-        columns, rows = len(drawing.cells[0]), len(drawing.cells)
         nearest, least = "", float(REACH)
         for series in drawing.points:
             for key, a, b in zip(series.keys, series.x, series.y, strict=False):
-                place = drawing.x.place(a)
-                if place is None or drawing.y.place(b) is None:
-                    continue
-                column = left + min(columns - 1, max(0, int(place * (columns - 0.001))))
-                away = abs(column - x) / 2 + abs(row_of(drawing.y, b, rows) + 1 - y)
-                if away < least:
-                    nearest, least = key, away
+                if (place := drawing.grid.cell(a, b)) is not None:
+                    away = abs(left + place[0] - x) / 2 + abs(place[1] + 1 - y)
+                    if away < least:
+                        nearest, least = key, away
         return nearest
-
-    def scroll(self, by: int) -> None:
-        """A plot is always in sight as a whole."""
 
     def page(self) -> int:
         """Return how many points a page moves by."""
         return 10
-
-    def extent(self) -> tuple[int, int, int]:
-        """Return (first line in sight, lines in sight, all lines)."""
-        return 0, 1, 1
 
     def forget(self) -> None:
         """Draw anew from the plot."""

@@ -15,20 +15,52 @@ from hwexplorer.tui.widgets.cell_text import ascii_cells, shorten, width_of
 from hwexplorer.views.plain import Plot, Series
 from hwexplorer.views.plot_axis import Axis, axis
 
+TAG = 18  # cells of a name at most
+TAKEN = 255  # a cell that no name may stand on
+SHADED = "shaded "  # begins the role of what stands in a shaded area
+BLANKS = ("·", ".")  # what shades where there are no grounds; in ASCII
+Place = tuple[int, int]  # column, row
+Tag = tuple[int, int, str, str]  # column, row, text, role
+_SIZES = ((0.05, "●"), (0.01, "•"))  # from this share of the whole on; less is a dot
+_LEAST = min(least for least, _ in _SIZES)
+_SYMBOLS = {"byte": "B", "byte/s": "B/s", "Js": "J·s", "FLOP/byte": "FLOP/B", "1/s": "/s", "count": ""}
+
 
 def _roofs(lines: Sequence[Series], x: Axis) -> list[float]:
     """The highest place of each line in sight, so that the axis shows it without its far ends."""
-    return [
-        max(inside) for line in lines if (inside := [b for a, b in zip(line.x, line.y, strict=False) if a <= x.high])
-    ]
+    inside = ([b for a, b in zip(line.x, line.y, strict=False) if a <= x.high] for line in lines)
+    return [max(values) for values in inside if values]
+
+
+class Grid(msgspec.Struct, frozen=True):
+    """The axes of a plot, and how many cells they take."""
+
+    x: Axis
+    y: Axis
+    columns: int
+    rows: int
+
+    def row(self, value: float) -> int:
+        """Return the row that a value of y is in."""
+        return min(self.rows - 1, max(0, self.rows - 1 - int((self.y.place(value) or 0.0) * (self.rows - 0.001))))
+
+    def cell(self, x: float, y: float) -> Place | None:
+        """Return (column, row) of a point, None out of sight."""
+        place = self.x.place(x)
+        if place is None or self.y.place(y) is None:
+            return None
+        return min(self.columns - 1, max(0, int(place * (self.columns - 0.001)))), self.row(y)
+
+    def places(self, series: Series) -> Iterator[tuple[float | None, float | None]]:
+        """Yield the place of each point on both axes, 0 to 1 in sight, None where it has none."""
+        return zip(self.x.places(series.x), self.y.places(series.y), strict=False)
 
 
 class Drawing(msgspec.Struct, frozen=True):
     """A plot without its cursor: what moving along it leaves as it is."""
 
     points: tuple[Series, ...]
-    x: Axis
-    y: Axis
+    grid: Grid
     title: list[Segment]
     labels: list[list[Segment]]  # left of each row: the label of y and the axis
     cells: list[list[tuple[str, str]]]  # character and role of each place of each row
@@ -50,7 +82,6 @@ class Drawing(msgspec.Struct, frozen=True):
 
 
 def _role_over(cell: tuple[str, str]) -> str:
-    """The role of what is written over a cell, which stays shaded."""
     return SHADED + "strong" if cell[1].startswith(SHADED) else "strong"
 
 
@@ -64,39 +95,36 @@ def render(
 
 def draw(plot: Plot, width: int, height: int, palette: Palette, least: int = 16) -> Drawing | list[list[Segment]]:
     """The plot without its cursor; lines that say why where it cannot be drawn."""
-    if width < least or height < 5 or not any(len(s.x) for s in plot.series):
-        text = "no room to draw" if any(len(s.x) for s in plot.series) else "nothing to draw"
+    has_points = any(len(s.x) for s in plot.series)
+    if width < least or height < 5 or not has_points:
+        text = "no room to draw" if has_points else "nothing to draw"
         return [[Segment(shorten(text, width), palette.get("dim"))]] + [[] for _ in range(height - 1)]
     lines = [s for s in plot.series if s.line]
     points = [s for s in plot.series if not s.line]
     shown = points or lines
     x = axis([v for s in shown for v in s.x], plot.log_x, plot.x_unit)
-    y = axis(
-        [v for s in (shown if plot.log_y else plot.series) for v in s.y] + _roofs(lines if points else [], x),
-        plot.log_y,
-        plot.y_unit,
-    )
+    heights = [v for s in (shown if plot.log_y else plot.series) for v in s.y]
+    y = axis(heights + _roofs(lines if points else [], x), plot.log_y, plot.y_unit)
     rows = height - 3  # title line, axis, labels of x
     y_ticks = y.ticks(max(2, rows // 2))
     left = max((width_of(label) for _, label in y_ticks), default=0)
     columns = width - left - 2
-    canvas = Braille(columns, rows)
+    canvas, grid = Braille(columns, rows), Grid(x, y, columns, rows)
     owners = _owners(plot.series)
     for owner, series in sorted(zip(owners, plot.series, strict=True), key=lambda pair: not pair[1].guide):
         if not (series.mark or series.area):  # guides first: whatever is read by them lies over them
-            _draw(canvas, series, x, y, owner)
+            _draw(canvas, series, grid, owner)
     signs = [
         sign for owner, each in zip(owners, plot.series, strict=True) if not (each.mark or each.line)
-        for sign in _size_signs(each, x, y, columns, rows, SERIES[owner])
+        for sign in _size_signs(each, grid, SERIES[owner])
     ]  # fmt: skip
-    tags = [*signs, *_tags(plot.series, owners, canvas, x, y, signs)]
-    shaded = {place for series in lines if series.area for place in _cells_below(series, x, y, columns, rows)}
+    tags = [*signs, *_tags(plot.series, owners, canvas, grid, signs)]
+    shaded = {place for series in lines if series.area for place in _cells_below(series, grid)}
     cells = [_cells(canvas, row, tags, palette, shaded) for row in range(rows)]
-    labels = {row_of(y, value, rows): label for value, label in reversed(y_ticks)}
+    labels = {grid.row(value): label for value, label in reversed(y_ticks)}
     return Drawing(
         tuple(points),
-        x,
-        y,
+        grid,
         _title(plot, width, palette, {text for _, _, text, _ in tags}),
         [_label(labels.get(row, ""), left, palette) for row in range(rows)],
         cells,
@@ -105,22 +133,16 @@ def draw(plot: Plot, width: int, height: int, palette: Palette, least: int = 16)
     )
 
 
-def row_of(y: Axis, value: float, rows: int) -> int:
-    """Return the row of the canvas that a value is in."""
-    place = y.place(value) or 0.0
-    return min(rows - 1, max(0, rows - 1 - int(place * (rows - 0.001))))
-
-
-def _draw(canvas: Braille, series: Series, x: Axis, y: Axis, owner: int) -> None:
+def _draw(canvas: Braille, series: Series, grid: Grid, owner: int) -> None:
     right, top = 2 * canvas.width - 1, 4 * canvas.height - 1
     before: tuple[float, float] | None = None
-    places = zip(x.places(series.x), y.places(series.y), strict=False)
     if not series.line:  # of thousands of points many are the same dot
+        places = grid.places(series)
         known = {(round(a * right), round(b * top)) for a, b in places if a is not None and b is not None}
         for column, row in known:
             canvas.dot(column, row, owner)
         return
-    for place_x, place_y in places:
+    for place_x, place_y in grid.places(series):
         if place_x is None or place_y is None:
             before = None
             continue
@@ -132,32 +154,18 @@ def _draw(canvas: Braille, series: Series, x: Axis, y: Axis, owner: int) -> None
 
 def _cursor(drawing: Drawing, key: str, below: Collection[str]) -> list[tuple[int, int, str]]:
     """(column, row, label) of the point under the cursor and of those that its row stands for, the first one named."""
-    x, y, rows = drawing.x, drawing.y, len(drawing.cells)
-    columns = len(drawing.cells[0])
     labels: list[tuple[int, int, str]] = []
     if not key:
         return labels
     for series in drawing.points:
         for index in [i for i, other in enumerate(series.keys) if other == key or other in below]:
-            other = series.keys[index]
-            place_x, place_y = x.place(series.x[index]), y.place(series.y[index])
-            if place_x is None or place_y is None:
+            place = drawing.grid.cell(series.x[index], series.y[index])
+            if place is None:
                 continue
-            label = series.labels[index] if index < len(series.labels) and other == key else key
-            told = shorten(to_ascii(safe(label)), max(8, columns // 2), middle=True)  # one cell a character
-            column = min(columns - 1, max(0, int(place_x * (columns - 0.001))))
-            labels.append((column, row_of(y, series.y[index], rows), "" if labels else told))
+            label = series.labels[index] if index < len(series.labels) and series.keys[index] == key else key
+            told = shorten(to_ascii(safe(label)), max(8, drawing.grid.columns // 2), True)  # one cell a character
+            labels.append((*place, "" if labels else told))
     return labels
-
-
-TAG = 18
-TAKEN = 255  # a cell that no name may stand on
-SHADED = "shaded "  # begins the role of what stands in a shaded area
-BLANKS = ("·", ".")  # what shades where there are no grounds; in ASCII
-Place = tuple[int, int]
-Tag = tuple[int, int, str, str]  # column, row, text, role
-_SIZES = ((0.05, "●"), (0.01, "•"))  # from this share of the whole on; less is a dot
-_LEAST = min(least for least, _ in _SIZES)
 
 
 def _owners(series: Sequence[Series]) -> list[int]:
@@ -172,31 +180,29 @@ def _owners(series: Sequence[Series]) -> list[int]:
     ]
 
 
-def _size_signs(series: Series, x: Axis, y: Axis, columns: int, rows: int, role: str) -> list[Tag]:
+def _size_signs(series: Series, grid: Grid, role: str) -> list[Tag]:
     """(column, row, sign, role) of the points that are more than a dot: the heavier the larger, hollow on paper."""
     signs: list[Tag] = []
     sizes = series.sizes or (0.0,) * len(series.x)
     drawn = [point for point in zip(series.x, series.y, sizes, strict=True) if series.on_paper or point[2] >= _LEAST]
     for a, b, size in sorted(drawn, key=lambda point: point[2]):
         sign = "○" if series.on_paper else next(sign for least, sign in _SIZES if size >= least)
-        place = x.place(a)
-        if place is not None and y.place(b) is not None:
-            signs.append((min(columns - 1, max(0, int(place * (columns - 0.001)))), row_of(y, b, rows), sign, role))
+        if (place := grid.cell(a, b)) is not None:
+            signs.append((*place, sign, role))
     return signs
 
 
 def _tags(
-    series: Sequence[Series], owners: Sequence[int], canvas: Braille, x: Axis, y: Axis, signs: Sequence[Tag]
+    series: Sequence[Series], owners: Sequence[int], canvas: Braille, grid: Grid, signs: Sequence[Tag]
 ) -> list[Tag]:
     """(column, row, text, role): marks, and the names of lines and of devices beside them, which colour alone would not
     tell. A name stands on nothing: no point, no line, no other name; and where it can, beside nothing else."""
-    columns, rows = canvas.width, canvas.height
-    taken = [canvas.owners(row) for row in range(rows)]
+    taken = [canvas.owners(row) for row in range(grid.rows)]
     for column, row, _, _ in signs:
         taken[row][column] = TAKEN
     tags: list[Tag] = []
     for each in series:
-        for column, row in _points(each, x, y, columns, rows) if each.mark else ():
+        for column, row in _points(each, grid) if each.mark else ():
             tags.append((column, row, "◆", "strong"))
             taken[row][column] = TAKEN
     lines = {each.name for each in series if each.line}
@@ -207,7 +213,7 @@ def _tags(
             continue
         name = shorten(safe(each.name), TAG, middle=True)
         name = name if width_of(name) == len(name) else to_ascii(name)  # one cell a character
-        trace = dict(_points(each, x, y, columns, rows)) if not each.line else _trace(each, x, y, columns, rows)
+        trace = _trace(each, grid) if each.line else dict(_points(each, grid))
         if (place := _beside_line(trace, len(name), taken, owner + 1)) is not None:
             start, row = place
             taken[row][start : start + len(name)] = bytes([TAKEN]) * len(name)
@@ -215,17 +221,15 @@ def _tags(
     return tags
 
 
-def _points(series: Series, x: Axis, y: Axis, columns: int, rows: int) -> Iterator[tuple[int, int]]:
-    """(column, row) of each."""
-    for a, b in zip(series.x, series.y, strict=True):
-        place = x.place(a)
-        if place is not None and y.place(b) is not None:
-            yield min(columns - 1, max(0, int(place * (columns - 0.001)))), row_of(y, b, rows)
+def _points(series: Series, grid: Grid) -> list[Place]:
+    places = (grid.cell(a, b) for a, b in zip(series.x, series.y, strict=True))
+    return [place for place in places if place is not None]
 
 
-def _trace(line: Series, x: Axis, y: Axis, columns: int, rows: int) -> dict[int, int]:
+def _trace(line: Series, grid: Grid) -> dict[int, int]:
     """The row of a line in each column where it is in sight; of an area its foot."""
-    known = [(a, b) for a, b in zip(x.places(line.x), y.places(line.y), strict=True) if a is not None and b is not None]
+    columns, rows = grid.columns, grid.rows
+    known = [(a, b) for a, b in grid.places(line) if a is not None and b is not None]
     trace: dict[int, int] = {}
     for (x0, y0), (x1, y1) in pairwise(known):
         for column in range(max(0, int(x0 * columns)), min(columns, int(x1 * columns) + 1)):
@@ -246,11 +250,8 @@ def _beside_line(trace: dict[int, int], length: int, taken: Sequence[bytearray],
             for row in (trace[column] - away, trace[column] + away):
                 if not 0 <= row < rows or any(taken[row][max(0, start - 1) : start + length + 1]):
                     continue
-                near = [
-                    *taken[max(0, row - 1)][start : start + length],
-                    *taken[min(rows - 1, row + 1)][start : start + length],
-                ]
-                if not is_alone or not {*near} - {0, own}:
+                beside = (taken[max(0, row - 1)], taken[min(rows - 1, row + 1)])
+                if not is_alone or not {owner for line in beside for owner in line[start : start + length]} - {0, own}:
                     return start, row
     return None
 
@@ -277,13 +278,9 @@ def _title(plot: Plot, width: int, palette: Palette, told: Collection[str]) -> l
     return segments
 
 
-def _symbol(unit: str) -> str:
-    return {"byte": "B", "byte/s": "B/s", "Js": "J·s", "FLOP/byte": "FLOP/B", "1/s": "/s", "count": ""}.get(unit, unit)
-
-
 def titled(title: str, unit: str) -> str:
     """The title of an axis with its unit, unless it names it already."""
-    symbol = _symbol(unit)
+    symbol = _SYMBOLS.get(unit, unit)
     return title if symbol.partition("/")[0] in title else f"{title} {symbol}"
 
 
@@ -293,30 +290,24 @@ def say(text: str, palette: Palette) -> str:
 
 
 def _label(label: str, left: int, palette: Palette) -> list[Segment]:
-    """Return what stands left of a row: the label of y there, and the axis."""
     return [
         Segment(say(label.rjust(left), palette), palette.get("dim")),
         Segment(" " + ("|" if palette.ascii else "┤" if label else "│"), palette.get("guide")),
     ]
 
 
-def _cells_below(series: Series, x: Axis, y: Axis, columns: int, rows: int) -> Iterator[tuple[int, int]]:
-    """(column, row) of what lies below a line."""
-    known = [(x.place(a), y.place(b)) for a, b in zip(series.x, series.y, strict=True)]
-    for column in range(columns):
-        at = (column + 0.5) / columns
+def _cells_below(series: Series, grid: Grid) -> Iterator[Place]:
+    known = [(grid.x.place(a), grid.y.place(b)) for a, b in zip(series.x, series.y, strict=True)]
+    for column in range(grid.columns):
+        at = (column + 0.5) / grid.columns
         for (x0, y0), (x1, y1) in pairwise((a, b) for a, b in known if a is not None and b is not None):
             if x0 <= at < x1:
                 height = y0 + (y1 - y0) * (at - x0) / (x1 - x0)
-                yield from ((column, row) for row in range(rows) if (rows - row - 0.5) / rows < height)
+                yield from ((column, row) for row in range(grid.rows) if (grid.rows - row - 0.5) / grid.rows < height)
 
 
 def _cells(
-    canvas: Braille,
-    row: int,
-    tags: Sequence[tuple[int, int, str, str]],
-    palette: Palette,
-    shaded: Collection[tuple[int, int]] = (),
+    canvas: Braille, row: int, tags: Sequence[Tag], palette: Palette, shaded: Collection[Place]
 ) -> list[tuple[str, str]]:
     """Character and role of each place of a row; a shaded one has a ground of its own, or a dot where there are no
     grounds."""
@@ -366,7 +357,6 @@ def _runs(text: list[tuple[str, str]], palette: Palette) -> list[Segment]:
 
 
 def _bottom(x: Axis, left: int, columns: int, palette: Palette) -> list[list[Segment]]:
-    """The x axis and its labels."""
     axis = ["-" if palette.ascii else "─"] * columns
     labels = [" "] * columns
     free = 0

@@ -8,19 +8,19 @@ from hwexplorer.text.number_format import quantity, safe, to_ascii
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.cell_drawing import stacked
 from hwexplorer.tui.widgets.cell_text import pad, width_of, wrap
+from hwexplorer.tui.widgets.framed_pane import Content
 from hwexplorer.views.plain import Text, WaterfallStep
 
 KEY = 18  # cells at least for what is set apart
 EMPTY = Text(name="", title="", sections=())
 
 
-class Prose:
+class Prose(Content):
     """Sections of text. A line that starts with `key<tab>text` sets the key apart (the help screen does)."""
 
     def __init__(self) -> None:
         self.text = EMPTY
         self.top = 0
-        self.width = self.height = 0
         self._keys = KEY
         self.is_open = False  # what is folded of a text, until asked for
         self._lines: list[tuple[str, str, str]] | None = None
@@ -39,14 +39,7 @@ class Prose:
         self.text = text
         self._lines = None
 
-    def resize(self, width: int, height: int) -> None:
-        """Take the size to draw in."""
-        if (width, height) != (self.width, self.height):
-            self.width, self.height = width, height
-            self._lines = None
-
     def _wrapped(self) -> list[tuple[str, str, str]]:
-        """(role, key, text) for each line."""
         if self._lines is not None:
             return self._lines
         keys = [line.partition("\t")[0] for _, lines in self.text.sections for line in lines if "\t" in line]
@@ -79,19 +72,10 @@ class Prose:
         parts = wrap(safe(rest), max(4, self.width - width_of(key)))
         return [("text", key if n == 0 else " " * width_of(key), part) for n, part in enumerate(parts)]
 
-    def move(self, by: int) -> str:
-        """Scroll by lines."""
-        self.scroll(by)
-        return ""
-
     def scroll(self, by: int) -> None:
         """Move the window by lines."""
         last = len(self._wrapped()) - self.height if self._lines is not None or self.width else 0
         self.top = max(0, min(self.top + by, last))
-
-    def page(self) -> int:
-        """Return the lines of a page."""
-        return max(1, self.height - 1)
 
     def extent(self) -> tuple[int, int, int]:
         """Return (first line in sight, lines in sight, all lines)."""
@@ -125,4 +109,5 @@ class Prose:
         return [Segment(name, palette.get("dim")), space, *bar, Segment(seconds, palette.get("strong"))]
 
     def forget(self) -> None:
-        """Nothing is kept that holds a colour."""
+        """Wrap the text anew."""
+        self._lines = None

@@ -48,13 +48,10 @@ def settings_text(state: State) -> str:
 
 @lru_cache(maxsize=8)  # asked for with every key
 def _phase(model: str) -> str:
-    """Return the phase of a language model, '' of another model."""
     return next(iter(phases(model)), "")
 
 
 class _Row:
-    """Segments side by side, and the cells that they take."""
-
     def __init__(self, palette: Palette) -> None:
         self.palette, self.segments, self.width = palette, list[Segment](), 0
 

@@ -11,17 +11,17 @@ from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.cell_drawing import plain
 from hwexplorer.tui.widgets.cell_text import pad, width_of
 from hwexplorer.tui.widgets.column_widths import GAP, Measure
+from hwexplorer.tui.widgets.framed_pane import Content
 from hwexplorer.views.plain import EMPTY_TABLE, Row, Table
 
 
-class TableHeads:
+class TableHeads(Content):
     """The columns of a table as they are drawn. `column` is the one under the cursor, -1 while nobody asked for one."""
 
     def __init__(self, tree: bool) -> None:
         self.tree = tree
         self.table = EMPTY_TABLE
         self.column = -1
-        self.width = self.height = 0
         self._measures: list[Measure] = []
         self._widths: list[int] = []
         self._gap = GAP

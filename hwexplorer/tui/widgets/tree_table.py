@@ -77,7 +77,6 @@ class TreeTable(TableHeads):
         return next(iter(exact or ([before] if before in starting else starting)), self._key)
 
     def _lay_out(self) -> None:
-        """Which rows are in sight, and how they hang together."""
         if self.fold:
             fits = len(self.table.rows) + len(self.table.footer) < self.height
             self._open = self.unfolded if self.unfolded is not None else None if fits else frozenset()

@@ -1,0 +1,156 @@
+"""The panes but those of models and tree, which have modules of their own: a class NamePane for each name."""
+
+from __future__ import annotations
+
+from analysis.estimate.metrics import METRICS
+from hwexplorer.plots import is_over_batches
+from hwexplorer.state import PLOTS, RANKS, State, node
+from hwexplorer.tui.panes.view_pane import ViewPane
+from hwexplorer.tui.session.view_cache import Views
+from hwexplorer.tui.widgets.framed_pane import FramedPane
+from hwexplorer.tui.widgets.knob_content import KnobContent
+from hwexplorer.tui.widgets.plot_area import PlotArea
+from hwexplorer.tui.widgets.prose import Prose
+from hwexplorer.tui.widgets.tree_table import TreeTable
+
+
+class ComparePane(ViewPane):
+    """The devices side by side; their order is the state's."""
+
+    content: TreeTable
+    cursor, double_click = "on", "to_tree"
+    sort_keys, sort_fields = RANKS, ("rank", "rank_reverse", False)
+
+    def fill(self, views: Views) -> None:
+        """Take the view and the title."""
+        state = self.state
+        self.content.mark = state.on
+        self.content.update(views.compare, hide=self.hidden_roles())
+        self.content.go(state.on)
+        order = f"by {state.rank}{' reversed' if state.rank_reverse else ''}"
+        self.set_title(views.verdict, order if state.rank != "given" else "")
+
+    def drawing_key(self, views: Views) -> object:
+        """Return the view and the cursor that the drawing follows from."""
+        return (views.compare, self.state.on, self.hidden_roles())
+
+
+class EventsPane(ViewPane):
+    """The events of the node under the cursor; its open branches are no part of the state."""
+
+    content: TreeTable
+    double_click = "toggle"
+    make_content = staticmethod(lambda: TreeTable(fold=True))
+
+    def fill(self, views: Views) -> None:
+        """Take the view and the title."""
+        self.content.update(views.events, hide=self.hidden_roles())
+        self.set_title(self.state.at or self.state.model)
+
+    def do_toggle(self, is_open: bool | None = None) -> None:
+        """Open or close what the cursor is on."""
+        self.content.toggle(is_open)
+        self.redraw()
+
+    def do_open(self) -> None:
+        """Open the branch."""
+        self.do_toggle(True)
+
+    def do_close(self) -> None:
+        """Close the branch, or go to its parent."""
+        self.do_toggle(False)
+
+    def do_subtree(self, opened: int) -> None:
+        """Open or close everything below the cursor."""
+        self.content.unfold(frozenset(r.key for r in self.content.table.rows if r.has_children and opened))
+        self.redraw()
+
+
+class HeatPane(ViewPane):
+    """The blocks of the model with the metric on every device, visible where there is room."""
+
+    content: TreeTable
+
+    def fill(self, views: Views) -> None:
+        """Take the view and the title."""
+        self.content.update(views.heat)
+        self.content.go(self.state.at)
+        self.heading = f"Blocks x devices · {METRICS[self.state.metric].title}"
+
+    def click(self, at: FramedPane.Clicked) -> None:
+        """Go to the node of the block that was clicked."""
+        if (key := self.content.key_at(at.y)) is not None:
+            self.session.move_to(key)
+
+
+class KnobsPane(ViewPane):
+    """The facts of the device under the cursor to be turned, the curve of one, and what the device costs by them."""
+
+    content: KnobContent
+    cursor = "fact"
+    make_content = KnobContent
+
+    def fill(self, views: Views) -> None:
+        """Take the view and the title."""
+        self.content.show(views.knobs, self.state.metric)
+        self.content.go(self.state.fact)
+        self.set_title(views.device_name(self.state.on))
+
+    def pick(self, at: FramedPane.Clicked) -> bool:
+        """Turn the knob under the cursor: down on the left half of its row, up on the right."""
+        if self.content.head_at(at.x, at.y) is None and self.content.key_at(at.y) == self.state.fact:
+            self.session.do_turn(1 if at.x >= self.content.width // 2 else -1)
+        return super().pick(at)
+
+    def wheel(self, at: FramedPane.Wheeled) -> bool:
+        """Turn the knob under the cursor where the wheel is over its row."""
+        is_over_knob = self.content.row is not None and self.content.key_at(at.y) == self.content.key
+        if is_over_knob:
+            self.session.do_turn(-1 if at.by > 0 else 1)
+        return is_over_knob
+
+
+class PlotPane(ViewPane):
+    """One of the plots, whose points stand for rows of the tree or for devices at a batch."""
+
+    content: PlotArea
+    double_click = "to_tree"
+    make_content = PlotArea
+
+    def fill(self, views: Views) -> None:
+        """Take the view and the title."""
+        self.content.update(views.plot, point_of(self.state), views.marked_points)
+        place = f"{PLOTS.index(self.state.plot) + 1}/{len(PLOTS)}"  # its name is in the title
+        self.set_title(f"{self.state.plot} · {views.device_name(self.state.on)}", place)
+
+    def put_cursor(self, key: str) -> None:
+        """Put the cursor of the state on a key."""
+        if not self.session.move_to_point(key):
+            self.redraw()
+
+    def pick(self, at: FramedPane.Clicked) -> bool:
+        """Go to what the point stands for."""
+        self.session.move_to_point(self.content.key_at(at.x, at.y))
+        return True
+
+
+def point_of(state: State) -> str:
+    """Return the key of the point that the cursor stands for: a node, or a device at its batch."""
+    return f"{state.on}@b{state.batch}" if is_over_batches(state.plot) else node(state.at)
+
+
+class WhyPane(ViewPane):
+    """The causes of the cost of the node under the cursor."""
+
+    content: Prose
+    make_content = Prose
+
+    def fill(self, views: Views) -> None:
+        """Take the view and the title."""
+        self.content.update(views.why)
+        self.set_title(self.state.at or self.state.model)
+
+    def do_toggle(self) -> None:
+        """Open or close what the cursor is on."""
+        self.content.toggle()
+        self.redraw()
