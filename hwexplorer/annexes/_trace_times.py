@@ -6,10 +6,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from analysis.annexes.traces.alignment import align_trace
-from analysis.annexes.traces.measured_tree import MeasuredOperators
 from analysis.annexes.traces.trace_file import read_trace
 from analysis.annexes.traces.trace_record import Trace, TraceOp
-from analysis.annexes.traces.trace_report import TraceReport, report_measured
+from analysis.annexes.traces.trace_report import MeasuredOperators, TraceReport, report_measured
 from analysis.estimate.estimate import Estimate
 from analysis.model.ir.workload import Ints
 from hardware.errors import RequestError

@@ -13,10 +13,10 @@ from typing import Any
 import msgspec
 
 from analysis.annexes.machine.torch_process import run_module
-from analysis.annexes.traces.measured_tree import MeasuredNode
 from analysis.annexes.traces.trace_file import read_trace
 from analysis.annexes.traces.trace_report import (
     ComparedOperator,
+    MeasuredNode,
     TraceGap,
     TraceReport,
     UnmatchedRow,
@@ -73,11 +73,13 @@ def _run_profiled(state: State, file: Path, threads: int | None, progress: outpu
         "threads": threads or 0, "precision": state.precision,
     }  # fmt: skip
 
-    def show(phase: str, fraction: float) -> None:
-        progress.show(f"running {state.model}: {phase}")
-
     module = "analysis.annexes.machine.profiled_run"
-    answer: dict[str, Any] = msgspec.json.decode(run_module(module, plan, file, engine.run_limits(state), show))
+    answer: dict[str, Any] = msgspec.json.decode(
+        run_module(
+            module, plan, file, engine.run_limits(state),
+            lambda phase, done: progress.show(f"running {state.model}: {phase}"),
+        )
+    )  # fmt: skip
     return answer
 
 

@@ -158,15 +158,14 @@ def make_fit_row(row: MeasuredRow, latency_s: float) -> FitRow:
 
 def predict_latency(rows: Sequence[FitRow], shipped: Efficiency, rates: Sequence[FittedRate], values: Floats) -> Floats:
     """Return the latency of each row with the rates at `values` (s, rates) and the others as shipped, (s, rows)."""
-    count = len(values)
-    tables = {name: np.repeat(getattr(shipped, name)[:1], count, axis=0) for name in Efficiency.__struct_fields__}
+    tables = {name: np.repeat(getattr(shipped, name)[:1], len(values), axis=0) for name in Efficiency.__struct_fields__}
     for j, rate in enumerate(rates):
         if rate.table == "nchw":
             tables["nchw"] = values[:, j]
         else:
             tables[rate.table][:, rate.classes] = values[:, j : j + 1]
     efficiency = Efficiency(**tables)
-    latency = np.empty((count, len(rows)))
+    latency = np.empty((len(values), len(rows)))
     for i, row in enumerate(rows):
         kernels = kernel_seconds(row.demand, row.setup, efficiency)
         latency[:, i] = np.maximum(np.maximum(kernels, row.least_s).sum(axis=1) + row.adds_s, row.floor_s)
@@ -301,10 +300,8 @@ def cross_validate_fit(
     groups = [np.array([row.group == key for row in rows]) for key in dict.fromkeys(row.group for row in rows)]
     errors = {}
     for name, latency in latency_s.items():
-        size = np.abs(latency / measured - 1.0)
-        errors[f"{name}_out" if name in labels else name] = float(
-            np.median([np.median(size[group]) for group in groups])
-        )
+        medians = [np.median(np.abs(latency / measured - 1.0)[group]) for group in groups]
+        errors[f"{name}_out" if name in labels else name] = float(np.median(medians))
     return CrossValidation(software=software, rows=len(rows), groups=len(groups), **errors), latency_s
 
 

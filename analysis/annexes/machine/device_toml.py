@@ -13,16 +13,12 @@ from hardware.device import Device
 def device_toml(device: Device) -> str:
     """Return the device file."""
     data: dict[str, Any] = msgspec.to_builtins(device.file)
-    for name in ("rates", "runtimes", "trust"):
-        if not data[name]:
-            del data[name]
-    lines: list[str] = []
     plain = {key: value for key, value in data.items() if not isinstance(value, dict) and key != "trust"}
-    lines += [f"{key} = {_toml_value(value)}" for key, value in plain.items() if value not in ((), [], "", None)]
+    lines = [f"{key} = {_toml_value(value)}" for key, value in plain.items() if value not in ((), [], "", None)]
     for key, value in data.items():
         if isinstance(value, dict) and value:
             lines += _toml_table(key, value)
-    for band in data.get("trust", ()):
+    for band in data["trust"]:
         lines += ["", "[[trust]]", *(f"{key} = {_toml_value(value)}" for key, value in band.items())]
     return "\n".join(lines) + "\n"
 

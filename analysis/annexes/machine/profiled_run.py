@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -81,12 +82,9 @@ def _trace(plan: ProfilePlan, file: Path, progress: Progress) -> bytes:
 def _modules_named(module: Any) -> Iterator[None]:
     open_: list[Any] = []
 
-    def enter(path: str) -> Any:
-        def hook(part: Any, given: Any) -> None:
-            open_.append(record_function(MODULE + path))
-            open_[-1].__enter__()
-
-        return hook
+    def enter(path: str, part: Any, given: Any) -> None:
+        open_.append(record_function(MODULE + path))
+        open_[-1].__enter__()
 
     def leave(part: Any, given: Any, result: Any) -> None:
         open_.pop().__exit__(None, None, None)
@@ -95,7 +93,7 @@ def _modules_named(module: Any) -> Iterator[None]:
         handle
         for path, part in module.named_modules()
         if path
-        for handle in (part.register_forward_pre_hook(enter(path)), part.register_forward_hook(leave))
+        for handle in (part.register_forward_pre_hook(partial(enter, path)), part.register_forward_hook(leave))
     ]
     try:
         yield

@@ -18,7 +18,7 @@ import numpy as np
 from analysis.annexes.machine.language_rows import interpret_row
 from analysis.annexes.machine.measured_rows import GROUP, SHIPPED, MeasuredRow, Unpredictable, find_device
 from analysis.annexes.machine.prediction_errors import ErrorRow, PredictionErrors, measure_errors
-from analysis.document import column
+from analysis.document import column, record
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.trust import work_classes
 from analysis.model import store
@@ -134,14 +134,15 @@ def predict_row(row: MeasuredRow) -> RowPrediction:
         (j + wait * waiting_w) / batch
         for j, wait in zip((result.energy_j, *result.energy_band_j), waits_s, strict=True)
     ]
-    return RowPrediction(
+    return record(
+        RowPrediction,
+        result,
         row=row,
         latency_s=latency_s[0],
         latency_band_s=(latency_s[1], latency_s[2]),
         energy_j=energy_j[0],
         energy_band_j=(energy_j[1], energy_j[2]),
         time_power_w=waiting_w,
-        work_class=result.work_class,
         kind=result.workload.kind,
         runtime=result.runtime.id,
         mode=result.execution,

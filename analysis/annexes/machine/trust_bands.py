@@ -99,9 +99,8 @@ def narrowest_band(rows: Sequence[Residual], axes: Sequence[Axis]) -> tuple[Fact
         widest = len(TAILS)  # all errors, and a little more
         return (float(np.exp(low[widest])), float(np.exp(high[widest]))), {}
     shipped = np.array([row.shipped for row in rows])[:, None]
-    seen = ((shipped >= low) & (shipped <= high)).mean(
-        axis=0
-    )  # one device may have most rows: few are judged without it
+    # One device may have most rows: few are judged without it.
+    seen = ((shipped >= low) & (shipped <= high)).mean(axis=0)
     least = np.min([seen, *coverage.values()], axis=0)
     first = int((least >= min(TARGET, float(least.max()))).argmax())
     band = (float(np.exp(low[first])), float(np.exp(high[first])))

@@ -60,9 +60,7 @@ def align_trace(trace: Trace, result: Estimate) -> Alignment:
         members[region] = inside
         owner.update(dict.fromkeys(inside, region))
     missing = []
-    for i in range(len(model)):
-        if i in owner:
-            continue
+    for i in [i for i in range(len(model)) if i not in owner]:
         j = _kernel_of(i, owner, result)
         if j is None:
             missing.append(i)
@@ -223,9 +221,7 @@ def _match_out_of_order(
     matched = {i for i, _ in matches}
     left = set(range(len(measured))) - {j for _, j in matches}
     more = []
-    for i in range(len(model)):
-        if i in matched:
-            continue
+    for i in [i for i in range(len(model)) if i not in matched]:
         j = next((j for j in sorted(left) if _score(model[i], measured[j]) >= _KIND + _SIZE), None)
         if j is not None:
             more.append((i, j))

@@ -6,9 +6,8 @@ Needs torch. Nothing is sent anywhere; what was measured stays in a file of your
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
 
-from analysis.annexes.machine.measurement_log import MeasurementLog, shared_csv
+from analysis.annexes.machine.measurement_log import shared_csv
 from analysis.annexes.machine.own_device import fit_machine
 from analysis.annexes.machine.torch_process import measure_models
 from hardware import policy
@@ -41,21 +40,15 @@ def _run(arguments: argparse.Namespace) -> None:
         "precisions": arguments.precisions or ("fp32",),
     }
     with output.Progress() as progress:
-        measured = _measure(plan, log, EFFORTS[effort], progress)
+        try:
+            measured = measure_models(
+                plan, log, EFFORTS[effort], lambda phase, done: progress.show(f"measuring, {done:4.0%}: {phase}")
+            )
+        except KeyboardInterrupt:
+            kept = f"stopped; what was measured is kept, `hwexplorer measure --resume` goes on ({log})"
+            raise RequestError(kept) from None
         made = fit_machine(measured, check_name(name), progress.show)
     emit_device(arguments, keep_device(made), lambda: shared_csv(measured, name))
-
-
-def _measure(plan: dict[str, object], log: Path, seconds: float, progress: output.Progress) -> MeasurementLog:
-    def show(phase: str, fraction: float) -> None:
-        progress.show(f"measuring, {fraction:4.0%}: {phase}")
-
-    try:
-        return measure_models(plan, log, seconds, show)
-    except KeyboardInterrupt:
-        raise RequestError(
-            f"stopped; what was measured is kept, `hwexplorer measure --resume` goes on ({log})"
-        ) from None
 
 
 VERB = Verb(

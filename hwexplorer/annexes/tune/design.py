@@ -124,16 +124,12 @@ def _knob(knob: DesignKnob) -> str:
 
 def _footer(document: DesignReport, state: State) -> Iterable[str]:
     base = document.as_it_is
-    yield f"as it is: {_footed(base)}"
+    yield f"as it is: {base.power_w:.3g} W, {base.area_mm2:.3g} mm2, {base.cost_usd:.3g} USD a die"
     yield f"best: {document.best[0].device}, {quantity(document.best[0].score, 'x')} the {document.metric} of the base"
     if document.refused:
         out = f"{document.refused:,} of {document.evaluated:,}"
         yield f"{out} cannot be or exceed a limit, most: {document.why_refused}"
     yield "every design opens as it is written: hwexplorer compare MODEL --on BASE,'DESIGN'"
-
-
-def _footed(design: Design) -> str:
-    return f"{design.power_w:.3g} W, {design.area_mm2:.3g} mm2, {design.cost_usd:.3g} USD a die"
 
 
 VERB = Report(
