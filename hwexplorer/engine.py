@@ -58,10 +58,10 @@ class Engine:
             policy.require_unserved(f"reading {folder}", str(folder))
         catalogue.device_files(list(folders))
         self._folders = tuple(folders)
-        forget_memos(self, Engine.device, Engine._estimate)
+        self.devices_changed()
 
     def devices_changed(self) -> None:
-        """Forget the devices: a file of one of the folders is new, or another."""
+        """Forget the devices, since a file of one of the folders is new or another."""
         forget_memos(self, Engine.device, Engine._estimate)
 
     def folders(self) -> tuple[Path, ...]:
@@ -88,15 +88,16 @@ class Engine:
     @memoize(keep=8)
     def model(self, ref: ModelRef) -> Workload:
         """Return a model that is ready. Raises RequestError for one that has to be captured first."""
-        if ref in self._captured:
-            return _with_words(self._captured[ref], ref)
-        with _request_errors():
-            workload = store.ready(ref)
+        workload = self._captured.get(ref)
         if workload is None:
-            raise RequestError(f"{ref} has to be captured first")
-        if ref.runs_code:
-            self._captured[ref] = workload  # its file may change while it is on the screen
-        return _with_words(workload, ref)
+            with _request_errors():
+                workload = store.ready(ref)
+            if workload is None:
+                raise RequestError(f"{ref} has to be captured first")
+            if ref.runs_code:
+                self._captured[ref] = workload  # its file may change while it is on the screen
+        # A model of the user's says how it is asked for: its name is that of a file.
+        return msgspec.structs.replace(workload, asked=ref.words) if isinstance(ref, Target) else workload
 
     def captured_model(self, state: State) -> Workload:
         """Return the model of a state at any batch. Raises RequestError for one that has to be captured first."""
@@ -190,8 +191,7 @@ class Engine:
         ref = self.ref(state)
         with _request_errors():
             self._reading[ref] = _stamp(ref)
-            limits, again = self._limits(ref), ref in self._again
-            self._keep(ref, store.load(ref, progress=progress, limits=limits, again=again))
+            self._keep(ref, store.load(ref, progress=progress, limits=self._limits(ref), again=ref in self._again))
 
     def capture_job(self, state: State) -> WorkloadJob:
         """Return a capture to start, watch and cancel; once its result is kept the model is ready."""
@@ -232,18 +232,11 @@ class Engine:
         forget_memos(self, Engine.model, Engine._estimate)
 
 
-def _with_words(model: Workload, ref: ModelRef) -> Workload:
-    """Return a model that says how it is asked for where it is the user's: its name is that of a file."""
-    return msgspec.structs.replace(model, asked=ref.words) if isinstance(ref, Target) else model
-
-
 @contextmanager
 def _request_errors() -> Iterator[None]:
     """Turn every error of a model into a RequestError."""
     try:
         yield
-    except RequestError:
-        raise
     except (ModelError, OSError) as error:
         raise RequestError(str(error)) from None
 
@@ -263,18 +256,12 @@ def scenario(state: State) -> Scenario:
 
 ENGINE = Engine()
 use_folders, folders, device = ENGINE.use_folders, ENGINE.folders, ENGINE.device
-ref, captured_model, fixed_batch, workload, result = (
-    ENGINE.ref, ENGINE.captured_model, ENGINE.fixed_batch, ENGINE.workload, ENGINE.result,
-)  # fmt: skip
+ref, captured_model, fixed_batch = ENGINE.ref, ENGINE.captured_model, ENGINE.fixed_batch
+workload, result = ENGINE.workload, ENGINE.result
 is_ready, is_edited, is_adopted = ENGINE.is_ready, ENGINE.is_edited, ENGINE.is_adopted
 capture, capture_again, capture_job = ENGINE.capture, ENGINE.capture_again, ENGINE.capture_job
-keep, adopt, resolve_model_name, allow, run_limits = (
-    ENGINE.keep,
-    ENGINE.adopt,
-    ENGINE.resolve_model_name,
-    ENGINE.allow,
-    ENGINE.run_limits,
-)
+keep, adopt, resolve_model_name = ENGINE.keep, ENGINE.adopt, ENGINE.resolve_model_name
+allow, run_limits = ENGINE.allow, ENGINE.run_limits
 
 
 def revision() -> int:

@@ -17,7 +17,7 @@ from analysis.model import request_bounds
 from hardware import precision as formats
 from hardware.amount import parse_whole
 from hardware.errors import RequestError, unknown
-from hardware.runtime import AUTO, LAYOUTS, MODES
+from hardware.runtime import AUTO, LAYOUTS, MODES, runtime_names
 
 EXECUTIONS = (AUTO, *MODES)
 BATCH_MAX, IMAGE_MAX, TOKENS_MAX = request_bounds.BATCH, request_bounds.IMAGE_SIZE, request_bounds.TOKENS
@@ -47,7 +47,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
     def choices(self) -> tuple[str, ...]:
         """Return the values to complete."""
-        return ()
+        raise NotImplementedError
 
     def parse(self, text: str) -> Any:
         """Return the value that a person typed. Raises RequestError."""
@@ -55,7 +55,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
     def check(self, value: Any) -> Any:
         """Return the value in its one spelling. Raises RequestError for one that is not allowed."""
-        return value
+        raise NotImplementedError
 
     def find(self, word: str) -> Any:
         """Return the value that a word of a state string stands for, None for a word of another setting."""
@@ -128,13 +128,6 @@ class PrecisionSetting(Setting, frozen=True, kw_only=True):
         return precision.name if precision else None
 
 
-def executions() -> tuple[str, ...]:
-    """Return modes, and runtimes by name, which are read when one is asked for."""
-    from hardware.runtime import runtime_names
-
-    return runtime_names()
-
-
 _LENGTHS = "language models"
 # In the order of state strings and of the head line. Execution and layout come before precision where a word is read:
 # any name of a format is a precision.
@@ -152,7 +145,7 @@ SETTINGS: dict[str, Setting] = {
         ),
         WordSetting(
             name="execution", called="runtime", flags=("--runtime", "--execution"), common=EXECUTIONS,
-            all_words=executions, default=AUTO, default_text=AUTO, metavar="R", is_always_shown=True,
+            all_words=runtime_names, default=AUTO, default_text=AUTO, metavar="R", is_always_shown=True,
             action="execution",
             help="what runs it: auto (what one would deploy on each device), eager, compiled, fused, or a runtime",
         ),
@@ -177,7 +170,6 @@ SETTINGS: dict[str, Setting] = {
 NAMES = tuple(SETTINGS)
 SCENARIO_FIELDS = frozenset(NAMES)
 DEFAULTS: dict[str, Any] = {setting.name: setting.default for setting in SETTINGS.values()}
-_LAST_READ = "precision"
 
 
 @lru_cache(maxsize=256)
@@ -195,8 +187,7 @@ def defaults_of(model: str) -> dict[str, Any]:
 
 def changed_settings(values: Any, against: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings, fields of `values` (a State), that differ from `against`, in the order of the table."""
-    pairs = {name: getattr(values, name) for name in NAMES}
-    return {name: value for name, value in pairs.items() if value != against[name]}
+    return {name: value for name in NAMES if (value := getattr(values, name)) != against[name]}
 
 
 def write_words(settings: Mapping[str, Any]) -> str:
@@ -217,13 +208,12 @@ def read_words(text: str) -> dict[str, Any]:
 
 
 def _read_word(word: str) -> tuple[str, Any]:
-    for setting in sorted(SETTINGS.values(), key=lambda setting: setting.name == _LAST_READ):
+    for setting in sorted(SETTINGS.values(), key=lambda setting: setting.name == "precision"):
         if (value := setting.find(word)) is not None:
             return setting.name, value
-    runtime_names = (*formats.NAMES, *executions(), *LAYOUTS)
     modes = f"{', '.join(EXECUTIONS)} or a runtime by name, as vllm"
     listing = f"allowed: b8, i320, s2048, kv4096; {formats.LISTED}; {modes}; {', '.join(LAYOUTS)}"
-    raise unknown("setting", word, runtime_names, listing=listing)
+    raise unknown("setting", word, (*formats.NAMES, *runtime_names(), *LAYOUTS), listing=listing)
 
 
 def labels(values: Any) -> list[tuple[str, str]]:
