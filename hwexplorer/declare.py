@@ -81,8 +81,10 @@ class Rows(msgspec.Struct, frozen=True):
             self.title if isinstance(self.title, str) else self.title(document),
             columns,
             rows(columns, self.items(document), self.key, self.kind, self.dim, self.children, self.leads),
-            footer=_lines(self.footer, document, state),
-            notes=_lines(self.notes, document, state),
+            *(
+                lines if isinstance(lines, tuple) else tuple(lines(document, state))
+                for lines in (self.footer, self.notes)
+            ),
         )
 
     def items(self, document: Any) -> Iterable[Any]:
@@ -90,10 +92,6 @@ class Rows(msgspec.Struct, frozen=True):
         of = self.of or self.name
         items: Iterable[Any] = getattr(document, of) if isinstance(of, str) else of(document)
         return items
-
-
-def _lines(said: tuple[str, ...] | Lines, document: Any, state: State) -> tuple[str, ...]:
-    return said if isinstance(said, tuple) else tuple(said(document, state))
 
 
 def facts(lines: Lines) -> Callable[[Any, State], Text]:
@@ -185,10 +183,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     def columns(self) -> tuple[Column, ...]:
         """Return the columns of all tables, for the reference."""
-        tables = [part.columns for part in self.parts if isinstance(part, Rows)]
-        return (*self.view_columns, *(column for columns in tables for column in columns))
+        return sum((part.columns for part in self.parts if isinstance(part, Rows)), self.view_columns)
 
 
 def example_words(verb: Verb | Report) -> tuple[str, ...]:
-    """Words after a verb, as help shows them."""
+    """Return words after a verb, as help shows them."""
     return (*verb.shown, *verb.examples.values())

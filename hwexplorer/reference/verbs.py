@@ -38,10 +38,10 @@ def _section(name: str) -> str:
     verb, full_name = registry.load(name), registry.full_name(name)
     lines = [f"{full_name}\n", f"{sentence(registry.help_of(name))}\n"]
     lines += [f"    hwexplorer {full_name} {words}".rstrip() for words in example_words(verb)]
-    options = verb.options if isinstance(verb, Report) else ()
-    if options:
-        lines += ["\n| Option | |\n|---|---|", *map(_option, options)]
-    if isinstance(verb, Report) and (meanings := dict(_terms(verb))):
+    if isinstance(verb, Report) and verb.options:
+        lines += ["\n| Option | |\n|---|---|", *map(_option, verb.options)]
+    columns = verb.columns() if isinstance(verb, Report) else ()
+    if meanings := {column.title: says for column in columns if (says := terms.column_meaning(column))}:
         lines += ["\n| Column | Meaning |\n|---|---|", *(f"| {_md(t)} | {_md(m)} |" for t, m in meanings.items())]
     return "\n".join([*lines, ""])
 
@@ -70,18 +70,8 @@ def _option(option: Option) -> str:
     return f"| `{option.flags[-1]} {metavar}".rstrip() + f"` | {_md(option.help.replace('%%', '%'))} |"
 
 
-def _terms(report: Report) -> Iterator[tuple[str, str]]:
-    """Title and meaning of the columns that have one."""
-    for column in report.columns():
-        if says := terms.column_meaning(column):
-            yield column.title, says
-
-
 def _md(text: str) -> str:
     return text.replace("|", "\\|")
-
-
-# --- the man page ---------------------------------------------------------------------------------------
 
 
 _EXITS = {

@@ -9,11 +9,11 @@ import argparse
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import msgspec
 
-from analysis.document import Column
+from analysis.document import Column, record
 from analysis.explore.search.workers import cores
 from analysis.model import store
 from analysis.model.ir.coverage import coverage, uncovered_note
@@ -38,11 +38,6 @@ from hwexplorer.views.tables import rows
 _JOBS_MAX = 64
 
 
-class _Done(NamedTuple):
-    workload: Workload
-    seconds: float
-
-
 def _run(arguments: argparse.Namespace) -> None:
     target = Path(arguments.output) if arguments.output is not None else None
     packed = target is not None and target.name.endswith(targets.STORED)
@@ -53,7 +48,7 @@ def _run(arguments: argparse.Namespace) -> None:
         files.check(target, overwrite=True)
     done, failures = _capture(names, arguments)
     if packed and target is not None and done:
-        files.write(target, store.pack(done[0].workload), overwrite=True)
+        files.write(target, store.pack(done[0][0]), overwrite=True)
         arguments.output = None
     if done:
         _show(arguments, done, failures)
@@ -61,14 +56,14 @@ def _run(arguments: argparse.Namespace) -> None:
         output.complain(failure)
     if failures:
         raise RequestError(failures[-1])
-    gaps = [gap for item in done if (gap := asked_state.uncovered_text(item.workload))]
+    gaps = [gap for workload, _ in done if (gap := asked_state.uncovered_text(workload))]
     if arguments.strict and gaps:
         raise output.OutputError("; ".join(gaps))
 
 
-def _capture(names: Sequence[str], arguments: argparse.Namespace) -> tuple[list[_Done], list[str]]:
-    """Return the captures in the order asked for, and a line for each that failed."""
-    done: dict[str, _Done] = {}
+def _capture(names: Sequence[str], arguments: argparse.Namespace) -> tuple[list[tuple[Workload, float]], list[str]]:
+    """Return the captures and their seconds in the order asked for, and a line for each that failed."""
+    done: dict[str, tuple[Workload, float]] = {}
     failures: dict[str, str] = {}
     jobs: dict[str, tuple[State, WorkloadJob]] = {}
     for name in names:
@@ -76,7 +71,7 @@ def _capture(names: Sequence[str], arguments: argparse.Namespace) -> tuple[list[
             arguments.model = name
             state = asked_state.state_from_arguments(arguments, CATALOGUE)
             if engine.is_ready(state):
-                done[name] = _Done(engine.captured_model(state), 0.0)
+                done[name] = engine.captured_model(state), 0.0
             else:
                 jobs[name] = (state, engine.capture_job(state))
         except RequestError as error:
@@ -88,7 +83,7 @@ def _capture(names: Sequence[str], arguments: argparse.Namespace) -> tuple[list[
     for name, (state, job) in jobs.items():
         try:
             engine.keep(state, job.result())
-            done[name] = _Done(engine.captured_model(state), clock.seconds[id(job)])
+            done[name] = engine.captured_model(state), clock.seconds[id(job)]
         except ModelError as error:
             failures[name] = str(error)
     return [done[name] for name in names if name in done], [failures[name] for name in names if name in failures]
@@ -112,8 +107,8 @@ class _Clock:
         self._progress.show(f"capturing:{count} {parts}")
 
 
-def _show(arguments: argparse.Namespace, done: list[_Done], failures: list[str]) -> None:
-    captures = tuple(_describe_capture(item.workload, item.seconds) for item in done)
+def _show(arguments: argparse.Namespace, done: list[tuple[Workload, float]], failures: list[str]) -> None:
+    captures = tuple(_describe_capture(*item) for item in done)
     one = captures[0] if len(arguments.models) == 1 else None
 
     def make(form: str) -> str:
@@ -155,10 +150,10 @@ class Captures(msgspec.Struct, frozen=True):
 def _describe_capture(workload: Workload, seconds: float) -> CaptureSheet:
     covered = coverage(workload)
     at = workload.value_at(**dict.fromkeys(workload.dims, 1))
-    return CaptureSheet(
+    return record(
+        CaptureSheet,
+        workload,
         model=workload.name,
-        origin=workload.origin,
-        parameters=workload.parameters,
         macs=float((workload.operators.macs @ at).sum()),
         flops=float((workload.operators.flops @ at).sum()),
         operators=workload.n_operators,
@@ -168,8 +163,6 @@ def _describe_capture(workload: Workload, seconds: float) -> CaptureSheet:
         incomplete=uncovered_note(workload),
         uncovered=dict(covered.missing),
         inputs=tuple({"name": i.name, "dtype": i.dtype, "shape": list(i.shape)} for i in workload.inputs),
-        notes=workload.notes,
-        versions=workload.versions,
         seconds=round(seconds, 3),
     )
 
