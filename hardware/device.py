@@ -258,10 +258,7 @@ def load_devices(folders: tuple[Path, ...] = ()) -> tuple[list[Device], list[str
 def describe_device(device: Device) -> dict[str, Any]:
     """The device as plain data: identity, every fact with source and quality, peaks."""
     return {
-        "id": device.id,
-        "name": device.name,
-        "vendor": device.vendor,
-        "architecture": device.architecture,
+        **{name: getattr(device, name) for name in ("id", "name", "vendor", "architecture")},
         "year": device.file.year,
         "is_silicon": device.silicon,
         "silicon": device.silicon,
@@ -275,8 +272,6 @@ def describe_device(device: Device) -> dict[str, Any]:
         "fma_per_clock": device.file.fma_per_clock,
         "peak_flops": {f"{unit}.{precision}": peak for (unit, precision), peak in device.peaks.items()},
         "published_peak_flops": device.file.peak_flops,
-        "runs": device.file.runs,
-        "exceptions": device.file.exceptions,
-        "sources": device.file.sources,
+        **{name: getattr(device.file, name) for name in ("runs", "exceptions", "sources")},
         "notes": list(device.file.notes),
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from hardware.names import nearest
+from hardware.names import hint
 
 
 class RequestError(ValueError):
@@ -16,9 +16,6 @@ def unknown(what: str, given: object, allowed: Iterable[str], *, listing: str = 
     allowed values are spelt out."""
     names = [*dict.fromkeys(name for name in allowed if name)]  # the root of a tree has none
     text = str(given)[:80]
-    near = nearest(text, names)
-    message = f"unknown {what} {text!r}"
-    if near:
-        message += f": did you mean {' or '.join(near)}?"
-    message += f" ({listing})" if listing else f" (allowed: {', '.join(names)})"
-    return RequestError(message)
+    near = hint(text, names)
+    listed = listing or f"allowed: {', '.join(names)}"
+    return RequestError(f"unknown {what} {text!r}{': ' if near else ''}{near} ({listed})")

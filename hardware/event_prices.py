@@ -58,11 +58,8 @@ def _scale(value: Triple, factor: float) -> Triple:
 def _at_node(process_nm: float, anchors: list[tuple[float, Triple]]) -> Triple:
     nodes = [node for node, _ in anchors]
     value = log_interpolate(process_nm, anchors)
-    if process_nm < min(nodes):
-        return _scale(value, logic_scale(process_nm) / logic_scale(min(nodes)))
-    if process_nm > max(nodes):
-        return _scale(value, logic_scale(process_nm) / logic_scale(max(nodes)))
-    return value
+    nearest = min(max(process_nm, min(nodes)), max(nodes))
+    return value if nearest == process_nm else _scale(value, logic_scale(process_nm) / logic_scale(nearest))
 
 
 @lru_cache(maxsize=1024)

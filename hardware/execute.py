@@ -74,7 +74,9 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
 
     clocked_s = busy + device.arch.data.assumed("launch_clocked") * device.kernel_start_s[0]
     clocked_s = clocked_s + runtime.sequence_s.value * demand.per_kernel(demand.calls.sequences)
-    resting_s = _resting_s(device, mapping, demand, resources[0])
+    # What only feeds the matrix unit rests while that works and the lanes do not.
+    alone_s = np.maximum(resources[0, 0] - resources[0, 1], 0.0)
+    resting_s = device.matrix_rests_clock * np.minimum(demand.per_kernel(mapping.matrix_ideal_s), alone_s)
     share = _share(demand, mapping, resource, resources[0].max(axis=0))
     counts = _timed_counts(demand, setup, mapping, clocked_s - resting_s, share)
     clocks, unclocked = device.arch.clock_rows, prices.value.copy()
@@ -143,9 +145,7 @@ def repeat_kernels(run: Execution, demand: Demand, times: Floats) -> tuple[Execu
     of_kernel = np.zeros(demand.n_kernels)
     of_kernel[demand.kernel] = times
     mapping, transfers = run.mapping, demand.transfers
-    flow = msgspec.structs.replace(
-        mapping.traffic, **{name: getattr(mapping.traffic, name) * times for name in Traffic.__struct_fields__}
-    )
+    flow = Traffic(*(getattr(mapping.traffic, name) * times for name in Traffic.__struct_fields__))
     by_operator = ("matrix_s", "vector_s", "dram_s", "chip_s", "matrix_ideal_s", "vector_ideal_s", "counts")
     scaled = {name: getattr(mapping, name) * times for name in by_operator}
     by_kernel = ("kernel_s", "unthrottled_s", "busy_s", "overhead_s", "kernel_compute_s", "kernel_memory_s")
@@ -246,13 +246,6 @@ def _of_class(demand: Demand, rates: Efficiency) -> Floats:
 
 def _ends(values: tuple[float, float, float]) -> Floats:
     return np.array(values)[:, None]
-
-
-def _resting_s(device: Device, mapping: Mapping, demand: Demand, resources: Floats) -> Floats:
-    """Seconds of each kernel, (k,), in which what only feeds the matrix unit rests: that works, the lanes do not."""
-    alone_s = np.maximum(resources[0] - resources[1], 0.0)
-    seconds: Floats = device.matrix_rests_clock * np.minimum(demand.per_kernel(mapping.matrix_ideal_s), alone_s)
-    return seconds
 
 
 def _timed_counts(demand: Demand, setup: Setup, mapping: Mapping, clocked_s: Floats, share: Floats) -> Floats:

@@ -5,21 +5,7 @@ from __future__ import annotations
 import math
 from typing import Literal
 
-_PREFIXES = (
-    (1e-18, "a"),
-    (1e-15, "f"),
-    (1e-12, "p"),
-    (1e-9, "n"),
-    (1e-6, "µ"),
-    (1e-3, "m"),
-    (1.0, ""),
-    (1e3, "k"),
-    (1e6, "M"),
-    (1e9, "G"),
-    (1e12, "T"),
-    (1e15, "P"),
-    (1e18, "E"),
-)
+_PREFIXES = [(float(f"1e{3 * i - 18}"), prefix) for i, prefix in enumerate((*"afpnµm", "", *"kMGTPE"))]
 # Symbol, smallest and largest prefix that people write with it. Nobody says kiloseconds or millibytes.
 _UNITS = {
     "s": ("s", 1e-12, 1.0),

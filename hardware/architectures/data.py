@@ -9,11 +9,12 @@ import msgspec
 import numpy as np
 
 from hardware import file_access
-from hardware.demand import Floats
-from hardware.efficiency import Efficiency, rates
+from hardware.demand import Floats, OpClass
+from hardware.efficiency import Efficiency
 from hardware.taxonomy import Event
 
 COMMON = Path(__file__).with_name("common.toml")
+_ENDS = [0, 2, 1]  # of [nominal, low, high]: nominal, fast, slow
 WHOLE = ("count", "bit")  # units of what comes whole
 
 
@@ -150,7 +151,13 @@ class Software(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     @cached_property
     def efficiency(self) -> Efficiency:
         """The rates as arrays by operator class."""
-        return rates(self.compute, self.bandwidth, self.nchw, self.vector_convolution, self.overhead)
+        none = {"other": (0.0, 0.0, 0.0)}
+        compute, bandwidth, slower = (
+            np.array([table.get(name, table["other"]) for name in OpClass.__members__]).T[_ENDS]
+            for table in (self.compute, self.bandwidth, none | self.overhead)
+        )
+        nchw, on_lanes = (np.array(ends)[_ENDS] for ends in (self.nchw, self.vector_convolution))
+        return Efficiency(compute, bandwidth, nchw, on_lanes, slower[_ENDS])  # the fast end takes the least
 
 
 class Data(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):

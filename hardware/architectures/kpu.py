@@ -9,16 +9,8 @@ import numpy as np
 from hardware.architectures.architecture import Architecture
 from hardware.demand import Demand, Floats, Ints
 from hardware.efficiency import Efficiency
-from hardware.mapping.common import (
-    Mapping,
-    Traffic,
-    assemble,
-    empty_counts,
-    on_matrix_unit,
-    overlapped,
-    per_kernel,
-    traffic,
-)
+from hardware.mapping import common
+from hardware.mapping.common import Mapping, Traffic
 from hardware.mapping.tiling import Bools, TileChoices, Tiling, by_shape, candidates, fastest_tiles, fma, vector_tiling
 from hardware.sentence import count_noun, elements, product, split, whole
 
@@ -31,11 +23,11 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     """Contractions as domain-flow programs over tiles; depthwise and element-wise work on the tiles' lanes."""
     # Never by speed: where power or DRAM bounds the kernel, the array would only add operand traffic.
     device, plan = setup.device, setup.plan
-    on_array = on_matrix_unit(demand, plan) & ~demand.is_depthwise
+    on_array = common.on_matrix_unit(demand, plan) & ~demand.is_depthwise
     vector = vector_tiling(demand, setup, elsewhere=on_array)
     array = by_shape(demand, demand.gemm, lambda few: fastest_tiles(few, domain_flow(setup)))
-    flow = traffic(demand, device)
-    mapping = assemble(demand, setup, rates, flow, array, vector, on_array, _counts)
+    flow = common.traffic(demand, device)
+    mapping = common.assemble(demand, setup, rates, flow, array, vector, on_array, _counts)
     return _within_power(demand, setup, mapping, np.flatnonzero(on_array), setup.prices.value)
 
 
@@ -58,7 +50,7 @@ def _within_power(demand: Demand, setup: Setup, mapping: Mapping, which: Ints, p
     clock_w = float(prices[device.arch.clock_rows].sum()) * device.clock_hz * device.units
     budget_w = device.power_limit_w - float(prices[device.arch.static_rows].sum())
     times = np.stack([mapping.matrix_s[0], mapping.vector_s[0], mapping.dram_s[0], mapping.chip_s])[None]
-    needs_s, needs_j = per_kernel(demand, times)[0], demand.per_kernel(prices @ mapping.counts)
+    needs_s, needs_j = common.per_kernel(demand, times)[0], demand.per_kernel(prices @ mapping.counts)
     busy_s = np.maximum(needs_s.max(axis=0), device.kernel_start_s[0])
     limited = (needs_j + clock_w * needs_s[:2].max(axis=0)) / budget_w > busy_s
     which = which[limited[demand.kernel[which]]]
@@ -74,7 +66,9 @@ def _within_power(demand: Demand, setup: Setup, mapping: Mapping, which: Ints, p
     moved_j = sum(count * price for count, price in zip(moved.values(), prices[rows], strict=True))
     rest_j = needs_j[kernel] - prices[rows] @ mapping.counts[np.ix_(rows, which)]
     limited_s = (rest_j + moved_j + clock_w * resources[:, :2].max(axis=1)) / budget_w
-    ends_s = np.maximum(overlapped(resources, device.software.overlap.value) + device.kernel_start_s[0], limited_s)
+    ends_s = np.maximum(
+        common.overlapped(resources, device.software.overlap.value) + device.kernel_start_s[0], limited_s
+    )
     best = ends_s.argmin(axis=0), np.arange(len(which))
     mapping.matrix_s[:, which] *= longer[best]
     mapping.counts[np.ix_(rows, which)] = [count[best] for count in moved.values()]
@@ -119,7 +113,7 @@ def _by_tiles(
 
 def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matrix: Bools, units: Floats) -> Floats:
     device, plan = setup.device, setup.plan
-    (counts, row), assumed = empty_counts(device, demand), device.arch.data.assumed
+    (counts, row), assumed = common.empty_counts(device, demand), device.arch.data.assumed
     width = plan.element_bytes
     macs = demand.macs * on_matrix
     vector_macs = demand.macs - macs

@@ -69,7 +69,8 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     loaded, flow = _flow(demand, beside, placed) if _streams(device) else (beside.weight_read, beside)
     waits = flow.dram_read + flow.dram_write - beside.dram_read - beside.dram_write
     waits_s = common.memory_seconds_of(device, waits, bandwidth)
-    switch_s = _switches(demand, device, placed) * device.context_switch_s
+    begins = (np.diff(placed.context, prepend=-1) != 0) & placed.reloads  # a context that is switched to
+    switch_s = (begins[demand.kernel] & demand.head & _streams(device)) * device.context_switch_s
     # Layers of a context work at once, on as many units each as its work asks for, at the pace of the slowest stream
     # among them. Each has a share of that time by what it needs itself.
     all_need_s = _of_context(placed, np.add, steps.need_s)
@@ -188,13 +189,6 @@ def _lag(demand: Demand, device: Device) -> Floats:
     if demand.stream is None or not _streams(device):
         return np.zeros(demand.n)
     return demand.stream.lag / demand.stream.batch
-
-
-def _switches(demand: Demand, device: Device, placed: Placement) -> Bools:
-    """Operators that begin a context which is switched to, (n,)."""
-    begins = np.diff(placed.context, prepend=-1) != 0
-    switched: Bools = (begins & placed.reloads)[demand.kernel] & demand.head & _streams(device)
-    return switched
 
 
 def _streamed_traffic(demand: Demand, device: Device) -> Traffic:

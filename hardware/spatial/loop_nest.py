@@ -29,7 +29,7 @@ class Network(msgspec.Struct, frozen=True):
     """The array below a station: which tensors it multicasts, whether it adds partial sums and shares windows; of a
     systolic array the tensor that is `kept`, and whether its load is hidden."""
 
-    multicast: tuple[bool, bool, bool] = (True, True, False)
+    multicast: tuple[bool, ...] = (True, True, False)
     reduces: bool = True
     shares_windows: bool = False
     kept: int | None = None
@@ -39,7 +39,7 @@ class Network(msgspec.Struct, frozen=True):
 class Station(msgspec.Struct, frozen=True):
     """Memories between two arrays, which hold one tile: the tensors held, and the array below."""
 
-    holds: tuple[bool, bool, bool]
+    holds: tuple[bool, ...]
     network: Network = Network()
 
 
@@ -181,7 +181,7 @@ class _Counter:
         if tensor != INPUT:
             values: Floats = np.prod(sizes[CONCERNS[tensor]], axis=0)
             return values
-        tiles = {loop: np.minimum(self._tiles(loop, station), sizes[loop]) for pair in WINDOWS for loop in pair}
+        tiles = {loop: np.minimum(self._parts(loop, slice(station)), sizes[loop]) for pair in WINDOWS for loop in pair}
         total: Floats = sizes[N] * sizes[G] * sizes[C] * self.problem.part
         for pair in WINDOWS:
             parts = [tiles[loop] for loop in pair]
@@ -194,11 +194,12 @@ class _Counter:
             total = total * np.minimum(self._extent(pair, parts), self._extent(pair, whole))
         return total
 
-    def _tiles(self, loop: int, station: int) -> Floats:
-        tiles = np.ones(len(self.macs))
-        for step, busy in zip(self.steps[:station], self.busy[:station], strict=True):
-            tiles = tiles * step[loop] * busy[loop]
-        return tiles
+    def _parts(self, loop: int, stations: slice) -> Floats:
+        """Return the number of parts that some stations cut a loop into."""
+        parts = np.ones(len(self.macs))
+        for step, busy in zip(self.steps[stations], self.busy[stations], strict=True):
+            parts = parts * step[loop] * busy[loop]
+        return parts
 
     def _extent(self, pair: tuple[int, int], parts: list[Floats]) -> Floats:
         """Inputs along one side, of results and of windows that are cut into so many parts."""
@@ -232,17 +233,11 @@ class _Counter:
         stride, ratio = self.problem.stride, np.ones(len(self.macs))
         for result, window in WINDOWS:
             rows, pieces = self.busy[station][result], self.busy[station][window]
-            of_row, of_piece = self._extent_of_element(result, station), self._extent_of_element(window, station)
+            of_row, of_piece = (self._parts(loop, slice(station + 1, None)) for loop in (result, window))
             apart = rows * pieces * ((of_row - 1) * stride + of_piece)
             together = (rows * of_row - 1) * stride + pieces * of_piece
             ratio = ratio * np.maximum(apart / together, 1.0)
         return ratio
-
-    def _extent_of_element(self, loop: int, station: int) -> Floats:
-        extent = np.ones(len(self.macs))
-        for step, busy in zip(self.steps[station + 1 :], self.busy[station + 1 :], strict=True):
-            extent = extent * step[loop] * busy[loop]
-        return extent
 
     def _exposed_cycles(self, cycles: Floats) -> Floats:
         """Cycles in which systolic arrays are filled, drained and loaded while no element multiplies."""

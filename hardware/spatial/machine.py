@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -22,7 +23,7 @@ class LevelMemory(msgspec.Struct, frozen=True):
     """One level: the tensors held, the bytes of one instance, and those of an access."""
 
     name: str
-    holds: tuple[bool, bool, bool]
+    holds: tuple[bool, ...]
     size_bytes: float
     width_bytes: float
 
@@ -87,35 +88,27 @@ def find_machine(device: Device) -> SpatialMachine:
         if level.below or level is hierarchy.levels[-1]:
             places.append(_place(device, hierarchy, tuple(levels), level.below))
             levels = []
-    elements = 1.0
-    for axis in hierarchy.axes:
-        elements *= device.values[axis]
+    elements = math.prod(device.values[axis] for axis in hierarchy.axes)
     return SpatialMachine(tuple(places), hierarchy.stationary, elements)
 
 
 def _place(device: Device, hierarchy: Hierarchy, levels: tuple[Level, ...], array: Array | None) -> MachineLevel:
     memories = tuple(_memory(device, level) for level in levels)
-    holds = [not levels or any(memory.holds[t] for memory in memories) for t in range(len(TENSORS))]
+    holds = tuple(not levels or any(memory.holds[t] for memory in memories) for t in range(len(TENSORS)))
     if array is None:
-        return MachineLevel(Station((holds[0], holds[1], holds[2])), memories)
-    kept = TENSORS.index(_KEPT[hierarchy.stationary])
+        return MachineLevel(Station(holds), memories)
+    kept = TENSORS.index(_KEPT[hierarchy.stationary]) if array.is_systolic else None
     multicast = tuple(tensor in array.multicast for tensor in TENSORS)
-    network = Network(
-        (multicast[0], multicast[1], multicast[2]),
-        array.reduces,
-        array.shares_windows,
-        kept if array.is_systolic else None,
-        array.hides_load,
-    )
+    network = Network(multicast, array.reduces, array.shares_windows, kept, array.hides_load)
     axes = tuple(
         (device.values[axis.name], tuple(tuple(LOOPS.index(letter) for letter in way) for way in axis.takes))
         for axis in array.axes
     )
-    return MachineLevel(Station((holds[0], holds[1], holds[2]), network), memories, array.name, axes)
+    return MachineLevel(Station(holds, network), memories, array.name, axes)
 
 
 def _memory(device: Device, level: Level) -> LevelMemory:
     holds = tuple(tensor in level.holds for tensor in TENSORS)
     usable = 1.0 if level.is_managed else usable_cache(False)
     width = device.values.get(f"{level.name}_width", float("inf"))
-    return LevelMemory(level.name, (holds[0], holds[1], holds[2]), device.values[f"{level.name}_bytes"] * usable, width)
+    return LevelMemory(level.name, holds, device.values[f"{level.name}_bytes"] * usable, width)

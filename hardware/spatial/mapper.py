@@ -177,13 +177,11 @@ def _flow(demand: Demand, least: Traffic, work: _Work) -> Traffic:
     again, spilled = np.zeros(demand.n), np.zeros(demand.n)
     again[work.which] = np.maximum((read + partial) * work.scale, 0.0)
     spilled[work.which] = np.maximum(partial * work.scale, 0.0)
-    return Traffic(
-        least.dram_read + again,
-        least.dram_write + spilled,
-        least.chip_read + again,
-        least.chip_write + spilled,
-        least.weight_read,
+    dram, chip = (
+        (least.dram_read + again, least.dram_write + spilled),
+        (least.chip_read + again, least.chip_write + spilled),
     )
+    return Traffic(*dram, *chip, least.weight_read)
 
 
 def _tiling(demand: Demand, work: _Work) -> Tiling:

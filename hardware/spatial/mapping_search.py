@@ -252,9 +252,7 @@ def _shortlist(
     return tiles[:, kept], np.array(orders)[passing.argmin(axis=0)[kept]]
 
 
-def _passing_bytes(
-    problem: Problem, holds: tuple[bool, bool, bool], menu: Floats, value_bytes: Floats, order: Ints
-) -> Floats:
+def _passing_bytes(problem: Problem, holds: tuple[bool, ...], menu: Floats, value_bytes: Floats, order: Ints) -> Floats:
     """Bytes that pass into a station that holds such tiles, (e,); a tensor not held passes with every other tile."""
     each = np.zeros(menu.shape[1], dtype=np.intp)
     many, orders = problem.take(each), np.repeat(order[:, None], len(each), axis=1)
