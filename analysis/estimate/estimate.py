@@ -72,6 +72,11 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
         """The mode of the runtime: 'eager', 'compiled' or 'fused'."""
         return self.setup.runtime.mode
 
+    def in_mode(self, mode: str) -> Estimate:
+        """Return the estimate of the same in an execution mode."""
+        scenario = msgspec.structs.replace(self.scenario, execution=mode)
+        return self if self.execution == mode else estimate(self.workload, self.device, scenario)
+
     @property
     def joins(self) -> str:
         """The way in which operators are joined into kernels, as analysis/estimate/kernels.py calls it."""

@@ -27,6 +27,7 @@ _LAUNCH = (
 )  # fmt: skip
 
 
+@cache
 def family_of(event: Event) -> str:
     """The family an event belongs to, by the constant that prices it."""
     if event.component == "static":
@@ -46,15 +47,10 @@ def family_of(event: Event) -> str:
     return "instructions and control"
 
 
-@cache
-def _index(events: tuple[Event, ...]) -> tuple[int, ...]:
-    return tuple(FAMILIES.index(family_of(event)) for event in events)
-
-
 def family_energy(result: Estimate, members: Ints | None = None) -> Floats:
     """Energy of each family in J, shape (8,), of the model or of some operators."""
     counts = result.run.counts if members is None else result.run.counts[:, members]
-    index = np.array(_index(result.events))
+    index = [FAMILIES.index(family_of(event)) for event in result.events]
     return np.bincount(index, counts.sum(axis=1) * result.run.prices.value, minlength=len(FAMILIES)).astype(np.float64)
 
 

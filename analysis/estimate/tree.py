@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.estimate import dependencies, outline
-from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.estimate import Estimate
 from analysis.model.ir.workload import Floats, Ints
 from hardware.demand import READ_WEIGHT
 from hardware.errors import unknown
@@ -123,17 +123,22 @@ def _level(
 ) -> TreeLevel:  # fmt: skip
     """A level of the tree: `work` (k,) is each node's share of its parent's work and `base_share` of the model's,
     `siblings` how many nodes the parent has."""
-    telling = work * siblings >= TELLING_WORK
-    share = sums["share"]
+    modifier = np.where(work * siblings >= TELLING_WORK, ratio(sums["share"], base_share), np.nan)
+    return _complete_level(result, sums, component_j, base_share * result.edp_js, modifier, utilization)
+
+
+def _complete_level(
+    result: Estimate, sums: dict[str, Floats], component_j: Floats, base_edp_js: Floats, modifier: Floats, used: Floats
+) -> TreeLevel:
     return TreeLevel(
         **sums,
         component_j=component_j,
-        cumulative=cumulative_share(share),
-        edp_js=share * result.edp_js,
+        cumulative=cumulative_share(sums["share"]),
+        edp_js=sums["share"] * result.edp_js,
         own_edp_js=sums["energy_j"] / result.scenario.batch * sums["latency_s"],
-        base_edp_js=base_share * result.edp_js,
-        modifier=np.where(telling, ratio(share, base_share), np.nan),
-        utilization=utilization,
+        base_edp_js=base_edp_js,
+        modifier=modifier,
+        utilization=used,
     )
 
 
@@ -187,8 +192,7 @@ def work_share(flops: Floats, operands: Floats, group: Ints, count: int) -> Floa
 def fusion_benefit(result: Estimate) -> Floats:
     """Return the attributed EDP of each operator run separately less that run fused, J s; negative where fusing
     costs."""
-    other_mode = "fused" if result.execution == "eager" else "eager"
-    other = estimate(result.workload, result.device, msgspec.structs.replace(result.scenario, execution=other_mode))
+    other = result.in_mode("fused" if result.execution == "eager" else "eager")
     mine = shares(result.run.energy_j, result.run.latency_s, result) * result.edp_js
     theirs = shares(other.run.energy_j, other.run.latency_s, other) * other.edp_js
     return mine - theirs if result.execution == "eager" else theirs - mine
@@ -216,16 +220,9 @@ def branch_figures(figures: TreeFigures, branches: Sequence[outline.Branch]) -> 
     sums = {name: total(getattr(operators, name)) for name in _ADDED}
     base_j = sum_by_kind(subgraphs.base_edp_js, operators.base_edp_js)
     ideal = sum_by_kind(subgraphs.utilization * subgraphs.latency_s, operators.utilization * operators.latency_s)
-    level = TreeLevel(
-        **sums,
-        component_j=total(operators.component_j),
-        cumulative=cumulative_share(sums["share"]),
-        edp_js=sums["share"] * result.edp_js,
-        own_edp_js=sums["energy_j"] / result.scenario.batch * sums["latency_s"],
-        base_edp_js=base_j,
-        modifier=np.where(base_j > 0, ratio(sums["share"] * result.edp_js, base_j), np.nan),
-        utilization=ratio(ideal, sums["latency_s"]),
-    )
+    modifier = np.where(base_j > 0, ratio(sums["share"] * result.edp_js, base_j), np.nan)
+    used = ratio(ideal, sums["latency_s"])
+    level = _complete_level(result, sums, total(operators.component_j), base_j, modifier, used)
     for place, branch in enumerate(branches):
         first = branch.members[0]
         if branch.count == 1 and branch.kind in ("subgraph", "operator"):

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from analysis.document import column, none_unless, record, records
-from analysis.estimate.estimate import COMPONENTS, Estimate, estimate
+from analysis.estimate.estimate import COMPONENTS, Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.tree import TreeFigures, TreeLevel, count_making, tree
 from analysis.model.ir.workload import Floats
@@ -147,7 +147,7 @@ def edp_report(result: Estimate, top: int = TOP) -> EdpReport:
     """Return the report of a model on a device. Runs the model in the other execution mode too."""
     figures, parts = tree(result), result.partition
     shares = component_shares(result)
-    eager, fused = (_run_in(result, mode) for mode in ("eager", "fused"))
+    eager, fused = (result.in_mode(mode) for mode in ("eager", "fused"))
     modes = (_execution(eager), _execution(fused))
     of_subgraphs = np.stack([parts.total(row) for row in shares])
     is_fused = [result.execution == "fused" and len(members) > 1 for members in parts.members]
@@ -228,12 +228,6 @@ def _top(
         is_fused=[is_fused[i] for i in order],
         architectural_modifier=none_unless(~np.isnan(level.modifier[order]), level.modifier[order]),
     )
-
-
-def _run_in(result: Estimate, mode: str) -> Estimate:
-    if result.execution == mode:
-        return result
-    return estimate(result.workload, result.device, msgspec.structs.replace(result.scenario, execution=mode))
 
 
 def _values_written(result: Estimate) -> Floats:

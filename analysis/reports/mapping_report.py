@@ -85,7 +85,8 @@ def mapping_report(result: Estimate, path: str = "") -> MappingReport:
     total_s = float(time.sum())
     heads, total = rows.head[chosen], total_units(result.device)
     active = _weighted((run.mapping.units / units_in_all(result.device, run.mapping.on_matrix))[heads], time)
-    resident = _occupancy(result, heads)
+    rate = result.device.arch.occupancy
+    resident = None if rate is None else rate(result.demand, result.device, run.mapping)[heads]
     return MappingReport(
         **head_fields(result, on_device=True),
         node=path,
@@ -107,11 +108,6 @@ def mapping_report(result: Estimate, path: str = "") -> MappingReport:
 def _weighted(values: Floats, time: Floats) -> float:
     total_s = float(time.sum())
     return float((values * time).sum()) / total_s if total_s else 0.0
-
-
-def _occupancy(result: Estimate, heads: Ints) -> Floats | None:
-    rate = result.device.arch.occupancy
-    return None if rate is None else rate(result.demand, result.device, result.run.mapping)[heads]
 
 
 def _bounds(result: Estimate, chosen: Ints) -> tuple[Bound, ...]:

@@ -12,14 +12,9 @@ from hwexplorer.declare import DEVICE, Report, Rows
 from hwexplorer.options import option
 from hwexplorer.state import State
 
-
-def _figure(finding: Finding) -> str:
-    return quantity(finding.value, finding.unit)
-
-
 COLUMNS = (
     *columns(Finding, "verdict rule"),
-    Column("found", "Found", role="text", keep=0, of=_figure),
+    Column("found", "Found", role="text", keep=0, of=lambda finding: quantity(finding.value, finding.unit)),
     *columns(Finding, "says"),
 )
 

@@ -44,11 +44,10 @@ ROWS = columns(
 )  # fmt: skip
 
 
-def _best(best: BestBatch) -> str:
-    return quantity(best.value, BATCH_AIMS[best.aim].unit)
-
-
-BEST = (*columns(BestBatch, device={"shown": MARKED}), Column("value", "Value", role="text", keep=0, of=_best))
+BEST = (
+    *columns(BestBatch, device={"shown": MARKED}),
+    Column("value", "Value", role="text", keep=0, of=lambda best: quantity(best.value, BATCH_AIMS[best.aim].unit)),
+)
 
 _Wholes = tuple[int, ...] | None
 _Names = tuple[str, ...] | None

@@ -77,6 +77,7 @@ def tree(state: State) -> Table:
     beside, laid = _trace_cells(state, result, branches)
     known = result.workload.operators.has_rule
     rows: list[Row] = []
+    is_falling = state.descending != (state.sort in ("graph", "name"))
     order = _order(state, level, parts.sum(axis=0))
     place = {id(branch): i for i, branch in enumerate(branches)}
 
@@ -87,7 +88,7 @@ def tree(state: State) -> Table:
         dim = branch.kind == "operator" and not known[branch.members].all()
         several = bool(branch.children)
         rows.append(Row(branch.key, (*cells[i], *end), depth=depth, has_children=several, kind=kind, dim=dim))
-        for child in sorted(branch.children, key=lambda child: order(place[id(child)], child), reverse=_falls(state)):
+        for child in sorted(branch.children, key=lambda child: order(place[id(child)], child), reverse=is_falling):
             add(child, depth + 1)
 
     add(root, 0)
@@ -250,10 +251,6 @@ def _fused(figures: TreeFigures, branch: Branch) -> str:
         return "F" if figures.fused[branch.members].all() else "S"
     whole = branch.kind == "model" or len(branch.members) > branch.count
     return "F" if figures.estimate.execution == "fused" and whole else "S"
-
-
-def _falls(state: State) -> bool:
-    return state.descending != (state.sort in ("graph", "name"))
 
 
 def _order(state: State, level: TreeLevel, share: Floats) -> Callable[[int, Branch], float | str]:

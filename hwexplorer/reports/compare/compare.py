@@ -58,14 +58,6 @@ class _Device(NamedTuple):
         return self.figures.ratio_to_baseline[metric]
 
 
-def _change(row: _Device) -> float | None:
-    return row.run.edp_js / row.pinned_edp_js - 1.0 if row.pinned_edp_js else None
-
-
-def _by_cause(run: Estimate) -> Stack:
-    return Stack(shares(run, "edp").sum(axis=1).tolist())
-
-
 _KEYS = (
     "device latency energy_per_inference edp ratio throughput power utilization memory bound known verdict causes "
     "runtime precision trust band energy_band"
@@ -80,7 +72,10 @@ SUMMARY = columns(
     Column("device", "Device", role="text", keep=0, of=lambda row: row.run.device.label),
     Column("ratio", "EDP ratio", "x", keep=3, of=lambda row: row.ratio("edp"), help="to the baseline"),
     Column("known", "T", role="flag", keep=2, of="figures.trust.level", shown=KNOWN, help=KNOWN_HELP),
-    Column("causes", "Goes into", role="bar", keep=5, of=lambda row: _by_cause(row.run), help=f"EDP {HELP}"),
+    Column(
+        "causes", "Goes into", role="bar", keep=5, help=f"EDP {HELP}",
+        of=lambda row: Stack(shares(row.run, "edp").sum(axis=1).tolist()),
+    ),
     Column(
         "precision", "Runs", role="text", keep=5, of="figures.precision_run",
         help="the format most multiply-accumulates run in",
@@ -124,7 +119,15 @@ DETAILED = SUMMARY + columns(
     Column("energy_ratio", "Energy ratio", "x", keep=3, of=lambda row: row.ratio("energy"), help="to the baseline"),
     within="figures",
 )
-DELTA = Column("delta", "vs pin", "%", role="delta", keep=0, of=_change, help="EDP against the pinned state")
+DELTA = Column(
+    "delta",
+    "vs pin",
+    "%",
+    role="delta",
+    keep=0,
+    of=lambda row: row.run.edp_js / row.pinned_edp_js - 1.0,
+    help="EDP against the pinned state",
+)
 
 
 ANSWERS = ("best for ", "on paper, best for ")

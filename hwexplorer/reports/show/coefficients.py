@@ -13,13 +13,8 @@ from hwexplorer.declare import CATALOGUE, Report, Rows
 from hwexplorer.options import PRECISION, option
 from hwexplorer.state import State
 
-
-def _event(row: Coefficient) -> str:
-    return f"{row.category}.{row.event}"
-
-
 COLUMNS = (
-    Column("event", "Event", role="text", keep=0, of=_event),
+    Column("event", "Event", role="text", keep=0, of=lambda row: f"{row.category}.{row.event}"),
     Column("each", "Each", "J", role="quantity", keep=0, of="value_j"),
     Column("unit", "per", role="text", keep=1),
     Column("low", "Low", "J", role="quantity", keep=2),

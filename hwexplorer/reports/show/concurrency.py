@@ -25,10 +25,6 @@ STAGES = (
 )
 
 
-def _splits(units: SubgraphUnits) -> str:
-    return "; ".join(map(_split, units.splits))
-
-
 def _split(split: SubgraphSplit) -> str:
     cost = ""
     if split.repeated_bytes:
@@ -41,7 +37,11 @@ def _split(split: SubgraphSplit) -> str:
 UNITS = (
     *columns(SubgraphUnits),
     Column(
-        "splits", "Can be divided along (parts; repeated or exchanged for each more)", role="text", keep=3, of=_splits
+        "splits",
+        "Can be divided along (parts; repeated or exchanged for each more)",
+        role="text",
+        keep=3,
+        of=lambda units: "; ".join(map(_split, units.splits)),
     ),
 )
 

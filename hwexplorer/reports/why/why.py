@@ -245,16 +245,13 @@ def _edp(figures: TreeFigures, i: int) -> tuple[str, ...]:
     separate = how if figures.fused[i] else "a kernel of its own"
     benefit = float(level.fusion_benefit_js[i])
     saves = "takes off" if benefit >= 0 else "adds"
+    modifier = modifier_or_none(float(level.modifier[i]))
+    paid = "of next to no work: no modifier" if modifier is None else f"x modifier {modifier:.3g}"
     return (
         f"attributed {_js(attributed)} = share {level.share[i]:.2%} x {_js(result.edp_js)}",
-        f"base {_js(float(level.base_edp_js[i]))} {_modifier(float(level.modifier[i]))} ({separate})",
+        f"base {_js(float(level.base_edp_js[i]))} {paid} ({separate})",
         f"fusing {saves} {_js(abs(benefit))}",
     )
-
-
-def _modifier(value: float) -> str:
-    modifier = modifier_or_none(value)
-    return "of next to no work: no modifier" if modifier is None else f"x modifier {modifier:.3g}"
 
 
 def _sources(result: Estimate, path: str) -> tuple[str, ...]:
