@@ -22,7 +22,6 @@ from analysis.capture.torch_settings import export_settings, versions
 from analysis.model.ir.operator_graph import (
     Graph,
     GraphNode,
-    InputShape,
     Meta,
     Ref,
     Scope,
@@ -31,7 +30,7 @@ from analysis.model.ir.operator_graph import (
     references,
 )
 from analysis.model.ir.poly import Poly, dim, poly, product
-from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT
+from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, InputSpec
 from analysis.model.operators import cost_rules
 
 MAX_BATCH = 65536
@@ -128,7 +127,7 @@ def graph_of(program: Any, labels: dict[str, str], parameters: int, names: Seque
     specs = {spec.arg.name: spec for spec in program.graph_signature.input_specs if hasattr(spec.arg, "name")}
     sources: list[Source] = []
     nodes: list[GraphNode] = []
-    inputs: list[InputShape] = []
+    inputs: list[InputSpec] = []
     outputs: tuple[str, ...] = ()
     for fx_node in walk.inline.calls(program.graph):
         if isinstance(fx_node, LoopCall):
@@ -141,7 +140,7 @@ def graph_of(program: Any, labels: dict[str, str], parameters: int, names: Seque
             if spec.kind is InputKind.USER_INPUT:
                 name = names[len(inputs)] if len(inputs) < len(names) else fx_node.name
                 walk.learn_dims(value)
-                inputs.append(InputShape(name, _dtype(value), tuple(walk.size(s).label for s in value.shape)))
+                inputs.append(InputSpec(name, _dtype(value), tuple(walk.size(s).label for s in value.shape)))
                 sources.append(Source(fx_node.name, name, INPUT, walk.meta(value)))
             else:
                 role = WEIGHT if spec.kind is InputKind.PARAMETER else BUFFER

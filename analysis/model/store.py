@@ -74,16 +74,14 @@ def ready(model: str | ModelRef, image_size: int | None = None) -> Workload | No
         return _ready_target(ref)
     if isinstance(ref, Spec):
         return _ready_spec(ref)
-    from analysis.model.transformer.transformer_request import Request  # not needed to open a shipped capture
-    from analysis.model.transformer.transformer_workload import build
+    from analysis.model.transformer.transformer_workload import build  # not needed to open a shipped capture
 
-    assert isinstance(ref, Request)
     return build(ref.text, ref.config, ref.run)
 
 
 def _ready_spec(spec: Spec) -> Workload | None:
     if spec.name == "gemm":
-        from analysis.model.lowering.gemm_block import gemm_workload  # not needed to open a shipped capture
+        from analysis.model.lowering.graph_lowering import gemm_workload  # not needed to open a shipped capture
 
         sizes = dict(spec.parameters)
         return gemm_workload(str(spec), sizes["M"], sizes["N"], sizes["K"])
@@ -136,7 +134,10 @@ def _ready_target(target: Target) -> Workload | None:
     """Return the capture of a factory from the cache while the files it was made from, those it imported included, are
     unchanged; else None. Files that are data are read each time, in a process of their own."""
     if target.path.endswith(targets.STORED):
-        return _stored_target(targets.source(target))
+        path = targets.source(target)
+        if (workload := _read(path)) is None:
+            raise ModelSpecError(f"{path.name} is no captured model of this version (hwexplorer capture -o writes one)")
+        return workload
     if not target.runs_code:
         targets.source(target)
         return None
@@ -144,14 +145,6 @@ def _ready_target(target: Target) -> Workload | None:
         return _read(shipped)
     workload = _read(cache_path(target))
     return workload if workload is not None and workload.name == target.label and is_current(workload) else None
-
-
-def _stored_target(path: Path) -> Workload:
-    """Return a workload that `hwexplorer capture -o` wrote."""
-    workload = _read(path)
-    if workload is None:
-        raise ModelSpecError(f"{path.name} is no captured model of this version (hwexplorer capture -o writes one)")
-    return workload
 
 
 FILE, PACKAGE = "file ", "package "  # in Workload.versions: `file /home/me/net.py` -> its fingerprint

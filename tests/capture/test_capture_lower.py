@@ -12,7 +12,7 @@ from torch.nn import functional as F
 
 from analysis.model.ir.operator_kinds import KINDS
 from analysis.model.ir.workload import BUFFER, WEIGHT
-from analysis.model.lowering.gemm_block import gemm_workload
+from analysis.model.lowering.graph_lowering import gemm_workload
 from analysis.model.names import zoo
 
 

@@ -18,7 +18,6 @@ from analysis.model.ir.batch_limits import fixed_note
 from analysis.model.ir.operator_graph import (
     Graph,
     GraphNode,
-    InputShape,
     Meta,
     Ref,
     Scope,
@@ -27,7 +26,7 @@ from analysis.model.ir.operator_graph import (
     references,
 )
 from analysis.model.ir.poly import Poly, SizeError, dim, poly
-from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, Workload
+from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, InputSpec, Workload
 from analysis.model.lowering.graph_lowering import lower_graph
 from analysis.model.model_errors import UnreadableError
 from analysis.model.reading_budget import Budget, TooMuchError
@@ -188,9 +187,9 @@ class _ProgramReader:
         arguments = [spec["user_input"]["arg"] for spec in self.specs if "user_input" in spec]
         return [argument["as_tensor"]["name"] for argument in arguments if "as_tensor" in argument]
 
-    def _sources(self) -> tuple[list[Source], list[InputShape]]:
+    def _sources(self) -> tuple[list[Source], list[InputSpec]]:
         sources: list[Source] = []
-        inputs: list[InputShape] = []
+        inputs: list[InputSpec] = []
         first: dict[str, str] = {}  # file of a weight -> the first name it has
         for spec in self.specs:
             ((kind, body),) = spec.items()
@@ -200,7 +199,7 @@ class _ProgramReader:
                 name = str(body["arg"]["as_tensor"]["name"])
                 meta = self._new(name)
                 shape = tuple(size.label for size in meta.shape)
-                inputs.append(InputShape(name, meta.dtype, shape))
+                inputs.append(InputSpec(name, meta.dtype, shape))
                 sources.append(Source(name, name, INPUT, meta))
             elif kind in ("parameter", "buffer", "tensor_constant"):
                 name, label = str(body["arg"]["name"]), str(body[f"{kind}_name"])

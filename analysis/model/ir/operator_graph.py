@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from analysis.model.ir.poly import Poly, SizeError, is_negative, poly, product
+from analysis.model.ir.workload import InputSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +78,6 @@ class GraphNode:
 
 
 @dataclass(frozen=True, slots=True)
-class InputShape:
-    """An input of the model as its author declares it."""
-
-    name: str
-    dtype: str
-    shape: tuple[int | str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Graph:
     """The operator calls of a model. `held` maps a call to the last call during which the program keeps its result; it
     is empty if that is not known."""
@@ -94,7 +86,7 @@ class Graph:
     nodes: tuple[GraphNode, ...]
     outputs: tuple[str, ...]
     parameters: int
-    inputs: tuple[InputShape, ...]
+    inputs: tuple[InputSpec, ...]
     dims: tuple[str, ...] = ("batch",)
     notes: tuple[str, ...] = ()
     versions: dict[str, str] = field(default_factory=dict)

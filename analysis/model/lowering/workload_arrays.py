@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
 from analysis.model.ir.operator_graph import Graph, Scope
 from analysis.model.ir.poly import Monomial, Poly, poly, product
-from analysis.model.ir.workload import BUFFER, Floats, InputSpec, Operators, Tensors, Workload, csr
+from analysis.model.ir.workload import BUFFER, Floats, Operators, Tensors, Workload, csr
 from analysis.model.operators.operator_call import OperatorCost
 
 _FIXED_BYTES = {
     "int64": 8, "uint64": 8, "int32": 4, "uint32": 4, "int16": 2, "uint16": 2, "int8": 1, "uint8": 1,
     "bool": 1, "complex64": 8, "complex128": 16,
 }  # fmt: skip
+
+
+Matrix = Callable[[Iterable[Poly]], Floats]  # rows of coefficients, one for each polynomial
 
 
 @dataclass(slots=True)
@@ -75,13 +79,13 @@ def assemble(
     index_of = {old: new for new, old in enumerate(keep)}
     kept = [tensors[old] for old in keep]
     monomials = _monomials(graph.dims, rows, kept, graph.repeats.values())
-    matrix = _Matrix(monomials)
+    matrix = partial(_coefficients, {key: place for place, key in enumerate(monomials)})
     operators = _operators(rows, paths, matrix, index_of)
     return Workload(
         name=name,
         family=family,
         origin=origin,
-        inputs=tuple(InputSpec(item.name, item.dtype, item.shape) for item in graph.inputs),
+        inputs=graph.inputs,
         image_size=image_size,
         parameters=graph.parameters,
         dims=graph.dims,
@@ -96,7 +100,7 @@ def assemble(
             producer=_ints(tensor.producer for tensor in kept),
             live_until=_ints(live_until[old] for old in keep),
             is_output=np.array([old in outputs for old in keep], dtype=np.bool_),
-            shape=tuple(tuple(_size(size) for size in tensor.shape) for tensor in kept),
+            shape=tuple(tuple(s.constant() if s.is_constant else str(s) for s in tensor.shape) for tensor in kept),
             dtype=tuple(tensor.dtype for tensor in kept),
         ),
         versions=graph.versions,
@@ -106,16 +110,12 @@ def assemble(
     )
 
 
-def _size(size: Poly) -> int | str:
-    return size.constant() if size.is_constant else str(size)
-
-
 def _times(row: OperatorRow, graph: Graph) -> Poly:
     """Return how often the module of a row runs in one inference."""
     return next((graph.repeats[scope.path] for scope in row.scopes if scope.path in graph.repeats), poly(1))
 
 
-def _operators(rows: list[OperatorRow], paths: list[str], matrix: _Matrix, index_of: dict[int, int]) -> Operators:
+def _operators(rows: list[OperatorRow], paths: list[str], matrix: Matrix, index_of: dict[int, int]) -> Operators:
     in_ptr, in_tensor = csr([[index_of[tensor] for tensor, _ in row.reads] for row in rows])
     out_ptr, out_tensor = csr([[index_of[tensor] for tensor in row.writes] for row in rows])
     nothing = Poly()
@@ -128,7 +128,7 @@ def _operators(rows: list[OperatorRow], paths: list[str], matrix: _Matrix, index
         macs=matrix(row.cost.macs for row in rows),
         flops=matrix(row.cost.macs * 2 + row.cost.flops for row in rows),
         special=matrix(row.cost.special for row in rows),
-        gemm=matrix(size for gemm in gemms for size in gemm).reshape(len(rows), 4, len(matrix.column)),
+        gemm=matrix(size for gemm in gemms for size in gemm).reshape(len(rows), 4, -1),
         in_ptr=in_ptr,
         in_tensor=in_tensor,
         in_numel=matrix(amount for row in rows for _, amount in row.reads),
@@ -207,19 +207,14 @@ def _monomials(
     return sorted(monomials, key=lambda key: (len(key), key))
 
 
-class _Matrix:
-    """Turns polynomials into rows of coefficients."""
-
-    def __init__(self, monomials: Sequence[Monomial]) -> None:
-        self.column = {key: position for position, key in enumerate(monomials)}
-
-    def __call__(self, sizes: Iterable[Poly]) -> Floats:
-        listed = list(sizes)
-        result = np.zeros((len(listed), len(self.column)), dtype=np.float64)
-        for row, size in enumerate(listed):
-            for key, value in size.terms.items():
-                result[row, self.column[key]] = value
-        return result
+def _coefficients(column: dict[Monomial, int], sizes: Iterable[Poly]) -> Floats:
+    """Return a row for each polynomial. `column` has the place of each monomial."""
+    listed = list(sizes)
+    result = np.zeros((len(listed), len(column)), dtype=np.float64)
+    for row, size in enumerate(listed):
+        for key, value in size.terms.items():
+            result[row, column[key]] = value
+    return result
 
 
 def _ints(values: Iterable[int]) -> np.ndarray[tuple[int], np.dtype[np.int32]]:

@@ -11,38 +11,19 @@ import os
 import re
 from functools import lru_cache
 from importlib.util import find_spec
-from typing import Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from analysis.model.model_errors import ModelError, ModelSpecError, UnknownModelError
 from analysis.model.names import aliases, targets, zoo
 from analysis.model.names.targets import Target
 from hardware.names import hint
 
+if TYPE_CHECKING:
+    from analysis.model.transformer.transformer_request import Request
 
-class ModelRef(Protocol):
-    """The meaning of a name: a frozen value that `str` writes as it is read."""
 
-    @property
-    def label(self) -> str:
-        """The name for titles."""
-
-    @property
-    def image_size(self) -> int | None:
-        """Pixels along an edge, None for a model without images."""
-
-    @property
-    def runs_code(self) -> bool:
-        """True if opening it runs code of the user's."""
-
-    @property
-    def is_captured(self) -> bool:
-        """True if its workload comes from a capture."""
-
-    @property
-    def phases(self) -> dict[str, str]:
-        """The names of a language model in each phase; {} for another."""
-
-    def __hash__(self) -> int: ...
+# The meaning of a name: a frozen value that `str` writes as it is read.
+ModelRef: TypeAlias = "zoo.Spec | Target | Request"
 
 
 def refer(model: str | ModelRef, image_size: int | None = None) -> ModelRef:
@@ -67,9 +48,7 @@ def _refer(text: str, image_size: int | None) -> ModelRef:
             like = f"--input 1x3x{image_size}x{image_size}"
             raise ModelSpecError(f"{target.label} has no image size: it is part of the input, as {like}")
         return target
-    from analysis.model.transformer import (
-        transformer_request as transformers,  # 10 ms that the other models do not need
-    )
+    from analysis.model.transformer import transformer_request as transformers  # 10 ms that others do not need
 
     if not transformers.handles(text):
         raise UnknownModelError(_unknown(text))

@@ -39,17 +39,17 @@ class Proposals(msgspec.Struct, frozen=True):
 PROPOSALS = msgspec.convert(_DATA["proposals"], dict[str, Proposals])
 
 
-class PublishedWeights(msgspec.Struct, frozen=True):
-    """One published set of weights: the oracle for its crop size."""
+class PublishedWeights(msgspec.Struct, frozen=True, kw_only=True):
+    """One published set of weights, a row of the table: the oracle for its crop size."""
 
-    name: str
-    is_default: bool
+    name: str = msgspec.field(name="weights")
+    is_default: bool = msgspec.field(name="default")
     parameters: int
     gmacs: float
-    crop_size: int | None
+    crop_size: int | None = None
     min_size: int
-    metric: str
-    value: float | None
+    metric: str = ""
+    value: float | None = None
 
 
 class ModelInfo(msgspec.Struct, frozen=True):
@@ -122,32 +122,14 @@ def table() -> dict[str, ModelInfo]:
 
 
 def _info(name: str, rows: list[dict[str, str]]) -> ModelInfo:
-    weights = tuple(
-        PublishedWeights(
-            name=row["weights"],
-            is_default=row["default"] == "1",
-            parameters=int(row["parameters"]),
-            gmacs=float(row["gmacs"]),
-            crop_size=int(row["crop_size"]) if row["crop_size"] else None,
-            min_size=int(row["min_size"]),
-            metric=row["metric"],
-            value=float(row["value"]) if row["value"] else None,
-        )
-        for row in rows
-    )
+    stated = [{key: text for key, text in row.items() if text} for row in rows]
+    weights = msgspec.convert(stated, tuple[PublishedWeights, ...], strict=False)
     default = next((item for item in weights if item.is_default), weights[0])
-    sizes: dict[str, int] = _DATA["sizes"]
-    return ModelInfo(
-        name=name,
-        family=rows[0]["family"],
-        parameters=default.parameters,
-        macs=default.gmacs * 1e9,
-        image_size=default.crop_size or sizes.get(name, sizes.get(rows[0]["family"])),
-        min_size=min(item.min_size for item in weights),
-        metric=default.metric,
-        value=default.value,
-        weights=weights,
-    )
+    sizes, family = _DATA["sizes"], rows[0]["family"]
+    size = default.crop_size or sizes.get(name, sizes.get(family))
+    least = min(item.min_size for item in weights)
+    macs, metric, value = default.gmacs * 1e9, default.metric, default.value
+    return ModelInfo(name, family, default.parameters, macs, size, least, metric, value, weights)
 
 
 @cache

@@ -158,7 +158,6 @@ class ModelCapture(WorkloadJob):
         super().__init__(f"capture of {ref.label}", "analysis.capture", arguments, limits or default, on_done)
 
     def _missing_library(self) -> ModelError | None:
-        """Return an error that names what has to be installed first, None if nothing."""
         needs_torchvision = isinstance(self._ref, zoo.Spec) and not self._ref.is_block
         for name in ("torch", "torchvision") if needs_torchvision else ("torch",):
             if importlib.util.find_spec(name) is None:
@@ -166,7 +165,6 @@ class ModelCapture(WorkloadJob):
         return None
 
     def _explain(self, reason: str) -> ModelError:
-        """Return the error for a reason that the subprocess gives against the request."""
         at = f" at image size {self._ref.image_size}" if self._ref.image_size else ""
         return CaptureError(f"cannot capture {self._ref.label}{at}: {reason}")
 
@@ -182,7 +180,6 @@ class FileReading(WorkloadJob):
         super().__init__(f"reading of {self.name}", "analysis.annexes.readers", arguments, READ_LIMITS)
 
     def _explain(self, reason: str) -> ModelError:
-        """Return the error for a reason that the subprocess gives against the request."""
         return UnreadableError(reason)
 
 

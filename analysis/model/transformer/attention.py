@@ -6,8 +6,7 @@ from typing import Any
 
 from analysis.model.ir.lengths import attended_dim
 from analysis.model.ir.poly import Poly, dim
-from analysis.model.transformer.graph_writer import Tensor
-from analysis.model.transformer.step_writer import StepWriter
+from analysis.model.transformer.graph_writer import StepWriter, Tensor
 
 
 def attention(step: StepWriter, x: Tensor, caches: list[Tensor], layer: int, reduce: bool = True) -> Tensor:
@@ -24,13 +23,12 @@ def attention(step: StepWriter, x: Tensor, caches: list[Tensor], layer: int, red
                 _by_head(step, value),
             ]
             shape = (step.batch, step.heads, step.sequence, c.value_dim)
-            mixed = _full(step, shape, heads) if c.encoder else _cached(step, shape, heads, caches, layer)
+            mixed = _attend_all(step, shape, heads) if c.encoder else _cached(step, shape, heads, caches, layer)
         out = w.linear("o_proj", w.view(mixed, (*step.rows, step.heads * c.value_dim)), c.hidden, c.o_bias)
         return step.all_reduce("all_reduce", out) if reduce else out
 
 
-def _full(step: StepWriter, shape: tuple[Poly | int, ...], heads: list[Tensor]) -> Tensor:
-    """Write attention of every token to every other."""
+def _attend_all(step: StepWriter, shape: tuple[Poly | int, ...], heads: list[Tensor]) -> Tensor:
     with step.w.module("sdpa", "ScaledDotProduct"):
         target = "aten.scaled_dot_product_attention.default"
         return step.w.call(target, shape, query=heads[0], key=heads[1], value=heads[2])
@@ -61,12 +59,13 @@ def _latent(step: StepWriter, x: Tensor, caches: list[Tensor], layer: int) -> Te
     vector, turned = w.views(packed, [(*step.rows, c.kv_lora), (*step.rows, 1, c.rotary)])
     vector, turned = w.norm("kv_a_norm", vector, c.norm), _rotated(step, "k", turned)
     past = _cached_input(step, layer, 1, c.kv_lora + c.rotary)
-    caches += [_append_to_cache(step, [vector, turned], (*step.rows, c.kv_lora + c.rotary))]
+    with w.module("cache_append", "Cache"):
+        shape = (*step.rows, c.kv_lora + c.rotary)
+        caches.append(w.call("hwexplorer.cache_append.default", shape, part0=vector, part1=turned))
     if step.run.phase == "decode":
         absorbed = _per_head(step, "kv_b_query", query, (plain, c.kv_lora), c.kv_lora + c.rotary)
-        shape = (step.batch, step.heads, step.sequence, c.kv_lora)
         vectors = w.view(caches[-1], (step.batch, 1, step.sequence, c.kv_lora + c.rotary))
-        seen = _attend(step, shape, absorbed, [vectors], past, layer)
+        seen = _attend(step, (step.batch, step.heads, step.sequence, c.kv_lora), absorbed, [vectors], past, layer)
         return _per_head(step, "kv_b_value", seen, (c.kv_lora, c.value_dim), c.value_dim)
     with w.module("cache_read", "Cache"):
         rows = (step.batch, step.sequence + step.kv, c.kv_lora)
@@ -123,12 +122,6 @@ def _cached_input(step: StepWriter, layer: int, heads: int, width: int) -> Tenso
         return None
     kept = step.cached(layer) if step.config.window_of(layer) or not step.phase else step.room
     return step.w.input(f"layers.{layer}.attention.kv_cache", (step.batch, heads, kept, width))
-
-
-def _append_to_cache(step: StepWriter, parts: list[Tensor], shape: tuple[Poly | int, ...]) -> Tensor:
-    with step.w.module("cache_append", "Cache"):
-        named = {f"part{i}": part for i, part in enumerate(parts)}
-        return step.w.call("hwexplorer.cache_append.default", shape, **named)
 
 
 def _cached(

@@ -12,15 +12,11 @@ from analysis.model.model_errors import ModelSpecError
 MAX_SIZE = 1 << 24
 MAX_LAYERS = 1024
 
-NORMS = ("rms", "layer")
-ACTIVATIONS = ("silu", "gelu", "gelu_tanh", "relu")
-POSITIONS = ("rotary", "learned", "none")
-QK_NORMS = ("none", "head", "full")
 CHOICES: dict[str, tuple[str, ...]] = {
-    "norm": NORMS,
-    "activation": ACTIVATIONS,
-    "position": POSITIONS,
-    "qk_norm": QK_NORMS,
+    "norm": ("rms", "layer"),
+    "activation": ("silu", "gelu", "gelu_tanh", "relu"),
+    "position": ("rotary", "learned", "none"),
+    "qk_norm": ("none", "head", "full"),
 }
 
 

@@ -1,33 +1,32 @@
-"""Writes a graph call by call, with the module of each call, as a tracer does."""
+"""Writes a graph call by call, with the module of each call, as a tracer does; a step has sizes of one device."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
-from analysis.model.ir.operator_graph import Graph, GraphNode, InputShape, Meta, Ref, Scope, Source, meta
-from analysis.model.ir.poly import Poly
-from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT
+from analysis.model.ir.lengths import cached_dim
+from analysis.model.ir.operator_graph import Graph, GraphNode, Meta, Ref, Scope, Source, meta
+from analysis.model.ir.poly import Poly, dim
+from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, InputSpec
+from analysis.model.transformer.config import Config, StepSettings
 
 Shape = Sequence[Poly | int]
 
 
+@dataclass(frozen=True, slots=True)
 class Tensor:
     """A tensor of the graph: its name and description."""
 
-    def __init__(self, name: str, description: Meta) -> None:
-        self.name, self.meta = name, description
+    name: str
+    meta: Meta
 
     @property
     def shape(self) -> tuple[Poly, ...]:
         """The sizes."""
         return self.meta.shape
-
-    @property
-    def ref(self) -> Ref:
-        """The reference of a call's argument."""
-        return Ref(self.name)
 
 
 class Writer:
@@ -111,7 +110,7 @@ class Writer:
 
     def _add(self, target: str, outputs: list[Meta], args: dict[str, Any]) -> list[Tensor]:
         name = f"v{len(self.nodes)}"
-        plain = {key: value.ref if isinstance(value, Tensor) else value for key, value in args.items()}
+        plain = {key: Ref(value.name) if isinstance(value, Tensor) else value for key, value in args.items()}
         multiple = len(outputs) > 1
         self.nodes.append(GraphNode(name, target, plain, tuple(outputs), self._scopes, multiple))
         if not multiple:
@@ -126,7 +125,7 @@ class Writer:
     def graph(
         self,
         outputs: Sequence[Tensor],
-        inputs: tuple[InputShape, ...],
+        inputs: tuple[InputSpec, ...],
         dims: tuple[str, ...],
         notes: tuple[str, ...],
         repeats: dict[str, Poly] | None = None,
@@ -179,3 +178,63 @@ class Writer:
         with self.module("activation", kind.capitalize()):
             extra = {"approximate": approximate} if kind == "gelu" else {}
             return self.call(f"aten.{kind}.default", x.shape, self=x, **extra)
+
+
+@dataclass(frozen=True, slots=True)
+class StepWriter:
+    """A model being written: widths are those of one of `tp` devices, experts those of one of `ep`; where that is all,
+    sequences too."""
+
+    config: Config
+    run: StepSettings
+    w: Writer
+    batch: Poly
+    sequence: Poly
+    kv: Poly
+    phase: str = ""
+    room: Poly = field(default_factory=Poly)  # tokens that the cache of a request has room for
+
+    @property
+    def heads(self) -> int:
+        """Query heads of one device."""
+        return self.config.heads // self.run.tp
+
+    @property
+    def kv_heads(self) -> int:
+        """Key and value heads of one device."""
+        return max(1, self.config.kv_heads // self.run.tp)
+
+    @property
+    def cached_width(self) -> int:
+        """Elements that a layer on one device keeps of each token."""
+        c = self.config
+        return c.kv_lora + c.rotary if c.kv_lora else self.kv_heads * (c.head_dim + c.value_dim)
+
+    @property
+    def rows(self) -> tuple[Poly, Poly]:
+        """The dimensions before the width: batch and sequence."""
+        return self.batch, self.sequence
+
+    def cached(self, layer: int) -> Poly:
+        """Earlier tokens that a step reads from the cache."""
+        window = self.config.window_of(layer)
+        return dim(cached_dim(window, self.phase)) if window else self.kv
+
+    def part(self, width: int) -> int:
+        """Return one device's share of a width, rounded up."""
+        return -(-width // self.run.tp)
+
+    def all_reduce(self, name: str, x: Tensor) -> Tensor:
+        """Write the sum over devices of what each has computed of x; return x itself on one device."""
+        if self.run.tp == 1:
+            return x
+        with self.w.module(name, "AllReduce"):
+            return self.w.call("hwexplorer.all_reduce.default", x.shape, input=x)
+
+    def exchange_tokens(self, name: str, x: Tensor) -> Tensor:
+        """Write the exchange of tokens between the devices of the experts; return x itself if each device has all
+        tokens."""
+        if not self.run.spreads_sequences:
+            return x
+        with self.w.module(name, "AllToAll"):
+            return self.w.call("hwexplorer.all_to_all.default", x.shape, input=x)

@@ -20,27 +20,9 @@ GENERIC = ("decoder", "encoder")
 HUB = "hf:"
 MAX_TP = 4096
 
-# A small decoder and BERT base's shape, where a request gives nothing else.
-_GENERIC: dict[str, dict[str, Any]] = {
-    "decoder": {"hidden": 2048, "layers": 16, "heads": 16, "ffn": 8192, "vocab": 32000},
-    "encoder": {
-        "hidden": 768,
-        "layers": 12,
-        "heads": 12,
-        "ffn": 3072,
-        "vocab": 30522,
-    },
-}
-_RUN = {
-    "sequence": (1, request_bounds.TOKENS),
-    "kv": (0, request_bounds.TOKENS),
-    "in": (1, request_bounds.TOKENS),
-    "out": (1, request_bounds.TOKENS),
-    "tp": (1, MAX_TP),
-    "ep": (1, MAX_TP),
-    "link": (1, 100_000),
-}
 _LENGTHS = ("sequence", "kv", "in", "out")  # of a request, each phase its own
+_RUN = {name: (int(name != "kv"), request_bounds.TOKENS) for name in _LENGTHS}
+_RUN |= {"tp": (1, MAX_TP), "ep": (1, MAX_TP), "link": (1, 100_000)}
 _SIZES = [f.name for f in msgspec.structs.fields(Config) if f.type is int]
 _FLAGS = [f.name for f in msgspec.structs.fields(Config) if f.type is bool and f.name != "encoder"]
 
@@ -109,10 +91,9 @@ def _named_config(text: str) -> Request:
     return request_of(head, presets.preset(head).config if head not in GENERIC else _generic(head), options)
 
 
-@lru_cache(maxsize=2)
 def _generic(name: str) -> Config:
     common = presets.family("bert_family") if name == "encoder" else {}
-    return Config(**common, **_GENERIC[name])
+    return Config(**common, **presets.family(name))
 
 
 def split_hub(text: str) -> tuple[str, str]:
@@ -180,17 +161,11 @@ def _change_config(config: Config, changes: dict[str, Any]) -> Config:
     if not changes:
         return config
     fields = msgspec.structs.asdict(config)
-    if config.value_dim == config.head_dim:
-        fields["value_dim"] = 0
-    if fields["head_dim"] * config.heads == config.hidden:
-        fields["head_dim"] = 0
-    if config.kv_heads == config.heads:
-        fields["kv_heads"] = 0
-    if config.rotary == config.head_dim:
-        fields["rotary"] = 0
-    if config.expert_ffn == config.ffn:
-        fields["expert_ffn"] = 0
-    return Config(**(fields | changes))
+    follows = {"value_dim": "head_dim", "kv_heads": "heads", "rotary": "head_dim", "expert_ffn": "ffn"}
+    derived = dict.fromkeys((name for name, other in follows.items() if fields[name] == fields[other]), 0)
+    if config.head_dim * config.heads == config.hidden:
+        derived["head_dim"] = 0
+    return Config(**(fields | derived | changes))
 
 
 def _whole(key: str, value: str, least: int, most: int) -> int:
@@ -228,14 +203,8 @@ class TransformerInfo(msgspec.Struct, frozen=True):
 def transformer_info(name: str) -> TransformerInfo:
     """Return the entry of a transformer in the list of models."""
     request = parse(name)
-    lengths = {"sequence": request.run.sequence}
-    if not request.config.encoder:
-        lengths["kv"] = request.run.kv
-    return TransformerInfo(
-        name,
-        "encoder" if request.config.encoder else "language",
-        size(request.config).parameters,
-        float(macs(request.config, request.run)),
-        lengths,
-        presets.preset(name).source if name not in GENERIC else "a configuration of your own",
-    )
+    config, run = request.config, request.run
+    lengths = {"sequence": run.sequence} | ({} if config.encoder else {"kv": run.kv})
+    source = presets.preset(name).source if name not in GENERIC else "a configuration of your own"
+    family = "encoder" if config.encoder else "language"
+    return TransformerInfo(name, family, size(config).parameters, float(macs(config, run)), lengths, source)

@@ -8,21 +8,22 @@ new keys and values are results: together they are the cache after the step.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import msgspec
 
 from analysis.model.ir.lengths import DECODING, EXPERT_ROWS, EXPERTS, SHARE, Routing, attended_dim, cached_dim
-from analysis.model.ir.operator_graph import Graph, InputShape
-from analysis.model.ir.poly import dim, poly
-from analysis.model.ir.workload import Parallel, Workload
+from analysis.model.ir.operator_graph import Graph
+from analysis.model.ir.poly import dim, poly, product
+from analysis.model.ir.workload import InputSpec, Parallel, Workload
 from analysis.model.lowering.graph_lowering import lower_graph
 from analysis.model.model_errors import ModelSpecError
-from analysis.model.transformer import call_costs as _rules  # noqa: F401  # registers what its calls cost
+from analysis.model.operators.contractions import ATTENTION_FLOPS, ATTENTION_SPECIAL
+from analysis.model.operators.cost_rules import register
+from analysis.model.operators.operator_call import OperatorCall, OperatorCost
 from analysis.model.transformer.attention import attention
 from analysis.model.transformer.config import Config, StepSettings, degrees
-from analysis.model.transformer.graph_writer import Tensor, Writer
-from analysis.model.transformer.mlp import mlp
-from analysis.model.transformer.step_writer import StepWriter
+from analysis.model.transformer.graph_writer import StepWriter, Tensor, Writer
 
 
 def build(name: str, config: Config, run: StepSettings, origin: str = "configuration") -> Workload:
@@ -61,7 +62,7 @@ def _graph(config: Config, run: StepSettings) -> Graph:
     w = Writer("Encoder" if config.encoder else "Decoder")
     sequences = SHARE if run.spreads_sequences else "batch"
     prompt = StepWriter(config, run, w, dim(sequences), dim("sequence"), dim("kv"))
-    ids = InputShape("input_ids", "int64", (sequences, "sequence"))
+    ids = InputSpec("input_ids", "int64", (sequences, "sequence"))
     if config.encoder:
         return w.graph(_pooled(prompt, _layers(prompt, [])[0]), (ids,), ("batch", "sequence"), _notes(config, run))
     dims, caches = ["batch", "sequence", "output" if run.phase == "request" else "kv"], list[Tensor]()
@@ -69,7 +70,7 @@ def _graph(config: Config, run: StepSettings) -> Graph:
         results, repeats = _request(prompt), {"decode": dim("output") - 1}
     else:
         results, repeats = [_head(prompt, *_layers(prompt, caches))], {}
-    cache = InputShape("kv_cache", "float32", (config.layers, sequences, dims[-1], prompt.cached_width))
+    cache = InputSpec("kv_cache", "float32", (config.layers, sequences, dims[-1], prompt.cached_width))
     dims += [SHARE] if run.spreads_sequences else []
     for phase in ("", DECODING) if run.phase == "request" else ("",):
         dims += [name(window, phase) for window in windows(config) for name in (attended_dim, cached_dim)]
@@ -146,14 +147,14 @@ def _layer(step: StepWriter, x: Tensor, layer: int, caches: list[Tensor]) -> Ten
     c, w = step.config, step.w
     if c.post_norm:
         x = w.norm("attention_norm", w.add("attention_residual", x, attention(step, x, caches, layer)), c.norm)
-        return w.norm("mlp_norm", w.add("mlp_residual", x, mlp(step, x, layer)), c.norm)
+        return w.norm("mlp_norm", w.add("mlp_residual", x, _mlp(step, x, layer)), c.norm)
     normed = w.norm("attention_norm", x, c.norm)
     if c.parallel:
         second = normed if c.shared_norm else w.norm("mlp_norm", x, c.norm)
-        parts = w.add("parallel_add", attention(step, normed, caches, layer, False), mlp(step, second, layer, False))
+        parts = w.add("parallel_add", attention(step, normed, caches, layer, False), _mlp(step, second, layer, False))
         return w.add("residual", x, step.all_reduce("all_reduce", parts))
     x = w.add("attention_residual", x, _residual(step, "attention_after_norm", attention(step, normed, caches, layer)))
-    return w.add("mlp_residual", x, _residual(step, "mlp_after_norm", mlp(step, w.norm("mlp_norm", x, c.norm), layer)))
+    return w.add("mlp_residual", x, _residual(step, "mlp_after_norm", _mlp(step, w.norm("mlp_norm", x, c.norm), layer)))
 
 
 def _residual(step: StepWriter, name: str, part: Tensor) -> Tensor:
@@ -184,3 +185,132 @@ def _pooled(step: StepWriter, x: Tensor) -> list[Tensor]:
     with w.module("pooler", "Pooler"):
         first = w.view(x, (step.batch, c.hidden))
         return [x, w.activation("tanh", w.linear("dense", first, c.hidden, bias=True))]
+
+
+# --- the feed-forward part --------------------------------------------------------------------------------
+
+
+def _mlp(step: StepWriter, x: Tensor, layer: int, reduce: bool = True) -> Tensor:
+    """Write the feed-forward part of a layer, of experts where the layer has them."""
+    c, w = step.config, step.w
+    with w.module("mlp", "MLP"):
+        y = _experts(step, x) if c.is_sparse(layer) else _dense(step, x, c.ffn)
+        return step.all_reduce("all_reduce", y) if reduce else y
+
+
+def _dense(step: StepWriter, x: Tensor, width: int) -> Tensor:
+    c, w = step.config, step.w
+    part = step.part(width)
+    if c.gated:
+        gate = w.activation(c.activation, w.linear("gate_proj", x, part, c.mlp_bias))
+        wide = _gated(step, gate, w.linear("up_proj", x, part, c.mlp_bias))
+    else:
+        wide = w.activation(c.activation, w.linear("up_proj", x, part, c.mlp_bias))
+    return w.linear("down_proj", wide, c.hidden, c.mlp_bias)
+
+
+def _gated(step: StepWriter, gate: Tensor, up: Tensor) -> Tensor:
+    with step.w.module("gate_mul", "Mul"):
+        return step.w.call("aten.mul.Tensor", gate.shape, self=gate, other=up)
+
+
+def _experts(step: StepWriter, x: Tensor) -> Tensor:
+    c, w = step.config, step.w
+    logits = w.linear("router", x, c.experts, c.router_bias)
+    with w.module("router_softmax", "Softmax"):
+        scores = w.call("aten.softmax.int", logits.shape, self=logits, dim=-1)
+    chosen = (*step.rows, c.active)
+    with w.module("router_topk", "TopK"):
+        top, which = w.calls("aten.topk.default", [chosen, chosen], ("float32", "int64"), self=scores, k=c.active)
+    with w.module("dispatch", "Dispatch"):
+        tokens = w.call("hwexplorer.expert_dispatch.default", (*chosen, c.hidden), input=x, indices=which)
+    tokens = step.exchange_tokens("dispatch_exchange", tokens)
+    with w.module("experts", "Experts"):
+        width = c.expert_ffn if step.run.ep > 1 else step.part(c.expert_ffn)
+        up = _expert(step, "up_proj", tokens, width)
+        if c.gated:
+            gate = w.activation(c.activation, _expert(step, "gate_proj", tokens, width))
+            up = _gated(step, gate, up)
+        else:
+            up = w.activation(c.activation, up)
+        down = _expert(step, "down_proj", up, c.hidden)
+    down = step.exchange_tokens("combine_exchange", down)
+    with w.module("combine", "Combine"):
+        y = w.call("hwexplorer.expert_combine.default", x.shape, input=down, weights=top)
+    if not c.shared_ffn:
+        return y
+    with w.module("shared_expert", "MLP"):
+        shared = _dense(step, x, c.shared_ffn)
+    return w.add("shared_add", y, shared)
+
+
+def _expert(step: StepWriter, name: str, x: Tensor, width: int) -> Tensor:
+    """Return one matrix of every expert, applied to the tokens that chose it."""
+    w, experts = step.w, step.config.experts // step.run.ep
+    args: dict[str, Any] = {"phase": step.phase, "spread": step.run.ep > 1}
+    with w.module(name, "ExpertLinear"):
+        weight = w.weight("weight", (experts, width, x.shape[-1]))
+        bias = {"bias": w.weight("bias", (experts, width))} if step.config.mlp_bias else {}
+        args |= {"weight": weight, "input": x, **bias}
+        return w.call("hwexplorer.expert_linear.default", (*x.shape[:-1], width), **args)
+
+
+# --- costs of the calls that only written transformers make -------------------------------------------------
+
+ROTARY_FLOPS = 3  # x cos + rotate(x) sin
+
+
+def _cached_attention(call: OperatorCall) -> OperatorCost:
+    """Count softmax(Q [K_past K]^T) [V_past V] over the tokens that each new one sees. Query heads that share a
+    key/value head are rows of one product."""
+    query, key = call.tensor("query"), call.tensor("key")
+    batch, heads, rows, width = query.shape
+    groups = heads.constant() // key.shape[1].constant()
+    seen = call.args["seen"]
+    scores = product((batch, heads, rows, seen))
+    gemm = (batch * key.shape[1], rows * groups, seen, width)
+    return OperatorCost(
+        "attention", scores * ATTENTION_FLOPS, scores * ATTENTION_SPECIAL, scores * (width + call.result.shape[3]), gemm
+    )
+
+
+def _head_linear(call: OperatorCall) -> OperatorCost:
+    """Multiply the tokens of each head by its own matrix; only the part of a head that the matrix is wide is
+    multiplied."""
+    heads, outer, inner = call.tensor("weight").shape
+    rows = call.result.shape[0] * call.result.shape[2]
+    return OperatorCost("matmul", macs=product((heads, rows, outer, inner)), gemm=(heads, rows, outer, inner))
+
+
+def _expert_linear(call: OperatorCall) -> OperatorCost:
+    """Multiply the tokens of each touched expert; its weights are read once, the others' not at all."""
+    weight = call.tensor("weight")
+    _, outer, inner = weight.shape
+    touched = dim(EXPERTS + call.args["phase"])
+    gemm = (touched, dim(EXPERT_ROWS + call.args["phase"]), outer, inner)
+    read = touched * outer * inner
+    # Of several devices the busiest has more tokens than the mean, of which all are counted.
+    macs = product(gemm) if call.args["spread"] else call.result.numel * inner
+    return OperatorCost("matmul", macs=macs, gemm=gemm, first_read=read)
+
+
+def _rotary(call: OperatorCall) -> OperatorCost:
+    return OperatorCost("elementwise", product(call.result.shape[:-1]) * (call.args["rotated"] * ROTARY_FLOPS))
+
+
+register(
+    {
+        "hwexplorer.cached_attention": _cached_attention,
+        "hwexplorer.expert_linear": _expert_linear,
+        "hwexplorer.rotary": _rotary,
+        "hwexplorer.head_linear": _head_linear,
+        "hwexplorer.cache_append": lambda call: OperatorCost("copy"),
+        "hwexplorer.cache_read": lambda call: OperatorCost("copy"),
+        "hwexplorer.expert_dispatch": lambda call: OperatorCost("gather"),
+        # The weighted sum of the experts' results of each token; each device adds its share of the elements.
+        "hwexplorer.expert_combine": lambda call: OperatorCost("reduce", call.tensor("input").numel * 2),
+        "hwexplorer.all_reduce": lambda call: OperatorCost("all_reduce", call.result.numel),
+        "hwexplorer.all_gather": lambda call: OperatorCost("all_gather"),
+        "hwexplorer.all_to_all": lambda call: OperatorCost("all_to_all"),
+    }
+)

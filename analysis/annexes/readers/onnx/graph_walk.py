@@ -38,9 +38,9 @@ from analysis.annexes.readers.onnx.operator_table import fold_of, row_of
 from analysis.annexes.readers.onnx.shape_rules import reduce_shape
 from analysis.annexes.readers.size_expressions import expression, layout
 from analysis.model.ir.batch_limits import fixed_note
-from analysis.model.ir.operator_graph import Graph, GraphNode, InputShape, Meta, Ref, Source
+from analysis.model.ir.operator_graph import Graph, GraphNode, Meta, Ref, Source
 from analysis.model.ir.poly import Poly, dim, poly, product
-from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT
+from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, InputSpec
 from analysis.model.model_errors import UnreadableError
 from analysis.model.names.targets import Input
 from analysis.model.reading_budget import Budget
@@ -116,7 +116,7 @@ class GraphWalk:
 
     # --- what is there before any node runs
 
-    def _inputs(self, inputs: Sequence[Input], top: Frame) -> list[InputShape]:
+    def _inputs(self, inputs: Sequence[Input], top: Frame) -> list[InputSpec]:
         stored = {tensor.name for tensor in top.graph.stored}
         declared = [info for info in top.graph.inputs if info.name not in stored]
         declared, inputs, lists = expand_lists(declared, inputs)
@@ -128,7 +128,7 @@ class GraphWalk:
         for name, parts in lists.items():
             top.values[name] = replace(self._new(name, (), "float32"), parts=tuple(top.values[part] for part in parts))
         written = [tuple(size.label for size in shape) for shape in shapes]
-        return [InputShape(info.name, info.dtype, shape) for info, shape in zip(declared, written, strict=True)]
+        return [InputSpec(info.name, info.dtype, shape) for info, shape in zip(declared, written, strict=True)]
 
     def _source(self, name: str, role: int, value: OnnxValue) -> OnnxValue:
         self.sources.append(Source(value.name, name, role, value.meta))
