@@ -42,10 +42,8 @@ def load(
 ) -> Workload:
     """Return the workload of a model. Raises a `ModelError` with a one-line message.
 
-    A name of Python code runs that code, in the subprocess, unless its capture is in the cache. `again` captures what
-    is stored anew: data files and the environment are not tracked.
-    `progress` is called with a phase (`import`, `build`, `export`, `lower`) and a fraction while a capture
-    runs; setting `cancel` ends it at once.
+    Python code of the user's runs in the subprocess, unless its capture is stored; `again` captures anew. `progress` is
+    called with a phase (`import`, `build`, `export`, `lower`) and a fraction; setting `cancel` ends a capture at once.
     """
     ref = refer(model, image_size)
     workload = None if again and ref.is_captured else ready(ref)
@@ -114,8 +112,7 @@ def is_ready(model: str | ModelRef, image_size: int | None = None) -> bool:
 def capture_job(
     model: str | ModelRef, image_size: int | None = None, limits: ProcessLimits | None = None
 ) -> WorkloadJob:
-    """Return a capture to start, watch and cancel; its result goes to the cache as well, unless what it was made from
-    has changed meanwhile. A file that is data is read."""
+    """Return a capture to start, watch and cancel; its result goes to the cache if its files are still the same."""
     from analysis.model.process.workload_jobs import FileReading, ModelCapture
 
     ref = refer(model, image_size)
@@ -131,8 +128,7 @@ def keep(ref: ModelRef, workload: Workload) -> bool:
 
 
 def _ready_target(target: Target) -> Workload | None:
-    """Return the capture of a factory from the cache while the files it was made from, those it imported included, are
-    unchanged; else None. Files that are data are read each time, in a process of their own."""
+    """Return the capture of a factory from the cache if the files it was made from are unchanged, else None."""
     if target.path.endswith(targets.STORED):
         path = targets.source(target)
         if (workload := _read(path)) is None:
@@ -176,8 +172,7 @@ def unpack(data: bytes) -> Workload:
 
 
 def cache_path(ref: ModelRef) -> Path:
-    """Return the path of a model's capture in the user's cache. Everything that decides the capture is part of the
-    name."""
+    """Return the path of a model's capture in the user's cache; its name has everything that decides the capture."""
     if isinstance(ref, Target):
         file = targets.source(ref)
         name = re.sub(r"[^A-Za-z0-9_.]", "-", ref.label)[:60]

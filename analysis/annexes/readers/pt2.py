@@ -104,8 +104,7 @@ def _read(path: Path, budget: Budget) -> tuple[Any, dict[str, str]]:
 
 
 def _entry(archive: zipfile.ZipFile, name: str, budget: Budget) -> Any:
-    """Parse one JSON file of an archive, whatever size it claims: a few bytes can unpack to gigabytes, and three of
-    those, `[],`, to seventy of memory."""
+    """Parse one JSON file of an archive, whatever size it claims: a few bytes can unpack to gigabytes of objects."""
     with archive.open(name) as file:
         data = file.read(_MAX_JSON + 1)
     if len(data) > _MAX_JSON:
@@ -165,8 +164,7 @@ class _ProgramReader:
     # --- what goes in
 
     def _symbols(self) -> dict[str, Poly]:
-        """Return the sizes of symbols: that in dimension 0 of an input is the batch, others are fixed at their
-        example."""
+        """Return the sizes of symbols: dimension 0 of an input is the batch, others are fixed at their example."""
         batch: str | None = None
         sizes: dict[str, Poly] = {}
         for name in self._user_inputs():
@@ -225,7 +223,6 @@ class _ProgramReader:
         return stride(self._text(raw), self.symbols)
 
     def _new(self, name: str, storage: int | None = None) -> Meta:
-        """Return the description of a tensor: in memory of its own, or in that of another."""
         raw = self.body["tensor_values"][name]
         if len(raw["sizes"]) > _MAX_RANK:
             raise SizeError(f"a tensor has {len(raw['sizes'])} dimensions")
@@ -240,8 +237,7 @@ class _ProgramReader:
     # --- calls
 
     def _nodes(self, index: int, raw: Any) -> list[GraphNode]:
-        """Return the nodes of one call; the parts of a call with several results follow as `getitem`, as in an
-        exporter's graph."""
+        """Return the node of one call, and for each of several results a `getitem`, as in an exporter's graph."""
         self.budget.spend(_NODE_STEPS)
         names = [ref.name for output in raw["outputs"] for ref in references(self._value(output))]
         if not names:
@@ -264,7 +260,6 @@ class _ProgramReader:
         return [GraphNode(whole_name, target, args, outputs, scopes, multiple=True), *parts]
 
     def _shared_storage(self, target: str, args: dict[str, Any], behind: str | None, name: str) -> int | None:
-        """Return the storage of the argument if the result is a view of it, else None."""
         if behind is None or not target.startswith(("aten.", "prims.")):
             return None
         called, in_place = base_name(target)

@@ -126,7 +126,7 @@ def layout(sizes: Sequence[Poly], strides: Sequence[int]) -> Layout:
 
 def is_viewable(held: Layout, new: Sequence[int]) -> bool:
     """Return True if a tensor of this layout can have the sizes `new` without a copy: every run of dimensions that lie
-    contiguously in memory must be cut at the same places."""
+    contiguously must be cut at the same places."""
     sizes, strides = held
     if prod(sizes) != prod(new) or 0 in sizes:
         return 0 in sizes

@@ -17,8 +17,8 @@ ALONE = "the language model alone"  # so begins a note that says which parts of 
 
 
 class Coverage(msgspec.Struct, frozen=True):
-    """Shares (0-1) of operators, bytes and FLOPs with a cost rule. What an operator without one computes is taken for
-    the product of what it reads and writes: of a matrix product the root of the product of the three sizes is exact."""
+    """Shares (0-1) of operators, bytes and FLOPs with a cost rule. An operator without one counts as a product of the
+    tensors that it reads and writes."""
 
     operators: float = 1.0
     bytes: float = 1.0
@@ -57,8 +57,7 @@ def coverage(workload: Workload, batch: int = 1) -> Coverage:
 
 
 def uncovered_note(workload: Workload, batch: int = 1) -> str:
-    """Return in one line what the figures of a workload leave out: operators without a rule, parts that are not
-    captured; '' if nothing is missing."""
+    """Return in one line what the figures of a workload leave out; '' if nothing is missing."""
     parts = (note for note in workload.notes if note.startswith(ALONE))
     return "; ".join(filter(None, (coverage(workload, batch).gap, *parts)))
 

@@ -1,5 +1,4 @@
-"""Live dimensions of language models that follow from others: what attention sees through a window, what a cache
-keeps for it, how many experts the tokens of a step touch.
+"""Live dimensions of language models that follow from others: tokens in a window or its cache, experts touched.
 
 A request is a prefill of `sequence` tokens and `output` - 1 steps of one token each; what differs between its phases
 has a name of its own in the second (`DECODING`)."""
@@ -17,17 +16,15 @@ SHARE = "share"  # sequences of the batch that one of several devices attends to
 
 
 class Routing(msgspec.Struct, frozen=True):
-    """Tokens of a mixture of experts choose `active` of `experts`, evenly and independently; `devices` have as many of
-    the experts each."""
+    """Tokens choose `active` of `experts`, evenly and independently; `devices` have as many of the experts each."""
 
     experts: int
     active: int
     devices: int = 1
 
     def expert_load(self, tokens: float) -> tuple[float, float]:
-        """Return the distinct experts that so many tokens touch, on average, E (1 - (1 - k/E)^T), and the tokens at
-        each; of several devices those of the busiest, which has sqrt(2 m ln D) choices more than the mean m of all
-        D."""
+        """Return the mean number of distinct experts that so many tokens touch, E (1 - (1 - k/E)^T), and the tokens at
+        each; of several devices the busiest's: sqrt(2 m ln D) choices above the mean m of all D."""
         if self.devices > 1:
             here, mean = self.experts / self.devices, tokens * self.active / self.devices
             chosen = min(mean + math.sqrt(2.0 * mean * math.log(self.devices)), tokens * self.active)
@@ -38,8 +35,7 @@ class Routing(msgspec.Struct, frozen=True):
 
 
 def attended_dim(window: int, phase: str = "") -> str:
-    """Return the name of the live dimension for tokens that a new one sees through a window, averaged over the new
-    ones."""
+    """Return the name of the dimension for tokens that a new one sees through a window, averaged over the new."""
     return f"attended_{window}{phase}"
 
 

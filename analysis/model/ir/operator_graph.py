@@ -1,7 +1,4 @@
-"""The graph between an exporter and `lower_graph`: ATen calls as plain data, without torch.
-
-An exporter writes it from a live program; a reader of `.pt2` files can write the same without torch.
-"""
+"""The graph between an exporter or reader and `lower_graph`: ATen calls as plain data, without torch."""
 
 from __future__ import annotations
 
@@ -14,8 +11,7 @@ from analysis.model.ir.workload import InputSpec
 
 @dataclass(frozen=True, slots=True)
 class Meta:
-    """Shape and dtype of one tensor, and `storage`: equal numbers share memory (a view and its base). `is_flat`: its
-    rows are evenly spaced, so that it is a matrix as it stands."""
+    """Shape and dtype of a tensor. `storage`: a view and its base have the same. `is_flat`: rows are evenly spaced."""
 
     shape: tuple[Poly, ...]
     dtype: str
@@ -37,8 +33,7 @@ class Ref:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A value the graph starts from. `role` as in `workload`; `label` is its name in the model
-    (`layer1.0.conv1.weight`); two sources with one label are one tensor (tied weights)."""
+    """A value the graph starts from. `label` is its name in the model; two sources with one label are one tensor."""
 
     name: str
     label: str
@@ -60,11 +55,8 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class GraphNode:
-    """One ATen call. `args` by schema name: numbers, strings, None, Poly, Ref and lists of these.
-
-    `outputs` has one entry per result; `multiple` says the call returns a list or tuple, whose parts
-    are read by `getitem` nodes.
-    """
+    """One ATen call. `args` by schema name: numbers, strings, None, Poly, Ref and lists of these. With `multiple` its
+    result is a list, whose parts `getitem` nodes read."""
 
     name: str
     target: str
@@ -79,8 +71,7 @@ class GraphNode:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """The operator calls of a model. `held` maps a call to the last call during which the program keeps its result; it
-    is empty if that is not known."""
+    """The operator calls of a model. `held` maps a call to the last one during which its result is kept, if known."""
 
     sources: tuple[Source, ...]
     nodes: tuple[GraphNode, ...]

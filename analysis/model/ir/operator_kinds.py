@@ -1,7 +1,4 @@
-"""Operator kinds: one name per concept, whatever ATen calls its variants (in-place, fused, .default, .out).
-
-`fuses` says how a kind joins a fusion subgraph: an anchor starts one, an epilogue joins its producer's.
-"""
+"""Operator kinds: one name per concept, whatever ATen calls its variants. `fuses` says how a kind joins a subgraph."""
 
 from __future__ import annotations
 

@@ -145,8 +145,7 @@ def product(sizes: Iterable[Size]) -> Poly:
 
 
 def check_size(size: Poly) -> Poly:
-    """Return the same size. Raises a `SizeError` for one that no tensor can have: files ask for the square of a square
-    of a square, so every step of a computation is checked."""
+    """Return the same size. Raises a `SizeError` for one that no tensor has; every step of a computation is checked."""
     terms = size.terms.items()
     if any(len(key) > _MAX_DEGREE or not -_MAX_NUMBER <= value <= _MAX_NUMBER for key, value in terms):
         raise SizeError("a number is too large to be a size")

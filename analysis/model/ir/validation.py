@@ -1,6 +1,4 @@
-"""A workload from bytes that may not be ours, a file or the answer of another process: what holds for every one that
-we make is checked once, here. Whatever passes gives figures that are finite and not negative, and no analysis stumbles
-over it."""
+"""A workload from bytes that may not be ours: whatever passes here gives figures that are finite and not negative."""
 
 from __future__ import annotations
 
@@ -123,8 +121,6 @@ def _arrays(workload: Workload) -> None:
 
 
 def _edges(workload: Workload) -> None:
-    """Require that each tensor is written before it is read, by the operator that says so, and kept until its last
-    use."""
     operators, tensors = workload.operators, workload.tensors
     n, t = len(operators.path), len(tensors.name)
     each = np.arange(n)

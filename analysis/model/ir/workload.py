@@ -1,10 +1,8 @@
 """The captured model as plain data: operators, tensors and the edges between them.
 
-Every size is a polynomial in the *live dimensions* (the batch; of language models also the sequence
-length and the length of the key-value cache).
-`monomials` lists the exponents, one row per monomial, one column per live dimension: `[[0], [1]]` is
-"constant, batch". A quantity is then a row of coefficients and its value at a point is one dot product,
-so one capture serves every batch and a whole model is evaluated in one matrix product.
+Every size is a polynomial in the *live dimensions* (the batch; of language models also lengths). `monomials` has a row
+per monomial and a column per dimension: `[[0], [1]]` is "constant, batch". A quantity is a row of coefficients, its
+value at a point one dot product, so one capture serves every batch.
 """
 
 from __future__ import annotations
@@ -45,16 +43,13 @@ class InputSpec(msgspec.Struct, frozen=True):
 class Operators(msgspec.Struct, frozen=True):
     """Costed operators in execution order. n operators, m monomials, e input edges, f output edges.
 
-    `macs`, `flops`, `special` are (n, m): multiply-accumulates of contractions, all arithmetic
-    (2 per MAC plus element-wise work), and evaluations of special functions (exp, erf, rsqrt, division ...),
-    which are also counted once each in `flops`.
-    `gemm` is (n, 4, m), in the order G, M, N, K: the contraction as G independent products of (M x K) by
-    (K x N); zero elsewhere. Fused attention gives its first product (Q x K^T); its macs count both.
-    Convolutions read as implicit products: G = groups, M = batch * output pixels, N = output channels / G,
-    K = input channels / G * kernel area.
-    `in_tensor[in_ptr[i]:in_ptr[i+1]]` are the tensors operator i reads (weights too), `in_numel` (e, m) the
-    distinct elements it reads of each; `out_tensor[out_ptr[i]:...]` those it writes (f).
-    `has_rule` is False where no cost rule is known: such a row counts its bytes only.
+    `macs` counts multiply-accumulates of contractions, `flops` all arithmetic (2 per MAC, special functions once each),
+    `special` evaluations of exp, erf, rsqrt, division; each (n, m).
+    `gemm` is (n, 4, m), in the order G, M, N, K: G independent products of (M x K) by (K x N); zero elsewhere. Fused
+    attention gives its first product (Q x K^T). Convolutions are implicit products: G = groups, M = batch * output
+    pixels, N = output channels / G, K = input channels / G * kernel area.
+    `in_tensor[in_ptr[i]:in_ptr[i+1]]` are the tensors operator i reads (weights too), `in_numel` (e, m) the distinct
+    elements it reads of each; `out_tensor` those it writes. Without `has_rule` a row counts its bytes only.
     """
 
     path: tuple[str, ...]
@@ -76,12 +71,10 @@ class Operators(msgspec.Struct, frozen=True):
 class Tensors(msgspec.Struct, frozen=True):
     """Distinct values. t tensors, m monomials. A view is no tensor: an edge names the tensor behind it.
 
-    `fixed_bytes` is 0 where an element is as wide as the precision of the run, else its width (8 for int64).
-    `storage` is the index of the tensor whose memory this one shares (itself, or for an in-place result the
-    tensor overwritten). `producer` is an operator index, -1 for inputs, weights and constants.
-    `live_until` is the last operator during which the value must be kept, module scope included
-    (a tensor passed into a module lives until that module returns); n - 1 for outputs. `shape` and `dtype` are as
-    captured, sizes that are live as in "2*batch"; empty where the capture does not tell them.
+    `fixed_bytes` is 0 where an element is as wide as the precision of the run, else its width. `storage` is the tensor
+    whose memory this one shares (itself, or the one overwritten). `producer` is an operator, -1 for inputs and weights.
+    `live_until` is the last operator during which the value must be kept; n - 1 for outputs. `shape` and `dtype` are as
+    captured (live sizes as "2*batch"), empty if not known.
     """
 
     name: tuple[str, ...]
@@ -97,15 +90,13 @@ class Tensors(msgspec.Struct, frozen=True):
 
 
 class Parallel(msgspec.Struct, frozen=True):
-    """The workload is the share of one of `degree` devices, joined by links of so much in each direction; 0: by those
-    of the device that it runs on."""
+    """The workload is the share of one of `degree` devices. A link of 0 bytes per second is that of the device."""
 
     degree: int
     link_bytes_per_s: float
 
     def sent(self, kind: str) -> tuple[float, int]:
-        """Return the part of its result that a collective sends from a device, and its messages one after another:
-        those of a ring, as many parts as there are devices; to all others at once."""
+        """Return the part of its result that a collective sends from a device, and its messages one after another."""
         rounds = {"all_reduce": 2, "all_gather": 1, "all_to_all": 1}.get(kind, 0) * (self.degree - 1)
         return rounds / self.degree, min(rounds, 1) if kind == "all_to_all" else rounds
 
@@ -113,10 +104,9 @@ class Parallel(msgspec.Struct, frozen=True):
 class Workload(msgspec.Struct, frozen=True, dict=True):
     """A captured model. `parameters` counts elements; `origin` says where it came from.
 
-    `defaults` are the values of live dimensions other than the batch where nothing else is asked. `windows` are the
-    lengths, in tokens, beyond which attention of some layers does not see. `repeats` (n, m), where given, is how often
-    each operator runs in one inference; all other figures are of one run. `scratch` (n, m), where given, is
-    what PyTorch on a CPU takes while an operator runs, beside its tensors, in elements.
+    `defaults` are values of live dimensions other than the batch, `windows` lengths in tokens that attention is limited
+    to. `repeats` (n, m) is how often each operator runs in one inference, `scratch` (n, m) elements that PyTorch on a
+    CPU takes beside its tensors while one runs.
     """
 
     name: str
@@ -173,10 +163,7 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
         return len(self.operators.path)
 
     def value_at(self, **dims: int) -> Floats:
-        """Return the value of each monomial at a point, shape (m,): `workload.macs @ workload.value_at(batch=8)`.
-
-        Live dimensions not given have their defaults; those that follow from others are derived. The last few points
-        are remembered, and are not to be written to."""
+        """Return the value of each monomial at a point, shape (m,), read-only. Dimensions not given have defaults."""
         return _point(self, tuple(dims.items()))
 
     def total(self, values: Floats, **dims: int) -> float:

@@ -28,8 +28,7 @@ class Value:
 
 @dataclass(slots=True)
 class Lowering:
-    """The state of one walk. `version` is the tensor that holds a storage's newest contents: an in-place
-    operator writes a new tensor into the old one's memory, and whoever reads later depends on it."""
+    """The state of one walk. `version` is the tensor with a storage's newest contents: in place means a new one."""
 
     graph: Graph
     rows: list[OperatorRow] = field(default_factory=list)
@@ -191,7 +190,6 @@ class Lowering:
         return list(read.items())
 
     def _extent(self, tensor: int) -> Poly:
-        """Return elements of the memory behind a tensor (its first version's)."""
         while self.tensors[tensor].shares is not None:
             tensor = self.tensors[tensor].shares or 0
         return self.tensors[tensor].numel
@@ -218,7 +216,6 @@ class Lowering:
         self._write(row, out.storage, out, position, shares=result)
 
     def _weight_name(self, refs: list[Ref], bias: Ref | None) -> str:
-        """Return the name of the one weight an operator reads beside its bias, or nothing."""
         names = {
             self.tensors[self.version[value.storage]].name
             for ref in refs
@@ -259,12 +256,8 @@ def lower_graph(
 
 
 def _lifetimes(walk: Lowering, outputs: set[int]) -> list[int]:
-    """Return last operator during which each tensor must be kept.
-
-    That is its last reader, and beyond it whatever the program was seen to do; where that is not known, the end of
-    every module call it was passed into: the caller's frame holds the argument until the call returns. Inputs, weights
-    and outputs live to the end.
-    """
+    """Return the last operator during which each tensor must be kept: its last reader, and what the program was seen to
+    do; where that is not known, the end of every module call it was passed into, whose frame holds the argument."""
     end = len(walk.rows) - 1
     live = [max(tensor.producer, 0) for tensor in walk.tensors]
     for index, scopes, row in walk.uses:

@@ -25,8 +25,7 @@ Matrix = Callable[[Iterable[Poly]], Floats]  # rows of coefficients, one for eac
 
 @dataclass(slots=True)
 class OperatorRow:
-    """One operator before it has a name. `hint` is the weight it reads, `bias_of` the contraction's row, `scratch` what
-    PyTorch takes to run it beside its tensors, in elements."""
+    """One operator before it has a name. `hint` is the weight it reads, `bias_of` the contraction's row."""
 
     kind: str
     target: str
@@ -69,8 +68,7 @@ def assemble(
     origin: str,
     image_size: int | None,
 ) -> Workload:
-    """Return the workload of rows. `live_until` has the last operator that needs each tensor, `outputs` the tensors
-    that are results."""
+    """Return the workload of rows. `live_until` has the last operator that needs each tensor."""
     paths = _paths(rows)
     for row, path in zip(rows, paths, strict=True):
         for position, index in enumerate(row.writes):
@@ -111,7 +109,6 @@ def assemble(
 
 
 def _times(row: OperatorRow, graph: Graph) -> Poly:
-    """Return how often the module of a row runs in one inference."""
     return next((graph.repeats[scope.path] for scope in row.scopes if scope.path in graph.repeats), poly(1))
 
 
@@ -153,12 +150,8 @@ def _root(tensors: list[TensorRow], index: int) -> int:
 
 
 def _paths(rows: list[OperatorRow]) -> list[str]:
-    """Return a unique name per row: the module that ran it, or module and kind where the module did more.
-
-    A leaf module with one operator gives its own path; a second call of it gets `~2`. A functional call
-    gets its module's path and its kind; a weight whose name lies below the module names the row, so the
-    projections of nn.MultiheadAttention read `in_proj` and `out_proj`.
-    """
+    """Return a unique name per row: the path of a leaf module with one operator, else path and kind, or the name of a
+    weight below the module (`in_proj` of nn.MultiheadAttention). A second call gets `~2`."""
     parents = {scope.path for row in rows for scope in row.scopes[:-1]}
     alone = Counter(row.scopes[-1].key for row in rows if row.scopes and row.bias_of is None)
     seen: Counter[str] = Counter()
@@ -179,8 +172,7 @@ def _paths(rows: list[OperatorRow]) -> list[str]:
 
 
 def _name_below(module: str, weight: str) -> str:
-    """Return `self_attention.in_proj` for the module `self_attention` and its weight
-    `self_attention.in_proj_weight`."""
+    """Return `attention.in_proj` for the module `attention` and its weight `attention.in_proj_weight`."""
     prefix = f"{module}." if module else ""
     if not weight.startswith(prefix):
         return ""

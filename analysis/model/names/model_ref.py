@@ -84,7 +84,7 @@ def user_target(text: str) -> Target | None:
 
 
 def _configured(text: str) -> Target | None:
-    """Return the target of a configuration without a reader here, which the library builds if it is installed."""
+    """Return the target of a configuration without a reader here, if the library that builds it is installed."""
     from analysis.model.transformer import hf_config, transformer_request
 
     target = targets.configuration(text)

@@ -1,9 +1,8 @@
 """Models outside the zoo: a Python factory (`net.py:make`, `package.module:make`), an exported program (`net.pt2`) or
 an ONNX file (`net.onnx`, `net.onnx(1x3x224x224)` where it leaves sizes open).
 
-A target is one string, so it fits a state: `net.py:make(1x3x224x224,1x128:int64,batch=none)`. Without the
-parentheses it is what a person types; with them it is complete, which is the form kept in states and caches.
-Nothing here runs or imports what it names.
+With its inputs in parentheses a target is complete, which is the form kept in states and caches. Nothing here runs or
+imports what it names.
 """
 
 from __future__ import annotations
@@ -47,8 +46,7 @@ _LIBRARY = rf"(?ai)(?P<path>{'|'.join(aliases.libraries())})(?:\.models)?:(?P<fa
 
 
 class Input(msgspec.Struct, frozen=True):
-    """One example input, the next one where it has no name. Of an input that is a number, the size is its value; a
-    list, tuple or dictionary of tensors has `parts`, and `form` is the bracket that opens it."""
+    """One example input. Of a number the size is its value; a list, tuple or dictionary has `parts` and a `form`."""
 
     shape: tuple[int, ...]
     dtype: str = "float32"
@@ -66,9 +64,7 @@ class Input(msgspec.Struct, frozen=True):
 
 class Target(msgspec.Struct, frozen=True):
     """A model of the user's. `batch_dim` is the dimension of the inputs that is the batch; None: there is none.
-
-    `called` says that the inputs were part of the word: it is complete, and came out of a state.
-    """
+    `called`: the inputs were part of the word, so that it is complete."""
 
     path: str
     factory: str = ""
@@ -167,8 +163,7 @@ def configuration(text: str) -> Target:
 
 
 def complete(target: Target, inputs: Sequence[str], batch_dim: str | None) -> Target:
-    """Return a target with its inputs (`1x3x224x224`) and batch dimension, as they are typed beside it; its file is
-    there. Raises a `ModelError`."""
+    """Return a target with the inputs and batch dimension typed beside it; its file is there. Raises a `ModelError`."""
     if inputs or batch_dim is not None:
         if target.called:
             raise ModelSpecError(f"{target.path[:60]} says its inputs already: leave --input and --batch-dim out")
@@ -255,8 +250,7 @@ def shipped_at(target: Target) -> Path:
 
 
 def source(target: Target) -> Path:
-    """Return the file that defines a target, found without importing anything. Raises `UnknownModelError`, and
-    RequestError where files are not read."""
+    """Return the file that defines a target, without importing anything. Raises `UnknownModelError` or RequestError."""
     policy.require_unserved(f"reading {target.path}", target.path)
     if target.path.endswith((".py", *_READ)):
         try:

@@ -27,9 +27,8 @@ BLOCKS: dict[str, dict[str, int]] = _DATA["blocks"]
 
 
 class Proposals(msgspec.Struct, frozen=True):
-    """Boxes per image that the second stage of a detector works on; they depend on the image, so the count
-    is a choice: what torchvision keeps at most before the box head, and what its published operation counts
-    imply after it."""
+    """Boxes per image that the second stage of a detector works on: what torchvision keeps at most before the box head,
+    and what its published operation counts imply after it."""
 
     boxes: int
     masks: int = 0
@@ -134,8 +133,7 @@ def _info(name: str, rows: list[dict[str, str]]) -> ModelInfo:
 
 @cache
 def libraries() -> dict[str, dict[str, Any]]:
-    """Return the models of other libraries, by library and by their name there: the size of those that ship, the
-    configuration of others."""
+    """Return the models of other libraries by library and name: the size of those that ship, else the configuration."""
     return file_access.table(Path(__file__).with_name("libraries.toml"))
 
 
@@ -185,8 +183,7 @@ def architecture(name: str) -> str:
 
 
 def spec(name: str, options: str | None = None) -> Spec:
-    """Return the model of a known name and of what stands after its colon: `gemm` and `M=8192,N=8192,K=8192` or
-    `8192x8192x8192`. Raises ModelSpecError."""
+    """Return the model of a known name and of what stands after its colon: `M=8192,N=8192,K=8192`, `8192x8192x8192`."""
     if name in BLOCKS:
         return Spec(name, "block", tuple(_parameters(name, options or "").items()))
     if options is not None:
@@ -247,8 +244,7 @@ def _check_size(info: ModelInfo, size: int) -> None:
 
 
 def size_multiple(name: str) -> int:
-    """Return what the image size must be a multiple of. Vision transformers cut the image into whole patches, MaxViT
-    into whole windows at every stage; RAFT works on an eighth of the image."""
+    """Return what the image size must be a multiple of: a patch, MaxViT's windows at every stage, RAFT's eighth."""
     if name.startswith("vit_"):
         return int(name.rsplit("_", 1)[1])
     if name.startswith("maxvit"):
@@ -259,8 +255,7 @@ def size_multiple(name: str) -> int:
 
 
 def smallest_size(info: ModelInfo) -> int:
-    """Return the smallest image size. For transformers torchvision states the size of the weights, which is no
-    limit."""
+    """Return the smallest image size. Of transformers torchvision states the weights' size, which is no limit."""
     if info.name.startswith(("vit_", "maxvit", "mvit")):
         return size_multiple(info.name)
     if info.name == "ssd300_vgg16":

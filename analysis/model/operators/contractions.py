@@ -83,8 +83,7 @@ def _inner_product(call: OperatorCall) -> OperatorCost:
 
 
 def _gemm_of_shapes(left: tuple[Poly, ...], right: tuple[Poly, ...]) -> Gemm:
-    """Return the dimensions of a (batched, broadcast) matrix product. A right operand without batch dimensions
-    multiplies all rows of the left at once."""
+    """Return the dimensions of a (batched) product. A right operand without batch multiplies all rows at once."""
     rows, columns = (ONE if len(left) == 1 else left[-2]), (ONE if len(right) == 1 else right[-1])
     batch_left, batch_right = left[:-2], right[:-2]
     if all(size == ONE for size in batch_right):
@@ -173,8 +172,7 @@ def _distances(call: OperatorCall) -> OperatorCost:
 
 
 def _attention(call: OperatorCall) -> OperatorCost:
-    """Count softmax(Q K^T) V. A causal mask leaves row i its first i columns; scores that a mask given as a tensor
-    leaves out count, as no kernel can know them."""
+    """Count softmax(Q K^T) V. A causal mask leaves row i its first i columns; other masks leave all."""
     query, key, value = call.tensor("query", "0"), call.tensor("key", "1"), call.tensor("value", "2")
     heads, rows, columns = product(query.shape[:-2]), query.shape[-2], key.shape[-2]
     if call.args.get("is_causal") and rows == columns:
@@ -196,8 +194,7 @@ def _flash_attention(call: OperatorCall) -> OperatorCost:
 
 
 def _recurrent_layers(gates: int, flops: int, special: int, call: OperatorCall) -> OperatorCost:
-    """Count a recurrent layer stack: every weight matrix multiplies every time step. `flops` and `special` are the gate
-    arithmetic per hidden unit and step, biases included."""
+    """Count a recurrent stack: every matrix multiplies every step. `flops` and `special` are per unit and step."""
     tensor = call.tensor("input", "data")
     weights = [call.metas[ref.name] for ref in references(call.args["params"])]
     matrices = [weight for weight in weights if len(weight.shape) == 2]
@@ -213,7 +210,6 @@ def _recurrent_layers(gates: int, flops: int, special: int, call: OperatorCall) 
 
 
 def _recurrent_cell(gates: int, flops: int, special: int, call: OperatorCall) -> OperatorCost:
-    """Count one step of one recurrent layer."""
     tensor, w_ih, w_hh = call.tensor("input"), call.tensor("w_ih"), call.tensor("w_hh")
     batch = product(tensor.shape[:-1])
     units = batch * (w_ih.shape[0] // gates)

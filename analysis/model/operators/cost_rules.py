@@ -145,8 +145,7 @@ def _embedding_bag(call: OperatorCall) -> OperatorCost:
 
 
 def _elements_picked(read: Poly, table: Meta) -> Poly:
-    """Return the elements read of an indexed table: every element picked, or all of it if one sample already picks
-    more. At large batches picks repeat; they are counted each time."""
+    """Return the elements read of an indexed table: those picked, or all of it if one sample already picks more."""
     return smaller(read, table.numel, reference=1)
 
 

@@ -15,8 +15,7 @@ Gemm = tuple[Poly, Poly, Poly, Poly]  # groups, rows, columns, inner dimension
 
 @dataclass(frozen=True, slots=True)
 class OperatorCost:
-    """`flops` is the work beside the 2 per MAC. `first_read` counts the elements read of the first tensor where that is
-    not all of them: an index reads what it writes."""
+    """`flops` is the work beside the 2 per MAC, `first_read` what is read of the first tensor if not all of it."""
 
     kind: str
     flops: Poly = ZERO

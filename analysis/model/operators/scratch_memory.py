@@ -1,7 +1,6 @@
-"""Memory that PyTorch on a CPU takes for a call beside its tensors, in elements, where its arguments tell it.
+"""Memory that PyTorch on a CPU takes for a call beside its tensors, in elements: read off the allocator (torch 2.13).
 
-Read off the allocator's events (torch 2.13), as workspace.py: recurrent layers keep the gates of all steps
-and, where oneDNN runs them (LSTM), weights in its own layout; a linear layer copies rows that are not side by side.
+Recurrent layers keep the gates of all steps and, in oneDNN (LSTM), weights in its own layout.
 """
 
 from __future__ import annotations
@@ -55,8 +54,7 @@ def _recurrent(gates: int, call: OperatorCall) -> Poly:
 
 
 def _by_steps(gates: int, units: Poly, step: Poly, copy: Poly, both: bool) -> Poly:
-    """Return the scratch memory of a layer of separate operators: gates of the inputs of all steps, a result of each
-    step, then these joined. In two directions the gates of one stay while the other computes its own."""
+    """Return the scratch memory of a layer of separate operators: gates of all steps, results of each, all joined."""
     if both:
         return _maximum(units * (2 * gates) + copy, units * (gates + 4))
     return _maximum(units * (gates + 1), units * gates + step * (gates + 2), copy + units * gates - units)

@@ -1,7 +1,7 @@
 """The asking side of a subprocess under limits, which answers in lines, then in one block of bytes.
 
-`answer` is the side that answers, `warden` what stands between. Whatever the subprocess sends, this side neither
-hangs nor fills: lines, their number, the answer and the time have bounds, and text loses what could steer a terminal.
+Whatever the subprocess sends, this side neither hangs nor fills: lines, their number, the answer and the time have
+bounds, and text loses what could steer a terminal.
 """
 
 from __future__ import annotations
@@ -72,8 +72,7 @@ class Child:
         self._shown.start()
 
     def answer(self, report: Callable[[str, float], None]) -> bytes | None:
-        """Return its answer, None if it ends without one; call `report` with its progress. Afterwards nothing of it
-        runs. Raises `Refusal`."""
+        """Return its answer, None if it ends without one. Afterwards nothing of it runs. Raises `Refusal`."""
         over = "answered"
         try:
             answer = self._answer(report)

@@ -6,8 +6,7 @@ import msgspec
 
 
 class ProcessLimits(msgspec.Struct, frozen=True):
-    """The limits of a subprocess and all it starts together: `seconds` by the clock, and as many of processor time.
-    `show_output` copies what it prints to standard error."""
+    """Limits of a subprocess and all it starts together: seconds by the clock and of processor time, memory."""
 
     seconds: float = 300.0
     memory_bytes: int | None = None

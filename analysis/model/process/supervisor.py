@@ -1,16 +1,11 @@
 """Runs a command under limits and leaves none of its processes: `python -I -S supervisor.py LIMITS COMMAND ..`.
 
-It stands between us and code that is not ours. It ends the command and all it started when the command ends, when
-a limit is passed, and when its own standard input closes: then whoever asked is gone. No foreign code runs in it,
-so none can hold a lock against it. It imports nothing of ours: it starts in 30 ms.
+It ends the command and all it started when the command ends, when a limit is passed, and when its own standard input
+closes: then whoever asked is gone. It runs no foreign code and imports nothing of ours: it starts in 30 ms.
 
-A limit holds for each process, by the kernel, and for all of them together, by looking ten times a second: what is
-taken and given back in between is not seen. On Linux a process that cuts itself loose (double fork, session of its
-own) becomes a child of this one and is found; elsewhere only those are found whose parents still run or that stayed
-in the process group.
-
-It is no sandbox. What runs has all rights of its user: it can read and write files, use the network, stop this very
-process, ask a service of the system (systemd, cron, a container engine) to start something, and leave files behind.
+The kernel holds each process to a limit; all of them together are looked at ten times a second. On Linux a process that
+cuts itself loose becomes a child of this one and is found; elsewhere only those whose parents still run, or that stayed
+in the process group. It is no sandbox: what runs has all rights of its user.
 """
 
 from __future__ import annotations
@@ -114,8 +109,7 @@ def _start(command: list[str], limits: dict[str, float | None]) -> int:
 
 
 def _limit(limits: dict[str, float | None]) -> None:
-    """Set the limits that the kernel holds each process to. No process may write a larger file than it may hold in
-    memory: shared memory is files."""
+    """Set the limits of each process. Files may be no larger than memory: shared memory is files."""
     size, seconds = limits["memory_bytes"], limits["cpu_s"]
     wanted = {resource.RLIMIT_CORE: 0}
     if size is not None:
@@ -205,8 +199,7 @@ def _kibibytes(path: str, names: tuple[str, ...]) -> int:
 
 
 def _shared_bytes(there: list[Process]) -> int:
-    """Return the bytes of all; pages that several hold count once: the children of a large process share its
-    weights."""
+    """Return the bytes of all; pages that several hold, as children the weights of their parent, count once."""
     total = 0
     for each in there:
         try:

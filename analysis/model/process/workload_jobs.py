@@ -25,8 +25,7 @@ READ_LIMITS = ProcessLimits(seconds=120.0, memory_bytes=4 << 30)
 
 
 class WorkloadJob:
-    """A workload that another process makes: a module of ours that calls `answer.answer`, and its arguments.
-    Nothing runs before `start`. `what` is the subject of its messages."""
+    """A workload that a module of ours makes in another process. `what` is the subject of its messages."""
 
     name = ""  # of the model, for people
 
@@ -170,8 +169,7 @@ class ModelCapture(WorkloadJob):
 
 
 class FileReading(WorkloadJob):
-    """A file that is data (`.onnx`, `.pt2`), which may be a stranger's: nothing of it runs, but it can be made to keep
-    its reader busy."""
+    """A file that is data (`.onnx`, `.pt2`): nothing of it runs, but it can be made to keep its reader busy."""
 
     def __init__(self, target: Target) -> None:
         targets.source(target)
@@ -192,8 +190,7 @@ _POLL_S = 0.05
 def run_all(
     jobs: Sequence[WorkloadJob], at_once: int, tick: Callable[[Sequence[WorkloadJob]], None] = lambda running: None
 ) -> None:
-    """Run all jobs, `at_once` at a time, until each is done; how each ended, it says itself. `tick` is called with
-    those that run. Whatever interrupts the waiting ends them all."""
+    """Run all jobs, `at_once` at a time. `tick` is called with those that run. An interrupt cancels them all."""
     waiting, running = list(jobs), list[WorkloadJob]()
     try:
         while waiting or running:

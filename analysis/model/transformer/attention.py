@@ -35,7 +35,6 @@ def _attend_all(step: StepWriter, shape: tuple[Poly | int, ...], heads: list[Ten
 
 
 def _projected(step: StepWriter, x: Tensor) -> list[Tensor]:
-    """Query, key and value, each (batch, sequence, heads, width)."""
     c, w = step.config, step.w
     counts, widths = (step.heads, step.kv_heads, step.kv_heads), (c.head_dim, c.head_dim, c.value_dim)
     parts = list(zip(counts, widths, strict=True))
@@ -50,8 +49,8 @@ def _projected(step: StepWriter, x: Tensor) -> list[Tensor]:
 
 
 def _latent(step: StepWriter, x: Tensor, caches: list[Tensor], layer: int) -> Tensor:
-    """Multi-head latent attention: the cache keeps one vector per token. Prefill expands it to keys and values of
-    all heads; decoding moves the expansion to the queries and results, and attends to the vectors themselves."""
+    """Multi-head latent attention: prefill expands the cached vectors to keys and values of all heads; decoding moves
+    the expansion to queries and results."""
     c, w = step.config, step.w
     plain = c.head_dim - c.rotary  # the part of a head that is not rotated
     query = _latent_query(step, x)
@@ -98,7 +97,6 @@ def _per_head(step: StepWriter, name: str, x: Tensor, widths: tuple[int, int], w
 
 
 def _positioned(step: StepWriter, name: str, x: Tensor) -> Tensor:
-    """Normalise per head and rotate, if the model does."""
     c, w = step.config, step.w
     if c.qk_norm == "head":
         x = w.norm(f"{name}_norm", x, c.norm)
@@ -116,8 +114,7 @@ def _by_head(step: StepWriter, x: Tensor) -> Tensor:
 
 
 def _cached_input(step: StepWriter, layer: int, heads: int, width: int) -> Tensor | None:
-    """Return the cache of earlier tokens (within the window, if there is one), or room for a whole request; None
-    without."""
+    """Return the cache of earlier tokens (within the window), or room for a whole request; None without."""
     if not step.kv.terms:
         return None
     kept = step.cached(layer) if step.config.window_of(layer) or not step.phase else step.room
@@ -127,7 +124,6 @@ def _cached_input(step: StepWriter, layer: int, heads: int, width: int) -> Tenso
 def _cached(
     step: StepWriter, shape: tuple[Poly | int, ...], heads: list[Tensor], caches: list[Tensor], layer: int
 ) -> Tensor:
-    """Append new keys and values to the cache, and attend to both."""
     c, w = step.config, step.w
     query, key, value = heads
     with w.module("cache_append", "Cache"):

@@ -24,15 +24,11 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """A decoder (or, with `encoder`, an encoder) as a stack of equal layers.
 
     0 means: `kv_heads` as many as heads, `head_dim` hidden / heads, `value_dim` as `head_dim`, `expert_ffn` as `ffn`,
-    `rotary` all of a head. `experts` of which `active` run per token, in every `sparse_every`-th layer after the first
-    `dense_layers`; `shared_ffn` is the width of experts that every token passes.
-    `window` limits how far attention sees, in all layers but every `full_every`-th.
-    `kv_lora`: multi-head latent attention; keys and values are kept as one vector of that width and `rotary` more,
-    queries pass a bottleneck of `q_lora` (0: none).
-    `parallel`: attention and FFN read the same input (with `shared_norm` the same normalised one).
-    `post_norm`: normalised after each residual add (BERT) and not before; `sandwich_norm`: both before and after each
-    part; `embed_norm`: after the embedding. `sinks`: a learned score per head beside those of the tokens.
-    `notes`: what else its source says, and what of it is left out.
+    `rotary` all of a head. `experts` stand in every `sparse_every`-th layer after the first `dense_layers`; every token
+    passes `shared_ffn`. `window` limits attention in all layers but every `full_every`-th. `kv_lora`: latent attention,
+    which keeps one vector of that width and `rotary` more; queries pass a bottleneck of `q_lora`.
+    `parallel`: attention and FFN read the same input (with `shared_norm` the same normalised one). `post_norm`: norms
+    follow each residual add (BERT); `sandwich_norm`: before and after each part. `sinks`: a learned score per head.
     """
 
     hidden: int
@@ -150,8 +146,8 @@ DEFAULTS = {"prefill": (512, 0, 0), "decode": (1, 2048, 0), "request": (1024, 0,
 
 
 class Size(msgspec.Struct, frozen=True):
-    """Elements of weight matrices that multiply every token (`linear`), those of the head, of tables that are only
-    looked up, and of vectors (norms, biases); `idle` are the experts' that a token does not pass."""
+    """Elements of matrices that multiply every token (`linear`), of the head, of tables that are looked up, of vectors;
+    `idle` are those of experts that a token does not pass."""
 
     linear: int
     head: int

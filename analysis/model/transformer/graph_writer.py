@@ -54,8 +54,7 @@ class Writer:
 
     @contextmanager
     def phase(self, name: str, kind: str) -> Iterator[None]:
-        """Put the calls inside below a module of this name, as another run of the same model with the weights of the
-        rest."""
+        """Put the calls inside below a module of this name, as another run with the weights of the rest."""
         with self.module(name, kind):
             self._phase = f"{name}."
             yield
@@ -182,8 +181,7 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class StepWriter:
-    """A model being written: widths are those of one of `tp` devices, experts those of one of `ep`; where that is all,
-    sequences too."""
+    """A model being written: widths are those of one of `tp` devices, experts (and sequences) those of one of `ep`."""
 
     config: Config
     run: StepSettings
@@ -232,8 +230,7 @@ class StepWriter:
             return self.w.call("hwexplorer.all_reduce.default", x.shape, input=x)
 
     def exchange_tokens(self, name: str, x: Tensor) -> Tensor:
-        """Write the exchange of tokens between the devices of the experts; return x itself if each device has all
-        tokens."""
+        """Write the exchange of tokens between the devices of the experts, if each has its own."""
         if not self.run.spreads_sequences:
             return x
         with self.w.module(name, "AllToAll"):

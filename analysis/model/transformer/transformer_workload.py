@@ -1,8 +1,7 @@
 """Transformers written from their configuration: a graph like a captured one, without torch and without weights.
 
-Live dimensions of a decoder: `batch`, `sequence` (new tokens of each) and `kv` (tokens of each whose keys and values
-are cached). Attention of the new tokens sees both. The cache is an input of the step, resident while it runs, and the
-new keys and values are results: together they are the cache after the step.
+A decoder has the live dimensions `batch`, `sequence` (new tokens) and `kv` (cached tokens); attention of the new tokens
+sees both. The cache is an input of the step; new keys and values are results.
 """
 
 from __future__ import annotations
@@ -27,8 +26,7 @@ from analysis.model.transformer.graph_writer import StepWriter, Tensor, Writer
 
 
 def build(name: str, config: Config, run: StepSettings, origin: str = "configuration") -> Workload:
-    """Return the workload of one step or request. Raises ModelSpecError where the devices cannot share the model
-    evenly."""
+    """Return the workload of one step or request. Raises ModelSpecError if devices cannot share the model evenly."""
     if run.tp not in degrees(config):
         allowed = ", ".join(str(degree) for degree in degrees(config))
         raise ModelSpecError(f"tp={run.tp} does not divide heads and FFN evenly; allowed: {allowed}")
@@ -79,8 +77,7 @@ def _graph(config: Config, run: StepSettings) -> Graph:
 
 
 def _request(prompt: StepWriter) -> list[Tensor]:
-    """Write the prompt, then one token at a time: each step is the same graph after more tokens, so it is written once,
-    at the mean length, and counted as often as it runs. The cache has room for all tokens from the start."""
+    """Write the prompt, then a step of one token at the mean length, counted as often as it runs."""
     w, output = prompt.w, dim("output")
     first = replace(prompt, run=msgspec.structs.replace(prompt.run, phase="prefill"), kv=poly(0))
     with w.phase("prefill", "Prefill"):
@@ -158,7 +155,6 @@ def _layer(step: StepWriter, x: Tensor, layer: int, caches: list[Tensor]) -> Ten
 
 
 def _residual(step: StepWriter, name: str, part: Tensor) -> Tensor:
-    """Return a part's result, normalised once more where the model does."""
     return step.w.norm(name, part, step.config.norm) if step.config.sandwich_norm else part
 
 
@@ -261,8 +257,7 @@ ROTARY_FLOPS = 3  # x cos + rotate(x) sin
 
 
 def _cached_attention(call: OperatorCall) -> OperatorCost:
-    """Count softmax(Q [K_past K]^T) [V_past V] over the tokens that each new one sees. Query heads that share a
-    key/value head are rows of one product."""
+    """Count softmax(Q K^T) V over the tokens seen. Query heads that share a key/value head are rows of one product."""
     query, key = call.tensor("query"), call.tensor("key")
     batch, heads, rows, width = query.shape
     groups = heads.constant() // key.shape[1].constant()
@@ -275,8 +270,6 @@ def _cached_attention(call: OperatorCall) -> OperatorCost:
 
 
 def _head_linear(call: OperatorCall) -> OperatorCost:
-    """Multiply the tokens of each head by its own matrix; only the part of a head that the matrix is wide is
-    multiplied."""
     heads, outer, inner = call.tensor("weight").shape
     rows = call.result.shape[0] * call.result.shape[2]
     return OperatorCost("matmul", macs=product((heads, rows, outer, inner)), gemm=(heads, rows, outer, inner))

@@ -1,7 +1,6 @@
 """Headers of weight files as data: parameters and formats, and in GGUF also the configuration.
 
-Nothing of a file is believed further than it is long: counts and lengths are bounded by the budget of its reader.
-"""
+Nothing of a file is believed further than it is long."""
 
 from __future__ import annotations
 

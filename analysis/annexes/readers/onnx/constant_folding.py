@@ -46,7 +46,6 @@ def _check_count(*sizes: int) -> None:
 
 
 def _fold_elements(function: Callable[..., Any], op: OnnxOp) -> Any:
-    """Apply a function to every element, with broadcasting."""
     arrays = [op.known_input(index) for index in range(len(op.inputs))]
     _check_count(*np.broadcast_shapes(*(array.shape for array in arrays)))
     return np.frompyfunc(function, len(arrays), 1)(*arrays)
@@ -157,8 +156,7 @@ def _slice(op: OnnxOp) -> Any:
 
 
 def slices_of(op: OnnxOp) -> list[tuple[Any, Any, int, int]]:
-    """Return start, end, axis and step of every slice, from inputs (newer files) or attributes. Starts and ends may be
-    live."""
+    """Return start, end (either may be live), axis and step of every slice, from inputs or attributes."""
     starts, ends = op.items(1, "starts"), op.items(2, "ends")
     axes = [positive_axis(axis, op.rank) for axis in op.ints(3, "axes")] or range(len(starts))
     return list(zip(starts, ends, axes, op.ints(4) or [1] * len(starts), strict=True))

@@ -40,7 +40,6 @@ def _inner(op: OnnxOp, name: str) -> OnnxGraph:
 
 
 def _branch(op: OnnxOp) -> Turns:
-    """Return the branch that the sizes settle, else the longer one."""
     then, other = _inner(op, "then_branch"), _inner(op, "else_branch")
     condition = op.number(0)
     if condition is not None:
@@ -50,8 +49,7 @@ def _branch(op: OnnxOp) -> Turns:
 
 
 def _loop(op: OnnxOp) -> Turns:
-    """Return the turns of a Loop. Its inputs are trip count, condition and carried values; its graph gives a condition,
-    carried values and scan results."""
+    """Return the turns of a Loop. Its inputs are trip count, condition, carried values; its results those and scans."""
     count, note = op.number(0), ""
     if not isinstance(count, int) or count >= _NO_LIMIT:
         count, note = 1, "a loop whose length depends on the data is counted once"
@@ -86,8 +84,7 @@ LISTS = frozenset((
 
 
 def sequence_result(op: OnnxOp) -> OnnxValue | tuple[OnnxValue, ...] | OnnxNode:
-    """Return what a node gives: one part, the parts of a list, or the Split or Concat that makes it. Parts are named
-    after the result of the node, with their number in brackets."""
+    """Return what a node gives: a part, the parts of a list (`name[0]`), or the Split or Concat that makes it."""
     name = op.node.outputs[0]
     match op.node.op:
         case "SequenceConstruct":

@@ -215,8 +215,8 @@ class GraphWalk:
         self._emit(op.node, target or f"onnx.{op.node.op}", args, list(results.values()))
 
     def _result(self, op: OnnxOp, frame: Frame) -> tuple[list[NodeResult], str, dict[str, Any]]:
-        """Return the results of a node, and the target and arguments of the call that costs the same. If the row of its
-        operator cannot give the shapes, the file's declarations do; if nothing gives the cost, the call has no rule."""
+        """Return the results of a node, and target and arguments of the call that costs the same. Shapes come from the row,
+        else from the file's declarations."""
         problem: Exception | None = None
         row = None
         results: list[NodeResult | None] = []
@@ -279,7 +279,6 @@ class GraphWalk:
         return OnnxValue(self._unique(name), meta, result.strides, known, base.is_weight)
 
     def _known_constant(self, name: str, known: Known, dtype: str = "int64") -> OnnxValue:
-        """Return a value that the file and the shapes settle as a constant of the model."""
         return self._source(name, BUFFER, self._new(name, shape_of(known.shape), dtype, known))
 
     def _new(
@@ -337,7 +336,6 @@ class GraphWalk:
         frame.values[name] = result
 
     def _control(self, op: OnnxOp, frame: Frame) -> None:
-        """Walk a branch, or the turns of a loop, in place of the node."""
         turns = CONTROL[op.node.op](op)
         self.notes.update({turns.note: None} if turns.note else {})
         state, results = list(turns.carried), list[OnnxValue]()
@@ -366,7 +364,6 @@ class GraphWalk:
         frame.values.update({name: value for name, value in named if name})
 
     def _slice(self, prefix: str, op: OnnxOp, tensor: OnnxValue, axis: int) -> OnnxValue:
-        """Return what one turn sees of a tensor that is taken apart along a dimension: a view."""
         shape, strides = ((*row[:axis], *row[axis + 1 :]) for row in (tensor.meta.shape, tensor.strides))
         meta = Meta(shape, tensor.meta.dtype, tensor.meta.storage)
         value = OnnxValue(self._unique(prefix + tensor.name), meta, strides)
@@ -382,7 +379,6 @@ class GraphWalk:
 
 
 def _dtype_of(op: OnnxOp) -> str:
-    """Return the type of a result whose values are known."""
     if op.node.op == "Constant":
         return next((x.dtype for x in op.node.attributes.values() if isinstance(x, StoredTensor)), "float32")
     is_copied = op.has_input(0) and op.node.op not in ("Shape", "Size", "ConstantOfShape")
@@ -390,7 +386,6 @@ def _dtype_of(op: OnnxOp) -> str:
 
 
 def _resolve_attributes(node: OnnxNode, frame: Frame) -> OnnxNode:
-    """Return the node with the attributes of the function's caller in place of references to them."""
     if not any(isinstance(value, AttributeRef) for _, value in node.given):
         return node
     pairs = [(n, frame.attributes.get(x.name) if isinstance(x, AttributeRef) else x) for n, x in node.given]

@@ -21,7 +21,7 @@ def expand_lists(
     declared: Sequence[ValueInfo], inputs: Sequence[Input]
 ) -> tuple[list[ValueInfo], list[Input], dict[str, list[str]]]:
     """Replace lists of tensors by their parts, called `xs[0]` and on. Return the parts, the inputs given for them, and
-    the names of the parts by list. Raises UnreadableError."""
+    the names of the parts by list."""
     named = {item.name: item for item in inputs if item.name}
     unnamed = [item for item in inputs if not item.name and item.form]
     infos, given, lists = list[ValueInfo](), [item for item in inputs if not item.form], dict[str, list[str]]()

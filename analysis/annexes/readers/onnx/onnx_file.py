@@ -118,8 +118,7 @@ def _sparse(wire: Wire, span: Span) -> StoredTensor:
 
 @dataclass(frozen=True, slots=True)
 class ValueInfo:
-    """A declared tensor: sizes, names of sizes, None where neither is said. `shape` is None without any. Of a list of
-    tensors they are those of each."""
+    """A declared tensor, or each of a list. A size is a number, a name or None; `shape` is None if not declared."""
 
     name: str
     dtype: str = "unknown"
@@ -186,7 +185,6 @@ class _Attribute:
 
 
 def _attribute(wire: Wire, span: Span) -> tuple[str, Any]:
-    """Return the name and the one value that is set; a list where the format repeats it."""
     attribute = message(_Attribute, wire, span)
     is_list = attribute.value is None and (attribute.values or attribute.kind in _LISTS)
     return attribute.name, attribute.values if is_list else attribute.value

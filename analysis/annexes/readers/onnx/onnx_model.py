@@ -20,8 +20,7 @@ from analysis.model.reading_budget import Budget, TooMuchError
 
 
 def load(path: Path, inputs: Sequence[Input] = (), budget: Budget | None = None) -> Workload:
-    """Return the workload of an ONNX file. `inputs` gives the sizes that the file leaves open. Raises a
-    `ModelError`."""
+    """Return the workload of an ONNX file. `inputs` gives sizes that it leaves open. Raises a `ModelError`."""
     budget = budget or Budget()
     try:
         graph = _graph(read(path, budget), inputs, budget)
@@ -36,7 +35,6 @@ def load(path: Path, inputs: Sequence[Input] = (), budget: Budget | None = None)
 
 
 def _graph(model: OnnxModel, inputs: Sequence[Input], budget: Budget) -> Graph:
-    """Return the graph for any batch if it allows it, else for one batch."""
     top = model.top
     try:
         return GraphWalk(model, budget, None).graph(top, inputs)

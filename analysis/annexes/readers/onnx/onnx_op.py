@@ -27,8 +27,7 @@ class ShapeError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class OnnxValue:
-    """A tensor. `strides` lie at the reference point of live dimensions; `known` are its values, where the file
-    settles them; `is_weight` holds for weights and windows on them; a list of tensors has `parts`."""
+    """A tensor. `strides` lie at the reference point of live dimensions; `known` are values that the file settles."""
 
     name: str
     meta: Meta
@@ -50,8 +49,7 @@ class NodeResult:
 
 @dataclass(frozen=True, slots=True)
 class OnnxOp:
-    """A node with its inputs; None where an optional one is left out. `told` are the shapes of its results that the
-    file declares, given where its inputs do not settle them."""
+    """A node with its inputs; None where an optional one is left out."""
 
     node: OnnxNode
     inputs: tuple[OnnxValue | None, ...]
@@ -113,8 +111,7 @@ class OnnxOp:
         return known
 
     def items(self, index: int, attribute: str = "") -> list[Any]:
-        """Return numbers and live sizes, from an input (newer files) or an attribute (older ones); none if both are
-        missing."""
+        """Return numbers and live sizes of an input (newer files) or an attribute (older ones); none without either."""
         if self.has_input(index):
             return list(self.known_input(index).reshape(-1))
         given = self.node.attributes.get(attribute)
@@ -196,8 +193,7 @@ def contiguous_strides(sizes: Sequence[int]) -> tuple[int, ...]:
 
 
 def whole_array(items: Sequence[Any], shape: Sequence[int] | None = None) -> Known:
-    """Return numbers and live sizes as an array; a Poly that is a plain number becomes one. Raises ShapeError for too
-    many."""
+    """Return numbers and live sizes as an array; a constant Poly becomes a number. Raises ShapeError for too many."""
     if len(items) > MAX_VALUES:
         raise ShapeError("too many numbers to be sizes")
     array = np.empty(len(items), dtype=object)
@@ -226,8 +222,7 @@ def describe_node(node: OnnxNode) -> str:
 
 
 def scopes_of(node: OnnxNode) -> tuple[Scope, ...]:
-    """Return the modules of a node, from what PyTorch's exporters leave: lists of module names and classes, or a name
-    like `/layer1/layer1.0/conv1/Conv`. Other exporters name nodes by path as well."""
+    """Return the modules of a node, from the metadata of PyTorch's exporter or a name like `/layer1/conv1/Conv`."""
     metadata = dict(node.metadata)
     names = _parse_names(metadata.get("pkg.torch.onnx.name_scopes", ""))
     if names:
@@ -245,7 +240,6 @@ def scopes_of(node: OnnxNode) -> tuple[Scope, ...]:
 
 
 def _parse_names(text: str) -> list[str]:
-    """Return a list of strings as Python writes it, read without evaluating."""
     if not text.startswith("[") or len(text) > 10_000:
         return []
     try:

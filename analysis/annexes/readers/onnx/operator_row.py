@@ -32,8 +32,7 @@ _CONSTANTS = {
 @dataclass(frozen=True, slots=True)
 class StatedWork:
     """The cost of a call without an ATen twin, as expressions of the names of its row and `out`, the elements of its
-    first result: the dimensions of its product (G M N K), multiply-accumulates (those of the product by default), other
-    arithmetic and special functions."""
+    first result. `gemm` are G M N K, of which `macs` are by default the product."""
 
     kind: str
     gemm: str = ""

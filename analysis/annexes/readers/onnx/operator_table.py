@@ -39,7 +39,6 @@ Entry = tuple[list[TableRow] | Callable[[OnnxOp], TableRow | None], Callable[[On
 
 
 def _entry(op: OnnxOp) -> Entry | None:
-    """Return the entry of a node of the standard, of onnxruntime's additions or of ONNX's older experiments."""
     if op.node.domain not in ("", "com.microsoft", "ai.onnx.contrib", "ai.onnx.preview"):
         return None
     return _table().get(f"{op.node.domain}.{op.node.op}") or _table().get(op.node.op)
@@ -121,7 +120,6 @@ def _normalization(op: OnnxOp) -> TableRow:
 
 
 def _matrix_product(right: int = 1, dtype: str = "0") -> Callable[[OnnxOp], TableRow | None]:
-    """Return the rule of a matrix product of the first input and input `right`."""
     gap, names = "*_, " * (right - 1), "self" + " -" * (right - 1) + " other"
     linear = TableRow("onnx.Linear", f"*b k, {gap}k n -> *b n", names, dtype, work=StatedWork("linear", "1 b n k"))
     patterns = (f"*b k, {gap}k -> *b", f"k, {gap}*b k n -> *b n", f"*b m k, {gap}*b k n -> *b m n")
@@ -130,7 +128,6 @@ def _matrix_product(right: int = 1, dtype: str = "0") -> Callable[[OnnxOp], Tabl
 
 
 def _transposable_product(op: OnnxOp) -> TableRow:
-    """Return the row of a product whose operands may be transposed."""
     left, right = ("k m" if op.attr("transA") else "m k"), ("n k" if op.attr("transB") else "k n")
     if op.node.op == "FusedMatMul":
         pattern = f"*b {left}, *b {right} -> *b m n"
@@ -201,8 +198,7 @@ def _loss(op: OnnxOp) -> TableRow:
 
 
 def _linear_attention(op: OnnxOp) -> TableRow:
-    """Count per head and token an outer product into the state and one of the query with it; by the delta rule what the
-    state holds for the key is read first. Gates scale the state."""
+    """Count two outer products per head and token; by the delta rule a third reads the state for the key first."""
     rule = str(op.attr("update_rule", "gated_delta"))
     updates = 2 if "delta" in rule else 1
     work = StatedWork(
@@ -253,7 +249,6 @@ _ROWS: dict[str, Callable[[OnnxOp], TableRow | None]] = {
 
 
 def _cost_of_row(call: OperatorCall) -> OperatorCost:
-    """Return the cost that the operator's row states."""
     args = call.args
     gemm = tuple(args["gemm"]) or None
     return OperatorCost(args["kind"], args["flops"], args["special"], args["macs"], gemm)

@@ -1,8 +1,6 @@
 """Shapes of ONNX results that no pattern states: slices, concatenations, views and reductions.
 
-A view of PyTorch is a view here too, with strides, so a copy is counted where one is made: by a Reshape after a
-Transpose.
-"""
+A view of PyTorch is a view here too, with strides, so a copy is counted where one is made."""
 
 from __future__ import annotations
 
@@ -54,7 +52,6 @@ def _numbers(shape: Shape) -> tuple[int, ...]:
 
 
 def _view_or_copy(op: OnnxOp, shape: Shape) -> list[NodeResult]:
-    """Return a view if the strides allow it, else a copy."""
     if product(shape) != product(op.shape()):
         raise ShapeError(f"{product(op.shape())} elements do not fill {product(shape)}")
     numbers, held = _numbers(shape), (_numbers(op.shape()), op.value().strides)
@@ -157,7 +154,6 @@ def _slice_length(size: Poly, start: Any, end: Any, step: int) -> Poly:
 
 
 def _replace_axis(op: OnnxOp, axis: int, *sizes: Size) -> Shape:
-    """Return the first input's shape with `sizes` in place of one axis."""
     return (*op.shape()[:axis], *shape_of(sizes), *op.shape()[axis + 1 :])
 
 

@@ -61,7 +61,6 @@ def _transposed_convolution(op: OnnxOp) -> Shape:
 
 
 def _unpool(op: OnnxOp) -> Shape:
-    """Return the shape before pooling: each element goes back to its place in the window."""
     if op.has_input(2):
         return shape_of(op.items(2))
     kernel, rank = op.int_list("kernel_shape"), op.rank - 2

@@ -1,8 +1,6 @@
-"""The wire format of ONNX files (protocol buffers): messages whose fields carry numbers, read a window at a time.
+"""The wire format of ONNX files (protocol buffers), read a window at a time; weights are stepped over.
 
-Weights are stepped over unread. Nothing is mapped into memory: a file that is cut short while it is read is an error,
-not a signal.
-"""
+Nothing is mapped into memory: a file that is cut short while it is read is an error, not a signal."""
 
 from __future__ import annotations
 
@@ -100,8 +98,7 @@ def _readers(kind: Any) -> dict[int, tuple[str, Reader]]:
 
 
 def message(kind: Callable[[], T], wire: Wire, span: Span) -> T:
-    """Fill a dataclass of `single` and `repeated` fields from the wire; fields without a number there are stepped
-    over."""
+    """Fill a dataclass of `single` and `repeated` fields from the wire; other fields are stepped over."""
     wire.budget.spend(_MESSAGE_STEPS)
     filled, readers = kind(), _readers(kind)
     for number, stored in wire.fields(span):
