@@ -81,8 +81,7 @@ def _ready_spec(spec: Spec) -> Workload | None:
     if spec.name == "gemm":
         from analysis.model.lowering.graph_lowering import gemm_workload  # not needed to open a shipped capture
 
-        sizes = dict(spec.parameters)
-        return gemm_workload(str(spec), sizes["M"], sizes["N"], sizes["K"])
+        return gemm_workload(str(spec), *dict(spec.parameters).values())
     workload = _find_capture(spec)
     if workload is None or workload.name == str(spec):
         return workload

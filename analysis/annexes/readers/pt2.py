@@ -161,8 +161,6 @@ class _ProgramReader:
             versions={"torch": str(self.program.get("torch_version", "")).split("+")[0][:40]},
         )
 
-    # --- what goes in
-
     def _symbols(self) -> dict[str, Poly]:
         """Return the sizes of symbols: dimension 0 of an input is the batch, others are fixed at their example."""
         batch: str | None = None
@@ -205,8 +203,6 @@ class _ProgramReader:
                 sources.append(Source(name, label, WEIGHT if kind == "parameter" else BUFFER, self._new(name)))
         return sources, inputs
 
-    # --- tensors
-
     def _size(self, raw: Any) -> Poly:
         if "as_int" in raw:
             return whole(raw["as_int"])
@@ -233,8 +229,6 @@ class _ProgramReader:
         self.storage[name] = storage
         self.metas[name] = Meta(sizes, _DTYPES[raw["dtype"]], storage)
         return self.metas[name]
-
-    # --- calls
 
     def _nodes(self, index: int, raw: Any) -> list[GraphNode]:
         """Return the node of one call, and for each of several results a `getitem`, as in an exporter's graph."""

@@ -114,8 +114,6 @@ def _symbol(name: str, symbols: Mapping[str, Poly]) -> Poly:
     return symbols[name]
 
 
-# --- views ------------------------------------------------------------------------------------------------
-
 Layout = tuple[tuple[int, ...], tuple[int, ...]]  # sizes and strides at the reference point
 
 

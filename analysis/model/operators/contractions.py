@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from itertools import zip_longest
 from math import prod
 
 from analysis.model.ir.operator_graph import Ref, references
@@ -77,9 +78,8 @@ def _matmul(call: OperatorCall) -> OperatorCost:
 
 
 def _inner_product(call: OperatorCall) -> OperatorCost:
-    left, right = call.tensor("self"), call.tensor("other")
-    gemm = (ONE, product(left.shape[:-1]), product(right.shape[:-1]), left.shape[-1])
-    return _gemm_cost("matmul", gemm)
+    left, right = call.tensor("self").shape, call.tensor("other").shape
+    return _gemm_cost("matmul", (ONE, product(left[:-1]), product(right[:-1]), left[-1]))
 
 
 def _gemm_of_shapes(left: tuple[Poly, ...], right: tuple[Poly, ...]) -> Gemm:
@@ -88,11 +88,8 @@ def _gemm_of_shapes(left: tuple[Poly, ...], right: tuple[Poly, ...]) -> Gemm:
     batch_left, batch_right = left[:-2], right[:-2]
     if all(size == ONE for size in batch_right):
         return ONE, product(batch_left) * rows, columns, left[-1]
-    width = max(len(batch_left), len(batch_right))
-    pad_left = (ONE,) * (width - len(batch_left)) + batch_left
-    pad_right = (ONE,) * (width - len(batch_right)) + batch_right
-    batch = product(b if a == ONE else a for a, b in zip(pad_left, pad_right, strict=True))
-    return batch, rows, columns, left[-1]
+    pairs = zip_longest(reversed(batch_left), reversed(batch_right), fillvalue=ONE)
+    return product(b if a == ONE else a for a, b in pairs), rows, columns, left[-1]
 
 
 def _einsum(call: OperatorCall) -> OperatorCost:

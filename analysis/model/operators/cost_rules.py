@@ -73,9 +73,8 @@ def _add(call: OperatorCall) -> OperatorCost:
 
 
 def _div(call: OperatorCall) -> OperatorCost:
-    # Division by a number is multiplication by its reciprocal.
-    by_tensor = isinstance(call.args.get("other"), Ref)
-    return OperatorCost("div", call.result.numel, call.result.numel if by_tensor else ZERO)
+    size = call.result.numel  # division by a number is multiplication by its reciprocal
+    return OperatorCost("div", size, size if isinstance(call.args.get("other"), Ref) else ZERO)
 
 
 def _pow(call: OperatorCall) -> OperatorCost:
@@ -86,14 +85,12 @@ def _pow(call: OperatorCall) -> OperatorCost:
         return OperatorCost("pow", call.result.numel * max(1, math.ceil(math.log2(exponent))))
     if exponent in (0.5, -0.5):
         return OperatorCost("pow", call.result.numel, call.result.numel)
-    row = element_costs.ELEMENTWISE["pow"]
-    return OperatorCost("pow", call.result.numel * row.flops, call.result.numel * row.special)
+    return _elementwise(element_costs.ELEMENTWISE["pow"], call)
 
 
 def _cast(call: OperatorCall) -> OperatorCost:
-    if call.tensors()[0].dtype == call.result.dtype:
-        return OperatorCost("copy")
-    return OperatorCost("cast", call.result.numel)
+    is_same = call.tensors()[0].dtype == call.result.dtype
+    return OperatorCost("copy") if is_same else OperatorCost("cast", call.result.numel)
 
 
 def _reduction(row: element_costs.PerElement, call: OperatorCall) -> OperatorCost:
@@ -111,23 +108,17 @@ def _pool(kind: str, call: OperatorCall) -> OperatorCost:
 
 
 def _group_norm(flops: int, kind: str, call: OperatorCall) -> OperatorCost:
-    tensor = call.tensor("input", "self")
-    return OperatorCost(kind, tensor.numel * flops, _groups_normalised(call, tensor))
+    tensor, args = call.tensor("input", "self"), call.args
+    groups = product(tensor.shape[:2])  # instance norm: one group per channel
+    if "normalized_shape" in args:
+        groups = product(tensor.shape[: len(tensor.shape) - len(args["normalized_shape"])])
+    elif (stated := args.get("num_groups", args.get("group"))) is not None:
+        groups = tensor.shape[0] * whole_numbers(stated)[0]
+    return OperatorCost(kind, tensor.numel * flops, groups)
 
 
-def _groups_normalised(call: OperatorCall, tensor: Meta) -> Poly:
-    if "normalized_shape" in call.args:
-        shape = call.args["normalized_shape"]
-        return product(tensor.shape[: len(tensor.shape) - len(shape)])
-    if "num_groups" in call.args:
-        return tensor.shape[0] * int(whole_numbers(call.args["num_groups"])[0])
-    if "group" in call.args:
-        return tensor.shape[0] * int(whole_numbers(call.args["group"])[0])
-    return product(tensor.shape[:2])  # instance norm: one group per channel
-
-
-def _moves(kind: str) -> Rule:
-    return lambda call: OperatorCost(kind)
+def _movement(kind: str, call: OperatorCall) -> OperatorCost:
+    return OperatorCost(kind)
 
 
 def _gathers(kind: str, call: OperatorCall) -> OperatorCost:
@@ -259,7 +250,7 @@ _RULES: dict[str, Rule] = {
     **{name: partial(_elementwise, row) for name, row in element_costs.ELEMENTWISE.items()},
     **{name: partial(_reduction, row) for name, row in element_costs.REDUCTIONS.items()},
     **{name: partial(_pool, kind) for name, kind in element_costs.POOLS.items()},
-    **{name: _moves(kind) for name, kind in element_costs.MOVEMENT.items()},
+    **{name: partial(_movement, kind) for name, kind in element_costs.MOVEMENT.items()},
     **{name: partial(_gathers, kind) for name, kind in element_costs.GATHERS.items()},
     **{name: _resample(flops) for name, flops in element_costs.RESAMPLE.items()},
     **CONTRACTIONS,

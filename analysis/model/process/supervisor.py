@@ -160,9 +160,6 @@ def _end_all() -> None:
         time.sleep(0.002)
 
 
-# --- what runs below a process ----------------------------------------------------------------------------
-
-
 def processes(root: int) -> Iterator[Process]:
     """Yield every process below `root`, itself not included."""
     if os.path.exists(f"/proc/{root}/task/{root}/children"):

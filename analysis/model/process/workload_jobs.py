@@ -181,9 +181,6 @@ class FileReading(WorkloadJob):
         return UnreadableError(reason)
 
 
-# --- several captures at once ---------------------------------------------------------------------------
-
-
 _POLL_S = 0.05
 
 

@@ -29,9 +29,8 @@ def attention(step: StepWriter, x: Tensor, caches: list[Tensor], layer: int, red
 
 
 def _attend_all(step: StepWriter, shape: tuple[Poly | int, ...], heads: list[Tensor]) -> Tensor:
-    with step.w.module("sdpa", "ScaledDotProduct"):
-        target = "aten.scaled_dot_product_attention.default"
-        return step.w.call(target, shape, query=heads[0], key=heads[1], value=heads[2])
+    target, (query, key, value) = "aten.scaled_dot_product_attention.default", heads
+    return step.w.call_in("sdpa", "ScaledDotProduct", target, shape, query=query, key=key, value=value)
 
 
 def _projected(step: StepWriter, x: Tensor) -> list[Tensor]:
@@ -148,5 +147,4 @@ def _attend(
     args |= {"query": query, "key": new[0], "seen": seen} | {f"new{i}": part for i, part in enumerate(new[1:])}
     if step.config.sinks:
         args["sinks"] = step.w.weight("sinks", (step.heads,))
-    with step.w.module("sdpa", "ScaledDotProduct"):
-        return step.w.call("hwexplorer.cached_attention.default", shape, **args)
+    return step.w.call_in("sdpa", "ScaledDotProduct", "hwexplorer.cached_attention.default", shape, **args)

@@ -92,6 +92,11 @@ class Writer:
         """Write a call with one new result."""
         return self.calls(target, [shape], **args)[0]
 
+    def call_in(self, module: str, kind: str, target: str, shape: Shape, /, **args: Any) -> Tensor:
+        """Write a call with one new result in a module of its own."""
+        with self.module(module, kind):
+            return self.call(target, shape, **args)
+
     def calls(self, target: str, shapes: Sequence[Shape], dtypes: Sequence[str] = (), /, **args: Any) -> list[Tensor]:
         """Write a call with several new results."""
         kinds = dtypes or ("float32",) * len(shapes)
@@ -168,8 +173,7 @@ class Writer:
 
     def add(self, name: str, left: Tensor, right: Tensor) -> Tensor:
         """Write a sum of two tensors."""
-        with self.module(name, "Add"):
-            return self.call("aten.add.Tensor", left.shape, self=left, other=right)
+        return self.call_in(name, "Add", "aten.add.Tensor", left.shape, self=left, other=right)
 
     def activation(self, name: str, x: Tensor) -> Tensor:
         """Write an activation function."""
@@ -226,12 +230,10 @@ class StepWriter:
         """Write the sum over devices of what each has computed of x; return x itself on one device."""
         if self.run.tp == 1:
             return x
-        with self.w.module(name, "AllReduce"):
-            return self.w.call("hwexplorer.all_reduce.default", x.shape, input=x)
+        return self.w.call_in(name, "AllReduce", "hwexplorer.all_reduce.default", x.shape, input=x)
 
     def exchange_tokens(self, name: str, x: Tensor) -> Tensor:
         """Write the exchange of tokens between the devices of the experts, if each has its own."""
         if not self.run.spreads_sequences:
             return x
-        with self.w.module(name, "AllToAll"):
-            return self.w.call("hwexplorer.all_to_all.default", x.shape, input=x)
+        return self.w.call_in(name, "AllToAll", "hwexplorer.all_to_all.default", x.shape, input=x)

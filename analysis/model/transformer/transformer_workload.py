@@ -127,8 +127,7 @@ def _embed(step: StepWriter) -> tuple[Tensor, Tensor]:
     x, table = w.embedding("embed_tokens", ids, step.part(c.vocab), c.hidden)
     x = step.all_reduce("embed_reduce", x)
     if c.scale_embedding:
-        with w.module("embed_scale", "Scale"):
-            x = w.call("aten.mul.Scalar", x.shape, self=x, other=2)
+        x = w.call_in("embed_scale", "Scale", "aten.mul.Scalar", x.shape, self=x, other=2)
     if c.position == "learned":
         positions = w.input("position_ids", (step.sequence,), "int64")
         rows, _ = w.embedding("embed_positions", positions, c.positions, c.hidden)
@@ -206,15 +205,13 @@ def _dense(step: StepWriter, x: Tensor, width: int) -> Tensor:
 
 
 def _gated(step: StepWriter, gate: Tensor, up: Tensor) -> Tensor:
-    with step.w.module("gate_mul", "Mul"):
-        return step.w.call("aten.mul.Tensor", gate.shape, self=gate, other=up)
+    return step.w.call_in("gate_mul", "Mul", "aten.mul.Tensor", gate.shape, self=gate, other=up)
 
 
 def _experts(step: StepWriter, x: Tensor) -> Tensor:
     c, w = step.config, step.w
     logits = w.linear("router", x, c.experts, c.router_bias)
-    with w.module("router_softmax", "Softmax"):
-        scores = w.call("aten.softmax.int", logits.shape, self=logits, dim=-1)
+    scores = w.call_in("router_softmax", "Softmax", "aten.softmax.int", logits.shape, self=logits, dim=-1)
     chosen = (*step.rows, c.active)
     with w.module("router_topk", "TopK"):
         top, which = w.calls("aten.topk.default", [chosen, chosen], ("float32", "int64"), self=scores, k=c.active)
@@ -231,8 +228,7 @@ def _experts(step: StepWriter, x: Tensor) -> Tensor:
             up = w.activation(c.activation, up)
         down = _expert(step, "down_proj", up, c.hidden)
     down = step.exchange_tokens("combine_exchange", down)
-    with w.module("combine", "Combine"):
-        y = w.call("hwexplorer.expert_combine.default", x.shape, input=down, weights=top)
+    y = w.call_in("combine", "Combine", "hwexplorer.expert_combine.default", x.shape, input=down, weights=top)
     if not c.shared_ffn:
         return y
     with w.module("shared_expert", "MLP"):

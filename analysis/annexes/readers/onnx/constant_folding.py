@@ -42,9 +42,6 @@ def _check_count(*sizes: int) -> None:
         raise ShapeError("too many numbers to be sizes")
 
 
-# --- numbers, any of which may be live ----------------------------------------------------------------------
-
-
 def _fold_elements(function: Callable[..., Any], op: OnnxOp) -> Any:
     arrays = [op.known_input(index) for index in range(len(op.inputs))]
     _check_count(*np.broadcast_shapes(*(array.shape for array in arrays)))
@@ -104,9 +101,6 @@ def _cast(op: OnnxOp) -> Any:
     to = op.int_attr("to", 1)
     kind: Callable[[Any], Any] = float if to in (1, 10, 11, 16) else bool if to == 9 else int
     return _fold_numbers(kind, OnnxOp(op.node, op.inputs[:1], op.opset))
-
-
-# --- values that are created, and values that move ----------------------------------------------------------
 
 
 def _sizes(op: OnnxOp) -> Any:

@@ -114,8 +114,6 @@ class GraphWalk:
             versions={"onnx opset": str(self.model.opset), "producer": self.model.producer[:40]},
         )
 
-    # --- what is there before any node runs
-
     def _inputs(self, inputs: Sequence[Input], top: Frame) -> list[InputSpec]:
         stored = {tensor.name for tensor in top.graph.stored}
         declared = [info for info in top.graph.inputs if info.name not in stored]
@@ -156,8 +154,6 @@ class GraphWalk:
         value = self._new(name, shape_of(tensor.shape), tensor.dtype, known_values(tensor), is_weight)
         self.parameters += int(value.meta.numel.constant()) if is_weight else 0
         return self._source(name, WEIGHT if is_weight else BUFFER, value)
-
-    # --- graphs and nodes
 
     def _enter(self, frame: Frame) -> None:
         if frame.depth > _MAX_DEPTH:
@@ -215,8 +211,8 @@ class GraphWalk:
         self._emit(op.node, target or f"onnx.{op.node.op}", args, list(results.values()))
 
     def _result(self, op: OnnxOp, frame: Frame) -> tuple[list[NodeResult], str, dict[str, Any]]:
-        """Return the results of a node, and target and arguments of the call that costs the same. Shapes come from the row,
-        else from the file's declarations."""
+        """Return the results of a node, with target and arguments of the call that costs the same. Shapes come from its row,
+        else from the file."""
         problem: Exception | None = None
         row = None
         results: list[NodeResult | None] = []
@@ -268,8 +264,6 @@ class GraphWalk:
             return None
         return NodeResult(shape, info.dtype, contiguous_strides(layout(shape, ())[0]) if is_window else None)
 
-    # --- values
-
     def _value(self, name: str, result: NodeResult, op: OnnxOp) -> OnnxValue:
         if result.strides is None:
             return self._new(name, result.shape, result.dtype)
@@ -308,8 +302,6 @@ class GraphWalk:
         for place, value in enumerate(values):
             part = {"self": Ref(name), "index": place}
             self.nodes.append(GraphNode(value.name, "getitem", part, (value.meta,), scopes))
-
-    # --- graphs inside nodes
 
     def _function(self, function: Function, op: OnnxOp, frame: Frame) -> None:
         given = {info.name: value for info, value in zip(function.inputs, op.inputs, strict=False) if value is not None}

@@ -151,9 +151,6 @@ def _size(wire: Wire, span: Span) -> int | str | None:
     return name if name.strip("? ") else None
 
 
-# --- nodes and graphs -------------------------------------------------------------------------------------
-
-
 def _graph(wire: Wire, span: Span) -> OnnxGraph:
     if wire.depth > _MAX_NESTING:
         raise UnreadableError("graphs lie too deep in each other")

@@ -212,9 +212,6 @@ def known_values(tensor: StoredTensor) -> Known | None:
     return None if values is None else whole_array(values.reshape(-1).tolist(), tensor.shape)
 
 
-# --- names for people ---------------------------------------------------------------------------------------
-
-
 def describe_node(node: OnnxNode) -> str:
     """Return type and name of a node, for a message."""
     kind = f"{node.domain}.{node.op}" if node.domain else node.op or "a node without a type"

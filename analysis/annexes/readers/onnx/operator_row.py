@@ -114,9 +114,6 @@ def first_of(rows: Sequence[TableRow], op: OnnxOp) -> TableRow | None:
     return next((row for row in rows if row.fits(op)), rows[-1] if rows else None)
 
 
-# --- patterns ---------------------------------------------------------------------------------------------
-
-
 def _size(word: str, symbols: Symbols) -> Poly:
     return symbols[word] if word in symbols else expression(word, symbols)
 
