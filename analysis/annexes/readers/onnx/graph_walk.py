@@ -211,8 +211,7 @@ class GraphWalk:
         self._emit(op.node, target or f"onnx.{op.node.op}", args, list(results.values()))
 
     def _result(self, op: OnnxOp, frame: Frame) -> tuple[list[NodeResult], str, dict[str, Any]]:
-        """Return the results of a node, with target and arguments of the call that costs the same. Shapes come from its row,
-        else from the file."""
+        """Return the results of a node, and target and arguments of the call that costs the same."""
         problem: Exception | None = None
         row = None
         results: list[NodeResult | None] = []
