@@ -71,7 +71,8 @@ def _document(
 def _view(state: State, **options: Any) -> Table:
     document = _document(state, **options)
     if isinstance(document, KernelGroups):
-        return _kernel_table(document)
+        cells = rows(KERNEL_COLUMNS, document.kernels, key=("device", "op"))
+        return Table("validate", "Single fp32 kernels, predicted against measured", KERNEL_COLUMNS, cells)
     return _group_table(document) if options["groups"] else _class_table(document)
 
 
@@ -100,11 +101,6 @@ def _group_table(models: ModelGroups) -> Table:
     places = iter(range(len(models.groups)))
     cells = rows(COLUMNS, models.groups, key=lambda group: str(next(places)), dim=lambda group: group.n < LARGE)
     return Table("validate", "Predicted against measured", COLUMNS, cells, footer=footer, notes=notes)
-
-
-def _kernel_table(document: KernelGroups) -> Table:
-    cells = rows(KERNEL_COLUMNS, document.kernels, key=("device", "op"))
-    return Table("validate", "Single fp32 kernels, predicted against measured", KERNEL_COLUMNS, cells)
 
 
 def _summary_lines(validated: Validation) -> list[str]:

@@ -48,11 +48,13 @@ def read_cpu(root: Path | None = None) -> CpuFacts:
         for cache in sorted((each / "cache").glob("index*")):
             shared = _read_text(cache / "shared_cpu_list") or str(number)
             key = _read_text(cache / "level"), _read_text(cache / "type"), shared
-            caches[key] = _parse_size(_read_text(cache / "size"))
+            size = re.fullmatch(r"(\d+)([KMG]?)", _read_text(cache / "size"))
+            caches[key] = float(size[1]) * _SIZES[size[2]] if size else 0.0
     units = min(len(cores) or 1, _core_quota(root) or len(available))
     facts = {"units": float(units)}
     level = {
-        n: [size for (name, kind, _), size in caches.items() if name == n and kind != "Instruction"] for n in "123"
+        n: [size_bytes for (name, kind, _), size_bytes in caches.items() if name == n and kind != "Instruction"]
+        for n in "123"
     }
     if level["1"]:
         facts["l1_bytes_per_unit"] = max(level["1"])
@@ -73,11 +75,6 @@ def read_cpu(root: Path | None = None) -> CpuFacts:
     flags = tuple((info.get("flags") or info.get("Features") or "").split())
     known = {name: value for name, value in facts.items() if value > 0}
     return CpuFacts(name=" ".join(name.split()), vendor=vendor, facts=known, flags=flags)
-
-
-def _parse_size(text: str) -> float:
-    size = re.fullmatch(r"(\d+)([KMG]?)", text)
-    return float(size[1]) * _SIZES[size[2]] if size else 0.0
 
 
 def _core_quota(root: Path) -> int:

@@ -86,8 +86,7 @@ def _kind_in_model(kind: str, by_kind: dict[str, list[int]]) -> str:
     family = kind_family(kind)
     if family in by_kind:
         return family
-    if family in ("conv", "linear"):
-        other = "linear" if family == "conv" else "conv"
+    if other := {"conv": "linear", "linear": "conv"}.get(family):
         return other if other in by_kind else ""
     if kind_group(kind) == OpClass.ELEMENTWISE:
         return next((name for name in by_kind if kind_group(name) == OpClass.ELEMENTWISE), "")

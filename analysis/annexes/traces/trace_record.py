@@ -189,16 +189,14 @@ def module_path(name: str) -> str:
     return path
 
 
-@lru_cache(maxsize=1)
-def _kind_patterns() -> list[tuple[re.Pattern[str], str]]:
-    return [(re.compile("|".join(row["names"]), re.IGNORECASE), row["kind"]) for row in NAMES["kinds"]]
+_KIND_PATTERNS = [(re.compile("|".join(row["names"]), re.IGNORECASE), row["kind"]) for row in NAMES["kinds"]]
 
 
 @lru_cache(maxsize=4096)
 def operator_kind(name: str) -> str:
     """Return the kind of operator that a profiler's name stands for: '' where it tells none, 'view' where nothing is
     computed."""
-    return next((kind for pattern, kind in _kind_patterns() if pattern.search(name[:300])), "")
+    return next((kind for pattern, kind in _KIND_PATTERNS if pattern.search(name[:300])), "")
 
 
 def find_runtime(ops: Sequence[TraceOp], producer: str) -> str:
