@@ -14,6 +14,7 @@ from analysis.estimate.kernels import structure
 from analysis.estimate.partition import op_classes
 from analysis.model.ir.workload import INPUT, WEIGHT, Bools, Floats, Workload
 from hardware.demand import READ_WEIGHT, OpClass
+from hardware.plan import make_plan
 
 KNOWN_GMACS = {  # published: torchvision's weight tables, GMAC at the default crop size
     "resnet18": 1.814, "resnet50": 4.089, "mobilenet_v2": 0.301, "vit_b_16": 17.564, "densenet121": 2.834,
@@ -144,7 +145,7 @@ def test_twice_the_batch_is_twice_the_arithmetic(model: str, name: str) -> None:
             np.testing.assert_array_equal(more, np.where(constant, moved, 2 * moved))
 
 
-@pytest.mark.parametrize("name", [d for d in grid.DEFAULTS if grid.plan(grid.device(d), "fp32").stored == "fp32"])
+@pytest.mark.parametrize("name", [d for d in grid.DEFAULTS if make_plan(grid.device(d), "fp32").stored == "fp32"])
 @pytest.mark.parametrize("mode", grid.MODES)
 def test_int8_moves_a_quarter_of_fp32(name: str, mode: str) -> None:
     """On devices that read both formats: at the kernel boundaries, and from DRAM where nothing stays on chip."""
