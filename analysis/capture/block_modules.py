@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from typing import Any
 
 import torch
 from torch import nn
 
 
-class Mlp(nn.Module):  # type: ignore[misc]
+class Chain(nn.Sequential):  # type: ignore[misc]
+    """Modules by name, one after the other."""
+
+    def __init__(self, **parts: nn.Module) -> None:
+        super().__init__(OrderedDict(parts))
+
+
+class Mlp(Chain):
     def __init__(self, width: int, hidden: int, out: int) -> None:
-        super().__init__()
-        self.fc1 = nn.Linear(width, hidden)
-        self.act = nn.GELU()
-        self.fc2 = nn.Linear(hidden, out)
-
-    def forward(self, x: Any) -> Any:
-        return self.fc2(self.act(self.fc1(x)))
+        super().__init__(fc1=nn.Linear(width, hidden), act=nn.GELU(), fc2=nn.Linear(hidden, out))
 
 
-class ConvBnRelu(nn.Module):  # type: ignore[misc]
+class ConvBnRelu(Chain):
     def __init__(self, c_in: int, c_out: int, kernel: int) -> None:
-        super().__init__()
-        self.conv = nn.Conv2d(c_in, c_out, kernel, padding=kernel // 2, bias=False)
-        self.bn = nn.BatchNorm2d(c_out)
-        self.relu = nn.ReLU()
-
-    def forward(self, x: Any) -> Any:
-        return self.relu(self.bn(self.conv(x)))
+        conv = nn.Conv2d(c_in, c_out, kernel, padding=kernel // 2, bias=False)
+        super().__init__(conv=conv, bn=nn.BatchNorm2d(c_out), relu=nn.ReLU())
 
 
 class ResNetBlock(nn.Module):  # type: ignore[misc]
@@ -78,23 +75,14 @@ class DepthwiseSeparable(nn.Module):  # type: ignore[misc]
         return self.relu2(self.bn2(self.pointwise(x)))
 
 
-class Pooling(nn.Module):  # type: ignore[misc]
+class Pooling(Chain):
     def __init__(self, kernel: int, stride: int) -> None:
-        super().__init__()
-        self.maxpool = nn.MaxPool2d(kernel, stride, padding=kernel // 2)
-        self.avgpool = nn.AdaptiveAvgPool2d(1)
-
-    def forward(self, x: Any) -> Any:
-        return self.avgpool(self.maxpool(x))
+        super().__init__(maxpool=nn.MaxPool2d(kernel, stride, padding=kernel // 2), avgpool=nn.AdaptiveAvgPool2d(1))
 
 
-class Normalised(nn.Module):  # type: ignore[misc]
+class Normalised(Chain):
     def __init__(self, width: int) -> None:
-        super().__init__()
-        self.norm = nn.LayerNorm(width)
-
-    def forward(self, x: Any) -> Any:
-        return self.norm(x)
+        super().__init__(norm=nn.LayerNorm(width))
 
 
 class TransformerBlock(nn.Module):  # type: ignore[misc]

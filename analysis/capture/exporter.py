@@ -45,9 +45,8 @@ def export(
     keywords: Mapping[str, Any] | None = None,
     most: int = MAX_BATCH,
 ) -> Graph:
-    """Return the operator graph of `module` in evaluation mode. Inputs may hold lists and dictionaries. `batch_dims`
-    gives per tensor in them the dimension that is the batch, None without one; by default it is dimension 0 of every
-    tensor. `most` is the largest batch it must work for."""
+    """Return the operator graph of `module` in evaluation mode. `batch_dims` gives per input tensor the dimension that
+    is the batch, by default 0. `most` is the largest batch it must work for."""
     labels = _labels(module)
     parameters = sum(parameter.numel() for parameter in module.parameters())
     with suppress(NotImplementedError):  # an exported module is in evaluation mode, or never
@@ -61,9 +60,7 @@ def export(
     positions = iter(batch_dims)
     live = tree_map(lambda value: _live(value, positions, batch), given, is_leaf=_is_object)
     with export_settings(), _without_collected_keywords(module, given):
-        shapes = dict(
-            inspect.signature(module.forward).bind(*live[0], **live[1]).arguments
-        )  # *args are one nested tuple
+        shapes = dict(inspect.signature(module.forward).bind(*live[0], **live[1]).arguments)
         with watch_lifetimes() as held:
             program = torch.export.export(module, *given, dynamic_shapes=shapes, strict=False)
         if _has_vmap(program):  # inside one, shapes lack the dimension that is mapped over
@@ -77,7 +74,7 @@ def tensors_in(given: Any) -> list[Any]:
 
 
 def _live(value: Any, positions: Iterator[int | None], batch: Any) -> Any:
-    """Which dimension of one input is live, as torch wants it said: of an object that holds tensors a list."""
+    """Return which dimension of one input is live, as torch wants it: of an object that holds tensors a list."""
     if _is_object(value):
         return [_live(tensor, positions, batch) for tensor in tree_leaves(value)]
     position = next(positions) if isinstance(value, torch.Tensor) else None
@@ -183,9 +180,7 @@ class _Walk:
 
     def size(self, size: Any) -> Poly:
         """Return a size as a polynomial. Raises ExportError."""
-        if isinstance(size, torch.SymInt):
-            return self.expression(size.node.expr)
-        return poly(int(size))
+        return self.expression(size.node.expr) if isinstance(size, torch.SymInt) else poly(int(size))
 
     def expression(self, expr: Any) -> Poly:
         """Return a sympy expression as a polynomial: only sums, products, powers and exact divisions of symbols."""
@@ -197,10 +192,7 @@ class _Walk:
         if expr.is_Integer:
             return poly(int(expr))
         if kind == "Add":
-            result = poly(0)
-            for part in expr.args:
-                result = result + self.expression(part)
-            return result
+            return sum(map(self.expression, expr.args), poly(0))
         if kind == "Mul":
             return product(self.expression(part) for part in expr.args)
         if kind == "Pow" and expr.args[1].is_Integer and int(expr.args[1]) > 0:
@@ -263,18 +255,13 @@ class _Walk:
         if schema is None:
             return {str(i): self.value(value) for i, value in enumerate(fx_node.args)}
         arguments: dict[str, Any] = self._stated_flops(fx_node)
-        for position, argument in enumerate(schema.arguments):
-            if position < len(fx_node.args):
-                arguments[argument.name] = self.value(fx_node.args[position])
-            elif argument.name in fx_node.kwargs:
-                arguments[argument.name] = self.value(fx_node.kwargs[argument.name])
-            elif argument.has_default_value():
-                arguments[argument.name] = self.value(argument.default_value)
-        return arguments
+        names = [argument.name for argument in schema.arguments]
+        given = {argument.name: argument.default_value for argument in schema.arguments if argument.has_default_value()}
+        given |= fx_node.kwargs | dict(zip(names, fx_node.args, strict=False))
+        return arguments | {name: self.value(given[name]) for name in names if name in given}
 
     def _stated_flops(self, fx_node: Any) -> dict[str, Any]:
-        """Return the FLOPs of a call that has no rule of ours but a formula of its author's
-        (`torch.utils.flop_counter.register_flop_formula`)."""
+        """Return the FLOPs by a formula of the author's (`register_flop_formula`) of a call without a rule of ours."""
         if cost_rules.has_rule(base_name(_target(fx_node.target))[0]):
             return {}
         formula = flop_registry.get(getattr(fx_node.target, "overloadpacket", None))
@@ -320,19 +307,14 @@ def _dtype(value: Any) -> str:
 
 
 def _target(target: Any) -> str:
-    if target is operator.getitem:
-        return "getitem"
-    return (
-        str(target) if isinstance(target, (torch._ops.OpOverload, torch._ops.HigherOrderOperator)) else target.__name__
-    )
+    is_operator = isinstance(target, (torch._ops.OpOverload, torch._ops.HigherOrderOperator))
+    return str(target) if is_operator else str(target.__name__)
 
 
 def _scopes(fx_node: Any) -> tuple[Scope, ...]:
     stack = fx_node.meta.get("nn_module_stack") or {}
-    scopes = []
-    for key, (path, kind) in stack.items():
-        if key.startswith("_empty"):
-            continue
-        name = kind if isinstance(kind, str) else f"{kind.__module__}.{kind.__qualname__}"
-        scopes.append(Scope(key, path.split("@")[0], name.rsplit(".", 1)[-1]))
-    return tuple(scopes)
+    return tuple(
+        Scope(key, path.split("@")[0], (kind if isinstance(kind, str) else kind.__qualname__).rpartition(".")[2])
+        for key, (path, kind) in stack.items()
+        if not key.startswith("_empty")
+    )

@@ -67,8 +67,7 @@ def is_final(error: BaseException) -> bool:
 def explain(error: BaseException, during: str) -> str:
     """Return one line for the user: where it failed, why, and what to do."""
     root = _informative_error(error)
-    where = line_of(error)
-    at = f"{where}: " if where else f"{during}: "
+    at = f"{line_of(error) or during}: "
     if is_exit(error):
         leaving = next(e for e in chain(error) if isinstance(e, SystemExit))
         code = leaving.code if isinstance(leaving.code, int) else 0 if leaving.code is None else 1
@@ -116,10 +115,7 @@ def largest_batch(error: BaseException) -> int:
 
 def _informative_error(error: BaseException) -> BaseException:
     """Return the first error of the chain that has a message: wrappers only point at a cause."""
-    for link in chain(error):
-        if _message_of(link).strip() or link.__cause__ is None:
-            return link
-    return error
+    return next((link for link in chain(error) if _message_of(link).strip() or link.__cause__ is None), error)
 
 
 def _data_dependent(error: BaseException) -> str:
@@ -138,15 +134,11 @@ def _data_dependent(error: BaseException) -> str:
 def _missing_kernel(error: BaseException) -> str | None:
     for link in chain(error):
         if type(link).__name__ in ("UnsupportedOperatorException", "UnsupportedFakeTensorException"):
-            match = re.search(r"[\w]+(?:\.|::)[\w]+(?:\.\w+)?", _message_of(link))
+            match = re.search(r"\w+(?:\.|::)\w+(?:\.\w+)?", _message_of(link))
             return match[0] if match else "?"
-        match = re.search(
-            r"(\w+(?:::|\.)\w+)[^\n]*(?:has no fake impl|no fake impl|no meta kernel|Meta' backend)", _message_of(link)
-        )
-        if match and "Could not run" not in _message_of(link):
-            return match[1]
-        match = re.search(r"Could not run '(\w+::\w+)", _message_of(link))
-        if match:
+        text = _message_of(link)
+        pattern = r"(\w+(?:::|\.)\w+)[^\n]*(?:no fake impl|no meta kernel|Meta' backend)"
+        if match := re.search(r"Could not run '(\w+::\w+)" if "Could not run" in text else pattern, text):
             return match[1]
     return None
 
@@ -157,9 +149,7 @@ def _missing_kernel(error: BaseException) -> str | None:
 def line_of(error: BaseException) -> str:
     """Return the innermost line of the user's code that ran, as `net.py:12 in forward`, or ''."""
     frame = _frame(error)
-    if frame is None:
-        return ""
-    return f"{Path(frame[0]).name}:{frame[1]} in {frame[2]}"
+    return f"{Path(frame[0]).name}:{frame[1]} in {frame[2]}" if frame else ""
 
 
 def _source_line(error: BaseException) -> str:
@@ -175,19 +165,14 @@ def _frame(error: BaseException) -> tuple[str, int, str] | None:
 
 
 def _frames(error: BaseException) -> list[tuple[str, int, str]]:
-    """Frames of code that is neither ours nor torch's nor Python's, outermost first."""
+    """Return the frames of code that is neither ours nor torch's nor Python's, outermost first."""
     told = [(f.filename, f.lineno or 0, f.name) for f in traceback.extract_tb(error.__traceback__)]
     if isinstance(stack := getattr(error, "user_stack", None), traceback.StackSummary):
         told += [(f.filename, f.lineno or 0, f.name) for f in stack]
     if isinstance(where := getattr(error, "where", None), str):  # an ExportError knows its line
-        told += frames_in(where)
+        lines = re.findall(r'File "([^"]+)", line (\d+), in (\S+)', where)
+        told += [(name, int(line), function) for name, line, function in lines]
     return [frame for frame in told if not _is_foreign(frame[0])]
-
-
-def frames_in(text: str) -> list[tuple[str, int, str]]:
-    """Return the frames of a printed stack."""
-    lines = re.findall(r'File "([^"]+)", line (\d+), in (\S+)', text)
-    return [(name, int(line), function) for name, line, function in lines]
 
 
 def _is_foreign(filename: str) -> bool:

@@ -38,12 +38,9 @@ def register() -> None:
     kinds = [getattr(module, "Cache", None)]
     for kind in kinds:
         if kind is not None and kind not in pytree.SUPPORTED_NODES:
+            name = f"{kind.__module__}.{kind.__qualname__}"
             pytree.register_pytree_node(
-                kind,
-                _flatten,
-                _unflatten,
-                serialized_type_name=f"{kind.__module__}.{kind.__qualname__}",
-                flatten_with_keys_fn=_with_keys,
+                kind, _flatten, _unflatten, serialized_type_name=name, flatten_with_keys_fn=_with_keys
             )
         kinds += kind.__subclasses__() if kind is not None else []
 
@@ -76,10 +73,7 @@ def _with_keys(cache: Any) -> tuple[list[tuple[Any, Any]], _Form]:
 
 
 def _unflatten(leaves: Any, form: _Form) -> Any:
-    kind, parts = form.of
-    cache = kind.__new__(kind)
-    vars(cache).update(_restore_tensors(parts, list(leaves)))
-    return cache
+    return _restore_tensors(form, list(leaves))
 
 
 def _remove_tensors(value: Any, leaves: list[Any]) -> Any:
@@ -90,9 +84,8 @@ def _remove_tensors(value: Any, leaves: list[Any]) -> Any:
         return {key: _remove_tensors(item, leaves) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
         return [_remove_tensors(item, leaves) for item in value]
-    if type(value).__module__.startswith(f"{_LIBRARY}cache_utils") and hasattr(
-        value, "__dict__"
-    ):  # a layer, or a cache
+    is_of_library = type(value).__module__.startswith(f"{_LIBRARY}cache_utils")  # a layer, or a cache
+    if is_of_library and hasattr(value, "__dict__"):
         return _Form((type(value), _remove_tensors(vars(value), leaves)))
     return value
 

@@ -80,19 +80,28 @@ def inputs_at(module: Any, target: targets.Target, given: Any, batch: int) -> In
     (arguments, keywords), dims = _inputs(
         module, target.inputs, as_arguments(module, given), target.batch_dim, target.batch_dim is not None, TORCH_HOST
     )
+
+    def _fill(shape: list[int], dtype: Any) -> Any:
+        return (torch.rand if dtype.is_floating_point else torch.ones)(shape, dtype=dtype)
+
+    return _resize((arguments, keywords), dims, lambda size: batch, _fill)
+
+
+def _resize(
+    given: Inputs, dims: Iterable[int | None], resize: Callable[[int], int], make: Callable[[list[int], Any], Any]
+) -> Inputs:
+    """Replace each tensor by one that `make(shape, dtype)` gives, with another size in its batch dimension."""
     positions = iter(dims)
 
-    def _fill(value: Any) -> Any:
+    def _replace(value: Any) -> Any:
         if not isinstance(value, torch.Tensor):
             return value
         position, shape = next(positions), list(value.shape)
         if position is not None:
-            shape[position] = batch
-        if value.is_floating_point():
-            return torch.rand(shape, dtype=value.dtype)
-        return torch.ones(shape, dtype=value.dtype)
+            shape[position] = resize(shape[position])
+        return make(shape, value.dtype)
 
-    return tree_map(_fill, (arguments, keywords))  # type: ignore[no-any-return]
+    return tree_map(_replace, given)  # type: ignore[no-any-return]
 
 
 def run_with(module: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
@@ -124,8 +133,7 @@ def as_arguments(module: torch.nn.Module, given: Any) -> Inputs:
 @dataclass(frozen=True, slots=True)
 class _Way:
     """`weights`: 'none' allocates no weights, 'real' builds the model as it is. `live`: the batch is symbolic.
-    `cached`: a language model hands its key-value cache out. `masked`: it is given an attention mask. `most`: the
-    largest batch."""
+    `cached`: a language model hands its key-value cache out. `masked`: it is given an attention mask."""
 
     weights: str
     live: bool
@@ -141,10 +149,10 @@ def _capture(
     progress: Progress,
     ways: Iterable[str] = ("none", "real"),
 ) -> Graph:
-    """Return the graph without weights and for any batch if the model allows it; else with weights, else at the batch
-    given. A failure that does not depend on the batch, nor on missing weights, is not tried again with weights."""
+    """Return the graph without weights and for any batch if the model allows it; else with weights, or at the batch
+    given, unless a failure depends on neither."""
     batches = (True, False) if batch_dim is not None else (False,)
-    notes: tuple[str, ...] = ()
+    notes: list[str] = []
     failures: list[tuple[_Way, BaseException]] = []
     left = [_Way(weights, live) for weights in ways for live in batches]
     while left:
@@ -153,7 +161,7 @@ def _capture(
             graph = _attempt(build, inputs, batch_dim, way, progress)
         except _OneGraph:
             batch_dim, left = None, [replace(way, live=False), *(other for other in left if not other.live)]
-            notes = ("its inputs are one graph: --batch 1, nodes and edges as given, none from a node to itself",)
+            notes = ["its inputs are one graph: --batch 1, nodes and edges as given, none from a node to itself"]
             continue
         except ModelError:
             raise
@@ -170,21 +178,17 @@ def _capture(
             ):
                 break
             continue
-        graph = replace(graph, notes=(*graph.notes, *notes))
+        notes = [*graph.notes, *notes]
         if not way.cached:
-            graph = replace(graph, notes=(*graph.notes, "captured with use_cache off: its cache is not counted"))
+            notes.append("captured with use_cache off: its cache is not counted")
         if way.live and way.most < MAX_BATCH:
-            note = batch_limits.range_note(
-                way.most, f"larger ones go another way ({failure_text.reason(failures[-1][1])})"
-            )
-            graph = replace(graph, notes=(*graph.notes, note))
+            why = f"larger ones go another way ({failure_text.reason(failures[-1][1])})"
+            notes.append(batch_limits.range_note(way.most, why))
         if batch_dim is not None and not way.live:
             why = failure_text.reason(next(error for tried, error in failures if tried.live))
             batch = next((item.shape[batch_dim] for item in graph.inputs if len(item.shape) > batch_dim), 1)
-            graph = replace(
-                graph, notes=(*graph.notes, batch_limits.fixed_note(int(batch), f"the model fixes it ({why})"))
-            )
-        return graph
+            notes.append(batch_limits.fixed_note(int(batch), f"the model fixes it ({why})"))
+        return replace(graph, notes=tuple(notes))
     raise CaptureError(_verdict(failures)) from None
 
 
@@ -195,8 +199,7 @@ def _repeats(failures: list[tuple[_Way, BaseException]]) -> bool:
 
 
 def _verdict(failures: list[tuple[_Way, BaseException]]) -> str:
-    """Return the text of the most informative failure: that with real weights, unless these only did not fit in
-    memory."""
+    """Return the text of the failure with real weights, unless these only did not fit in memory."""
     errors = [error for _, error in failures]
     last = errors[-1]
     if failure_text.is_memory(last) and not failure_text.is_memory(errors[0]):
@@ -230,11 +233,9 @@ def _attempt(
     kv_caches.register()
     if not way.cached and hasattr(module, "config"):
         module.config.use_cache = False
-    example = (
-        kv_caches.add_attention_mask(module, *as_arguments(module, given))
-        if way.masked
-        else as_arguments(module, given)
-    )
+    example = as_arguments(module, given)
+    if way.masked:
+        example = kv_caches.add_attention_mask(module, *example)
     (arguments, keywords), dims = _inputs(module, inputs, example, batch_dim, way.live, device)
     progress("export", 0.45)
     count = len(arguments) + len(keywords)
@@ -288,17 +289,8 @@ def _inputs(
         if shapes and first is None:
             raise CaptureError(f"no input has a dimension {batch_dim}; --batch-dim none captures without a batch")
         dims = [batch_dim if len(shape) > batch_dim and shape[batch_dim] == first else None for shape in shapes]
-    positions = iter(dims)
-
-    def _empty(value: Any) -> Any:
-        if not isinstance(value, torch.Tensor):
-            return value
-        position, shape = next(positions), list(value.shape)
-        if position is not None:
-            shape[position] = max(2, shape[position])  # an exporter takes 1 for a constant
-        return torch.zeros(shape, dtype=value.dtype, device=device)
-
-    return tree_map(_empty, given), dims
+    at_least_2 = partial(max, 2)  # an exporter takes 1 for a constant
+    return _resize(given, dims, at_least_2, lambda shape, dtype: torch.zeros(shape, dtype=dtype, device=device)), dims
 
 
 def _example_input(given: targets.Input) -> Any:

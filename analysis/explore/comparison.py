@@ -7,7 +7,7 @@ from typing import Annotated
 
 import msgspec
 
-from analysis.document import column
+from analysis.document import column, record
 from analysis.estimate.alternatives import best_setting
 from analysis.estimate.causes import causes, values_by_cause
 from analysis.estimate.estimate import Estimate, estimate
@@ -27,9 +27,8 @@ from hardware.memo import memoize
 
 
 class Compared(Figures, frozen=True, kw_only=True):
-    """One device; ratios are to the baseline's figures. `verdict` is its headline among the others;
-    `energy_as_designed_j` the energy of a design target at its designer's own prices; latency and energy by cause add
-    up to those of the batch; area and cost of the die follow rules (hardware/area.py)."""
+    """One device; ratios are to the baseline's figures. `energy_as_designed_j` is the energy of a design target at its
+    designer's own prices; latency and energy by cause add up to those of the batch."""
 
     ratio_to_baseline: dict[str, float]
     die_mm2: Annotated[float, column("Die mm2", keep=5, help="by published rules: compare designs of one kind")]
@@ -68,9 +67,8 @@ def compare(
     results = [estimate(workload, device, scenario) for device in devices]
     reference = next((r for r in results if baseline in (r.device.key, r.device.id)), None)
     if reference is None:
-        raise RequestError(
-            f"baseline {baseline!r} is not among the devices ({', '.join(r.device.key for r in results)})"
-        )
+        known = ", ".join(r.device.key for r in results)
+        raise RequestError(f"baseline {baseline!r} is not among the devices ({known})")
     workload = results[0].workload
     point = workload.value_at(batch=scenario.batch)
     macs = workload.total(workload.operators.macs, batch=scenario.batch)
@@ -113,8 +111,9 @@ def _device_figures(result: Estimate, reference: Estimate, headline: str) -> Com
     mine, theirs, by_cause = figures(result), figures(reference), causes(result).sum_over(slice(None))
     ratios = {name: getattr(mine, key) / (getattr(theirs, key) or 1.0) for name, key in _RATIOS.items()}
     die = area(result.device)
-    return Compared(
-        **msgspec.structs.asdict(mine),
+    return record(
+        Compared,
+        mine,
         ratio_to_baseline=ratios,
         die_mm2=die.total_mm2,
         die_usd=die.cost_usd,
@@ -128,24 +127,23 @@ def _device_figures(result: Estimate, reference: Estimate, headline: str) -> Com
 
 def recommendations(results: Sequence[Estimate], silicon: bool = True) -> dict[str, str]:
     """Return the best device for each aim, among real devices or design targets; '' where none can run the model, and
-    an empty dictionary without design targets. Balance is the least EDP; equal memory is decided by energy."""
+    an empty dictionary without design targets."""
     group = [result for result in results if result.device.silicon is silicon]
-    fitting = [result for result in group if result.can_win]
     if not group and not silicon:
         return {}
-    if not fitting:
-        return dict.fromkeys(("energy", "latency", "throughput", "balance", "memory"), "")
+    fitting = [result for result in group if result.can_win]
+    ranks = {aim: [tuple(METRICS[name].figure(r) for name in names) for r in fitting] for aim, names in _AIMS.items()}
+    return {aim: fitting[rank.index(min(rank))].device.key if fitting else "" for aim, rank in ranks.items()}
 
-    def best(*names: str) -> str:
-        return min(fitting, key=lambda r: tuple(METRICS[name].figure(r) for name in names)).device.key
 
-    return {
-        "energy": best("energy"),
-        "latency": best("latency"),
-        "throughput": best("latency"),
-        "balance": best("edp"),
-        "memory": best("memory", "energy"),
-    }
+# What a device is recommended for -> the metrics that decide.
+_AIMS = {
+    "energy": ("energy",),
+    "latency": ("latency",),
+    "throughput": ("latency",),
+    "balance": ("edp",),
+    "memory": ("memory", "energy"),
+}
 
 
 def insights(results: Sequence[Estimate], reference: Estimate) -> tuple[str, ...]:
@@ -158,10 +156,8 @@ def insights(results: Sequence[Estimate], reference: Estimate) -> tuple[str, ...
             software = attribute_to_software(slower, quicker)
             doubt = odds_sentence([one for one in chances if one.device == result.device.key])
             lines.append(comparison_sentence(result, reference, software.text if software else "", doubt))
-    lines += [line for line in (deciding_measurement(chances),) if line]
-    for result in results:
-        if (designed := as_designed(result)) is not None:
-            lines.append(design_price_sentence(result, designed))
+    lines += filter(None, (deciding_measurement(chances),))
+    lines += (design_price_sentence(result, designed) for result in results if (designed := as_designed(result)))
     return (*lines, *(line for result in results for line in device_sentences(result)))
 
 

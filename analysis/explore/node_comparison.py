@@ -1,8 +1,7 @@
 """Devices compared node by node: the winner of every subgraph or operator, and a tally.
 
 A node is compared by its part of the model's figures, as the tree shows it: energy per inference, latency of the
-batch, attributed EDP. Those of an operator that a fused kernel hides are small, not nothing, because it takes energy
-there if no time. Equal figures are a tie, which nobody wins.
+batch, attributed EDP. Equal figures are a tie, which nobody wins.
 """
 
 from __future__ import annotations
@@ -16,15 +15,14 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.metrics import ADDITIVE, METRICS
 from analysis.estimate.tree import TreeLevel, tree
-from hardware.errors import RequestError, unknown
+from hardware.errors import unknown
 
 LEVELS = ("subgraph", "operator")
 SAME = 1e-9  # relative: figures nearer than rounding can tell are equal
 
 
 class NodeFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """One node on one device; keys as in the tree. Ratios are to the baseline's, None where that is zero and this is
-    not."""
+    """One node on one device; keys as in the tree. Ratios are to the baseline's, None where only that is zero."""
 
     latency_s: float
     energy_j: float
@@ -37,9 +35,8 @@ class NodeFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ComparedNode(msgspec.Struct, frozen=True, kw_only=True):
-    """One node on every device, by device key. `winner` by metric: the device that takes least, '' in a tie and where
-    the model fits nowhere; `margin` how many times more the next takes, 1 in a tie, None where the winner takes
-    none."""
+    """One node on every device, by device key. `winner` by metric: the device that takes least, '' in a tie; `margin`
+    how many times more the next takes, None where the winner takes none."""
 
     id: str
     type: str
@@ -50,8 +47,7 @@ class ComparedNode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Levels(Head, frozen=True, kw_only=True):
-    """The document of `hwexplorer compare --level subgraph|operator`. `tally` counts wins by metric and device, `ties`
-    the nodes that no device wins."""
+    """The document of `hwexplorer compare --level subgraph|operator`. `tally` counts wins by metric and device."""
 
     level: str
     baseline: str
@@ -63,12 +59,10 @@ class Levels(Head, frozen=True, kw_only=True):
 
 
 def compare_levels(results: Sequence[Estimate], baseline: Estimate, level: str, on_paper: bool = False) -> Levels:
-    """Compare the nodes of a level on several devices; design targets win nothing but where they were asked for
-    (`on_paper`). Raises RequestError for an unknown level or no device."""
+    """Compare the nodes of a level on several devices; design targets win only if asked for (`on_paper`). Raises
+    RequestError for an unknown level."""
     if level not in LEVELS:
         raise unknown("level", level, LEVELS)
-    if not results:
-        raise RequestError("nothing to compare: no device is given")
     nodes = {result.device.key: _node_figures(result, baseline, level) for result in results}
     fitting = [result.device.key for result in results if result.can_win and (on_paper or result.device.silicon)]
     first = results[0]
@@ -120,9 +114,7 @@ def _node_figures(result: Estimate, baseline: Estimate, level: str) -> tuple[Nod
 
 def _times(more: float, less: float) -> float | None:
     """Return the ratio; None for something over nothing, 1 for nothing over nothing."""
-    if less:
-        return more / less
-    return None if more else 1.0
+    return more / less if less else None if more else 1.0
 
 
 def _winners(devices: dict[str, NodeFigures], fitting: Sequence[str]) -> tuple[dict[str, str], dict[str, float | None]]:

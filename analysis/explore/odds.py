@@ -23,8 +23,7 @@ _LEAST = 1e-6  # of a figure: the low end of a band that begins at 0
 
 
 class Odds(msgspec.Struct, frozen=True, kw_only=True):
-    """The probability that `device` beats `other` in a metric, and the `measurement` that would decide it, '' if it
-    is not in doubt."""
+    """The probability that `device` beats `other` in a metric, and the `measurement` that would decide a doubt."""
 
     metric: str
     device: str
@@ -45,9 +44,9 @@ def probability(a: Estimate, b: Estimate, metric: str) -> float:
     together = correlation(a, b) * spread_a * spread_b
     spread = sqrt(max(spread_a**2 + spread_b**2 - 2.0 * together, 0.0))
     gap = middle_b - middle_a
-    if spread == 0.0:
-        return 0.5 if gap == 0.0 else float(gap > 0)
-    return 0.5 if gap == 0.0 else NormalDist().cdf(gap / spread)
+    if gap == 0.0:
+        return 0.5
+    return NormalDist().cdf(gap / spread) if spread else float(gap > 0)
 
 
 def _logarithm(one: Estimate, metric: str) -> tuple[float, float]:
@@ -91,7 +90,7 @@ def odds_below(value: float, band: tuple[float, float], limit: float) -> float:
 
 def _odds(a: Estimate, b: Estimate, metric: str) -> Odds:
     chance = probability(a, b, metric)
-    measurement = "" if not DOUBT[0] < chance < DOUBT[1] else _measurement(a, b, metric)
+    measurement = _measurement(a, b, metric) if DOUBT[0] < chance < DOUBT[1] else ""
     return Odds(metric=metric, device=a.device.key, other=b.device.key, probability=chance, measurement=measurement)
 
 

@@ -1,11 +1,8 @@
-"""What changed between two results: figures, operators, and the module that most of the change is in.
-
-Operators are matched by their ids.
-"""
+"""What changed between two results: figures, operators by id, and the module that most of the change is in."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from fnmatch import fnmatchcase
 from typing import Annotated
@@ -27,8 +24,7 @@ _SAME = 1e-9  # relative: below this a difference is rounding
 
 
 class FigureChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A figure on both sides. `change` is the difference over `before`, None if that is 0; `where` names the module
-    with most of it."""
+    """A figure on both sides. `change` is relative, None if `before` is 0; `where` names the module with most of it."""
 
     figure: str
     title: Annotated[str, column("Figure", key="figure")]
@@ -110,13 +106,11 @@ class ResultChanges:
 
     def __init__(self, before: ComparedResult, after: ComparedResult) -> None:
         self.before, self.after = before, after
-        self._old = {part.id: part for part in before.parts}
-        self._new = {part.id: part for part in after.parts}
         self._has_operators = bool(before.parts and after.parts)
 
     def figure_change(self, figure: str) -> FigureChange:
         """Return the change of a figure. Raises RequestError where a side does not have it."""
-        title, unit = METRICS[figure].noun, METRICS[figure].unit
+        title = METRICS[figure].noun
         for side in (self.before, self.after):
             if figure not in side.figures:
                 raise RequestError(f"the file of {side.model} has no {title}: that of `hwexplorer report` has all")
@@ -125,7 +119,7 @@ class ResultChanges:
         return FigureChange(
             figure=figure,
             title=title,
-            unit=unit,
+            unit=METRICS[figure].unit,
             before=a,
             after=b,
             difference=0.0 if same else b - a,
@@ -134,39 +128,36 @@ class ResultChanges:
         )
 
     def relative_change(self, figure: str, pattern: str) -> float:
-        """Return the relative change of the operators whose path matches, of all for an empty pattern; infinity where
+        """Return the relative change of the operators whose path matches, all for an empty pattern; infinity where
         there was nothing before. Raises RequestError."""
         if not pattern:
-            changed = self.figure_change(figure)
-            return float("inf") if changed.change is None else changed.change
-        if figure not in PARTS:
+            change = self.figure_change(figure).change
+        elif figure not in PARTS:
             raise unknown("figure of a part", figure, PARTS)
-        sums = []
-        for side in (self.before, self.after):
-            matching = [p for p in side.parts if fnmatchcase(p.name, pattern) or fnmatchcase(p.id, pattern)]
-            sums.append(sum(getattr(part, figure) for part in matching))
-        if not self._has_operators or not any(sums):
-            raise RequestError(f"no operator of either side matches {pattern!r}")
-        change = relative_difference(*sums)
+        else:
+            sums = []
+            for side in (self.before, self.after):
+                matching = [p for p in side.parts if fnmatchcase(p.name, pattern) or fnmatchcase(p.id, pattern)]
+                sums.append(sum(getattr(part, figure) for part in matching))
+            if not self._has_operators or not any(sums):
+                raise RequestError(f"no operator of either side matches {pattern!r}")
+            change = relative_difference(*sums)
         return float("inf") if change is None else change
 
     def _module_differences(self, figure: str) -> dict[str, float]:
         """Return after minus before of an additive figure by module path; empty for others."""
-        if figure not in PARTS:
-            return {}
-        sums: dict[str, float] = {}
-        for sign, side in ((-1.0, self.before), (1.0, self.after)):
+        sums: dict[str, float] = defaultdict(float)
+        for sign, side in ((-1.0, self.before), (1.0, self.after)) if figure in PARTS else ():
             for part in side.parts:
-                sums[part.name] = sums.get(part.name, 0.0) + sign * getattr(part, figure)
+                sums[part.name] += sign * getattr(part, figure)
         return sums
 
     def operator_changes(self) -> tuple[OperatorChange, ...]:
         """Return the operators that differ, the largest difference of energy first."""
-        if not self._has_operators:
-            return ()
         places = []
-        for id in dict.fromkeys((*self._old, *self._new)):
-            old, new = self._old.get(id), self._new.get(id)
+        was, now = ({part.id: part for part in side.parts} for side in (self.before, self.after))
+        for id in dict.fromkeys((*was, *now)) if self._has_operators else ():
+            old, new = was.get(id), now.get(id)
             how = "added" if old is None else "removed" if new is None else "changed"
             gone, came = ([getattr(p, name) if p else 0.0 for name in PARTS] for p in (old, new))
             is_same = all(abs(b - a) <= _SAME * max(a, b) for a, b in zip(gone, came, strict=True))
@@ -191,11 +182,10 @@ def find_module(differences: Mapping[str, float], total: float) -> str:
     module has half of it."""
     prefix, share = "", 1.0
     while total:
-        inside: dict[str, float] = {}
+        inside: dict[str, float] = defaultdict(float)
         for path, value in differences.items():
             if path.startswith(prefix):
-                module = prefix + path[len(prefix) :].partition(".")[0]
-                inside[module] = inside.get(module, 0.0) + value
+                inside[prefix + path[len(prefix) :].partition(".")[0]] += value
         best = max(inside, key=lambda module: inside[module] / total, default="")
         share_inside = inside.get(best, 0.0) / total
         if not best or best == prefix or share_inside < (_ALL * share if prefix else _HALF):

@@ -48,9 +48,7 @@ Change = Callable[[str, str], float]
 
 
 def check(rules: Sequence[Constraint], run: Callable[[str], Estimate]) -> Findings:
-    """Evaluate rules. `run(device)` gives the estimate on a device, '' on the one under test.
-
-    Raises RequestError where a rule names an unknown device or a path that no node has."""
+    """Evaluate rules. `run(device)` gives the estimate on a device, '' on the one under test. Raises RequestError."""
     if not rules:
         raise RequestError('no rule is given: --rule "energy(h100_sxm) < 50mJ"')
     evaluated = evaluate_rules(rules, run, _reject_change)
@@ -76,13 +74,11 @@ def evaluate_rules(rules: Sequence[Constraint], run: Callable[[str], Estimate], 
 def _evaluate(rule: Constraint, run: Callable[[str], Estimate], change: Change) -> Finding:
     value, what = _figure(rule, run, change)
     holds, unit = rule.holds(value), rule.unit
-    verdict = "holds" if holds else "is broken"
-    says = f"{what} is {quantity(value, unit)}: {rule.sign} {quantity(rule.amount, unit)} {verdict}"
-    return Finding(rule.text, holds, value, rule.amount, unit, says)
+    bound = f"{rule.sign} {quantity(rule.amount, unit)} {'holds' if holds else 'is broken'}"
+    return Finding(rule.text, holds, value, rule.amount, unit, f"{what} is {quantity(value, unit)}: {bound}")
 
 
 def _devices(rule: Constraint) -> tuple[str, ...]:
-    """Return the devices among the arguments of a rule."""
     return {"change": (), "share": rule.where[1:], "ratio": rule.where[1:]}.get(rule.figure, rule.where)
 
 
@@ -104,15 +100,12 @@ def _figure(rule: Constraint, run: Callable[[str], Estimate], change: Change) ->
 
 
 def edp_share(result: Estimate, pattern: str) -> float:
-    """Return the EDP share of the operators whose path, or whose subgraph's, matches a pattern.
-
-    Raises RequestError where none does."""
-    parts, names = result.partition, result.workload.operators.path
-    matching = [
-        i
-        for i, name in enumerate(names)
-        if any(fnmatchcase(path, pattern) for path in (name, parts.id[int(parts.subgraph[i])], parts.operator_id[i]))
-    ]
+    """Return the EDP share of the operators whose path, id or subgraph's id matches a pattern. Raises RequestError
+    where none does."""
+    parts = result.partition
+    subgraphs = [parts.id[place] for place in parts.subgraph.tolist()]
+    names = zip(result.workload.operators.path, parts.operator_id, subgraphs, strict=True)
+    matching = [i for i, paths in enumerate(names) if any(fnmatchcase(path, pattern) for path in paths)]
     if not matching:
         raise RequestError(f"no node of {result.workload.name} matches {pattern!r} (`hwexplorer tree` lists them)")
     return float(tree(result).operators.share[matching].sum())
