@@ -12,15 +12,17 @@ import msgspec
 import numpy as np
 
 from analysis.estimate.causes import STEPS, causes, steps
-from analysis.estimate.estimate import COMPONENTS, Estimate
+from analysis.estimate.estimate import COMPONENTS, Estimate, estimate
 from analysis.estimate.families import FAMILIES, family_energy, family_of
 from analysis.estimate.kernels import structure
 from analysis.estimate.peak_memory import allocation_bytes, lifetimes
 from analysis.model.ir.workload import Floats
-from hardware.execute import RESOURCES
+from hardware.execute import BOUNDS, LAUNCH, RESOURCES
 from hardware.memo import memoize
+from hardware.runtime import LIKE_FOR_LIKE
 
 _ROUNDING = 1e-12  # relative difference that is none
+WORTH_SAYING = 0.05  # of a ratio of latencies: a part of software that is named
 _MOST_IN_ONE = 0.6  # share of the subgraphs: a stage with more of them says little
 TIMES = (*RESOURCES, "launch and dispatch", "power limit")
 
@@ -235,3 +237,43 @@ def _cause_times(result: Estimate) -> Floats:
     total = per_kernel.sum(axis=1)
     shares = per_kernel / np.where(total > 0, total, 1.0)[:, None]
     return np.stack([result.partition.total(run.latency_s * share[kernel]) for share in shares.T], axis=1)
+
+
+# --- by software and chip ---------------------------------------------------------------------------------
+
+
+class SoftwareShare(msgspec.Struct, frozen=True):
+    """`ratio` of two latencies = `software` x `chip`; the chip's part is that of both by their ahead-of-time
+    compilers, the rest is what they run with: `cause`, in words."""
+
+    ratio: float
+    software: float
+    chip: float
+    cause: str
+
+    @property
+    def text(self) -> str:
+        """Return the sentence, as `15.5x: 8.1x is host dispatch, 1.9x the chip`."""
+        return f"{self.ratio:.3g}x: {self.software:.2g}x is {self.cause}, {self.chip:.2g}x the chip"
+
+
+def attribute_to_software(slower: Estimate, quicker: Estimate) -> SoftwareShare | None:
+    """Attribute the ratio of two latencies; None where software has no part in it worth saying."""
+    if not slower.latency_s or not quicker.latency_s:
+        return None
+    sides = slower, quicker
+    alike = [_like_for_like(side) for side in sides]
+    penalties = [side.latency_s / (same.latency_s or 1.0) for side, same in zip(sides, alike, strict=True)]
+    ratio, chip = slower.latency_s / quicker.latency_s, alike[0].latency_s / (alike[1].latency_s or 1.0)
+    software = ratio / chip
+    if abs(software - 1.0) < WORTH_SAYING:
+        return None
+    responsible = sides[0 if penalties[0] >= penalties[1] else 1]
+    waits = responsible.runtime.mode != "fused" and responsible.bound == BOUNDS[LAUNCH]
+    names = " against ".join(dict.fromkeys(side.runtime.name for side in sides))
+    return SoftwareShare(ratio, software, chip, f"host dispatch ({names})" if waits else f"software ({names})")
+
+
+def _like_for_like(result: Estimate) -> Estimate:
+    scenario = msgspec.structs.replace(result.scenario, execution=LIKE_FOR_LIKE)
+    return result if scenario == result.scenario else estimate(result.workload, result.device, scenario)

@@ -14,9 +14,9 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import Figures, Head, figures, head_fields
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.scenario import Scenario
+from analysis.explore.attribution import attribute_to_software
 from analysis.explore.next_step import NextStep
 from analysis.explore.odds import Odds, deciding_measurement, odds, odds_sentence
-from analysis.explore.runtime_share import attribute_to_software
 from analysis.model.ir.workload import Workload
 from analysis.text.headline import headlines
 from analysis.text.insight import comparison_sentence, design_price_sentence, device_sentences, request_sentence

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import msgspec
 
+from analysis.document import record
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.families import static_power_w
 from analysis.estimate.figures import Figures, figures
 from analysis.estimate.metrics import EXPLAINED, METRICS
-from analysis.explore.attribution import Groups, Part, attribute
-from analysis.explore.runtime_share import attribute_to_software
+from analysis.explore.attribution import Groups, Part, attribute, attribute_to_software
 from analysis.text.cause_sentences import ENERGY_SENTENCES, TIME_SENTENCES, name_side, under_utilisation
 from hardware.errors import RequestError, unknown
 from hardware.quantity import Unit, quantity
@@ -25,10 +25,8 @@ class ExplainedSide(Figures, frozen=True, kw_only=True):
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """The document of `hwexplorer explain`. `groups` divide the same difference in several ways; each adds up.
-
-    Energy is per inference where the batches differ (`per_inference`), else of the batch; EDP always takes the
-    energy per inference, latency always the batch's."""
+    """The document of `hwexplorer explain`. Each of `groups` adds up to the difference. Energy is per inference where
+    the batches differ (`per_inference`) and for EDP, else of the batch."""
 
     model: str
     metric: str
@@ -51,13 +49,17 @@ def explain(a: Estimate, b: Estimate, metric: str = "edp") -> Explanation:
     per_inference = metric == "edp" or a.scenario.batch != b.scenario.batch
     groups = attribute(a, b, metric, per_inference)
     values = _value(a, metric, per_inference), _value(b, metric, per_inference)
+    sides = [
+        record(ExplainedSide, figures(side), value=value, static_power_w=static_power_w(side))
+        for side, value in zip((a, b), values, strict=True)
+    ]
     return Explanation(
         model=a.workload.name,
         metric=metric,
         unit=METRICS[metric].unit,
         per_inference=per_inference and metric != "latency",
-        a=_side(a, values[0]),
-        b=_side(b, values[1]),
+        a=sides[0],
+        b=sides[1],
         difference=values[0] - values[1],
         ratio=values[0] / values[1] if values[1] else 1.0,
         reasons=reasons(a, b, metric, groups, values),
@@ -67,10 +69,6 @@ def explain(a: Estimate, b: Estimate, metric: str = "edp") -> Explanation:
 
 def _value(result: Estimate, metric: str, per_inference: bool) -> float:
     return result.energy_j if metric == "energy" and not per_inference else METRICS[metric].figure(result)
-
-
-def _side(result: Estimate, value: float) -> ExplainedSide:
-    return ExplainedSide(**msgspec.structs.asdict(figures(result)), value=value, static_power_w=static_power_w(result))
 
 
 def reasons(a: Estimate, b: Estimate, metric: str, groups: Groups, values: tuple[float, float]) -> tuple[str, ...]:
@@ -83,13 +81,11 @@ def reasons(a: Estimate, b: Estimate, metric: str, groups: Groups, values: tuple
     what = {"energy": "energy", "latency": "time", "memory": "memory", "edp": "energy-delay product"}[metric]
     unit = METRICS[metric].unit
     ratio = high / low if low else float("inf")
-    first = (
-        f"{name_side(more, less)} takes {ratio:.3g}x the {what} of {name_side(less, more)}: "
-        f"{quantity(high, unit)} against {quantity(low, unit)}"
-    )
+    names = name_side(more, less), name_side(less, more)
+    amounts = f"{quantity(high, unit)} against {quantity(low, unit)}"
+    lines = [f"{names[0]} takes {ratio:.3g}x the {what} of {names[1]}: {amounts}"]
     if ratio < 1.001:
-        first = f"{name_side(more, less)} and {name_side(less, more)} take the same {what}, {quantity(high, unit)}"
-    lines = [first]
+        lines = [f"{names[0]} and {names[1]} take the same {what}, {quantity(high, unit)}"]
     if metric == "memory":
         return (*lines, *_memory_sentences(groups, swapped))
     main = groups["family"] if metric == "energy" else groups["cause"]
@@ -100,12 +96,11 @@ def reasons(a: Estimate, b: Estimate, metric: str, groups: Groups, values: tuple
             break
         timed = metric == "latency" or part.name.startswith("time: ")
         name = part.name.removeprefix("energy: ").removeprefix("time: ")
-        sentence = (TIME_SENTENCES if timed else ENERGY_SENTENCES).get(name)
-        if sentence is not None:
+        if (sentence := (TIME_SENTENCES if timed else ENERGY_SENTENCES).get(name)) is not None:
             lines.append(f"{share:.0%}: {sentence(more, less)}")
     against = [p for p in main if sign * p.difference < 0 and p.fraction < -WORTH_NAMING]
     lines.extend(
-        f"against it, {part.name} favours {name_side(more, less)} by {-part.fraction:.0%} of the difference"
+        f"against it, {part.name} favours {names[0]} by {-part.fraction:.0%} of the difference"
         for part in sorted(against, key=lambda p: p.fraction)
     )
     if metric in ("latency", "edp") and (software := attribute_to_software(more, less)):

@@ -11,10 +11,10 @@ from hardware.quantity import quantity
 
 def name_side(side: Estimate, other: Estimate) -> str:
     """Return the name of a device, with its settings where the sides differ in them."""
+    name = f"{side.device.name} {side.device.power_mode}".rstrip()
     if side.device.key != other.device.key and side.scenario == other.scenario:
-        return side.device.name + (f" {side.device.power_mode}" if side.device.power_mode else "")
-    mode = f" {side.device.power_mode}" if side.device.power_mode else ""
-    return f"{side.device.name}{mode} at batch {side.scenario.batch}, {side.scenario.precision}, {side.execution}"
+        return name
+    return f"{name} at batch {side.scenario.batch}, {side.scenario.precision}, {side.execution}"
 
 
 def _describe_instructions(more: Estimate, less: Estimate) -> str:
@@ -50,11 +50,10 @@ def _bytes_per_inference(side: Estimate, level: str) -> float:
 
 
 def _describe_dram(more: Estimate, less: Estimate) -> str:
-    x, y = _bytes_per_inference(more, "dram"), _bytes_per_inference(less, "dram")
+    x, y = (quantity(_bytes_per_inference(side, "dram"), "byte") for side in (more, less))
     return (
-        f"data movement: {more.device.name} moves {quantity(x, 'byte')} per inference through "
-        f"{more.device.memory_technology}, {less.device.name} {quantity(y, 'byte')} through "
-        f"{less.device.memory_technology}"
+        f"data movement: {more.device.name} moves {x} per inference through {more.device.memory_technology}, "
+        f"{less.device.name} {y} through {less.device.memory_technology}"
     )
 
 
@@ -70,9 +69,8 @@ def _describe_on_chip(more: Estimate, less: Estimate) -> str:
 def _describe_clock(more: Estimate, less: Estimate) -> str:
     def describe(side: Estimate) -> str:
         row = next(i for i, event in enumerate(side.events) if event.family == "clock")
-        cycles = float(side.run.counts[row].sum()) / side.scenario.batch
-        used = f"{side.utilization:.1%} of peak used"
-        return f"{quantity(cycles, 'SI')} unit cycles per inference on {side.device.name}, {used}"
+        cycles = quantity(float(side.run.counts[row].sum()) / side.scenario.batch, "SI")
+        return f"{cycles} unit cycles per inference on {side.device.name}, {side.utilization:.1%} of peak used"
 
     return f"clock: {describe(more)}; {describe(less)}"
 
@@ -92,10 +90,8 @@ def _describe_static(more: Estimate, less: Estimate) -> str:
 def _describe_launch(more: Estimate, less: Estimate) -> str:
     def describe(side: Estimate) -> str:
         over = float(side.run.overhead_s.sum())
-        return (
-            f"{quantity(over, 's')} for {side.demand.n_kernels} kernels of {side.device.name} "
-            f"({over / (side.latency_s or 1.0):.0%} of its time)"
-        )
+        share = f"{over / (side.latency_s or 1.0):.0%} of its time"
+        return f"{quantity(over, 's')} for {side.demand.n_kernels} kernels of {side.device.name} ({share})"
 
     return f"launch overhead: {describe(more)}, {describe(less)}"
 

@@ -29,10 +29,8 @@ def comparison_sentence(result: Estimate, reference: Estimate, software: str, od
     speed = reference.latency_s / (result.latency_s or 1.0)
     less = f"{energy:.1f}x less energy" if energy >= 1 else f"{1 / energy:.1f}x the energy"
     fast = f"{speed:.1f}x as fast" if speed >= 1 else f"{1 / speed:.1f}x slower"
-    if 0.95 < energy < 1.05:
-        less = "about the same energy"
-    if 0.95 < speed < 1.05:
-        fast = "about as fast"
+    less = "about the same energy" if 0.95 < energy < 1.05 else less
+    fast = "about as fast" if 0.95 < speed < 1.05 else fast
     how = f" ({software})" if software else ""
     return f"{result.device.name} against {reference.device.name}: {less}, {fast}{how}{odds and f'; {odds}'}"
 
@@ -57,10 +55,8 @@ def device_sentences(result: Estimate) -> list[str]:
     if (best := best_setting(result)) is not None:
         lines.append(setting_sentence(result, best))
     if static > 0.5:
-        lines.append(
-            f"{static:.0%} of the energy on {name} is static: finishing sooner saves up to "
-            f"{quantity(static * result.energy_j, 'J')}"
-        )
+        saved = quantity(static * result.energy_j, "J")
+        lines.append(f"{static:.0%} of the energy on {name} is static: finishing sooner saves up to {saved}")
     if not result.fits:
         lines.append(f"{result.workload.name} does not fit on {name}{_fitting_format(result)}")
     return lines
@@ -111,6 +107,5 @@ def change_effects(before: Estimate, after: Estimate, odds: str = "") -> str:
 
 
 def _dram_bytes(result: Estimate) -> float:
-    """Return the DRAM traffic of one inference."""
     flow = result.run.mapping.traffic
     return float((flow.dram_read + flow.dram_write).sum()) / result.scenario.batch

@@ -30,13 +30,10 @@ def kernel_reason(result: Estimate, k: int) -> str:
             floor = quantity(result.device.dispatch_s, "s")
             return f"launch bound: {busy} of work, but the host dispatches a kernel only every {floor}"
         return f"launch bound: {busy} of work behind {overhead} of launch and dispatch{_host(result, k)}"
-    resource = _resource(result, k)
+    resource, used = _resource(result, k), f"{run.utilization[k]:.0%} of peak"
     if bound == MEMORY:
-        return (
-            f"memory bound: {memory} at the {resource} against {compute} of compute, {run.utilization[k]:.0%} of peak"
-        )
-    assert bound == COMPUTE
-    return f"compute bound: {compute} on the {resource} against {memory} of memory, {run.utilization[k]:.0%} of peak"
+        return f"memory bound: {memory} at the {resource} against {compute} of compute, {used}"
+    return f"compute bound: {compute} on the {resource} against {memory} of memory, {used}"
 
 
 def _host(result: Estimate, k: int) -> str:
@@ -110,17 +107,13 @@ def operator_reason(figures: TreeFigures, i: int) -> str:
         return f"{sentence}; {kernel_reason(result, k)}"
     name = result.workload.operators.path[head]
     kept = quantity(float(demand.local_bytes[i]), "byte")
+    resource = RESOURCES[int(run.resource[k])]
     if run.latency_s[i] <= 0:
-        resource = RESOURCES[int(run.resource[k])]
-        return (
-            f"{sentence}; inside the kernel of {name}: {kept} stay on chip, and the {resource} bounds it: no added time"
-        )
+        unchanged = f"the {resource} bounds it: no added time"
+        return f"{sentence}; inside the kernel of {name}: {kept} stay on chip, and {unchanged}"
     added = quantity(float(run.latency_s[i]), "s")
-    return f"{sentence}; inside the kernel of {name}: {kept} stay on chip; adds {added} to the {_bounding(result, k)}"
-
-
-def _bounding(result: Estimate, k: int) -> str:
-    return f"time of the {RESOURCES[int(result.run.resource[k])]}, which bounds the kernel"
+    bound = f"adds {added} to the time of the {resource}, which bounds the kernel"
+    return f"{sentence}; inside the kernel of {name}: {kept} stay on chip; {bound}"
 
 
 def _round_trip(result: Estimate, i: int) -> str:
@@ -130,10 +123,10 @@ def _round_trip(result: Estimate, i: int) -> str:
         return ""
     mine = (demand.transfers.op == i) & (demand.transfers.role != READ_WEIGHT)
     moved = float(demand.transfers.size_bytes[mine].sum())
-    flow = result.run.mapping.traffic
-    dram = float(flow.dram_read[i] + flow.dram_write[i])
     if not moved:
         return ""
+    flow = result.run.mapping.traffic
+    dram = float(flow.dram_read[i] + flow.dram_write[i])
     return f"; a kernel of its own: {quantity(moved, 'byte')} in and out, {quantity(dram, 'byte')} of it DRAM"
 
 

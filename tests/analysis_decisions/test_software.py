@@ -9,9 +9,9 @@ from decisions import run
 
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
+from analysis.explore.attribution import attribute_to_software
 from analysis.explore.comparison import insights
 from analysis.explore.explanation import explain
-from analysis.explore.runtime_share import attribute_to_software
 from analysis.model import store
 from hardware.device import load_device
 

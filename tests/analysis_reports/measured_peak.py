@@ -16,7 +16,7 @@ import torch
 from recurrent_models import RECURRENT
 from torch.profiler import ProfilerActivity, profile
 
-from analysis.capture import torchvision_inputs
+from analysis.capture import torchvision_models
 from analysis.capture.torch_settings import without_weights
 from analysis.capture.torchvision_models import _torchvision
 from analysis.model.names import zoo
@@ -29,10 +29,10 @@ def ready(name: str, batch: int) -> tuple[Any, list[Any]]:
         return model.eval(), [x.expand(batch, *x.shape[1:]).clone()]
     info = zoo.table()[name]
     with without_weights():
-        model = torchvision_inputs.adapt(_torchvision(info, info.image_size), info).eval()
-        inputs, _ = torchvision_inputs.inputs(info, info.image_size)
+        model = torchvision_models.adapt(_torchvision(info, info.image_size), info).eval()
+        inputs, _ = torchvision_models.inputs(info, info.image_size)
     if info.family == "detection":  # its operator has shapes only
-        torchvision_inputs.roi_align()
+        torchvision_models.roi_align()
         pooled = lambda x, boxes, high, wide, _: x.new_empty(len(boxes), x.shape[1], high, wide)  # noqa: E731
         torch.library.impl("hwexplorer::roi_align", "CPU", pooled)
     return model.to_empty(device="cpu"), [torch.rand(batch, *value.shape[1:]) for value in inputs]

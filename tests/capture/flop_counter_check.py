@@ -14,8 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from analysis.capture.exporter import export
 from analysis.capture.torch_settings import export_settings, import_torchvision, without_weights
-from analysis.capture.torchvision_inputs import adapt, inputs, patches
-from analysis.capture.torchvision_models import _torchvision
+from analysis.capture.torchvision_models import _torchvision, adapt, inputs, patches
 from analysis.model import store
 from analysis.model.ir.workload import Workload
 from analysis.model.lowering.graph_lowering import lower_graph

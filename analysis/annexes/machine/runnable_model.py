@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map_only
 
-from analysis.capture import block_modules, failure_text, torchvision_inputs
+from analysis.capture import block_modules, failure_text, torchvision_models
 from analysis.capture.torch_settings import import_torchvision
 from analysis.capture.user_model import build_model, inputs_at, run_with
 from analysis.model.model_errors import CaptureError
@@ -48,7 +48,7 @@ def _prepare_named_model(spec: zoo.Spec, batch: int) -> ModelCall:
         raise CaptureError(f"{spec.name} is estimated without what depends on its images: a run of it is another model")
     sized = {"image_size": spec.image_size} if info.name.startswith("vit_") else {}
     module = import_torchvision().models.get_model(info.name, weights=None, **sized)
-    inputs, _ = torchvision_inputs.inputs(info, spec.image_size)
+    inputs, _ = torchvision_models.inputs(info, spec.image_size)
     return module, tuple(torch.rand(batch, *value.shape[1:]) for value in inputs), {}
 
 
