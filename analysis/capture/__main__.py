@@ -59,24 +59,23 @@ def _spec(ref: ModelRef) -> zoo.Spec:
 
 def _write(texts: list[str], everything: bool, image_size: int | None, folder: Path) -> int:
     folder.mkdir(parents=True, exist_ok=True)
-    failed = 0
+    failed = False
     for ref in _shipped() if everything else [refer(text, image_size) for text in texts]:
         start = time.perf_counter()
         try:
             name, workload = _packed(ref)
         except Exception as error:
-            failed += 1
+            failed = True
             print(f"{ref} {ref.image_size}: {one_line(error)}", file=sys.stderr)
             continue
         path = folder / name
         file_access.write(path, [store.pack(workload)])
         print(f"{name}  {path.stat().st_size} bytes  {time.perf_counter() - start:.2f} s", flush=True)
-    return 1 if failed else 0
+    return int(failed)
 
 
 def _packed(ref: ModelRef) -> tuple[str, Workload]:
-    """Return the name of the file and the workload that ship. Of a library's model its version is kept, no path of
-    ours."""
+    """Return the name of the file and the workload that ship: of a library's model its version, no path of ours."""
     workload = _capture(ref, lambda phase, fraction: None)
     if not isinstance(ref, Target):
         return _spec(ref).capture_name, workload

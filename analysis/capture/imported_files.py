@@ -1,7 +1,6 @@
 """The user's files that a capture imports: each source file as it was when it ran, and the version of each package.
 
-A file is marked by the bytes that are executed, not by what it holds when somebody looks later. Compiled code that
-Python kept is not used for such files: it may be older than its source where both were written within a second.
+A file is marked by the bytes that are executed; compiled code that Python kept, which may be older, is not used for it.
 Data files and the environment are not tracked.
 """
 
@@ -63,7 +62,7 @@ def _tracked_code(self: Any, fullname: str) -> CodeType | None:
 
 
 def _is_own(path: Path) -> bool:
-    """Neither Python's, nor of an installed package, nor ours."""
+    """Return whether a file is neither Python's, nor of an installed package, nor ours."""
     if any(part in path.parts for part in _INSTALLED) or path.suffix not in (".py", ".so", ".pyd"):
         return False
     return path.is_file() and not any(folder in path.parents for folder in (*_OURS, *_PYTHON))

@@ -38,8 +38,7 @@ class BoundValue:
 
 @dataclass(frozen=True, slots=True)
 class LoopCall:
-    """A call that a loop implies: the slice a turn works on (`length` is None), or the results of all turns piled up.
-    `value` is one slice or one result."""
+    """A call that a loop implies: the slice a turn works on (`length` is None), or the results of all turns stacked."""
 
     name: str
     parts: tuple[BoundValue, ...]
@@ -62,12 +61,10 @@ class InnerGraphs:
             if node.op != "call_function":
                 yield node
                 continue
-            loop = self._loop(node)
-            if loop is not None:
+            if (loop := self._loop(node)) is not None:
                 yield from self._turns(node, *loop)
                 continue
-            inner = self._inner(node)
-            if inner is not None:
+            if (inner := self._inner(node)) is not None:
                 module, arguments = inner
                 yield from self._enter(module, f"{self.name(node)}.", [self._bound(x) for x in arguments])
                 self.alias[node] = self.alias.pop(module.graph)
@@ -96,8 +93,7 @@ class InnerGraphs:
 
     def _inner(self, node: Any) -> tuple[Any, tuple[Any, ...]] | None:
         """Return the inner graph that is counted and its arguments, or None for a plain call."""
-        kind = _kind(node)
-        arguments = node.args
+        kind, arguments = _kind(node), node.args
         if kind == "cond" and len(arguments) == 4:
             branches = [self._module(branch) for branch in arguments[1:3]]
             if None in branches:
@@ -116,7 +112,7 @@ class InnerGraphs:
         return None
 
     def _loop(self, node: Any) -> tuple[Any, list[Any], list[Any], list[Any]] | None:
-        """Body, carried values, what it runs over, and the rest, of a loop over the first dimension of tensors."""
+        """Return body, carried values, what it runs over, and the rest of a loop over the first tensor dimension."""
         kind, arguments = _kind(node), node.args
         if kind == "scan" and len(arguments) >= 3:
             parts = arguments[0], arguments[1], arguments[2], arguments[3] if len(arguments) > 3 else ()
@@ -181,9 +177,8 @@ class InnerGraphs:
         if not isinstance(turns, int):
             raise _error_at(node, f"its {kind} runs over the batch, one sample after the other")
         if turns > _MAX_TURNS or turns * len(body.graph.nodes) > _MAX_CALLS:
-            raise _error_at(
-                node, f"its {kind} of {turns} turns is too long to lay out (at most {_MAX_TURNS}): shorten it"
-            )
+            message = f"its {kind} of {turns} turns is too long to lay out (at most {_MAX_TURNS}): shorten it"
+            raise _error_at(node, message)
         places = [place for place in body.graph.nodes if place.op == "placeholder"]
         count = len(carried)
         piles: list[list[BoundValue]] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -20,16 +20,11 @@ class _Place:
     index: int
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(slots=True)
 class _Form:
     """A cache without its tensors. All forms are equal, so that a capture accepts any."""
 
-    of: Any
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Form)
-
-    __hash__ = None  # type: ignore[assignment]
+    of: Any = field(compare=False)
 
 
 def register() -> None:

@@ -1,5 +1,4 @@
-"""Models of timm, ultralytics, diffusers, transformers and torchvision by the names they have there, with random
-weights and an input of the size that the library itself uses."""
+"""Models of libraries by the names they have there, with random weights and an input of the library's own size."""
 
 from __future__ import annotations
 
@@ -93,8 +92,8 @@ _PIXELS, _SAMPLES = 224, 16_000  # where a configuration does not say; a second 
 
 
 def _configured(file: Path) -> tuple[Any, Any]:
-    """Return a model of a Hugging Face configuration, built by transformers itself: random weights, its own code alone,
-    nothing of the folder runs, nothing is downloaded. Of a model of several parts only the language model."""
+    """Return a model of a Hugging Face configuration, of several parts only the language model, built by transformers
+    itself: nothing of the folder runs, nothing is downloaded."""
     transformers: Any = importlib.import_module("transformers")
 
     try:
@@ -130,14 +129,11 @@ def _pixels(config: Any) -> tuple[int, ...]:
     return (1, getattr(config, "num_channels", 3), *(size if isinstance(size, (list, tuple)) else (size, size)))
 
 
-def _sound(config: Any) -> tuple[int, ...]:
-    bins = getattr(config, "num_mel_bins", None)
-    return (1, config.max_length, bins) if bins else (1, _SAMPLES)
-
-
 _SHAPES = {
     "input_ids": lambda config: (1, _TOKENS),
     "pixel_values": _pixels,
-    "input_values": _sound,
+    "input_values": lambda config: (
+        (1, config.max_length, config.num_mel_bins) if getattr(config, "num_mel_bins", None) else (1, _SAMPLES)
+    ),
     "input_features": lambda config: (1, config.num_mel_bins, 2 * config.max_source_positions),
 }

@@ -24,7 +24,8 @@ def module_of(target: targets.Target, file: Path) -> Any:
     """Return the module that holds the factory, imported as its author would."""
     try:
         if not target.path.endswith(".py"):
-            for folder in (str(_root(target, file)), str(Path.cwd())):
+            package = file.parent if file.name == "__init__.py" else file
+            for folder in (str(package.parents[target.path.count(".")]), str(Path.cwd())):
                 if folder not in sys.path:
                     sys.path.insert(0, folder)
             return importlib.import_module(target.path)
@@ -43,12 +44,6 @@ def module_of(target: targets.Target, file: Path) -> Any:
         raise CaptureError(failure_text.explain(error, "importing it")) from None
 
 
-def _root(target: targets.Target, file: Path) -> Path:
-    """Return the folder from which a dotted name is imported."""
-    package = file.parent if file.name == "__init__.py" else file
-    return package.parents[target.path.count(".")]
-
-
 def find(module: Any, target: targets.Target) -> Any:
     """Return the factory of a target. Raises a CaptureError with the nearest name."""
     value = module
@@ -63,8 +58,7 @@ def find(module: Any, target: targets.Target) -> Any:
 
 
 def build(factory: Any, target: targets.Target) -> Built:
-    """Return the module, and the inputs that the factory gave with it: `return model, (x, t)` or `return model, {"x":
-    x}`."""
+    """Return the module and the inputs that the factory gave, as `return model, (x, t)` or `model, {"x": x}`."""
     model, given = factory, None
     if not isinstance(model, torch.nn.Module):
         if not callable(model):
@@ -79,9 +73,7 @@ def build(factory: Any, target: targets.Target) -> Built:
     if not isinstance(model, torch.nn.Module):
         raise CaptureError(f"{target.factory} gave a {type(model).__name__}, not a torch.nn.Module")
     refuse(model, target.factory)
-    if given is None:
-        given = getattr(model, "example_input_array", None)
-    return model, given
+    return model, getattr(model, "example_input_array", None) if given is None else given
 
 
 def refuse(module: torch.nn.Module, name: str) -> None:

@@ -1,7 +1,6 @@
 """How long Python holds the results of a model, observed while PyTorch exports it.
 
-The exporter's graph tells who reads a value; which variables of which calls hold it on is told by nothing but running
-the code. Where the exporter has no such hook, nothing is told, and lowering goes by the modules a value is passed into.
+Where the exporter has no hook for it, lowering goes by the modules that a value is passed into.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ class TensorLifetimes:
             self._until.setdefault(graph, {})[name] = self._order[graph][-1]
 
     def last_calls(self, graph: Any) -> dict[str, str]:
-        """Return call -> the last call of this graph during which its result is held, the last one of all if it was
-        never released. The graph may lack calls that were traced; the result is empty if it was not traced."""
+        """Return call -> the last call of this graph during which its result is held; empty if it was not traced. The
+        graph may lack calls that were traced."""
         names = [node.name for node in graph.nodes]
         traced = max(self._order, key=lambda each: len({*names} & {*self._order[each]}), default=None)
         if not names or traced is None:

@@ -6,7 +6,7 @@ import logging
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import Any
 from unittest.mock import patch
 
@@ -17,9 +17,8 @@ _kept: list[Any] = []  # an operator library's declarations vanish with the obje
 
 
 def import_torchvision() -> Any:
-    """Return torchvision, also where its compiled operators do not load (a build for another torch). Its import
-    registers fake kernels for `nms` and `qnms` and fails unless they are declared; a second declaration of a working
-    operator would abort the process, so they are declared only after that failure."""
+    """Return torchvision, also where its compiled operators do not load (a build for another torch): then `nms` and
+    `qnms` are declared here. A second declaration of a working operator would abort the process."""
     try:
         import torchvision
     except RuntimeError as error:
@@ -51,18 +50,14 @@ class _AllocateOnMeta(TorchFunctionMode):  # type: ignore[misc]
 
 
 class WholeMasks(TorchFunctionMode):  # type: ignore[misc]
-    """Inside, a mask over a dimension keeps all of it: how many edges lead from a node to itself, which graph networks
-    take out, depends on data."""
+    """Lets a mask over a dimension keep all of it: how many edges lead from a node to itself depends on data."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is torch.Tensor.__getitem__:
             places = args[1] if isinstance(args[1], tuple) else (args[1],)
-            args = (args[0], tuple(slice(None) if _is_mask(place) else place for place in places))
+            masks = [isinstance(one, torch.Tensor) and one.dtype == torch.bool and one.dim() == 1 for one in places]
+            args = (args[0], tuple(slice(None) if mask else one for one, mask in zip(places, masks, strict=True)))
         return func(*args, **(kwargs or {}))
-
-
-def _is_mask(place: Any) -> bool:
-    return isinstance(place, torch.Tensor) and place.dtype == torch.bool and place.dim() == 1
 
 
 @contextmanager
@@ -105,8 +100,6 @@ def export_settings() -> Iterator[None]:
 def versions() -> dict[str, str]:
     """Return the versions of torch and torchvision."""
     by_package = {"torch": torch.__version__.split("+")[0]}
-    try:
+    with suppress(Exception):
         by_package["torchvision"] = import_torchvision().__version__.split("+")[0]
-    except Exception:
-        return by_package
     return by_package

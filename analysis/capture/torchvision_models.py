@@ -1,5 +1,4 @@
-"""Capture of torchvision models and building blocks: build without weights, export, lower. Models that cannot be
-exported as they are get inputs and forward passes that can."""
+"""Capture of torchvision models and building blocks, with inputs and forward passes that can be exported."""
 
 from __future__ import annotations
 
@@ -48,8 +47,7 @@ def capture(spec: zoo.Spec, progress: Progress = lambda phase, fraction: None) -
 
 
 def _torchvision(info: zoo.ModelInfo, size: int | None) -> Any:
-    """Return the model as its default weights configure it, or as the constructor does if they would fix another image
-    size."""
+    """Return the model as its default weights configure it, or as the constructor does at another image size."""
     models = import_torchvision().models
     if size != info.image_size and info.name.startswith("vit_"):
         return models.get_model(info.name, weights=None, image_size=size)
@@ -99,8 +97,7 @@ def _levels(model: Any, images: Any) -> dict[str, Any]:
 
 
 def _two_stage(model: Any, images: Any, rois: Any, more: Any = None) -> Any:
-    """Run backbone, proposal head, box head; mask or keypoint head on its own boxes. The steps between them (box
-    decoding, top-k, NMS) depend on the data and are left out."""
+    """Run backbone and heads on given boxes: the steps between them (box decoding, top-k, NMS) depend on the data."""
     features = _levels(model, images)
     heads = model.roi_heads
     results = [model.rpn.head(list(features.values()))]
@@ -143,8 +140,7 @@ def roi_align() -> Any:
 
 @contextmanager
 def patches() -> Iterator[None]:
-    """Replace `chunk` of a symbolic size by `narrow`: `chunk` asks whether the parts are equal, which they are by
-    construction (RAFT cuts 2 x batch in two)."""
+    """Replace `chunk` of a symbolic size by `narrow`, which does not ask whether the parts are equal (RAFT)."""
     original = torch.chunk
 
     def _chunk(tensor: Any, chunks: int, dim: int = 0) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 import msgspec
 
@@ -21,8 +20,8 @@ from hardware.errors import unknown
 
 
 class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
-    """One change and its effect: `saved_*` are now minus after, negative where the change costs; fractions are of now.
-    `step` is the request that shows it, `why` says what happens."""
+    """One change and its effect: `saved_*` are now minus after; fractions are of now. `step` is the request that shows
+    it, `why` says what happens."""
 
     kind: str
     change: str
@@ -40,8 +39,7 @@ class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Advice(Head, frozen=True, kw_only=True):
-    """The document of `hwexplorer advise`: suggestions sorted by `aim`; `next` is the setting that compare and why name
-    too, '' for none."""
+    """The document of `hwexplorer advise`: suggestions sorted by `aim`; `next` is what compare and why name too."""
 
     aim: str
     now: Figures
@@ -52,26 +50,20 @@ class Advice(Head, frozen=True, kw_only=True):
     without_avail: tuple[str, ...]
 
 
-class _Tried(NamedTuple):
-    suggestion: Suggestion
-    result: Estimate
-
-
 def advise(result: Estimate, devices: Sequence[Device], aim: str = "energy") -> Advice:
-    """Try changes one at a time, then the best of them together. `devices` are tried as replacements.
-
-    Raises RequestError for an unknown aim."""
+    """Try changes one at a time, then the best of them together, and `devices` as replacements. Raises RequestError for
+    an unknown aim."""
     if aim not in AIMS:
         raise unknown("aim", aim, AIMS)
     now = figures(result)
     real, on_paper = ([device for device in devices if device.silicon is exists] for exists in (True, False))
     is_whole = not result.rule_coverage.gap  # no advice on a part of a model
     settings = [_try(result, other) for other in alternatives(result)] if is_whole else []
-    tried = [one.suggestion for one in settings]
+    tried = [suggestion for suggestion, _ in settings]
     if is_whole:
         tried += [*_try_devices(result, real), *_try_recomputing(result)]
     useful = [suggestion for suggestion in tried if _helps(suggestion)]
-    combined = _combine(result, [one for one in settings if _helps(one.suggestion)], aim) if is_whole else None
+    combined = _combine(result, [one for one in settings if _helps(one[0])], aim) if is_whole else None
     if combined is not None:
         useful.append(combined)
     useful.sort(key=lambda suggestion: -gain(suggestion, now, aim))
@@ -132,22 +124,21 @@ def _suggestion(kind: str, change: str, now: Figures, after: Figures, why: str, 
     )
 
 
-def _try(before: Estimate, other: Alternative) -> _Tried:
+def _try(before: Estimate, other: Alternative) -> tuple[Suggestion, Estimate]:
     after = other.result
     chances = odds_sentence(odds([after], before)) if before.device.key != after.device.key else ""
     why = change_effects(before, after, chances)
-    return _Tried(_suggestion(other.kind, other.change, figures(before), figures(after), why, request_of(after)), after)
+    return _suggestion(other.kind, other.change, figures(before), figures(after), why, request_of(after)), after
 
 
 def _try_devices(result: Estimate, devices: Sequence[Device]) -> list[Suggestion]:
     """Return the devices of the least energy and of the least latency, among other devices that the model fits on."""
-    fitting = []
-    for device in devices:
-        after = estimate(result.workload, device, result.scenario) if device.id != result.device.id else None
-        if after is not None and after.can_win:
-            fitting.append(
-                _try(result, Alternative("device", f"device {device.marked_key}", device.key, after)).suggestion
-            )
+    others = [estimate(result.workload, one, result.scenario) for one in devices if one.id != result.device.id]
+    fitting = [
+        _try(result, Alternative("device", f"device {after.device.marked_key}", after.device.key, after))[0]
+        for after in others
+        if after.can_win
+    ]
     best = [min(fitting, key=lambda s: METRICS[name].figure(s.after), default=None) for name in ("energy", "latency")]
     return [s for i, s in enumerate(best) if s is not None and s not in best[:i]]
 
@@ -168,25 +159,23 @@ def _try_recomputing(result: Estimate) -> Iterator[Suggestion]:
     yield _suggestion("checkpointing", f"recompute {recomputed.value}", now, after, why, step)
 
 
-def _combine(result: Estimate, useful: Sequence[_Tried], aim: str) -> Suggestion | None:
+def _combine(result: Estimate, useful: Sequence[tuple[Suggestion, Estimate]], aim: str) -> Suggestion | None:
     """Return the best settings of each kind combined, if that gains more than each of them; else None."""
     now = figures(result)
-    gains = [gain(one.suggestion, now, aim) for one in useful]
-    best: dict[str, int] = {}
-    for i, one in enumerate(useful):
-        kind = one.suggestion.kind
-        if gains[i] > 0 and (kind not in best or gains[i] > gains[best[kind]]):
-            best[kind] = i
+    best: dict[str, tuple[float, Suggestion, Estimate]] = {}
+    for suggestion, other in useful:
+        gained = gain(suggestion, now, aim)
+        if gained > best.get(suggestion.kind, (0.0,))[0]:
+            best[suggestion.kind] = gained, suggestion, other
     if len(best) < 2:
         return None
     scenario, device = result.scenario, result.device
-    for i in best.values():
-        other = useful[i].result
+    for _, _, other in best.values():
         changed = {name: value for name, value in msgspec.structs.asdict(other.scenario).items()
                    if value != getattr(result.scenario, name)}  # fmt: skip
         scenario = msgspec.structs.replace(scenario, **changed)
         device = other.device if other.device.key != device.key else device
     after = estimate(result.workload, device, scenario)
-    change = " + ".join(useful[i].suggestion.change for i in best.values())
-    combined = _try(result, Alternative("together", change, "", after)).suggestion
-    return combined if after.fits and gain(combined, now, aim) > max(gains[i] for i in best.values()) else None
+    change = " + ".join(suggestion.change for _, suggestion, _ in best.values())
+    combined, _ = _try(result, Alternative("together", change, "", after))
+    return combined if after.fits and gain(combined, now, aim) > max(gained for gained, *_ in best.values()) else None

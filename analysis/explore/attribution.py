@@ -243,8 +243,7 @@ def _cause_times(result: Estimate) -> Floats:
 
 
 class SoftwareShare(msgspec.Struct, frozen=True):
-    """`ratio` of two latencies = `software` x `chip`; the chip's part is that of both by their ahead-of-time
-    compilers, the rest is what they run with: `cause`, in words."""
+    """`ratio` of two latencies = `software` x `chip`, the ratio of both by their ahead-of-time compilers."""
 
     ratio: float
     software: float

@@ -1,7 +1,6 @@
 """Constraints: a figure, where it is taken, a comparison and an amount, as `energy(h100_sxm) < 50mJ`.
 
-The limits of a screen (`L<5ms`), the rules of CI, and the limits of searches are constraints on METRICS; filters of
-tables compare with the same signs.
+The limits of a screen (`L<5ms`), the rules of CI, and the limits of searches are constraints on METRICS.
 
     constraint := figure "(" argument { "," argument } ")" comparison amount
     comparison := < | <= | > | >=
@@ -38,8 +37,7 @@ _FORMS = {  # figures with arguments of their own: how many, and how they are wr
 
 
 class Constraint(msgspec.Struct, frozen=True):
-    """`amount` is in the SI unit of the figure; `where` are the arguments as written, devices or patterns; `text` is
-    how it was typed, '' where it was not."""
+    """`amount` is in the SI unit of the figure; `where` are the arguments, devices or patterns; `text` as typed."""
 
     figure: str
     sign: str
@@ -78,7 +76,7 @@ def parse_limit(word: str) -> Constraint | None:
     letter = next((letter for letter, figure in LETTERS.items() if name in (letter.casefold(), figure)), "")
     if match is None or not letter:
         return None
-    figure, sign, amount = LETTERS[letter], match[2], match[3]
+    figure, (_, sign, amount) = LETTERS[letter], match.groups()
     return Constraint(figure, sign, parse_amount(amount, METRICS[figure].unit), text=f"{letter}{sign}{amount}")
 
 
@@ -86,8 +84,7 @@ def parse_limits(text: str) -> tuple[Constraint, ...]:
     """Return the limits in a text, separated by spaces or commas. Raises RequestError for anything else."""
     limits = []
     for word in text.replace(",", " ").split():
-        limit = parse_limit(word)
-        if limit is None:
+        if (limit := parse_limit(word)) is None:
             raise RequestError(f"limit {word[:40]!r}: one of L<5ms, E<1J, P<30W, M<8GB is expected")
         limits.append(limit)
     return tuple(limits)
@@ -127,10 +124,8 @@ class _Reader:
         """Read what matches after spaces; None where nothing does."""
         self.place += len(self.text[self.place :]) - len(self.text[self.place :].lstrip())
         match = re.compile(pattern).match(self.text, self.place)
-        if match is None:
-            return None
-        self.place = match.end()
-        return match[0]
+        self.place = match.end() if match else self.place
+        return match[0] if match else None
 
 
 def parse_rule(text: str) -> Constraint:
@@ -159,15 +154,13 @@ def parse_rule(text: str) -> Constraint:
 
 def _read_arguments(reader: _Reader) -> list[tuple[str, int]]:
     """Read the arguments in parentheses, each with the column it begins at; none where there are none."""
-    if reader.take(r"\(") is None:
+    if reader.take(r"\(") is None or reader.take(r"\)") is not None:
         return []
     arguments: list[tuple[str, int]] = []
     while True:
         reader.take(r"")
         place, word = reader.place, reader.take(r"[^,()\s<>]+")
         if word is None:
-            if not arguments and reader.take(r"\)") is not None:
-                return []
             raise reader.fail("an argument is expected: a device or a path")
         arguments.append((word, place))
         if reader.take(r"\)") is not None:

@@ -9,8 +9,8 @@ from analysis.model.names import zoo
 
 
 class NextStep:
-    """A report of a model on devices (their keys), run in a way. No struct: as text it is what a front end makes of
-    it. `image_size` is None where the model has its own."""
+    """A report of a model on devices (their keys). No struct: its text is what a front end makes of it. `image_size` is
+    None where the model has its own."""
 
     __slots__ = ("devices", "image_size", "report", "scenario", "words")
 

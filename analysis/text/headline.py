@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 from analysis.estimate.causes import COMPUTE, DRAM, LAUNCH, ON_CHIP, THROTTLED, causes
 from analysis.estimate.estimate import Estimate
@@ -46,12 +47,8 @@ def _parts(result: Estimate, results: Sequence[Estimate], reference: Estimate) -
 
 
 def _wins(result: Estimate, rivals: Sequence[Estimate]) -> list[str]:
-    parts = []
-    if result is min(rivals, key=lambda other: other.latency_s):
-        parts.append("fastest")
-    if result is min(rivals, key=lambda other: other.energy_j):
-        parts.append("least energy")
-    return parts
+    titles = {"fastest": "latency_s", "least energy": "energy_j"}
+    return [title for title, name in titles.items() if result is min(rivals, key=attrgetter(name))]
 
 
 def _compare_factor(factor: float, better: str, worse: str) -> list[str]:

@@ -1,5 +1,4 @@
-"""Workers: processes here or a Dask cluster that do pieces of work. `run` is a pure function of a module: a piece has
-the same result in every process."""
+"""Workers: processes here or a Dask cluster that do pieces of work. `run` is a pure function of a module."""
 
 from __future__ import annotations
 
@@ -42,8 +41,7 @@ def local(run: Callable[[Work], Result], work: Sequence[Work], workers: int = 0)
 
 
 def _work_for_parent() -> None:
-    """Prepare a worker process: ignore Ctrl-C, which the parent handles, and exit when the parent is killed. A worker
-    holds both ends of the pipe that work comes on, so it would wait forever otherwise."""
+    """Prepare a worker process: ignore Ctrl-C, which the parent handles, and exit when the parent is killed."""
     import multiprocessing
     import signal
     import threading
@@ -67,9 +65,8 @@ def cores() -> int:
 def scheduled(
     run: Callable[[Work], Result], work: Sequence[Work], address: str, connect: Callable[[str], Any] | None = None
 ) -> Iterator[Result]:
-    """Do pieces of work on an existing Dask cluster, which is left running; results in order.
-
-    Raises RequestError, before there is any, where `distributed` is not installed or nothing answers at the address."""
+    """Do pieces of work on an existing Dask cluster, which is left running; results in order. Raises RequestError where
+    `distributed` is not installed or nothing answers at the address."""
     policy.require_unserved(f"connecting to {address}")  # what a scheduler answers with may be code
     return _gather_results(run, work, (connect or _client)(address))
 
