@@ -17,12 +17,8 @@ if TYPE_CHECKING:
 class _Capture(ModuleType):
     def __call__(self, model: Any, inputs: Any, *, batch_dim: int | None = 0, name: str = "") -> Captured:
         """Return the workload of a torch module and its example inputs: a tensor, several in a tuple or list, or by
-        name in a dictionary.
-
-        `batch_dim` is the dimension of the inputs that becomes the batch; None keeps all sizes as they are. The
-        result shows itself in a notebook and goes wherever a Workload goes. Raises a `CaptureError` that says
-        in one line what cannot be captured and where.
-        """
+        name in a dictionary. `batch_dim` is the dimension that becomes the batch; None keeps all sizes as they are.
+        Raises a `CaptureError` that says in one line what cannot be captured and where."""
         from analysis.capture.user_model import capture_module
 
         from .notebook import as_captured

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 from unittest.mock import patch
 
@@ -87,7 +88,7 @@ def _is_object(value: Any) -> bool:
 
 @contextmanager
 def _without_collected_keywords(module: Any, given: Inputs) -> Iterator[None]:
-    """Inside, what goes into `**kwargs` are parameters of their own: torch takes no dynamic shapes for a collection."""
+    """Make what goes into `**kwargs` parameters of their own: torch takes no dynamic shapes for a collection."""
     forward, kinds = module.forward, inspect.Parameter
     signature = inspect.signature(forward)
     collected = [name for name in given[1] if name not in signature.parameters]
@@ -214,12 +215,10 @@ class _Walk:
             return True
         rows = [(size, stride) for size, stride in zip(shape, value.stride(), strict=True) if size != poly(1)][:-1]
         try:
-            strides = [self.size(stride) for _, stride in rows]
+            known = [(size, self.size(stride)) for size, stride in rows]
         except ExportError:  # as Min(8, 8*batch): where it is not told, nothing is copied
             return True
-        return all(
-            outer == inner * size for outer, inner, (size, _) in zip(strides, strides[1:], rows[1:], strict=False)
-        )
+        return all(outer == inner * size for (_, outer), (size, inner) in pairwise(known))
 
     def loop_node(self, call: LoopCall) -> GraphNode:
         """Return the node of a call that a loop implies: a slice is a view, a stack a tensor of its own."""

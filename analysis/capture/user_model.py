@@ -116,15 +116,12 @@ def run_with(module: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) 
 def as_arguments(module: torch.nn.Module, given: Any) -> Inputs:
     """Return example inputs as arguments: a tensor is one, a tuple or list several, a dictionary those of its names (or
     one argument, if the model takes a dictionary)."""
-    if given is None:
-        return (), {}
     if isinstance(given, dict):
-        try:
+        with suppress(TypeError, ValueError):
             inspect.signature(module.forward).bind(**given)
-        except (TypeError, ValueError):
-            return (given,), {}
-        return (), dict(given)
-    return (tuple(given) if isinstance(given, (tuple, list)) else (given,)), {}
+            return (), dict(given)
+    several = tuple(given) if isinstance(given, (tuple, list)) else (given,)
+    return () if given is None else several, {}
 
 
 # --- exporting it -----------------------------------------------------------------------------------------
@@ -275,7 +272,7 @@ def _edges(module: Any, arguments: Sequence[Any], keywords: dict[str, Any]) -> b
 def _inputs(
     module: Any, inputs: Sequence[targets.Input], given: Inputs, batch_dim: int | None, live: bool, device: str
 ) -> tuple[Inputs, list[int | None]]:
-    """Example inputs and where their batch is: the tensors as large there as the first one are batched."""
+    """Return example inputs and where their batch is: the tensors as large there as the first one are batched."""
     if inputs:
         made = [_example_input(x) for x in inputs]
         named = {x.name: tensor for x, tensor in zip(inputs, made, strict=True) if x.name}

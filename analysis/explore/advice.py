@@ -90,13 +90,8 @@ def gain(suggestion: Suggestion, now: Figures, aim: str) -> float:
 
 
 def _helps(suggestion: Suggestion) -> bool:
-    return (
-        max(
-            suggestion.saved_energy_fraction, suggestion.saved_latency_fraction,
-            suggestion.saved_latency_per_inference_fraction, suggestion.saved_memory_fraction,
-        )
-        >= NOTICEABLE
-    )  # fmt: skip
+    amounts = ("energy", "latency", "latency_per_inference", "memory")
+    return any(getattr(suggestion, f"saved_{name}_fraction") >= NOTICEABLE for name in amounts)
 
 
 def _suggestion(kind: str, change: str, now: Figures, after: Figures, why: str, step: NextStep) -> Suggestion:

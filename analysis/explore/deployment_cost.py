@@ -77,8 +77,8 @@ class DevicePrice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeviceCost(msgspec.Struct, frozen=True, kw_only=True):
-    """One device, or the group of `devices` that a model is divided among: per million inferences, in USD, kWh, kg and
-    s. Hire and purchase are None where no price is known; `pays_for` is what the total is of."""
+    """One device, or the group of `devices` that a model is divided among, per million inferences. Hire and purchase
+    are None where no price is known."""
 
     device: Annotated[str, column("Device")]
     devices: int
@@ -102,9 +102,8 @@ class DeviceCost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BreakEven(msgspec.Struct, frozen=True):
-    """Up to `inferences` `first` costs less, from there on `then`; None: `first` always does.
-
-    `reached` is False where one device of `then` could not do that many in its lifetime."""
+    """Up to `inferences` `first` costs less, from there on `then`; None: `first` always does. `reached` is False where
+    one device of `then` could not do that many in its lifetime."""
 
     first: Annotated[str, column("Cheaper at first")]
     then: Annotated[str, column("Against")]
@@ -203,7 +202,6 @@ def _money(result: Estimate, by: CostSettings) -> tuple[float, float | None, flo
 
 def cost(results: Sequence[Estimate], by: CostSettings, on_paper: bool = True) -> CostReport:
     """Compute the cost of one model on several devices; without `on_paper` design targets break even with nothing.
-
     Raises RequestError for a price of a device that is not compared."""
     keys = [result.device.key for result in results]
     for name in (*by.hourly, *by.purchase):

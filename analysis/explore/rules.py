@@ -88,7 +88,7 @@ def _figure(rule: Constraint, run: Callable[[str], Estimate], change: Change) ->
         name, *patterns = rule.where
         where = f" of {patterns[0]}" if patterns else ""
         return change(name, "".join(patterns)), f"change of {name}{where}"
-    results = [run(device) for device in _devices(rule)] or [run("")]
+    results = [run(device) for device in _devices(rule) or ("",)]
     if rule.figure == "ratio":
         a, b = (METRICS[rule.where[0]].figure(result) for result in results)
         keys = " over ".join(result.device.key for result in results)

@@ -1,7 +1,4 @@
-"""Results that can be compared: an estimate, or a file that `compare`, `tree` or `report` wrote as JSON.
-
-Energy and work are per inference, latency is of the batch.
-"""
+"""Results that can be compared: an estimate, or a file that `compare`, `tree` or `report` wrote as JSON."""
 
 from __future__ import annotations
 
@@ -33,8 +30,8 @@ class OperatorFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResultSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """The model and settings of a result, and those figures of CHANGING that it has. `coverage` is the share of its
-    work with a cost rule; `incomplete` says so where that is too little."""
+    """The model and settings of a result, and those figures of CHANGING that it has. `incomplete` says so where the
+    share of its work with a cost rule is too little."""
 
     model: str
     device: str
