@@ -113,7 +113,7 @@ class _Point(msgspec.Struct, frozen=True):
 
     @property
     def matches(self) -> bool:
-        """Whether the changed device costs no more than the other."""
+        """Return whether the changed device costs no more than the other."""
         return self.gap <= 0.0
 
     @property
