@@ -13,6 +13,7 @@ from textual.layout import Layout
 from textual.screen import Screen
 from textual.timer import Timer
 
+from hardware.errors import RequestError
 from hwexplorer.state import State, open_configuration, replace
 from hwexplorer.tui.keys.keymap import Keymap
 from hwexplorer.tui.overlays.overlay_screen import OverlayScreen
@@ -67,7 +68,7 @@ class ExplorerScreen(Screen[None]):
         self._is_dimmed = False
         self._arrangement: object = None
         self._listeners: dict[type[SessionEvent], Callable[[Any], None]] = {
-            StateChanged: lambda event: self._follow(),
+            StateChanged: lambda event: self._show_state(),
             MessageChanged: lambda event: self._show_message(),
             JobsChanged: lambda event: self._show_jobs(),
             LimitsCounted: lambda event: self.show_lines(),
@@ -131,7 +132,7 @@ class ExplorerScreen(Screen[None]):
         """Return where the panes and lines are on a screen of a size."""
         return self.session.visible_boxes(self.state, (width, height))
 
-    def _follow(self) -> None:
+    def _show_state(self) -> None:
         self.show()
         self._wake_prefetch()
 
@@ -222,14 +223,10 @@ class ExplorerScreen(Screen[None]):
 
     # --- overlays -----------------------------------------------------------------------------------------
 
-    def cover(self, overlay: OverlayScreen) -> None:
-        """Lay an overlay over everything."""
-        self.app.push_screen(overlay)
-
     def _show_text(self, name: str, heading: str, text: Text) -> None:
         from hwexplorer.tui.overlays.text_reader import TextReader  # not needed to start, as other imports below
 
-        self.cover(TextReader(self, name, heading, text))
+        self.app.push_screen(TextReader(self, name, heading, text))
 
     def _show_sheet(self, event: SheetOpened) -> None:
         sheet = event.sheet
@@ -240,7 +237,7 @@ class ExplorerScreen(Screen[None]):
             from hwexplorer.tui.overlays.result_table import ResultTable
 
             state_of = event.state_of or (lambda configuration: open_configuration(self.state, configuration))
-            self.cover(ResultTable(self, event.name, sheet, sheet.table, state_of))
+            self.app.push_screen(ResultTable(self, event.name, sheet, sheet.table, state_of))
 
     def _export(self, event: ExportRequested) -> None:
         from hwexplorer.tui.view_export import export
@@ -297,7 +294,10 @@ class ExplorerScreen(Screen[None]):
         panes = [self.panes[name] for name in (self.state.pane, *action.panes)]
         owners = (*panes, self.session, self, self.app)
         effect = next(method for owner in owners if (method := getattr(owner, f"do_{action.effect}", None)) is not None)
-        effect(*(() if action.argument is None else (action.argument,)))
+        try:
+            effect(*(() if action.argument is None else (action.argument,)))
+        except RequestError as error:
+            self.session.say(str(error), "warn")
 
     # --- prompts ------------------------------------------------------------------------------------------
 
@@ -381,7 +381,7 @@ class ExplorerScreen(Screen[None]):
         """Open the catalogue of devices."""
         from hwexplorer.tui.overlays.device_picker import DevicePicker
 
-        self.cover(DevicePicker(self))
+        self.app.push_screen(DevicePicker(self))
 
     def do_sessions(self) -> None:
         """Open the saved sessions."""

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import MORE, parse
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.session.folding import fold_rows, more_key
-from hwexplorer.tui.session.tree_index import TreeIndex
+from hwexplorer.tui.session.folding import fold_rows
+from hwexplorer.tui.session.tree_index import TreeIndex, more_key
 from hwexplorer.views.plain import Table
 from tests.tui.fake import Fake
 

@@ -7,17 +7,11 @@ from collections.abc import Collection
 import msgspec
 
 from analysis.document import Cell
-from hwexplorer.state import MORE
-from hwexplorer.tui.session.tree_index import TreeIndex
+from hwexplorer.tui.session.tree_index import TreeIndex, more_key
 from hwexplorer.views.plain import Row, Stack, Table
 
 _ADD_UP = ("s", "J", "Js", "byte", "MAC", "FLOP", "count")
 _SHARES = ("share", "bar")
-
-
-def more_key(parent: str) -> str:
-    """Return the key of the row that stands for the small children of a branch."""
-    return f"{parent}/{MORE}" if parent else MORE
 
 
 def fold_rows(table: Table, percent: float, opened: Collection[str] = ()) -> Table:

@@ -15,7 +15,7 @@ from hardware.errors import RequestError
 from hwexplorer import state as states
 from hwexplorer.state import FOLDS, PANES, State, node, replace
 from hwexplorer.tui.session import history as histories
-from hwexplorer.tui.session import state_changes, tree_changes, tree_index
+from hwexplorer.tui.session import state_changes, tree_index
 from hwexplorer.tui.session.change_summary import summarize_change
 from hwexplorer.tui.session.device_limits import DeviceLimits
 from hwexplorer.tui.session.history import History, push
@@ -42,7 +42,8 @@ if TYPE_CHECKING:
 
 
 class Session:
-    """One exploration. A method `do_NAME` is what the action of that effect (keys/actions.py) does.
+    """One exploration. A method `do_NAME` is what the action of that effect (keys/actions.py) does; it may raise
+    RequestError.
 
     `views` is None until a model is captured. `failures` lists what should not have happened; tests hold it empty."""
 
@@ -230,40 +231,23 @@ class Session:
         if not setting:
             self.say("no setting is known that would lift this limit", "dim")
             return
-        try:
-            state = states.with_setting(self.state, setting)
-        except RequestError as error:
-            self.say(str(error), "warn")
-            return
-        if self.apply(state):
+        if self.apply(states.with_setting(self.state, setting)):
             self.say(f"{setting}; u undoes", "good")
 
     def do_turn(self, by: int) -> None:
         """Turn the knob under the cursor a step, or put it back (0)."""
-        try:
-            state = self.provider.turn_knob(self.state, by)
-        except RequestError as error:
-            self.say(str(error), "warn")
-            return
+        state = self.provider.turn_knob(self.state, by)
         if not self.apply(state) and state == self.state:
             self.say(f"{state.fact} is as the device has it", "dim")
 
     def do_sheet(self, device: str | None = None) -> None:
         """Open the sheet of a device, by default the one under the cursor."""
-        try:
-            text = self.provider.device(device or self.state.on)
-        except RequestError as error:
-            self.say(str(error), "bad")
-            return
+        text = self.provider.device(device or self.state.on)
         self.emit(TextOpened("sheet", text.title, text))
 
     def do_report(self, name: str) -> None:
         """Open a report of the state that is made at once."""
-        try:
-            sheet = self.provider.sheet(self.state, name, self.size[0] - 4) if self.views is not None else None
-        except RequestError as error:
-            self.say(str(error), "bad")
-            return
+        sheet = self.provider.sheet(self.state, name, self.size[0] - 4) if self.views is not None else None
         if sheet is not None:
             self.emit(SheetOpened(name, sheet))
 
@@ -280,7 +264,7 @@ class Session:
             is_operator = operator != "" and operator in unfolded.place
             other = replace(state, at=operator) if is_operator or state.by == "module" else replace(state, by="module")
             return self._reveal_cursor(other, self.cache.views(other))
-        folds = tree_changes.folds_above(state.at, unfolded, self._index_of(views.tree))
+        folds = tree_index.folds_above(state.at, unfolded, self._index_of(views.tree))
         if not folds:
             return state, views
         state = replace(state, open=(*state.open, *sorted(folds)))
@@ -288,7 +272,7 @@ class Session:
 
     def move_to(self, key: str) -> None:
         """Put the tree's cursor on a node; what hides it opens."""
-        self.apply(tree_changes.move_to(self.state, key, self.unfolded, self.index))
+        self.apply(tree_index.move_to(self.state, key, self.unfolded, self.index))
 
     def move_to_point(self, key: str) -> bool:
         """Go to what a point of the plot stands for: a row of the tree, or a device at a batch. False where neither."""
@@ -303,12 +287,12 @@ class Session:
 
     def do_every(self, opened: int) -> None:
         """Open or close all branches."""
-        change = tree_changes.open_all if opened else tree_changes.close_all
+        change = tree_index.open_all if opened else tree_index.close_all
         self.apply(change(self.state, self.unfolded))
 
     def do_each(self) -> None:
         """Show repeated blocks one by one, or merged again."""
-        state = tree_changes.toggle_repeats(self.state, self.unfolded)
+        state = tree_index.toggle_repeats(self.state, self.unfolded)
         if state is not None:
             self.apply(state)
         else:
@@ -320,9 +304,9 @@ class Session:
 
     def fold_below(self, percent: float) -> None:
         """Fold rows below a share; the cursor goes to the row that stands for its own."""
-        state = replace(tree_changes.unfold_all(self.state), fold=percent)
+        state = replace(tree_index.unfold_all(self.state), fold=percent)
         folded = self._index_of(self.cache.views(replace(state, at="")).tree)
-        self.apply(replace(state, at=tree_changes.visible_ancestor(state.at, self.unfolded, folded)))
+        self.apply(replace(state, at=tree_index.visible_ancestor(state.at, self.unfolded, folded)))
         rows = sum(1 for row in self.index.table.rows if row.kind == "more")
         message = f"rows below {percent:g} % folded into {rows} row{'s' * (rows != 1)}"
         self.say(message if percent else "nothing is folded", "dim")
@@ -337,11 +321,7 @@ class Session:
         if not state.find:
             self.emit(ActionRequested("find"))
             return
-        try:
-            target = tree_index.next_match(self.unfolded.table, state.find, state.at, step)
-        except RequestError as error:
-            self.say(str(error), "warn")
-            return
+        target = tree_index.next_match(self.unfolded.table, state.find, state.at, step)
         if target is None:
             self.say(f"nothing in the tree fits {state.find!r}", "warn")
         else:

@@ -1,13 +1,16 @@
-"""Ways through a tree given as a flat table: parents, subtrees, the heaviest path, matches. All pure."""
+"""Ways through a tree given as a flat table: parents, subtrees, the heaviest path, matches; and what keys do to its
+branches. All pure."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 
-from hwexplorer.state import State, replace
+from hwexplorer.state import EACH, MORE, State, node, replace
 from hwexplorer.tui.session import row_query
 from hwexplorer.views.plain import Table
+
+TIMES = "×"  # in the name of a row of repeats
 
 
 class TreeIndex:
@@ -98,3 +101,61 @@ def next_match(table: Table, text: str, start: str, step: int) -> str | None:
         return table.rows[(before or matches)[-1]].key
     after = [m for m in matches if m > here or (step == 0 and m == here)]
     return table.rows[(after or matches)[0]].key
+
+
+def more_key(parent: str) -> str:
+    """Return the key of the row that stands for the small children of a branch."""
+    return f"{parent}/{MORE}" if parent else MORE
+
+
+def folds_above(key: str, tree: TreeIndex, folded: TreeIndex) -> set[str]:
+    """Return the keys of the folded rows that hide a node or what it hangs on. `folded` is the tree as shown."""
+    hidden = {key, *tree.ancestors(key)} - {""} - folded.place.keys()
+    return {more_key(tree.parent[each] or "") for each in hidden if each in tree.place}
+
+
+def move_to(state: State, key: str, tree: TreeIndex, folded: TreeIndex) -> State:
+    """Put the cursor on a node and open what hides it."""
+    hiding = tree.ancestors(key) | folds_above(key, tree, folded)
+    return replace(state, at=key, open=(*state.open, *sorted(hiding - set(state.open) - {""})))
+
+
+def visible_ancestor(key: str, tree: TreeIndex, folded: TreeIndex) -> str:
+    """Return the row of the folded tree that stands for a node: itself, its branch or the row of folded ones."""
+    at = node(key)
+    while at and at not in folded.place:
+        parent = tree.parent.get(at) or ""
+        if more_key(parent) in folded.place:
+            return more_key(parent)
+        at = parent
+    return at
+
+
+def open_all(state: State, tree: TreeIndex) -> State:
+    """Open every branch."""
+    return replace(state, open=tuple(sorted(tree.branches(tree.place) - {""})))
+
+
+def close_all(state: State, tree: TreeIndex) -> State:
+    """Close every branch; the cursor goes to the subgraph that it was in."""
+    above = [key for key in tree.ancestors(state.at) if key]
+    return replace(state, open=(), at=min(above, key=len) if above else state.at)
+
+
+def toggle_repeats(state: State, tree: TreeIndex) -> State | None:
+    """Show the blocks of a row of repeats one by one, or merged again: that of the cursor or the nearest above. Return
+    None where there is none."""
+    at = node(state.at)
+    while at:
+        row = tree.table.rows[tree.place[at]]
+        if at + EACH in state.open:
+            return replace(state, at=at, open=tuple(key for key in state.open if key != at + EACH))
+        if row.kind == "group" and TIMES in str(row.cells[0]):
+            return replace(state, at=at, open=(*state.open, *{at} - set(state.open), at + EACH))
+        at = tree.parent.get(at) or ""
+    return None
+
+
+def unfold_all(state: State) -> State:
+    """Close the rows of folded ones that were opened."""
+    return replace(state, open=tuple(key for key in state.open if not key.endswith(MORE)))
