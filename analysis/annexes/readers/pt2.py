@@ -64,7 +64,10 @@ def load(path: Path, budget: Budget | None = None) -> Workload:
     budget = budget or Budget()
     try:
         program, ties = _read(path, budget)
-        _check_version(program)
+        major, minor = (int(program["schema_version"][key]) for key in ("major", "minor"))
+        if major != SCHEMA_MAJOR:
+            written = f"{str(major)[:8]}.{str(minor)[:8]}"
+            raise UnreadableError(f"schema {written} is not known here; known: {SCHEMA_MAJOR}.x (torch 2.13 writes it)")
         graph = _ProgramReader(program, ties, budget).graph()
         budget.report("lower", 0.0)
         return lower_graph(graph, path.name, "custom", str(path))
@@ -113,14 +116,6 @@ def _entry(archive: zipfile.ZipFile, name: str, budget: Budget) -> Any:
     return json.loads(data)
 
 
-def _check_version(program: Any) -> None:
-    version = program["schema_version"]
-    major, minor = int(version["major"]), int(version["minor"])
-    if major != SCHEMA_MAJOR:
-        written = f"{str(major)[:8]}.{str(minor)[:8]}"
-        raise UnreadableError(f"schema {written} is not known here; known: {SCHEMA_MAJOR}.x (torch 2.13 writes it)")
-
-
 class _ProgramReader:
     """The JSON of one program, walked into the neutral graph."""
 
@@ -131,7 +126,6 @@ class _ProgramReader:
         self.specs: Any = module["signature"]["input_specs"]
         self.notes: list[str] = []
         self.symbols = self._symbols()
-        self.storage: dict[str, int] = {}
         self.layouts: dict[str, Layout] = {}
         self.metas: dict[str, Meta] = {}
 
@@ -165,7 +159,8 @@ class _ProgramReader:
         """Return the sizes of symbols: dimension 0 of an input is the batch, others are fixed at their example."""
         batch: str | None = None
         sizes: dict[str, Poly] = {}
-        for name in self._user_inputs():
+        arguments = [spec["user_input"]["arg"] for spec in self.specs if "user_input" in spec]
+        for name in [argument["as_tensor"]["name"] for argument in arguments if "as_tensor" in argument]:
             for position, size in enumerate(self.body["tensor_values"][name]["sizes"]):
                 if "as_expr" not in size:
                     continue
@@ -178,10 +173,6 @@ class _ProgramReader:
         if fixed:
             self.notes.append(f"sizes other than the batch are those of the example: {', '.join(fixed[:8])}")
         return sizes
-
-    def _user_inputs(self) -> list[str]:
-        arguments = [spec["user_input"]["arg"] for spec in self.specs if "user_input" in spec]
-        return [argument["as_tensor"]["name"] for argument in arguments if "as_tensor" in argument]
 
     def _sources(self) -> tuple[list[Source], list[InputSpec]]:
         sources: list[Source] = []
@@ -224,11 +215,9 @@ class _ProgramReader:
             raise SizeError(f"a tensor has {len(raw['sizes'])} dimensions")
         sizes = tuple(self._size(size) for size in raw["sizes"])
         self.layouts[name] = self._layout(name)
-        if storage is None:
-            storage = len(self.metas)
-        self.storage[name] = storage
-        self.metas[name] = Meta(sizes, _DTYPES[raw["dtype"]], storage)
-        return self.metas[name]
+        meta = Meta(sizes, _DTYPES[raw["dtype"]], len(self.metas) if storage is None else storage)
+        self.metas[name] = meta
+        return meta
 
     def _nodes(self, index: int, raw: Any) -> list[GraphNode]:
         """Return the node of one call, and for each of several results a `getitem`, as in an exporter's graph."""
@@ -270,7 +259,7 @@ class _ProgramReader:
                 and args.get("copy") is not True
             )
         )
-        return self.storage[behind] if same else None
+        return self.metas[behind].storage if same else None
 
     def _layout(self, name: str) -> Layout:
         raw = self.body["tensor_values"][name]

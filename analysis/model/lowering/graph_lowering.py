@@ -44,18 +44,13 @@ class Lowering:
 
     def source(self, source: Source) -> None:
         """Add an input, weight or buffer."""
-        storage = source.meta.storage
-        if source.label in self.by_label:  # a tied weight under its second name
-            storage = self.by_label[source.label]
-        self.by_label.setdefault(source.label, storage)
+        storage = self.by_label.setdefault(source.label, source.meta.storage)  # a tied weight has several names
         self.values[source.name] = [Value(source.meta, storage, source.meta.numel)]
         if storage in self.version:
             return
         if source.role == BUFFER:  # becomes a tensor when something reads it
             self.constant[storage] = source.meta
-            self.tensors.append(TensorRow(source.label, BUFFER, source.meta.shape, source.meta.dtype))
-        else:
-            self.tensors.append(TensorRow(source.label, source.role, source.meta.shape, source.meta.dtype))
+        self.tensors.append(TensorRow(source.label, source.role, source.meta.shape, source.meta.dtype))
         self.version[storage] = len(self.tensors) - 1
 
     def node(self, node: GraphNode) -> None:
@@ -86,19 +81,11 @@ class Lowering:
         for meta in node.outputs:
             base = next((value for value in read if value.meta.storage == meta.storage), read[0])
             views.append(Value(meta, base.storage, smaller(base.reach, meta.numel)))
-            self._note_use(base.storage, scopes)
-            # A tensor the exporter shows as fresh although it is the same value (dropout).
-            self._rename(meta.storage, base.storage)
+            if (tensor := self.version.get(base.storage)) is not None:
+                self.uses.append((tensor, scopes, len(self.rows) - 1))
+                # A tensor the exporter shows as fresh although it is the same value (dropout).
+                self.version.setdefault(meta.storage, tensor)
         self.values[node.name] = views
-
-    def _rename(self, storage: int, base: int) -> None:
-        if storage != base and storage not in self.version and base in self.version:
-            self.version[storage] = self.version[base]
-
-    def _note_use(self, storage: int, scopes: frozenset[str]) -> None:
-        tensor = self.version.get(storage)
-        if tensor is not None:
-            self.uses.append((tensor, scopes, len(self.rows) - 1))
 
     def _is_constant(self, name: str, node: GraphNode, read: list[Value], in_place: bool) -> bool:
         if name in element_costs.RANDOM or not all(meta.numel.is_constant for meta in node.outputs):

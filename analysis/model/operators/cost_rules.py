@@ -224,10 +224,6 @@ def _pairs(call: OperatorCall) -> OperatorCost:
     return OperatorCost("reduce", call.result.numel * width * 3, call.result.numel)
 
 
-def _roi_pool(call: OperatorCall) -> OperatorCost:
-    return OperatorCost("roi_align", call.result.numel * 4, first_read=call.tensors()[0].numel)
-
-
 def _batch_norm(call: OperatorCall) -> OperatorCost:
     """Count the statistics as well in training mode."""
     tensor = call.tensors()[0]
@@ -278,7 +274,10 @@ _RULES: dict[str, Rule] = {
     **dict.fromkeys(("multilabel_margin_loss", "multilabel_margin_loss_forward"), _pairs_of_classes),
     **dict.fromkeys(("ctc_loss", "_ctc_loss"), _alignment),
     "torchvision.nms": _suppression,
-    **dict.fromkeys(("torchvision.roi_pool", "torchvision.ps_roi_pool", "torchvision.ps_roi_align"), _roi_pool),
+    **dict.fromkeys(
+        ("torchvision.roi_pool", "torchvision.ps_roi_pool", "torchvision.ps_roi_align"),
+        lambda call: OperatorCost("roi_align", call.result.numel * 4, first_read=call.tensors()[0].numel),
+    ),
     **dict.fromkeys(("batch_norm", "cudnn_batch_norm", "_native_batch_norm_legit"), _batch_norm),
 }
 _RULES |= {alias: _RULES[name] for alias, name in element_costs.ALIASES.items()}

@@ -59,13 +59,14 @@ class Child:
         self._asked_s = 0.0  # when it was asked to end
         self._lock = threading.Lock()
         self._until_s = time.monotonic() + limits.seconds
+        paths = [str(_PACKAGES), *filter(None, [os.environ.get("PYTHONPATH", "")])]
         allowed = {"memory_bytes": limits.memory_bytes, "cpu_s": limits.seconds}
         self.process = subprocess.Popen(
             [sys.executable, "-I", "-S", _SUPERVISOR, json.dumps(allowed), *command],
             stdin=subprocess.PIPE,  # held open: its end tells the warden that we are gone
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE if limits.show_output else subprocess.DEVNULL,
-            env=_environment(),
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"},  # one is enough to trace
             start_new_session=True,
         )
         self._shown = threading.Thread(target=_show, args=(self.process.stderr,), daemon=True)
@@ -197,9 +198,3 @@ def _show(pipe: IO[bytes] | None) -> None:
             if sys.stderr is not None:
                 sys.stderr.write("\n".join(safe(line, _LINE_MAX) for line in lines))
                 sys.stderr.flush()
-
-
-def _environment() -> dict[str, str]:
-    """Ours, with this package importable and one thread: tracing does not need more."""
-    paths = [str(_PACKAGES), *filter(None, [os.environ.get("PYTHONPATH", "")])]
-    return {**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"}

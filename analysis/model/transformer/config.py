@@ -219,16 +219,15 @@ def macs(config: Config, run: StepSettings, batch: int = 1) -> float:
     if c.kv_lora and not latent:  # those of the cache are expanded again
         expanded = c.kv_lora * c.heads * (c.head_dim - c.rotary + c.value_dim)
         linear += c.layers * expanded * run.kv / run.sequence
-    seen = [run.sequence if c.encoder else _attended_tokens(run, c.window_of(layer)) for layer in range(c.layers)]
+    all_tokens = run.kv + run.sequence
+    seen = [
+        run.sequence if c.encoder else through_window(c.window_of(layer) or all_tokens, run.sequence, run.kv)
+        for layer in range(c.layers)
+    ]
     attention = c.heads * width * sum(seen)
     scored = batch if run.phase == "prefill" else tokens
     pooled = batch * c.hidden**2 if c.pooler else 0
     return tokens * (linear + attention) + scored * sizes.head + pooled
-
-
-def _attended_tokens(run: StepSettings, window: int) -> float:
-    """Tokens that a new one sees, itself included, in the mean over the new ones."""
-    return through_window(window or run.kv + run.sequence, run.sequence, run.kv)
 
 
 def degrees(config: Config) -> list[int]:

@@ -88,12 +88,10 @@ def parse(text: str) -> Request:
 def _named_config(text: str) -> Request:
     name, _, options = text.partition(":")
     head = _name(name)
-    return request_of(head, presets.preset(head).config if head not in GENERIC else _generic(head), options)
-
-
-def _generic(name: str) -> Config:
-    common = presets.family("bert_family") if name == "encoder" else {}
-    return Config(**common, **presets.family(name))
+    if head not in GENERIC:
+        return request_of(head, presets.preset(head).config, options)
+    common = presets.family("bert_family") if head == "encoder" else {}
+    return request_of(head, Config(**common, **presets.family(head)), options)
 
 
 def split_hub(text: str) -> tuple[str, str]:

@@ -157,19 +157,17 @@ class _Gguf:
             raise ValueError
         inner, count = self.number("I"), self.number("Q")
         if inner in _VALUES:
-            self._pass(count * struct.calcsize(f"<{_VALUES[inner]}"))
+            size = count * struct.calcsize(f"<{_VALUES[inner]}")
+            self.left -= size
+            if self.left < 0:
+                raise ValueError
+            self.file.seek(size, 1)
         elif inner == _STRING:
             for _ in range(count):
                 self.text()
         else:  # lists of lists are not written
             raise ValueError
         return count
-
-    def _pass(self, count: int) -> None:
-        self.left -= count
-        if self.left < 0:
-            raise ValueError
-        self.file.seek(count, 1)
 
 
 def _gguf(file: BinaryIO, size: int, budget: Budget) -> WeightHeader:

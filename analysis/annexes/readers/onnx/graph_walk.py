@@ -226,7 +226,7 @@ class GraphWalk:
             results += [self._declared_result(name, frame, is_window) for name in op.node.outputs if name]
             if row is None and problem is not None:  # its row depends on sizes that only the file tells
                 with suppress(*WRONG):
-                    op = replace(op, declared_shapes=tuple(one.shape if one is not None else None for one in results))
+                    op = replace(op, declared_shape=results[0].shape if results and results[0] else None)
                     row = row_of(op)
         told = [one for one in results if one is not None]
         if not told or len(told) < len(results):

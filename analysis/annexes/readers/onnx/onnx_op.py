@@ -54,11 +54,7 @@ class OnnxOp:
     node: OnnxNode
     inputs: tuple[OnnxValue | None, ...]
     opset: int
-    declared_shapes: tuple[Shape | None, ...] = ()
-
-    def declared_shape(self, place: int = 0) -> Shape | None:
-        """Return the shape of a result that the file declares, None without one."""
-        return self.declared_shapes[place] if place < len(self.declared_shapes) else None
+    declared_shape: Shape | None = None  # of the first result, where the inputs do not settle it
 
     def has_input(self, index: int) -> bool:
         """Return True if an input is there."""
@@ -145,9 +141,9 @@ class OnnxOp:
         """Return the axis of an attribute, counted from the front."""
         return positive_axis(self.int_attr(name, default), self.rank)
 
-    def axes(self, index: int = 1) -> list[int]:
-        """Return the axes of an input or of the attribute `axes`, counted from the front."""
-        return [positive_axis(axis, self.rank) for axis in self.ints(index, "axes")]
+    def axes(self) -> list[int]:
+        """Return the axes of the second input or of the attribute `axes`, counted from the front."""
+        return [positive_axis(axis, self.rank) for axis in self.ints(1, "axes")]
 
 
 def constant(size: Any) -> int:

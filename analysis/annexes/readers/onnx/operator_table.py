@@ -171,7 +171,7 @@ def _fill(op: OnnxOp) -> TableRow:
 
 
 def _top_k(op: OnnxOp) -> TableRow:
-    axis, told = op.axis(default=-1), op.declared_shape()
+    axis, told = op.axis(default=-1), op.declared_shape
     kept = constant(told[axis] if told else op.number(1) if op.has_input(1) else op.int_attr("k", 1))
     return TableRow(
         "aten.topk", shape_rules.top_k_shapes(axis, kept), dtype="0 int64", given={"k": ("", kept), "dim": ("", axis)}

@@ -172,9 +172,9 @@ def _concatenate(op: OnnxOp) -> Shape:
     return _replace_axis(op, axis, sum((shape[axis] for shape in op.shapes()), poly(0)))
 
 
-def _stack(op: OnnxOp) -> Shape:
-    place = positive_axis(op.int_attr("axis", 0), op.rank + 1)
-    return (*op.shape()[:place], poly(len(op.inputs)), *op.shape()[place:])
+def _insert_axis(op: OnnxOp, default: int, size: int) -> Shape:
+    place = positive_axis(op.int_attr("axis", default), op.rank + 1)
+    return (*op.shape()[:place], poly(size), *op.shape()[place:])
 
 
 def row_view(op: OnnxOp) -> list[NodeResult]:
@@ -182,22 +182,13 @@ def row_view(op: OnnxOp) -> list[NodeResult]:
     return _view(op, [axis for place, axis in enumerate(_axes(op)) if place != op.axis()])
 
 
-def _gather_nd(op: OnnxOp) -> Shape:
-    depth = constant(op.shape(1)[-1])
-    return (*op.shape(1)[:-1], *op.shape()[op.int_attr("batch_dims", 0) + depth :])
-
-
 def _pad(op: OnnxOp) -> Shape | list[NodeResult]:
     amounts = op.items(1, "pads")
-    axes = op.ints(3) if op.has_input(3) else list(range(op.rank))
-    shape = op.shape()
+    axes = op.ints(3) if op.has_input(3) else range(op.rank)
+    sizes = list(op.shape())
     for place, axis in enumerate(axes):
-        axis = positive_axis(axis, op.rank)
-        shape = (
-            *shape[:axis],
-            *shape_of([shape[axis] + amounts[place] + amounts[place + len(axes)]]),
-            *shape[axis + 1 :],
-        )
+        sizes[positive_axis(axis, op.rank)] += amounts[place] + amounts[place + len(axes)]
+    shape = shape_of(sizes)
     return _identity(op) if shape == op.shape() else shape
 
 
@@ -206,32 +197,23 @@ def _tile(op: OnnxOp) -> Shape | list[NodeResult]:
     return _identity(op) if shape == op.shape() else shape
 
 
-def resize_shape(op: OnnxOp) -> Shape:
-    """Return the shape of a resized tensor, from sizes or scales."""
-    if (told := op.declared_shape()) is not None:
-        return told
-    scales_at, sizes_at = (2, 3) if op.node.op == "Resize" and op.opset >= 11 else (1, 9)
-    axes = op.int_list("axes") or list(range(op.rank))
+def _set_axes(op: OnnxOp, sizes: Sequence[Any]) -> Shape:
     shape: list[Any] = list(op.shape())
-    if op.has_input(sizes_at):
-        for axis, size in zip(axes, op.items(sizes_at), strict=True):
-            shape[axis] = size
-    else:
-        for axis, scale in zip(axes, op.items(scales_at, "scales"), strict=True):
-            shape[axis] = shape[axis] if scale == 1 else int(constant(shape[axis]) * scale + 1e-9)
-    return shape_of(shape)
-
-
-def _crop(op: OnnxOp) -> Shape:
-    shape: list[Any] = list(op.shape())
-    for axis, size in zip(op.int_list("axes") or range(op.rank), op.items(1), strict=True):
+    for axis, size in zip(op.int_list("axes") or range(op.rank), sizes, strict=True):
         shape[axis] = size
     return shape_of(shape)
 
 
-def _one_hot(op: OnnxOp) -> Shape:
-    place = positive_axis(op.int_attr("axis", -1), op.rank + 1)
-    return (*op.shape()[:place], poly(constant(op.number(1))), *op.shape()[place:])
+def resize_shape(op: OnnxOp) -> Shape:
+    """Return the shape of a resized tensor, from sizes or scales."""
+    if (told := op.declared_shape) is not None:
+        return told
+    scales_at, sizes_at = (2, 3) if op.node.op == "Resize" and op.opset >= 11 else (1, 9)
+    if op.has_input(sizes_at):
+        return _set_axes(op, op.items(sizes_at))
+    old, axes = op.shape(), op.int_list("axes") or range(op.rank)
+    pairs = zip(axes, op.items(scales_at, "scales"), strict=True)
+    return _set_axes(op, [old[a] if scale == 1 else int(constant(old[a]) * scale + 1e-9) for a, scale in pairs])
 
 
 def _range(op: OnnxOp) -> Shape:
@@ -261,14 +243,14 @@ def top_k_shapes(axis: int, count: int) -> Callable[[OnnxOp], list[Shape]]:
 def transform_axis(op: OnnxOp) -> int:
     """Return the axis that a DFT transforms."""
     axis = op.number(2) if op.has_input(2) else op.int_attr("axis", -2 if op.opset >= 20 else 1)
-    if axis is None and op.declared_shape() is not None:
+    if axis is None and op.declared_shape is not None:
         axis = -2  # any will do: only the levels of the transform follow from it
     return positive_axis(constant(axis), op.rank)
 
 
 def spectrum_shape(op: OnnxOp) -> Shape:
     """Return the shape of a transform. Its last dimension holds real and imaginary part."""
-    if (told := op.declared_shape()) is not None:
+    if (told := op.declared_shape) is not None:
         return told
     shape, place = list(op.shape()), transform_axis(op)
     if op.has_input(1):
@@ -280,7 +262,7 @@ def spectrum_shape(op: OnnxOp) -> Shape:
 
 def frames_shape(points: int, is_half: bool, op: OnnxOp) -> Shape:
     """Return the shape of a short-time transform over frames of `points`, half of its spectrum where `is_half`."""
-    if (told := op.declared_shape()) is not None:
+    if (told := op.declared_shape) is not None:
         return told
     frames = (constant(op.shape()[1]) - points) // constant(op.number(1)) + 1
     return (op.shape()[0], poly(frames), poly(points // 2 + 1 if is_half else points), poly(2))
@@ -331,13 +313,16 @@ SHAPES: dict[str, Callable[[OnnxOp], Shape | list[Shape] | list[NodeResult]]] = 
     "slice": _slice,
     "split": _split,
     "concatenate": _concatenate,
-    "stack": _stack,
+    "stack": lambda op: _insert_axis(op, 0, len(op.inputs)),
     "gather": lambda op: _replace_axis(op, op.axis(), *op.shape(1)),
-    "gather_nd": _gather_nd,
+    "gather_nd": lambda op: (
+        *op.shape(1)[:-1],
+        *op.shape()[op.int_attr("batch_dims", 0) + constant(op.shape(1)[-1]) :],
+    ),
     "pad": _pad,
-    "crop": _crop,
+    "crop": lambda op: _set_axes(op, op.items(1)),
     "tile": _tile,
-    "one_hot": _one_hot,
+    "one_hot": lambda op: _insert_axis(op, -1, constant(op.number(1))),
     "range": _range,
     "stated": lambda op: shape_of(op.items(0) if op.inputs else op.int_list("shape")),
     "grid": _grid,
