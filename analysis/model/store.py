@@ -90,7 +90,6 @@ def _ready_spec(spec: Spec) -> Workload | None:
 
 
 def _find_capture(spec: Spec) -> Workload | None:
-    """Return the capture that ships, or the one in the user's cache."""
     for is_shipped in (True, False):
         workload = _read(_SHIPPED / spec.capture_name if is_shipped else cache_path(spec))  # the latter takes 30 ms
         if workload is not None and zoo.architecture(workload.name) == zoo.architecture(str(spec)):
@@ -197,7 +196,6 @@ def version(package: str) -> str:
 
 
 def _read(path: Path) -> Workload | None:
-    """Return a stored workload, or None where there is none that can be read."""
     try:
         return unpack(file_access.read(path, _MAX_BYTES))
     except (OSError, ValueError):

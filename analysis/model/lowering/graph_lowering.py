@@ -95,7 +95,6 @@ class Lowering:
         return all(value.storage in self.constant for value in read)
 
     def _fold(self, node: GraphNode, read: list[Value], in_place: bool) -> None:
-        """Make the result of a call that depends on no input a constant of the model."""
         self.folded += 1
         if in_place:
             self.values[node.name] = [replace(read[0], meta=node.outputs[0])]

@@ -186,7 +186,6 @@ def _name_below(module: str, weight: str) -> str:
 def _monomials(
     dims: tuple[str, ...], rows: list[OperatorRow], tensors: list[TensorRow], repeats: Iterable[Poly]
 ) -> list[Monomial]:
-    """Return every monomial in use, the constant and the single dimensions always."""
     monomials: set[Monomial] = {(), *((dim,) for dim in dims)}
     for row in rows:
         sizes = [row.cost.macs, row.cost.flops, row.cost.special, *(row.cost.gemm or ()), row.scratch]
@@ -200,7 +199,6 @@ def _monomials(
 
 
 def _coefficients(column: dict[Monomial, int], sizes: Iterable[Poly]) -> Floats:
-    """Return a row for each polynomial. `column` has the place of each monomial."""
     listed = list(sizes)
     result = np.zeros((len(listed), len(column)), dtype=np.float64)
     for row, size in enumerate(listed):

@@ -217,7 +217,6 @@ def parse_input(text: str) -> Input:
 
 
 def _parts(text: str, name: str, rest: str) -> Input:
-    """Return a list, a tuple or a dictionary of tensors, none of them another."""
     form, inner = rest[0], split_list(rest[1:-1])
     parts = tuple(map(parse_input, inner[: _MAX_INPUTS + 1]))
     if not rest.endswith(_BRACKETS[form]) or not parts or any(part.form for part in parts):
@@ -305,7 +304,6 @@ def _no_file(path: Path) -> str:
 
 
 def _no_factory(path: str) -> str:
-    """Return the error of `net.py` alone, with the names that it defines."""
     file = source(Target(path, "x"))
     names = defined(file)
     example = names[0] if names else "make"

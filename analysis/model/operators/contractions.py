@@ -127,7 +127,6 @@ def _einsum(call: OperatorCall) -> OperatorCost:
 
 
 def _spell_ellipsis(term: str, rank: int) -> str:
-    """Return an einsum term with its ellipsis written out as Greek letters."""
     if "..." not in term:
         return term
     missing = rank - (len(term) - 3)
@@ -182,7 +181,6 @@ def _attention(call: OperatorCall) -> OperatorCost:
 
 
 def _flash_attention(call: OperatorCall) -> OperatorCost:
-    """Count attention kernels that take (batch, sequence, heads, width)."""
     query, key, value = (call.tensor(name).shape for name in ("query", "key", "value"))
     groups = query[0] * query[2]
     scores = groups * query[1] * key[1]

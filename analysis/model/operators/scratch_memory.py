@@ -31,7 +31,6 @@ def _maximum(*sizes: Poly) -> Poly:
 
 
 def _recurrent(gates: int, call: OperatorCall) -> Poly:
-    """Return the scratch memory of the layer that takes most, with the results of the layer before."""
     data, state = call.tensor("input"), call.metas[references(call.args["hx"])[0].name]
     given = [call.metas[ref.name] for ref in references(call.args["params"])]
     matrices = [each for each in given if len(each.shape) == 2]

@@ -165,7 +165,6 @@ class Child:
                 return bool(data)
 
     def _reap(self) -> None:
-        """Nothing of it is left, and its pipes are closed."""
         if not self._has_ended(_PATIENCE_S):
             with contextlib.suppress(OSError):
                 os.killpg(self.process.pid, signal.SIGKILL)
@@ -177,7 +176,6 @@ class Child:
                     pipe.close()
 
     def _has_ended(self, seconds: float) -> bool:
-        """Return True if it ends within `seconds`."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self.process.wait(seconds)
         return self.process.returncode is not None

@@ -133,7 +133,6 @@ def _reap(command: int) -> int | None:
 
 
 def _limit_passed(limits: dict[str, float | None]) -> str:
-    """Return the limit that all processes together passed, '' if none."""
     there = list(processes(os.getpid()))
     size, seconds = limits["memory_bytes"], limits["cpu_s"]
     if len(there) > _PROCESSES_MAX:
@@ -146,7 +145,6 @@ def _limit_passed(limits: dict[str, float | None]) -> str:
 
 
 def _end_all() -> None:
-    """Kill every process below this one, those that are started meanwhile too."""
     until = time.monotonic() + _ENDING_S
     while time.monotonic() < until:
         for each in processes(os.getpid()):

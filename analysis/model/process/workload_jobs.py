@@ -97,11 +97,9 @@ class WorkloadJob:
         return self._words
 
     def _missing_library(self) -> ModelError | None:
-        """Return an error that names what has to be installed first, None if nothing."""
         return None
 
     def _explain(self, reason: str) -> ModelError:
-        """Return the error for a reason that the subprocess gives against the request."""
         return CaptureError(reason)
 
     def _watch(self, child: Child) -> None:

@@ -98,7 +98,6 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise ModelSpecError("learned positions need positions=N, the rows of their table")
 
     def _fill(self) -> None:
-        """Replace the zeros that stand for a size that follows from others."""
         if not self.head_dim and self.hidden % self.heads:
             raise ModelSpecError(f"hidden {self.hidden} is not a multiple of {self.heads} heads (or give head_dim)")
         head_dim = self.head_dim or self.hidden // self.heads
@@ -179,7 +178,6 @@ def size(config: Config) -> Size:
 
 
 def _projections(c: Config) -> int:
-    """Return elements of the matrices around the attention of one layer."""
     q, out = c.heads * c.head_dim, c.heads * c.value_dim * c.hidden
     if not c.kv_lora:
         return c.hidden * (q + c.kv_heads * (c.head_dim + c.value_dim)) + out

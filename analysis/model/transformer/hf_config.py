@@ -175,7 +175,6 @@ def _stored_format(method: str, stated: Raw) -> tuple[int, str, int]:
 
 
 def _compressed(stated: Raw) -> tuple[int, str, int]:
-    """Return bits and kind of weights, and bits of activations, of the first group of layers."""
     groups = stated.get("config_groups")
     group: Any = next(iter(groups.values()), {}) if isinstance(groups, dict) else {}
     group = group if isinstance(group, dict) else {}

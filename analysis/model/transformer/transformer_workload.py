@@ -92,7 +92,6 @@ def _request(prompt: StepWriter) -> list[Tensor]:
 
 
 def _layers(step: StepWriter, caches: list[Tensor]) -> tuple[Tensor, Tensor]:
-    """Return the result of the last layer, and the embedding table."""
     x, table = _embed(step)
     for layer in range(step.config.layers):
         with step.w.module(f"layers.{layer}", "Layer"):
@@ -186,7 +185,6 @@ def _pooled(step: StepWriter, x: Tensor) -> list[Tensor]:
 
 
 def _mlp(step: StepWriter, x: Tensor, layer: int, reduce: bool = True) -> Tensor:
-    """Write the feed-forward part of a layer, of experts where the layer has them."""
     c, w = step.config, step.w
     with w.module("mlp", "MLP"):
         y = _experts(step, x) if c.is_sparse(layer) else _dense(step, x, c.ffn)
@@ -237,7 +235,6 @@ def _experts(step: StepWriter, x: Tensor) -> Tensor:
 
 
 def _expert(step: StepWriter, name: str, x: Tensor, width: int) -> Tensor:
-    """Return one matrix of every expert, applied to the tokens that chose it."""
     w, experts = step.w, step.config.experts // step.run.ep
     args: dict[str, Any] = {"phase": step.phase, "spread": step.run.ep > 1}
     with w.module(name, "ExpertLinear"):

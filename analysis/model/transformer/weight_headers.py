@@ -86,7 +86,6 @@ def _config(path: Path, held: WeightHeader) -> Any:
 
 
 def _raw(path: Path, held: WeightHeader) -> dict[str, Any]:
-    """Return the facts of a GGUF file as config.json has them."""
     kind = str(held.facts.get("general.architecture", ""))
     known = table()["architectures"]
     if kind not in known:

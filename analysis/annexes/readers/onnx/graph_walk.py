@@ -190,7 +190,6 @@ class GraphWalk:
         return value
 
     def _plain(self, op: OnnxOp, frame: Frame) -> None:
-        """Add a node that computes: its result if the file settles that, else a call."""
         names = op.node.outputs
         tensor = op.attr("value") if op.node.op == "Constant" else None
         if isinstance(tensor, StoredTensor) and tensor.values is None:
@@ -286,7 +285,6 @@ class GraphWalk:
         return OnnxValue(self._unique(name), meta, contiguous_strides(numbers), known, is_weight)
 
     def _unique(self, name: str) -> str:
-        """Return a name that is unique in the operator graph: files need not keep theirs apart."""
         self.names += 1
         return f"{name}@{self.names}"
 

@@ -134,7 +134,6 @@ def _fit(pattern: str, op: OnnxOp) -> bool:
 
 
 def _bind_all(pattern: str, op: OnnxOp, symbols: Symbols, several: dict[str, Shape]) -> None:
-    """Bind the names of a pattern to sizes; a starred name also to the product of its sizes."""
     if not _fit(pattern, op):
         raise ShapeError(f"its inputs are not {pattern.partition('->')[0].strip()}")
     for place, term in enumerate(_terms(pattern)[0]):
