@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,11 @@ def fail(path: Path, message: str) -> RequestError:
     return RequestError(f"device file {path.name}: {message}")
 
 
+def _check_name(path: Path, where: str, kind: str, name: str, allowed: Collection[str], listing: str = "") -> None:
+    if name not in allowed:
+        raise fail(path, f"{where}: {unknown(kind, name, allowed, listing=listing)}")
+
+
 def _check_fact(path: Path, where: str, fact: Fact, unit: str) -> None:
     if fact.unit != unit:
         raise fail(path, f"{where}: unit is {fact.unit!r}, expected {unit!r}")
@@ -129,8 +135,7 @@ def fraction(value: float) -> str:
 
 def _check_facts(path: Path, where: str, known: dict[str, Field], facts: dict[str, Fact]) -> None:
     for name, fact in facts.items():
-        if name not in known:
-            raise fail(path, f"{where}: {unknown('field', name, known)}")
+        _check_name(path, where, "field", name, known)
         _check_fact(path, f"{where}.{name}", fact, known[name].unit)
         if known[name].is_whole and (wrong := fraction(fact.value)):
             raise fail(path, f"{where}.{name}: {wrong}")
@@ -140,41 +145,33 @@ def _check_facts(path: Path, where: str, known: dict[str, Field], facts: dict[st
 
 def _check_tables(path: Path, spec: DeviceFile) -> None:
     for unit, table in spec.fma_per_clock.items():
-        if unit not in ("matrix", "vector"):
-            raise fail(path, f"fma_per_clock: {unknown('unit', unit, ('matrix', 'vector'))}")
+        _check_name(path, "fma_per_clock", "unit", unit, ("matrix", "vector"))
         for precision, fact in table.items():
-            _check_precision(path, f"fma_per_clock.{unit}", precision)
+            _check_name(path, f"fma_per_clock.{unit}", "precision", precision, UNITS)
             _check_fact(path, f"fma_per_clock.{unit}.{precision}", fact, "FMA/clock")
     if BASE not in spec.fma_per_clock.get("vector", {}):
         raise fail(path, f"fma_per_clock.vector.{BASE} is missing: element-wise work needs a vector unit")
     for precision, fact in spec.peak_flops.items():
-        _check_precision(path, "peak_flops", precision)
+        _check_name(path, "peak_flops", "precision", precision, UNITS)
         _check_fact(path, f"peak_flops.{precision}", fact, "FLOP/s")
 
     for precision in spec.exceptions:
-        _check_precision(path, "exceptions", precision)
-
-
-def _check_precision(path: Path, where: str, precision: str) -> None:
-    if precision not in UNITS:
-        raise fail(path, f"{where}: {unknown('precision', precision, UNITS)}")
+        _check_name(path, "exceptions", "precision", precision, UNITS)
 
 
 def _check_runs(path: Path, spec: DeviceFile) -> None:
     """`convolution = "matrix:tf32"` names a unit and a format that it has."""
     for precision, table in spec.runs.items():
-        _check_precision(path, "runs", precision)
+        _check_name(path, "runs", "precision", precision, UNITS)
         for work, runs_as in table.items():
             where = f"runs.{precision}.{work}"
             if work in ("convolution", "contraction"):
                 units = [f"{unit}:{name}" for unit, formats in spec.fma_per_clock.items() for name in formats]
-                if runs_as not in units:
-                    raise fail(path, f"{where}: {unknown('unit and format', runs_as, units)}")
+                _check_name(path, where, "unit and format", runs_as, units)
             elif work == "stored":
-                _check_precision(path, where, runs_as)
-            elif work != "why":
-                allowed = ("convolution", "contraction", "stored", "why")
-                raise fail(path, f"runs.{precision}: {unknown('name', work, allowed)}")
+                _check_name(path, where, "precision", runs_as, UNITS)
+            else:
+                _check_name(path, f"runs.{precision}", "name", work, ("convolution", "contraction", "stored", "why"))
 
 
 def _check_coefficients(path: Path, spec: DeviceFile) -> None:
@@ -184,10 +181,9 @@ def _check_coefficients(path: Path, spec: DeviceFile) -> None:
     }
     for name, fact in spec.coefficients.items():
         event, colon, precision = name.partition(":")
-        if event not in events:
-            raise fail(path, f"coefficients: {unknown('event', event, events)}")
+        _check_name(path, "coefficients", "event", event, events)
         if colon:
-            _check_precision(path, f"coefficients.{event}", precision)
+            _check_name(path, f"coefficients.{event}", "precision", precision, UNITS)
         _check_fact(path, f"coefficients.{name}", fact, f"J/{events[event].count}")
 
 
@@ -204,17 +200,15 @@ def _check_measured(path: Path, spec: DeviceFile) -> None:
         if "other" not in table and part != "overhead":
             raise fail(path, f"rates.{part}.other is missing")
         for name, (value, low, high) in table.items():
-            if name != "other" and name not in OpClass.__members__:
-                raise fail(path, f"rates.{part}: {unknown('class of operators', name, OpClass.__members__)}")
+            if name != "other":
+                _check_name(path, f"rates.{part}", "class of operators", name, OpClass.__members__)
             if not least <= low <= value <= high <= most:
                 raise fail(path, f"rates.{part}.{name}: [value, low, high] must rise from low to high ({allowed})")
     if spec.rates is not None and not 0.1 <= spec.rates.overlap.value <= 100.0:
         raise fail(path, "rates.overlap.value: is out of range (allowed: 0.1 to 100)")
     for name, record in spec.runtimes.items():
-        if name not in runtimes():
-            raise fail(path, f"runtimes: {unknown('runtime', name, runtimes())}")
-        if record.mode not in MODES:
-            raise fail(path, f"runtimes.{name}.mode: {unknown('mode', record.mode, MODES)}")
+        _check_name(path, "runtimes", "runtime", name, runtimes())
+        _check_name(path, f"runtimes.{name}.mode", "mode", record.mode, MODES)
         for ends in (record.dispatch, record.launch, record.call_s, *record.streaming.values()):
             if not 0.0 <= ends.low <= ends.value <= ends.high <= MOST:
                 raise fail(path, f"runtimes.{name}: value {ends.value} is outside low-high {ends.low}-{ends.high}")
@@ -236,15 +230,14 @@ def read(path: Path, extending: tuple[str, ...] = ()) -> DeviceFile:
         spec = msgspec.convert(data, DeviceFile)
     except msgspec.ValidationError as error:
         raise fail(path, _located(data, error)) from None
-    if spec.architecture not in known_architectures.names():
-        raise fail(path, f"architecture: {unknown('architecture', spec.architecture, known_architectures.names())}")
+    _check_name(path, "architecture", "architecture", spec.architecture, known_architectures.names())
     try:
         described = known_architectures.find_architecture(spec.architecture, spec.hierarchy)
     except ValueError as error:
         raise fail(path, f"hierarchy: {error}") from None
     known, classes = described.data.facts, described.data.software
-    if spec.software and spec.software not in classes:
-        raise fail(path, f"software: {unknown('class of software', spec.software, classes)}")
+    if spec.software:
+        _check_name(path, "software", "class of software", spec.software, classes)
     _check_facts(path, "facts", known, spec.facts)
     _check_tables(path, spec)
     _check_runs(path, spec)
@@ -263,11 +256,10 @@ def _extended(path: Path, own: Derived, extending: tuple[str, ...]) -> DeviceFil
     files = {file.stem: file for folder in (path.parent, CATALOG) for file in folder.glob("*.toml")}
     known = {name: file for name, file in files.items() if name not in extending}
     name, _, mode = own.extends.partition(":")
-    if name not in known:
-        raise fail(path, f"extends: {unknown('device', name, known, listing='shipped, or of the same folder')}")
+    _check_name(path, "extends", "device", name, known, "shipped, or of the same folder")
     base = read(known[name], extending)
-    if mode and mode not in base.power_modes:
-        raise fail(path, f"extends: {unknown(f'power mode of {name}', mode, base.power_modes)}")
+    if mode:
+        _check_name(path, "extends", f"power mode of {name}", mode, base.power_modes)
     return msgspec.structs.replace(
         base,
         id=own.id,

@@ -3,6 +3,7 @@ mapping of each operator is searched; every level and network has events of its 
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -90,13 +91,11 @@ def _levels(device: Device) -> tuple[tuple[str, float], ...]:
     """Outward, with the bytes of all instances."""
     hierarchy = device.file.hierarchy
     assert hierarchy is not None
-    instances, found = 1.0, []
-    for axis in hierarchy.across.axes if hierarchy.across else ():
-        instances *= device.values[axis.name]
+    instances, array, found = 1.0, hierarchy.across, []
     for level in hierarchy.levels:
+        instances *= math.prod(device.values[axis.name] for axis in array.axes) if array else 1.0
         found.append((level.name, device.values[f"{level.name}_bytes"] * instances))
-        for axis in level.below.axes if level.below else ():
-            instances *= device.values[axis.name]
+        array = level.below
     return tuple(reversed(found))
 
 

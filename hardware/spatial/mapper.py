@@ -189,17 +189,9 @@ def _tiling(demand: Demand, work: _Work) -> Tiling:
     n, _, k, _, p, q, _, _ = tile
     spread = np.prod(np.stack(work.nest.spread), axis=0)
     last = work.nest.tiles[-1]
-    columns = (
-        work.run.cycles,
-        work.run.tiles,
-        np.prod(np.ceil(sizes / np.minimum(last * spread, sizes)), axis=0),
-        work.run.instances[-1],
-        n * p * q,
-        k,
-        np.ones_like(k),
-    )
-    found = np.zeros((7, demand.n))
-    found[:, work.which] = np.stack(columns)
+    steps = np.prod(np.ceil(sizes / np.minimum(last * spread, sizes)), axis=0)
+    run, found = work.run, np.zeros((7, demand.n))
+    found[:, work.which] = [run.cycles, run.tiles, steps, run.instances[-1], n * p * q, k, np.ones_like(k)]
     return Tiling(*found)
 
 
