@@ -13,12 +13,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from hardware.architectures.data import SourcedValue
 from hardware.device_file import DESIGN_TARGET, DESIGNER, Fact
 from hardware.errors import unknown
 from hardware.memo import memoize
 from hardware.plan import Plan
 from hardware.precision import BASE, FORMATS
+from hardware.quantity import SourcedValue
 from hardware.scaling import Triple, log_interpolate, logic_scale, table
 from hardware.taxonomy import Event
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Literal
 
+import msgspec
+
 _PREFIXES = [(float(f"1e{3 * i - 18}"), prefix) for i, prefix in enumerate((*"afpnµm", "", *"kMGTPE"))]
 # Symbol, smallest and largest prefix that people write with it. Nobody says kiloseconds or millibytes.
 _UNITS = {
@@ -101,3 +103,18 @@ def of_fact(value: float, unit: str) -> str:
         return quantity(value, "SI") + unit.replace("transfer", "T")
     number = f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
     return number if unit in ("count", "fraction") else f"{number} {unit}"
+
+
+class SourcedValue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A value with its spread and source."""
+
+    value: float
+    low: float
+    high: float
+    source: str
+    quality: str
+
+    @property
+    def all(self) -> tuple[float, float, float]:
+        """Nominal, fast end, slow end."""
+        return self.value, self.low, self.high

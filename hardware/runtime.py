@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hardware import file_access
-from hardware.architectures.data import SourcedValue
 from hardware.precision import DEFAULT, FORMATS, parse
+from hardware.quantity import SourcedValue
 
 if TYPE_CHECKING:
     from hardware.device import Device

@@ -71,9 +71,6 @@ class Model:
         return asked_state.with_fixed_batch(state, arguments)
 
 
-# --- from values to an answer -----------------------------------------------------------------------------
-
-
 def is_function(name: str) -> bool:
     """Return True if a name is that of a function of the package."""
     return name in _GROUPS or (name in registry.names() and isinstance(registry.load(name), Report))
@@ -142,8 +139,6 @@ def _arguments(verb: str, options: Sequence[Option], values: dict[str, Any]) -> 
 def _text(value: object) -> str:
     return engine.adopt(value) if isinstance(value, Workload) else str(value)
 
-
-# --- the functions ----------------------------------------------------------------------------------------
 
 AnyModel = str | Workload | Model
 Names = Sequence[str] | str | None

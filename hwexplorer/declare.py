@@ -24,8 +24,6 @@ from hwexplorer.state import State
 from hwexplorer.views.plain import Page, Table, Text, View
 from hwexplorer.views.tables import Named, rows
 
-# --- what it is about -------------------------------------------------------------------------------------
-
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
     """The subject of a verb, by the options that name it. `several` devices may follow --on; without it, `everywhere`
@@ -47,8 +45,6 @@ DEVICE = Subject(options=(*_ASKED, options.ON_ONE))
 NODE = Subject(options=(*_ASKED, options.ON_ONE, options.NODE))
 DEVICES = Subject(options=(*_ASKED, options.ON_SEVERAL), several=True)
 EVERYWHERE = Subject(options=DEVICES.options, several=True, everywhere=True)
-
-# --- what it shows ----------------------------------------------------------------------------------------
 
 Lines = Callable[[Any, State], Iterable[str]]
 
@@ -101,8 +97,6 @@ def facts(lines: Lines) -> Callable[[Any, State], Text]:
 
 # A part of a report: a declared table, or what makes a view from the document.
 Part = Rows | Callable[[Any, State], View]
-
-# --- the verbs --------------------------------------------------------------------------------------------
 
 
 def document_of_estimate(find: Callable[..., Any]) -> Callable[..., Any]:

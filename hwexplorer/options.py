@@ -127,9 +127,6 @@ def count_words(words: list[str], options: Iterable[Option]) -> int:
     return count
 
 
-# --- what is accepted -------------------------------------------------------------------------------------
-
-
 def whole(least: int = 1, most: int = BATCH_MAX) -> Callable[[str], int]:
     """Return a converter of whole numbers from `least` to `most`."""
     return lambda text: parse_whole(text, least, most)
@@ -184,8 +181,6 @@ def parse_seconds(text: str) -> float:
         raise RequestError(f"{text[:40]!r} is no number of seconds (as 120)")
     return float(text)
 
-
-# --- what many verbs take ---------------------------------------------------------------------------------
 
 _MODEL_HELP = "a model, a building block, or a state string"
 MODEL = option("model", help=_MODEL_HELP, is_model=True)

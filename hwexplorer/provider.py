@@ -74,7 +74,7 @@ class EngineProvider:
         return verdict(state) if state.pin and state.diff else ""
 
     def devices(self, state: State) -> Table:
-        """The catalogue; those of the state are keyed as they are spelt there."""
+        """Return the catalogue; devices of the state are keyed as they are spelt there."""
         table = _table("devices", state)
         spelt = {engine.device(name).id: name for name in state.devices}
         column = Column("chosen", "In", role="flag", keep=0)
@@ -91,8 +91,8 @@ class EngineProvider:
         return replace(text, sections=tuple(sections))
 
     def figures(self, state: State, device: str) -> tuple[Cell, ...]:
-        """Latency, energy per inference, power and memory of a run on a device of the catalogue, s, J, W, bytes; each
-        None where it does not fit. Nothing of a device whose mappings take seconds to search, unless it is compared."""
+        """Return latency (s), energy per inference (J), power (W) and memory (bytes) on a device; None where it does
+        not fit, nothing for a device that is not compared and whose mappings take seconds to search."""
         from analysis.estimate.estimate import estimate
 
         if engine.device(device).arch.is_searched and device not in state.devices:

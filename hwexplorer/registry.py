@@ -42,9 +42,6 @@ class _Module(NamedTuple):
     group: str = ""
 
 
-# --- names ------------------------------------------------------------------------------------------------
-
-
 def names() -> tuple[str, ...]:
     """Return every word that names a verb or a section."""
     return tuple(_modules())
@@ -75,9 +72,8 @@ def full_name(name: str) -> str:
 
 
 def resolve(words: list[str]) -> list[str]:
-    """Return words whose first is a verb with that verb, or the section that they mean, first.
-
-    `show energy conv2d` is `energy conv2d`, `why conv2d l4 t4` is `explain conv2d l4 t4`. Raises RequestError."""
+    """Return words that begin with a verb, as words that begin with the section that they mean: `show energy conv2d`
+    is `energy conv2d`, `why conv2d l4 t4` is `explain conv2d l4 t4`. Raises RequestError."""
     verb, rest = words[0], words[1:]
     members = sections(verb)
     if not members:
@@ -104,9 +100,6 @@ def _count(words: list[str], members: tuple[str, ...], declared: Group) -> int:
     from hwexplorer.options import DEVICES_DIR, count_words
 
     return count_words(words, [DEVICES_DIR, *(option for name in members for option in load(name).all_options())])
-
-
-# --- what they declare ------------------------------------------------------------------------------------
 
 
 def helps() -> dict[str, str]:

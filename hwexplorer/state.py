@@ -49,15 +49,11 @@ class State(msgspec.Struct, frozen=True):
     """Everything the screen shows follows from this; keys map State -> State.
 
     `devices` are ids, `id:power_mode`, classes or these with `{changes}`; `on` is the device under the cursor and
-    `baseline` what the others are compared with: both are one of `devices`, spelt as there, and fall back to the H100
-    or the first. `at` is the node under the cursor ("" is the model), `open` the expanded nodes besides the model
-    itself. `pin` is what deltas are taken against (see `pinned`), shown while `diff`. `find` searches the tree,
-    `filter` the model list. `rank` orders the compared devices, `heat` puts the metric of each of them in the tree,
-    `limits` are those that devices are held against, `L<5ms E<1J` (hwexplorer/views/device_limits.py),
-    `fold` (per cent) folds smaller rows into one, `dynamic` shows events without clocks and static power, `trace` is
-    the file of a measured trace that is laid over the tree, `fact` the knob of the device that is looked at.
-    A wrong value raises RequestError: a State that exists is valid in itself.
-    """
+    `baseline` what others are compared with, both spelt as in `devices`. `at` is the node under the cursor ("" is the
+    model), `open` the expanded nodes, `pin` what deltas are taken against while `diff` (see `pinned`). `find` searches
+    the tree, `filter` the model list, `rank` orders devices, `heat` shows each of them in the tree, `limits` holds
+    devices against `L<5ms E<1J`, `fold` joins rows below a percentage, `dynamic` leaves out clocks and static power,
+    `trace` is a file laid over the tree, `fact` the knob that is looked at. A wrong value raises RequestError."""
 
     model: str = "resnet50"
     image_size: int | None = None
@@ -143,8 +139,6 @@ def preferred(devices: tuple[str, ...]) -> str:
     """The device the cursor starts on."""
     return PREFERRED_DEVICE if PREFERRED_DEVICE in devices else devices[0]
 
-
-# --- one string -------------------------------------------------------------------------------------------
 
 _NAME = "~:=+!*()$'"  # kept readable in names; `@ / , ? & %` separate and are encoded
 
@@ -251,19 +245,14 @@ def parse(text: str) -> State:
     return state
 
 
-# --- the pin ----------------------------------------------------------------------------------------------
-
-
 def pin_string(state: State) -> str:
     """Return the string that `p` keeps: the device under the cursor and every setting; the model is implied."""
     return _encode(state.on) + settings.write_words(settings.changed_settings(state, settings.DEFAULTS))
 
 
 def pinned(state: State) -> State | None:
-    """The state that deltas are taken against: this one on the pinned device with the pinned settings.
-
-    A pin may name another model, `resnet18/tpu_v4@b8`; without one it follows the model on screen.
-    """
+    """Return the state that deltas are taken against: this one on the pinned device with the pinned settings, and
+    with the model that a pin may name: `resnet18/tpu_v4@b8`."""
     if not state.pin:
         return None
     head, _, words = state.pin.partition("@")

@@ -11,26 +11,12 @@ import numpy as np
 from hardware import file_access
 from hardware.demand import Floats, OpClass
 from hardware.efficiency import Efficiency
+from hardware.quantity import SourcedValue
 from hardware.taxonomy import Event
 
 COMMON = Path(__file__).with_name("common.toml")
 _ENDS = [0, 2, 1]  # of [nominal, low, high]: nominal, fast, slow
 WHOLE = ("count", "bit")  # units of what comes whole
-
-
-class SourcedValue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A value with its spread and source."""
-
-    value: float
-    low: float
-    high: float
-    source: str
-    quality: str
-
-    @property
-    def all(self) -> tuple[float, float, float]:
-        """Nominal, fast end, slow end."""
-        return self.value, self.low, self.high
 
 
 class Constant(SourcedValue, frozen=True, kw_only=True):

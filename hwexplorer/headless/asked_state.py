@@ -22,9 +22,7 @@ from hwexplorer.state import State, parse, preferred, replace
 
 
 def state_from_arguments(arguments: argparse.Namespace, subject: Subject) -> State:
-    """The state that the model (or state string) and the options describe.
-
-    An option named like a field of State sets it. Without a model the state is about the default one."""
+    """Return the state that the model (or state string) and the options describe: one named like a field sets it."""
     given = vars(arguments)
     text = given.get("model")
     wanted = State()
@@ -121,9 +119,8 @@ def _including(name: str, devices: tuple[str, ...]) -> tuple[tuple[str, ...], st
 
 
 def prepare_models(states: Iterable[State], strict: bool = False) -> None:
-    """Check the devices of each state, and capture its model if it must be, with progress on a terminal.
-
-    `strict` raises OutputError where an operator has no cost rule."""
+    """Check the devices of each state, and capture its model if it must be. Raises RequestError, and OutputError if
+    `strict` and an operator has no cost rule."""
     for wanted in states:
         spelt: dict[str, str] = {}
         for name in wanted.devices:

@@ -57,11 +57,8 @@ class Scale(msgspec.Struct, frozen=True):
 
 
 def scale_for(values: Iterable[float | None], unit: str = "", decimals: int = 3) -> Scale:
-    """One prefix and one number of decimals for a column, without formatting its cells.
-
-    The largest value picks the prefix, the smallest asks for decimals (at most `decimals`), so that decimal
-    points stand in line; what is still too small reads `<.001`, never 0.
-    """
+    """Return one prefix and one number of decimals for a column: the largest value picks the prefix, the smallest
+    asks for decimals (at most `decimals`); what is still too small reads `<.001`, never 0."""
     present = [v for v in values if v is not None and -math.inf < v < math.inf]  # nan is on neither side
     finite = [v for v in map(abs, present) if v]
     if not finite:
