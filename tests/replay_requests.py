@@ -291,8 +291,11 @@ def list_requests(count: int, seed: int) -> list[list[dict[str, Any]]]:
             share = (index + 1) * left // len(subjects) - index * left // len(subjects)
             groups += [d.of_model(*subject, share)] if share else []
         d.random.shuffle(groups)  # the first N of them are of all kinds
-        groups = [*split("|".join(SLOW), 1), *groups]
-        return [[{"group": at, "argv": argv + _format(argv, d)} for argv in group] for at, group in enumerate(groups)]
+        groups = [[argv + _format(argv, d) for argv in group] for group in [*split("|".join(SLOW), 1), *groups]]
+        # What is slow is not among the first, for `compare --count`, nor the last, which one process would do alone.
+        at = len(groups) * 3 // 5
+        groups = [*groups[len(SLOW) : at], *groups[: len(SLOW)], *groups[at:]]
+        return [[{"group": index, "argv": argv} for argv in group] for index, group in enumerate(groups)]
 
 
 def list_short(seed: int) -> list[dict[str, Any]]:
