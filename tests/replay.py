@@ -360,10 +360,7 @@ def main() -> int:
 if __name__ == "__main__":
     here = Path(__file__).resolve()
     # The code of the folder one stands in, also where this file is that of another checkout.
-    sys.path[:] = [
-        os.getcwd(),
-        *(path for path in sys.path if Path(path).resolve() != here.parent),
-        str(here.parents[1]),
-    ]
+    others = [path for path in sys.path if Path(path).resolve() != here.parent]
+    sys.path[:] = [os.getcwd(), str(here.parents[1]), *others]
     sys.modules["tests.replay"] = sys.modules["__main__"]
     sys.exit(main())
