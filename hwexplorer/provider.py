@@ -42,6 +42,12 @@ class EngineProvider:
 
         return sort_rows(by_device(state), state)
 
+    def picture(self, state: State) -> Table | None:
+        """The parts of a model; None of one that is not captured yet."""
+        from hwexplorer.views.model_parts import picture
+
+        return picture(state) if engine.is_ready(state) else None
+
     def status(self, state: State) -> str:
         """One short line: marks and coverage."""
         result = engine.result(state)

@@ -120,6 +120,7 @@ class DevicesPrompt(Prompt):
         return f"{told} · space adds or takes away · enter {enter} · {' '.join(EXAMPLES)}"
 
     def offers(self) -> dict[str, str]:
+        """Return the words that can be clicked, and the text that comes of each."""
         return self._append_words(EXAMPLES)
 
     def follow(self, text: str) -> None:
@@ -127,6 +128,7 @@ class DevicesPrompt(Prompt):
         self._picker.fill(self.search_text)
 
     def edit(self, key: str, character: str | None) -> None:
+        """Move in the list by its keys, else edit the line."""
         if key == "space" and row_query.ends_in_condition(self.text):
             super().edit(key, " ")  # more limits may follow; the next one picks
         elif key == "space":

@@ -19,6 +19,7 @@ class TreePane(ViewPane):
     make_content = TreeTable
 
     def fill(self, views: Views) -> None:
+        """Take the view and the title."""
         state = self.state
         sought = row_query.plain_words(state.find)
         self.content.find = sought[0] if sought else ""

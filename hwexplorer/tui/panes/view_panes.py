@@ -23,6 +23,7 @@ class ComparePane(ViewPane):
     sort_keys, sort_fields = RANKS, ("rank", "rank_reverse", False)
 
     def fill(self, views: Views) -> None:
+        """Take the view and the title."""
         state = self.state
         self.content.mark = state.on
         self.content.update(views.compare, hide=self.hidden_roles())
@@ -43,6 +44,7 @@ class EventsPane(ViewPane):
     make_content = staticmethod(lambda: TreeTable(fold=True))
 
     def fill(self, views: Views) -> None:
+        """Take the view and the title."""
         self.content.update(views.events, hide=self.hidden_roles())
         self.set_title(self.state.at or self.state.model)
 
@@ -71,6 +73,7 @@ class HeatPane(ViewPane):
     content: TreeTable
 
     def fill(self, views: Views) -> None:
+        """Take the view and the title."""
         self.content.update(views.heat)
         self.content.go(self.state.at)
         self.heading = f"Blocks x devices · {METRICS[self.state.metric].title}"
@@ -89,6 +92,7 @@ class KnobsPane(ViewPane):
     make_content = KnobContent
 
     def fill(self, views: Views) -> None:
+        """Take the view and the title."""
         self.content.show(views.knobs, self.state.metric)
         self.content.go(self.state.fact)
         self.set_title(views.device_name(self.state.on))
@@ -115,6 +119,7 @@ class PlotPane(ViewPane):
     make_content = PlotArea
 
     def fill(self, views: Views) -> None:
+        """Take the view and the title."""
         self.content.update(views.plot, point_of(self.state), views.marked_points)
         place = f"{PLOTS.index(self.state.plot) + 1}/{len(PLOTS)}"  # its name is in the title
         self.set_title(f"{self.state.plot} · {views.device_name(self.state.on)}", place)
@@ -142,6 +147,7 @@ class WhyPane(ViewPane):
     make_content = Prose
 
     def fill(self, views: Views) -> None:
+        """Take the view and the title."""
         self.content.update(views.why)
         self.set_title(self.state.at or self.state.model)
 

@@ -32,6 +32,7 @@ class FindPrompt(Prompt):
         super().__init__(session, session.state.find, selected=True)
 
     def note(self) -> str:
+        """Return what stands on the right of the line."""
         if not self.text:
             return row_query.HINT
         try:
@@ -41,9 +42,11 @@ class FindPrompt(Prompt):
         return f"{count} row{'s' * (count != 1)}"
 
     def offers(self) -> dict[str, str]:
+        """Return the words that can be clicked, and the text that comes of each."""
         return self._append_words(row_query.HINT.split()[2:])
 
     def follow(self, text: str) -> None:
+        """Narrow what is shown to the text."""
         session = self.session
         session.apply(replace(session.state, find=text))
         try:
@@ -64,19 +67,23 @@ class FilterPrompt(Prompt):
         self._models = models
 
     def note(self) -> str:
+        """Return what stands on the right of the line."""
         count = len(self._models.content.visible)
         return f"{count} models · enter loads" if count else NO_MATCH
 
     def follow(self, text: str) -> None:
+        """Narrow what is shown to the text."""
         self.session.apply(replace(self.session.state, filter=text))
 
     def edit(self, key: str, character: str | None) -> None:
+        """Move in the list by its keys, else edit the line."""
         if key in ("up", "down"):
             self._models.do_move(1 if key == "down" else -1)
         else:
             super().edit(key, character)
 
     def enter(self) -> None:
+        """Do what the line says."""
         self._models.do_choose()
 
 
@@ -86,19 +93,23 @@ class CommandPrompt(Prompt):
     label = ":"
 
     def note(self) -> str:
+        """Return what stands on the right of the line."""
         return command_line.describe(self.session, self.text)
 
     def offers(self) -> dict[str, str]:
+        """Return the words that can be clicked, and the text that comes of each."""
         completions = command_line.completions_by_word(self.session, self.text)
         return {word: f"{line} " for word, line in completions.items()}
 
     def edit(self, key: str, character: str | None) -> None:
+        """Move in the list by its keys, else edit the line."""
         if key in ("tab", "shift+tab", "up", "down"):
             self.change(command_line.complete_line(self.session, self.line, key))
         else:
             super().edit(key, character)
 
     def enter(self) -> None:
+        """Do what the line says."""
         command_line.submit(self.session, self.text)
 
 
@@ -113,14 +124,17 @@ class ExportPrompt(Prompt):
         super().__init__(session, name, selected=True)
 
     def note(self) -> str:
+        """Return what stands on the right of the line."""
         return f"{' '.join(SUFFIXES)} or a folder/ · enter writes, esc leaves"
 
     def offers(self) -> dict[str, str]:
+        """Return the words that can be clicked, and the text that comes of each."""
         path = PurePath(self.text)
         stem = str(path.with_suffix("")) if path.name else self.text
         return {suffix: stem + suffix for suffix in SUFFIXES} | {"folder/": f"{stem}/"}
 
     def enter(self) -> None:
+        """Do what the line says."""
         self.session.emit(ExportRequested(self.text.strip()))
 
 
@@ -134,6 +148,7 @@ class OverwritePrompt(Prompt):
         self.label, self._overwrite = question, overwrite
 
     def note(self) -> str:
+        """Return what stands on the right of the line."""
         return "y overwrites, n leaves it"
 
     def ends_with(self, key: str, character: str | None) -> bool:

@@ -44,6 +44,7 @@ class KnobContent(TreeTable):
         self.update(knobs)
 
     def resize(self, width: int, height: int) -> None:
+        """Take the size to draw in."""
         self._above = ABOVE if height >= ABOVE + LEAST else 0
         super().resize(width, height - self._above)
 
@@ -56,6 +57,7 @@ class KnobContent(TreeTable):
         return super().head_at(x, y - self._above)
 
     def line(self, y: int, palette: Palette, focused: bool) -> list[Segment]:
+        """Return line `y` of the drawing."""
         if y >= self._above:
             return super().line(y - self._above, palette, focused)
         rows = self.before.rows

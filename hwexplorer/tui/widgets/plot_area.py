@@ -35,6 +35,7 @@ class PlotArea(Content):
             self._lines = []
 
     def line(self, y: int, palette: Palette, focused: bool) -> list[Segment]:
+        """Return line `y` of the drawing."""
         if self.plot is None:
             return []
         if not self._lines:

@@ -82,6 +82,7 @@ class Prose(Content):
         return self.top, self.height, len(self._wrapped())
 
     def line(self, y: int, palette: Palette, focused: bool) -> list[Segment]:
+        """Return line `y` of the drawing."""
         lines = self._wrapped()
         if self.top + y >= len(lines):
             return []
