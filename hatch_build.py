@@ -31,7 +31,7 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]
             made = folder / target
             made.parent.mkdir(parents=True, exist_ok=True)
             if source.suffix == ".py":
-                made.write_bytes(moved(source.read_text(encoding="utf-8"), source, Path(self.root)).encode())
+                made.write_bytes(rewrite_imports(source.read_text(encoding="utf-8"), source, Path(self.root)).encode())
             else:
                 made.write_bytes(source.read_bytes())
         build_data["force_include"][str(folder / OUTER)] = OUTER
@@ -50,7 +50,7 @@ def files(root: Path) -> Iterator[tuple[Path, Path]]:
                 yield path, inside if package == OUTER else OUTER / inside
 
 
-def moved(text: str, path: Path, root: Path) -> str:
+def rewrite_imports(text: str, path: Path, root: Path) -> str:
     """The source with its absolute names of `analysis` and `hardware` put under `hwexplorer`. Raises ValueError for a
     line where that is not possible."""
     lines = text.encode().splitlines(keepends=True)  # positions of the tree count bytes

@@ -180,6 +180,6 @@ def test_a_step_says_what_its_host_takes(model: str) -> None:
     result = estimate(store.load(model), load_device("h100_sxm"), Scenario(2, "bf16", "vllm"))
     steps = 2 if "request" in model else 1  # the prompt makes the first token
     host = steps * (result.runtime.call_s.value + 2 * result.runtime.sequence_s.value)
-    first = int(result.demand.kernel[np.flatnonzero(result.demand.calls)[-1]])
+    first = int(result.demand.kernel[np.flatnonzero(result.demand.calls.begins)[-1]])
     assert f"{quantity(host, 's')} of it what vLLM takes between calls" in kernel_reason(result, first)
     assert "between calls" not in kernel_reason(result, first + 1)

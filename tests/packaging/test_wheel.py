@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from hatch_build import moved
+from hatch_build import rewrite_imports
 from hwexplorer import registry
 from tests.terminal import Program
 
@@ -251,7 +251,7 @@ def f():
     from hardware import files
 '''
     assert (
-        moved(text, Path("x.py"), tmp_path)
+        rewrite_imports(text, Path("x.py"), tmp_path)
         == '''"""analysis.run is named here"""
 from __future__ import annotations
 import os; from hwexplorer.analysis import run  # from analysis import
@@ -273,4 +273,4 @@ def f():
 @pytest.mark.parametrize("line", ["import analysis", "import os, hardware.device", "x = 'analysis.gone'"])
 def test_a_line_that_would_mean_something_else_ends_the_build(line: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"x\.py:1"):
-        moved(line, Path("x.py"), tmp_path)
+        rewrite_imports(line, Path("x.py"), tmp_path)

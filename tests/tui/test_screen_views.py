@@ -36,8 +36,8 @@ def test_the_verdict_adds_up(text: str, metric: str) -> None:
     there = pinned(state)
     assert there is not None
     here, other = engine.result(state), engine.result(there)
-    found = attribution.difference(here, other, metric)
-    assert found.parts.shape == (len(found.places), len(found.causes))
+    found = attribution.attribute_to_stages(here, other, metric)
+    assert found.parts.shape == (len(found.stages), len(found.causes))
     change = METRICS[metric].figure(here) - METRICS[metric].figure(other)
     assert found.parts.sum() == pytest.approx(change, rel=1e-6)
     bars = [float(line.partition(" %")[0].replace(",", "")) / 100 for line in verdict_lines(state)[1:]]
@@ -73,8 +73,8 @@ def test_events_of_two_devices_side_by_side_add_up_to_each(text: str) -> None:
 
 def test_stages_are_parts_of_the_model() -> None:
     ids = engine.result(parse("resnet18")).partition.id
-    assert {"layer1", "layer4", "conv1"} <= set(attribution.stages(ids))
-    deep = attribution.stages(engine.result(parse("vit_b_16")).partition.id)
+    assert {"layer1", "layer4", "conv1"} <= set(attribution.stage_names(ids))
+    deep = attribution.stage_names(engine.result(parse("vit_b_16")).partition.id)
     assert len(set(deep)) > 10
 
 

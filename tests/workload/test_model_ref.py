@@ -96,10 +96,10 @@ def test_an_engine_of_its_own() -> None:
     assert found is not other.result(state)
     assert found.latency_s == other.result(state).latency_s
     before = one.revision
-    one.keep(state, msgspec.structs.replace(one.captured(state), name="mine"))
+    one.keep(state, msgspec.structs.replace(one.captured_model(state), name="mine"))
     assert one.revision == before + 1
     assert one.result(state).workload.name == "mine"
-    assert other.captured(state).name == "resnet18"
+    assert other.captured_model(state).name == "resnet18"
     with pytest.raises(RequestError, match="did you mean resnet50"):
         one.refer("resnet5")
     with pytest.raises(RequestError, match=r"runs no code by itself: hwexplorer capture net.py:make --input 1x3$"):
