@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from analysis.explore.advice import Advice
     from analysis.explore.comparison import Comparison
-    from analysis.explore.rules import Findings
+    from analysis.explore.rule_check import Findings
 
 __all__ = (
     "Model", "RequestError", "Result", "advise", "check", "compare", "cost", "devices", "model", "models", "report",

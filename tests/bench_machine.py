@@ -18,7 +18,7 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from analysis.annexes.machine import host_facts, own_device, torch_process
+from analysis.annexes.machine import device_fit, host_facts, torch_process
 from analysis.annexes.machine.measurement_log import MeasurementLog, TimedCase
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
@@ -70,7 +70,7 @@ def _show(phase: str, fraction: float) -> None:
 def judge(measured: MeasurementLog) -> None:
     """Print the errors of the device that the fit makes, on models by whether the fit saw them."""
     fitted = tuple(t for t in measured.timed if not t.case.model or t.case.model in FIT)
-    made = own_device.fit_machine(msgspec.structs.replace(measured, timed=fitted), "this_cpu")
+    made = device_fit.fit_machine(msgspec.structs.replace(measured, timed=fitted), "this_cpu")
     noise, taken = measured.noise or 0.0, measured.disturbed_share
     print(f"nearest: {made.nearest.id}; between repeats {noise:.1%}; others took a core in {taken:.0%} of the samples")
     held = {(row.name, row.batch): row.after_s for row in made.rows if row.is_model}

@@ -1,7 +1,7 @@
 """How well an estimate is known: by device, kind of work and runtime, from measurements that were left out of the fit.
 
-`python -m analysis.annexes.machine.calibrate` writes trust.json. Latency is between `band[0]` and `band[1]` times what
-is stated.
+`python -m analysis.annexes.machine.efficiency_fit` writes trust.json. The true latency is expected between `band[0]`
+and `band[1]` times the estimate.
 """
 
 from __future__ import annotations

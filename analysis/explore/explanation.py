@@ -10,7 +10,7 @@ from analysis.estimate.families import static_power_w
 from analysis.estimate.figures import Figures, figures
 from analysis.estimate.metrics import EXPLAINED, METRICS
 from analysis.explore.attribution import Groups, Part, attribute, attribute_to_software
-from analysis.text.cause_sentences import ENERGY_SENTENCES, TIME_SENTENCES, name_side, under_utilisation
+from analysis.text.difference_sentences import ENERGY_SENTENCES, TIME_SENTENCES, name_side, under_utilisation
 from hardware.errors import RequestError, unknown
 from hardware.quantity import Unit, quantity
 

@@ -11,7 +11,7 @@ import msgspec
 
 from analysis.document import column, record
 from analysis.estimate.metrics import CHANGING, METRICS
-from analysis.explore.rules import Finding, coverage_findings
+from analysis.explore.rule_check import Finding, coverage_findings
 from analysis.explore.saved_result import ComparedResult, ResultSummary
 from hardware.errors import RequestError, unknown
 from hardware.quantity import Unit

@@ -21,7 +21,13 @@ from analysis.estimate.tree import (
     tree,
 )
 from analysis.model.ir.workload import Ints
-from analysis.text.reason import bound_of_most_time, members_reason, model_reason, operator_reason, subgraph_reason
+from analysis.text.bound_reasons import (
+    bound_of_most_time,
+    members_reason,
+    model_reason,
+    operator_reason,
+    subgraph_reason,
+)
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):

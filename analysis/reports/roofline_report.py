@@ -22,7 +22,7 @@ from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.tree import ratio
 from analysis.model.ir.workload import Floats, Ints
 from analysis.reports.kernel_rows import kernels, kernels_of
-from analysis.text.reason import bound_change
+from analysis.text.bound_reasons import bound_change
 from hardware.execute import BOUNDS
 
 

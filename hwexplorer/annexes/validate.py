@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from analysis.annexes.machine import calibrate
-from analysis.annexes.machine.calibrate import CrossValidation
+from analysis.annexes.machine import efficiency_fit
+from analysis.annexes.machine.efficiency_fit import CrossValidation
 from analysis.annexes.machine.kernel_validation import KernelErrors, kernel_points, validate_kernels
 from analysis.annexes.machine.measured_rows import FITTED_ON, read_rows, shipped_rows
 from analysis.annexes.machine.row_validation import LARGE, ClassErrors, ErrorGroup, Validation, validate
@@ -61,10 +61,10 @@ def _document(
 
     validated = validate(measured, engine.folders(), progress, () if data else kernel_points(folders=engine.folders()))
     fitted_on = measured if data else shipped_rows(FITTED_ON)
-    errors = () if data else calibrate.recorded_cross_validation()
+    errors = () if data else efficiency_fit.recorded_cross_validation()
     if cross_validate:
         with Progress() as shown:
-            errors = calibrate.cross_validate(fitted_on, engine.folders(), shown.show)
+            errors = efficiency_fit.cross_validate(fitted_on, engine.folders(), shown.show)
     return ModelGroups(**msgspec.structs.asdict(validated), cross_validation=errors)
 
 

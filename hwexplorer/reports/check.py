@@ -5,7 +5,7 @@ from __future__ import annotations
 from analysis.document import Column, columns
 from analysis.explore.constraint import parse_rule
 from analysis.explore.result_diff import Diff
-from analysis.explore.rules import Finding, Findings, check
+from analysis.explore.rule_check import Finding, Findings, check
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.declare import DEVICE, Report, Rows

@@ -12,7 +12,7 @@ from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.figures import head_fields
 from analysis.explore.comparison import insights, next_steps
 from analysis.reports.checks import Check, checks
-from analysis.text.reason import model_reason
+from analysis.text.bound_reasons import model_reason
 from hardware.quantity import quantity
 from hwexplorer import engine, registry
 from hwexplorer.declare import DEVICE, Report

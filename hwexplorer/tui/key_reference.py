@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 
 from hwexplorer.tui.commands.command_table import COMMANDS
-from hwexplorer.tui.keys import actions
+from hwexplorer.tui.keys import key_table
 from hwexplorer.tui.keys.keymap import DEFAULT
 from hwexplorer.tui.palette import THEMES
 
@@ -35,7 +35,7 @@ def markdown() -> str:
     for name, group in DEFAULT.groups():
         parts.append(f"## {name}\n\n| Keys | Action | What it does |\n|---|---|---|")
         for action in group:
-            keys = " ".join(f"`{_cell(actions.key_sign(key))}`" for key in action.keys)
+            keys = " ".join(f"`{_cell(key_table.key_sign(key))}`" for key in action.keys)
             where = f" (in {', '.join(action.panes)})" if action.panes else ""
             parts.append(f"| {keys} | `{action.id}` | {_cell(action.help)}{where} |")
         parts.append("")

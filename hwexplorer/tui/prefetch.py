@@ -12,7 +12,7 @@ from textual.timer import Timer
 
 from hardware.errors import RequestError
 from hwexplorer.state import State, replace
-from hwexplorer.tui.keys import actions
+from hwexplorer.tui.keys import key_table
 from hwexplorer.tui.session.session import Session
 from hwexplorer.tui.widgets.tree_table import TreeTable
 
@@ -97,7 +97,7 @@ class Prefetch:
 
     def _setting_states(self) -> Iterator[State]:
         for id in NEIGHBOURS:
-            change = actions.BY_ID[id].change
+            change = key_table.BY_ID[id].change
             if change is not None:
                 yield change(self._session.state)
 

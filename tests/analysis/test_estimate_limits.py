@@ -6,7 +6,7 @@ import grid
 import pytest
 
 from analysis.estimate.tree import tree
-from analysis.text.reason import operator_reason
+from analysis.text.bound_reasons import operator_reason
 from hardware.demand import OpClass
 from hardware.device import Device
 from hardware.mapping.common import units_in_all

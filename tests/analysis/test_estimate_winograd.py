@@ -12,7 +12,7 @@ import pytest
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.tree import tree
-from analysis.text.reason import operator_reason
+from analysis.text.bound_reasons import operator_reason
 from hardware.demand import Demand
 from hardware.execute import execute
 

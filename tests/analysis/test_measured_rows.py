@@ -150,7 +150,7 @@ def test_every_row_that_ships_is_predicted_or_counted(document: Any) -> None:
 
 def test_what_is_said_of_the_classes_is_what_comes_out(document: Any) -> None:
     """The README has its table of trust.json, and bands follow from it: after a change of the model of time or energy
-    `python -m analysis.annexes.machine.calibrate` writes it anew."""
+    `python -m analysis.annexes.machine.efficiency_fit` writes it anew."""
     said = {(each.quantity, each.name): each for each in trust.trust_table().classes}
     said.pop(("latency", trust.ENGINEERING))
     found = {(each["quantity"], each["name"]): each for each in document["classes"]}

@@ -10,8 +10,14 @@ import msgspec
 import numpy as np
 import pytest
 
-from analysis.annexes.machine import calibrate, measured_rows, prediction_errors, row_validation
-from analysis.annexes.machine.calibrate import FitRow, RateFit, fit_rows_by_software, fit_software, left_out_latency
+from analysis.annexes.machine import efficiency_fit, measured_rows, prediction_errors, row_validation
+from analysis.annexes.machine.efficiency_fit import (
+    FitRow,
+    RateFit,
+    fit_rows_by_software,
+    fit_software,
+    left_out_latency,
+)
 from analysis.annexes.machine.language_rows import interpret_row
 from hardware import file_access
 from hardware.errors import RequestError
@@ -153,9 +159,11 @@ def test_a_file_that_is_no_table_is_one_line(tmp_path: Path) -> None:
 def test_the_fit_recovers_what_made_the_measurements(observed: dict[str, list[FitRow]]) -> None:
     """Latencies computed from other efficiencies, with a tenth of them spoilt, lead back to those efficiencies."""
     rows = observed["gpu"][::6]
-    chosen = calibrate.software_rates("gpu")
+    chosen = efficiency_fit.software_rates("gpu")
     truth = np.sqrt([knob.low * knob.high for knob in chosen]) * 1.1
-    made = calibrate.predict_latency(rows, calibrate.fitted_software()["gpu"].efficiency, chosen, truth[None, :])[0]
+    made = efficiency_fit.predict_latency(
+        rows, efficiency_fit.fitted_software()["gpu"].efficiency, chosen, truth[None, :]
+    )[0]
     made[::10] *= 3.0
     again = fit_software("gpu", [_measured(row, float(s)) for row, s in zip(rows, made, strict=True)])
     by_name = {f"{k.table}.{k.name}": (v, t) for k, v, t in zip(again.rates, again.values, truth, strict=True)}
@@ -183,11 +191,11 @@ def test_what_is_left_out_does_not_matter_to_its_prediction(observed: dict[str, 
 def test_recorded_cross_validation_is_what_comes_out(
     observed: dict[str, list[FitRow]], fitted: dict[str, RateFit]
 ) -> None:
-    recorded = {held.software: held for held in calibrate.recorded_cross_validation()}
+    recorded = {held.software: held for held in efficiency_fit.recorded_cross_validation()}
     assert set(recorded) == set(observed)
     for software in ("gpu_integrated", "cpu"):  # the quick ones
         rows = observed[software]
-        now = calibrate.cross_validate_fit(software, rows, fitted[software], lambda _: None)[0]
+        now = efficiency_fit.cross_validate_fit(software, rows, fitted[software], lambda _: None)[0]
         was = recorded[software]
         assert (now.rows, now.groups) == (was.rows, was.groups)
         for name in ("fitted", "shipped", "device_out", "family_out", "runtime_out"):
@@ -197,13 +205,18 @@ def test_recorded_cross_validation_is_what_comes_out(
 def test_shipped_values_are_the_fitted_ones(observed: dict[str, list[FitRow]], fitted: dict[str, RateFit]) -> None:
     """Rounded by hand: no worse than a new fit by more than a hundredth."""
     for software, rows in observed.items():
-        weight = calibrate.group_weights(rows)
+        weight = efficiency_fit.group_weights(rows)
         measured = np.array([row.measured_s for row in rows])
         shipped = np.log(
-            calibrate.predict_latency(rows, calibrate.fitted_software()[software].efficiency, (), np.zeros((1, 0)))[0]
+            efficiency_fit.predict_latency(
+                rows, efficiency_fit.fitted_software()[software].efficiency, (), np.zeros((1, 0))
+            )[0]
             / measured
         )
-        assert calibrate.mean_error(shipped, weight) <= calibrate.mean_error(fitted[software].error, weight) + 0.005
+        assert (
+            efficiency_fit.mean_error(shipped, weight)
+            <= efficiency_fit.mean_error(fitted[software].error, weight) + 0.005
+        )
 
 
 def test_cross_validate_of_a_file_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from analysis.estimate.metrics import METRICS, RULED
 from analysis.estimate.tree import tree
 from analysis.explore.constraint import RuleError, parse_rule
-from analysis.explore.rules import check, edp_share
+from analysis.explore.rule_check import check, edp_share
 from hardware.errors import RequestError
 
 

@@ -12,7 +12,7 @@ from analysis.reports.checks import checks
 from analysis.reports.edp_report import component_seconds, component_shares, edp_report
 from analysis.reports.energy_report import energy_report
 from analysis.reports.roofline_report import roofline
-from analysis.text.reason import bound_change
+from analysis.text.bound_reasons import bound_change
 from hwexplorer import engine
 from hwexplorer.reports.show import events
 from hwexplorer.state import State

@@ -9,7 +9,7 @@ from random import Random
 from hardware.errors import RequestError
 from hwexplorer.state import State
 from hwexplorer.tui import user_settings
-from hwexplorer.tui.keys.actions import ACTIONS
+from hwexplorer.tui.keys.key_table import ACTIONS
 from hwexplorer.tui.palette import THEMES
 from hwexplorer.tui.session.saved_sessions import SavedSessions
 from tests.fuzz import fuzz_states, mutate

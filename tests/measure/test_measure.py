@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from analysis.annexes.machine import host_facts, own_device, torch_process
+from analysis.annexes.machine import device_fit, host_facts, torch_process
 from analysis.annexes.machine.measurement_log import (
     BenchmarkCase,
     LogLine,
@@ -179,8 +179,8 @@ def test_what_is_no_measurement_is_said_in_a_line(content: bytes, tmp_path: Path
 
 
 def test_a_fit_predicts_models_that_it_never_saw(tmp_path: Path) -> None:
-    made = own_device.fit_machine(kept(tmp_path / "m", timings()), "this_cpu")
-    before, after = own_device.median_error(made.rows, before=True), own_device.median_error(made.rows)
+    made = device_fit.fit_machine(kept(tmp_path / "m", timings()), "this_cpu")
+    before, after = device_fit.median_error(made.rows, before=True), device_fit.median_error(made.rows)
     assert after < 0.12 < before
     device = made.device
     assert {name for name, fact in device.file.facts.items() if fact.quality == "measured"} >= {"units", "clock_hz"}
@@ -296,14 +296,14 @@ def test_what_is_left_out_is_predicted_as_by_a_fit_that_never_had_it(tmp_path: P
         for line in timings()
         if isinstance(line, MeasuredMachine) or getattr(line, "key", getattr(line, "of", "")).startswith(FEW)
     ]
-    made = own_device.fit_machine(kept(tmp_path / "all", lines), "this_cpu")
+    made = device_fit.fit_machine(kept(tmp_path / "all", lines), "this_cpu")
     for name in ("resnet18", "mobilenet_v2"):
         rest = [
             line
             for line in lines
             if isinstance(line, MeasuredMachine) or not getattr(line, "key", getattr(line, "of", "")).startswith(name)
         ]
-        without = own_device.fit_machine(kept(tmp_path / name, rest), "without").device
+        without = device_fit.fit_machine(kept(tmp_path / name, rest), "without").device
         for row in (row for row in made.rows if row.name.startswith(name)):
             workload = store.ready(row.name)
             assert workload is not None

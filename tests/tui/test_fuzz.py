@@ -9,7 +9,7 @@ import pytest
 from hwexplorer.state import State, format, parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.commands.command_line import submit
-from hwexplorer.tui.keys.actions import ACTIONS
+from hwexplorer.tui.keys.key_table import ACTIONS
 from hwexplorer.tui.terminals import clipboard
 from tests.tui.fake import Fake
 

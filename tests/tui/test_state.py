@@ -14,7 +14,7 @@ from hardware.errors import RequestError
 from hwexplorer import settings
 from hwexplorer import state as states
 from hwexplorer.state import State, parse, pinned, replace
-from hwexplorer.tui.keys.actions import BY_ID
+from hwexplorer.tui.keys.key_table import BY_ID
 from hwexplorer.tui.session.history import History, push, redo, undo
 
 TEXT = st.text(st.characters(codec=None), max_size=30)  # surrogates too: a path need not be UTF-8

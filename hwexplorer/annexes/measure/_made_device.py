@@ -10,8 +10,8 @@ from typing import Annotated
 
 import msgspec
 
+from analysis.annexes.machine.device_fit import OwnDevice, TimingRow, median_error
 from analysis.annexes.machine.device_toml import device_toml
-from analysis.annexes.machine.own_device import OwnDevice, TimingRow, median_error
 from analysis.document import Column, column, columns, record
 from hardware import file_access, places, policy
 from hardware.device import device_files as shipped_files

@@ -9,9 +9,9 @@ import argparse
 from collections.abc import Callable
 from pathlib import Path
 
+from analysis.annexes.machine.device_fit import OwnDevice, fit_machine, fit_rows
 from analysis.annexes.machine.measured_rows import read_rows
 from analysis.annexes.machine.measurement_log import read_log
-from analysis.annexes.machine.own_device import OwnDevice, fit_machine, fit_rows
 from hardware import policy
 from hardware.errors import RequestError
 from hwexplorer import engine

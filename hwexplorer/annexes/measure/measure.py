@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import argparse
 
+from analysis.annexes.machine.device_fit import fit_machine
 from analysis.annexes.machine.measurement_log import shared_csv
-from analysis.annexes.machine.own_device import fit_machine
 from analysis.annexes.machine.torch_process import measure_models
 from hardware import policy
 from hardware.architectures.known_architectures import TORCH_HOST

@@ -11,7 +11,7 @@ from analysis.document import Column, columns
 from analysis.estimate.estimate import Estimate
 from analysis.explore.constraint import parse_rule
 from analysis.explore.result_diff import Diff, FigureChange, OperatorChange, ResultChanges, TypeCount, diff
-from analysis.explore.rules import Finding, evaluate_rules
+from analysis.explore.rule_check import Finding, evaluate_rules
 from analysis.explore.saved_result import ComparedResult, read_result, summarize_estimate
 from hardware.errors import RequestError
 from hardware.quantity import quantity

@@ -16,8 +16,7 @@ from analysis.estimate.tree import TreeFigures, find_node, modifier_or_none, ope
 from analysis.estimate.tree import tree as tree_figures
 from analysis.model.ir.workload import Ints
 from analysis.reports.event_report import event_report
-from analysis.text.headline import ratio
-from analysis.text.reason import (
+from analysis.text.bound_reasons import (
     attention_parts,
     bound_change,
     members_reason,
@@ -25,6 +24,7 @@ from analysis.text.reason import (
     operator_reason,
     subgraph_reason,
 )
+from analysis.text.headline import ratio
 from hardware.execute import BOUNDS, POWER
 from hardware.quantity import quantity
 from hwexplorer import engine

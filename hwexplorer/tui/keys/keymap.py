@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from hwexplorer.state import replace
-from hwexplorer.tui.keys.actions import ACTIONS, BY_ID, Action, key_sign
+from hwexplorer.tui.keys.key_table import ACTIONS, BY_ID, Action, key_sign
 
 Hint = tuple[str, str, str]  # the action, its key and the word that the footer has for it
 # The action that goes up -> the one that goes down.

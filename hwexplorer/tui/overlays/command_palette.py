@@ -22,7 +22,7 @@ from hwexplorer import registry
 from hwexplorer.text import terms
 from hwexplorer.tui.commands import command_line
 from hwexplorer.tui.commands.command_table import COMMANDS, names
-from hwexplorer.tui.keys import actions
+from hwexplorer.tui.keys import key_table
 from hwexplorer.tui.keys.keymap import Keymap
 from hwexplorer.tui.session.session import Session
 from hwexplorer.tui.session.session_events import ActionRequested
@@ -71,7 +71,7 @@ def _action_items(session: Session, keymap: Keymap) -> Iterator[PaletteItem]:
     for action in keymap.actions:
         if not action.panes or session.state.pane in action.panes:
             yield PaletteItem(
-                f"{action.title} ({actions.keys_text(action)})",
+                f"{action.title} ({key_table.keys_text(action)})",
                 action.help,
                 partial(session.emit, ActionRequested(action.id)),
             )

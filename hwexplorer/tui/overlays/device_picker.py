@@ -7,7 +7,7 @@ from hwexplorer.state import replace
 from hwexplorer.tui.overlays.overlay_screen import Host, OverlayScreen
 from hwexplorer.tui.prompts.prompt import Prompt
 from hwexplorer.tui.session import row_query
-from hwexplorer.tui.session.device_limits import limits_in
+from hwexplorer.tui.session.limit_summary import limits_in
 from hwexplorer.tui.widgets.framed_pane import FramedPane
 from hwexplorer.tui.widgets.tree_table import TreeTable
 

@@ -9,7 +9,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.screen import ModalScreen
 
-from hwexplorer.tui.keys.actions import key_sign
+from hwexplorer.tui.keys.key_table import key_sign
 from hwexplorer.tui.keys.keymap import Keymap
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.prompts.prompt import Prompt, footer

@@ -8,7 +8,7 @@ import msgspec
 from textual.binding import Binding, BindingType
 
 from hwexplorer.text import terms
-from hwexplorer.tui.keys import actions
+from hwexplorer.tui.keys import key_table
 from hwexplorer.tui.keys.keymap import Keymap
 from hwexplorer.tui.overlays.overlay_screen import CLOSE, Host, OverlayScreen
 from hwexplorer.tui.prompts.prompt import Prompt
@@ -85,5 +85,5 @@ def help_text(pane: str, keymap: Keymap, content: Content) -> Text:
         f"{column.title}\t{terms.column_meaning(column)}" for column in columns if terms.column_meaning(column)
     )
     sections = [(f"Columns of {pane}", here)] if here else []
-    keys = [(name, actions.help_lines(group, pane)) for name, group in keymap.groups(pane)]
+    keys = [(name, key_table.help_lines(group, pane)) for name, group in keymap.groups(pane)]
     return Text("help", f"help {pane}", (*sections, *terms.sections(), *keys))

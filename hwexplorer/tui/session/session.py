@@ -17,8 +17,8 @@ from hwexplorer.state import FOLDS, PANES, State, node, replace
 from hwexplorer.tui.session import history as histories
 from hwexplorer.tui.session import state_changes, tree_index
 from hwexplorer.tui.session.change_summary import summarize_change
-from hwexplorer.tui.session.device_limits import DeviceLimits
 from hwexplorer.tui.session.history import History, push
+from hwexplorer.tui.session.limit_summary import DeviceLimits
 from hwexplorer.tui.session.screen_layout import Box, arrange
 from hwexplorer.tui.session.session_events import (
     ActionRequested,

@@ -3,7 +3,7 @@ device, a family of models or a runtime left out tells how well it carries over.
 
 One efficiency per kind of operator and class of software; none per model or device. The error is the logarithm of
 predicted over measured, each group of measurements weighs the same, and outliers weigh less (least absolute errors).
-`python -m analysis.annexes.machine.calibrate` prints the fitted values beside the shipped ones and writes
+`python -m analysis.annexes.machine.efficiency_fit` prints the fitted values beside the shipped ones and writes
 analysis/estimate/trust.json.
 """
 

@@ -10,7 +10,8 @@ import msgspec
 import numpy as np
 
 from analysis.annexes.machine import trust_bands
-from analysis.annexes.machine.calibrate import (
+from analysis.annexes.machine.described_device import HOST_LAUNCH_S, describe_device, measured_facts, nearest_device
+from analysis.annexes.machine.efficiency_fit import (
     FitRow,
     FittedRate,
     Progress,
@@ -20,7 +21,6 @@ from analysis.annexes.machine.calibrate import (
     predict_latency,
     shipped_latency,
 )
-from analysis.annexes.machine.described_device import HOST_LAUNCH_S, describe_device, measured_facts, nearest_device
 from analysis.annexes.machine.language_rows import interpret_row
 from analysis.annexes.machine.measured_rows import Unpredictable, family_of
 from analysis.annexes.machine.measurement_log import MeasurementLog
