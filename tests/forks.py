@@ -41,6 +41,7 @@ def server(folder: Path) -> Iterator[tuple[str, ...]]:
 
 def _serve(place: str) -> None:
     """Load everything, then fork for each that asks."""
+    sys.dont_write_bytecode = True  # in the cache of a test is what it puts there
     import torch
 
     from analysis.capture import __main__ as program

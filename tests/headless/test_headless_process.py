@@ -19,6 +19,7 @@ from analysis.model.process import workload_jobs
 from hwexplorer import engine
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State
+from hwexplorer.tui.session.jobs import ModelCaptureJob
 from tests.headless.conftest import Call
 
 HEAVY = ("torch", "torchvision", "textual", "rich", "networkx", "sympy")
@@ -165,10 +166,10 @@ def test_the_screen_sees_a_capture_end(cached: Path) -> None:
     """Also where it cannot be kept on disk."""
     cached.parent.write_text("a file where the folder should be")
     state = State(model=MODEL)
-    watched = EngineProvider().capture(state)
-    watched.start()
-    _wait(watched)
-    assert (watched.error, engine.is_ready(state)) == ("", True)
+    job = ModelCaptureJob(state, EngineProvider(), lambda _: None)
+    job.start()
+    _wait(job)
+    assert (job.error(), engine.is_ready(state)) == ("", True)
     assert EngineProvider().tree(state).rows
 
 
@@ -176,16 +177,15 @@ def test_the_screen_sees_a_capture_fail(cached: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(
         workload_jobs.ModelCapture, "_command", lambda _self: [sys.executable, "-c", "raise SystemExit(3)"]
     )
-    watched = EngineProvider().capture(State(model=MODEL))
-    watched.start()
-    _wait(watched)
-    assert "code 3" in watched.error
+    job = ModelCaptureJob(State(model=MODEL), EngineProvider(), lambda _: None)
+    job.start()
+    _wait(job)
+    assert "code 3" in job.error()
 
 
-def _wait(watched: Any) -> None:
+def _wait(job: ModelCaptureJob) -> None:
     for _ in range(600):
-        watched.poll()
-        if watched.finished:
+        if job.is_done():
             return
         time.sleep(0.05)
     raise AssertionError("the capture did not end")
