@@ -10,8 +10,9 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 run: $(VENV)/.run
 	@$(BIN)/hwexplorer $(ARGS)
 
-# Tests of processes read what a child prints at once.
+# Tests of processes read what a child prints at once; in the cache of a test is what the test puts there.
 test test-slow: export PYTHONUNBUFFERED := 1
+test test-slow: export PYTHONDONTWRITEBYTECODE := 1
 
 test: check
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup
