@@ -49,11 +49,17 @@ EVERYWHERE = Subject(options=DEVICES.options, several=True, everywhere=True)
 Lines = Callable[[Any, State], Iterable[str]]
 
 
+def _lines(lines: tuple[str, ...] | Lines, document: Any, state: State) -> tuple[str, ...]:
+    """Return the lines, or what a function makes of the document."""
+    return lines if isinstance(lines, tuple) else tuple(lines(document, state))
+
+
 class Rows(msgspec.Struct, frozen=True):
     """A table of the rows that the document has under `of`, a field (by default `name`) or a function of the document.
 
     `without` returns the keys of columns that a document leaves out; `footer` and `notes` are lines, or return them. A
-    table that is `optional` is left out of a page where it has no rows. `leads` is where the screen goes from a row."""
+    table that is `optional` is left out of a page where it has no rows. `leads` is where the screen goes from a row.
+    Text shows the `first` rows unless all are asked for (--all), 0 for all."""
 
     name: str
     title: str | Callable[[Any], str]
@@ -68,6 +74,7 @@ class Rows(msgspec.Struct, frozen=True):
     footer: tuple[str, ...] | Lines = ()
     notes: tuple[str, ...] | Lines = ()
     optional: bool = False
+    first: int = 0
 
     def __call__(self, document: Any, state: State) -> Table:
         out = self.without(document) if self.without is not None else ()
@@ -77,10 +84,9 @@ class Rows(msgspec.Struct, frozen=True):
             self.title if isinstance(self.title, str) else self.title(document),
             columns,
             rows(columns, self.items(document), self.key, self.kind, self.dim, self.children, self.leads),
-            *(
-                lines if isinstance(lines, tuple) else tuple(lines(document, state))
-                for lines in (self.footer, self.notes)
-            ),
+            _lines(self.footer, document, state),
+            _lines(self.notes, document, state),
+            self.first,
         )
 
     def items(self, document: Any) -> Iterable[Any]:
@@ -155,6 +161,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     main: str = ""
     # A view that follows from more than the document: view(state, **options), with tables of these columns.
     view: Callable[..., View | Page] | None = None
+    # brief(state, **options): the view that text has instead, unless all of it is asked for (--all).
+    brief: Callable[..., View | Page] | None = None
     view_columns: tuple[Column, ...] = ()
     # states(state, **options): those whose models must be captured before.
     states: Callable[..., Iterable[State]] = lambda state, **_: (state,)

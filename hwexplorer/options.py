@@ -215,7 +215,9 @@ ON_SEVERAL = option("--on", metavar="DEV,..", help=_DEVICES_HELP)
 NODE = option("--node", metavar="PATH", help="a subgraph or operator (default: the model)")
 TOP = option("--top", type=whole(1, 100_000), default=10, metavar="TOP", help="nodes listed (default 10)")
 BASELINE = option("--baseline", metavar="DEV", help="the device others are compared with (default: the GPU)")
+ALL = option("--all", action="store_true", help="text in full: every row, column and section")
 OUTPUT = (
+    ALL,
     option("--format", choices=(*FORMATS, SCREEN), metavar="F", help=f"{', '.join(FORMATS)} (default text)"),
     option("-o", "--output", metavar="FILE", help="write here; the suffix picks the format"),
 )

@@ -243,9 +243,11 @@ class Answer:
         """The document as JSON has it."""
         return to_contract(self.document, self.missing_rules, self.limits_check)
 
-    def view(self) -> View | Page:
-        """For people. What is incomplete says so in its first line."""
-        built = self._view()
+    def view(self, is_whole: bool = True) -> View | Page:
+        """For people; of a report with a brief view, that one unless the whole is asked for. What is incomplete says so
+        in its first line."""
+        brief = None if is_whole else self.report.brief
+        built = self._view() if brief is None else brief(self.state, **self.options)
         said = (self.missing_rules, built.title, str(self.limits_check or ""))
         return replace(built, title="; ".join(filter(None, said))) if self.missing_rules or self.limits_check else built
 
@@ -262,12 +264,11 @@ class Answer:
         main = [part.name for part in parts].index(report.main) if report.main else -1
         return Page(self.name, report.title(self.document, self.state), parts, main=main)
 
-    def to_text(self, form: str, width: int = 0) -> str:
-        """Return the answer in a format. `width` is the columns to fit, 0 for all."""
+    def to_text(self, form: str, width: int = 0, is_whole: bool = False) -> str:
+        """Return the answer in a format. `width` is the columns to fit, 0 for all; text is brief unless `is_whole`."""
         from hwexplorer.export.render import encode, plain
 
-        return (
-            encode(self.document, self.missing_rules, self.limits_check)
-            if form == "json"
-            else plain(self.view(), form, width)
-        )
+        if form == "json":
+            return encode(self.document, self.missing_rules, self.limits_check)
+        is_whole = is_whole or form != "text"
+        return plain(self.view(is_whole), form, width, is_whole)

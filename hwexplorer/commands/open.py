@@ -65,7 +65,7 @@ def _state(arguments: argparse.Namespace) -> State:
 
 def _print(state: State, report: str, arguments: argparse.Namespace) -> None:
     asked_state.prepare_models((state,), arguments.strict)
-    output.emit(arguments, lambda form: Answer(report, state).to_text(form, output.width()))
+    output.emit(arguments, lambda form: Answer(report, state).to_text(form, output.width(), arguments.all))
 
 
 VERB = Verb(

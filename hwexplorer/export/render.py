@@ -14,14 +14,14 @@ from hwexplorer.export.text import render as as_text
 from hwexplorer.views.plain import Page, View
 
 
-def plain(built: View | Page, form: str, width: int = 0) -> str:
-    """A built view in one of the formats for people and spreadsheets."""
+def plain(built: View | Page, form: str, width: int = 0, is_whole: bool = True) -> str:
+    """Return a built view in one of the formats for people and spreadsheets; text is brief unless `is_whole`."""
     if form == "csv":
         return as_csv(built)
     if form == "md":
         return as_markdown(built)
     if form == "text":
-        return as_text(built, width)
+        return as_text(built, width, is_whole)
     if form == "html":
         from hwexplorer.export.html import as_html
 

@@ -6,7 +6,10 @@ import textwrap
 import unicodedata
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from analysis.document import Cell, Column
+from hardware.sentence import count_noun
 from hwexplorer.text.number_format import delta, quantity, safe, scale_for
 from hwexplorer.views.cause_looks import letter_bar
 from hwexplorer.views.plain import Page, Plot, Row, Stack, Table, Text, View, for_reading, scale_values
@@ -16,18 +19,23 @@ STEPS = 32
 NAME_LEAST = 16
 
 
-def render(view: View | Page, width: int = 0) -> str:
-    """A view as text; `width` 0 drops no column."""
+def render(view: View | Page, width: int = 0, is_whole: bool = True) -> str:
+    """Return a view as text; `width` 0 drops no column. Tables have their first rows unless `is_whole`."""
     if isinstance(view, Page):
-        return "\n".join(
-            [
-                "\n".join(_wrap(safe(view.title), width)) + "\n",
-                *(render(part, width) for part in for_reading(view).parts),
-            ]
-        )
+        parts = (render(part, width, is_whole) for part in for_reading(view).parts)
+        return "\n".join(["\n".join(_wrap(safe(view.title), width)) + "\n", *parts])
     if isinstance(view, Table):
-        return table(view, width)
+        return table(view if is_whole else _first_rows(view), width)
     return prose(view, width) if isinstance(view, Text) else points(view, width)
+
+
+def _first_rows(view: Table) -> Table:
+    """Return the table with its first rows, and a line that counts the others."""
+    more = len(view.rows) - view.first
+    if not view.first or more <= 0:
+        return view
+    footer = (f"{count_noun(more, 'row')} more: --all", *view.footer)
+    return replace(view, rows=view.rows[: view.first], footer=footer)
 
 
 def table(view: Table, width: int = 0) -> str:

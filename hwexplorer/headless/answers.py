@@ -38,7 +38,7 @@ def print_report(name: str, report: Report, arguments: argparse.Namespace) -> No
 
     def make(form: str) -> str:
         with progress:
-            made = answer.to_text(form, output.width())
+            made = answer.to_text(form, output.width(), arguments.all)
         if form == "csv" and answer.missing_rules:  # its first line names the columns
             output.complain(answer.missing_rules)
         return made

@@ -69,9 +69,10 @@ class Result(Generic[Document]):
 
         return polars.from_dicts(self.records(), infer_schema_length=None)
 
-    def to_text(self, form: str = "text", width: int = 0) -> str:
-        """Return what `--format` prints: text, json, csv, md or html. `width` is the columns to fit, 0 for all."""
-        return self._answer.to_text(form, width)
+    def to_text(self, form: str = "text", width: int = 0, is_whole: bool = False) -> str:
+        """Return what `--format` prints: text (all of it if `is_whole`), json, csv, md or html. `width` is the columns
+        to fit, 0 for all."""
+        return self._answer.to_text(form, width, is_whole)
 
     def __repr__(self) -> str:
         return self.to_text(width=output.width()).rstrip("\n")

@@ -108,8 +108,6 @@ def _crossovers(sweep: Sweep, state: State) -> Table:
 
 def _run_all(arguments: argparse.Namespace) -> None:
     """Every shipped model on every device, as CSV or JSON that is written while it is made."""
-    if arguments.model:
-        raise RequestError("--all sweeps every shipped model: name none, or leave --all out")
     target = Path(arguments.output) if arguments.output is not None else None
     if target is not None:
         files.check(target, overwrite=True)
@@ -189,11 +187,11 @@ def _show_progress(work: list[Chunk], parts: Iterator[str]) -> Iterator[str]:
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    if arguments.all:
+    if arguments.all and not arguments.model:
         _run_all(arguments)
         return
     if not arguments.model:
-        raise RequestError("sweep needs a model, or --all (hwexplorer models lists them)")
+        raise RequestError("sweep needs a model, or --all for all shipped models on all devices, as CSV or JSON")
     for name in ("workers", "scheduler", "resume"):
         if getattr(arguments, name):
             raise RequestError(f"--{name} belongs to sweep --all")
@@ -203,7 +201,6 @@ def _run(arguments: argparse.Namespace) -> None:
 VERB = Report(
     subject=Subject(options=(or_default(MODEL, ""), *DEVICES.options[1:]), several=True),
     options=(
-        option("--all", action="store_true", help="all shipped models on all devices, as CSV or JSON"),
         *GRID,
         INCLUDE_PAPER,
         option("--image-sizes", type=whole_list("image size", IMAGE_MAX), metavar="S,..", help="pixels"),

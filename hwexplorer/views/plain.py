@@ -57,7 +57,8 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class Table(msgspec.Struct, frozen=True):
-    """`footer` lines prove the sums or state totals; `notes` are remarks (marked precisions, what does not fit)."""
+    """`footer` lines prove the sums or state totals; `notes` are remarks (marked precisions, what does not fit). Text
+    shows the `first` rows unless all are asked for, 0 for all."""
 
     name: str
     title: str
@@ -65,6 +66,7 @@ class Table(msgspec.Struct, frozen=True):
     rows: tuple[Row, ...]
     footer: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    first: int = 0
 
 
 NUMBERS = (int, float)  # a tuple: `int | float` would be put together for every cell

@@ -213,7 +213,6 @@ def test_formats_agree() -> None:
         (("sweep", "resnet18", "--batches", "a"), "not a whole number"),
         (("sweep", "resnet18", "--precisions", "fp31"), "did you mean"),
         (("sweep", "resnet18", "--workers", "2"), "--all"),
-        (("sweep", "resnet18", "--all"), "name none"),
         (("sweep", "--all", "--format", "md"), "csv or json"),
         (("sweep", "--all", "--on", "gpux"), "unknown device"),
     ],

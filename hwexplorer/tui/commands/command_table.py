@@ -252,7 +252,7 @@ def run_verb(session: Session, words: list[str]) -> None:
             return
     if registry.is_report(verb) and not {"--format", "-o", "--output"} & set(rest):
         rest = [*rest, "--format", SCREEN]
-    if registry.takes_model(verb) and "--all" not in rest:
+    if registry.takes_model(verb) and not (verb == "sweep" and "--all" in rest):
         state = states.format(replace(session.state, at=states.node(session.state.at), open=()))
         rest = ["--model", state, *rest] if registry.names_model(verb) else [state, *rest]
     session.start(VerbJob([verb, *rest], width, lambda job: session.emit(SheetOpened(verb, job.sheet()))))
