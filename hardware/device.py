@@ -15,7 +15,7 @@ from hardware.architectures.architecture import Architecture
 from hardware.architectures.data import Software
 from hardware.device_file import CATALOG, DESIGNER, DeviceFile, Fact, complete, fail, read
 from hardware.errors import RequestError, unknown
-from hardware.names import fold_name, match_name
+from hardware.names import fold_name, match_name, product_words
 from hardware.what_if import apply_changes, parse_changes, split_changes
 
 ON_PAPER = " (paper)"  # stands behind the name of a design target, wherever that is
@@ -204,14 +204,25 @@ def _by_alias(name: str, available: dict[str, Path]) -> Path | None:
         ":" in name and match_name(name.partition(":")[0], available)
     ):
         return None
-    for path in available.values():
-        try:
-            spec = _read(path)
-        except RequestError:  # another file's fault must not hide this device
-            continue
-        if match_name(name, (spec.name, *spec.aliases)):
-            return path
-    return None
+    files = {path: spec for path in available.values() if (spec := _read_or_none(path)) is not None}
+    exact = (path for path, spec in files.items() if match_name(name, (spec.name, *spec.aliases)))
+    return next(exact, None) or next((path for path, spec in files.items() if _is_product(name, spec)), None)
+
+
+def _read_or_none(path: Path) -> DeviceFile | None:
+    try:
+        return _read(path)
+    except RequestError:  # another file's fault must not hide this device
+        return None
+
+
+def _is_product(name: str, spec: DeviceFile) -> bool:
+    """Return True if a name has the words of the device's own; those of vendor and memory may be there or not."""
+    memory = spec.facts.get("memory_bytes")
+    size = f"{memory.value / 1e9:.0f}" if memory is not None else ""
+    ignored = (spec.vendor.casefold(), f"{size}gb", f"{size}g")
+    words = product_words(name, ignored)
+    return bool(words) and any(words == product_words(own, ignored) for own in (spec.id, spec.name, *spec.aliases))
 
 
 def device_in_mode(path: Path, spec: DeviceFile, mode: str) -> Device:

@@ -3,12 +3,22 @@ wrong one. Every list of names is looked up here."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from difflib import get_close_matches
 from functools import lru_cache
 
 _ONE_MARK = str.maketrans("-. ", "___")
 _NO_MARK = str.maketrans("", "", "-_. ")
+
+
+# Words of a product's name that say who sells it or what it is called in general: `Tesla V100`, `Intel(R) Core(TM) i7`.
+_BRANDS = frozenset({"arm", "core", "edge", "geforce", "instinct", "processor", "r", "tesla", "tm"})
+
+
+def product_words(name: str, ignored: Iterable[str] = ()) -> frozenset[str]:
+    """Return the words that tell a product from others: neither brands nor those `ignored` (its vendor, its memory)."""
+    return frozenset(re.findall(r"[a-z0-9+.]+", name.casefold().replace("_", " "))) - _BRANDS - frozenset(ignored)
 
 
 def fold_name(name: str) -> str:

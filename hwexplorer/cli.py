@@ -17,7 +17,7 @@ from typing import Any, NoReturn
 
 from hardware.errors import RequestError, unknown
 from hardware.names import nearest
-from hwexplorer import registry
+from hwexplorer import registry, spellings
 from hwexplorer.process import signals
 from hwexplorer.process.output import OutputError, complain, put, say
 
@@ -55,6 +55,7 @@ class _Parser(argparse.ArgumentParser):
 def parse(words: list[str]) -> argparse.Namespace:
     """Parsed words; the first word that is no option is the verb, or a model to open. Folders of devices join the
     catalogue."""
+    words = spellings.with_verb(words)
     first = next((word for word in words if not word.startswith("-")), None)
     if first is None and {"-h", "--help", "--version"} & set(words):
         arguments = _overview().parse_args(words)
@@ -67,7 +68,7 @@ def parse(words: list[str]) -> argparse.Namespace:
         name, *rest = registry.resolve(words)
     else:
         _check_typo(words)
-        name, rest = "open", words
+        name, rest = "compare" if "--level" in words else "open", words
     from hwexplorer import options
     from hwexplorer.declare import example_words
     from hwexplorer.headless import answers
@@ -77,7 +78,12 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser = _Parser(full_name, description=registry.help_of(name), epilog=epilog)
     options.add(parser, (*verb.all_options(), options.DEVICES_DIR))
     parser.set_defaults(verb=name, run=verb.run or partial(answers.print_report, name, verb))
-    arguments = parser.parse_args([_flag(word, parser) for word in rest])
+    rest = [_flag(word, parser) for word in rest]
+    if registry.takes_model(name) and not registry.names_model(name):
+        rest = spellings.with_model_first(rest)
+    arguments, wrong = parser.parse_known_args(spellings.with_joined_devices(rest))
+    if wrong:
+        raise _wrong_word(wrong[0], parser)
     if arguments.devices_dir:
         from hwexplorer import engine
 
@@ -116,6 +122,14 @@ def _flag(word: str, parser: _Parser) -> str:
 
     meant = aliases.option(flag, flags)
     return f"--{meant}{equals}{value}" if meant else word
+
+
+def _wrong_word(word: str, parser: _Parser) -> RequestError:
+    """Return what to say of a word that the verb does not take."""
+    listing = f"`{parser.prog} --help` lists them"
+    if word.startswith("-"):
+        return unknown("option", word, parser._option_string_actions, listing=listing)
+    return RequestError(f"unexpected word {word[:80]!r} ({listing.replace('lists them', 'says what it takes')})")
 
 
 def _check_typo(words: list[str]) -> None:

@@ -20,7 +20,7 @@ from analysis.model import store
 from analysis.model.ir import batch_limits
 from analysis.model.ir.workload import Workload
 from analysis.model.model_errors import ModelError
-from analysis.model.names import aliases, targets
+from analysis.model.names import targets
 from analysis.model.names.model_ref import ModelRef, refer, user_target
 from analysis.model.names.targets import Target
 from analysis.model.process.process_limits import USER_LIMITS, ProcessLimits
@@ -72,7 +72,6 @@ class Engine:
     @memoize(keep=256)
     def device(self, name: str) -> Device:
         """Return a device by id, `id:power_mode`, alias or class."""
-        name = aliases.device(name)
         shipped = name.partition(":")[0] in catalogue.device_files(self._folders)
         return catalogue.load_device(name, self._folders if shipped else self.folders())
 

@@ -80,11 +80,6 @@ class Pooling(Chain):
         super().__init__(maxpool=nn.MaxPool2d(kernel, stride, padding=kernel // 2), avgpool=nn.AdaptiveAvgPool2d(1))
 
 
-class Normalised(Chain):
-    def __init__(self, width: int) -> None:
-        super().__init__(norm=nn.LayerNorm(width))
-
-
 class TransformerBlock(nn.Module):  # type: ignore[misc]
     """Pre-norm encoder block, attention as PyTorch runs it: one fused operator between two projections."""
 
@@ -126,7 +121,9 @@ def build(name: str, p: dict[str, int]) -> tuple[Any, tuple[int, ...]]:
         case "pooling":
             return Pooling(p["kernel"], p["stride"]), (p["channels"], p["size"], p["size"])
         case "layer_norm":
-            return Normalised(p["width"]), (p["sequence"], p["width"])
+            return Chain(norm=nn.LayerNorm(p["width"])), (p["sequence"], p["width"])
+        case "batch_norm":
+            return Chain(norm=nn.BatchNorm2d(p["channels"])), (p["channels"], p["size"], p["size"])
         case "transformer_block":
             return TransformerBlock(p["width"], p["heads"], p["mlp"]), (p["sequence"], p["width"])
         case "gemm":

@@ -20,10 +20,6 @@ from hwexplorer.state import State, node, replace
 _SUBJECT = Subject(options=(or_default(MODEL, None), *DEVICES.options[1:]), several=True)
 
 
-# What the screen opens on where nothing is asked for: work that a device can fill itself with, as one would deploy it.
-TELLING = State(batch=8, precision="fp16")
-
-
 def _run(arguments: argparse.Namespace) -> None:
     state = _state(arguments)
     if arguments.plain:
@@ -46,8 +42,6 @@ def _run(arguments: argparse.Namespace) -> None:
     from hwexplorer.tui.program import run as run_screen
 
     fresh = not (arguments.last or arguments.session is not None)
-    if fresh and arguments.model is None and state == State():  # nothing asked for: something telling
-        state = TELLING
     mouse = not arguments.no_mouse
     kept = run_screen(state, EngineProvider(), ascii=arguments.ascii, mouse=mouse, theme=arguments.theme, fresh=fresh)
     if kept and not served:

@@ -1,4 +1,4 @@
-"""Other names of models, devices and options, from `aliases.toml`."""
+"""Other names of models and options, from `aliases.toml`."""
 
 from __future__ import annotations
 
@@ -26,12 +26,6 @@ def libraries() -> tuple[str, ...]:
 def names() -> tuple[str, ...]:
     """Other names of models."""
     return tuple(file_access.shipped(_FILE)["models"])
-
-
-def device(name: str) -> str:
-    """Return a device, with its power mode or changes as typed."""
-    base = re.split(r"[:{]", name, maxsplit=1)[0]
-    return _by_sound("devices").get(fold_name(base), base) + name[len(base) :]
 
 
 def option(flag: str, flags: list[str]) -> str:

@@ -128,5 +128,5 @@ def names() -> list[str]:
 
 def _unknown(text: str) -> str:
     shown = text if len(text) <= 60 else text[:57] + "..."
-    near = hint(text.partition(":")[0], [*names(), *aliases.names()], "`hwexplorer models` lists all names")
-    return f"unknown model {shown!r}; {near}"
+    near = hint(text.partition(":")[0], [*names(), *aliases.names()])
+    return f"unknown model {shown!r}{': ' if near else ''}{near} (`hwexplorer models` lists all names)"

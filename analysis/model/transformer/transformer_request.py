@@ -124,7 +124,7 @@ def request_of(head: str, config: Config, options: str) -> Request:
         elif key in _SIZES:
             changes[key] = _whole(key, value, 0, request_bounds.PARAMETER)
         else:
-            raise ModelSpecError(_unknown(head, key, config))
+            raise ModelSpecError(_unknown(head, key, bool(equals), config))
     return _build_request(head, config, changes, phase, lengths)
 
 
@@ -179,11 +179,13 @@ def _choice(key: str, value: str, allowed: tuple[str, ...]) -> str:
     return value
 
 
-def _unknown(head: str, key: str, config: Config) -> str:
-    not_encoders = ("phase", "kv", "in", "out", *PHASES) if config.encoder else ()
-    run = [word for word in (*PHASES, "phase", *_RUN) if word not in not_encoders]
-    allowed = [*run, *_SIZES, *_FLAGS, *CHOICES]
-    right = hint(key, allowed, f"allowed: {', '.join(allowed)}")
+def _unknown(head: str, key: str, has_value: bool, config: Config) -> str:
+    if not has_value:
+        phases = "it has no phases" if config.encoder else f"its phases are {', '.join(PHASES)}"
+        return f"{head[:60]} has no phase {key[:40]!r}; {hint(key, () if config.encoder else PHASES, phases)}"
+    not_encoders = ("kv", "in", "out") if config.encoder else ()
+    lengths = [word for word in _RUN if word not in not_encoders]
+    right = hint(key, [*lengths, *_SIZES, *_FLAGS, *CHOICES], f"allowed: {', '.join(lengths)}, or a size as layers=16")
     return f"{head[:60]} has no parameter {key[:40]!r}; {right}"
 
 

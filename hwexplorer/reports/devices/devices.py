@@ -11,6 +11,7 @@ from hardware.device import Device
 from hardware.precision import FORMATS
 from hwexplorer import engine
 from hwexplorer.declare import CATALOGUE, Report
+from hwexplorer.options import choice
 from hwexplorer.state import State
 from hwexplorer.views.plain import Table
 from hwexplorer.views.tables import rows
@@ -40,8 +41,13 @@ class DeviceList(msgspec.Struct, frozen=True):
     errors: tuple[str, ...]
 
 
-def _document(state: State) -> DeviceList:
+def _devices(arch: str | None) -> tuple[list[Device], list[str]]:
     devices, errors = catalogue.load_devices(engine.folders())
+    return [device for device in devices if arch in (None, device.architecture)], errors
+
+
+def _document(state: State, arch: str | None = None) -> DeviceList:
+    devices, errors = _devices(arch)
     return DeviceList(tuple(map(_list_device, devices)), tuple(errors))
 
 
@@ -88,13 +94,18 @@ COLUMNS = (
 )  # fmt: skip
 
 
-def _view(state: State) -> Table:
-    devices, errors = catalogue.load_devices(engine.folders())
+def _view(state: State, arch: str | None = None) -> Table:
+    devices, errors = _devices(arch)
     devices.sort(key=lambda d: (known_architectures.names().index(d.architecture), d.name.lower()))
     shown = rows(COLUMNS, devices, key="id", kind="architecture")
     return Table("devices", f"Devices ({len(devices)})", COLUMNS, shown, notes=tuple(errors))
 
 
 VERB = Report(
-    subject=CATALOGUE, document=_document, view=_view, view_columns=COLUMNS, shown=("", "--format csv -o devices.csv")
+    subject=CATALOGUE,
+    options=(choice("--arch", known_architectures.names(), help="only devices of this kind"),),
+    document=_document,
+    view=_view,
+    view_columns=COLUMNS,
+    shown=("", "--arch cpu", "--format csv -o devices.csv"),
 )

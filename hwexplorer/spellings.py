@@ -1,0 +1,56 @@
+"""Other ways to write a command line: flags that stand for a verb or for its first word, and lists with blanks."""
+
+from __future__ import annotations
+
+from hardware.errors import RequestError
+from hwexplorer import registry
+
+# A flag, wherever it stands, and the words that the line then begins with.
+VERBS: dict[str, tuple[str, ...]] = {
+    "--list-models": ("models",),
+    "--list-devices": ("devices",),
+    "--list-cpus": ("devices", "--arch", "cpu"),
+    "--list-gpus": ("devices", "--arch", "gpu"),
+    "--explain-difference": ("explain",),
+}
+MODEL, DEVICES = "--model", "--on"
+
+
+def with_verb(words: list[str]) -> list[str]:
+    """Return the words with the verb that a flag stands for: `--list-models` is `models`."""
+    flag = next((word for word in words if word in VERBS), None)
+    if flag is None:
+        return words
+    rest = [word for word in words if word != flag]
+    return [*VERBS[flag], *(rest[1:] if rest and registry.is_verb(rest[0]) else rest)]
+
+
+def with_model_first(words: list[str]) -> list[str]:
+    """Return the words with the value of `--model` before them, as a verb reads it whose first word is the model."""
+    for place, word in enumerate(words):
+        flag, equals, value = word.partition("=")
+        if flag == MODEL and (equals or place + 1 < len(words)):
+            end = place + 1 if equals else place + 2
+            return [value or words[place + 1], *words[:place], *words[end:]]
+    return words
+
+
+def with_joined_devices(words: list[str]) -> list[str]:
+    """Return the words with `--on A B` as `--on A,B`, as far as the words after `--on` name devices."""
+    if DEVICES not in words:
+        return words
+    first = words.index(DEVICES) + 1
+    end = first + 1
+    while end < len(words) and not words[end].startswith("-") and _is_device(words[end]):
+        end += 1
+    return [*words[:first], ",".join(words[first:end]), *words[end:]] if end > first + 1 else words
+
+
+def _is_device(word: str) -> bool:
+    from hwexplorer import engine
+
+    try:
+        engine.device(word)
+    except RequestError:
+        return False
+    return True

@@ -1,0 +1,47 @@
+"""The command lines of the specification, and mistyped ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from hwexplorer.cli import main, parse
+
+
+@pytest.mark.parametrize(
+    ("line", "verb", "values"),
+    [
+        ("--list-models", "models", {}),
+        ("--list-cpus", "devices", {"arch": "cpu"}),
+        ("compare --model resnet18 --architectures GPU TPU", "compare", {"model": "resnet18", "on": "GPU,TPU"}),
+        ("--model resnet18 --architecture GPU --level detailed", "compare", {"model": "resnet18", "on": "GPU"}),
+        ("resnet18 --on GPU TPU", "open", {"model": "resnet18", "on": "GPU,TPU"}),
+        ("compare --on NVIDIA-A100 tpu_v4 resnet18", "compare", {"model": "resnet18", "on": "NVIDIA-A100,tpu_v4"}),
+        (
+            "compare resnet18 --explain-difference GPU TPU --metric energy",
+            "explain",
+            {"model": "resnet18", "a": "GPU", "b": "TPU"},
+        ),
+    ],
+)
+def test_the_specification_s_command_lines_are_understood(line: str, verb: str, values: dict[str, str]) -> None:
+    arguments = vars(parse(line.split()))
+    assert arguments["verb"] == verb
+    assert {name: arguments[name] for name in values} == values
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("compare resnet18 --foramt json", "unknown option '--foramt': did you mean --format?"),
+        ("compare resnet18 resnet50", "unexpected word 'resnet50'"),
+        ("compare my_own_net_7", "`hwexplorer models` lists all names"),
+        ("compare llama3_8b:chat", "llama3_8b has no phase 'chat'; its phases are prefill, decode, request"),
+    ],
+)
+def test_a_wrong_word_is_answered_in_one_short_line(
+    line: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(line.split()) == 2
+    said = capsys.readouterr().err
+    assert message in said
+    assert len(said) < 250
