@@ -11,5 +11,6 @@ FILES: dict[str, Callable[[], str]] = {
     "KEYS.md": keys.markdown,
     "VERBS.md": verbs.markdown,
     verbs.README: verbs.readme,
+    "docs/terms.md": verbs.terms_page,
     "docs/hwexplorer.1": verbs.man_page,
 }

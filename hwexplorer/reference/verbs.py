@@ -1,11 +1,11 @@
-"""The verbs, their options, and what columns mean: in Markdown (VERBS.md, the README), and as the man page."""
+"""The generated pages: the verbs (VERBS.md, the man page), the terms (docs/terms.md) and the answer in README.md."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from hwexplorer import registry
+from hwexplorer import api, registry
 from hwexplorer.declare import EVERYWHERE, NODE, Report, example_words
 from hwexplorer.options import DEVICES_DIR, OUTPUT, Option
 from hwexplorer.text import terms
@@ -47,17 +47,26 @@ def _section(name: str) -> str:
 
 
 README = "README.md"
-_BEGIN, _END = "<!-- terms: written by python -m hwexplorer.reference -->\n", "<!-- end of terms -->\n"
+_BEGIN, _END = "<!-- answer: written by python -m hwexplorer.reference -->\n", "<!-- end of answer -->\n"
+_ANSWER, _ANSWER_LINES, _ANSWER_WIDTH = "compare resnet50 --on h100_sxm,l4,jetson_agx_orin", 12, 100
 
 
 def readme() -> str:
-    """The README with the terms of today between its marks."""
+    """Return README.md with the first lines that its example command prints today."""
     before, _, rest = Path(README).read_text(encoding="utf-8").partition(_BEGIN)
-    parts = [
-        f"**{group}.** " + " ".join(f"*{term.name}*: {term.says}." for term in each)
-        for group, each in terms.groups().items()
-    ]
-    return before + _BEGIN + "\n\n".join(parts) + "\n" + _END + rest.partition(_END)[2]
+    _, model, _, devices = _ANSWER.split()
+    printed = api.compare(model, on=devices).to_text(width=_ANSWER_WIDTH)
+    answer = "\n".join(printed.splitlines()[:_ANSWER_LINES])
+    return f"{before}{_BEGIN}```\n$ hwexplorer {_ANSWER}\n{answer}\n```\n{_END}{rest.partition(_END)[2]}"
+
+
+def terms_page() -> str:
+    """Return docs/terms.md."""
+    lines = ["# Terms\n", "`?` shows them on the screen; `<` and `>` explain the column under the cursor."]
+    for group, members in terms.groups().items():
+        lines += [f"\n## {group}\n", "| term | meaning |\n|---|---|"]
+        lines += [f"| {term.name} | {_md(term.says)} |" for term in members]
+    return "\n".join([*lines, ""])
 
 
 def sentence(line: str) -> str:

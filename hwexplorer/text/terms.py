@@ -1,4 +1,4 @@
-"""The terms: one table (terms.toml) that the screen, HTML, the README and the man page say them from."""
+"""The terms: one table (terms.toml) that the screen, HTML, docs/terms.md and the man page say them from."""
 
 from __future__ import annotations
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -35,42 +38,50 @@ SHOTS = (
     Shot("explorer", DEEP),
     Shot("diff", f"{DEEP}&pin=tpu_v4@b8,fp16"),
     Shot("small", DEEP, SMALL),
-    Shot("language_model", "llama3_70b@fp16?by=module&sort=share&pane=why", keys=("full_stop",)),
     Shot("request", "llama3_8b:in=512,out=128@fp16?by=module&sort=share", keys=("full_stop",)),
-    Shot("terminal_colours", DEEP, theme="ansi"),
     Shot("light", DEEP, theme="light"),
     Shot("ascii", DEEP, ascii=True),
     Shot("models", "resnet50@b8,fp16?by=module&sort=share&pane=models&filter=net", GRID, seconds=0.5),
     Shot("compare", "mobilenet_v2@b64,int8?pane=compare", SMALL),
-    Shot("tree", "resnet50@b8?by=module&sort=share", SMALL, keys=("full_stop",)),
     Shot("events", f"{DEEP}&pane=events", SMALL),
     Shot("why", f"{DEEP}&pane=why", SMALL),
     Shot("plot", "vit_b_16@b8,bf16?pane=plot", SMALL, keys=("full_stop",)),
     Shot("help", "resnet50", SMALL, keys=("question_mark",)),
     Shot("devices_in_tree", "resnet50@b8,fp16?heat=1&zoom=1&sort=share", GRID, keys=("full_stop",)),
-    Shot("folded", "resnet18@b8,fp16/tpu_v4?fold=2&sort=share&at=layer1.0.conv1", SMALL),
-    Shot("find", "resnet50@b8,fp16", SMALL, keys=("slash", *"kind:conv", "space", *"share>1")),
-    Shot("command", "resnet50@b8,fp16", SMALL, keys=("colon", *"precision", "space")),
-    Shot("picker", "resnet50", SMALL, keys=("a", *"jetson")),
-    Shot("sheet", "resnet50?on=tpu_v4", SMALL, keys=("i",)),
-    Shot("roofs", "resnet50@b8,fp16?pane=plot&plot=roofs", SMALL, keys=("full_stop",)),
-    Shot("energy_roofs", "resnet50@b8,fp16?pane=plot&plot=energy_roofs", SMALL, keys=("full_stop",)),
-    Shot("cumulative", "resnet50@b8,fp16?pane=plot&plot=cumulative", SMALL, keys=("full_stop",)),
     Shot("batch", "resnet50@b8,fp16?pane=plot&plot=batch", SMALL),
-    Shot("pareto", "resnet50@b8,fp16?pane=plot&plot=pareto", SMALL),
-    Shot("memory", "resnet50@b8,fp16?pane=plot&plot=memory", SMALL),
-    Shot("paper", DEEP, theme="paper"),
     Shot("wide", "vit_b_16@b64,bf16?by=module&sort=share", (200, 60), keys=("full_stop",), seconds=0.5),
 )
 
 
-async def take(shot: Shot, provider: EngineProvider) -> str:
-    """The screen as SVG."""
+# The knobs of an L4: more memory bandwidth, step by step, until it passes an L40S.
+TOUR = Shot("tour", "llama3_8b:decode/l40s,l4?on=l4&pane=knobs", keys=("right",) * 7, seconds=0.5)
+TOUR_FRAME_S = 0.9
+
+
+async def take(shot: Shot, provider: EngineProvider, key_by_key: bool = False) -> list[str]:
+    """Return the screen as SVG: after all keys, or also before and between them."""
     app = HwExplorer(parse(shot.state), provider, ascii=shot.ascii, theme=shot.theme)
+    pictures = []
     async with app.run_test(size=shot.size) as pilot:
-        await pilot.press(*shot.keys)
-        await pilot.pause(shot.seconds)
-        return screenshot(app, app.session, shot.state)
+        for keys in [(), *zip(shot.keys, strict=True)] if key_by_key else [shot.keys]:
+            await pilot.press(*keys)
+            await pilot.pause(shot.seconds)
+            pictures.append(screenshot(app, app.session, shot.state))
+    return pictures
+
+
+def animate(pictures: Sequence[str], frame_s: float) -> str:
+    """Return one SVG that shows SVGs of equal size in turn, `frame_s` seconds each and the last three times as long."""
+    size = re.search(r'viewBox="[^"]+"', pictures[0])
+    total_s = frame_s * (len(pictures) + 2)
+    starts = [f"{100 * index * frame_s / total_s:.3f}%" for index in range(len(pictures))]
+    rules = [f".frame {{ visibility: hidden; animation: {total_s:g}s step-end infinite }}"]
+    for index, (start, end) in enumerate(itertools.pairwise((*starts, "100%"))):
+        steps = f"{start} {{ visibility: visible }} {end} {{ visibility: hidden }}"
+        rules += [f"@keyframes f{index} {{ {steps} }}", f".f{index} {{ animation-name: f{index} }}"]
+    frames = [f'<g class="frame f{index}">{picture}</g>' for index, picture in enumerate(pictures)]
+    opening = f'<svg xmlns="http://www.w3.org/2000/svg" {size.group() if size else ""}>'
+    return "\n".join([opening, "<style>", *rules, "</style>", *frames, "</svg>"])
 
 
 def main(folder: Path, provider: EngineProvider) -> None:
@@ -78,8 +89,10 @@ def main(folder: Path, provider: EngineProvider) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     for shot in SHOTS:
         path = folder / f"{shot.name}.svg"
-        file_access.write(path, [asyncio.run(take(shot, provider))])
+        file_access.write(path, asyncio.run(take(shot, provider)))
         print(path)
+    tour = asyncio.run(take(TOUR, provider, key_by_key=True))
+    file_access.write(folder / f"{TOUR.name}.svg", [animate(tour, TOUR_FRAME_S)])
 
 
 if __name__ == "__main__":

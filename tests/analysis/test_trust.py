@@ -30,7 +30,7 @@ from hardware.device import load_device, load_devices
 from hwexplorer.cli import main
 
 TABLE = trust.trust_table()
-README = Path(__file__).parents[2] / "README.md"
+PAGE = Path(__file__).parents[2] / "docs" / "trust.md"
 BEGIN, END = "test_trust.py -->\n", "<!-- end of classes -->"
 
 
@@ -192,12 +192,12 @@ def test_an_estimate_reads_no_measurements() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_the_readme_says_it_by_class() -> None:
-    text = README.read_text(encoding="utf-8")
+def test_the_page_of_trust_says_it_by_class() -> None:
+    text = PAGE.read_text(encoding="utf-8")
     head, rest = text.split(BEGIN)
     _, tail = rest.split(END)
     stated = trust_bands.classes_markdown(TABLE.classes)
     if os.environ.get("HWEXPLORER_GOLDEN"):
-        README.write_text(head + BEGIN + "\n" + stated + "\n" + END + tail, encoding="utf-8")
+        PAGE.write_text(head + BEGIN + "\n" + stated + "\n" + END + tail, encoding="utf-8")
         return
     assert rest.split(END)[0].strip() == stated.strip(), "run: HWEXPLORER_GOLDEN=1 pytest tests/analysis/test_trust.py"

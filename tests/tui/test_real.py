@@ -14,7 +14,7 @@ from hwexplorer.cli import main
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import PANES, State, parse
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.screenshots import SHOTS, take
+from hwexplorer.tui.screenshots import SHOTS, animate, take
 from hwexplorer.tui.session.copy_text import command
 from hwexplorer.tui.terminals import clipboard
 from tests.tui.test_app import screen_text
@@ -96,6 +96,15 @@ async def test_random_keys_on_real_numbers(seed: int) -> None:
 
 @pytest.mark.parametrize("shot", SHOTS, ids=lambda shot: shot.name)
 async def test_every_picture_can_be_taken(shot: object) -> None:
-    svg = await take(shot, EngineProvider())  # type: ignore[arg-type]
+    (svg,) = await take(shot, EngineProvider())  # type: ignore[arg-type]
     assert svg.startswith("<svg")
     assert "internal error" not in svg
+
+
+def test_an_animation_shows_each_picture_once_a_turn() -> None:
+    svg = animate(
+        ['<svg viewBox="0 0 9 9"><text>one</text></svg>', '<svg viewBox="0 0 9 9"><text>two</text></svg>'], 1.0
+    )
+    assert svg.startswith('<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9">')
+    assert "@keyframes f0 { 0.000% { visibility: visible } 25.000% { visibility: hidden } }" in svg
+    assert "@keyframes f1 { 25.000% { visibility: visible } 100% { visibility: hidden } }" in svg

@@ -1,0 +1,43 @@
+"""The README stays short, and what it tells a reader to type runs as printed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from hwexplorer.cli import main
+
+ROOT = Path(__file__).parents[2]
+PAGES = ("README.md", "docs/what-if.md")
+BLOCK = re.compile(r"^```\n(.*?)^```", re.DOTALL | re.MULTILINE)
+LONG = {"tune kpu_t256 resnet50,bert_base"}  # a design search of a minute; tests/analysis_decisions runs a small one
+
+
+def commands() -> list[str]:
+    """Return the command lines of the pages, without those that answer (they begin with `$`)."""
+    blocks = [block for page in PAGES for block in BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))]
+    lines = [line.split("  #")[0].strip() for block in blocks for line in block.splitlines()]
+    return [line.removeprefix("hwexplorer ") for line in lines if line.startswith("hwexplorer ")]
+
+
+def test_the_readme_has_at_most_900_words() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 900
+
+
+@pytest.mark.parametrize("words", [words for words in commands() if not any(map(words.startswith, LONG))])
+def test_commands_run_as_printed(
+    words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert main(shlex.split(words)) in (0, None)
+    assert capsys.readouterr().err == ""
+
+
+def test_links_lead_to_files() -> None:
+    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))):
+        links = re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8"))
+        missing = [link for link in links if not (page.parent / link).exists()]
+        assert not missing, f"{page.name}: {missing}"
