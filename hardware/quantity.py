@@ -65,6 +65,11 @@ def fixed(value: float, decimals: int) -> str:
     return f"{value:,.{decimals}f}" if abs(value) >= 10_000 else f"{value:.{decimals}f}"
 
 
+def plain_number(value: float, digits: int = 3) -> str:
+    """Return a number of so many significant digits without a prefix: `2,080`, `20.8`, `0.0208`."""
+    return f"{value:,.{decimals_for(abs(value), digits)}f}"
+
+
 def not_a_number(value: float | None) -> str | None:
     """Return the text for a value that is missing or not finite; None for a number."""
     if value is None or math.isnan(value):

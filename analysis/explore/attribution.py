@@ -19,6 +19,7 @@ from analysis.estimate.peak_memory import allocation_bytes, lifetimes
 from analysis.model.ir.workload import Floats
 from hardware.execute import BOUNDS, LAUNCH, RESOURCES
 from hardware.memo import memoize
+from hardware.quantity import quantity
 from hardware.runtime import LIKE_FOR_LIKE
 
 _ROUNDING = 1e-12  # relative difference that is none
@@ -252,8 +253,8 @@ class SoftwareShare(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """Return the sentence, as `15.5x: 8.1x is host dispatch, 1.9x the chip`."""
-        return f"{self.ratio:.3g}x: {self.software:.2g}x is {self.cause}, {self.chip:.2g}x the chip"
+        """Return the sentence, as `15.5x = 1.9x (chip) x 8.1x (host dispatch: PyTorch eager against XLA)`."""
+        return f"{quantity(self.ratio, 'x')} = {self.chip:.2g}x (chip) x {self.software:.2g}x ({self.cause})"
 
 
 def attribute_to_software(slower: Estimate, quicker: Estimate) -> SoftwareShare | None:
@@ -270,7 +271,7 @@ def attribute_to_software(slower: Estimate, quicker: Estimate) -> SoftwareShare 
     responsible = sides[0 if penalties[0] >= penalties[1] else 1]
     waits = responsible.runtime.mode != "fused" and responsible.bound == BOUNDS[LAUNCH]
     names = " against ".join(dict.fromkeys(side.runtime.name for side in sides))
-    return SoftwareShare(ratio, software, chip, f"host dispatch ({names})" if waits else f"software ({names})")
+    return SoftwareShare(ratio, software, chip, f"{'host dispatch' if waits else 'software'}: {names}")
 
 
 def _like_for_like(result: Estimate) -> Estimate:

@@ -20,6 +20,7 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from hardware import file_access
 from hardware.errors import RequestError
+from hardware.quantity import plain_number
 
 PATH = Path(__file__).with_name("cost.toml")
 PRICES = Path(__file__).with_name("prices.toml")
@@ -238,8 +239,8 @@ def _cheapest(priced: Sequence[DeviceCost], unpriced: Sequence[str], unfit: Sequ
         least = min(priced, key=lambda row: row.total_usd)
         rivals = [row.device for row in priced if row is not least and row.total_low_usd < least.total_high_usd]
         doubt = f", not surely below {', '.join(rivals)}" if rivals else ""
-        ends = f"{least.total_low_usd:.3g} - {least.total_high_usd:.3g}"
-        parts.append(f"cheapest: {least.device}, {least.total_usd:.3g} USD ({ends}; {least.pays_for}){doubt}")
+        ends = " - ".join(map(plain_number, (least.total_low_usd, least.total_high_usd)))
+        parts.append(f"cheapest: {least.device}, {plain_number(least.total_usd)} USD ({ends}; {least.pays_for}){doubt}")
     if unpriced:
         parts.append(f"no price is known of {', '.join(unpriced)}: electricity only, which is not what they cost")
     if unfit:

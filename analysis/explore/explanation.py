@@ -83,7 +83,7 @@ def reasons(a: Estimate, b: Estimate, metric: str, groups: Groups, values: tuple
     ratio = high / low if low else float("inf")
     names = name_side(more, less), name_side(less, more)
     amounts = f"{quantity(high, unit)} against {quantity(low, unit)}"
-    lines = [f"{names[0]} takes {ratio:.3g}x the {what} of {names[1]}: {amounts}"]
+    lines = [f"{names[0]} takes {quantity(ratio, 'x')} the {what} of {names[1]}: {amounts}"]
     if ratio < 1.001:
         lines = [f"{names[0]} and {names[1]} take the same {what}, {quantity(high, unit)}"]
     if metric == "memory":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from analysis.estimate.alternatives import Alternative, best_setting, widest_that_fits
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.serving import serving
-from hardware.quantity import quantity
+from hardware.quantity import plain_number, quantity
 from hardware.sentence import count_noun
 
 NOTICEABLE = 0.01  # relative change that is mentioned
@@ -18,7 +18,7 @@ def request_sentence(result: Estimate) -> str:
         return ""
     return (
         f"{result.device.name}: first token after {quantity(served.time_to_first_token_s, 's')}, then one every "
-        f"{quantity(served.time_per_output_token_s, 's')}: {served.tokens_per_s:.3g} tokens/s, "
+        f"{quantity(served.time_per_output_token_s, 's')}: {plain_number(served.tokens_per_s)} tokens/s, "
         f"{quantity(served.energy_j_per_token, 'J')} per token; {served.largest_batch} such requests fit at once"
     )
 

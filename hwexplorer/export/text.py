@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from analysis.document import Cell, Column
 from hardware.sentence import count_noun
-from hwexplorer.text.number_format import delta, quantity, safe, scale_for
+from hwexplorer.text.number_format import delta, header, quantity, safe, scale_for
 from hwexplorer.views.cause_looks import letter_bar
 from hwexplorer.views.plain import Page, Plot, Row, Stack, Table, Text, View, for_reading, scale_values
 
@@ -118,14 +118,7 @@ def _column(columns: tuple[Column, ...], index: int, rows: tuple[Row, ...]) -> l
     if column.role == "quantity":
         return [column.title, *(quantity(value, column.unit) for value in numbers)]
     scale = scale_for(scale_values(columns, index, rows), column.unit)
-    return [_header(column.title, scale.label), *(scale.cell(value) for value in numbers)]
-
-
-def _header(title: str, label: str) -> str:
-    """Title and unit, each once: `Cum %` has its unit, `MMAC` its title, and a ratio needs none."""
-    if label == "x" or title.endswith(label):
-        return title
-    return label if label.endswith(title) else f"{title} {label}"
+    return [header(column.title, scale.label), *(scale.cell(value) for value in numbers)]
 
 
 def bar(fraction: Cell) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from analysis.document import Column, columns
 from analysis.explore.deployment_cost import BreakEven, CostReport, DeviceCost, cost, settings
 from hardware.errors import RequestError
-from hardware.quantity import quantity
+from hardware.quantity import plain_number, quantity
 from hwexplorer import engine
 from hwexplorer.configurations import INCLUDE_PAPER, asks_for_paper
 from hwexplorer.declare import DEVICES, Report, Rows, Section, facts
@@ -17,7 +17,8 @@ from hwexplorer.views.plain import Text
 COLUMNS = (
     *columns(DeviceCost, "device total_usd pays_for", device={"shown": MARKED}),
     Column(
-        "band", "Band USD", role="text", keep=4, of=lambda row: f"{row.total_low_usd:.3g} - {row.total_high_usd:.3g}",
+        "band", "Band USD", role="text", keep=4,
+        of=lambda row: f"{plain_number(row.total_low_usd)} - {plain_number(row.total_high_usd)}",
         help="over the bands of time and energy and over the offers",
     ),
     *columns(DeviceCost, "electricity_usd hire_usd purchase_usd kwh carbon_kg time lifetime"),

@@ -40,25 +40,34 @@ def delta(fraction: float | None) -> str:
     return f"{fraction * 100:+.0f} %" if abs(fraction) >= 0.0995 else f"{fraction * 100:+.1f} %"
 
 
+DIGITS = 7  # of the largest number of a column and the decimals of the smallest: five decades of two digits
+
+
 class Scale(msgspec.Struct, frozen=True):
-    """The format of every number of a column: factor, decimals, the unit for the header, and the width."""
+    """The format of every number of a column: factor, decimals, the unit for the header, and the width. In a column of
+    `is_wide` range each number has two to three digits of its own, and points stand below each other."""
 
     factor: float = 1.0
     places: int = 0
     label: str = ""
     width: int = 0
+    is_wide: bool = False
 
     def cell(self, value: float | None) -> str:
         """Return a number of the column as text."""
         special = not_a_number(value)
         if special is not None or value is None:
             return special or MISSING
-        return fixed(value / self.factor, self.places)
+        number = value / self.factor
+        if not self.is_wide:
+            return fixed(number, self.places)
+        places = min(decimals_for(abs(number), 3 if abs(number) >= 1 else 2), self.places)
+        return fixed(number, places) + " " * (self.places - places + (places == 0))
 
 
-def scale_for(values: Iterable[float | None], unit: str = "", decimals: int = 3) -> Scale:
-    """Return one prefix and one number of decimals for a column: the largest value picks the prefix, the smallest
-    asks for decimals (at most `decimals`); what is still too small reads `<.001`, never 0."""
+def scale_for(values: Iterable[float | None], unit: str = "") -> Scale:
+    """Return one prefix for a column, and the decimals that leave each number two digits over five decades; what is
+    still too small reads `<.001`, never 0."""
     present = [v for v in values if v is not None and -math.inf < v < math.inf]  # nan is on neither side
     finite = [v for v in map(abs, present) if v]
     if not finite:
@@ -69,19 +78,30 @@ def scale_for(values: Iterable[float | None], unit: str = "", decimals: int = 3)
     else:
         factor, label = prefix_for(max(finite), unit)
         if min(finite) < 0.01 * factor and max(finite) < 10 * factor and unit not in PLAIN:
-            # Over so many magnitudes a smaller unit tells more: 2363, 725.0 and 5.8 rather than 2.363 and 0.006.
+            # Over so many magnitudes a smaller unit tells more: 2363, 725 and 5.80 rather than 2.36 and 0.0058.
             factor, label = prefix_for(factor / 1000, unit)
         largest, smallest = max(finite) / factor, min(finite) / factor
-        least = decimals_for(largest, 3)
-        room = decimals if largest < 1000 else 1
-        places = max(min(least, decimals), min(decimals_for(smallest, 2), room, least + 1))
+        least, most = decimals_for(largest, 3), decimals_for(smallest, 2)
+        places = max(min(least, 3), min(most, 3 if largest < 1000 else 1, least + 1))
         if unit == "%":
-            places = 1
+            scale = Scale(factor, 1, label)
         elif unit == "byte" and factor == 1.0:
-            places = 0
-        scale = Scale(factor, places, label)
+            scale = Scale(factor, 0, label)
+        elif most > places or largest >= 1000:
+            scale = Scale(factor, min(most, max(DIGITS - len(str(int(largest))), 1)), label, is_wide=True)
+        else:
+            scale = Scale(factor, places, label)
     width = max(len(scale.cell(v)) for v in (max(present), min(present), min(finite)))
-    return Scale(scale.factor, scale.places, scale.label, width)
+    return msgspec.structs.replace(scale, width=width)
+
+
+def header(title: str, label: str) -> str:
+    """Return title and unit, each once: `Cum %` has its unit, `MMAC` its title, a ratio needs none; `k inf/s`."""
+    if label == "x" or title.endswith(label):
+        return title
+    if label.endswith("/s") and title.endswith("/s"):
+        return f"{label.removesuffix('/s')} {title}"
+    return label if label.endswith(title) else f"{title} {label}"
 
 
 def to_ascii(text: str) -> str:

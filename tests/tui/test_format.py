@@ -46,8 +46,9 @@ def test_quantity(value: float | None, unit: str, text: str) -> None:
 
 
 def test_one_prefix_per_column_and_nothing_small_becomes_zero() -> None:
-    assert column([4.56e-3, 2e-6, 1e-7, None, 0], "s") == (["4560.0", "2.0", "0.1", "", "0"], "µs")
-    assert column([45.6e-3, 2e-6], "s") == (["45.60", "<.01"], "ms")
+    assert column([4.56e-3, 2e-6, 1e-7, None, 0], "s") == (["4560   ", "2.00", "0.10", "", "0   "], "µs")
+    assert column([45.6e-3, 2e-6], "s") == (["45.6   ", "0.0020"], "ms")
+    assert column([152e-3, 4.39e-3, 1.8e-5], "Js") == (["152    ", "4.39 ", "0.018"], "mJ·s")
     assert column([0.5, 0.01, 0.0001], "%") == (["50.0", "1.0", "<.1"], "%")
     assert column([401408, 12], "count") == (["401,408", "12"], "")
     assert column([], "J") == ([], "J")
@@ -73,6 +74,13 @@ def test_columns_line_up(values: list[float]) -> None:
     points = {len(cell) - cell.index(".") for cell in cells if "." in cell and not cell.startswith("<")}
     assert len(points) <= 1
     assert all(cell not in ("0", "0.0") for cell in cells)
+
+
+@given(st.floats(1e-9, 1e6), st.lists(st.floats(1.01e-5, 1.0), max_size=8))
+def test_each_number_keeps_two_digits_over_five_decades(most: float, fractions: list[float]) -> None:
+    cells, _ = column([most, *(most * fraction for fraction in fractions)], "Js")
+    digits = [cell.strip().replace(".", "").replace(",", "").lstrip("0") for cell in cells]
+    assert all(len(each) >= 2 and "<" not in each for each in digits), cells
 
 
 @given(st.text())

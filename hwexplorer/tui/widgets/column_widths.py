@@ -7,7 +7,7 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from analysis.document import Column
-from hwexplorer.text.number_format import Scale, delta, quantity, scale_for
+from hwexplorer.text.number_format import Scale, delta, header, quantity, scale_for
 from hwexplorer.tui.widgets.cell_text import width_of
 from hwexplorer.views.plain import NUMBERS, Stack, Table, scale_values
 
@@ -43,16 +43,16 @@ def _measure(table: Table, index: int, names: int, good: int) -> Measure:
             column, Scale(), column.title, max(good, width_of(column.title)), max(names, width_of(column.title))
         )
     if column.role == "bar":
-        header = _header(column.title, "%")
+        title = header(column.title, "%")
         first = table.rows[0].cells[index] if table.rows else None
         is_stack = isinstance(first, Stack) and sum(part > 0 for part in first.parts) > 1
-        least = max(PERCENT + 1 + (STACK_MIN if is_stack else BAR_MIN), width_of(header))
-        return Measure(column, Scale(0.01, 1, "%"), header, least, PERCENT + 1 + BAR_MAX)
+        least = max(PERCENT + 1 + (STACK_MIN if is_stack else BAR_MIN), width_of(title))
+        return Measure(column, Scale(0.01, 1, "%"), title, least, PERCENT + 1 + BAR_MAX)
     if column.role == "number":
         scale = scale_for(scale_values(table.columns, index, table.rows), column.unit)
-        header = _header(column.title, scale.label)
-        need = max(scale.width, width_of(header))
-        return Measure(column, scale, header, need, need)
+        title = header(column.title, scale.label)
+        need = max(scale.width, width_of(title))
+        return Measure(column, scale, title, need, need)
     values = {row.cells[index] for row in table.rows}
     if column.role in ("text", "flag"):
         need = max((width_of(str(v)) for v in values if v is not None), default=0)
@@ -74,11 +74,6 @@ def _measure(table: Table, index: int, names: int, good: int) -> Measure:
 def is_of_device(column: Column) -> bool:
     """One of the columns that `heat` has for each device (hwexplorer/views/heat.py), in silicon or on paper."""
     return column.key.startswith(("on:", "paper:"))
-
-
-def _header(title: str, label: str) -> str:
-    """The title and its unit, once: `Cum %` says its unit already, and ratios need none."""
-    return title if label == "x" or title.endswith(label) else f"{title} {label}".strip()
 
 
 def _ends(numbers: Sequence[float]) -> tuple[float, ...]:
