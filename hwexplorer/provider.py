@@ -13,6 +13,7 @@ from hwexplorer import engine, plots, registry
 from hwexplorer.registry import Answer
 from hwexplorer.state import State, node, replace
 from hwexplorer.views import device_cards, heat
+from hwexplorer.views.measured_times import trace_warning
 from hwexplorer.views.plain import Page, Table, Text
 from hwexplorer.views.verdict import verdict
 
@@ -53,7 +54,8 @@ class EngineProvider:
         result = engine.result(state)
         covered = f"{result.coverage:.0%} covered" if result.coverage == 1 else f"only {result.coverage:.1%} covered"
         covered = uncovered_note(result.workload, state.batch) or covered
-        return "; ".join((*describe_deviations(result), covered))
+        warning = trace_warning(state, result)
+        return "; ".join(filter(None, (warning, *describe_deviations(result), covered)))
 
     def knobs(self, state: State) -> Page:
         """Three tables, of what is known so far: the metrics now and unchanged, the curve of `state.fact`, the knobs of

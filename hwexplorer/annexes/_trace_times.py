@@ -6,6 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from analysis.annexes.traces.alignment import align_trace
+from analysis.annexes.traces.trace_difference import describe_other_runtime
 from analysis.annexes.traces.trace_file import read_trace
 from analysis.annexes.traces.trace_record import Trace, TraceOp
 from analysis.annexes.traces.trace_report import MeasuredOperators, TraceReport, report_measured
@@ -65,8 +66,11 @@ def under_runtime(state: State, trace: Trace) -> State:
 
 
 def state_with_trace(state: State, file: str) -> State:
-    """Return the state with the trace of a file and its runtime. Raises RequestError for a file that is no trace."""
-    return replace(under_runtime(state, _load_trace(file)), trace=file)
+    """Return the state with the trace of a file, and its runtime if the trace is of this model, batch and device.
+    Raises RequestError for a file that is no trace."""
+    matched = replace(under_runtime(state, _load_trace(file)), trace=file)
+    measured = measured_operators(matched, engine.result(matched))
+    return replace(state, trace=file) if measured is None or _report(measured).incomplete else matched
 
 
 def trace_notes(state: State, result: Estimate) -> tuple[str, ...]:
@@ -77,12 +81,11 @@ def trace_notes(state: State, result: Estimate) -> tuple[str, ...]:
     except RequestError as error:
         return (str(error),)
     idle, unmatched = report.gap_s / report.wall_s, report.unmatched_s / report.wall_s
-    runtime = find_runtime(result.device, trace.runtime)
-    other = (f"the trace is of {runtime.name}, the estimate of {result.runtime.name}",) if runtime else ()
     return (
+        *((report.incomplete,) if report.incomplete else ()),
         f"{report.producer}: {quantity(report.wall_s, 's')} a run, {report.coverage:.0%} of the operators' time is on "
         f"a node; not matched {unmatched:.0%}, nothing ran {idle:.0%}",
-        *(other if runtime is not None and runtime.id != result.runtime.id else ()),
+        *describe_other_runtime(trace, result),
     )
 
 

@@ -55,6 +55,11 @@ def trace_notes(state: State, result: Estimate) -> tuple[str, ...]:
     return notes
 
 
+def trace_warning(state: State, result: Estimate) -> str:
+    """Return the warning that the trace is of another model, batch or device; '' without one."""
+    return next((note for note in trace_notes(state, result) if note.startswith("Warning")), "")
+
+
 def state_with_trace(state: State, file: str) -> State:
     """Return the state with a trace, and with its runtime where the state leaves that open. Raises RequestError."""
     matched: State = _annex().state_with_trace(state, file)

@@ -32,7 +32,7 @@ from hwexplorer import engine
 from hwexplorer.state import State, pinned, replace
 from hwexplorer.views.captions import headline_of_state
 from hwexplorer.views.cause_looks import HELP
-from hwexplorer.views.measured_times import measured_cells, measured_times, trace_notes
+from hwexplorer.views.measured_times import measured_cells, measured_times, trace_notes, trace_warning
 from hwexplorer.views.plain import Row, Stack, Table
 
 COLUMNS = (
@@ -53,7 +53,7 @@ COLUMNS = (
 )
 MOST = 0.96  # of the model, by which the kinds of blocks that count are counted
 MEASURED = (
-    Column("measured", "Measured", "s", keep=1, help="of the trace that the state names"),
+    Column("measured", "Measured", "s", keep=0, help="of the trace that the state names"),
     Column("ratio", "Ratio", "x", keep=0, help="measured over predicted, of operators that the trace shows"),
     Column("term", "Term", role="text", keep=2, help="cause of the operators that make most of the difference"),
 )
@@ -99,7 +99,7 @@ def tree(state: State) -> Table:
     )
     return Table(
         "tree",
-        f"{headline_of_state(state)} on {result.device.label}",
+        "; ".join(filter(None, (trace_warning(state, result), f"{headline_of_state(state)} on {result.device.label}"))),
         (*columns, *(MEASURED if beside else ())),
         tuple(rows),
         footer=_footer(figures, root, state, parts.sum(axis=0)[1:]),

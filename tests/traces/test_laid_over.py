@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from random import Random
 
+import msgspec
 import pytest
 import trace_files as files
 
@@ -230,7 +231,7 @@ def test_what_ran_the_trace_is_what_it_is_compared_with(tmp_path: Path, capsys: 
         main(["trace", file, "--model", "resnet18", "--on", "xeon_8490h", "--format", "json", *words])
         assert json.loads(capsys.readouterr().out)["predicted_with"] == runtime
     state = State(model="resnet18", devices=("xeon_8490h",), trace=file)
-    assert "the trace is of PyTorch eager, the estimate of OpenVINO" in tree(state).notes[1]
+    assert "the trace is of PyTorch eager, the estimate of OpenVINO" in tree(state).notes
 
 
 def test_a_run_here_is_laid_over_the_tree(capsys: pytest.CaptureFixture[str]) -> None:
@@ -300,3 +301,53 @@ def test_kernels_of_tensorrts_compiler_are_named_after_what_they_chain(layer: st
     path = tmp_path / "profile.json"
     path.write_text(json.dumps([{"count": 1}, {"name": layer, "timeMs": 1.0, "averageMs": 1.0}]))
     assert read_trace(path).ops[0].kind == kind
+
+
+def recorded_operators(model: str, batch: int = 1) -> Trace:
+    """A trace of the convolutions and linear layers of a model with their sizes, as PyTorch records them on a CPU."""
+    workload = store.ready(model)
+    assert workload is not None
+    ops = workload.operators
+    point = workload.value_at(batch=batch)
+    rows = []
+    for i, kind in enumerate(ops.kind):
+        if kind not in ("conv", "linear"):
+            continue
+        data, weight = (int(ops.in_numel[ops.in_ptr[i] + k] @ point) for k in (0, 1))
+        shapes = ((batch, data // batch, 1, 1)[: 4 if kind == "conv" else 2], (weight,))
+        rows.append(TraceOp(name=f"aten::{kind}", kind=kind, seconds=1e-3, shapes=shapes))
+    return assemble_trace("pytorch", rows)
+
+
+@pytest.mark.parametrize(
+    ("traced", "estimated", "batch", "device", "says"),
+    [("resnet18", "resnet18", 1, "xeon_8490h", ()),
+     ("resnet18", "resnet50", 1, "xeon_8490h", ("of the model's 54 matrix operators",)),
+     ("resnet50", "resnet18", 1, "xeon_8490h", ("of the trace's 54 matrix operators are not in the model",)),
+     ("mobilenet_v3_small", "resnet50", 1, "xeon_8490h", ("have other weights",)),
+     ("resnet18", "resnet18", 8, "xeon_8490h", ("its batch is 1",)),
+     ("resnet18", "resnet18", 1, "h100_sxm", ("it ran on a CPU",))],
+)  # fmt: skip
+def test_a_trace_of_another_model_batch_or_device_warns_first(
+    traced: str, estimated: str, batch: int, device: str, says: tuple[str, ...]
+) -> None:
+    workload = store.ready(estimated)
+    assert workload is not None
+    result = estimate(workload, load_device(device), Scenario(batch, "fp32", "eager"))
+    warning = make_trace_report(recorded_operators(traced), result).incomplete
+    assert bool(warning) == bool(says), warning
+    assert all(text in warning for text in says), warning
+
+
+@pytest.mark.parametrize(
+    ("recorded", "device", "is_other"),
+    [("NVIDIA H100 80GB HBM3", "h100_sxm", False), ("NVIDIA A100-SXM4-40GB", "h100_sxm", True),
+     ("NVIDIA A10", "a100_pcie_80gb", True), ("", "h100_sxm", False),
+     ("Tesla V100-SXM2-16GB", "v100_sxm2_16gb", False)],
+)  # fmt: skip
+def test_the_device_of_a_trace_is_told_by_the_number_of_its_chip(recorded: str, device: str, is_other: bool) -> None:
+    workload = store.ready("resnet18")
+    assert workload is not None
+    result = estimate(workload, load_device(device), Scenario(1, "fp32", "eager"))
+    trace = msgspec.structs.replace(recorded_operators("resnet18"), device=recorded, on_device=True)
+    assert bool(make_trace_report(trace, result).incomplete) == is_other

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from statistics import median
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -27,7 +27,8 @@ from analysis.estimate.estimate import Estimate
 from analysis.model.ir.workload import WEIGHT
 from hardware.demand import OpClass
 
-SAME_SIZE = 0.02  # relative difference of sizes; less is padding
+PADDED = 2.1  # times its size: a weight whose channels ONNX Runtime rounds up to 16
+_JOINED = 8  # operators between two layers of one input
 _CELLS = 6_000_000  # of the table that aligns the two sequences; longer ones are aligned within a band
 _KIND, _SIZE, _CLASS, _OTHER_SIZE, _MODULE = 4.0, 3.0, 1.0, 1.0, 6.0  # scores of what agrees
 
@@ -63,14 +64,20 @@ def align_trace(trace: Trace, result: Estimate) -> Alignment:
     for i in [i for i in range(len(model)) if i not in owner]:
         j = _kernel_of(i, owner, result)
         if j is None:
+            j = _joined_layer(i, owner, shown, result)
+        if j is None:
             missing.append(i)
         else:
             members[j].append(i)
-    latency = result.run.latency_s
+    pads = PADDED if trace.runtime == "onnxruntime" else 1.0
+    latency, twin = result.run.latency_s, {j: i for i, j in matches}
     pairs = [
-        MatchedPair(operators=tuple(sorted(indices)), op=shown[j], predicted_s=float(latency[indices].sum()))
+        MatchedPair(
+            operators=tuple(sorted(indices)), op=shown[j], predicted_s=float(latency[indices].sum()),
+            **(_compare_sizes(model[twin[j]], measured[j], pads) if j in twin else {}),
+        )
         for j, indices in members.items()
-    ]
+    ]  # fmt: skip
     matched = set(members)
     for i in [i for i in missing if result.workload.operators.kind[i] == "attention"]:
         inside = _attention_parts(i, owner, shown, matched)
@@ -84,22 +91,16 @@ def align_trace(trace: Trace, result: Estimate) -> Alignment:
             )  # fmt: skip
             pairs.append(MatchedPair(operators=(i,), op=op, predicted_s=float(latency[i])))
     strangers = [op for j, op in enumerate(shown) if j not in matched] + [op for op in ops if op.kind == "view"]
-    sizes = [(model[i].data, measured[j].data) for i, j in matches if model[i].weights & measured[j].weights]
-    if note := _size_note(sizes):
-        trace = msgspec.structs.replace(trace, notes=(note, *trace.notes))
     return make_alignment(trace, result, pairs, strangers, missing)
 
 
-def _size_note(sizes: Sequence[tuple[float, float]]) -> str:
-    """Return a note where layers of the same weights took inputs of another size than the estimate's, '' elsewhere:
-    (predicted, measured) elements of each."""
-    ratios = [measured / predicted for predicted, measured in sizes if predicted and measured]
-    if not ratios or abs(median(ratios) - 1.0) < SAME_SIZE:
-        return ""
-    return (
-        f"the trace's inputs are {median(ratios):.3g}x as large as the estimate's: another batch, image or sequence "
-        f"(seen in {len(ratios)} layers of the same weights)"
-    )
+def _compare_sizes(model: _Item, measured: _Item, pads: float) -> dict[str, Any]:
+    """Compare two operators whose weights a runtime may have padded to at most `pads` times their size."""
+    sizes = [theirs / ours for ours in model.weights for theirs in measured.weights if ours]
+    return {
+        "has_same_weights": any(1.0 <= size <= pads for size in sizes) if sizes else None,
+        "input_ratio": measured.data / model.data if measured.data and model.data else None,
+    }
 
 
 def _compiled_regions(
@@ -134,6 +135,18 @@ def _kernel_of(i: int, owner: dict[int, int], result: Estimate) -> int | None:
     before = [owner[m] for m in members if m < i and m in owner]
     after = [owner[m] for m in members if m > i and m in owner]
     return before[-1] if before else after[0] if after else None
+
+
+def _joined_layer(i: int, owner: dict[int, int], shown: Sequence[TraceOp], result: Estimate) -> int | None:
+    """Return the measured layer that has the same input as an unseen one: software joins such layers (Q, K and V)
+    into one kernel. A trace with shapes shows them by themselves."""
+    ops = result.workload.operators
+    if ops.kind[i] != "linear":
+        return None
+    source = ops.in_tensor[ops.in_ptr[i]]
+    near = (k for k in range(max(i - _JOINED, 0), i + _JOINED + 1) if k in owner and ops.kind[k] == "linear")
+    joined = (owner[k] for k in near if ops.in_tensor[ops.in_ptr[k]] == source)
+    return next((j for j in joined if not shown[j].shapes), None)
 
 
 def _model_items(result: Estimate) -> list[_Item]:

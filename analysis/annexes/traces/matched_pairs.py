@@ -16,11 +16,14 @@ _FAMILIES: dict[str, str] = {kind: names[0] for names in NAMES["same"] for kind 
 
 
 class MatchedPair(msgspec.Struct, frozen=True, kw_only=True):
-    """A measured operator beside the indices of the model's operators that it stands for."""
+    """A measured operator beside the indices of the model's operators that it stands for. `input_ratio` is the
+    elements of its input over the model's. Sizes that the trace does not have are None."""
 
     operators: tuple[int, ...]
     op: TraceOp
     predicted_s: float
+    has_same_weights: bool | None = None
+    input_ratio: float | None = None
 
 
 class Alignment(msgspec.Struct, frozen=True, kw_only=True):

@@ -91,7 +91,7 @@ def read_trtexec(rows: list[Any]) -> Trace:
 
 def layer_kind(name: str) -> str:
     """Return the operator kind of a TensorRT layer. Reformats are copies; the path of an ONNX node ends in its kind."""
-    if re.search(r"reformatter \d|^Reformatting", name):
+    if re.search(r"reformatter \d|^Reformatting| copy$", name):
         return "copy"
     name = re.sub(r"_myl\d+_\d+$", "", name)  # what the compiler adds to a node's name
     ends = re.findall(r"/(\w+?)(?:_\d+)?(?=\s|\]|$)", name)

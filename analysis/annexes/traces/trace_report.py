@@ -11,6 +11,7 @@ import numpy as np
 
 from analysis.annexes.traces.alignment import align_trace
 from analysis.annexes.traces.matched_pairs import Alignment, MatchedPair
+from analysis.annexes.traces.trace_difference import describe_difference, describe_other_runtime
 from analysis.annexes.traces.trace_record import Trace, TraceOp, operator_kind
 from analysis.document import column, record
 from analysis.estimate.causes import CAUSES, LAUNCH, causes
@@ -152,8 +153,10 @@ class UnmatchedRow(msgspec.Struct, frozen=True, kw_only=True):
 class TraceReport(Head, frozen=True, kw_only=True):
     """`wall_s` of one run = `matched_s` + `unmatched_s` + `gap_s` - `overlap_s`; `coverage` is the matched share of
     the operators' time. `predicted_with` is the runtime of the estimate; `ratio` is the measured time over the
-    predicted one. `measured_energy_j` of one run without the profiler, where a run here read it."""
+    predicted one. `measured_energy_j` of one run without the profiler, where a run here read it. `incomplete` warns of
+    another model, batch or device than the trace's."""
 
+    incomplete: str
     format: str
     producer: str
     measured_on: str
@@ -198,6 +201,7 @@ def report_measured(measured: MeasuredOperators) -> TraceReport:
         trace,
         alignment,
         **head_fields(result, on_device=True),
+        incomplete=describe_difference(alignment, result),
         measured_on=trace.device,
         predicted_with=result.runtime.name,
         predicted_s=result.latency_s,
@@ -213,6 +217,7 @@ def report_measured(measured: MeasuredOperators) -> TraceReport:
         rows=tuple(rows),
         unmatched=unmatched,
         missing=_missing_rows(alignment, result),
+        notes=(*describe_other_runtime(trace, result), *trace.notes),
     )
 
 
