@@ -10,6 +10,7 @@ import numpy as np
 from analysis.document import column, record
 from analysis.estimate.causes import CAUSES, cause_of_event
 from analysis.estimate.estimate import Estimate
+from analysis.estimate.families import family_of
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.tree import operators_of
 from hardware.demand import Ints
@@ -18,15 +19,17 @@ from hardware.taxonomy import Event
 
 
 class EventRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One event. `fraction` of the node's energy; the band holds the count and moves the price. `is_dynamic`: it
-    is paid for what is done, not for the time that passes; `waits`: of the cycles of a clocked part, the share in which
-    what it works for has nothing to do (None for other events). `cause` is one of CAUSES."""
+    """One event. Count and energy are of the batch where a name does not say otherwise, `fraction` is of the node's
+    energy; the band holds the count and moves the price. `is_dynamic`: it is paid for what is done, not for the time
+    that passes; `waits`: of the cycles of a clocked part, the share in which what it works for has nothing to do (None
+    for other events). `cause` is one of CAUSES, `family` one of FAMILIES, which all architectures have."""
 
     category: str
     event: str
     count: Annotated[float, column("Count", "SI", role="quantity", keep=2, help="how often, in the unit beside it")]
     unit: Annotated[str, column("of", keep=4)]
-    energy_j: Annotated[float, column("Energy", "J")]
+    energy_j: Annotated[float, column("Energy/batch", "J", keep=9)]
+    energy_j_per_inference: Annotated[float, column("Energy/inf", "J", key="energy_per_inference")]
     energy_low_j: float
     energy_high_j: float
     fraction: Annotated[float, column("%", "%")]
@@ -37,6 +40,7 @@ class EventRow(msgspec.Struct, frozen=True, kw_only=True):
     quality: str
     component: str
     cause: str
+    family: str
     is_dynamic: bool
     waits: Annotated[
         float | None,
@@ -45,10 +49,11 @@ class EventRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EventReport(Head, frozen=True, kw_only=True):
-    """All events of a node on a device; `total_j` is their exact sum. Rates are fractions."""
+    """All events of a node on a device; `total_j` is their exact sum over the batch. Rates are fractions."""
 
     node: str
     total_j: float
+    total_j_per_inference: float
     overhead_j: float
     events: tuple[EventRow, ...]
     rates: dict[str, float]
@@ -59,7 +64,7 @@ def event_report(result: Estimate, path: str = "") -> EventReport:
     members = operators_of(result, path)
     counts = result.run.counts[:, members].sum(axis=1)
     energies = counts * result.run.prices.value
-    total = float(energies.sum())
+    total, batch = float(energies.sum()), result.scenario.batch
     priced = zip(result.run.prices.rows, result.events, counts.tolist(), energies.tolist(), strict=True)
     rows = tuple(
         record(
@@ -68,6 +73,7 @@ def event_report(result: Estimate, path: str = "") -> EventReport:
             event,
             count=count,
             energy_j=energy,
+            energy_j_per_inference=energy / batch,
             energy_low_j=count * price.low_j,
             energy_high_j=count * price.high_j,
             fraction=energy / total if total else 0.0,
@@ -75,6 +81,7 @@ def event_report(result: Estimate, path: str = "") -> EventReport:
             coefficient_low_j=price.low_j,
             coefficient_high_j=price.high_j,
             cause=CAUSES[cause_of_event(event)],
+            family=family_of(event),
             is_dynamic=is_dynamic(event),
             waits=_idle_share(result, members, event, count),
         )
@@ -84,6 +91,7 @@ def event_report(result: Estimate, path: str = "") -> EventReport:
         **head_fields(result, on_device=True),
         node=path,
         total_j=total,
+        total_j_per_inference=total / batch,
         overhead_j=sum(row.energy_j for row, event in zip(rows, result.events, strict=True) if event.is_overhead),
         events=rows,
         rates=event_rates(result, members),

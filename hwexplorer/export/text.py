@@ -12,7 +12,19 @@ from analysis.document import Cell, Column
 from hardware.sentence import count_noun
 from hwexplorer.text.number_format import delta, header, quantity, safe, scale_for
 from hwexplorer.views.cause_looks import letter_bar
-from hwexplorer.views.plain import Page, Plot, Row, Stack, Table, Text, View, for_reading, scale_values
+from hwexplorer.views.plain import (
+    NUMBERS,
+    Page,
+    Plot,
+    Row,
+    Stack,
+    Table,
+    Text,
+    View,
+    for_reading,
+    scale_values,
+    write_amount,
+)
 
 BAR = 12
 STEPS = 32
@@ -110,13 +122,13 @@ def _column(columns: tuple[Column, ...], index: int, rows: tuple[Row, ...]) -> l
     if column.role in ("text", "flag"):
         indent = ["  " * row.depth if index == 0 else "" for row in rows]
         return [column.title, *(pad + safe(_plain(value)) for pad, value in zip(indent, values, strict=True))]
-    numbers = [float(value) if isinstance(value, int | float) else None for value in values]
+    numbers = [value if isinstance(value, NUMBERS) else None for value in values]
     if column.role == "bar":
         return [column.title, *(bar(value) for value in values)]
     if column.role == "delta":
         return [column.title, *(delta(value) for value in numbers)]
     if column.role == "quantity":
-        return [column.title, *(quantity(value, column.unit) for value in numbers)]
+        return [column.title, *(write_amount(value, column) for value in numbers)]
     scale = scale_for(scale_values(columns, index, rows), column.unit)
     return [header(column.title, scale.label), *(scale.cell(value) for value in numbers)]
 

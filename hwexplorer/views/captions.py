@@ -90,6 +90,12 @@ def band_words(ends: tuple[float, float], nominal: float) -> str:
     return Band(f"{down}/{up} %", *ends)
 
 
+def energy_words(energy_j: float, batch: int, digits: int = 3) -> str:
+    """Return the energy of a batch in words: `2.58 mJ per inference (20.6 mJ per batch of 8)`."""
+    each = f"{quantity(energy_j / batch, 'J', digits)} per inference"
+    return each if batch == 1 else f"{each} ({quantity(energy_j, 'J')} per batch of {batch})"
+
+
 def chain(names: Sequence[str], most: int = 12) -> str:
     """A path in words; its middle is left out where it is long."""
     if len(names) <= most:

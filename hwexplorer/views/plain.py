@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from analysis.document import Cell, Column
-from hardware.quantity import Unit
+from hardware.quantity import Unit, quantity
 
 
 class Band(str):
@@ -41,6 +41,23 @@ class Stack(float):
     @classmethod
     def sum(cls, stacks: Iterable[Stack]) -> Stack:
         return cls([sum(parts) for parts in zip(*(stack.parts for stack in stacks), strict=True)])
+
+
+class Amount(float):
+    """A number in a unit of its own, in a column of another: a power among energies."""
+
+    __slots__ = ("unit",)
+    unit: Unit
+
+    def __new__(cls, value: float, unit: Unit) -> Amount:
+        amount = super().__new__(cls, value)
+        amount.unit = unit
+        return amount
+
+
+def write_amount(value: float | None, column: Column) -> str:
+    """Write a number of a column of quantities, in its own unit or the column's."""
+    return quantity(value, value.unit if isinstance(value, Amount) else column.unit)
 
 
 class Row(msgspec.Struct, frozen=True):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import msgspec
 
 from analysis.document import Cell, Column, columns
@@ -9,29 +11,42 @@ from analysis.estimate.causes import CAUSES
 from analysis.estimate.tree import find_node
 from analysis.reports.event_report import EventReport, EventRow, event_report
 from hardware.errors import RequestError
-from hardware.quantity import quantity
+from hardware.sentence import count_noun
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Section
 from hwexplorer.options import option
 from hwexplorer.state import State, pinned, replace
-from hwexplorer.views.captions import place_in_words
+from hwexplorer.views.captions import energy_words, place_in_words
 from hwexplorer.views.cause_looks import HELP
-from hwexplorer.views.plain import Band, Row, Stack, Table
+from hwexplorer.views.plain import Amount, Band, Row, Stack, Table
 from hwexplorer.views.tables import rows
 
 
-class _Category(msgspec.Struct, frozen=True):
-    """The events of a category in one row, above each of them."""
+class EventGroup(msgspec.Struct, frozen=True):
+    """The events of a category or family in one row, above each of them."""
 
-    event: str
+    name: str
     energy_j: float
+    energy_j_per_inference: float
     fraction: float
-    component: str
     events: list[EventRow]
+
+    @property
+    def component(self) -> str:
+        """The component of the largest of its events."""
+        return self.events[0].component
+
+
+MOST = 12  # events that brief text has
+_WORDS = {"compute": "arithmetic"}  # a category; `compute` is a cause
 
 
 def _words(name: str) -> str:
-    return name.replace("_", " ")
+    return _WORDS.get(name, name.replace("_", " "))
+
+
+def _name(row: EventRow | EventGroup) -> str:
+    return row.event.replace("_", " ") if isinstance(row, EventRow) else _words(row.name)
 
 
 def _spread(row: EventRow) -> Band:
@@ -39,27 +54,34 @@ def _spread(row: EventRow) -> Band:
     return Band(f"{low / row.coefficient_j:.2g}-{high / row.coefficient_j:.2g}x", low, high)
 
 
-def _by_cause(row: EventRow | _Category) -> Stack:
-    if isinstance(row, _Category):
+def _by_cause(row: EventRow | EventGroup) -> Stack:
+    if isinstance(row, EventGroup):
         return Stack.sum(_by_cause(event) for event in row.events)
     return Stack([row.fraction * (row.cause == cause) for cause in CAUSES])
 
 
-def _key(row: EventRow | _Category) -> str:
-    return row.event if isinstance(row, _Category) else f"{row.category}.{row.event}"
+def price_of_one(row: EventRow) -> Amount:
+    """Return the energy of one event; of an event that is a second, its power."""
+    return Amount(row.coefficient_j, "W" if row.unit == "s" else "J")
+
+
+def _key(row: EventRow | EventGroup) -> str:
+    return row.name if isinstance(row, EventGroup) else f"{row.category}.{row.event}"
 
 
 COLUMNS = (
-    Column("event", "Event", role="text", keep=0, of=lambda row: _words(row.event)),
+    Column("event", "Event", role="text", keep=0, of=_name),
     Column("bar", "Share", "%", role="bar", keep=1, of=lambda row: _by_cause(row), help=f"of the node, {HELP}"),
-    *columns(EventRow, "fraction energy waits count unit each"),
+    *columns(EventRow, "fraction energy_per_inference waits count unit"),
+    Column("each", "Each", "J", role="quantity", keep=3, of=price_of_one, help="energy of one, or power"),
     Column(
         "band", "Band", "J", role="text", keep=5, of=_spread, help="spread of the energy of one",
         ends=("each_low", "each_high"),
     ),
     Column("source", "Source", role="text", keep=8, of=lambda row: f"{row.quality}: {row.source}"),
+    *columns(EventRow, "energy"),
 )  # fmt: skip
-DELTA = Column("delta", "vs pin", "%", role="delta", keep=0, help="energy against the pinned state")
+DELTA = Column("delta", "vs pin", "%", role="delta", keep=0, help="energy per inference against the pinned state")
 
 
 def document(state: State) -> EventReport:
@@ -73,61 +95,90 @@ def document(state: State) -> EventReport:
 
 
 def view(state: State) -> Table:
-    """The events of the state; with a pin shown, the energy there beside them, in the same unit. What only one side
-    has is empty on the other, and no change: unlike machines have unlike events."""
-    table = events(state)
+    """Return the events of the state; with a pin shown, the energy there beside them, in the same unit. Two devices of
+    one architecture have the same events; those of two are compared by the families that all architectures have."""
     other = pinned(state) if state.diff else None
     if other is None:
-        return table
+        return _event_table(state)
     there = engine.result(other)
     try:
         find_node(there, state.at)
     except RequestError:  # another model, which has no such node
-        return table
-    return _join_pinned(table, events(other), there.device.id)
+        return _event_table(state)
+    by = "category" if there.device.arch is engine.result(state).device.arch else "family"
+    return _join_pinned(_event_table(state, by), _event_table(other, by), there.device.id)
 
 
-def events(state: State) -> Table:
-    """Categories at depth 0 in the taxonomy's order, their events at depth 1."""
+def _event_table(state: State, by: str = "category") -> Table:
+    """Return the categories or families at depth 0 and their events at depth 1, the largest energy first."""
     report = document(state)
     members: dict[str, list[EventRow]] = {}
-    for row in report.events:
-        members.setdefault(row.category, []).append(row)
-    shown_j = sum(row.energy_j for row in report.events)
-    categories = []
-    for name, events in members.items():
-        energy = sum(row.energy_j for row in events)
-        share = energy / shown_j if shown_j else 0.0
-        categories.append(_Category(name, energy, share, events[0].component, events))
+    for row in sorted(report.events, key=lambda row: -row.energy_j):
+        members.setdefault(getattr(row, by), []).append(row)
+    sums = ((name, _sum(events, "energy_j"), _sum(events, "fraction"), events) for name, events in members.items())
+    groups = [EventGroup(name, energy, energy / report.batch, share, events) for name, energy, share, events in sums]
+    groups.sort(key=lambda group: -group.energy_j)
     rates = ", ".join(f"{_words(name)} {value:.0%}" for name, value in report.rates.items())
+    overhead = report.overhead_j / report.total_j if report.total_j else 0.0
     footer = (
-        _sum(report, shown_j, state.dynamic),
-        f"overhead {report.overhead_j / report.total_j if report.total_j else 0:.0%}; {rates}",
+        _total(report, _sum(report.events, "energy_j"), state.dynamic),
+        f"{overhead:.0%} of the energy is registers, control, launches and clocks; {rates}",
     )
-    table_rows = rows(COLUMNS, categories, key=_key, kind="component", children=lambda category: category.events)
+    table_rows = rows(COLUMNS, groups, key=_key, kind="component", children=lambda group: group.events)
     return Table("events", place_in_words(state), COLUMNS, table_rows, footer=footer)
 
 
-def _sum(report: EventReport, shown_j: float, is_dynamic: bool) -> str:
-    said = f"sum of {len(report.events)} events = {quantity(shown_j, 'J', 4)}"
+def _sum(events: Iterable[EventRow], field: str) -> float:
+    return sum(getattr(event, field) for event in events)
+
+
+def _total(report: EventReport, shown_j: float, is_dynamic: bool) -> str:
+    total = f"{len(report.events)} events = {energy_words(shown_j, report.batch, 4)}"
     if not is_dynamic:
-        return f"{said}, node {quantity(report.total_j, 'J', 4)}"
+        return f"{total}, as the node"
     share = shown_j / report.total_j if report.total_j else 0.0
-    return f"{said}, dynamic: {share:.0%} of the node ({quantity(report.total_j, 'J', 4)}); clocks and static left out"
+    return f"{total}, {share:.0%} of the node; clocks and static power are left out"
+
+
+def brief(state: State) -> Table:
+    """Return the events with most of the energy, below their categories, and how much the others make."""
+    table = view(state)
+    place = {column.key: index for index, column in enumerate(table.columns)}
+
+    def energy(row: Row) -> float:
+        values = (row.cells[place[key]] for key in ("energy_per_inference", "there") if key in place)
+        return max((value for value in values if isinstance(value, float)), default=0.0)
+
+    events = sorted((row for row in table.rows if row.depth), key=energy, reverse=True)
+    kept = {row.key for row in events[:MOST] if energy(row)}
+    shown: list[Row] = []
+    for row in table.rows:
+        if not row.depth and shown and not shown[-1].depth:
+            shown.pop()  # a group with no event in sight
+        if not row.depth or row.key in kept:
+            shown.append(row)
+    if shown and not shown[-1].depth:
+        shown.pop()
+    rest = [row for row in events if row.key not in kept]
+    share = sum(value for row in rest if isinstance(value := row.cells[place["fraction"]], float))
+    footer = (f"{count_noun(len(rest), 'event')} more, {share:.1%}: --all", *table.footer) if rest else table.footer
+    return msgspec.structs.replace(table, rows=tuple(shown), footer=footer)
 
 
 # --- against the pin ----------------------------------------------------------------------------------------
 
 
 def _join_pinned(here: Table, there: Table, name: str) -> Table:
-    place = next(i for i, column in enumerate(here.columns) if column.key == "energy")
+    place = next(i for i, column in enumerate(here.columns) if column.key == "energy_per_inference")
     energy = {row.key: row.cells[place] for row in there.rows}
     known = {row.key for row in here.rows}
     missing: dict[str, list[Row]] = {}
+    group = ""
     for row in there.rows:
+        group = group if row.depth else row.key
         if row.key not in known:
-            missing.setdefault(row.key.partition(".")[0], []).append(row)
-    column = Column("there", name, "J", keep=0, help="the same on the pinned device", scale="energy")
+            missing.setdefault(group, []).append(row)
+    column = Column("there", name, "J", keep=0, help="the same on the pinned device", scale="energy_per_inference")
     rows: list[Row] = []
 
     def with_other(row: Row, cells: tuple[Cell, ...]) -> Row:
@@ -139,15 +190,14 @@ def _join_pinned(here: Table, there: Table, name: str) -> Table:
         return msgspec.structs.replace(row, cells=both)
 
     def only_there(row: Row) -> Row:
-        """Nothing of it here; what it is called and counted in there."""
+        """Return a row of what exists there alone: its name and its energy there."""
         return with_other(row, (row.cells[0], *(_empty(column) for column in here.columns[1:])))
 
     for index, row in enumerate(here.rows):
         rows.append(with_other(row, row.cells))
-        ends = index + 1 == len(here.rows) or here.rows[index + 1].depth == 0
-        if ends:
-            category = row.key.partition(".")[0]
-            rows += [only_there(each) for each in missing.pop(category, []) if each.depth]
+        group = group if row.depth else row.key
+        if index + 1 == len(here.rows) or here.rows[index + 1].depth == 0:
+            rows += [only_there(each) for each in missing.pop(group, []) if each.depth]
     rows += [only_there(row) for others in missing.values() for row in others]
     footer = (here.footer[0], f"{name}: {there.footer[0]}", *here.footer[1:])
     columns = (*here.columns[: place + 1], column, DELTA, *here.columns[place + 1 :])
@@ -155,7 +205,7 @@ def _join_pinned(here: Table, there: Table, name: str) -> Table:
 
 
 def _empty(column: Column) -> Cell:
-    """A cell of an event that this machine does not have: no text and no number, which is not a number of zero."""
+    """Return a cell of an event that this device does not have: no text and no number, which is not zero."""
     return "" if column.role in ("text", "flag") else None
 
 

@@ -7,9 +7,9 @@ from collections.abc import Collection, Sequence
 import msgspec
 
 from analysis.document import Column
-from hwexplorer.text.number_format import Scale, delta, header, quantity, scale_for
+from hwexplorer.text.number_format import Scale, delta, header, scale_for
 from hwexplorer.tui.widgets.cell_text import width_of
-from hwexplorer.views.plain import NUMBERS, Stack, Table, scale_values
+from hwexplorer.views.plain import NUMBERS, Stack, Table, scale_values, write_amount
 
 GAP = 1
 BAR_MIN, BAR_MAX = 6, 24
@@ -60,7 +60,7 @@ def _measure(table: Table, index: int, names: int, good: int) -> Measure:
         return Measure(column, Scale(), column.title, need, need)
     numbers = [v for v in values if isinstance(v, NUMBERS)]
     if column.role == "quantity":
-        need = max((len(quantity(v, column.unit)) for v in _ends(numbers)), default=0)
+        need = max((len(write_amount(v, column)) for v in _ends(numbers)), default=0)
         need = max(need, QUANTITY if numbers else 0, width_of(column.title))
         if is_of_device(column):
             widest = len("1.58 µ") + (3 if column.unit == "Js" else 1)

@@ -11,13 +11,13 @@ from collections.abc import Collection
 from rich.segment import Segment
 
 from analysis.document import Cell
-from hwexplorer.text.number_format import delta, quantity, safe
+from hwexplorer.text.number_format import delta, safe
 from hwexplorer.tui.palette import BLURRED, CURSOR, PLAIN, Palette
 from hwexplorer.tui.widgets.cell_drawing import bar, device_cell_role, drop_columns, highlighted, plain, stacked
 from hwexplorer.tui.widgets.cell_text import pad, shorten, whole, width_of, wrap
 from hwexplorer.tui.widgets.column_widths import GAP, PERCENT, Measure, fit, is_of_device, measure
 from hwexplorer.tui.widgets.table_heads import TableHeads
-from hwexplorer.views.plain import EMPTY_TABLE, NUMBERS, Row, Stack, Table
+from hwexplorer.views.plain import EMPTY_TABLE, NUMBERS, Row, Stack, Table, write_amount
 
 TALL_ENOUGH = 8  # lines, for a footer of two
 ON_ROOT_SCALE = 0.25  # from this share of the root on its children's bars are on its scale
@@ -375,7 +375,7 @@ class TreeTable(TableHeads):
         if role == "delta":
             sense = "dim" if not number or abs(number) < 0.0005 else "bad" if number > 0 else "good"
             return [Segment(pad(delta(number), width, True), palette.get(sense, ground))]
-        told = quantity(number, measure.column.unit) if role == "quantity" else measure.scale.cell(number)
+        told = write_amount(value, measure.column) if role == "quantity" else measure.scale.cell(number)
         if is_of_device(measure.column):
             sense, sign = device_cell_role(self.table, row, measure.column.key, number)
             return [Segment(pad(plain(told, palette) + sign, width, True), palette.get(sense, ground))]
