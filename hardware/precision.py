@@ -12,6 +12,7 @@ import msgspec
 from hardware import file_access
 from hardware.errors import unknown
 from hardware.names import match_name
+from hardware.quantity import Unit
 
 PATH = Path(__file__).with_name("precision.toml")
 
@@ -193,3 +194,8 @@ def _with_cache(precision: Precision, bits: str) -> Precision:
 def canonical(text: str) -> str:
     """The one spelling of a precision. RequestError for an unknown one."""
     return parse(text).name
+
+
+def rate_unit(name: str) -> Unit:
+    """Return the unit of a rate in a format: integers are multiplied by operations, not by FLOPs."""
+    return "OP/s" if name in FORMATS and FORMATS[name].kind == "integer" else "FLOP/s"

@@ -20,13 +20,14 @@ _UNITS = {
     "FLOP": ("FLOP", 1.0, 1e18),
     "MAC": ("MAC", 1.0, 1e18),
     "FLOP/s": ("FLOP/s", 1.0, 1e18),
+    "OP/s": ("OPS", 1.0, 1e18),
     "FLOP/J": ("FLOP/J", 1.0, 1e18),
     "byte/s": ("B/s", 1.0, 1e18),
 }
 # '%' are fractions (0-1), 'x' ratios, 'count' plain integers, 'SI' a count with a prefix (1.2 G), '' text.
 Unit = Literal[
-    "", "s", "J", "Js", "byte", "SI", "W", "1/s", "FLOP", "MAC", "FLOP/s", "byte/s", "FLOP/byte", "FLOP/J", "%", "x",
-    "count",
+    "", "s", "J", "Js", "byte", "SI", "W", "1/s", "FLOP", "MAC", "FLOP/s", "OP/s", "byte/s", "FLOP/byte", "FLOP/J", "%",
+    "x", "count",
 ]  # fmt: skip
 PLAIN = {"FLOP/byte": "FLOP/B", "%": "%", "x": "x", "count": "", "": ""}
 MISSING = ""

@@ -161,8 +161,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     main: str = ""
     # A view that follows from more than the document: view(state, **options), with tables of these columns.
     view: Callable[..., View | Page] | None = None
-    # brief(state, **options): the view that text has instead, unless all of it is asked for (--all).
+    # What text has instead, unless all of it is asked for (--all): brief(state, **options), or parts of the document.
     brief: Callable[..., View | Page] | None = None
+    brief_parts: tuple[Part, ...] = ()
     view_columns: tuple[Column, ...] = ()
     # states(state, **options): those whose models must be captured before.
     states: Callable[..., Iterable[State]] = lambda state, **_: (state,)

@@ -247,21 +247,22 @@ class Answer:
         """For people; of a report with a brief view, that one unless the whole is asked for. What is incomplete says so
         in its first line."""
         brief = None if is_whole else self.report.brief
-        built = self._view() if brief is None else brief(self.state, **self.options)
+        built = self._view(is_whole) if brief is None else brief(self.state, **self.options)
         said = (self.missing_rules, built.title, str(self.limits_check or ""))
         return replace(built, title="; ".join(filter(None, said))) if self.missing_rules or self.limits_check else built
 
-    def _view(self) -> View | Page:
+    def _view(self, is_whole: bool) -> View | Page:
         from hwexplorer.views.plain import Page
 
         report = self.report
         if report.view is not None:
             return report.view(self.state, **self.options)
-        views = [(getattr(part, "optional", False), part(self.document, self.state)) for part in report.parts]
+        chosen = report.parts if is_whole else report.brief_parts or report.parts
+        views = [(getattr(part, "optional", False), part(self.document, self.state)) for part in chosen]
         parts = tuple(view for may_lack, view in views if not may_lack or getattr(view, "rows", True))
         if report.title is None:
             return parts[0]
-        main = [part.name for part in parts].index(report.main) if report.main else -1
+        main = [part.name for part in parts].index(report.main) if report.main and is_whole else -1
         return Page(self.name, report.title(self.document, self.state), parts, main=main)
 
     def to_text(self, form: str, width: int = 0, is_whole: bool = False) -> str:

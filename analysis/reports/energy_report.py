@@ -25,8 +25,8 @@ class EnergyPart(msgspec.Struct, frozen=True):
     """A share of the energy of the node."""
 
     name: str
-    energy_j: Annotated[float, column("Energy/batch", "J")]
-    energy_j_per_inference: Annotated[float, column("Energy/inf", "J", key="per_inference", keep=1)]
+    energy_j: Annotated[float, column("Energy/batch", "J", keep=9)]
+    energy_j_per_inference: Annotated[float, column("Energy/inf", "J", key="per_inference")]
     fraction: Annotated[float, column("Share", "%", key="bar", role="bar", keep=1), column("%", "%")]
 
 
@@ -35,12 +35,38 @@ class Consumer(msgspec.Struct, frozen=True, kw_only=True):
 
     id: Annotated[str, column("Node", key="name")]
     type: Annotated[str, column("Kind", key="kind", keep=4)]
-    energy_j: Annotated[float, column("Energy/batch", "J")]
+    energy_j: Annotated[float, column("Energy/batch", "J", keep=9)]
+    energy_j_per_inference: Annotated[float, column("Energy/inf", "J", key="per_inference")]
     fraction: Annotated[float, column("Share", "%", key="bar", role="bar", keep=2), column("%", "%")]
     cumulative: Annotated[float, column("Cum", "%", keep=1)]
-    compute_j: Annotated[float, column("Compute", "J", keep=2)]
-    memory_j: Annotated[float, column("Memory", "J", keep=2, help="what moving data takes, on the chip and beside it")]
-    static_j: Annotated[float, column("Static", "J", keep=2)]
+    compute_j: Annotated[float, column("Logic/batch", "J", keep=9, scale="energy")]
+    memory_j: Annotated[float, column("Data/batch", "J", keep=9, scale="energy")]
+    static_j: Annotated[float, column("Static/batch", "J", keep=9, scale="energy")]
+    compute_j_per_inference: Annotated[
+        float,
+        column(
+            "Logic",
+            "J",
+            key="compute_per_inference",
+            keep=2,
+            scale="per_inference",
+            help="arithmetic, control and clocks",
+        ),
+    ]
+    memory_j_per_inference: Annotated[
+        float,
+        column(
+            "Data",
+            "J",
+            key="memory_per_inference",
+            keep=2,
+            scale="per_inference",
+            help="moving data, on the chip and beside it",
+        ),
+    ]
+    static_j_per_inference: Annotated[
+        float, column("Static", "J", key="static_per_inference", keep=2, scale="per_inference")
+    ]
     latency_s: Annotated[float, column("Latency", "s", keep=3)]
 
 
@@ -98,8 +124,10 @@ def energy_report(result: Estimate, path: str = "", top: int = TOP) -> EnergyRep
         utilization=used,
         idle_loss_j=lost,
         idle_loss_fraction=lost / energy if energy else 0.0,
-        top_subgraphs=_consumers(parts.id, parts.kind, np.unique(subgraph), np.array(sums), energy, top),
-        top_operators=_consumers(parts.operator_id, result.workload.operators.kind, members, per_operator, energy, top),
+        top_subgraphs=_consumers(parts.id, parts.kind, np.unique(subgraph), np.array(sums), energy, batch, top),
+        top_operators=_consumers(
+            parts.operator_id, result.workload.operators.kind, members, per_operator, energy, batch, top
+        ),
     )
 
 
@@ -137,22 +165,21 @@ def _peak_power(result: Estimate, path: str) -> tuple[float, str]:
 
 
 def _consumers(
-    ids: tuple[str, ...], kinds: tuple[str, ...], members: Ints, sums: Floats, total_j: float, top: int
+    ids: tuple[str, ...], kinds: tuple[str, ...], members: Ints, sums: Floats, total_j: float, batch: int, top: int
 ) -> tuple[Consumer, ...]:
     """Return the `top` members by energy, the largest first, ties in order. `sums` (5, k) are energy, its components
-    and latency of all nodes."""
+    and latency of all nodes over the batch."""
     order = members[np.argsort(-sums[0, members], kind="stable")][:top]
-    energy, compute, memory, static, latency = sums[:, order]
+    energy, *components, latency = sums[:, order]
     share = energy / (total_j or np.inf)
+    of_batch = dict(zip((f"{name}_j" for name in COMPONENTS), components, strict=True), energy_j=energy)
     return records(
         Consumer,
         id=[ids[i] for i in order],
         type=[kinds[i] for i in order],
-        energy_j=energy,
         fraction=share,
         cumulative=np.cumsum(energy) / (total_j or np.inf),
-        compute_j=compute,
-        memory_j=memory,
-        static_j=static,
         latency_s=latency,
+        **of_batch,
+        **{f"{name}_per_inference": value / batch for name, value in of_batch.items()},
     )

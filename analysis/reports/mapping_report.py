@@ -6,8 +6,9 @@ from typing import Annotated
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
-from analysis.document import BOUND_HELP, BOUND_LETTERS, column, records
+from analysis.document import BOUND_HELP, BOUND_LETTERS, column, none_unless, records
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.model.ir.workload import Floats, Ints
@@ -15,6 +16,8 @@ from analysis.reports.distributions import Bucket, buckets
 from analysis.reports.kernel_rows import kernels, kernels_of
 from hardware.execute import BOUNDS
 from hardware.mapping.common import total_units, units_in_all
+from hardware.precision import BASE
+from hardware.sentence import count_noun, whole
 
 UTILIZATION = (0.10, 0.25, 0.50)
 UTILIZATION_LABELS = ("< 10 %", "10-25 %", "25-50 %", "> 50 %")
@@ -32,7 +35,9 @@ class Bound(msgspec.Struct, frozen=True):
 
 class KernelRow(msgspec.Struct, frozen=True, kw_only=True):
     """One kernel. `blocks` pieces of work dealt to `units` of `units_total`, in `waves`; `tile_m` x `tile_n`
-    results each, 0 where it is no tiled product; `split` ways K is divided; `occupancy` None but on GPUs."""
+    results each, 0 where it is no tiled product; `split` ways K is divided; `occupancy` None but on GPUs.
+    `vectorizable_dim` is the dimension of `vectorizable_size` that vector lanes run along, `vector_width` the values of
+    `format` that the vector lanes of a unit take in a clock, None below one; `recommended_mapping` is what runs."""
 
     id: Annotated[str, column("Kernel", key="kernel")]
     type: str
@@ -55,6 +60,10 @@ class KernelRow(msgspec.Struct, frozen=True, kw_only=True):
     units_total: float
     units_fraction: Annotated[float, column("Active", "%", keep=1)]
     occupancy: Annotated[float | None, column("Occ", "%", keep=2, help="resident warps over the maximum")]
+    vectorizable_dim: Annotated[str, column("Vector along", keep=7, help="dimension that vector lanes run along")]
+    vectorizable_size: float
+    vector_width: Annotated[float | None, column("Lanes", "count", keep=7, help="vector values of a unit in a clock")]
+    recommended_mapping: Annotated[str, column("Mapping", keep=7)]
     sentence: Annotated[str, column("What it does", keep=6)]
 
 
@@ -132,7 +141,13 @@ def _rows(result: Estimate, chosen: Ints, resident: Floats | None) -> tuple[Kern
     total = units_in_all(result.device, mapping.on_matrix)[head]
     # Tiles of a product; of other kernels blocks of elements.
     per_block = result.device.arch.data.assumed("elements_per_block")
-    blocks = np.maximum(np.ceil(demand.elements[head] / per_block), 1.0)
+    blocks = np.where(is_product, tiling.blocks[head], np.maximum(np.ceil(demand.elements[head] / per_block), 1.0))
+    waves = np.where(is_product, tiling.waves[head], np.ceil(blocks / total))
+    split = np.maximum(tiling.split[head], 1.0)
+    form = np.where(on_matrix, plan.matrix, np.where(is_product, plan.vector_mac, plan.vector))
+    lanes = result.device.file.fma_per_clock["vector"]
+    widths = {name: (lanes[name] if name in lanes else lanes[BASE]).value for name in (plan.vector_mac, plan.vector)}
+    width = np.where(is_product, widths[plan.vector_mac], widths[plan.vector])
     return records(
         KernelRow,
         rows,
@@ -141,15 +156,34 @@ def _rows(result: Estimate, chosen: Ints, resident: Floats | None) -> tuple[Kern
         utilization=run.utilization[chosen],
         effective_byte_per_s=rows.dram_bytes[chosen] / time,
         runs_on=np.where(on_matrix, "matrix", "vector"),
-        format=np.where(on_matrix, plan.matrix, np.where(is_product, plan.vector_mac, plan.vector)),
-        blocks=np.where(is_product, tiling.blocks[head], blocks),
+        format=form,
+        blocks=blocks,
         tile_m=tiling.tile_m[head],
         tile_n=tiling.tile_n[head],
-        split=np.maximum(tiling.split[head], 1.0),
-        waves=np.where(is_product, tiling.waves[head], np.ceil(blocks / total)),
+        split=split,
+        waves=waves,
         units=mapping.units[head],
         units_total=total,
         units_fraction=mapping.units[head] / total,
         occupancy=resident,
+        vectorizable_dim=np.where(is_product, "columns", "elements"),
+        vectorizable_size=np.where(is_product, demand.gemm[2, head], demand.elements[head]),
+        vector_width=none_unless(width >= 1.0, width),
+        recommended_mapping=_mappings(result, head, form, split, blocks, waves),
         sentence=[result.device.arch.sentence(demand, result.setup, mapping, i) for i in head.tolist()],
     )
+
+
+def _mappings(
+    result: Estimate, head: Ints, form: NDArray[np.str_], split: Floats, blocks: Floats, waves: Floats
+) -> list[str]:
+    """Describe the mapping of each kernel: unit and format, tile, division of K, blocks and waves."""
+    mapping, tiling, unit = result.run.mapping, result.run.mapping.tiling, result.device.file.unit_name
+    described = []
+    for place, i in enumerate(head.tolist()):
+        parts = [f"{'matrix' if mapping.on_matrix[i] > 0 else 'vector'} {form[place]}"]
+        parts += [f"tile {whole(tiling.tile_m[i])} x {whole(tiling.tile_n[i])}"] * bool(tiling.tile_m[i])
+        parts += [f"K split {whole(split[place])} ways"] * bool(split[place] > 1)
+        dealt = f"{count_noun(blocks[place], 'block')} over {count_noun(mapping.units[i], unit)}"
+        described.append(", ".join([*parts, f"{dealt} in {count_noun(waves[place], 'wave')}"]))
+    return described

@@ -24,6 +24,7 @@ from analysis.model.ir.workload import Floats, Ints
 from analysis.reports.kernel_rows import kernels, kernels_of
 from analysis.text.bound_reasons import bound_change
 from hardware.execute import BOUNDS
+from hardware.sentence import count_noun
 
 
 class TraceTimes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -69,9 +70,9 @@ class KernelRoof(TraceTimes, frozen=True, kw_only=True):
     ]
     ridge: Annotated[float | None, column("Ridge", "FLOP/byte", keep=2)]
     side: Annotated[str, column("Side", keep=3)]
-    compute_s: Annotated[float, column("Compute", "s")]
-    memory_s: Annotated[float, column("Memory", "s", help="time at the slowest memory")]
-    overhead_s: Annotated[float, column("Overhead", "s", keep=1)]
+    compute_s: Annotated[float, column("Compute", "s", scale="latency")]
+    memory_s: Annotated[float, column("Memory", "s", scale="latency", help="time at the slowest memory")]
+    overhead_s: Annotated[float, column("Launch", "s", key="overhead", keep=1, scale="latency")]
     latency_s: Annotated[float, column("Latency", "s")]
     bound: Annotated[str, column("B", role="flag", shown=BOUND_LETTERS, help=BOUND_HELP)]
     resource: str
@@ -83,10 +84,14 @@ class KernelRoof(TraceTimes, frozen=True, kw_only=True):
 
 
 class RooflineReport(Head, frozen=True, kw_only=True):
-    """`peaks` FLOP/s by unit and format of the device; `ridge` of the format that most arithmetic runs in."""
+    """`peaks` FLOP/s by unit and format of the device; `ridge` of the format that most arithmetic runs in;
+    `average_intensity` FLOP over bytes of memory traffic of all kernels together, None where nothing leaves the chip;
+    `launch_dominated` kernels take longer to launch than to run."""
 
     node: str
     latency_s: float
+    average_intensity: float | None
+    launch_dominated: int
     memory_bandwidth: float
     peaks: dict[str, float]
     peak: str
@@ -103,10 +108,13 @@ def roofline(result: Estimate, path: str = "", measured_s: Floats | None = None)
     chosen = kernels_of(result, path)
     rows = _kernels(result, chosen, measured_s)
     name, peak = main_peak(result)
+    moved = sum(row.dram_bytes for row in rows)
     return RooflineReport(
         **head_fields(result, on_device=True),
         node=path,
         latency_s=sum(row.latency_s for row in rows),
+        average_intensity=sum(row.flops for row in rows) / moved if moved else None,
+        launch_dominated=int(is_launch_dominated(result)[chosen].sum()),
         memory_bandwidth=result.device.memory_bandwidth,
         peaks={f"{unit}.{form}": rate for (unit, form), rate in result.device.peaks.items()},
         peak=name,
@@ -153,10 +161,17 @@ def points(result: Estimate) -> Points:
     return Points(rows.flops[kept] / moved[kept], rate, kept, rows.head[kept])
 
 
-def launch_limited(result: Estimate, shown: Points) -> NDArray[np.bool_]:
-    """Return True for each point whose kernel spends more time on launching and dispatching than on all else."""
-    launch = result.demand.per_kernel(causes(result).time_s[LAUNCH])[shown.kernel]
-    return launch > result.run.kernel_s[shown.kernel] / 2
+def is_launch_dominated(result: Estimate) -> NDArray[np.bool_]:
+    """Return True for each kernel (k,) that spends more time on launching and dispatching than on all else."""
+    launch_s = result.demand.per_kernel(causes(result).time_s[LAUNCH])
+    return launch_s > result.run.kernel_s / 2
+
+
+def describe_launch_dominated(count: int, kernels: int) -> str:
+    """Say how many kernels take longer to launch than to run."""
+    return (
+        f"{count} of {count_noun(kernels, 'kernel')} {'takes' if count == 1 else 'take'} longer to launch than to run"
+    )
 
 
 def _trace_columns(

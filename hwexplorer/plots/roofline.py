@@ -8,7 +8,7 @@ import numpy as np
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.tree import operators_of, tree
 from analysis.model.ir.workload import Floats, Ints
-from analysis.reports.roofline_report import Points, launch_limited, main_peak, points
+from analysis.reports.roofline_report import Points, describe_launch_dominated, is_launch_dominated, main_peak, points
 from hwexplorer import engine
 from hwexplorer.state import State
 from hwexplorer.views.measured_times import measured_times
@@ -21,7 +21,7 @@ def plot(state: State) -> Plot:
     result = engine.result(state)
     shown = points(result)
     below = set(operators_of(result, state.at).tolist()) if state.at else set()
-    shaded, told = _launch_limited(result, shown)
+    shaded, told = _launch_dominated(result, shown)
     series = [
         *_roofs(result, shown.intensity),
         *shaded,
@@ -87,19 +87,19 @@ def roof(name: str, ends: tuple[float, float], peak: float, bandwidth: float, de
     return Series(name, (low, peak / bandwidth, high), (low * bandwidth, peak, peak), line=True, device=device)
 
 
-def _launch_limited(result: Estimate, shown: Points) -> tuple[list[Series], tuple[str, ...]]:
-    """The part of the roof below which kernels are launched for longer than they work; how many of those there do."""
-    limited = launch_limited(result, shown)
+def _launch_dominated(result: Estimate, shown: Points) -> tuple[list[Series], tuple[str, ...]]:
+    """Return the part of the roof below which kernels take longer to launch than to run, and how many of all do."""
+    dominated = is_launch_dominated(result)
+    limited = dominated[shown.kernel]
     if not limited.any():
         return [], ()
     peak, bandwidth = main_peak(result)[1], result.device.memory_bandwidth
     reached = shown.flop_per_s / np.minimum(peak, shown.intensity * bandwidth)
     part = float(reached[limited].max())
-    below = int((reached <= part).sum())
     ends = span(shown.intensity, 2 * peak / bandwidth)
-    edge = roof("launch-limited", ends, part * peak, part * bandwidth)
-    told = f"{int(limited.sum())} of {below} launch-limited", "shaded: launched for longer than at work"
-    return [msgspec.structs.replace(edge, guide=True, area=True)], told
+    edge = roof("launch longer than run", ends, part * peak, part * bandwidth)
+    note = describe_launch_dominated(int(dominated.sum()), len(dominated))
+    return [msgspec.structs.replace(edge, guide=True, area=True)], (f"{note} (shaded)",)
 
 
 def _roofs(result: Estimate, intensity: Floats) -> list[Series]:

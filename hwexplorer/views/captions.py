@@ -40,24 +40,25 @@ def headline_of_state(state: State) -> str:
     return f"{model.name}{size}: {quantity(macs, 'MAC')}, {parameters} parameters{each}; {scenario_words(state)}"
 
 
-def scenario_words(state: State) -> str:
-    """The scenario in words: `batch 8, fp16, auto`; of a language model with its lengths."""
+def scenario_words(state: State, runtime: str = "") -> str:
+    """The scenario in words: `batch 8, fp16, auto`; of a language model with its lengths. `runtime` is what `auto` is
+    on a device."""
     lengths = "".join(f", {name} {value}" for name, value in engine.workload(state).defaults.items())
     layout = "" if state.layout == "nchw" else f", {state.layout.replace('_', ' ')}"
-    return f"batch {state.batch}{lengths}, {state.precision}, {state.execution}{layout}"
+    return f"batch {state.batch}{lengths}, {state.precision}, {runtime or state.execution}{layout}"
 
 
 def place_in_words(state: State) -> str:
-    """Return the subject of a node's figures: `layer1.0.conv1 of resnet18, batch 8, fp16, auto on Google TPU v4`."""
-    model = engine.workload(state).name
+    """Return the subject of a node's figures: `layer1.0.conv1 of resnet18, batch 8, fp16, xla on Google TPU v4`."""
+    result = engine.result(state)
+    model = result.workload.name
     node = f"{state.at} of {model}" if state.at not in ("", "/", model) else model
-    return f"{node}, {scenario_words(state)} on {engine.device(state.on).label}"
+    return f"{node}, {scenario_words(state, result.runtime.name)} on {result.device.label}"
 
 
 def node_title(what: str, state: State) -> str:
-    """The title of a report about a node: `Energy of layer4 on NVIDIA H100, batch 8`."""
-    name = state.at or engine.workload(state).name
-    return f"{what} of {name} on {engine.device(state.on).name}, batch {state.batch}"
+    """Return the title of a report: `Energy of layer4 of resnet50, batch 8, fp16, tensorrt on NVIDIA H100`."""
+    return f"{what} of {place_in_words(state)}"
 
 
 def bound_counts(result: Estimate) -> str:

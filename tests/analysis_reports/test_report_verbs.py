@@ -34,6 +34,7 @@ KEYS = {
         "critical_path", "parallelism", "theoretical_speedup", "unit_name", "stages", "units", "checks",
     },
     "roofline": ON_DEVICE | {
+        "average_intensity", "launch_dominated",
         "node", "latency_s", "memory_bandwidth", "peaks", "peak", "ridge", "left", "right", "bound_counts", "kernels",
     },
     "energy": ON_DEVICE | {
@@ -55,11 +56,12 @@ COLUMNS = {
     "partition": "key,depth,subgraph,pattern,class,stage,flops,ingress_bytes,egress_bytes,weights_bytes,internal_bytes,"
     "threads,intensity,critical",
     "mapping": "key,depth,kernel,bound,latency_s,utilization,rate_flop_per_s,bandwidth,runs_on,blocks,tile,split,waves,"
-    "units,units_fraction,occupancy,sentence",
+    "units,units_fraction,occupancy,sentence,vectorizable_dim,vector_width,recommended_mapping",
     "concurrency": "key,depth,subgraph,threads,minimum,optimal,total,best_s,time_s,splits",
     "roofline": "key,depth,kernel,bound,latency_s,compute_s,memory_s,overhead_s,intensity,ridge,side,"
     "achieved_flop_per_s,attainable_flop_per_s,efficiency,flops,dram_bytes,flips",
-    "energy": "key,depth,name,kind,bar,fraction,cumulative,energy_j,compute_j,memory_j,static_j,latency_s",
+    "energy": "key,depth,name,kind,bar,fraction,cumulative,per_inference_j,compute_per_inference_j,"
+    "memory_per_inference_j,static_per_inference_j,latency_s,energy_j,compute_j,memory_j,static_j",
     "memory": "key,depth,kernel,bar,total_bytes,activations_bytes,workspace_bytes",
     "edp": "key,depth,name,kind,share,cumulative,edp_js,compute_js,memory_js,static_js,base_js,modifier,fused,"
     "benefit_js,energy_per_inference_j,latency_s",
@@ -100,7 +102,7 @@ def test_csv(verb: str) -> None:
 
 @pytest.mark.parametrize("verb", KEYS)
 def test_text_and_markdown(verb: str) -> None:
-    text, page = (grid.said(*words(verb), "--format", form) for form in ("text", "md"))
+    text, page = (grid.said(*words(verb), "--all", "--format", form) for form in ("text", "md"))
     titles = [line[3:] for line in page.splitlines() if line.startswith("## ")]
     assert len(titles) >= 2
     assert page.startswith("# ")

@@ -54,8 +54,8 @@ NODE: dict[str, Any] = {
     "children": list,
 }
 EVENT = {
-    **dict.fromkeys(("category", "event", "unit", "source"), str),
-    **dict.fromkeys(("count", "energy_j", "fraction", "coefficient_j"), NUMBER),
+    **dict.fromkeys(("category", "event", "family", "unit", "source"), str),
+    **dict.fromkeys(("count", "energy_j", "energy_j_per_inference", "fraction", "coefficient_j"), NUMBER),
 }
 EVENTS = {"schema": str, **SCENARIO, "node": str, "device": str, "total_j": NUMBER, "events": [EVENT], "rates": dict}
 DEVICE = {
@@ -485,18 +485,21 @@ def test_events_in_every_format(document: Document, call: Call, parsed: Callable
     found = document("events", "resnet18", "--on", device)
     table = [row for row in rows_of(call, "events", "resnet18", "--on", device) if row["depth"] == "1"]
     heads = [row for row in rows_of(call, "events", "resnet18", "--on", device) if row["depth"] == "0"]
-    text = parsed(call("events", "resnet18", "--on", device).out)
-    assert [row["key"] for row in table] == [f"{e['category']}.{e['event']}" for e in found["events"]]
-    for event, line in zip(found["events"], table, strict=True):
+    text = parsed(call("events", "resnet18", "--on", device, "--all").out)
+    by_key = {f"{e['category']}.{e['event']}": e for e in found["events"]}
+    events = [by_key.pop(row["key"]) for row in table]
+    assert not by_key
+    assert [float(row["energy_j"]) for row in heads] == sorted((float(row["energy_j"]) for row in heads), reverse=True)
+    for event, line in zip(events, table, strict=True):
         assert float(line["energy_j"]) == event["energy_j"]
         assert float(line["count"]) == event["count"]
         assert float(line["each_j"]) == event["coefficient_j"]
         assert line["unit"] == event["unit"]
     assert near(sum(float(row["energy_j"]) for row in heads), found["total_j"])
-    cells, unit = column(text, "Energy")
+    cells, unit = column(text, "Energy/inf")
     printed = [cell for cell, row in zip(cells, text, strict=True) if row["of"]]
-    for event, cell in zip(found["events"], printed, strict=True):
-        assert shows(cell, event["energy_j"], unit), (event["event"], cell)
+    for event, cell in zip(events, printed, strict=True):
+        assert shows(cell, event["energy_j_per_inference"], unit), (event["event"], cell)
 
 
 def test_json_round_trips(call: Call) -> None:

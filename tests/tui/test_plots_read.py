@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from analysis.reports.roofline_report import launch_limited, points
+from analysis.reports.roofline_report import is_launch_dominated, points
 from hwexplorer import engine
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import PLOTS, parse, replace
@@ -88,12 +88,13 @@ def test_what_is_launched_for_longer_than_it_works_lies_in_the_shade() -> None:
     shade = next(series for series in plot.series if series.area)
     result = engine.result(state)
     seen = points(result)
-    limited = launch_limited(result, seen)
+    limited = is_launch_dominated(result)[seen.kernel]
     assert 0 < limited.sum() < len(limited)
     edge = np.interp(np.log(seen.intensity), np.log(shade.x), np.log(shade.y))
     inside = np.log(seen.flop_per_s) <= edge + 1e-9
     assert inside[limited].all()
-    assert plot.notes[0] == f"{limited.sum()} of {inside.sum()} launch-limited"
+    dominated = is_launch_dominated(result)
+    assert plot.notes[0] == f"{dominated.sum()} of {len(dominated)} kernels take longer to launch than to run (shaded)"
     assert not [s for s in EngineProvider().plot(parse("llama3_8b@b512,fp16/h100_sxm")).series if s.area]
     drawing = draw(plot, 76, 20, PALETTE)
     assert isinstance(drawing, Drawing)

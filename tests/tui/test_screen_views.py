@@ -7,6 +7,7 @@ import shlex
 import numpy as np
 import pytest
 
+from analysis.estimate.families import FAMILIES
 from analysis.estimate.metrics import METRICS
 from analysis.explore import attribution
 from hwexplorer import engine
@@ -61,14 +62,21 @@ def test_events_of_two_devices_side_by_side_add_up_to_each(text: str) -> None:
     assert there is not None
     table = events.view(state)
     keys = [column.key for column in table.columns]
-    for name, result in (("energy", engine.result(state)), ("there", engine.result(there))):
+    for name, result in (("energy_per_inference", engine.result(state)), ("there", engine.result(there))):
         place = keys.index(name)
         for depth in (0, 1):
             total = sum(float(row.cells[place] or 0) for row in table.rows if row.depth == depth)  # type: ignore[arg-type]
-            assert total == pytest.approx(result.energy_j, rel=1e-9)
+            assert total == pytest.approx(result.energy_j_per_inference, rel=1e-9)
     assert len({row.key for row in table.rows}) == len(table.rows)
     assert all(len(row.cells) == len(keys) for row in table.rows)
     assert events.view(replace(state, diff=False)).columns != table.columns
+
+
+def test_events_of_two_architectures_are_compared_by_common_families() -> None:
+    state = parse("resnet18@b8/h100_sxm,tpu_v4?pin=tpu_v4@b8")
+    families = [row.cells[0] for row in events.view(state).rows if not row.depth]
+    assert set(families) == set(FAMILIES)
+    assert "arithmetic" in [row.cells[0] for row in events.view(replace(state, diff=False)).rows if not row.depth]
 
 
 def test_stages_are_parts_of_the_model() -> None:
@@ -176,4 +184,4 @@ def test_the_copied_command_knows_what_no_option_names(text: str, capsys: pytest
 
 def test_plain_prints_the_focused_view(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["resnet18@b8?pane=events&at=layer1.0.conv1", "--plain"]) == 0
-    assert "sum of" in capsys.readouterr().out
+    assert " events = " in capsys.readouterr().out

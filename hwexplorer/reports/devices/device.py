@@ -13,7 +13,7 @@ from hardware.device_file import CATALOG, Fact
 from hardware.errors import RequestError
 from hardware.event_prices import price
 from hardware.plan import make_plan
-from hardware.precision import DEFAULT
+from hardware.precision import DEFAULT, rate_unit
 from hardware.quantity import of_fact, quantity
 from hwexplorer import engine
 from hwexplorer.declare import CATALOGUE, Report
@@ -53,7 +53,7 @@ def _view(state: State, device: str, save: str | None) -> Text:
     )
     facts = [_line(name, fact) for name, fact in spec.facts.items()]
     rates = [
-        _line(f"{unit} {precision}", fact) + f" -> {quantity(spec.peaks[unit, precision], 'FLOP/s')}"
+        _line(f"{unit} {precision}", fact) + f" -> {quantity(spec.peaks[unit, precision], rate_unit(precision))}"
         for unit, table in file.fma_per_clock.items()
         for precision, fact in table.items()
     ]

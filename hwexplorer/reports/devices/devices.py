@@ -82,7 +82,7 @@ COLUMNS = (
         "peak", "Peak", "FLOP/s", keep=1, of=_widest_peak, help="dense peak of the fastest 16-bit or wider format"
     ),
     Column(
-        "peak_int8", "Int8", "FLOP/s", keep=3, of=_int8_peak,
+        "peak_int8", "Int8", "OP/s", keep=3, of=_int8_peak,
         help="dense peak in int8, a multiply-add being two operations",
     ),
     Column("bandwidth", "Bandwidth", "byte/s", keep=2, of="memory_bandwidth"),

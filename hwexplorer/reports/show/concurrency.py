@@ -13,9 +13,12 @@ from analysis.reports.concurrency_report import (
     concurrency,
 )
 from hardware.quantity import quantity
+from hardware.sentence import count_noun
 from hwexplorer.declare import DEVICE, Report, Rows, Section, document_of_estimate, facts
 from hwexplorer.state import State
 from hwexplorer.views.captions import chain, list_names, node_title
+from hwexplorer.views.digest import summarize
+from hwexplorer.views.plain import Table
 
 STAGES = (
     *columns(Stage, "stage"),
@@ -47,16 +50,25 @@ UNITS = (
 
 
 def _summary(report: ConcurrencyReport, state: State) -> tuple[str, ...]:
-    path = report.critical_path
+    path, passed = report.critical_path, sum(check.passed for check in report.checks)
     return (
-        f"{report.n_stages} stages of subgraphs, {report.operator_stages} of operators; widest: "
-        f"stage {report.widest_stage} with {len(report.widest_subgraphs)} subgraphs; {report.widest_operators} "
-        "operators at once",
-        f"critical path: {path.operators} operators; {quantity(path.flops, 'FLOP')} ({path.flops_fraction:.0%}); "
-        f"{quantity(path.time_s, 's')} ({path.time_fraction:.0%} of {quantity(report.total_s, 's')})",
-        f"through {chain(path.subgraphs)}",
-        f"theoretical speed-up of running branches at once: {report.theoretical_speedup:.2f}x",
+        f"running branches at once would be {report.theoretical_speedup:.2f}x as fast",
+        f"{count_noun(report.n_stages, 'stage')} of subgraphs, {report.operator_stages} of operators; the widest has "
+        f"{count_noun(len(report.widest_subgraphs), 'subgraph')}, or {count_noun(report.widest_operators, 'operator')}",
+        f"the critical path has {count_noun(path.operators, 'operator')}, {path.flops_fraction:.0%} of the FLOPs and "
+        f"{path.time_fraction:.0%} of the {quantity(report.total_s, 's')}",
+        f"it goes through {chain(path.subgraphs, 6)}",
+        f"{passed} of {len(report.checks)} consistency checks pass",
     )
+
+
+_PARALLELISM = Rows("parallelism", "Parallelism", columns(Parallelism))
+_STAGES = Rows("stages", "Stages", STAGES)
+_SPLITS = Rows("units", lambda document: f"Hardware units ({document.unit_name}s) per subgraph", UNITS, kind="type")
+
+
+def _most_units(report: ConcurrencyReport, state: State) -> Table:
+    return summarize(_SPLITS(report, state), "best", "Time %", "subgraph")
 
 
 VERB = Report(
@@ -65,11 +77,12 @@ VERB = Report(
     title=lambda document, state: node_title("Concurrency", state),
     parts=(
         facts(_summary),
-        Rows("parallelism", "Parallelism", columns(Parallelism)),
+        _PARALLELISM,
         Rows("checks", "Consistency checks", columns(Check, "name passed sentence")),
-        Rows("stages", "Stages", STAGES),
-        Rows("units", lambda document: f"Hardware units ({document.unit_name}s) per subgraph", UNITS, kind="type"),
+        _STAGES,
+        _SPLITS,
     ),
+    brief_parts=(facts(_summary), _PARALLELISM, _most_units),
     section=Section(60, "What could run at once"),
     examples={"concurrency": "conv2d --on h100_sxm"},
 )

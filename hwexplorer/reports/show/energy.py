@@ -2,33 +2,52 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from analysis.document import Column, columns
 from analysis.reports.energy_report import Consumer, EnergyPart, EnergyReport, energy_report
 from hardware.quantity import quantity
 from hwexplorer.declare import NODE, Report, Rows, Section, document_of_estimate, facts
 from hwexplorer.options import TOP
 from hwexplorer.state import State
-from hwexplorer.views.captions import node_title
+from hwexplorer.views.captions import energy_words, node_title
 
+# `compute` is a cause; a component with that key also has control and clocks.
+_WORDS = {"compute": "logic", "memory": "data movement", "static": "static power"}
 PARTS = (
     Column("name", "Part", role="text", keep=0, of=lambda part: part.name.replace("_", " ")),
     *columns(EnergyPart, "bar fraction energy per_inference"),
 )
-CONSUMERS = columns(Consumer, "name kind bar fraction cumulative energy compute memory static latency")
+COMPONENTS = (msgspec.structs.replace(PARTS[0], of=lambda part: _WORDS[part.name]), *PARTS[1:])
+CONSUMERS = columns(
+    Consumer,
+    "name kind bar fraction cumulative per_inference compute_per_inference memory_per_inference static_per_inference "
+    "latency energy compute memory static",
+)
 
 
 def _summary(report: EnergyReport, state: State) -> tuple[str, ...]:
+    watts = {name: quantity(getattr(report, f"{name}_w"), "W") for name in _POWERS}
     return (
-        f"{quantity(report.energy_j, 'J')} in {quantity(report.latency_s, 's')}; "
-        f"{quantity(report.energy_j_per_inference, 'J')} per inference",
-        f"power {quantity(report.average_power_w, 'W')} on average, {quantity(report.peak_power_w, 'W')} at most "
-        f"({report.peak_power_kernel}); limit {quantity(report.power_limit_w, 'W')}, TDP {quantity(report.tdp_w, 'W')}"
-        f", static {quantity(report.static_power_w, 'W')}",
-        f"efficiency {report.efficiency:.0%}: {quantity(report.dynamic_j, 'J')} of it dynamic",
-        f"lost to idle resources: {quantity(report.idle_loss_j, 'J')} ({report.idle_loss_fraction:.0%}) = static x "
-        f"(1 - utilisation {report.utilization:.1%})",
+        f"{energy_words(report.energy_j, report.batch)} in {quantity(report.latency_s, 's')}",
+        f"average power {watts['average_power']}; highest {watts['peak_power']}, in {report.peak_power_kernel}; "
+        f"limit {watts['power_limit']}, TDP {watts['tdp']}",
+        f"static power {watts['static_power']} takes {1 - report.efficiency:.0%} of the energy",
+        f"{report.idle_loss_fraction:.0%} of the energy is static power of units that do nothing "
+        f"(utilisation {report.utilization:.1%})",
     )
 
+
+_POWERS = ("average_power", "peak_power", "power_limit", "tdp", "static_power")
+_OPERATORS = Rows("operators", "Operators that use most", CONSUMERS, of="top_operators", kind="type")
+_COMPONENTS = Rows("components", "By component", COMPONENTS, key="name")
+_BRIEF = tuple(
+    msgspec.structs.replace(
+        part,
+        columns=tuple(column for column in part.columns if column.unit != "J" or column.key.endswith("per_inference")),
+    )
+    for part in (_COMPONENTS, _OPERATORS)
+)
 
 VERB = Report(
     subject=NODE,
@@ -37,11 +56,12 @@ VERB = Report(
     title=lambda document, state: node_title("Energy", state),
     parts=(
         facts(_summary),
-        Rows("components", "By component", PARTS, key="name"),
+        _COMPONENTS,
         Rows("categories", "By category of events", PARTS, key="name"),
-        Rows("operators", "Operators that use most", CONSUMERS, of="top_operators", kind="type"),
+        _OPERATORS,
         Rows("subgraphs", "Subgraphs that use most", CONSUMERS, of="top_subgraphs", kind="type"),
     ),
+    brief_parts=(facts(_summary), *_BRIEF),
     section=Section(30, "Where the energy goes"),
     examples={"energy": "conv2d --on h100_sxm"},
 )

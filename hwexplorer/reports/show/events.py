@@ -129,7 +129,7 @@ def _event_table(state: State, by: str = "category") -> Table:
 
 
 def _sum(events: Iterable[EventRow], field: str) -> float:
-    return sum(getattr(event, field) for event in events)
+    return float(sum(getattr(event, field) for event in events))
 
 
 def _total(report: EventReport, shown_j: float, is_dynamic: bool) -> str:
@@ -145,9 +145,11 @@ def brief(state: State) -> Table:
     table = view(state)
     place = {column.key: index for index, column in enumerate(table.columns)}
 
+    sides = [place[key] for key in ("energy_per_inference", "there") if key in place]
+
     def energy(row: Row) -> float:
-        values = (row.cells[place[key]] for key in ("energy_per_inference", "there") if key in place)
-        return max((value for value in values if isinstance(value, float)), default=0.0)
+        values = [value for side in sides if isinstance(value := row.cells[side], float)]
+        return max(values, default=0.0)
 
     events = sorted((row for row in table.rows if row.depth), key=energy, reverse=True)
     kept = {row.key for row in events[:MOST] if energy(row)}
@@ -220,6 +222,7 @@ VERB = Report(
     ),
     document=document,
     view=view,
+    brief=brief,
     view_columns=COLUMNS,
     section=Section(80, "Architectural events"),
     examples={"events": "conv2d --on h100_sxm", "events_dynamic": "conv2d --on h100_sxm --dynamic"},

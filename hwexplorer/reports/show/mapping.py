@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from analysis.document import Column, columns
 from analysis.reports.mapping_report import Bound, KernelRow, MappingReport, mapping_report
 from hardware.quantity import quantity
@@ -10,32 +12,58 @@ from hwexplorer.declare import NODE, Report, Rows, Section, document_of_estimate
 from hwexplorer.reports._buckets import distribution
 from hwexplorer.state import State
 from hwexplorer.views.captions import node_title
+from hwexplorer.views.digest import summarize
+from hwexplorer.views.plain import Table
 
 
 def _tile(kernel: KernelRow) -> str:
     return f"{kernel.tile_m:.0f} x {kernel.tile_n:.0f}" if kernel.tile_m else ""
 
 
+_RUNS_ON = Column("runs_on", "Runs on", role="text", keep=3, of=lambda kernel: f"{kernel.runs_on} {kernel.format}")
+_END_OF_WORK = re.compile(r" on | as a |, |: | streamed | behind ")  # in the sentences of all architectures
 KERNELS = (
     *columns(KernelRow, "kernel bound latency utilization rate bandwidth"),
-    Column("runs_on", "Runs on", role="text", keep=3, of=lambda kernel: f"{kernel.runs_on} {kernel.format}"),
+    _RUNS_ON,
     *columns(KernelRow, "blocks"),
     Column("tile", "Tile", role="text", keep=3, of=_tile),
-    *columns(KernelRow, "split waves units units_fraction occupancy sentence"),
+    *columns(
+        KernelRow,
+        "split waves units units_fraction occupancy sentence vectorizable_dim vector_width recommended_mapping",
+    ),
 )
 
 
 def _summary(report: MappingReport, state: State) -> list[str]:
+    bounds = ", ".join(f"{row.bound} {row.count} ({row.time_fraction:.0%})" for row in report.bounds if row.count)
     lines = [
         f"{count_noun(report.kernels, 'kernel')} in {quantity(report.latency_s, 's')}",
-        f"utilisation {report.average_utilization:.1%} weighed by time, {report.mean_utilization:.1%} counting kernels "
-        "alike",
+        f"kernels by what bounds them, and their time: {bounds}",
+        f"utilisation {report.average_utilization:.1%} averaged over time, {report.mean_utilization:.1%} over kernels",
         f"{round(report.units_active, 1):,g} of {report.units_total:,.0f} {report.unit_name}s active on average "
         f"({report.units_active_fraction:.0%})",
     ]
     if report.occupancy is not None:
-        lines.append(f"occupancy {report.occupancy:.0%}: resident warps over the most an SM holds, by time")
+        lines.append(f"occupancy {report.occupancy:.0%}: resident warps over the most that an SM holds")
     return lines
+
+
+def _without(report: MappingReport) -> tuple[str, ...]:
+    return () if report.occupancy is not None else ("occupancy",)
+
+
+_MAPPED = Rows("kernels", "Kernels", KERNELS, of="rows", kind="type", without=_without)
+_BRIEF = (
+    *columns(KernelRow, "kernel bound latency utilization"),
+    _RUNS_ON,
+    Column("work", "Work", role="text", keep=1, of=lambda kernel: _END_OF_WORK.split(kernel.sentence)[0]),
+    *columns(KernelRow, "occupancy units_fraction", occupancy=4, units_fraction=4),
+)
+
+
+def _most_time(report: MappingReport, state: State) -> Table:
+    kernels = Rows("kernels", "Kernels that take most time", _BRIEF, of="rows", kind="type", without=_without)
+    return summarize(kernels(report, state), "latency", "Time %", "kernel")
 
 
 VERB = Report(
@@ -46,15 +74,9 @@ VERB = Report(
         facts(_summary),
         distribution("utilization", "Utilisation of kernels", "Utilisation", "time", {"Kernels": ""}),
         Rows("bounds", "What bounds kernels", columns(Bound)),
-        Rows(
-            "kernels",
-            "Kernels",
-            KERNELS,
-            of="rows",
-            kind="type",
-            without=lambda document: () if document.occupancy is not None else ("occupancy",),
-        ),
+        _MAPPED,
     ),
+    brief_parts=(facts(_summary), _most_time),
     section=Section(10, "How the device runs it"),
     examples={"mapping": "conv2d --on h100_sxm"},
 )

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from analysis.document import columns
-from analysis.reports.roofline_report import KernelRoof, RooflineReport, roofline
+from analysis.reports.roofline_report import KernelRoof, RooflineReport, describe_launch_dominated, roofline
+from hardware.precision import rate_unit
 from hardware.quantity import quantity
 from hardware.sentence import count_noun
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Rows, Section, facts
 from hwexplorer.state import State
 from hwexplorer.views.captions import node_title
+from hwexplorer.views.digest import summarize
 from hwexplorer.views.measured_times import measured_times
+from hwexplorer.views.plain import Table
 
 
 def _document(state: State) -> RooflineReport:
@@ -25,34 +28,44 @@ def _unmeasured_columns(report: RooflineReport) -> tuple[str, ...]:
 
 
 def _summary(report: RooflineReport, state: State) -> tuple[str, ...]:
-    bounds = ", ".join(f"{count} {name}" for name, count in report.bound_counts.items() if count)
+    bounds = ", ".join(f"{name} {count}" for name, count in report.bound_counts.items() if count)
+    unit, _, form = report.peak.partition(".")
+    peak = quantity(report.peaks[report.peak], rate_unit(form))
+    intensity = report.average_intensity
+    average = "no bytes leave the chip" if intensity is None else f"average intensity {intensity:.3g} FLOP/byte"
     return (
-        f"{report.peak.replace('.', ' ')} peak {quantity(report.peaks[report.peak], 'FLOP/s')}, memory "
-        f"{quantity(report.memory_bandwidth, 'byte/s')}: ridge at {report.ridge:.0f} FLOP/byte",
-        f"{count_noun(len(report.kernels), 'kernel')} in {quantity(report.latency_s, 's')}: {bounds} bound",
-        f"{report.left} left of their ridge (memory would bound a perfect kernel), {report.right} right of it",
+        describe_launch_dominated(report.launch_dominated, len(report.kernels)),
+        f"{quantity(report.latency_s, 's')} in all; kernels by what bounds them: {bounds}",
+        f"{average}; ridge {report.ridge:.3g} FLOP/byte: {peak} ({unit} unit, {form}) over "
+        f"{quantity(report.memory_bandwidth, 'byte/s')} of memory",
+        f"at best memory bounds {count_noun(report.left, 'kernel')} (left of the ridge), arithmetic {report.right}",
     )
+
+
+_KERNELS = Rows(
+    "kernels",
+    "Kernels",
+    columns(
+        KernelRoof,
+        "kernel bound latency measured ratio measured_rate compute memory overhead intensity ridge side "
+        "achieved attainable efficiency flops dram flips",
+    ),
+    kind="type",
+    without=_unmeasured_columns,
+    children=lambda kernel: kernel.parts if kernel.operators > 1 else (),
+)
+
+
+def _most_time(report: RooflineReport, state: State) -> Table:
+    return summarize(_KERNELS(report, state), "latency", "Time %", "kernel")
 
 
 VERB = Report(
     subject=NODE,
     document=_document,
     title=lambda document, state: node_title("Roofline", state),
-    parts=(
-        facts(_summary),
-        Rows(
-            "kernels",
-            "Kernels",
-            columns(
-                KernelRoof,
-                "kernel bound latency measured ratio measured_rate compute memory overhead intensity ridge side "
-                "achieved attainable efficiency flops dram flips",
-            ),
-            kind="type",
-            without=_unmeasured_columns,
-            children=lambda kernel: kernel.parts if kernel.operators > 1 else (),
-        ),
-    ),
+    parts=(facts(_summary), _KERNELS),
+    brief_parts=(facts(_summary), _most_time),
     section=Section(20, "What bounds each kernel"),
     examples={"roofline": "conv2d --on h100_sxm"},
 )

@@ -1,0 +1,74 @@
+"""A long table in brief: rows that are alike as one, the largest first, the others counted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from analysis.document import Cell, Column
+from hardware.sentence import count_noun
+from hwexplorer.views.plain import Row, Table
+
+MOST = 10
+
+
+def summarize(table: Table, by: str, title: str, what: str, most: int = MOST) -> Table:
+    """Return the rows of depth 0 with the largest sums of the column `by`, alike rows as one with their number, and the
+    share of the sum of all rows in a column named `title`; `what` is a row in words."""
+    place = next(index for index, column in enumerate(table.columns) if column.key == by)
+    groups: dict[tuple[Cell, ...], list[Row]] = {}
+    for row in table.rows:
+        if not row.depth:
+            groups.setdefault(tuple(map(_rounded, row.cells[1:])), []).append(row)
+
+    def amount(rows: Sequence[Row]) -> float:
+        return sum(value for row in rows if isinstance(value := row.cells[place], float))
+
+    total = sum(map(amount, groups.values())) or 1.0
+    ordered = sorted(groups.values(), key=amount, reverse=True)
+    shown, rest = ordered[:most], ordered[most:]
+    column = Column("share", title, "%", keep=0, help=f"of all {what}s together")
+    rows = tuple(
+        msgspec.structs.replace(
+            first,
+            cells=(_merge_names(alike), amount(alike) / total, *first.cells[1:]),
+            has_children=False,
+        )
+        for alike in shown
+        for first in alike[:1]
+    )
+    footer = table.footer
+    if rest:
+        count = count_noun(sum(map(len, rest)), what)
+        footer = (f"{count} more, {sum(map(amount, rest)) / total:.1%}: --all", *footer)
+    columns = (table.columns[0], column, *table.columns[1:])
+    return msgspec.structs.replace(table, columns=columns, rows=rows, footer=footer)
+
+
+def _rounded(cell: Cell) -> Cell:
+    return float(f"{cell:.3g}") if isinstance(cell, float) else cell
+
+
+def _merge_names(alike: Sequence[Row]) -> str:
+    """Return the first name with the number of rows; `layers.0-31.q_proj ×32` where the names differ in one number."""
+    first, *others = (str(row.cells[0]) for row in alike)
+    return f"{merge_names([first, *others])} ×{len(alike)}" if others else first
+
+
+def merge_names(names: Sequence[str]) -> str:
+    """Return one name for several that differ in one number, `layers.0-31.q_proj`; else the first of them."""
+    split = [name.split(".") for name in names]
+    if len(set(map(len, split))) != 1:
+        return names[0]
+    differing = [place for place, parts in enumerate(zip(*split, strict=True)) if len(set(parts)) > 1]
+    if len(differing) != 1:
+        return names[0]
+    values = [parts[differing[0]] for parts in split]
+    if not all(value.isdigit() for value in values):
+        return names[0]
+    numbers = sorted(map(int, values))
+    is_range = numbers == list(range(numbers[0], numbers[-1] + 1))
+    parts = list(split[0])
+    parts[differing[0]] = f"{numbers[0]}-{numbers[-1]}" if is_range else ",".join(map(str, numbers))
+    return ".".join(parts)

@@ -1,0 +1,73 @@
+"""The text of each report about one estimate: one screen by default, the whole with --all."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from hwexplorer.views.digest import merge_names
+from tests.headless.conftest import Call
+
+SCREEN = 40
+ON = ("resnet50", "--on", "h100_sxm")
+VERBS = [(verb, *ON) for verb in ("events", "energy", "roofline", "mapping", "concurrency")]
+
+
+@pytest.mark.parametrize("words", VERBS, ids=" ".join)
+def test_default_text_is_one_screen_and_all_is_longer(
+    call: Call, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    monkeypatch.setenv("HWEXPLORER_WIDTH", "100")
+    brief, whole = (call(*words, *more).out.splitlines() for more in ((), ("--all",)))
+    assert len(brief) <= SCREEN < len(whole)
+    assert max(map(len, brief)) <= 100
+    assert "resnet50, batch 1, fp32, TensorRT on NVIDIA H100" in brief[0]
+
+
+def test_alike_kernels_are_one_row(call: Call) -> None:
+    text = call("roofline", "llama3_8b:decode", "--on", "h100_sxm").out
+    assert "layers.0-31." in text
+    assert "×32" in text
+
+
+def test_names_that_differ_in_one_number_are_merged() -> None:
+    assert merge_names(["layers.0.q", "layers.1.q", "layers.2.q"]) == "layers.0-2.q"
+    assert merge_names(["layers.0.q", "layers.2.q"]) == "layers.0,2.q"
+    assert merge_names(["layer1.0.conv1", "layer2.0.conv2"]) == "layer1.0.conv1"
+
+
+def test_energy_of_events_is_per_inference_and_names_the_batch(call: Call) -> None:
+    words = ("events", "resnet18", "--on", "h100_sxm", "--batch", "8")
+    document = json.loads(call(*words, "--format", "json").out)
+    assert document["total_j"] == pytest.approx(8 * document["total_j_per_inference"])
+    assert all(8 * e["energy_j_per_inference"] == pytest.approx(e["energy_j"]) for e in document["events"])
+    text = call(*words).out
+    assert "mJ per inference (" in text
+    assert "per batch of 8)" in text
+
+
+def test_price_of_a_second_is_a_power(call: Call) -> None:
+    rows = [line for line in call("events", "resnet18", "--on", "h100_sxm").out.splitlines() if "leakage" in line]
+    assert " W " in rows[0]
+    assert " J " not in rows[0].partition(" s ")[2].partition(" W ")[0]
+
+
+def test_roofline_counts_all_kernels_and_has_the_average_intensity(call: Call) -> None:
+    words = ("roofline", "llama3_8b:decode", "--batch", "32", "--precision", "fp16", "--on", "tpu_v4")
+    document = json.loads(call(*words, "--format", "json").out)
+    kernels = document["kernels"]
+    flops, moved = (sum(kernel[name] for kernel in kernels) for name in ("flops", "dram_bytes"))
+    assert document["average_intensity"] == pytest.approx(flops / moved)
+    note = f"{document['launch_dominated']} of {len(kernels)} kernels take longer to launch than to run"
+    assert note in call(*words).out
+    plot = json.loads(call("plot", *words[1:], "--format", "json").out)
+    assert plot["notes"][0].startswith(note)
+
+
+def test_mapping_says_what_can_be_vectorised(call: Call) -> None:
+    for device, width in (("h100_sxm", 128), ("xeon_8490h", 32), ("eyeriss", None)):
+        rows = json.loads(call("mapping", "resnet18", "--on", device, "--format", "json").out)["rows"]
+        assert {row["vectorizable_dim"] for row in rows} == {"columns", "elements"}
+        assert all(row["vectorizable_size"] >= 1 and row["recommended_mapping"] for row in rows)
+        assert rows[0]["vector_width"] == width
