@@ -124,7 +124,7 @@ def _by_kind(workload: Workload, apart: tuple[str, ...]) -> Branch:
     maker = _Maker(workload, partition(workload), apart)
     kinds: dict[str, list[Branch]] = {}
     for branch in _operators(_outline(workload, True, apart)):
-        named = msgspec.structs.replace(branch, name=branch.key)  # outside its place a branch needs its full name
+        named = msgspec.structs.replace(branch, name=_full_name(branch.key))
         kinds.setdefault(workload.operators.kind[int(branch.members[0])], []).append(named)
     return maker.model(
         Branch(KIND + kind, kind, "group", _all_members(those), kind, children=tuple(those))
@@ -159,6 +159,12 @@ def _operators(branch: Branch) -> Iterator[Branch]:
         yield branch
     for child in branch.children:
         yield from _operators(child)
+
+
+def _full_name(key: str) -> str:
+    """Return the name of an operator outside its place: its path, once where its subgraph has the same name."""
+    subgraph, _, leaf = key.partition("/")
+    return subgraph if subgraph.rpartition(".")[2] == leaf else key
 
 
 def _all_members(branches: Iterable[Branch]) -> Ints:

@@ -220,7 +220,8 @@ def branch_figures(figures: TreeFigures, branches: Sequence[outline.Branch]) -> 
     sums = {name: total(getattr(operators, name)) for name in _ADDED}
     base_j = sum_by_kind(subgraphs.base_edp_js, operators.base_edp_js)
     ideal = sum_by_kind(subgraphs.utilization * subgraphs.latency_s, operators.utilization * operators.latency_s)
-    modifier = np.where(base_j > 0, ratio(sums["share"] * result.edp_js, base_j), np.nan)
+    is_telling = sum_by_kind(*(np.where(np.isnan(each.modifier), 0.0, 1.0) for each in (subgraphs, operators))) > 0
+    modifier = np.where(is_telling & (base_j > 0), ratio(sums["share"] * result.edp_js, base_j), np.nan)
     used = ratio(ideal, sums["latency_s"])
     level = _complete_level(result, sums, total(operators.component_j), base_j, modifier, used)
     for place, branch in enumerate(branches):

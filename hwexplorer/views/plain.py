@@ -56,8 +56,10 @@ class Amount(float):
 
 
 def write_amount(value: float | None, column: Column) -> str:
-    """Write a number of a column of quantities, in its own unit or the column's."""
-    return quantity(value, value.unit if isinstance(value, Amount) else column.unit)
+    """Write a number of a column of quantities, in its own unit or the column's. A title that ends with the
+    symbol says it for all: `EDP J·s`."""
+    text = quantity(value, value.unit if isinstance(value, Amount) else column.unit)
+    return text.removesuffix(column.title.rpartition(" ")[2]).rstrip() if " " in column.title else text
 
 
 class Row(msgspec.Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -14,7 +14,7 @@ from analysis.estimate import causes
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
-from analysis.estimate.outline import Branch, outline
+from analysis.estimate.outline import KIND, Branch, outline
 from analysis.estimate.tree import (
     TreeFigures,
     TreeLevel,
@@ -28,6 +28,7 @@ from analysis.estimate.tree import (
 from analysis.estimate.tree import tree as tree_figures
 from analysis.model.ir.workload import Floats
 from hardware.execute import BOUNDS
+from hardware.sentence import count_noun
 from hwexplorer import engine
 from hwexplorer.state import State, pinned, replace
 from hwexplorer.views.captions import headline_of_state
@@ -35,23 +36,27 @@ from hwexplorer.views.cause_looks import HELP
 from hwexplorer.views.measured_times import measured_cells, measured_times, trace_notes, trace_warning
 from hwexplorer.views.plain import Row, Stack, Table
 
+_MODIFIER = (
+    "EDP over what its arithmetic and bytes alone would cost: above 1 launches and memory add, blank without work"
+)
 COLUMNS = (
     Column("name", "Node", role="text", keep=0),
     Column("bar", "Share", "%", role="bar", keep=0, help=f"of the model, {HELP}"),
     Column("share", "%", "%", keep=0),
+    Column("edp", "EDP J·s", "Js", role="quantity", keep=0, help="the model's EDP divided: rows of a level add up"),
     Column("latency", "Latency", "s", keep=1),
     Column("energy_per_inference", "Energy/inf", "J", keep=1),
     Column("bound", "B", role="flag", keep=2, help=BOUND_HELP),
     Column("cumulative", "Cum %", "%", keep=3, help="running share with the level sorted by share"),
     Column("kind", "Kind", role="text", keep=4),
-    Column("modifier", "Modifier", "x", keep=5, help="attributed over base EDP: above 1 pays, below 1 hidden"),
     Column("fused", "F", role="flag", keep=5, help="F fused with another operator, S a kernel of its own"),
     Column("utilization", "Util", "%", keep=6, help="of the peak of the format that runs"),
     Column("macs", "MAC", "MAC", keep=6),
     Column("dram", "DRAM", "byte", keep=7, help="bytes read from and written to memory"),
-    Column("benefit", "Fusion", "Js", keep=8, help="EDP that fusing takes off this node"),
+    Column("modifier", "Modifier", "x", role="quantity", keep=8, help=_MODIFIER),
+    Column("benefit", "Fusion J·s", "Js", role="quantity", keep=9, help="EDP that fusing takes off this node"),
 )
-MOST = 0.96  # of the model, by which the kinds of blocks that count are counted
+HALF, NAMED = 0.5, 3  # of the model, made by how few of its parts; how many of them are named
 MEASURED = (
     Column("measured", "Measured", "s", keep=0, help="of the trace that the state names"),
     Column("ratio", "Ratio", "x", keep=0, help="measured over predicted, of operators that the trace shows"),
@@ -59,6 +64,7 @@ MEASURED = (
 )
 DELTA = Column("delta", "Δ EDP", "%", role="delta", keep=0, help="change against the pinned state, of the metric shown")
 METRIC_TITLE = {"edp": "Share", "energy": "Energy share", "latency": "Latency share"}
+FIGURES = {"edp": "edp", "latency": "latency", "energy": "energy_per_inference"}  # the column of each metric
 DELTA_TITLE = {"edp": "Δ EDP", "energy": "Δ energy", "latency": "Δ time"}  # against the pin
 
 
@@ -72,7 +78,9 @@ def tree(state: State) -> Table:
     level = branch_figures(figures, branches)
     share = causes.shares(result, state.metric)
     parts = sum_over_branches(branches)(share)
-    cells = _cells(figures, nodes, level, parts, state)
+    by_key = _cells(figures, nodes, level, parts)
+    columns = _columns(state.metric)
+    cells = list(zip(*(by_key[column.key] for column in columns), strict=True))
     deltas = _deltas(state, branches)
     beside, laid = _trace_cells(state, result, branches)
     known = result.workload.operators.has_rule
@@ -92,19 +100,27 @@ def tree(state: State) -> Table:
             add(child, depth + 1)
 
     add(root, 0)
-    titles = {"bar": METRIC_TITLE[state.metric], "delta": DELTA_TITLE[state.metric]}
-    columns = tuple(
-        msgspec.structs.replace(column, title=titles.get(column.key, column.title))
-        for column in (*COLUMNS, *(() if deltas is None else (DELTA,)))
-    )
+    delta = () if deltas is None else (msgspec.structs.replace(DELTA, title=DELTA_TITLE[state.metric]),)
     return Table(
         "tree",
         "; ".join(filter(None, (trace_warning(state, result), f"{headline_of_state(state)} on {result.device.label}"))),
-        (*columns, *(MEASURED if beside else ())),
+        (*columns, *delta, *(MEASURED if beside else ())),
         tuple(rows),
-        footer=_footer(figures, root, state, parts.sum(axis=0)[1:]),
+        footer=_footer(figures, root, state, dict(zip(map(id, branches), parts.sum(axis=0).tolist(), strict=True))),
         notes=(*laid, *describe_deviations(result)),
     )
+
+
+def _columns(metric: str) -> tuple[Column, ...]:
+    """Return the columns with the figure of the metric first among the figures; a narrow screen keeps that one."""
+    by_key = {column.key: column for column in COLUMNS}
+    by_key["bar"] = msgspec.structs.replace(by_key["bar"], title=METRIC_TITLE[metric])
+    first = FIGURES[metric]
+    figures = (first, *(key for key in FIGURES.values() if key != first))
+    for key in figures:
+        by_key[key] = msgspec.structs.replace(by_key[key], keep=int(key != first))
+    rest = (key for key in by_key if key not in (*figures, "name", "bar", "share"))
+    return tuple(by_key[key] for key in ("name", "bar", "share", *figures, *rest))
 
 
 def _trace_cells(
@@ -118,20 +134,33 @@ def _trace_cells(
     return cells, trace_notes(state, result)
 
 
-def _footer(figures: TreeFigures, root: Branch, state: State, share: Floats) -> tuple[str, ...]:
+def _footer(figures: TreeFigures, root: Branch, state: State, share: dict[int, float]) -> tuple[str, ...]:
+    """Return which parts make half of the metric, and the counts; `share` by the identity of branches."""
     result = figures.estimate
-    operators = len(result.workload.operators.path)
-    counts = ((len(result.partition.id), "subgraph"), (operators, "operator"), (result.demand.n_kernels, "kernel"))
-    told = ", ".join(f"{count} {word}{'s' * (count != 1)}" for count, word in counts)
-    if state.by == "subgraph":
-        return told, _pareto(figures.subgraphs.share)
-    leaves = np.array([branch.kind in ("subgraph", "kernel") for _, branch in root.walk()][1:])
-    ordered = np.cumsum(np.sort(share[leaves])[::-1])
-    most = int(np.searchsorted(ordered, MOST - 1e-12)) + 1
-    if not leaves.any() or most > len(ordered):
-        return (told,)
-    kinds = "kernel" if state.by == "kernel" else "block"
-    return f"{most} of {len(ordered)} kinds of {kinds} make {MOST * 100:.0f} %; {told}", "shares are of the model"
+    counts = ((len(result.partition.id), "subgraph"), (result.workload.n_operators, "operator"))
+    told = ", ".join(count_noun(*each) for each in (*counts, (result.demand.n_kernels, "kernel")))
+    parts = sorted(_parts(root, share), key=lambda part: -share[id(part)])
+    return _half(parts, [share[id(part)] for part in parts], state), told
+
+
+def _parts(branch: Branch, share: dict[int, float]) -> Iterator[Branch]:
+    """Yield the parts of the model, divided until none is most of it."""
+    for child in branch.children:
+        is_divided = share[id(child)] > HALF and child.kind == "group" and not child.key.startswith(KIND)
+        yield from _parts(child, share) if is_divided else (child,)
+
+
+def _half(parts: list[Branch], share: list[float], state: State) -> str:
+    """`2 of 6 blocks make half of the EDP: layer3 30 %, layer2 22 %`."""
+    count = count_making(np.array(share), HALF)
+    noun = {"module": "block", "kind": "operator kind"}.get(state.by, state.by)
+    named = [
+        f"{part.name}{f' ×{part.count}' * (part.count > 1)} {one * 100:.0f} %"
+        for part, one in zip(parts[:count], share, strict=False)
+    ]
+    listed = ", ".join(named[:NAMED]) + ", .." * (count > NAMED)
+    metric = "EDP" if state.metric == "edp" else state.metric
+    return f"{count} of {count_noun(len(parts), noun)} make{'s' * (count == 1)} half of the {metric}: {listed}"
 
 
 def subtree(state: State) -> Table:
@@ -151,23 +180,20 @@ def subtree(state: State) -> Table:
     depth = model.rows[first].depth
     end = next((i for i in range(first + 1, len(keys)) if model.rows[i].depth <= depth), len(keys))
     rows = tuple(msgspec.structs.replace(row, depth=row.depth - depth) for row in model.rows[first:end])
-    return msgspec.structs.replace(model, rows=rows, footer=("shares and running shares are of the whole model",))
+    return msgspec.structs.replace(model, rows=rows, footer=("shares are of the whole model",))
 
 
-def _name(branch: Branch, depth: int) -> str:
-    """With how many operators a subgraph has besides its first, or of how many blocks a node is."""
-    name = branch.name
-    if branch.kind == "subgraph" and branch.count == 1 and len(branch.members) > 1 and depth:
-        name += f" +{len(branch.members) - 1}"
-    return f"{name} ×{branch.count}" if branch.count > 1 else name
-
-
-def _pareto(share: Floats) -> str:
-    half, most = count_making(share, 0.5), count_making(share, 0.8)
-    if len(share) == 1:
-        return "one subgraph makes all of the EDP"
-    verb = "makes" if half == 1 else "make"
-    return f"{half} of {len(share)} subgraphs {verb} 50 % of the EDP, {most} make 80 %"
+def _names(nodes: list[tuple[int, Branch]]) -> list[str]:
+    """Return the names of nodes: with how many operators a subgraph has besides its first, and of how many blocks a
+    node is where the row above has not said so."""
+    names, counts = [], [1]
+    for depth, branch in nodes:
+        del counts[depth + 1 :]
+        joined = branch.kind == "subgraph" and branch.count == counts[-1] == 1 and len(branch.members) > 1 and depth
+        beside = f" +{len(branch.members) - 1}" if joined else ""
+        names.append(branch.name + beside + (f" ×{branch.count}" if branch.count != counts[-1] else ""))
+        counts.append(branch.count)
+    return names
 
 
 def shares(figures: TreeFigures, metric: str) -> Floats:
@@ -202,8 +228,9 @@ def by_node(state: State, branches: list[Branch]) -> list[float | None]:
 
 
 def _cells(
-    figures: TreeFigures, nodes: list[tuple[int, Branch]], level: TreeLevel, parts: Floats, state: State
-) -> list[tuple[Cell, ...]]:
+    figures: TreeFigures, nodes: list[tuple[int, Branch]], level: TreeLevel, parts: Floats
+) -> dict[str, Sequence[Cell]]:
+    """Return the cells of all nodes by the key of their column."""
     result = figures.estimate
     run, kernel = result.run, result.demand.kernel
     share = parts.sum(axis=0)
@@ -211,28 +238,25 @@ def _cells(
     # What takes no time of its own is bound as its kernel is.
     bound_s[run.bound[kernel], np.arange(len(run.latency_s))] = np.maximum(run.latency_s, np.finfo(float).tiny)
     bound = sum_over_branches([branch for _, branch in nodes])(bound_s).argmax(axis=0)
-    running = _running(np.array([depth for depth, _ in nodes]), share)
     modifier = level.modifier.copy()
     modifier[0] = 1.0
-    return list(
-        zip(
-            [_name(branch, depth) for depth, branch in nodes],
-            map(Stack, parts.T.tolist(), share.tolist()),
-            share.tolist(),
-            level.latency_s.tolist(),
-            (level.energy_j / result.scenario.batch).tolist(),
-            [BOUND_LETTERS[BOUNDS[b]] for b in bound.tolist()],
-            running.tolist(),
-            [branch.kind if branch.kind == "model" else branch.type for _, branch in nodes],
-            [modifier_or_none(value) for value in modifier.tolist()],
-            [_fused(figures, branch) for _, branch in nodes],
-            level.utilization.tolist(),
-            level.macs.tolist(),
-            level.dram_bytes.tolist(),
-            level.fusion_benefit_js.tolist(),
-            strict=True,
-        )
-    )
+    return {
+        "name": _names(nodes),
+        "bar": list(map(Stack, parts.T.tolist(), share.tolist())),
+        "share": share.tolist(),
+        "edp": level.edp_js.tolist(),
+        "latency": level.latency_s.tolist(),
+        "energy_per_inference": (level.energy_j / result.scenario.batch).tolist(),
+        "bound": [BOUND_LETTERS[BOUNDS[b]] for b in bound.tolist()],
+        "cumulative": _running(np.array([depth for depth, _ in nodes]), share).tolist(),
+        "kind": [branch.kind if branch.kind == "model" else branch.type for _, branch in nodes],
+        "fused": [_fused(figures, branch) for _, branch in nodes],
+        "utilization": level.utilization.tolist(),
+        "macs": level.macs.tolist(),
+        "dram": level.dram_bytes.tolist(),
+        "modifier": [modifier_or_none(value) for value in modifier.tolist()],
+        "benefit": level.fusion_benefit_js.tolist(),
+    }
 
 
 def _running(depths: NDArray[np.integer[Any]], share: Floats) -> Floats:

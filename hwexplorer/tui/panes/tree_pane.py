@@ -32,7 +32,7 @@ class TreePane(ViewPane):
         fold = f"from {state.fold:g} % · " if state.fold else ""
         place = f"{self.content.cursor + 1}/{len(self.content.visible)}"
         about = f"by {state.by} · {views.device_name(state.on)}{' and others' * state.heat}"
-        self.set_title(about, f"{find}{fold}{order} · {place}")
+        self.set_title(about, f"{find}{fold}sorted by {order} · {place}")
 
     def put_cursor(self, key: str) -> None:
         """Put the cursor on a key, '' for the root."""

@@ -16,23 +16,27 @@ BAR_MIN, BAR_MAX = 6, 24
 STACK_MIN = 14  # one by several causes says nothing in fewer: less telling columns give way
 QUANTITY = 6  # "1.23 G"
 PERCENT = 5  # "100.0", "12.3"
+_NARROW_BAR = PERCENT + 1 + BAR_MIN
 TEXT_MAX = 32
-NAME_GOOD = 20  # most names fit
+NAME_GOOD = 24  # most names fit
+_SHORT_HEADS = {"Latency": "{}", "Energy/inf": "{}/inf"}  # the unit says what it is
 
 
 class Measure(msgspec.Struct, frozen=True):
-    """The needs of a column: its scale, its header, and the least and the most cells that it can use."""
+    """The needs of a column: its scale, its header, and the least and the most cells that it can use. `short` is
+    a header for the least."""
 
     column: Column
     scale: Scale
     header: str
     least: int
     most: int
+    short: str = ""
 
 
 def measure(table: Table, names: int, total: int) -> list[Measure]:
     """Return the needs of the columns in `total` cells; `names` is what the first needs, tree guides included."""
-    good = min(names, max(NAME_GOOD, total * 30 // 100))
+    good = min(names, max(NAME_GOOD, total * 40 // 100))
     return [_measure(table, index, names, good) for index in range(len(table.columns))]
 
 
@@ -51,8 +55,9 @@ def _measure(table: Table, index: int, names: int, good: int) -> Measure:
     if column.role == "number":
         scale = scale_for(scale_values(table.columns, index, table.rows), column.unit)
         title = header(column.title, scale.label)
-        need = max(scale.width, width_of(title))
-        return Measure(column, scale, title, need, need)
+        short = _SHORT_HEADS.get(column.title, title).format(scale.label)
+        least, most = (max(scale.width, width_of(head)) for head in (short, title))
+        return Measure(column, scale, title, least, most, short)
     values = {row.cells[index] for row in table.rows}
     if column.role in ("text", "flag"):
         need = max((width_of(str(v)) for v in values if v is not None), default=0)
@@ -66,7 +71,7 @@ def _measure(table: Table, index: int, names: int, good: int) -> Measure:
             widest = len("1.58 µ") + (3 if column.unit == "Js" else 1)
             need = max(need, widest + 1)  # and the sign of the device that wins
         return Measure(column, Scale(), column.title, need, need)
-    need = max((len(delta(v)) for v in (max(numbers), min(numbers))), default=0) if numbers else 0
+    need = max(map(len, map(delta, numbers)), default=0)  # the longest is neither end: `+985 %` beside `x12`
     need = max(need, 5, width_of(column.title))
     return Measure(column, Scale(), column.title, need, need)
 
@@ -101,18 +106,25 @@ def _fit(measures: Sequence[Measure], total: int, gap: int, empty: Collection[in
         if not droppable:
             break
         worst = max(measures[i].column.keep for i in droppable)
+        slack = sum(max(0, measures[i].least - _NARROW_BAR) for i in kept if measures[i].column.role == "bar")
+        if worst == 1 and least() - slack <= total:
+            break  # a shorter bar says more than a missing figure
         kept.remove(max(i for i in droppable if measures[i].column.keep == worst))
     widths = [measures[i].least if i in kept else 0 for i in range(len(measures))]
     spare = total - least()
     bars = [i for i in kept if measures[i].column.role == "bar"]
     if spare < 0:  # not even the columns that stay have room: bars become numbers, then the name gives way
-        for index in bars:
-            spare += widths[index] - PERCENT
-            widths[index] = PERCENT
+        for narrow in (_NARROW_BAR, PERCENT):
+            for index in bars:
+                given = max(0, min(-spare, widths[index] - narrow))
+                widths[index] -= given
+                spare += given
         widths[0] = max(4, widths[0] + min(0, spare))
         spare = max(0, spare)
-    # A name is worth more than a long bar.
-    spare = _grow(widths, [0], [measures[0].most], spare)
+    # A name is worth more than a long head, and that more than a long bar.
+    numbers = [i for i in kept if measures[i].short]
+    for some in ([0], numbers):
+        spare = _grow(widths, some, [measures[i].most for i in some], spare)
     _grow(widths, bars, [measures[i].most for i in bars], spare)
     return widths
 

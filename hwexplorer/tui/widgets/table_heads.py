@@ -42,7 +42,7 @@ class TableHeads(Content):
 
     def head(self, measure: Measure, width: int) -> str:
         """Return what stands over a column."""
-        return measure.header if width_of(measure.header) <= width else measure.column.title
+        return measure.header if width_of(measure.header) <= width else measure.short or measure.column.title
 
     def head_at(self, x: int, y: int) -> str | None:
         """Return the key of the column whose head is there."""
