@@ -8,6 +8,7 @@ import msgspec
 from hardware.device import Device
 from hardware.memo import memoize
 from hardware.precision import BASE, FORMATS, WIDE, Precision, Widths, canonical, parse
+from hardware.runtime import FormatRule, Runtime, format_rule
 
 _LOADED = 16  # bits of the floats that every CPU widens as it loads them (F16C, FCVTL, a shift)
 
@@ -55,35 +56,61 @@ def _unit_and_format(device: Device, precision: str, work: str) -> tuple[str, st
     return None
 
 
-def _resolve(device: Device, precision: str, work: str) -> tuple[str, str]:
-    for candidate in (precision, *FORMATS[precision].wider):
-        unit_and_format = _unit_and_format(device, candidate, work)
-        if unit_and_format:
-            return unit_and_format
-    return "vector", BASE  # every device file has it: checked on loading
+class _Product(msgspec.Struct, frozen=True):
+    """The unit and format of a kind of product, and the rule of the runtime that led there."""
+
+    unit: str
+    form: str
+    rule: FormatRule | None = None
 
 
-def _stored_format(device: Device, precision: str, contraction: str) -> str:
+def _resolve(device: Device, precision: str, work: str, runtime: str) -> _Product:
+    """Take the first format that the runtime has kernels for and the device a unit: as asked, else the next wider."""
+    for asked in (precision, *FORMATS[precision].wider):
+        rule = format_rule(device, runtime, asked, work)
+        for candidate in rule.runs if rule else (asked,):
+            unit_and_format = _unit_and_format(device, candidate, work)
+            if unit_and_format:
+                return _Product(*unit_and_format, None if candidate == precision else rule)
+    return _Product("vector", BASE)  # every device file has it: checked on loading
+
+
+def _products(device: Device, precision: str, runtime: str) -> tuple[_Product, _Product]:
+    """Return convolutions and matrix products. The matrix unit is priced in one format: the wider of two."""
+    convolution = _resolve(device, precision, "convolution", runtime)
+    contraction = _resolve(device, precision, "contraction", runtime)
+    if convolution.unit == contraction.unit == "matrix":
+        wider = max(convolution, contraction, key=lambda product: FORMATS[product.form].bits)
+        return wider, wider
+    return convolution, contraction
+
+
+def _stored_format(device: Device, precision: str, contraction: _Product) -> str:
     """Tensors are stored as asked where any unit reads that format, else in the format that is run."""
     form = FORMATS[precision]
     tensors = form.tensors
     stated = device.file.runs.get(precision, device.file.runs.get(tensors, {})).get("stored")
     if stated:
         return stated
+    run = FORMATS[contraction.form]
+    if contraction.rule is not None:
+        return run.tensors
     if tensors == BASE:
         return tensors
-    run = FORMATS[contraction]
     if device.arch.is_host and form.kind == "float" and form.bits == _LOADED < run.bits:
         return precision
     formats = {name for table in device.file.fma_per_clock.values() for name in table}
-    return precision if precision in formats else contraction
+    return precision if precision in formats else contraction.form
 
 
-def _marks(device: Device, precision: str, stored: str, convolution: str, contraction: str) -> tuple[str, ...]:
-    runs, marks = device.file.runs, []
-    why = runs.get(precision, runs.get(FORMATS[precision].tensors, {})).get("why", "")
+def _marks(device: Device, precision: str, stored: str, products: tuple[_Product, _Product]) -> tuple[str, ...]:
+    convolution, contraction = (product.form for product in products)
+    rule = products[0].rule or products[1].rule
+    stated = device.file.runs.get(precision, device.file.runs.get(FORMATS[precision].tensors, {})).get("why", "")
+    marks, why = [], rule.why if rule else stated
     if stored != FORMATS[precision].tensors:
-        marks.append(f"{precision} is not supported: runs as {contraction}")
+        by_default = rule is not None and FORMATS[stored].bits < FORMATS[precision].bits
+        marks.append(f"{precision} {'runs' if by_default else 'is not supported: runs'} as {contraction}")
     elif contraction == convolution != precision:
         marks.append(f"{precision} tensors, products run as {contraction}")
     elif contraction != precision or convolution != precision:
@@ -93,10 +120,12 @@ def _marks(device: Device, precision: str, stored: str, convolution: str, contra
     return tuple(marks)
 
 
-def make_plan(device: Device, precision: str, narrow_sums: bool = False) -> Plan:
-    """Return the plan for a precision; `narrow_sums` sums fp16 products in fp16. Raises RequestError for an unknown
-    one."""
-    return _plan(device, canonical(precision), narrow_sums)
+def make_plan(device: Device, precision: str, runtime: Runtime | None = None) -> Plan:
+    """Return the plan for a precision under a runtime, or for all that the device has. Raises RequestError for an
+    unknown precision."""
+    if runtime is None:
+        return _plan(device, canonical(precision), "", False)
+    return _plan(device, canonical(precision), runtime.id, runtime.narrow_sums)
 
 
 def _accumulated_narrow(device: Device, exact: Plan) -> Plan:
@@ -109,17 +138,19 @@ def _accumulated_narrow(device: Device, exact: Plan) -> Plan:
 
 
 @memoize()
-def _plan(device: Device, name: str, narrow_sums: bool) -> Plan:
+def _plan(device: Device, name: str, runtime: str, narrow_sums: bool) -> Plan:
     precision = parse(name)
-    multiplied = precision.multiplied
-    convolution = _resolve(device, multiplied, "convolution")
-    contraction = _resolve(device, multiplied, "contraction")
+    runtime = "" if precision.is_strict else runtime
+    asked = precision.weights
+    products = _products(device, precision.multiplied, runtime)
+    convolution, contraction = ((product.unit, product.form) for product in products)
     if precision.is_uniform:
-        stored = weights = cache = _stored_format(device, name, contraction[1])
-        marks = _marks(device, name, stored, convolution[1], contraction[1])
-        if FORMATS[name].is_packed and stored != name:
-            weights = name
-            marks = (f"{marks[0]}; weights stay {name} in memory", *marks[1:])
+        stored = weights = cache = _stored_format(device, asked, products[1])
+        marks = _marks(device, asked, stored, products)
+        rule = products[1].rule
+        if FORMATS[asked].is_packed and stored != asked and (rule is None or rule.keeps_weights):
+            weights = asked
+            marks = (f"{marks[0]}; weights stay {asked} in memory", *marks[1:])
     else:
         stored = _activations(device, precision, contraction[1])
         weights, cache = precision.weights, precision.cache
@@ -142,7 +173,7 @@ def _plan(device: Device, name: str, narrow_sums: bool) -> Plan:
         ),
         convolution=convolution,
         contraction=contraction,
-        attention=contraction[1] if precision.is_uniform else _attention(device, contraction[1]),
+        attention=contraction[1] if precision.is_uniform else _attention(device, contraction[1], runtime),
         matrix=next((f for unit, f in (convolution, contraction) if unit == "matrix"), contraction[1]),
         vector_mac=next((f for unit, f in (contraction, convolution) if unit == "vector"), vector),
         vector=vector,
@@ -166,9 +197,11 @@ def _activations(device: Device, precision: Precision, contraction: str) -> str:
     return BASE
 
 
-def _attention(device: Device, multiplied: str) -> str:
+def _attention(device: Device, multiplied: str, runtime: str) -> str:
     """Queries, keys and values are multiplied in 16 bits or more, however narrow weights and their products are."""
-    return multiplied if FORMATS[multiplied].bits >= FORMATS[WIDE].bits else _resolve(device, WIDE, "contraction")[1]
+    if FORMATS[multiplied].bits >= FORMATS[WIDE].bits:
+        return multiplied
+    return _resolve(device, WIDE, "contraction", runtime).form
 
 
 def _unpack_ops(stored: str, multiplied: str) -> float:

@@ -79,13 +79,15 @@ def uniform(value_bytes: float) -> Widths:
 
 
 class Precision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The formats of weights, activations and key-value cache, by name."""
+    """The formats of weights, activations and key-value cache, by name; `is_strict` where the runtime's defaults
+    for the format are switched off."""
 
     name: str = ""
     weights: str
     activations: str
     cache: str
     kept: str = ""
+    is_strict: bool = False
     aliases: tuple[str, ...] = ()
 
     @property
@@ -189,6 +191,12 @@ def _with_cache(precision: Precision, bits: str) -> Precision:
     if cache == precision.cache:
         return precision
     return msgspec.structs.replace(precision, name=f"{precision.name}kv{bits}", cache=cache)
+
+
+def runs_wider(asked: str, run: str) -> bool:
+    """Return whether a network of 8 bits or fewer was asked for, and products run in a wider format."""
+    precision = parse(asked)
+    return precision.is_uniform and FORMATS[precision.weights].bits < min(FORMATS[WIDE].bits, FORMATS[run].bits)
 
 
 def canonical(text: str) -> str:

@@ -22,6 +22,22 @@ LAYOUTS = ("nchw", "channels_last")
 WORK = ("vision", "encoder", "language")
 
 
+class FormatRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """State what runtimes run where a format is asked of them: the first of `runs` that the device multiplies.
+
+    `operators` are kinds of product, `on` classes of software (all where none is named): rows of runtimes.toml."""
+
+    runtimes: tuple[str, ...]
+    asked: tuple[str, ...]
+    runs: tuple[str, ...]
+    why: str
+    source: str
+    operators: tuple[str, ...] = ("convolution", "contraction")
+    on: tuple[str, ...] = ()
+    vendors: tuple[str, ...] = ()
+    keeps_weights: bool = False
+
+
 def _plain(value: float) -> SourcedValue:
     return SourcedValue(value=value, low=value, high=value, source="", quality="")
 
@@ -87,6 +103,28 @@ def runtimes() -> dict[str, Runtime]:
     none = msgspec.structs.asdict(_plain(0.0))  # a whole program is started at once
     dispatch = {key: {"dispatch": none} if row["mode"] == "fused" else {} for key, row in rows.items()}
     return {key: msgspec.convert({"id": key, **dispatch[key], **row}, Runtime) for key, row in rows.items()}
+
+
+@lru_cache(maxsize=1)
+def format_rules() -> tuple[FormatRule, ...]:
+    """Return the table of formats by runtime and kind of operator."""
+    return tuple(msgspec.convert(file_access.shipped(PATH)["formats"], list[FormatRule]))
+
+
+def format_rule(device: Device, runtime: str, asked: str, operator: str) -> FormatRule | None:
+    """Return the rule for a format that is asked of a runtime, None where it runs what the device has."""
+    return next(
+        (
+            rule
+            for rule in format_rules()
+            if runtime in rule.runtimes
+            and asked in rule.asked
+            and operator in rule.operators
+            and (not rule.on or device.software_class in rule.on)
+            and (not rule.vendors or device.vendor in rule.vendors)
+        ),
+        None,
+    )
 
 
 _TYPICAL = {"eager": "pytorch_eager", "compiled": "torch_compile"}

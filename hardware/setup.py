@@ -54,7 +54,7 @@ def make_setup(device: Device, precision: str, runtime: Runtime, layout: str = L
         layout = "channels_last"
     elif runtime.mode != "eager" or not device.arch.has_layouts:
         layout = "blocked"
-    return Setup(device, make_plan(device, precision, runtime.narrow_sums), runtime, layout)
+    return Setup(device, make_plan(device, precision, runtime), runtime, layout)
 
 
 @memoize(keep=64)

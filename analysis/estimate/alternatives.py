@@ -110,7 +110,7 @@ def _is_narrower_as_asked(result: Estimate, precision: Precision) -> bool:
     narrower = precision.widths.weights < FORMATS[result.plan.weights].bytes
     if not narrower and FORMATS[precision.weights].stored != result.precision_run:
         return False
-    runs = make_plan(result.device, precision.name, result.runtime.narrow_sums)
+    runs = make_plan(result.device, precision.name, result.runtime)
     as_asked = runs.convolution[1] == runs.contraction[1] == precision.multiplied
     return as_asked or not (precision.is_uniform or runs.marks)
 

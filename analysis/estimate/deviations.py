@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from analysis.estimate.estimate import Estimate
+from hardware.precision import runs_wider
 from hardware.runtime import AUTO, MODES, is_unsupported, runtimes
 
 _WORK = {"vision": "vision models", "encoder": "encoders", "language": "language models"}
@@ -29,6 +30,8 @@ def describe_deviations(result: Estimate) -> tuple[str, ...]:
         )
     if is_unsupported(device, workload.work):
         phrases.append(f"no software is known to run {_WORK[workload.work]} on it: what its units would take")
+    if runs_wider(result.scenario.precision, result.precision_run):
+        phrases.append(f"no software runs {result.scenario.precision} on it: it is not recommended")
     if not device.silicon:
         phrases.append("a design target: it exists on paper only, and nothing of it was ever measured")
     return tuple(phrases)

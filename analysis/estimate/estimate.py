@@ -17,6 +17,7 @@ from analysis.estimate.workspace import blocked
 from analysis.model.ir.batch_limits import check_batch
 from analysis.model.ir.coverage import Coverage, coverage
 from analysis.model.ir.workload import Floats, Workload
+from hardware import precision
 from hardware.demand import Demand
 from hardware.device import Device
 from hardware.execute import Execution, execute, repeat_kernels, scale_to_devices
@@ -109,9 +110,10 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
 
     @property
     def can_win(self) -> bool:
-        """True if it may be recommended: it fits, some software runs it there, and its figures are those of the whole
-        model."""
-        return self.fits and self.supported and not self.rule_coverage.gap
+        """True if it may be recommended: it fits, some software runs it there in such a format, and its figures are
+        those of the whole model."""
+        runs_wider = precision.runs_wider(self.scenario.precision, self.precision_run)
+        return self.fits and self.supported and not runs_wider and not self.rule_coverage.gap
 
     @property
     def supported(self) -> bool:

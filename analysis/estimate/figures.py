@@ -14,6 +14,7 @@ from analysis.estimate.serving import Serving, serving
 from analysis.estimate.totals import rates
 from analysis.estimate.trust import Trust
 from analysis.model.ir.workload import Workload
+from hardware import precision
 from hardware.execute import BOUNDS
 
 
@@ -69,7 +70,8 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def can_win(self) -> bool:
         """True if it may be recommended, as an Estimate says."""
-        return self.fits and self.supported and not self.incomplete
+        runs_wider = precision.runs_wider(self.precision, self.precision_run)
+        return self.fits and self.supported and not runs_wider and not self.incomplete
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):

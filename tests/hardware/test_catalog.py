@@ -18,6 +18,7 @@ from hardware.errors import RequestError
 from hardware.event_prices import coefficients
 from hardware.plan import make_plan
 from hardware.precision import FORMATS, NAMES, Format, parse
+from hardware.runtime import runtimes
 from hardware.scaling import table
 
 DEVICES = {device.id: device for device in load_devices()[0]}
@@ -275,8 +276,10 @@ def test_customary_formats(device: Device) -> None:
     fp32 = make_plan(device, "fp32")
     if device.vendor == "NVIDIA" and device.architecture == "gpu":
         recent = "tf32" in device.file.fma_per_clock.get("matrix", {})
-        assert fp32.convolution == (("matrix", "tf32") if recent else ("vector", "fp32"))
-        assert fp32.contraction == ("vector", "fp32")
+        tensor, plain = ("matrix", "tf32") if recent else ("vector", "fp32"), ("vector", "fp32")
+        pytorch, tensorrt = (make_plan(device, "fp32", runtimes()[name]) for name in ("pytorch_eager", "tensorrt"))
+        assert (pytorch.convolution, pytorch.contraction) == (tensor, plain)
+        assert (tensorrt.convolution, tensorrt.contraction) == (tensor, tensor)
     if device.architecture == "tpu":
         assert fp32.contraction[1] in ("bf16", "int8")
         assert fp32.marks

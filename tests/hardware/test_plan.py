@@ -8,7 +8,8 @@ from hardware.device import load_device, load_devices
 from hardware.errors import RequestError
 from hardware.event_prices import coefficients
 from hardware.plan import Plan, make_plan
-from hardware.precision import FORMATS, NAMES, parse
+from hardware.precision import FORMATS, NAMES, parse, runs_wider
+from hardware.runtime import format_rule, format_rules, runtimes
 
 DEVICES = [device.id for device in load_devices()[0]]
 
@@ -21,8 +22,8 @@ def deviates(result: Plan) -> bool:
         return {FORMATS[form].bits for _, form in (result.convolution, result.contraction)} != {
             FORMATS[asked.multiplied].bits
         }
-    stored = "fp32" if result.requested == "tf32" else result.requested
-    return (result.stored, result.convolution[1], result.contraction[1]) != (stored, result.requested, result.requested)
+    stored = "fp32" if asked.weights == "tf32" else asked.weights
+    return (result.stored, result.convolution[1], result.contraction[1]) != (stored, asked.weights, asked.weights)
 
 
 @pytest.mark.parametrize("name", DEVICES)
@@ -46,7 +47,9 @@ def test_marks_say_exactly_when_something_else_runs(name: str) -> None:
         assert bool(result.marks) == deviates(result), (precision, result)
         text = " ".join(result.marks)
         assert "\n" not in text
-        for format_ in {result.convolution[1], result.contraction[1]} - {precision} if result.marks else ():
+        for format_ in (
+            {result.convolution[1], result.contraction[1]} - {parse(precision).weights} if result.marks else ()
+        ):
             assert format_ in text, f"{name} {precision}: the mark does not name {format_}: {text}"
 
 
@@ -62,7 +65,7 @@ def test_a_matrix_unit_is_priced_in_one_format(name: str) -> None:
 
 
 def test_pytorch_defaults_on_h100() -> None:
-    result = make_plan(load_device("h100_sxm"), "fp32")
+    result = make_plan(load_device("h100_sxm"), "fp32", runtimes()["pytorch_eager"])
     assert result.convolution == ("matrix", "tf32")
     assert result.contraction == ("vector", "fp32")
     assert result.stored == "fp32"
@@ -140,3 +143,49 @@ def test_sixteen_bit_floats_take_two_bytes_on_every_cpu() -> None:
             result = make_plan(device, precision)
             assert result.widths.by_role == (2.0, 2.0, 2.0, 2.0), (device.id, precision)
             assert bool(result.widths.unpack_weights) == (FORMATS[result.contraction[1]].bits > 16)
+
+
+def test_no_runtime_runs_what_the_table_forbids() -> None:
+    """Whatever is asked, the kernels are those of the table: what a row replaces comes back by no other way."""
+    for device in load_devices()[0]:
+        for name in {name for rule in format_rules() for name in rule.runtimes if name in runtimes()}:
+            if device.software_class not in runtimes()[name].runs_on:
+                continue
+            for precision in ("fp32", "tf32", "fp16", "bf16", "fp8", "int8", "int4"):
+                result = make_plan(device, precision, runtimes()[name])
+                for kind, (_, run) in (("convolution", result.convolution), ("contraction", result.contraction)):
+                    rule = format_rule(device, name, run, kind)
+                    assert rule is None or run in rule.runs, (device.id, name, precision, kind, run)
+                    assert (_, run) in device.peaks
+
+
+@pytest.mark.parametrize("name", ["a100_sxm4_40gb", "rtx_3060", "t4", "h100_sxm"])
+def test_tensorrt_has_no_int4_convolution(name: str) -> None:
+    result = make_plan(load_device(name), "int4", runtimes()["tensorrt"])
+    assert (result.convolution, result.contraction) == (("matrix", "int8"), ("matrix", "int8"))
+    assert (result.stored, result.weights) == ("int8", "int8")
+    assert "TensorRT has int4 for weights" in result.marks[0]
+    assert runs_wider("int4", "int8")
+
+
+@pytest.mark.parametrize(
+    ("name", "runtime", "contraction", "stored", "quoted"),
+    [
+        ("h100_sxm", "tensorrt", ("matrix", "tf32"), "fp32", "TensorRT"),
+        ("h100_sxm", "onnxruntime", ("matrix", "tf32"), "fp32", "ONNX Runtime"),
+        ("h100_sxm", "pytorch_eager", ("vector", "fp32"), "fp32", "PyTorch"),
+        ("t4", "tensorrt", ("vector", "fp32"), "fp32", ""),
+        ("xeon_8490h", "openvino", ("matrix", "bf16"), "bf16", "OpenVINO"),
+        ("xeon_8490h", "onnxruntime", ("vector", "fp32"), "fp32", ""),
+        ("i7_12700k", "openvino", ("vector", "fp32"), "fp32", ""),
+    ],
+)
+def test_default_formats_are_those_of_the_runtime(
+    name: str, runtime: str, contraction: tuple[str, str], stored: str, quoted: str
+) -> None:
+    result = make_plan(load_device(name), "fp32", runtimes()[runtime])
+    assert (result.contraction, result.stored) == (contraction, stored)
+    assert bool(result.marks) == bool(quoted)
+    assert quoted in "".join(result.marks)
+    strict = make_plan(load_device(name), "fp32_strict", runtimes()[runtime])
+    assert (strict.contraction[1], strict.convolution[1], strict.stored, strict.marks) == ("fp32", "fp32", "fp32", ())

@@ -11,6 +11,7 @@ from hardware.device import CATALOG, device_in_mode, load_device, load_devices
 from hardware.errors import RequestError
 from hardware.event_prices import coefficients
 from hardware.plan import make_plan
+from hardware.runtime import runtimes
 from hardware.scaling import logic_scale
 from hwexplorer.cli import main
 from hwexplorer.engine import Engine
@@ -71,7 +72,7 @@ def test_what_follows_follows() -> None:
 
 def _price(device: str, event: str, precision: str = "fp32") -> float:
     one = load_device(device)
-    rows = coefficients(one, make_plan(one, precision, narrow_sums=True)).rows
+    rows = coefficients(one, make_plan(one, precision, runtimes()["tensorrt"])).rows
     return next(row.value_j for row in rows if f"{row.category}.{row.event}" == event)
 
 
