@@ -20,7 +20,7 @@ from hardware.taxonomy import Event
 CAUSES = ("compute", "on_chip", "dram", "launch", "throttled", "static")
 COMPUTE, ON_CHIP, DRAM, LAUNCH, THROTTLED, STATIC = range(len(CAUSES))
 _BOUND = np.array([COMPUTE, COMPUTE, DRAM, ON_CHIP])  # by resource, as hardware.execute.RESOURCES has them
-_OF_FAMILY = {"on-chip memory": ON_CHIP, "DRAM": DRAM, "launch and synchronisation": LAUNCH, "static power": STATIC}
+_OF_FAMILY = {"on-chip memory": ON_CHIP, "DRAM": DRAM, "launch": LAUNCH, "static power": STATIC}
 
 # The steps from what the roofs allow to what is estimated.
 STEPS = ("ideal", "tiles", "memory", "launch", "throttled")

@@ -14,7 +14,7 @@ FAMILIES = (
     "arithmetic",  # multiply-accumulates, element-wise operations and special functions
     "operand delivery",  # registers, operand collectors, bypasses, values passed from cell to cell
     "instructions and control",  # fetch, decode, schedule, branches, addresses, coherence, descriptors, domain tracking
-    "launch and synchronisation",  # kernel launch, host dispatch, fork and join, barriers, program load
+    "launch",  # kernel launch, host dispatch, fork and join, barriers, program load
     "on-chip memory",  # caches, scratchpads, FIFOs and the network between them
     "DRAM",  # bytes that cross the memory interface
     "clock",  # cycles that units are clocked for while a kernel runs
@@ -43,7 +43,7 @@ def family_of(event: Event) -> str:
     if any(word in event.argument for word in _DELIVERY):
         return "operand delivery"
     if any(word in event.argument for word in _LAUNCH):
-        return "launch and synchronisation"
+        return "launch"
     return "instructions and control"
 
 

@@ -25,7 +25,7 @@ from hardware.runtime import LIKE_FOR_LIKE
 _ROUNDING = 1e-12  # relative difference that is none
 WORTH_SAYING = 0.05  # of a ratio of latencies: a part of software that is named
 _MOST_IN_ONE = 0.6  # share of the subgraphs: a stage with more of them says little
-TIMES = (*RESOURCES, "launch and dispatch", "power limit")
+TIMES = (*RESOURCES, "launch", "power limit")
 
 
 class Part(msgspec.Struct, frozen=True):

@@ -123,7 +123,7 @@ ENERGY_SENTENCES: dict[str, Callable[[Estimate, Estimate], str]] = {
     "arithmetic": _describe_arithmetic,
     "operand delivery": _describe_delivery,
     "instructions and control": _describe_instructions,
-    "launch and synchronisation": _describe_launch,
+    "launch": _describe_launch,
     "on-chip memory": _describe_on_chip,
     "DRAM": _describe_dram,
     "clock": _describe_clock,
@@ -134,7 +134,7 @@ TIME_SENTENCES: dict[str, Callable[[Estimate, Estimate], str]] = {
     "vector unit": _describe_compute,
     "DRAM": _describe_bandwidth,
     "on-chip memory": _describe_on_chip,
-    "launch and dispatch": _describe_launch,
+    "launch": _describe_launch,
     "power limit": _describe_power,
 }
 

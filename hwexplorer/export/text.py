@@ -14,6 +14,7 @@ from hwexplorer.text.number_format import delta, header, quantity, safe, scale_f
 from hwexplorer.views.cause_looks import letter_bar
 from hwexplorer.views.plain import (
     NUMBERS,
+    SUMMARY,
     Page,
     Plot,
     Row,
@@ -145,7 +146,7 @@ def _plain(value: Cell) -> str:
 
 
 def sections(view: Text) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """The sections of a text, its steps before them as bars of plain characters."""
+    """Return the sections of a text, its steps after the summary as bars of plain characters."""
     if not view.steps:
         return view.sections
     widest = max(len(step.name) for step in view.steps)
@@ -154,7 +155,8 @@ def sections(view: Text) -> tuple[tuple[str, tuple[str, ...]], ...]:
         f"{' ' * round(step.start * STEPS)}{letter_bar(step.bar.parts, STEPS)}".rstrip()
         for step in view.steps
     )
-    return (("Where the time goes", lines), *view.sections)
+    first = 1 if view.sections and view.sections[0][0] == SUMMARY else 0
+    return (*view.sections[:first], ("Where the time goes", lines), *view.sections[first:])
 
 
 def prose(view: Text, width: int = 0) -> str:

@@ -97,6 +97,11 @@ def energy_words(energy_j: float, batch: int, digits: int = 3) -> str:
     return each if batch == 1 else f"{each} ({quantity(energy_j, 'J')} per batch of {batch})"
 
 
+def category_words(category: str) -> str:
+    """Return the name of a category of events; `compute` is the name of a cause."""
+    return "arithmetic" if category == "compute" else category.replace("_", " ")
+
+
 def chain(names: Sequence[str], most: int = 12) -> str:
     """A path in words; its middle is left out where it is long."""
     if len(names) <= most:

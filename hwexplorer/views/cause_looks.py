@@ -26,8 +26,8 @@ LOOKS = (
     Look("compute", "comp", "#5aa2f5", "#2f7bd8", "blue", "█", "c"),
     Look("on-chip", "chip", "#45c2a5", "#1c9a7d", "cyan", "▓", "o"),
     Look("DRAM", "DRAM", "#e3a83f", "#c98512", "yellow", "▒", "d"),
-    Look("launch", "wait", "#b58cf2", "#8a5bd1", "magenta", "/", "l"),
-    Look("throttled", "limit", "#ef7fc0", "#c8488f", "bright_magenta", "%", "t"),
+    Look("launch", "launch", "#b58cf2", "#8a5bd1", "magenta", "/", "l"),
+    Look("power limit", "limit", "#ef7fc0", "#c8488f", "bright_magenta", "%", "p"),
     Look("static", "static", "#77828f", "#98a1aa", "bright_black", ":", "s"),
 )
 assert len(LOOKS) == len(CAUSES)

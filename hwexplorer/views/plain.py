@@ -113,6 +113,7 @@ class WaterfallStep(msgspec.Struct, frozen=True):
 
 
 Section = tuple[str, tuple[str, ...]]  # heading, lines
+SUMMARY = "Summary"  # the heading of the section that stands above the steps
 
 
 class Text(msgspec.Struct, frozen=True):

@@ -89,7 +89,7 @@ def test_a_hidden_operator_says_where_it_is() -> None:
 
 def test_against_a_pin_the_difference_is_of_the_node() -> None:
     told = Answer("why", parse("resnet50@b8,fp16?at=layer3&pin=h100_sxm@b1,fp16")).to_text("text")
-    section = told.partition("Against the pin, layer3")[2].partition("In a word")[0]
+    section = told.partition("Against the pin, layer3")[2].partition("\nTime\n")[0]
     state = parse("resnet50@b8,fp16?at=layer3&pin=h100_sxm@b1,fp16")
     here, there = engine.result(state), engine.result(parse("resnet50@fp16"))
     now, before = (

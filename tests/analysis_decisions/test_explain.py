@@ -80,7 +80,7 @@ def test_every_event_of_every_architecture_has_a_family() -> None:
         {event.name: family_of(event) for event in known_architectures.get(name).events} for name in ("cpu", "gpu")
     )
     assert cpu["decode"] == "instructions and control"
-    assert gpu["kernel_launch"] == "launch and synchronisation"
+    assert gpu["kernel_launch"] == "launch"
     assert gpu["integer_address"] == "instructions and control"
 
 

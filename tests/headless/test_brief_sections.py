@@ -11,7 +11,7 @@ from tests.headless.conftest import Call
 
 SCREEN = 40
 ON = ("resnet50", "--on", "h100_sxm")
-VERBS = [(verb, *ON) for verb in ("events", "energy", "roofline", "mapping", "concurrency")]
+VERBS = [(verb, *ON) for verb in ("events", "energy", "why", "roofline", "mapping", "concurrency")]
 
 
 @pytest.mark.parametrize("words", VERBS, ids=" ".join)
@@ -71,3 +71,18 @@ def test_mapping_says_what_can_be_vectorised(call: Call) -> None:
         assert {row["vectorizable_dim"] for row in rows} == {"columns", "elements"}
         assert all(row["vectorizable_size"] >= 1 and row["recommended_mapping"] for row in rows)
         assert rows[0]["vector_width"] == width
+
+
+def test_why_says_each_source_once_and_only_with_all(call: Call) -> None:
+    words = ("why", "resnet50", "--on", "h100_sxm")
+    brief, whole = call(*words).out, call(*words, "--all").out
+    assert "AccelWattch" not in brief
+    assert whole.count("clock tree, schedulers and uncore of a busy device") == 1
+    assert brief.index("Summary") < brief.index("Where the time goes")
+
+
+def test_why_of_a_merged_row_says_what_its_operators_are(call: Call) -> None:
+    text = call("why", "mobilenet_v2", "--on", "h100_sxm", "--node", "features.8-10.conv.1").out
+    assert "3 times depthwise 3 x 3 convolution of 384 channels" in text
+    text = call("why", "resnet50", "--on", "h100_sxm", "--node", "layer1.0-2.conv2").out
+    assert "3 times 3,136 x 64 x 576 product on tensor cores" in text

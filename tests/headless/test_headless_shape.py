@@ -117,7 +117,7 @@ def test_event_categories_in_order(document: Callable[..., Any], device: str) ->
 
 def test_sections_of_why(call: Call) -> None:
     heads = [line for line in call("why", "resnet18", "--node", "layer1.0.bn1").out.splitlines() if line[:1] > " "]
-    assert heads[1:] == ["In a word", "Time", "Energy", "EDP", "Marks", "Largest events, with their sources"]
+    assert heads[1:] == ["Summary", "Time", "Energy", "EDP", "Notes", "Largest events"]
 
 
 def test_devices_by_architecture_models_by_name(document: Callable[..., Any], call: Call) -> None:

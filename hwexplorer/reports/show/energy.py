@@ -10,12 +10,12 @@ from hardware.quantity import quantity
 from hwexplorer.declare import NODE, Report, Rows, Section, document_of_estimate, facts
 from hwexplorer.options import TOP
 from hwexplorer.state import State
-from hwexplorer.views.captions import energy_words, node_title
+from hwexplorer.views.captions import category_words, energy_words, node_title
 
 # `compute` is a cause; a component with that key also has control and clocks.
 _WORDS = {"compute": "logic", "memory": "data movement", "static": "static power"}
 PARTS = (
-    Column("name", "Part", role="text", keep=0, of=lambda part: part.name.replace("_", " ")),
+    Column("name", "Part", role="text", keep=0, of=lambda part: category_words(part.name)),
     *columns(EnergyPart, "bar fraction energy per_inference"),
 )
 COMPONENTS = (msgspec.structs.replace(PARTS[0], of=lambda part: _WORDS[part.name]), *PARTS[1:])

@@ -16,7 +16,7 @@ from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Section
 from hwexplorer.options import option
 from hwexplorer.state import State, pinned, replace
-from hwexplorer.views.captions import energy_words, place_in_words
+from hwexplorer.views.captions import category_words, energy_words, place_in_words
 from hwexplorer.views.cause_looks import HELP
 from hwexplorer.views.plain import Amount, Band, Row, Stack, Table
 from hwexplorer.views.tables import rows
@@ -38,15 +38,10 @@ class EventGroup(msgspec.Struct, frozen=True):
 
 
 MOST = 12  # events that brief text has
-_WORDS = {"compute": "arithmetic"}  # a category; `compute` is a cause
-
-
-def _words(name: str) -> str:
-    return _WORDS.get(name, name.replace("_", " "))
 
 
 def _name(row: EventRow | EventGroup) -> str:
-    return row.event.replace("_", " ") if isinstance(row, EventRow) else _words(row.name)
+    return row.event.replace("_", " ") if isinstance(row, EventRow) else category_words(row.name)
 
 
 def _spread(row: EventRow) -> Band:
@@ -118,7 +113,7 @@ def _event_table(state: State, by: str = "category") -> Table:
     sums = ((name, _sum(events, "energy_j"), _sum(events, "fraction"), events) for name, events in members.items())
     groups = [EventGroup(name, energy, energy / report.batch, share, events) for name, energy, share, events in sums]
     groups.sort(key=lambda group: -group.energy_j)
-    rates = ", ".join(f"{_words(name)} {value:.0%}" for name, value in report.rates.items())
+    rates = ", ".join(f"{name.replace('_', ' ')} {value:.0%}" for name, value in report.rates.items())
     overhead = report.overhead_j / report.total_j if report.total_j else 0.0
     footer = (
         _total(report, _sum(report.events, "energy_j"), state.dynamic),

@@ -23,7 +23,7 @@ _TITLES = {
     "family": "By event family",
     "subgraph": "By subgraph",
     "cause": "By cause",
-    "step": "By step from the roofs: ideal, tiles and waves, memory wait, launch and wait, power limit",
+    "step": "By step from the roofs: ideal, tiles and waves, memory wait, launch, power limit",
     "kind": "By kind of memory",
     "live at the peak": "What is live at the peak",
     "factor": "By factor (Shapley: each difference times the mean of the other factor)",

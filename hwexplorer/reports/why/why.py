@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -27,21 +29,23 @@ from analysis.text.bound_reasons import (
 from analysis.text.headline import ratio
 from hardware.execute import BOUNDS, POWER
 from hardware.quantity import quantity
+from hardware.sentence import whole
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report
 from hwexplorer.state import State
 from hwexplorer.state import format as format_state
 from hwexplorer.views import verdict
-from hwexplorer.views.captions import band_words, place_in_words
+from hwexplorer.views.captions import band_words, category_words, energy_words, place_in_words
+from hwexplorer.views.cause_looks import LOOKS
 from hwexplorer.views.measured_times import add_measured_step, measured_times, node_lines
-from hwexplorer.views.plain import Stack, Text, WaterfallStep
+from hwexplorer.views.plain import SUMMARY, Section, Stack, Text, WaterfallStep
 
 TOP = 6
 NOTHING = 1e-9  # of the latency: a step below is none
 
 
 # What the steps of analysis/estimate/causes.py are called.
-STEP_NAMES = ("ideal on the roof", "+ tiles and waves", "+ memory wait", "+ launch and wait", "+ power limit")
+STEP_NAMES = ("ideal on the roof", "+ tiles and waves", "+ memory wait", "+ launch", "+ power limit")
 
 
 class NodeGain(msgspec.Struct, frozen=True):
@@ -60,34 +64,37 @@ def _best_setting(result: Estimate, members: Ints) -> NodeGain | None:
     return NodeGain(best.setting, gain.speedup, gain.energy_ratio)
 
 
-def why(state: State) -> Text:
-    """The explanation of the node under the cursor on the device under the cursor; with a pin, first against it."""
+def why(state: State, is_whole: bool = True) -> Text:
+    """Explain the node under the cursor on the device under the cursor; with a pin, first against it. Sources of the
+    prices of events are footnotes, left out unless `is_whole`."""
     figures = tree_figures(engine.result(state))
     result = figures.estimate
     kind, index = find_node(result, state.at)
     members = operators_of(result, state.at)
-    below: list[tuple[str, tuple[str, ...]]] = [
-        ("In a word", (_reason(figures, kind, index, members),)),
-        ("Time", _time(figures, kind, index, members)),
-        ("Energy", _energy(figures, kind, members)),
-    ]
-    if kind == "operator":
-        below.append(("EDP", _edp(figures, index)))
-    if len(members) == 1 and (parts := attention_parts(result, int(members[0]))):
-        below.insert(1, ("Inside", parts))
-    if kind == "model":
-        below.append(("Capture", (_coverage_text(result), *result.workload.notes)))
-    if marks := describe_deviations(result):
-        below.append(("Marks", marks))
-    below.append(("Largest events, with their sources", _sources(result, state.at)))
     best = _best_setting(result, members)
-    first = [("", _actual(figures, kind, members, best))]
+    first: list[Section] = [
+        (SUMMARY, _reason(figures, kind, index, members)),
+        ("", _actual(figures, kind, members, best)),
+    ]
     waterfall = _steps(result, members)
     if times := measured_times(state, result):
         first.append(("Measured", node_lines(times, members)))
         waterfall = add_measured_step(times, members, waterfall)
     if against := verdict.lines(state):
         first.append((f"Against the pin{f', {state.at}' if state.at else ''}", against))
+    below: list[Section] = [
+        ("Time", _time(figures, kind, index, members)),
+        ("Energy", _energy(figures, kind, members)),
+    ]
+    if len(members) == 1 and (parts := attention_parts(result, int(members[0]))):
+        below.insert(0, ("Inside", parts))
+    if kind == "operator":
+        below.append(("EDP", _edp(figures, index)))
+    if kind == "model" and (coverage := (*_gaps(result), *result.workload.notes)):
+        below.append(("Coverage", coverage))
+    if notes := describe_deviations(result):
+        below.append(("Notes", notes))
+    below += _largest_events(result, state.at, is_whole)
     return Text("why", place_in_words(state), (*first, *below), waterfall, len(first), best.setting if best else "")
 
 
@@ -110,7 +117,7 @@ def _actual(figures: TreeFigures, kind: str, members: Ints, best: NodeGain | Non
     result = figures.estimate
     latency_s = float(result.run.latency_s[members].sum())
     if latency_s <= 0:
-        return (f"takes no time of its own: it is inside the kernel of {_head(figures, int(members[0]))}",)
+        return (f"It takes no time of its own: it is inside the kernel of {_head(figures, int(members[0]))}.",)
     fast, slow = (latency_s * factor for factor in result.trust.band)
     lines = [f"= predicted {_s(latency_s)} (band {_s(fast)} to {_s(slow)})"]
     if kind == "operator" and figures.fused[members[0]]:
@@ -118,9 +125,10 @@ def _actual(figures: TreeFigures, kind: str, members: Ints, best: NodeGain | Non
         if head != result.workload.operators.path[int(members[0])]:
             lines[0] += f", inside the kernel of {head}"
     if best is not None:
-        energy = best.energy_ratio
-        less = f", {ratio(energy)} less energy" if energy >= WORTH else ""
-        lines.append(f"next: {best.setting} makes it {ratio(best.speedup)} as fast per inference{less}")
+        energy, setting = best.energy_ratio, best.setting
+        setting = f"Batch {setting[1:]}" if setting[1:].isdigit() and setting[0] == "b" else setting
+        less = f" and take {ratio(energy)} less energy" if energy >= WORTH else ""
+        lines.append(f"{setting} would be {ratio(best.speedup)} as fast per inference{less}")
     return tuple(lines)
 
 
@@ -131,11 +139,15 @@ def _head(figures: TreeFigures, operator: int) -> str:
     return figures.estimate.workload.operators.path[head]
 
 
-def _coverage_text(result: Estimate) -> str:
+def _gaps(result: Estimate) -> tuple[str, ...]:
+    """Say which part of the work has no cost rule; nothing where all has one."""
     count, known = len(result.workload.operators.path), result.rule_coverage
-    covered = f"{known.operators:.0%} of {count} operators have a cost rule, "
-    covered += f"which move {known.bytes:.0%} of the bytes"
-    return covered + (f"; of the FLOPs about {known.flops:.0%}" if known.missing else "")
+    if not known.missing:
+        return ()
+    return (
+        f"{known.operators:.0%} of {count} operators have a cost rule; they move {known.bytes:.0%} of the bytes and do "
+        f"about {known.flops:.0%} of the FLOPs",
+    )
 
 
 def _document(state: State) -> dict[str, Any]:
@@ -160,13 +172,40 @@ def _document(state: State) -> dict[str, Any]:
     }
 
 
-def _reason(figures: TreeFigures, kind: str, index: int, members: Ints) -> str:
+def _reason(figures: TreeFigures, kind: str, index: int, members: Ints) -> tuple[str, ...]:
+    result = figures.estimate
     if kind == "model":
-        return model_reason(figures.estimate)
-    if kind == "group":
-        result = figures.estimate
-        return members_reason(result, members, len(_kernels(result, members)))
-    return subgraph_reason(figures, index) if kind == "subgraph" else operator_reason(figures, index)
+        return (model_reason(result),)
+    if kind == "operator":
+        return (operator_reason(figures, index),)
+    kernels = _kernels(result, members)
+    reason = members_reason(result, members, len(kernels)) if kind == "group" else subgraph_reason(figures, index)
+    return (*_main_work(result, members), reason)
+
+
+def _main_work(result: Estimate, members: Ints) -> tuple[str, ...]:
+    """Say what the operators that take most of the time of a node compute, and how many of them there are."""
+    seconds: dict[str, list[float]] = {}
+    for i in members.tolist():
+        seconds.setdefault(_describe_work(result, i), []).append(float(result.run.latency_s[i]))
+    work, taken = max(seconds.items(), key=lambda item: sum(item[1]))
+    total = sum(map(sum, seconds.values()))
+    if not total:
+        return ()
+    times = f"{len(taken)} times " if len(taken) > 1 else ""
+    share = sum(taken) / total
+    return (f"{times}{work}" + (f": {share:.0%} of the time" if share < 0.995 else ""),)
+
+
+def _describe_work(result: Estimate, i: int) -> str:
+    """Return what an operator computes and on which unit: `3,136 x 64 x 64 product on tensor cores (tf32)`."""
+    demand = result.demand
+    if demand.is_depthwise[i]:
+        groups, _, _, reduction = demand.gemm[:, i]
+        side = math.sqrt(reduction)
+        window = f" {side:.0f} x {side:.0f}" if side.is_integer() else ""
+        return f"depthwise{window} convolution of {whole(groups)} channels"
+    return result.device.arch.sentence(demand, result.setup, result.run.mapping, i).partition(":")[0]
 
 
 def _kernels(result: Estimate, members: Ints) -> list[int]:
@@ -185,7 +224,7 @@ def _time(figures: TreeFigures, kind: str, index: int, members: Ints) -> tuple[s
         return of_kernel
     chosen = np.array(kernels)
     total = float(run.kernel_s[chosen].sum())
-    lines = [f"sum over {len(kernels)} kernels = {_s(total)}"]
+    lines = [f"{len(kernels)} kernels = {_s(total)}"]
     if kind == "model":
         lines[0] += f" (band {band_words(result.latency_band_s, result.latency_s)})"
     for b, name in enumerate(BOUNDS):
@@ -221,19 +260,18 @@ def _kernel_lines(result: Estimate, k: int) -> tuple[str, ...]:
 
 def _energy(figures: TreeFigures, kind: str, members: Ints) -> tuple[str, ...]:
     result = figures.estimate
-    compute, memory, static = result.component_energy_j[:, members].sum(axis=1).tolist()
     energy, time = float(result.run.energy_j[members].sum()), float(result.run.latency_s[members].sum())
     batch = result.scenario.batch
-    of_batch = f" for the batch, {_j(energy / batch)} per inference" if batch > 1 else ""
+    band = f", band {band_words(result.energy_band_j, energy)}" if kind == "model" else ""
+    by_cause = zip(LOOKS, (causes(result).sum_over(members).energy_j / batch).tolist(), strict=True)
     lines = [
-        f"sum of count x energy each = {_j(energy)}{of_batch}"
-        + (f" (band {band_words(result.energy_band_j, energy)})" if kind == "model" else ""),
-        f"compute {_j(compute)} + memory {_j(memory)} + static {_j(static)}",
+        f"{energy_words(energy, batch)}{band}",
+        " + ".join(f"{look.name} {_j(part)}" for look, part in by_cause if part),
     ]
     if kind != "operator" and time:
         lines.append(
-            f"average power {quantity(energy / time, 'W')} of {quantity(result.power_limit_w, 'W')} "
-            f"(TDP {quantity(result.device.tdp_w, 'W')})"
+            f"average power {quantity(energy / time, 'W')}; limit {quantity(result.power_limit_w, 'W')}, "
+            f"TDP {quantity(result.device.tdp_w, 'W')}"
         )
     return tuple(lines)
 
@@ -254,16 +292,25 @@ def _edp(figures: TreeFigures, i: int) -> tuple[str, ...]:
     )
 
 
-def _sources(result: Estimate, path: str) -> tuple[str, ...]:
-    rows = sorted(event_report(result, path).events, key=lambda row: -row.energy_j)[:TOP]
-    return tuple(
-        f"{_percent(row.fraction)} {row.category}.{row.event}: {_count(row.count, row.unit)} x "
-        f"{quantity(row.coefficient_j, 'W' if row.unit == 's' else 'J')} "
-        f"({row.coefficient_low_j / row.coefficient_j:.2g}-{row.coefficient_high_j / row.coefficient_j:.2g}x) "
-        f"[{row.quality}: {row.source}]"
-        for row in rows
-        if row.energy_j > 0
-    )
+def _largest_events(result: Estimate, path: str, is_whole: bool) -> list[Section]:
+    """Return the largest events with the quality of their prices, and their sources as numbered footnotes."""
+    largest = sorted(event_report(result, path).events, key=lambda row: -row.energy_j)[:TOP]
+    lines, footnotes = [], dict[str, int]()
+    for row in largest:
+        if row.energy_j <= 0:
+            continue
+        marks = [str(footnotes.setdefault(source, len(footnotes) + 1)) for source in row.source.split("; ")]
+        known = f"{row.quality} {', '.join(marks)}" if is_whole else row.quality
+        low, high = row.coefficient_low_j / row.coefficient_j, row.coefficient_high_j / row.coefficient_j
+        lines.append(
+            f"{_percent(row.fraction)} {category_words(row.category)}: {row.event}, {_count(row.count, row.unit)} x "
+            f"{quantity(row.coefficient_j, 'W' if row.unit == 's' else 'J')} ({low:.2g}-{high:.2g}x) "
+            f"[{known}]".replace("_", " ")
+        )
+    sections: list[Section] = [("Largest events", tuple(lines))]
+    if is_whole:
+        sections.append(("Sources", tuple(f"{number} {source}" for source, number in footnotes.items())))
+    return sections
 
 
 def _percent(fraction: float) -> str:
@@ -287,4 +334,10 @@ def _js(value: float) -> str:
     return quantity(value, "Js")
 
 
-VERB = Report(subject=NODE, document=_document, view=why, examples={"why": "conv2d --on h100_sxm --node relu"})
+VERB = Report(
+    subject=NODE,
+    document=_document,
+    view=why,
+    brief=partial(why, is_whole=False),
+    examples={"why": "conv2d --on h100_sxm --node relu"},
+)
