@@ -43,6 +43,12 @@ class EngineProvider:
 
         return sort_rows(by_device(state), state)
 
+    def answer(self, state: State) -> tuple[str, ...]:
+        """Return the sentences that say which device is best and how sure that is; none of one device."""
+        from hwexplorer.reports.compare.compare import answers
+
+        return answers(state)
+
     def picture(self, state: State) -> Table | None:
         """The parts of a model; None of one that is not captured yet."""
         from hwexplorer.views.model_parts import picture

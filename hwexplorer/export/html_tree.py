@@ -103,7 +103,7 @@ def cards(told: tuple[Card, ...]) -> str:
 
 
 def _card(card: Card) -> str:
-    first, *rest = map(text, card.figures)
+    first, *rest = (text(str(figure)) for figure in card.figures)
     figures = f"<b>{first}</b>" + "".join(f"<span>{each}</span>" for each in rest)
     scale = 100 / max(card.bar, 1.0)
     return (

@@ -35,6 +35,7 @@ from hwexplorer.tui.session.session_events import (
     TextOpened,
     ThemeRequested,
 )
+from hwexplorer.tui.session.view_cache import Views
 from hwexplorer.tui.widgets import status_lines
 from hwexplorer.tui.widgets.card_strip import CardStrip
 from hwexplorer.tui.widgets.framed_pane import FramedPane, PaneLayout, StatusLine
@@ -150,7 +151,12 @@ class ExplorerScreen(Screen[None]):
             self.panes["models"].fill(views)
         else:
             views = session.views
-            self.strip.show(views.cards, state.on)
+            later = session.later_views(state)
+            if all(session.cache.has(name, state) for name in later):
+                self._fill_later(views, later)
+            else:
+                self.strip.show(views.cards, state.on, state.metric, self.strip.answer)
+                self.call_after_refresh(self._show_later)
             for name in session.visible_views(state):
                 if name in self.panes:
                     self.panes[name].fill(views)
@@ -167,6 +173,24 @@ class ExplorerScreen(Screen[None]):
         for name, pane in self.panes.items():
             if name in boxes:
                 pane.redraw_if(pane.stamp(views))
+
+    def _fill_later(self, views: Views, later: tuple[str, ...]) -> None:
+        self.strip.show(views.cards, self.state.on, self.state.metric, views.answer if "answer" in later else ())
+        if "heat" in later:
+            self.panes["heat"].fill(views)
+
+    def _show_later(self) -> None:
+        """Make and draw what is shown after the first drawing of a state."""
+        views, later = self.session.views, self.session.later_views(self.state)
+        if views is None or not self.is_running:
+            return
+        try:
+            views.make(later)
+        except Exception as error:  # a fault of ours: the rest of the screen is as it should be
+            self.session.report_failure(error)
+            return
+        self._fill_later(views, later)
+        self.panes["heat"].redraw()
 
     def show_lines(self) -> None:
         """Draw the lines around the panes."""

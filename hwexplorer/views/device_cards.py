@@ -2,20 +2,63 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
+import msgspec
+
 from analysis.estimate.causes import shares
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
-from analysis.estimate.serving import serving
+from analysis.estimate.serving import Serving, serving
 from analysis.text.headline import headlines
-from hardware.quantity import quantity
+from hardware.quantity import Unit, decimals_for, fixed, prefix_for
 from hardware.what_if import split_changes
 from hwexplorer import engine
 from hwexplorer.state import State
-from hwexplorer.views.plain import Card, Stack
+from hwexplorer.views.plain import Card, CardFigure, Stack
 
 MARKS = {"measured": "✓", "siblings": "≈", "engineering": "≈", "design_target": "◌"}
 MARKS_HELP = "✓ measured on it, ≈ engineering, ◌ design target"
 FAR = 4.0  # times the least: what is further off runs out of the common scale
+
+
+class _Column(msgspec.Struct, frozen=True):
+    """A figure of each card: its label, unit, value, and what it is counted by (`/inf`)."""
+
+    label: str
+    unit: Unit
+    value: Callable[[Estimate], float]
+    per: str = ""
+    more_is_better: bool = False
+
+
+def _request(value: Callable[[Serving], float]) -> Callable[[Estimate], float]:
+    return lambda result: value(request) if (request := serving(result)) is not None else 0.0
+
+
+_LATENCY = _Column("latency", "s", lambda result: result.latency_s)
+_RATE = _Column("rate", "1/s", lambda result: result.throughput_per_s, more_is_better=True)
+_ENERGY = _Column("energy", "J", lambda result: result.energy_j_per_inference, "/inf")
+_EDP = _Column("EDP", "Js", lambda result: result.edp_js)
+_REQUEST = (
+    _Column("TTFT", "s", _request(lambda request: request.time_to_first_token_s)),
+    _Column("TPOT", "s", _request(lambda request: request.time_per_output_token_s)),
+    _Column("", "", _request(lambda request: request.tokens_per_s), "tokens/s", more_is_better=True),
+    _Column("", "J", _request(lambda request: request.energy_j_per_token), "/token"),
+    _EDP,
+)
+_DECODE = (
+    msgspec.structs.replace(_LATENCY, label="TPOT"),
+    _Column("", "", lambda result: result.throughput_per_s, "tokens/s", more_is_better=True),
+    _Column("", "J", lambda result: result.energy_j_per_inference, "/token"),
+    _EDP,
+)
+_PREFILL = (
+    msgspec.structs.replace(_LATENCY, label="TTFT"),
+    _Column("", "", lambda result: result.throughput_per_s, "prompts/s", more_is_better=True),
+    _Column("", "J", lambda result: result.energy_j_per_inference, "/prompt"),
+    _EDP,
+)
 
 
 def cards(state: State) -> tuple[Card, ...]:
@@ -24,15 +67,20 @@ def cards(state: State) -> tuple[Card, ...]:
     values = [METRICS[state.metric].figure(result) for result in results]
     near = [value for value in values if value <= FAR * min(values)]
     full = max(near) or 1.0
-    told = headlines(results, engine.result(state, state.baseline))
+    phrases = headlines(results, engine.result(state, state.baseline))
+    figures = zip(*(_figures(column, results) for column in _columns(results[0])), strict=True)
+    ranks = _rank(results, values)
     return tuple(
         Card(
             key=key,
             name=_name(result),
             mark=MARKS[result.trust.level],
             runtime=result.runtime.name,
-            figures=_figures(result),
+            rank=rank,
+            on_paper=not result.device.silicon,
+            figures=own_figures,
             rate_per_s=result.throughput_per_s,
+            latency_s=result.latency_s,
             energy_j=result.energy_j_per_inference,
             bar=Stack((shares(result, state.metric).sum(axis=1) * value / full).tolist()),
             most=_high(result, state.metric) / full,
@@ -41,8 +89,47 @@ def cards(state: State) -> tuple[Card, ...]:
             phrase=phrase,
             ghost=_base_metric(state, key) / full,
         )
-        for key, result, value, phrase in zip(state.devices, results, values, told, strict=True)
+        for key, result, value, rank, own_figures, phrase in zip(
+            state.devices, results, values, ranks, figures, phrases, strict=True
+        )
     )
+
+
+def _columns(result: Estimate) -> tuple[_Column, ...]:
+    """What users of a model judge it by: a language model by its tokens."""
+    lengths = result.workload.defaults
+    if serving(result) is not None:
+        return _REQUEST
+    if "kv" not in lengths:
+        return (_LATENCY, _RATE, _ENERGY, _EDP)
+    return _DECODE if lengths.get("sequence") == 1 else _PREFILL
+
+
+def _figures(column: _Column, results: Sequence[Estimate]) -> list[CardFigure]:
+    """A figure of every device with three digits, all in the unit that takes the fewest cells."""
+    values = [column.value(result) for result in results]
+    candidates = [(1.0, "")] if not column.unit else [prefix_for(value, column.unit) for value in values]
+    written = [
+        (factor, label, [fixed(value / factor, decimals_for(value / factor, 3)) for value in values])
+        for factor, label in sorted(set(candidates), reverse=True)
+    ]
+    _, label, texts = min(written, key=lambda form: max(map(len, form[2])))
+    rivals = [value for value, result in zip(values, results, strict=True) if _competes(result)]
+    best = (max if column.more_is_better else min)(rivals, default=0.0) if len(rivals) > 1 else None
+    return [
+        CardFigure(column.label, text, f"{label}{column.per}", is_best=value == best and _competes(result))
+        for value, text, result in zip(values, texts, results, strict=True)
+    ]
+
+
+def _competes(result: Estimate) -> bool:
+    return result.can_win and result.device.silicon
+
+
+def _rank(results: Sequence[Estimate], values: Sequence[float]) -> list[int]:
+    """The place of each device among those that exist, from 1; 0 of one that competes with none."""
+    rivals = sorted(value for value, result in zip(values, results, strict=True) if _competes(result))
+    return [rivals.index(value) + 1 if _competes(result) else 0 for value, result in zip(values, results, strict=True)]
 
 
 def _exceeded_limits(state: State, result: Estimate) -> tuple[str, ...]:
@@ -64,21 +151,6 @@ def _name(result: Estimate) -> str:
     device = result.device
     name = f"{device.file.name.removeprefix(device.vendor)} {device.power_mode}".strip()
     return f"{name or device.id} {device.changes}".strip()
-
-
-def _figures(result: Estimate) -> tuple[str, ...]:
-    request = serving(result)
-    if request is not None:
-        return (
-            f"first {quantity(request.time_to_first_token_s, 's')}",
-            f"{quantity(request.time_per_output_token_s, 's')}/tok",
-            f"{quantity(request.tokens_per_s, 'SI').rstrip()} tok/s",
-        )
-    return (
-        quantity(result.latency_s, "s"),
-        quantity(result.throughput_per_s, "1/s"),
-        f"{quantity(result.energy_j_per_inference, 'J')}/inf",
-    )
 
 
 def _high(result: Estimate, metric: str) -> float:

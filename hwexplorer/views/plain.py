@@ -165,16 +165,32 @@ class Plot(msgspec.Struct, frozen=True, kw_only=True):
     notes: tuple[str, ...] = ()
 
 
+class CardFigure(msgspec.Struct, frozen=True):
+    """A figure as text, in a `unit` that all cards share. `is_best`: no device that exists does better."""
+
+    label: str
+    text: str
+    unit: str
+    is_best: bool
+
+    def __str__(self) -> str:
+        return f"{self.label} {self.text} {self.unit}".strip()
+
+
 class Card(msgspec.Struct, frozen=True, kw_only=True):
-    """`figures` are told from left to right, `phrase` says what the device is among the others. `bar` is the metric of
-    the state by cause, `most` the end of its band and `ghost` the metric of a what-if device unchanged (0 for others),
-    as fractions of the scale that all cards have. `over` are the limits of the state that it is not within."""
+    """`figures` are shown from left to right, `phrase` says what the device is among the others. `rank` is its place
+    among the devices that exist, 0 of one that cannot win. `bar` is the metric of the state by cause, `most` the end of
+    its band and `ghost` the metric of a what-if device unchanged (0 for others), as fractions of the scale that all
+    cards have. `over` are the limits of the state that it is not within."""
 
     key: str
     name: str
     mark: str
     runtime: str
-    figures: tuple[str, ...]
+    rank: int
+    on_paper: bool
+    figures: tuple[CardFigure, ...]
+    latency_s: float
     rate_per_s: float
     energy_j: float
     bar: Stack

@@ -11,7 +11,7 @@ from hardware.errors import RequestError, unknown
 from hwexplorer.export.sheet import Sheet
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State, pinned, replace
-from hwexplorer.views.plain import Card, Page, Plot, Row, Series, Stack, Table, Text
+from hwexplorer.views.plain import Card, CardFigure, Page, Plot, Row, Series, Stack, Table, Text
 
 DEVICES = {
     "xeon_8490h": ("Xeon 8490H", "CPU", 12.0, 9.0),
@@ -129,7 +129,18 @@ class Fake(EngineProvider):
                 name=DEVICES[name][0],
                 mark="✓",
                 runtime="compiler",
-                figures=(f"{t * 1e3:.2f} ms", f"{state.batch / t:.0f} /s", f"{e:.2f} J/inf"),
+                rank=0,
+                on_paper=name.startswith("kpu"),
+                figures=tuple(
+                    CardFigure(label, f"{value:.2f}", unit, is_best=False)
+                    for label, value, unit in (
+                        ("latency", t * 1e3, "ms"),
+                        ("rate", state.batch / t, "/s"),
+                        ("energy", e, "J/inf"),
+                        ("EDP", e * t, "J·s"),
+                    )
+                ),
+                latency_s=t,
                 rate_per_s=state.batch / t,
                 energy_j=e,
                 bar=Stack([t / slowest * part for part in (0.4, 0.1, 0.2, 0.2, 0.0, 0.1)]),
@@ -139,6 +150,9 @@ class Fake(EngineProvider):
             )
             for name, t, e in each
         )
+
+    def answer(self, state: State) -> tuple[str, ...]:
+        return ("H100 SXM is fastest.", "To settle it: measure.") if len(state.devices) > 1 else ()
 
     def tree(self, state: State) -> Table:
         self.calls.append("tree")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -12,7 +10,8 @@ from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State, parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.palette import Palette
-from hwexplorer.tui.session.screen_layout import TALL, lines_of
+from hwexplorer.tui.session.screen_layout import strip_lines
+from hwexplorer.tui.widgets.card_strip import shorter_names
 from hwexplorer.tui.widgets.cell_drawing import TRACE, stacked
 from hwexplorer.tui.widgets.column_widths import PERCENT
 from hwexplorer.views.cause_looks import LOOKS, cells
@@ -25,8 +24,7 @@ def test_a_card_says_what_it_costs_and_what_it_goes_into() -> None:
     shown = {card.key: card for card in cards(parse("resnet50@b8,fp16"))}
     assert list(shown) == ["xeon_8490h", "h100_sxm", "tpu_v4", "kpu_t256"]
     for card in shown.values():
-        assert re.fullmatch(r"[0-9.]+ [mµ]?s", card.figures[0])
-        assert all(len(re.sub(r"[^0-9]", "", figure)) == 3 for figure in card.figures)
+        assert [figure.label for figure in card.figures] == ["latency", "rate", "energy", "EDP"]
         assert sum(card.bar.parts) == pytest.approx(card.bar)
         assert card.most > card.bar
     assert shown["kpu_t256"].mark == "◌"
@@ -44,11 +42,43 @@ def test_what_does_not_fit_wins_nothing() -> None:
     assert "fastest" not in large["xeon_8490h"].phrase  # of one there is no best
 
 
-def test_a_request_is_told_as_its_users_judge_it() -> None:
-    told = cards(parse("llama3_8b:in=128,out=16@fp16/h100_sxm"))[0].figures
-    assert told[0].startswith("first ")
-    assert told[1].endswith("s/tok")
-    assert told[2].endswith("tok/s")
+@pytest.mark.parametrize(
+    ("model", "heads"),
+    [
+        ("llama3_8b:in=128,out=16", "TTFT ms|TPOT ms|tokens/s|J/token|EDP J·s"),
+        ("llama3_8b:decode", "TPOT ms|tokens/s|J/token|EDP mJ·s"),
+        ("llama3_8b:prefill", "TTFT ms|prompts/s|J/prompt|EDP J·s"),
+    ],
+)
+def test_a_language_model_is_shown_in_its_own_words(model: str, heads: str) -> None:
+    figures = cards(parse(f"{model}@fp16/h100_sxm,a100_sxm4_80gb"))[0].figures
+    assert "|".join(f"{figure.label} {figure.unit}".strip() for figure in figures) == heads
+
+
+def test_figures_of_all_devices_have_one_unit_and_three_digits_and_the_best_is_marked() -> None:
+    shown = cards(parse("resnet50@b8,fp16"))
+    for column in zip(*(card.figures for card in shown), strict=True):
+        assert len({figure.unit for figure in column}) == 1
+        assert all(len(figure.text.replace(".", "").lstrip("0")) >= 3 for figure in column)
+        assert sum(figure.is_best for figure in column) == 1
+    assert sorted(card.rank for card in shown) == [0, 1, 2, 3]
+    assert [card.key for card in shown if card.rank == 0 and card.on_paper] == ["kpu_t256"]
+    paper = next(card for card in shown if card.on_paper)
+    assert not any(figure.is_best for figure in paper.figures)
+
+
+@pytest.mark.parametrize(
+    ("name", "model_number"),
+    [
+        ("H100 SXM5 80GB", "H100"),
+        ("TPU v4 {clock*2}", "v4"),
+        ("Xeon Platinum 8490H", "8490H"),
+        ("H100 SXM5 80GB {memory_bandwidth*2}", "H100"),
+        ("Jetson AGX Orin 64GB", "Jetson"),
+    ],
+)
+def test_a_name_never_loses_its_model_number(name: str, model_number: str) -> None:
+    assert all(model_number in shorter for shorter in shorter_names(name))
 
 
 @given(PARTS, st.integers(1, 200))
@@ -71,9 +101,9 @@ def test_a_bar_is_as_wide_as_asked(parts: list[float], width: int, theme: str, a
         assert set(text) <= signs | {" "}
 
 
-@given(st.integers(60, 320), st.integers(16, 110), st.integers(1, 40))
-def test_the_strip_leaves_room_for_what_explains_it(width: int, height: int, devices: int) -> None:
-    assert 1 <= lines_of(width, height, devices) <= max(TALL, height // 4)
+@given(st.integers(20, 110), st.integers(1, 40))
+def test_the_strip_leaves_room_for_what_explains_it(height: int, devices: int) -> None:
+    assert 1 <= strip_lines(height, devices) <= max(2, height * 3 // 10)
 
 
 def test_causes_differ_by_sign_everywhere() -> None:
@@ -99,10 +129,21 @@ async def test_the_bars_of_the_tree_say_something_at_120_columns(model: str) -> 
         assert widths["energy_per_inference"]
 
 
-async def test_a_line_tells_the_figures_of_a_request_to_their_end() -> None:
-    app = HwExplorer(parse("llama3_8b:request@fp16/h100_sxm,a100_sxm4_80gb,tpu_v4,l4,l40s"), EngineProvider())
-    async with app.run_test(size=(120, 40)):
-        drawn = [app.explorer.strip.render_line(y).text for y in range(app.explorer.strip.size.height)]
-    for card, line in zip(app.explorer.strip.cards, drawn, strict=False):
-        assert card.figures[0].startswith("first ")
-        assert all(figure in line for figure in card.figures), line
+@pytest.mark.parametrize("size", [(80, 24), (120, 40), (160, 48)])
+@pytest.mark.parametrize(
+    "model", ["resnet50@b8,fp16", "llama3_8b:request@fp16/h100_sxm,a100_sxm4_80gb,tpu_v4,kpu_t100"]
+)
+async def test_every_device_has_its_name_and_edp_at_any_size(model: str, size: tuple[int, int]) -> None:
+    app = HwExplorer(parse(model), EngineProvider())
+    async with app.run_test(size=size) as pilot:
+        await pilot.pause()
+        strip = app.explorer.strip
+        drawn = [strip.render_line(y).text for y in range(strip.size.height)]
+    lines = drawn[-len(strip.cards) :] if size[1] < 30 else [line for line in drawn[3:] if line.strip()]
+    assert drawn[0].strip()  # the answer
+    for card, line in zip(strip.cards, lines, strict=True):
+        assert next(word for word in card.name.split() if any(map(str.isdigit, word))) in line
+        assert f" {card.figures[0].text}" in line
+        assert f" {card.figures[-1].text}" in line
+    assert "EDP" in drawn[2]
+    assert strip.cards[-1].on_paper

@@ -195,6 +195,11 @@ def by_device(state: State, columns: tuple[Column, ...] = SUMMARY, on_paper: boo
     return Table("compare", headline_of_state(state), shown, table_rows, footer=footer, notes=notes)
 
 
+def answers(state: State) -> tuple[str, ...]:
+    """Return the sentences that say which device is best and how sure that is; none of one device."""
+    return _best(_results(state))
+
+
 def _best(results: list[Estimate], silicon: bool = True) -> tuple[str, ...]:
     """`best for energy, latency, throughput, balance: Google TPU v4; memory: ...`; nothing to say of one device."""
     rivals = {result.device.key: result for result in results if result.device.silicon is silicon and result.can_win}

@@ -14,6 +14,8 @@ from hwexplorer.tui.widgets.plot_area import PlotArea
 from hwexplorer.tui.widgets.prose import Prose
 from hwexplorer.tui.widgets.tree_table import TreeTable
 
+BAR_WIDTH = 100  # cells of a pane that has room for bars beside a column for each device
+
 
 class ComparePane(ViewPane):
     """The devices side by side; their order is the state's."""
@@ -74,9 +76,10 @@ class HeatPane(ViewPane):
 
     def fill(self, views: Views) -> None:
         """Take the view and the title."""
-        self.content.update(views.heat)
+        self.content.update(views.heat, hide=("bar", "delta") if self.size.width < BAR_WIDTH else ("delta",))
         self.content.go(self.state.at)
         self.heading = f"Blocks x devices · {METRICS[self.state.metric].title}"
+        self.remark = "◂ least · yellow 2x · red 10x as much"
 
     def click(self, at: FramedPane.Clicked) -> None:
         """Go to the node of the block that was clicked."""

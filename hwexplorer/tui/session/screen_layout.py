@@ -9,15 +9,17 @@ import msgspec
 Mode = Literal["grid", "small", "tabs", "tiny"]
 Box = tuple[int, int, int, int]  # x, y, width, height
 _MAIN = ("models", "compare", "tree")  # those that do not stand beside the tree
-NARROWEST = 25  # cells of a card
-TALL = 5  # lines of a card
+ANSWER_LINES = 2  # of the strip, before the heads of its columns
+GAP_HEIGHT = 30  # of a screen that has a line to spare before the devices on paper
+EVENTS_HEIGHT = 34  # of a body that has room for a plot below all kinds of events
+HEAT_WIDTH, HEAT_HEIGHT = 64, 26  # of a tree that has room below it for its blocks on every device
 
 
-def lines_of(width: int, height: int, devices: int) -> int:
-    """Return the lines of the strip: of cards where they fit side by side, else one for each device."""
-    if height >= 30 and devices * NARROWEST <= width:
-        return TALL
-    return min(devices, max(1, (height - 2) // 5))
+def strip_lines(height: int, devices: int) -> int:
+    """Return the lines of the strip: the answer where there is a choice, the heads, a line for each device."""
+    if devices == 1:
+        return 2
+    return min(ANSWER_LINES + 1 + devices + (height >= GAP_HEIGHT), height * 3 // 10)
 
 
 class Layout(msgspec.Struct, frozen=True):
@@ -34,18 +36,13 @@ def arrange(width: int, height: int, pane: str, zoom: bool, devices: int = 4) ->
         return _tiny(width, height, pane)
     around: dict[str, Box] = {"head": (0, 0, width, 1), "foot": (0, height - 1, width, 1)}
     if width < 80 or height < 20 or zoom:
-        return Layout("tabs", {**around, "tabs": (0, 1, width, 1), pane: (0, 2, width, height - 3)})
-    cards = lines_of(width, height, devices)
+        around |= {"tabs": (0, 1, width, 1), "cards": (0, 2, width, 1)}
+        return Layout("tabs", {**around, pane: (0, 3, width, height - 4)})
+    top = strip_lines(height, devices)
     is_large = width >= 180 and height >= 50
-    table = 0
-    if pane == "compare" or is_large:  # all devices, and of what is said about them as much as there is room for
-        table = min(devices + 8 + is_large, max((height - 2) // 3, min(devices + 4, (height - 2) // 2)))
-    top = cards
-    if table:
-        top = table + (cards if is_large else 0)
-        around["compare"] = (0, 1 + top - table, width, table)
-    if not table or is_large:
-        around["cards"] = (0, 1, width, cards)
+    if pane == "compare":  # all devices, and of what is said about them as much as there is room for
+        top = min(devices + 10, max((height - 2) * 2 // 5, min(devices + 4, (height - 2) // 2)))
+    around["compare" if pane == "compare" else "cards"] = (0, 1, width, top)
     x = 0
     if pane == "models" or is_large:
         x = max(30, min(44, width // 5))
@@ -53,8 +50,8 @@ def arrange(width: int, height: int, pane: str, zoom: bool, devices: int = 4) ->
     body = (x, 1 + top, width - x, height - 2 - top)
     mode: Mode = "grid" if body[2] >= 76 and body[3] >= (20 if width >= 100 else 40) else "small"
     boxes = around | (_grid(body, pane) if mode == "grid" else _small(body, pane))
-    if is_large:  # under the tree, whose place it shares
-        x, y, wide, tall = boxes["tree"]
+    x, y, wide, tall = boxes["tree"]
+    if devices > 1 and wide >= HEAT_WIDTH and tall >= HEAT_HEIGHT:  # it shares the place of the tree
         matrix = min(16, tall // 3)
         boxes |= {"tree": (x, y, wide, tall - matrix), "heat": (x, y + tall - matrix, wide, matrix)}
     return Layout(mode, boxes)
@@ -80,22 +77,23 @@ def _small(body: Box, pane: str) -> dict[str, Box]:
 
 def _grid(body: Box, pane: str) -> dict[str, Box]:
     """The tree on the left; on the right why over events over the plot, the one gone to the largest, and the wider
-    where there is little room; of the last two one where it is low; or any other over why."""
+    where there is little room; of the last two one where both cannot show all they have; or any other over why."""
     x, y, width, height = body
     left = max(40, width * (60 if pane in _MAIN or width >= 100 else 40) // 100)
     right = (x + left, width - left)
     boxes: dict[str, Box] = {"tree": (x, y, left, height)}
-    panes = ("why", "events", "plot") if height >= 27 else ("why", "plot" if pane == "plot" else "events")
+    panes = ("why", "events", "plot") if height >= EVENTS_HEIGHT else ("why", "plot" if pane == "plot" else "events")
     is_other = pane not in (*_MAIN, "why", "events", "plot")
     if is_other:
         panes = (pane, "why")
+    shares = {"why": 30, "events": 40, "plot": 30} if len(panes) == 3 else {panes[0]: 46, panes[1]: 54}
+    if is_other:
+        shares = {pane: 70, "why": 30}
+    elif pane in panes and len(panes) == 3:
+        shares = {name: 46 if name == pane else 27 for name in panes}
     at = y
     for place, name in enumerate(panes):
-        left_over = y + height - at
-        share = (
-            70 if is_other else 46 if pane == name else 27 if pane in panes and len(panes) == 3 else 100 // len(panes)
-        )
-        tall = left_over if place == len(panes) - 1 else height * share // 100
+        tall = y + height - at if place == len(panes) - 1 else height * shares[name] // 100
         boxes[name] = (right[0], at, right[1], tall)
         at += tall
     return boxes

@@ -32,7 +32,7 @@ from hwexplorer.tui.session.session_events import (
     TextOpened,
 )
 from hwexplorer.tui.session.tree_index import TreeIndex
-from hwexplorer.tui.session.view_cache import ALWAYS_SHOWN, ViewCache, Views
+from hwexplorer.tui.session.view_cache import ALWAYS_SHOWN, SHOWN_LATER, ViewCache, Views
 from hwexplorer.views.plain import EMPTY_TABLE, Table
 
 if TYPE_CHECKING:
@@ -111,9 +111,14 @@ class Session:
         return arrange(*(size or self.size), state.pane, state.zoom, len(state.devices)).boxes
 
     def visible_views(self, state: State) -> tuple[str, ...]:
-        """Return the names of the views that a state shows."""
+        """Return the names of the views that a state shows at once."""
         boxes = self.visible_boxes(state)
-        return (*ALWAYS_SHOWN, *(name for name in (*PANES, "heat") if name in boxes and name != "tree"))
+        return (*ALWAYS_SHOWN, *(name for name in PANES if name in boxes and name != "tree"))
+
+    def later_views(self, state: State) -> tuple[str, ...]:
+        """Return the names of the views that a state shows once the others are drawn."""
+        boxes = self.visible_boxes(state)
+        return tuple(name for name, box in zip(SHOWN_LATER, ("cards", "heat"), strict=True) if box in boxes)
 
     # --- state --------------------------------------------------------------------------------------------
 

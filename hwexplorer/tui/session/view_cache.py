@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from hwexplorer.provider import EngineProvider
 
 ALWAYS_SHOWN = ("cards", "tree", "status", "verdict")  # whatever the panes
+SHOWN_LATER = ("answer", "heat")  # after the first drawing of a state: they say more of what is on screen already
 VIEWS_MAX = 160  # fewer where they are long, so that large models do not fill the memory
 VIEWS_MIN = 60  # those of the state on screen and of its neighbours
 ROWS_MAX = 12_000
@@ -36,6 +37,7 @@ class Views:
     models: Table
     compare: Table
     cards: tuple[Card, ...]
+    answer: tuple[str, ...]
     events: Table
     why: Text
     plot: Plot

@@ -1,8 +1,9 @@
-"""The verdict strip: a card per device above the panes, or a line per device where there is little room."""
+"""The strip above the panes: the answer in words, then a line per device with its figures, bar and phrase."""
 
 from __future__ import annotations
 
-from itertools import pairwise
+import re
+from collections.abc import Iterator, Sequence
 
 from rich.segment import Segment
 from rich.style import Style
@@ -12,35 +13,31 @@ from textual.strip import Strip
 from textual.widget import Widget
 
 from hwexplorer.text.number_format import safe, to_ascii
-from hwexplorer.tui.palette import CURSOR, PLAIN, Palette
-from hwexplorer.tui.session.screen_layout import NARROWEST, TALL
+from hwexplorer.tui.palette import Palette
+from hwexplorer.tui.session.screen_layout import ANSWER_LINES
 from hwexplorer.tui.widgets.cell_drawing import stacked
-from hwexplorer.tui.widgets.cell_text import pad, shorten, whole, width_of
-from hwexplorer.views.plain import Card
+from hwexplorer.tui.widgets.cell_text import pad, shorten, whole, width_of, wrap
+from hwexplorer.views.plain import Card, CardFigure
 
-NAME, FIGURE = 25, 10  # cells in a line
-SPACIOUS = 100  # cells: a line that has room for words
-
-
-def _short(figure: str) -> str:
-    return figure.replace("/inf", "/i")
-
-
-def _shortest(figure: str) -> str:
-    """Shorten the figures of a request: `18.3 ms 8.54 ms/t 116 t/s`."""
-    return _short(figure).removeprefix("first ").replace("/tok", "/t").replace(" tok/", " t/")
+LEFT = 4  # cells: the cursor's sign and the rank
+NAME_MIN, NAME_MAX, TITLE_SHARE = 22, 34, 23  # cells of name and runtime; of the width in percent
+BAR_MIN, BAR_MAX, PHRASE_MIN, PHRASE_GOOD = 7, 24, 18, 28
+_MEMORY = r"\d+ ?[GM]B"
+_FORM = r"SXM\d*|PCIe|OAM|NVL|HGX"
 
 
-def _without_line(name: str, room: int) -> str:
-    """`Xeon 8490H` for `Xeon Platinum 8490H`, where there is no room for what maker and number tell."""
-    words = name.split()
-    if width_of(name) > room and len(words) > 2:
-        words.remove(max(words[:-1], key=len))
-    return " ".join(words)
+def shorter_names(name: str) -> Iterator[str]:
+    """Yield a name, then without form factor, memory size and line of products: never without its model number."""
+    name, brace, changes = name.partition(" {")
+    yield name + brace + changes
+    for words in (_FORM, rf"{_FORM}|{_MEMORY}"):
+        yield re.sub(rf" (?:{words})(?= |$)", "", name) + brace + changes
+    first, *rest = re.sub(rf" (?:{_FORM}|{_MEMORY})(?= |$)", "", name).split()
+    yield " ".join((first, *(word for word in rest if re.search(r"\d", word)))) + brace + changes
 
 
 class CardStrip(Widget, can_focus=False):
-    """Draws the cards; a click says which."""
+    """Draws the answer and the cards; a click says which card."""
 
     class Chosen(Message):
         """A card was clicked; twice, where `is_double`."""
@@ -53,104 +50,156 @@ class CardStrip(Widget, can_focus=False):
         super().__init__(id="cards")
         self.palette = palette
         self.cards: tuple[Card, ...] = ()
-        self.on = ""
+        self.answer: tuple[str, ...] = ()
+        self.on = self.metric = ""
         self._shown: object = None
 
-    def show(self, cards: tuple[Card, ...], on: str) -> None:
-        """Take what is to be drawn, and draw it where it is new."""
-        shown = (cards, on, self.palette)
+    def show(self, cards: tuple[Card, ...], on: str, metric: str, answer: Sequence[str]) -> None:
+        """Take what is to be drawn, and draw it where it is new. Devices on paper come last."""
+        shown = (cards, on, metric, answer, self.palette)
         if shown != self._shown:
-            self._shown, self.cards, self.on = shown, cards, on
+            self._shown, self.on, self.metric, self.answer = shown, on, metric, tuple(answer)
+            self.cards = tuple(sorted(cards, key=lambda card: card.on_paper))
             self.refresh()
 
-    def _boxes(self) -> list[tuple[int, int]]:
-        count, width = len(self.cards), self.size.width
-        return [(a, b - a) for a, b in pairwise(width * place // count for place in range(count + 1))]
-
-    @property
-    def _are_tall(self) -> bool:
-        return self.size.height >= TALL and bool(self.cards) and self.size.width // len(self.cards) >= NARROWEST
-
-    def _first_place(self) -> int:
-        place = next((i for i, card in enumerate(self.cards) if card.key == self.on), 0)
-        return max(0, min(place - self.size.height + 1, len(self.cards) - self.size.height))
+    def _rows(self) -> list[Card | str]:
+        """What each line shows: `answer`, `heads`, a card, or a `gap` before those on paper."""
+        height = self.size.height
+        if height == 1:
+            return [next((card for card in self.cards if card.key == self.on), self.cards[0])] if self.cards else []
+        above = ["answer"] * ANSWER_LINES * (height > ANSWER_LINES + 1) + ["heads"]
+        below: list[Card | str] = list(self.cards)
+        first_on_paper = next((place for place, card in enumerate(self.cards) if card.on_paper), 0)
+        if first_on_paper and height > len(above) + len(below):
+            below.insert(first_on_paper, "gap")
+        room = height - len(above)
+        place = next((place for place, card in enumerate(below) if isinstance(card, Card) and card.key == self.on), 0)
+        start = max(0, min(place - room + 1, len(below) - room))
+        return [*above, *below[start : start + room]]
 
     def on_click(self, event: events.Click) -> None:
         """Post what was clicked."""
         event.stop()
-        if self._are_tall:
-            place = next(i for i, (start, width) in enumerate(self._boxes()) if event.x < start + width)
-        else:
-            place = self._first_place() + event.y
-        if place < len(self.cards):
-            self.post_message(self.Chosen(self.cards[place].key, event.chain > 1))
+        rows = self._rows()
+        if event.y < len(rows) and isinstance(card := rows[event.y], Card):
+            self.post_message(self.Chosen(card.key, event.chain > 1))
 
     def render_line(self, y: int) -> Strip:
         """Return a line for Textual."""
-        if self._are_tall:
-            parts = [self._tall(card, y, width) for card, (_, width) in zip(self.cards, self._boxes(), strict=True)]
-            segments = [segment for part in parts for segment in part]
+        rows, width = self._rows(), self.size.width
+        row = rows[y] if y < len(rows) else "gap"
+        if isinstance(row, Card):
+            segments = self._line(row, width) if len(rows) > 1 else self._single_line(row, width)
+        elif row == "heads":
+            segments = self._heads(width)
         else:
-            place = self._first_place() + y
-            segments = self._line(self.cards[place], self.size.width) if place < len(self.cards) else []
+            segments = self._answer_line(y, width) if row == "answer" else []
         if self.palette.ascii:
             segments = [Segment(to_ascii(text), style) for text, style, _ in segments]
-        return Strip(segments).adjust_cell_length(self.size.width, self.palette.get("text"))
+        return Strip(segments).adjust_cell_length(width, self.palette.get("text"))
 
-    def _tall(self, card: Card, y: int, width: int) -> list[Segment]:
-        here = card.key == self.on
-        side = self.palette.get("accent" if here else "guide")
-        corners, flat = ("++++", "=" if here else "-") if self.palette.ascii else ("╭╮╰╯", "━" if here else "─")
-        bar = "|" if self.palette.ascii else "┃" if here else "│"
-        if here and not self.palette.ascii:
-            corners = "┏┓┗┛"
-        if y == 0:
-            title = self._title(card, width - 4)
-            used = sum(width_of(segment.text) for segment in title)
-            return [
-                Segment(corners[0], side),
-                Segment(" ", side),
-                *title,
-                Segment(" " + flat * (width - used - 4) + corners[1], side),
+    def _answer_line(self, y: int, width: int) -> list[Segment]:
+        """The first sentence, on two lines where it needs them; else the rest on the second, as much as there is room
+        for."""
+        if not self.answer:
+            return []
+        first, *rest = (safe(sentence) for sentence in self.answer)
+        lines = wrap(first, width - 2)
+        is_first = y < len(lines)
+        text = lines[y] if is_first else whole("  ".join(rest), width - 2, "  ")
+        if is_first and y == ANSWER_LINES - 1 and len(lines) > ANSWER_LINES:
+            text = shorten(" ".join(lines[y:]), width - 2)
+        return [Segment(" " + text, self.palette.get("strong" if is_first else "text"))]
+
+    # --- columns ------------------------------------------------------------------------------------------
+
+    def _title_room(self, width: int) -> int:
+        return max(NAME_MIN, min(NAME_MAX, width * TITLE_SHARE // 100))
+
+    def _columns(self, width: int) -> tuple[list[tuple[int, str]], int, int]:
+        """The width and the head of each figure, 0 of one left out, and the cells of bar and phrase. Heads become units
+        before the bar goes, and the bar goes before figures do."""
+        figures = self.cards[0].figures
+        texts = [max(width_of(card.figures[place].text) for card in self.cards) for place in range(len(figures))]
+        room = width - LEFT - self._title_room(width)
+        for is_short, bar_min in ((False, BAR_MIN), (True, BAR_MIN), (True, 0)):
+            heads = [_head(figure, is_short) for figure in figures]
+            wide = [max(text, width_of(head)) + 2 for text, head in zip(texts, heads, strict=True)]
+            rest = room - sum(wide) - 1
+            if rest >= bar_min + PHRASE_MIN:
+                break
+        place = 1  # the rate follows from latency and batch
+        while rest < PHRASE_MIN and place < len(wide) - 1:
+            rest, wide[place], place = rest + wide[place], 0, place + 1
+        bar = min(BAR_MAX, max(BAR_MIN, rest - PHRASE_GOOD)) if rest >= BAR_MIN + PHRASE_MIN else 0
+        return list(zip(wide, heads, strict=True)), bar, rest - bar - (bar > 0)
+
+    def _heads(self, width: int) -> list[Segment]:
+        columns, bar, _ = self._columns(width)
+        heads = "".join(pad(head, wide - 1, True) + " " for wide, head in columns if wide)
+        title = pad(f"{' ' * LEFT}device", LEFT + self._title_room(width))
+        metric = {"edp": "EDP"}.get(self.metric, self.metric)
+        by_cause = pad(whole(f"{metric} by cause", bar, " by "), bar) + " " * (bar > 0)
+        return [Segment(pad(f"{title}{heads} {by_cause}verdict", width), self.palette.get("header"))]
+
+    def _line(self, card: Card, width: int) -> list[Segment]:
+        columns, bar, phrase = self._columns(width)
+        is_here, space = card.key == self.on, self.palette.get("text")
+        sign = (">" if self.palette.ascii else "▌") if is_here else " "
+        segments = [Segment(pad(f"{card.rank or '-'}", LEFT - 2, True) + " ", self.palette.get("dim"))]
+        segments += self._title(card, self._title_room(width))
+        counts = card.fits and not card.over and not card.on_paper
+        for figure, (wide, _) in zip(card.figures, columns, strict=True):
+            if wide:
+                mark = ("<" if self.palette.ascii else "◂") if figure.is_best else " "
+                role = "good" if figure.is_best else "strong" if is_here else "text"
+                segments.append(Segment(pad(figure.text, wide - 1, True) + mark, self.palette.get(role)))
+        segments.append(Segment(" ", space))
+        if bar:
+            segments += [*self._bar(card, bar), Segment(" ", space)]
+        segments += self._phrase(card, phrase)
+        if not counts:
+            dim = self.palette.get("dim")
+            segments = [
+                Segment(text, dim + Style(strike=style.strike if style else None)) for text, style, _ in segments
             ]
-        if y == TALL - 1:
-            return [Segment(corners[2] + flat * (width - 2) + corners[3], side)]
-        inner = width - 4
-        blank = Segment(" ", self.palette.get("text"))
-        inside = {1: self._figures, 2: self._bar, 3: self._phrase}[y](card, inner)
-        return [Segment(bar, side), blank, *inside, blank, Segment(bar, side)]
+        return [Segment(sign, self.palette.get("accent")), *segments]
+
+    def _single_line(self, card: Card, width: int) -> list[Segment]:
+        """The device under the cursor, its figures with their units, where there is room for one line."""
+        title = self._title(card, NAME_MIN)
+        room = width - NAME_MIN - 2
+        figures = [f"{figure.text} {figure.unit}" for figure in card.figures]
+        figures[-1] = str(card.figures[-1])
+        while len(figures) > 2 and width_of("  ".join(figures)) > room:
+            figures.pop(1)
+        text = "  ".join(figures)
+        phrase = whole(safe(card.phrase), room - width_of(text) - 2)
+        strong = self.palette.get("strong")
+        return [
+            Segment(" ", strong),
+            *title,
+            Segment(shorten(text, room) + "  ", strong),
+            *self._phrase(card, width_of(phrase)),
+        ]
 
     def _title(self, card: Card, room: int) -> list[Segment]:
-        """Name, trust mark, runtime; first the line of products gives way, then the runtime."""
-        mark = f" {card.mark} "
-        runtime = safe(card.runtime)
-        name = _without_line(safe(card.name), room - len(mark) - width_of(runtime))
-        runtime = runtime if width_of(name) + len(mark) + width_of(runtime) <= room else ""
+        """Name, sign of evidence, runtime. Of the name gives way what other devices share; then the runtime goes."""
+        mark, runtime = f" {card.mark} ", safe(card.runtime)
+        steps = list(shorter_names(safe(card.name)))
+        others = [list(shorter_names(safe(other.name))) for other in self.cards if other.key != card.key]
+        named = [(name, runtime) for place, name in enumerate(steps) if all(name != other[place] for other in others)]
+        named += [(name, "") for name, _ in named] or [(steps[0], "")]
+        fitting = (pair for pair in named if width_of(pair[0]) + len(mark) + width_of(pair[1]) <= room)
+        name, runtime = next(fitting, named[-1])
         name = shorten(name, room - len(mark) - 1)
         style = self.palette.get("title" if card.key == self.on else "strong")
+        rest = room - width_of(name) - len(mark)
         return [
             Segment(name, style if card.fits else style + Style(strike=True)),
             Segment(mark, self.palette.get("good" if card.mark == "✓" else "dim")),
-            Segment(runtime, self.palette.get("dim")),
+            Segment(pad(runtime, rest), self.palette.get("dim")),
         ]
-
-    def _figures(self, card: Card, width: int) -> list[Segment]:
-        """Spread over the width; the last is left out where there is no room for all."""
-        told = list(card.figures)
-        for shorter in (_short, _shortest):
-            if sum(map(width_of, told)) + len(told) - 1 > width:
-                told = list(map(shorter, told))
-        while len(told) > 1 and sum(map(width_of, told)) + len(told) - 1 > width:
-            told.pop(1 if len(told) > 2 else -1)
-        gaps = len(told) - 1
-        spare = width - sum(map(width_of, told))
-        counts = card.fits and not card.over
-        role = "strong" if counts else "dim"
-        segments = [Segment(told[0], self.palette.get(role))]
-        for place, text in enumerate(told[1:], 1):
-            space = spare * place // gaps - spare * (place - 1) // gaps
-            segments.append(Segment(" " * space + text, self.palette.get("text" if counts else "dim")))
-        return segments
 
     def _bar(self, card: Card, width: int) -> list[Segment]:
         """The stack, the rest of its band hatched; a sign where it runs out of the scale."""
@@ -177,27 +226,14 @@ class CardStrip(Widget, can_focus=False):
         return [*strip.crop(0, start), Segment(ghost, self.palette.get("dim")), *strip.crop(after)]
 
     def _phrase(self, card: Card, width: int) -> list[Segment]:
-        phrase = " · ".join([f"not {' '.join(card.over)}", card.phrase]) if card.over else card.phrase
-        phrase = whole(phrase, width) or phrase.partition(" · ")[0].removeprefix("waits on ")
-        role = "warn" if card.over or not card.fits else "good" if phrase.startswith(("fastest", "least")) else "text"
-        return [Segment(pad(shorten(safe(phrase), width), width), self.palette.get(role))]
+        phrase = safe(f"not {' '.join(card.over)} · {card.phrase}" if card.over else card.phrase)
+        phrase = whole(phrase, width) or phrase.partition(" · ")[0]
+        role = "warn" if card.over or not card.fits else "good" if card.rank == 1 else "text"
+        return [Segment(pad(shorten(phrase, width), width), self.palette.get(role))]
 
-    def _line(self, card: Card, width: int) -> list[Segment]:
-        ground = CURSOR if card.key == self.on else PLAIN
-        sign = ("> " if self.palette.ascii else "▌ ") if card.key == self.on else "  "
-        title = self._title(card, NAME)
-        used = sum(width_of(segment.text) for segment in title)
-        space = self.palette.get("text")
-        first = Segment(sign[0], self.palette.get("accent"))
-        segments = [first, Segment(" ", space), *title, Segment(" " * (NAME - used), space)]
-        role = "strong" if ground == CURSOR else "text"
-        room, shorter = width - NAME - 2, _short if width >= SPACIOUS else _shortest
-        for place, figure in enumerate(card.figures):
-            wide = max(FIGURE, *(width_of(shorter(other.figures[place])) + 1 for other in self.cards))
-            if room >= wide + 14:
-                told_role = role if card.fits and not card.over else "dim"
-                segments.append(Segment(pad(shorter(figure), wide, True), self.palette.get(told_role)))
-                room -= wide
-        bar = min(24, max(7, (room - 24) // 2))
-        segments += [Segment(" ", space), *self._bar(card, bar), Segment(" ", space)]
-        return [*segments, *self._phrase(card, room - bar - 2)]
+
+def _head(figure: CardFigure, is_short: bool) -> str:
+    """`latency ms`, or `ms` where that says enough: who knows the unit knows what is counted."""
+    if is_short and figure.label in ("latency", "rate", "energy"):
+        return figure.unit
+    return f"{figure.label} {figure.unit}".strip()
