@@ -82,7 +82,7 @@ class Prefetch:
             (name, state)
             for state in states
             if state != session.state
-            for name in session.visible_views(state)
+            for name in (*session.visible_views(state), *session.later_views(state))
             if not session.cache.has(name, state)
         )
 

@@ -265,6 +265,7 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     heaviest = max(shares, key=lambda k: float(shares[k]))  # type: ignore[arg-type]
     assert app.state.at == f"{heaviest}/conv"
     assert app.explorer.outline.key == app.state.at
+    await pilot.press("6")
     assert app.explorer.panes["plot"].content.cursor == app.state.at
 
 
@@ -828,9 +829,9 @@ async def test_the_mouse_selects_opens_and_switches() -> None:
         assert app.state.at == "conv1"
         await pilot.click("#tree", offset=(8, 3), times=2)
         assert app.state.open == ("conv1",)
-        await pilot.click("#cards", offset=(65, 2))
+        await pilot.click("#cards", offset=(65, 5))
         assert (app.state.pane, app.state.on) == ("tree", "tpu_v4")
-        await pilot.click("#cards", offset=(65, 2), times=2)
+        await pilot.click("#cards", offset=(65, 5), times=2)
         assert app.state.pane == "compare"
         await pilot.click("#compare", offset=(8, 3))
         assert (app.state.pane, app.state.on) == ("compare", "h100_sxm")
@@ -839,7 +840,7 @@ async def test_the_mouse_selects_opens_and_switches() -> None:
         assert app.state.model == "alexnet"
         await pilot.resize_terminal(80, 24)
         await pilot.press("3")
-        await pilot.click("#cards", offset=(8, 3))
+        await pilot.click("#cards", offset=(8, 6))
         assert app.state.on == "kpu_t256"
         await pilot.resize_terminal(79, 24)
         await pilot.click("#tabs", offset=(26, 0))
@@ -861,7 +862,7 @@ async def test_only_what_is_in_sight_is_made_and_a_wide_screen_shows_all() -> No
     async with app.run_test(size=(200, 60)) as pilot:
         await pilot.pause()
         shown = screen_text(app)
-        for title in ("1 Models", "2 Compare", "3 Tree", "4 Events", "5 Why", "6 Plot", "Blocks x devices"):
+        for title in ("1 Models", "EDP by cause", "3 Tree", "4 Events", "5 Why", "6 Plot", "Blocks x devices"):
             assert title in shown
         await pilot.click("#heat", offset=(8, 3))
         assert app.state.at in {row.key for row in app.explorer.panes["heat"].content.table.rows}

@@ -65,8 +65,10 @@ class CardStrip(Widget, can_focus=False):
     def _rows(self) -> list[Card | str]:
         """What each line shows: `answer`, `heads`, a card, or a `gap` before those on paper."""
         height = self.size.height
+        if not self.cards:
+            return []
         if height == 1:
-            return [next((card for card in self.cards if card.key == self.on), self.cards[0])] if self.cards else []
+            return [next((card for card in self.cards if card.key == self.on), self.cards[0])]
         above = ["answer"] * ANSWER_LINES * (height > ANSWER_LINES + 1) + ["heads"]
         below: list[Card | str] = list(self.cards)
         first_on_paper = next((place for place, card in enumerate(self.cards) if card.on_paper), 0)
