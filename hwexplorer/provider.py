@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from analysis.document import Cell, Column
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.tree import operators_of
 from analysis.model.ir.coverage import uncovered_note
+from analysis.model.ir.workload import Workload
 from hwexplorer import engine, plots, registry
 from hwexplorer.registry import Answer
 from hwexplorer.state import State, node, replace
 from hwexplorer.views import device_cards, heat
-from hwexplorer.views.measured_times import trace_warning
+from hwexplorer.views.measured_times import is_read, reading_job, trace_warning
 from hwexplorer.views.plain import Page, Table, Text
 from hwexplorer.views.verdict import verdict
 
@@ -30,8 +31,21 @@ class EngineProvider:
 
     # The costs of each device of the state, in their order; the tree; the plot, whose points are keyed by operator.
     cards, tree, plot = staticmethod(device_cards.cards), staticmethod(heat.view), staticmethod(plots.plot)
-    ready, is_edited, revision = engine.is_ready, engine.is_edited, staticmethod(engine.revision)
-    resolve_model_name, capture, keep = engine.resolve_model_name, engine.capture_job, engine.keep
+    is_edited, revision = engine.is_edited, staticmethod(engine.revision)
+    resolve_model_name = engine.resolve_model_name
+
+    def ready(self, state: State) -> bool:
+        """Return False for a model that must be captured first, or a trace that must be read."""
+        return engine.is_ready(state) and is_read(state.trace)
+
+    def capture(self, state: State) -> Any:
+        """Return the job that makes the model of a state, or else its trace, ready."""
+        return reading_job(state.trace) if engine.is_ready(state) else engine.capture_job(state)
+
+    def keep(self, state: State, made: Any) -> None:
+        """Use what a job made; a trace keeps itself."""
+        if isinstance(made, Workload):
+            engine.keep(state, made)
 
     def models(self, state: State) -> Table:
         """Rows keyed by model name."""

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from pathlib import Path
-
 from analysis.annexes.traces.alignment import align_trace
 from analysis.annexes.traces.trace_difference import describe_other_runtime
-from analysis.annexes.traces.trace_file import read_trace
-from analysis.annexes.traces.trace_record import Trace, TraceOp
+from analysis.annexes.traces.trace_reading import FileStamp, TraceReading, file_stamp
+from analysis.annexes.traces.trace_record import Trace, TraceError, TraceOp
 from analysis.annexes.traces.trace_report import MeasuredOperators, TraceReport, report_measured
 from analysis.estimate.estimate import Estimate
 from analysis.model.ir.workload import Ints
@@ -23,18 +20,45 @@ from hwexplorer.views.measured_times import TERMS
 MOST_NAMES = 3  # that a node was measured under, shown
 
 
-@lru_cache(maxsize=2)
-def _cached_trace(path: Path, stamp: tuple[int, int]) -> Trace:
-    return read_trace(path)
+_KEPT = 4  # files that were read, traces or not
+_traces: dict[FileStamp, Trace | TraceError] = {}
 
 
-def _load_trace(file: str) -> Trace:
-    path = Path(file).expanduser()
+def _keep_trace(stamp: FileStamp, trace: Trace | TraceError) -> None:
+    _traces[stamp] = trace
+    for old in list(_traces)[:-_KEPT]:
+        _traces.pop(old, None)
+
+
+def is_read(file: str) -> bool:
+    """Return True if the trace is read as the file is now, or cannot be read."""
     try:
-        stat = path.stat()
-    except (OSError, ValueError) as error:
-        raise RequestError(f"{path.name[:60]}: cannot be read ({getattr(error, 'strerror', None) or error})") from None
-    return _cached_trace(path, (stat.st_mtime_ns, stat.st_size))
+        return file_stamp(file) in _traces
+    except TraceError:
+        return True
+
+
+def reading_job(file: str) -> TraceReading:
+    """Return the reading of a trace, in a process of its own; once it is done the trace is read."""
+    return TraceReading(file, _keep_trace)
+
+
+def load_trace(file: str) -> Trace:
+    """Return a trace; one that is not read yet is waited for. Raises TraceError."""
+    stamp = file_stamp(file)
+    if stamp not in _traces:
+        job = reading_job(file)
+        job.start()
+        try:
+            while not job.wait(0.05):
+                pass
+        except BaseException:  # an interrupt: nothing of ours keeps running
+            job.cancel()
+            raise
+    trace = _traces[stamp]
+    if isinstance(trace, TraceError):
+        raise trace
+    return trace
 
 
 @memoize(keep=2)
@@ -50,7 +74,7 @@ def _report(measured: MeasuredOperators) -> TraceReport:
 def measured_operators(state: State, result: Estimate) -> MeasuredOperators | None:
     """Return the trace that the state names, aligned with the estimate; None for one that cannot be read."""
     try:
-        return _measured_operators(result, _load_trace(state.trace))
+        return _measured_operators(result, load_trace(state.trace))
     except RequestError:
         return None
 
@@ -65,18 +89,10 @@ def under_runtime(state: State, trace: Trace) -> State:
     return state
 
 
-def state_with_trace(state: State, file: str) -> State:
-    """Return the state with the trace of a file, and its runtime if the trace is of this model, batch and device.
-    Raises RequestError for a file that is no trace."""
-    matched = replace(under_runtime(state, _load_trace(file)), trace=file)
-    measured = measured_operators(matched, engine.result(matched))
-    return replace(state, trace=file) if measured is None or _report(measured).incomplete else matched
-
-
 def trace_notes(state: State, result: Estimate) -> tuple[str, ...]:
     """Return lines on how the trace and the estimate agree, or why the trace cannot be read."""
     try:
-        trace = _load_trace(state.trace)
+        trace = load_trace(state.trace)
         report = _report(_measured_operators(result, trace))
     except RequestError as error:
         return (str(error),)

@@ -13,7 +13,6 @@ from typing import Any
 import msgspec
 
 from analysis.annexes.machine.torch_process import run_module
-from analysis.annexes.traces.trace_file import read_trace
 from analysis.annexes.traces.trace_report import (
     ComparedOperator,
     MeasuredNode,
@@ -27,7 +26,7 @@ from hardware.errors import RequestError
 from hardware.precision import TIMED
 from hardware.quantity import quantity
 from hwexplorer import engine, options
-from hwexplorer.annexes._trace_times import report_lines, under_runtime
+from hwexplorer.annexes._trace_times import load_trace, report_lines, under_runtime
 from hwexplorer.declare import Report, Rows, Subject, facts
 from hwexplorer.headless import answers
 from hwexplorer.options import option
@@ -59,7 +58,7 @@ def _document(state: State, file: Path, run_here: bool = False, threads: int | N
 
 
 def _compare(state: State, file: Path) -> TraceReport:
-    trace = read_trace(file)
+    trace = load_trace(str(file))
     return make_trace_report(trace, engine.result(under_runtime(state, trace)))
 
 

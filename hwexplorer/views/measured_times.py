@@ -60,10 +60,14 @@ def trace_warning(state: State, result: Estimate) -> str:
     return next((note for note in trace_notes(state, result) if note.startswith("Warning")), "")
 
 
-def state_with_trace(state: State, file: str) -> State:
-    """Return the state with a trace, and with its runtime where the state leaves that open. Raises RequestError."""
-    matched: State = _annex().state_with_trace(state, file)
-    return matched
+def is_read(file: str) -> bool:
+    """Return True if there is no trace to be read first."""
+    return not file or bool(_annex().is_read(file))
+
+
+def reading_job(file: str) -> Any:
+    """Return the job that reads a trace, like that which captures a model. Raises RequestError."""
+    return _annex().reading_job(file)
 
 
 def node_lines(times: MeasuredTimes, members: Ints) -> tuple[str, ...]:

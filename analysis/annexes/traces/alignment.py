@@ -22,13 +22,14 @@ from analysis.annexes.traces.matched_pairs import (
     leaf_ops,
     make_alignment,
 )
-from analysis.annexes.traces.trace_record import Trace, TraceOp
+from analysis.annexes.traces.trace_record import Trace, TraceError, TraceOp
 from analysis.estimate.estimate import Estimate
 from analysis.model.ir.workload import WEIGHT
 from hardware.demand import OpClass
 
 PADDED = 2.1  # times its size: a weight whose channels ONNX Runtime rounds up to 16
 _JOINED = 8  # operators between two layers of one input
+MOST_CELLS, MOST_SCORES = 50_000_000, 5_000_000  # operators of the model times those of the trace: a second or two
 _CELLS = 6_000_000  # of the table that aligns the two sequences; longer ones are aligned within a band
 _KIND, _SIZE, _CLASS, _OTHER_SIZE, _MODULE = 4.0, 3.0, 1.0, 1.0, 6.0  # scores of what agrees
 
@@ -199,9 +200,13 @@ def _align_items(model: Sequence[_Item], measured: Sequence[_Item]) -> list[tupl
     n, m = len(model), len(measured)
     if not n or not m:
         return []
-    band = m if n * m <= _CELLS else max(_CELLS // n // 2, 64)
     distinct_model, rows = _distinct_items(model)
     distinct_measured, columns = _distinct_items(measured)
+    if n * m > MOST_CELLS or n * len(distinct_measured) > MOST_SCORES:
+        raise TraceError(
+            f"a run of it has {m:,} operators, too many to compare with the model's {n:,}: trace fewer runs"
+        )
+    band = m if n * m <= _CELLS else max(_CELLS // n // 2, 64)
     scores = np.array([[_score(a, b) for b in distinct_measured] for a in distinct_model])
     best = np.zeros(m + 1)
     # 1: a pair, 2: this operator of the model is left out, 3: that of the trace is.
@@ -232,13 +237,16 @@ def _match_out_of_order(
 ) -> list[tuple[int, int]]:
     """Return pairs among the rest that agree in kind and size: branches run in another order than the model lists."""
     matched = {i for i, _ in matches}
-    left = set(range(len(measured))) - {j for _, j in matches}
+    taken = {j for _, j in matches}
+    left: dict[_Item, list[int]] = {}  # places of equal items, the first last
+    for j in reversed(range(len(measured))):
+        if j not in taken:
+            left.setdefault(measured[j], []).append(j)
     more = []
     for i in [i for i in range(len(model)) if i not in matched]:
-        j = next((j for j in sorted(left) if _score(model[i], measured[j]) >= _KIND + _SIZE), None)
-        if j is not None:
-            more.append((i, j))
-            left.discard(j)
+        fitting = [places for item, places in left.items() if places and _score(model[i], item) >= _KIND + _SIZE]
+        if fitting:
+            more.append((i, min(fitting, key=lambda places: places[-1]).pop()))
     return more
 
 

@@ -31,6 +31,7 @@ from analysis.annexes.traces.trace_record import (
 
 NS = 1e-9
 MOST_KERNELS = 1_000_000
+HEADER_LINES, HEADER_MAX = 200, 1 << 16  # lines before the table starts; characters of one
 PRODUCER = "Nsight Systems"
 _HOST_CALL = re.compile(r"^(cuda|cu[A-Z]|hip|hsa_|nvtx|osrt)")  # tables of the same columns sum up these
 
@@ -107,8 +108,10 @@ def _op(rows: Sequence[KernelLaunch]) -> TraceOp:
 def read_nsight_table(text: str) -> Trace | None:
     """Return the trace in a CSV table of kernels; None for another text."""
     lines = text.splitlines()
-    for start, line in enumerate(lines[:200]):
-        header = re.sub(r"[ _]", "", line.lower())
+    for start, line in enumerate(lines[:HEADER_LINES]):
+        if len(line) > HEADER_MAX:
+            return None
+        header = line.lower().replace(" ", "").replace("_", "")
         if "name" in header and any(word in header for word in ("totaltime", "duration")):
             if "numcalls" in header:
                 raise TraceError(f"{PRODUCER}: this is no sum of GPU kernels (give the report cuda_gpu_kern_sum)")

@@ -36,7 +36,9 @@ def describe_other_runtime(trace: Trace, result: Estimate) -> tuple[str, ...]:
     runtime = find_runtime(result.device, trace.runtime)
     if runtime is None or runtime.id == result.runtime.id:
         return ()
-    return (f"the trace is of {runtime.name}, the estimate of {result.runtime.name}",)
+    return (
+        f"the trace is of {runtime.name}, the estimate of {result.runtime.name}: compare with the runtime {runtime.id}",
+    )
 
 
 def _operator_differences(alignment: Alignment, result: Estimate) -> list[str]:

@@ -18,6 +18,7 @@ from analysis.annexes.traces.trace_record import Trace, TraceError
 from hardware import file_access, policy
 
 MOST_BYTES = 1 << 30  # of a file once unpacked; Kineto traces of minutes reach hundreds of MB
+MOST_RATIO, UNSUSPICIOUS = 100, 1 << 26  # unpacked over packed bytes, of more bytes than this: traces pack to a tenth
 # Of what takes memory once it is read: objects, lists, their items, lines.
 MOST_MARKS = {"{": 10_000_000, "[": 10_000_000, ",": 100_000_000, "\n": 100_000_000}
 FORMATS = (
@@ -49,7 +50,9 @@ def read_trace(path: Path) -> Trace:
 def _unpacked_bytes(path: Path) -> bytes:
     try:
         data = file_access.read(path, MOST_BYTES)
-        return file_access.unzip(data, MOST_BYTES) if data.startswith(b"\x1f\x8b") else data
+        if not data.startswith(b"\x1f\x8b"):
+            return data
+        return file_access.unzip(data, min(MOST_BYTES, max(UNSUSPICIOUS, MOST_RATIO * len(data))))
     except OSError as error:
         hint = "; trace fewer runs" if error.errno == errno.EFBIG else ""
         raise TraceError(f"{path.name}: cannot be read ({error.strerror}{hint})") from None

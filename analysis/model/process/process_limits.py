@@ -15,3 +15,5 @@ class ProcessLimits(msgspec.Struct, frozen=True):
 
 # For code that is not ours: torch itself needs about 1 GiB, weights none.
 USER_LIMITS = ProcessLimits(seconds=120.0, memory_bytes=8 << 30)
+# For files that are data: their readers refuse what takes a sixth of this (analysis/model/reading_budget.py).
+READ_LIMITS = ProcessLimits(seconds=120.0, memory_bytes=4 << 30)

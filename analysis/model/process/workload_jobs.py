@@ -3,135 +3,27 @@
 from __future__ import annotations
 
 import importlib.util
-import sys
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from analysis.model.ir.validation import decode
 from analysis.model.ir.workload import Workload
-from analysis.model.model_errors import CaptureCancelledError, CaptureError, ModelError, UnreadableError
+from analysis.model.model_errors import CaptureError, ModelError, UnreadableError
 from analysis.model.names import targets, zoo
 from analysis.model.names.model_ref import ModelRef
 from analysis.model.names.targets import Target
-from analysis.model.process.child_process import Child, Refusal
-from analysis.model.process.process_limits import USER_LIMITS, ProcessLimits
+from analysis.model.process.child_job import ChildJob
+from analysis.model.process.process_limits import READ_LIMITS, USER_LIMITS, ProcessLimits
 from hardware import policy
 
 _INSTALL = "pip install torch torchvision"
 
-# For files that are data: their readers refuse what takes a sixth of this (see sources/budget.py).
-READ_LIMITS = ProcessLimits(seconds=120.0, memory_bytes=4 << 30)
 
+class WorkloadJob(ChildJob[Workload]):
+    """A workload that a module of ours makes in another process."""
 
-class WorkloadJob:
-    """A workload that a module of ours makes in another process. `what` is the subject of its messages."""
-
-    name = ""  # of the model, for people
-
-    def __init__(
-        self,
-        what: str,
-        module: str,
-        arguments: tuple[str, ...],
-        limits: ProcessLimits,
-        on_done: Callable[[Workload], Any] | None = None,
-    ) -> None:
-        self.progress: tuple[str, float] = ("start", 0.0)
-        self._what = what
-        # -P: a folder `analysis` where the user happens to be must not be imported.
-        self._words = (sys.executable, "-P", "-m", module, *arguments)
-        self._limits = limits
-        self._on_done = on_done
-        self._child: Child | None = None
-        self._is_cancelled = False
-        self._done = threading.Event()
-        self._result: Workload | None = None
-        self._error: ModelError | None = None
-        self._lock = threading.Lock()
-
-    def start(self) -> None:
-        """Start the subprocess. What it lacks is an error of the job, not of this call."""
-        missing = self._missing_library()
-        if missing is not None:
-            self._finish(error=missing)
-            return
-        with self._lock:
-            if self._is_cancelled or self._child is not None:
-                return
-            try:
-                self._child = Child(self._command(), self._limits)
-            except OSError as error:
-                self._finish(error=CaptureError(f"cannot start a {self._what}: {error.strerror}"))
-                return
-        threading.Thread(target=self._watch, args=(self._child,), name="capture", daemon=True).start()
-
-    @property
-    def is_done(self) -> bool:
-        """True once it has ended."""
-        return self._done.is_set()
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it has ended, at most `timeout` seconds; whether it has."""
-        return self._done.wait(timeout)
-
-    def cancel(self) -> None:
-        """Kill the subprocess and everything it started, now."""
-        with self._lock:
-            self._is_cancelled = True
-            child = self._child
-        if child is not None:
-            child.end("cancelled")
-        elif not self.is_done:
-            self._finish(error=CaptureCancelledError(f"{self._what} cancelled"))
-
-    def result(self, timeout: float | None = None) -> Workload:
-        """Return the workload, once done. Raises the error the job ended with."""
-        if not self._done.wait(timeout):
-            raise CaptureError(f"{self._what} is still running ({self.progress[0]})")
-        if self._result is None:
-            raise self._error or CaptureError(f"{self._what} failed")
-        return self._result
-
-    def _command(self) -> tuple[str, ...]:
-        return self._words
-
-    def _missing_library(self) -> ModelError | None:
-        return None
-
-    def _explain(self, reason: str) -> ModelError:
-        return CaptureError(reason)
-
-    def _watch(self, child: Child) -> None:
-        result: Workload | None = None
-        error: ModelError | None = None
-        try:
-            answer = child.answer(self._report)
-            result = decode(answer) if answer is not None else None
-        except Refusal as reason:
-            error = self._explain(str(reason))
-        except ValueError as problem:
-            error = CaptureError(f"{self._what} gave {problem}")
-        if child.ending == "cancelled":
-            result, error = None, CaptureCancelledError(f"{self._what} cancelled")
-        elif result is None and error is None:
-            error = CaptureError(f"{self._what} {child.why()} during {self.progress[0]}")
-        self._finish(result, error)
-
-    def _report(self, phase: str, fraction: float) -> None:
-        self.progress = (phase, fraction)
-
-    def _finish(self, result: Workload | None = None, error: ModelError | None = None) -> None:
-        try:
-            if result is not None and self._on_done is not None:
-                self._on_done(result)
-        except ModelError as failed:
-            result, error = None, failed
-        finally:  # whoever waits is not kept waiting
-            self._result, self._error = result, error
-            if result is not None:
-                self.progress = ("done", 1.0)
-            self._done.set()
+    def _decode(self, answer: bytes) -> Workload:
+        return decode(answer)
 
 
 class ModelCapture(WorkloadJob):

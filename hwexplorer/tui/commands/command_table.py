@@ -184,15 +184,7 @@ def _lay_trace(session: Session, words: list[str]) -> None:
     if len(words) > 1:
         run_verb(session, ["trace", *words])
         return
-    state = session.state
-    if words:
-        from hwexplorer.views.measured_times import state_with_trace
-
-        state = state_with_trace(state, words[0])  # an error is shown here, not in the tree
-    is_other = state.execution != session.state.execution
-    session.apply(replace(state, trace="".join(words), pane="tree"))
-    if is_other:
-        session.say(f"runtime changed to the trace's, {state.execution}; `:runtime auto` changes it back")
+    _apply(session, trace="".join(words), pane="tree")
 
 
 def _go_to_pane(pane: str, session: Session, words: list[str]) -> None:

@@ -65,13 +65,13 @@ class BackgroundJob(ABC):
 
 
 class ModelCaptureJob(BackgroundJob):
-    """The capture of the model that a state asks for."""
+    """The capture of the model that a state asks for, or the reading of its trace."""
 
-    replaces_model, stop_message = True, "capture cancelled"
+    replaces_model, stop_message = True, "cancelled"
 
     def __init__(self, state: State, provider: EngineProvider, finish: Callable[[Any], None]) -> None:
-        super().__init__(f"capturing {state.model}", finish)
         self.state, self._capture, self._keep = state, provider.capture(state), provider.keep
+        super().__init__(self._capture.what, finish)
         self._failure = ""
         self._has_started = False
 
@@ -87,7 +87,7 @@ class ModelCaptureJob(BackgroundJob):
         if self._failure or not self._has_started:
             return bool(self._failure)
         phase, fraction = self._capture.progress
-        self.progress = (f"{self.state.model}: {phase}", fraction)
+        self.progress = (f"{self._capture.name}: {phase}", fraction)
         if not self._capture.is_done:
             return False
         try:

@@ -335,7 +335,7 @@ class Session:
     # --- jobs ---------------------------------------------------------------------------------------------
 
     def capture(self, state: State) -> None:
-        """Capture the model of a state in the background; what is on screen stays, dimmed, and can be used."""
+        """Capture the model of a state, or read its trace, in the background; what is on screen stays and usable."""
         from hwexplorer.tui.session.jobs import ModelCaptureJob
 
         self.start(ModelCaptureJob(state, self.provider, partial(self._show_captured, state)))
@@ -344,6 +344,8 @@ class Session:
         if self.views is None:
             self.history = History(present=self.provider.at_its_batch(wanted))
             self.apply(self.state, self.history)
+        elif wanted.trace != self.state.trace:
+            self.apply(wanted)
         else:
             state = self.with_model(wanted.model, wanted.image_size)
             self.apply(state, self.history if state == self.state else None)  # the same one, captured anew
@@ -378,6 +380,8 @@ class Session:
             self.jobs.remove(job)
             if error := job.error():
                 self.say(error, "bad")
+                if self.views is None and self.provider.ready(self.state):  # its trace cannot be read
+                    self.apply(self.state, self.history)
             else:
                 job.finish(job)
         self.emit(JobsChanged())

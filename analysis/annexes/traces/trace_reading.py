@@ -1,0 +1,54 @@
+"""Traces read in a process of their own, under limits: a small file can keep its reader busy for minutes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from analysis.annexes.traces.trace_record import Trace, TraceError
+from analysis.model.model_errors import CaptureCancelledError, CaptureError, ModelError
+from analysis.model.process.child_job import ChildJob
+from analysis.model.process.process_limits import READ_LIMITS
+from hardware import policy
+
+ANSWER_MAX = 1 << 26  # bytes of a trace that a process sends to another; ten million kernels have more
+
+
+FileStamp = tuple[str, int, int]  # path, time of writing, bytes
+
+
+class TraceReading(ChildJob[Trace]):
+    """The reading of a trace; `on_end` is called with its stamp and the trace or why there is none. Raises RequestError
+    where files may not be read."""
+
+    def __init__(self, file: str, on_end: Callable[[FileStamp, Trace | TraceError], None]) -> None:
+        self.stamp, self._on_end = file_stamp(file), on_end
+        path = Path(self.stamp[0])
+        policy.require_unserved(f"reading {path}", str(path))
+        self.name = path.name
+        words = ("--", str(path.absolute()))
+        super().__init__(f"reading of {path.name}", "analysis.annexes.traces", words, READ_LIMITS)
+
+    def _decode(self, answer: bytes) -> Trace:
+        return msgspec.msgpack.decode(answer, type=Trace)
+
+    def _explain(self, reason: str) -> ModelError:
+        return CaptureError(reason)
+
+    def _finish(self, result: Trace | None = None, error: ModelError | None = None) -> None:
+        if not isinstance(error, CaptureCancelledError):
+            self._on_end(self.stamp, result if result is not None else TraceError(str(error)))
+        super()._finish(result, error)
+
+
+def file_stamp(file: str) -> FileStamp:
+    """Return what tells a file from what it was before. Raises TraceError."""
+    path = Path(file).expanduser()
+    try:
+        stat = path.stat()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise TraceError(f"{path.name[:60]}: cannot be read ({reason})") from None
+    return str(path), stat.st_mtime_ns, stat.st_size

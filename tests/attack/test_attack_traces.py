@@ -1,0 +1,82 @@
+"""Traces and measured tables that would keep their reader busy or fill memory: refused in a line, in a process apart."""
+
+from __future__ import annotations
+
+import gzip
+import time
+from pathlib import Path
+
+import pytest
+
+from analysis.annexes.machine.measured_rows import read_rows
+from analysis.annexes.traces.alignment import align_trace
+from analysis.annexes.traces.trace_file import read_trace
+from analysis.annexes.traces.trace_record import TraceError, TraceOp, assemble_trace
+from analysis.estimate.estimate import estimate
+from analysis.estimate.scenario import Scenario
+from analysis.model import store
+from hardware.device import load_device
+from hardware.errors import RequestError
+from hwexplorer.provider import EngineProvider
+from hwexplorer.state import State
+from hwexplorer.tui.session.jobs import ModelCaptureJob
+
+
+def test_a_packed_file_of_blanks_is_refused_unread(tmp_path: Path) -> None:
+    path = tmp_path / "t.json.gz"
+    path.write_bytes(gzip.compress(b" " * (80 << 20), 1))
+    with pytest.raises(TraceError, match="holds more than"):
+        read_trace(path)
+
+
+def test_a_line_without_end_is_no_header(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("name duration" + " " * 70_000 + "\n1,1\n")
+    with pytest.raises(TraceError, match="not a trace that is known"):
+        read_trace(path)
+
+
+def test_the_screen_reads_a_trace_in_another_process_that_can_be_cancelled(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("Start (ns),Duration (ns),Name\n" + "1,1,a\n" * 900_000)
+    provider, state = EngineProvider(), State(model="resnet18", devices=("xeon_8490h",), trace=str(path))
+    assert not provider.ready(state)
+    job = ModelCaptureJob(state, provider, lambda done: None)
+    began = time.monotonic()
+    job.start()
+    job.cancel()
+    while not job.is_done():
+        time.sleep(0.02)
+    assert time.monotonic() - began < 5.0
+    assert "cancelled" in job.error()
+    assert not provider.ready(state)
+
+
+def test_a_file_that_is_no_trace_is_read_once_and_the_state_shown(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("no trace")
+    provider, state = EngineProvider(), State(model="resnet18", devices=("xeon_8490h",), trace=str(path))
+    job = ModelCaptureJob(state, provider, lambda done: None)
+    job.start()
+    while not job.is_done():
+        time.sleep(0.02)
+    assert "not a trace that is known" in job.error()
+    assert provider.ready(state)
+
+
+def test_more_operators_than_can_be_compared_are_refused() -> None:
+    workload = store.ready("resnet18")
+    assert workload is not None
+    result = estimate(workload, load_device("xeon_8490h"), Scenario(1, "fp32", "eager"))
+    ops = [TraceOp(name="conv", kind="conv", seconds=1e-6, shapes=((1, n), (n, 2))) for n in range(1, 100_000)]
+    began = time.monotonic()
+    with pytest.raises(TraceError, match="too many to compare"):
+        align_trace(assemble_trace("pytorch", ops), result)
+    assert time.monotonic() - began < 10.0
+
+
+def test_a_table_of_too_many_cells_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("device,model," + ",".join(map(str, range(50_000))) + "\n" + "a,b\n" * 10_000)
+    with pytest.raises(RequestError, match="cells"):
+        read_rows([path])
