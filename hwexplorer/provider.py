@@ -40,7 +40,8 @@ class EngineProvider:
 
     def capture(self, state: State) -> Any:
         """Return the job that makes the model of a state, or else its trace, ready."""
-        return reading_job(state.trace) if engine.is_ready(state) else engine.capture_job(state)
+        is_of_model = is_read(state.trace) or not engine.is_ready(state)
+        return engine.capture_job(state) if is_of_model else reading_job(state.trace)
 
     def keep(self, state: State, made: Any) -> None:
         """Use what a job made; a trace keeps itself."""

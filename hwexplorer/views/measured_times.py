@@ -65,6 +65,11 @@ def is_read(file: str) -> bool:
     return not file or bool(_annex().is_read(file))
 
 
+def check_file(file: str) -> None:
+    """Raise RequestError if there is no such file."""
+    _annex().file_stamp(file)
+
+
 def reading_job(file: str) -> Any:
     """Return the job that reads a trace, like that which captures a model. Raises RequestError."""
     return _annex().reading_job(file)

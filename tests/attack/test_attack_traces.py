@@ -1,4 +1,4 @@
-"""Traces and measured tables that would keep their reader busy or fill memory: refused in a line, in a process apart."""
+"""Traces and measured tables that would keep their reader busy or fill memory: refused in a line."""
 
 from __future__ import annotations
 

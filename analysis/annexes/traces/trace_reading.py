@@ -30,6 +30,7 @@ class TraceReading(ChildJob[Trace]):
         self.name = path.name
         words = ("--", str(path.absolute()))
         super().__init__(f"reading of {path.name}", "analysis.annexes.traces", words, READ_LIMITS)
+        self.progress = (f"reading {path.name}", 0.0)
 
     def _decode(self, answer: bytes) -> Trace:
         return msgspec.msgpack.decode(answer, type=Trace)

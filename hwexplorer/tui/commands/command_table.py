@@ -184,6 +184,10 @@ def _lay_trace(session: Session, words: list[str]) -> None:
     if len(words) > 1:
         run_verb(session, ["trace", *words])
         return
+    if words:
+        from hwexplorer.views.measured_times import check_file
+
+        check_file(words[0])  # an error is shown here, not in the tree
     _apply(session, trace="".join(words), pane="tree")
 
 

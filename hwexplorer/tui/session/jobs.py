@@ -71,7 +71,7 @@ class ModelCaptureJob(BackgroundJob):
 
     def __init__(self, state: State, provider: EngineProvider, finish: Callable[[Any], None]) -> None:
         self.state, self._capture, self._keep = state, provider.capture(state), provider.keep
-        super().__init__(self._capture.what, finish)
+        super().__init__(state.model, finish)
         self._failure = ""
         self._has_started = False
 
@@ -87,7 +87,7 @@ class ModelCaptureJob(BackgroundJob):
         if self._failure or not self._has_started:
             return bool(self._failure)
         phase, fraction = self._capture.progress
-        self.progress = (f"{self._capture.name}: {phase}", fraction)
+        self.progress = (f"{self.state.model}: {phase}", fraction)
         if not self._capture.is_done:
             return False
         try:
