@@ -167,6 +167,11 @@ def _full_name(key: str) -> str:
     return subgraph if subgraph.rpartition(".")[2] == leaf else key
 
 
+def _kind_name(kind: str) -> str:
+    """Return a kind as it stands behind a number: `1.0 depthwise`."""
+    return kind.removesuffix("_conv")
+
+
 def _all_members(branches: Iterable[Branch]) -> Ints:
     joined: Ints = np.sort(np.concatenate([branch.members for branch in branches]))
     return joined
@@ -282,12 +287,12 @@ class _Maker:
                 named.setdefault(short, []).append(i)
         head = kinds[int(parts.head[those[0]])]
         last = name.rpartition(".")[2]
-        name = f"{name} {head}" if last.isdigit() else name
+        name = f"{name} {_kind_name(head)}" if last.isdigit() else name
         members = np.array(sorted(i for s in those for i in parts.members[s]), dtype=np.int32)
         children = tuple(
             Branch(
                 parts.operator_id[those_i[0]] if len(those_i) == 1 else f"{key}/{short}",
-                f"{short} {kinds[those_i[0]]}" if short.isdigit() else short,
+                f"{short} {_kind_name(kinds[those_i[0]])}" if short.isdigit() else short,
                 "operator", np.array(those_i, dtype=np.int32), kinds[those_i[0]], len(those_i),
             )
             for short, those_i in named.items() if len(named) > 1

@@ -19,7 +19,7 @@ PERCENT = 5  # "100.0", "12.3"
 _NARROW_BAR = PERCENT + 1 + BAR_MIN
 TEXT_MAX = 32
 NAME_GOOD = 24  # most names fit
-_SHORT_HEADS = {"Latency": "{}", "Energy/inf": "{}/inf"}  # the unit says what it is
+_SHORT_HEADS = {"Latency s": "s", "Energy/inf J": "J/inf"}  # the unit says what it is
 
 
 class Measure(msgspec.Struct, frozen=True):
@@ -36,7 +36,7 @@ class Measure(msgspec.Struct, frozen=True):
 
 def measure(table: Table, names: int, total: int) -> list[Measure]:
     """Return the needs of the columns in `total` cells; `names` is what the first needs, tree guides included."""
-    good = min(names, max(NAME_GOOD, total * 40 // 100))
+    good = min(names, max(NAME_GOOD, total * 35 // 100))
     return [_measure(table, index, names, good) for index in range(len(table.columns))]
 
 
@@ -55,9 +55,8 @@ def _measure(table: Table, index: int, names: int, good: int) -> Measure:
     if column.role == "number":
         scale = scale_for(scale_values(table.columns, index, table.rows), column.unit)
         title = header(column.title, scale.label)
-        short = _SHORT_HEADS.get(column.title, title).format(scale.label)
-        least, most = (max(scale.width, width_of(head)) for head in (short, title))
-        return Measure(column, scale, title, least, most, short)
+        need = max(scale.width, width_of(title))
+        return Measure(column, scale, title, need, need)
     values = {row.cells[index] for row in table.rows}
     if column.role in ("text", "flag"):
         need = max((width_of(str(v)) for v in values if v is not None), default=0)
@@ -66,11 +65,13 @@ def _measure(table: Table, index: int, names: int, good: int) -> Measure:
     numbers = [v for v in values if isinstance(v, NUMBERS)]
     if column.role == "quantity":
         need = max((len(write_amount(v, column)) for v in _ends(numbers)), default=0)
-        need = max(need, QUANTITY if numbers else 0, width_of(column.title))
+        need = max(need, QUANTITY if numbers else 0)
         if is_of_device(column):
             widest = len("1.58 µ") + (3 if column.unit == "Js" else 1)
             need = max(need, widest + 1)  # and the sign of the device that wins
-        return Measure(column, Scale(), column.title, need, need)
+        short = _SHORT_HEADS.get(column.title, column.title)
+        least, most = (max(need, width_of(head)) for head in (short, column.title))
+        return Measure(column, Scale(), column.title, least, most, short)
     need = max(map(len, map(delta, numbers)), default=0)  # the longest is neither end: `+985 %` beside `x12`
     need = max(need, 5, width_of(column.title))
     return Measure(column, Scale(), column.title, need, need)
