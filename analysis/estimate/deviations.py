@@ -19,6 +19,11 @@ def describe_deviations(result: Estimate) -> tuple[str, ...]:
         phrases.append(
             f"{runtimes()[asked].name} does not run {_WORK[workload.work]} on it: {runtime.name} takes its place"
         )
+    if result.waves > 1:
+        phrases.append(
+            f"{result.scenario.batch} requests do not fit together: {result.waves} waves of {result.wave_batch}, "
+            "one after another"
+        )
     if not result.fits:
         peak_gb, memory_gb = result.peak_memory_bytes / 1e9, device.memory_bytes / 1e9
         phrases.append(f"does not fit: needs {peak_gb:.1f} GB of {memory_gb:.0f} GB")

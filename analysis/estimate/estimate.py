@@ -33,7 +33,8 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
     """Figures are for the whole batch, in SI units. Arrays per operator (n,) and kernel are in `run`.
 
     `utilization` is the time the busiest unit would need at its full peak (of the format it runs) over the latency;
-    `bound` what bounds the most time, `bound_s` the time by each of hardware.execute.BOUNDS."""
+    `bound` what bounds the most time, `bound_s` the time by each of hardware.execute.BOUNDS. Requests that do not fit
+    into memory together run in `waves`, one after another; memory is that of a wave."""
 
     workload: Workload
     scenario: Scenario
@@ -52,6 +53,7 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
     precision_run: str
     work_class: str
     trust: Trust
+    waves: int = 1
 
     @property
     def device(self) -> Device:
@@ -92,6 +94,11 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
     def peak_memory_bytes(self) -> float:
         """The most memory in use at any operator, bytes."""
         return self.memory.peak_bytes
+
+    @property
+    def wave_batch(self) -> int:
+        """The requests that run at once: the batch, where all fit into memory."""
+        return -(-self.scenario.batch // self.waves)
 
     @property
     def fits(self) -> bool:
@@ -188,16 +195,17 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
     check_batch(workload, scenario.batch)
     workload = workload.bound(sequence=scenario.sequence, kv=scenario.kv)
     setup = scenario.setup_on(device, workload)
-    runtime, runs, joins = setup.runtime, setup.plan, setup.joins
-    needs = demand(workload, scenario.batch, runs.widths, joins)
+    runs, joins = setup.plan, setup.joins
+    waves, held = _waves(workload, scenario.batch, setup)
+    batch = -(-scenario.batch // waves)
+    needs = demand(workload, batch, runs.widths, joins)
     run = execute(needs, setup)
     if workload.repeats is not None:
-        run, needs = repeat_kernels(run, needs, workload.repeats @ workload.value_at(batch=scenario.batch))
+        run, needs = repeat_kernels(run, needs, workload.repeats @ workload.value_at(batch=batch) * waves)
     if workload.devices > 1:
         run = scale_to_devices(run, workload.devices)
     sums = totals(run)
     latency, energy = float(sums.latency_s[0]), float(sums.energy_j[0])
-    held = peak_memory(workload, scenario.batch, runs.widths, joins, blocked(device, runtime.mode))
     is_parallel = workload.parallel is not None
     work = work_class(setup, workload.kind, scenario.batch, is_parallel)
     known, metered = find_trust(setup, work)
@@ -221,7 +229,30 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
         precision_run=precision_run(runs, mostly_convolution(needs)),
         work_class=work,
         trust=known,
+        waves=waves,
     )
+
+
+def _waves(workload: Workload, batch: int, setup: Setup) -> tuple[int, Memory]:
+    """Return the number of waves in which a batch of requests runs, 1 for other work, and the peak memory of one: a
+    server holds back the requests that do not fit. Where not even one fits, that is one wave."""
+
+    def peak(size: int) -> Memory:
+        return peak_memory(workload, size, setup.plan.widths, setup.joins, blocked(setup.device, setup.runtime.mode))
+
+    held = peak(batch)
+    fitting = largest_batch(held, batch, setup.device.memory_bytes)
+    if "output" not in workload.defaults or not 0 < fitting < batch:
+        return 1, held
+    waves = -(-batch // fitting)
+    return waves, peak(-(-batch // waves))
+
+
+def largest_batch(memory: Memory, batch: int, room: float) -> int:
+    """Return how many inferences fit into so many bytes: weights stay, the rest of the peak (caches, activations) grows
+    with the batch."""
+    each = (memory.peak_bytes - memory.weight_bytes) / batch
+    return max(int((room - memory.weight_bytes) / each), 0) if each > 0 else 0
 
 
 def precision_run(runs: Plan, mostly_convolution: bool | None) -> str:

@@ -113,7 +113,7 @@ def live_at_peak(result: Estimate) -> dict[str, float]:
         return held_bytes
     kernel = int(structure(workload, result.joins).kernel[held.peak_at])
     lives = lifetimes(workload, result.joins)
-    sizes = allocation_bytes(workload, lives, result.scenario.batch, result.plan.widths)
+    sizes = allocation_bytes(workload, lives, result.wave_batch, result.plan.widths)
     for row in np.flatnonzero((lives.first <= kernel) & (lives.last >= kernel)).tolist():
         name = f"activation {workload.tensors.name[int(lives.tensor[row])]}"
         held_bytes[name] = held_bytes.get(name, 0.0) + float(sizes[row])

@@ -41,7 +41,7 @@ def _host(result: Estimate, k: int) -> str:
     demand, runtime, workload = result.demand, result.runtime, result.workload
     each = demand.calls.begins * runtime.call_s.value + demand.calls.sequences * runtime.sequence_s.value
     if workload.repeats is not None:
-        each = each * (workload.repeats @ workload.value_at(batch=result.scenario.batch))
+        each = each * (workload.repeats @ workload.value_at(batch=result.wave_batch)) * result.waves
     spent = float(each[demand.kernel == k].sum())
     return f", {quantity(spent, 's')} of it what {runtime.name} takes between calls" if spent else ""
 

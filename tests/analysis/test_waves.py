@@ -1,0 +1,49 @@
+"""Requests that do not fit into memory together run in waves: never as if they fitted."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import grid
+import pytest
+
+from analysis.estimate.deviations import describe_deviations
+from analysis.estimate.estimate import estimate
+from analysis.estimate.scenario import Scenario
+from analysis.estimate.serving import serving
+from analysis.model import store
+
+REQUEST = "llama3_8b:request,in=2048,out=2048"
+DEVICE = "a100_sxm4_40gb"
+
+
+def test_requests_that_do_not_fit_run_in_waves() -> None:
+    all_64 = grid.run(REQUEST, DEVICE, 64, "fp16", "auto")
+    half = grid.run(REQUEST, DEVICE, all_64.wave_batch, "fp16", "auto")
+    assert all_64.waves == 2
+    assert all_64.fits
+    assert all_64.latency_s == pytest.approx(2 * half.latency_s)
+    assert all_64.energy_j == pytest.approx(2 * half.energy_j)
+    assert all_64.peak_memory_bytes == half.peak_memory_bytes
+    assert any("2 waves of 32" in phrase for phrase in describe_deviations(all_64))
+    served, of_half = serving(all_64), serving(half)
+    assert served is not None
+    assert of_half is not None
+    assert served.largest_batch == of_half.largest_batch
+    assert served.time_per_output_token_s == pytest.approx(of_half.time_per_output_token_s)
+
+
+def test_more_requests_never_finish_sooner_nor_serve_faster_than_memory_allows() -> None:
+    workload = store.ready(REQUEST)
+    assert workload is not None
+    results = [
+        estimate(workload, grid.device(DEVICE), Scenario(batch, "fp16")) for batch in (16, 32, 34, 35, 48, 64, 200)
+    ]
+    assert all(a.latency_s < b.latency_s for a, b in pairwise(results))
+    most = max(result.throughput_per_s for result in results if result.waves == 1)
+    assert all(result.throughput_per_s <= most * 1.001 for result in results if result.waves > 1)
+
+
+def test_what_cannot_hold_one_request_does_not_fit() -> None:
+    result = grid.run(REQUEST, "rtx_4090", 4, "fp32", "auto")
+    assert (result.waves, result.fits, result.can_win) == (1, False, False)
