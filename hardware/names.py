@@ -4,7 +4,7 @@ wrong one. Every list of names is looked up here."""
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
 
@@ -24,6 +24,21 @@ def product_words(name: str, ignored: Iterable[str] = ()) -> frozenset[str]:
 def fold_name(name: str) -> str:
     """Reduce a name to what is heard of it: `H100-PCIe` is `h100pcie`."""
     return name.casefold().translate(_NO_MARK)
+
+
+def matching_places(typed: str, texts: Sequence[str]) -> tuple[int, ...]:
+    """Return the places of the texts that hold each word that is typed: as it is but for its case; where none does,
+    marks aside (`MobileNetV2`); where none does, its letters in order (`mobv2`). Lines of a text are matched singly."""
+    for fold, pattern in ((str.casefold, re.escape), (fold_name, re.escape), (fold_name, _letters_in_order)):
+        words = [re.compile(pattern(word)) for word in map(fold, typed.split()) if word]
+        places = tuple(place for place, text in enumerate(texts) if all(w.search(fold(text)) for w in words))
+        if places:
+            return places
+    return ()
+
+
+def _letters_in_order(word: str) -> str:
+    return "(?m)^" + "".join(rf"[^{re.escape(letter)}\n]*{re.escape(letter)}" for letter in word)
 
 
 def split_list(text: str) -> list[str]:

@@ -203,7 +203,7 @@ class ExplorerScreen(Screen[None]):
             status = session.views.status if "compare" in self.boxes(width, height) or not verdict else verdict
         self.bars["head"].show(status_lines.head_line(state, status, width, colours))
         self.bars["tabs"].show(status_lines.tab_line(state, width, colours))
-        hints = self.keymap.hints(state.pane)
+        hints = self.keymap.hints(state.pane, session.idle_actions())
         self.bars["foot"].show(footer(session, self.prompt, hints, width, colours, shows_limits=True))
         if self.overlay_screen is not None:
             self.overlay_screen.show_footer()
@@ -294,6 +294,8 @@ class ExplorerScreen(Screen[None]):
             return self.overlay_screen.press(key, character)
         action = self.keymap.action_of(key, character, self.state.pane)
         if action is None:
+            if character is not None and character.isprintable():
+                self.session.say(f"{character} does nothing in {self.state.pane}: ? lists its keys", "dim")
             return False
         self._perform_after(action.id, message)
         return True
@@ -394,10 +396,18 @@ class ExplorerScreen(Screen[None]):
     def do_prompt(self, kind: str) -> None:
         """Open a line to type in the footer."""
         from hwexplorer.tui.panes.models_pane import ModelsPane
-        from hwexplorer.tui.prompts.prompt_kinds import CommandPrompt, ExportPrompt, FilterPrompt, FindPrompt
+        from hwexplorer.tui.prompts.prompt_kinds import (
+            CommandPrompt,
+            ExportPrompt,
+            FilterPrompt,
+            FindPrompt,
+            TableFindPrompt,
+        )
 
         if kind == "filter":
             self.ask(FilterPrompt(self.session, cast("ModelsPane", self.panes["models"])))
+        elif kind == "find" and (pane := self.panes[self.state.pane]).finds_rows:
+            self.ask(TableFindPrompt(pane))
         else:
             self.ask({"find": FindPrompt, "command": CommandPrompt, "export": ExportPrompt}[kind](self.session))
 
@@ -414,11 +424,11 @@ class ExplorerScreen(Screen[None]):
         submit(self.session, "sessions")
 
     def do_help(self) -> None:
-        """Open terms and keys, those of the pane in focus first."""
+        """Open the keys, those of the pane in focus first, and the terms."""
         from hwexplorer.tui.overlays.text_reader import help_text
 
         pane = self.state.pane
-        self._show_text("help", "Terms and keys", help_text(pane, self.keymap, self.panes[pane].content))
+        self._show_text("help", "Help", help_text(pane, self.keymap, self.panes[pane].content))
 
     def do_back(self) -> None:
         """Cancel a job, leave a column, a search or the zoom, else go to the tree."""

@@ -675,9 +675,13 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 @case("help")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("?")
-    assert "energy-delay product" in screen_text(app)
-    await pilot.press("G")
-    assert "Leave" in screen_text(app)
+    lines = screen_text(app).splitlines()
+    assert "In tree" in lines[1]  # the keys of the pane come first
+    assert "Close the branch" in lines[2]
+    await pilot.press("/", *"Leave")
+    assert "q ctrl+c" in screen_text(app)
+    await pilot.press("escape", "G")
+    assert "energy-delay product" in screen_text(app) or "Quit" not in screen_text(app)
     await pilot.press("g", "j", "pagedown", "k", "pageup", "escape")
     assert not app.explorer.overlay
     assert app.state.pane == "tree"
@@ -740,13 +744,50 @@ async def test_export_writes_asks_and_refuses(tmp_path: Path) -> None:
             assert "overwrite?" in screen_text(app)
             await pilot.press(answer)
             assert target.read_text() == left
-        for wrong, said in (("x.pdf", "unknown file suffix"), (str(tmp_path / "no" / "x.txt"), "does not exist")):
+        for wrong, said in (("x.pdf", "unknown file suffix"), (str(tmp_path / "no" / "x.txt"), "that folder does")):
             await pilot.press("e", "ctrl+u")
             app.explorer.paste(wrong)
             await pilot.press("enter")
-            assert app.session.message is not None
-            assert said in app.session.message[0]
+            assert said in screen_text(app).splitlines()[-1]
+            assert app.explorer.prompt is not None  # the text stays, to be mended
+            assert app.explorer.prompt.text == wrong
+            await pilot.press("escape")
     assert app.session.failures == []
+
+
+async def test_a_format_alone_is_a_file_of_the_proposed_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    app = HwExplorer(State(), Fake())
+    async with app.run_test(size=GRID) as pilot:
+        await pilot.press("e", *"json", "enter")
+    assert (tmp_path / "resnet50_tree.json").exists()
+
+
+async def test_a_key_without_a_meaning_says_where_the_keys_are() -> None:
+    app = HwExplorer(State(), Fake())
+    async with app.run_test(size=GRID) as pilot:
+        await pilot.press("M")
+        assert "M does nothing in tree: ? lists its keys" in screen_text(app)
+
+
+async def test_find_is_in_the_pane_that_has_the_keys() -> None:
+    app = HwExplorer(State(), Fake())
+    async with app.run_test(size=GRID) as pilot:
+        await pilot.press("2", "/", *"tpu")
+        assert "find in compare" in screen_text(app)
+        assert (app.state.pane, app.state.on, app.state.find) == ("compare", "tpu_v4", "")
+        await pilot.press("enter", "/", *"nonesuch")
+        assert "no row here has it" in screen_text(app)
+
+
+async def test_delete_removes_the_device_under_the_cursor_in_compare() -> None:
+    app = HwExplorer(State(), Fake())
+    async with app.run_test(size=GRID) as pilot:
+        await pilot.press("2")
+        assert "d remove" in screen_text(app).splitlines()[-1]
+        before = app.state.devices
+        await pilot.press("delete")
+        assert app.state.devices == tuple(name for name in before if name != "h100_sxm")
 
 
 async def test_a_capture_shows_progress_and_old_numbers_until_it_is_done() -> None:
@@ -845,7 +886,7 @@ async def test_the_mouse_selects_opens_and_switches() -> None:
         await pilot.resize_terminal(79, 24)
         await pilot.click("#tabs", offset=(26, 0))
         assert app.state.pane == "tree"
-        help_at = re.search(r"\? terms", screen_text(app).splitlines()[-1])
+        help_at = re.search(r"\? help", screen_text(app).splitlines()[-1])
         assert help_at is not None
         await pilot.click("#foot", offset=(help_at.start() + 1, 0))
         assert app.explorer.overlay

@@ -150,7 +150,7 @@ def _actions(segments: list[Segment]) -> list[tuple[int, int, str]]:
 
 def test_no_key_of_the_foot_goes_from_under_the_pointer() -> None:
     """What stands there comes to be known while one looks."""
-    hints, palette = DEFAULT.hints("tree"), Palette("dark", False)
+    hints, palette = DEFAULT.hints("tree", idle=("devices",)), Palette("dark", False)
     before = _actions(status_lines.hint_line(hints, 120, palette))
     after = _actions(status_lines.hint_line(hints, 120, palette, " limits L<1ms: 3 of 74 pass "))
     keys = [place for place in after if place[2] != "devices"]

@@ -238,3 +238,27 @@ async def test_what_was_there_before_gives_way_to_what_is_typed() -> None:
         await pilot.press("escape", "e", "left", "x")
         assert app.explorer.prompt.text.endswith(".txxt")  # who moves in it edits it
     assert app.session.failures == []
+
+
+async def test_space_after_a_name_in_the_picker_adds_no_device_nobody_pointed_at() -> None:
+    app = HwExplorer(parse("resnet50/h100_sxm,kpu_t256"), EngineProvider())
+    async with app.run_test(size=GRID) as pilot:
+        await pilot.press("a", *"kpu", "space")
+        assert app.state.devices == ("h100_sxm", "kpu_t256")
+        await pilot.press("backspace", "down", "space")
+        assert len(app.state.devices) != 2
+
+
+async def test_devices_within_limits_come_best_first_and_the_cursor_stays_on_the_best() -> None:
+    app = HwExplorer(parse("resnet18/h100_sxm"), EngineProvider())
+    async with app.run_test(size=GRID) as pilot:
+        await pilot.press("a", *"L<5ms")
+        for _ in range(200):
+            await pilot.pause(0.02)
+            table = over(app).content.table
+            if all(row.cells[2] is not None or row.dim for row in table.rows):
+                break
+        products = [row.cells[2] * row.cells[3] for row in table.rows if not row.dim and row.cells[2] is not None]
+        assert products == sorted(products)
+        assert (over(app).content.cursor, over(app).content.top) == (0, 0)
+        assert "batch 1 · fp32" in over(app).pane.heading

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hardware.errors import RequestError
+from hardware.names import matching_places
 from hwexplorer.state import parse
 from hwexplorer.tui.session import row_query
 from tests.tui.fake import Fake
@@ -74,3 +75,11 @@ def test_any_text_finds_rows_or_says_why_not(text: str) -> None:
         places, says = (), str(error)
     assert "\n" not in says
     assert list(places) == sorted(places)
+
+
+@pytest.mark.parametrize(
+    ("typed", "places"),
+    [("MobileNetV2", (0,)), ("mobv2", (0,)), ("mobilenet_v3_", (1,)), ("net 18", (2,)), ("", (0, 1, 2)), ("^[", ())],
+)
+def test_what_is_typed_finds_names_as_they_sound_and_letter_by_letter(typed: str, places: tuple[int, ...]) -> None:
+    assert matching_places(typed, ["mobilenet_v2", "mobilenet_v3_small", "resnet18"]) == places

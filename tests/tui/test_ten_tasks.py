@@ -179,7 +179,7 @@ async def export_by_keys(hand: Hand, _: Path) -> None:
 async def export_by_mouse(hand: Hand, _: Path) -> None:
     await hand.click("e export")
     await hand.click(".html")
-    await hand.click("enter writes")
+    await hand.click("enter saves")
 
 
 def is_exported(_: HwExplorer, folder: Path) -> None:
@@ -228,10 +228,7 @@ async def restore_by_keys(hand: Hand, _: Path) -> None:
 
 
 async def restore_by_mouse(hand: Hand, _: Path) -> None:
-    await hand.click("^p all")
-    await hand.until(lambda: hand.place("Models (1)"))
-    await hand.wheel("Models (1)", "Restore (R)")
-    await hand.click("Restore (R)")
+    await hand.click("R sessions")
     await hand.until(lambda: hand.place(KEPT))
     await hand.click(KEPT, times=2)
 
@@ -251,7 +248,7 @@ TASKS: dict[str, tuple[Check, Way, int, Way, int]] = {
     "export": (is_exported, export_by_keys, 10, export_by_mouse, 3),
     "own model": (is_own, own_by_keys, 4, own_by_mouse, 4),
     "language model decode": (is_decoding, decode_by_keys, 13, decode_by_mouse, 4),
-    "restore": (is_restored, restore_by_keys, 2, restore_by_mouse, 4),
+    "restore": (is_restored, restore_by_keys, 2, restore_by_mouse, 2),
 }
 
 

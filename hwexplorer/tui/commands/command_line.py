@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Iterable
 
 from hardware.errors import RequestError, unknown
+from hardware.names import matching_places
 from hwexplorer import registry
 from hwexplorer.tui.commands.command_table import ALIASES, COMMANDS, SHELL_ONLY, names, run_verb
 from hwexplorer.tui.session.session import Session
@@ -70,9 +71,9 @@ def completions(session: Session, text: str) -> list[str]:
 
 
 def _fitting(start: str, words: Iterable[str]) -> list[str]:
-    wanted = start.casefold()
-    fitting = [word for word in words if wanted in word.casefold()]
-    return sorted(fitting, key=lambda word: not word.casefold().startswith(wanted))
+    candidates = list(words)
+    fitting = [candidates[place] for place in matching_places(start, candidates)]
+    return sorted(fitting, key=lambda word: not word.casefold().startswith(start.casefold()))
 
 
 def describe(session: Session, text: str) -> str:

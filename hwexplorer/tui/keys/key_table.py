@@ -52,7 +52,8 @@ _FAR = 10**9
 _GROUPS: dict[str, tuple[Action, ...]] = {
     "Panes": (
         *(
-            _action(f"pane_{name}", str(n), name.title(), f"Go to the {name} pane", changes.show_pane(name))
+            _action(f"pane_{name}", str(n), name.title(), f"Go to the {name} pane", changes.show_pane(name),
+                hint=name if name in ("models", "knobs") else "")
             for n, name in enumerate(states.PANES, 1)
         ),
         _action("next_pane", "tab", "Next pane", "Go to the next pane", changes.cycle("pane", states.PANES)),
@@ -73,7 +74,7 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
         _action("close", "h left", "Close", "Close the branch, or go to its parent", panes="tree events"),
         _action("open", "l right", "Open", "Open the branch, or go to its first child", panes="tree events"),
         _action("toggle", "space", "Open or close", "Open or close the branch, or what is folded",
-            panes="tree events why", hint="open"),
+            panes="tree events why", hint="unfold"),
         _action("open_all", "+", "Open subtree", "Open everything below the cursor", "subtree", 1, panes="tree events"),
         _action("close_all", "-", "Close subtree", "Close everything below the cursor", "subtree", 0,
             panes="tree events"),
@@ -120,7 +121,8 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
         _action("like_for_like", "=", "Like for like",
             "Every device by its ahead-of-time compiler, or again what one would deploy on each",
             lambda s: replace(s, execution=AUTO if s.execution == LIKE_FOR_LIKE else LIKE_FOR_LIKE)),
-        _action("phase", "r", "Phase", "Of a language model: prefill, decode, or the whole request"),
+        _action("phase", "r", "Phase", "Of a language model: prefill, decode, or the whole request",
+            hint="phase"),
         _action("layout", "X", "Layout", "Memory layout: nchw or channels last", changes.cycle("layout", LAYOUTS)),
         _action("metric", "m", "Metric", "What shares are of: EDP, energy or latency",
             changes.cycle("metric", states.METRICS), hint="metric"),
@@ -137,8 +139,8 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
             lambda s: replace(s, baseline=s.on), panes="compare", hint="baseline"),
         _action("devices", "a", "Devices", "Choose devices; limits as L<5ms E<1J P<30W M<8GB grey out the rest",
             hint="devices"),
-        _action("remove", "d", "Remove device", "Take the device under the cursor away", changes.remove_device,
-            panes="compare"),
+        _action("remove", "d delete backspace", "Remove device", "Remove the device under the cursor",
+            changes.remove_device, panes="compare", hint="remove"),
         _action("rank", "s", "Order", "Order the devices by: " + ", ".join(states.RANKS), changes.cycle_rank,
             panes="compare", hint="order"),
         _action("rank_reverse", "S", "Order reversed", "Reverse the order of the devices", changes.flip("rank_reverse"),
@@ -170,11 +172,11 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
             hint="export"),
     ),
     "Program": (
-        _action("help", "? f1", "Terms and keys", "What everything is called, then all keys", hint="terms"),
+        _action("help", "? f1", "Help", "The keys of this pane, all keys, then what everything is called", hint="help"),
         _action("command", ":", "Command", "Type a command: any verb, or batch 32, on tpu, at fc", "prompt", "command"),
         _action("palette", "ctrl+p", "Palette", "Find anything: a model, device, verb, plot, node, setting, term",
-            hint="all"),
-        _action("sessions", "R", "Restore", "Kept states, the last session first: enter restores one"),
+            hint="commands"),
+        _action("sessions", "R", "Restore", "Kept states, the last session first: enter restores one", hint="sessions"),
         _action("theme", "T", "Theme", "The next of: " + ", ".join(THEMES)),
         _action("quit", "q ctrl+c", "Quit", "Leave", "leave", hint="quit"),
     ),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from hwexplorer.state import replace
 from hwexplorer.tui.keys.key_table import ACTIONS, BY_ID, Action, key_sign
@@ -11,9 +11,9 @@ Hint = tuple[str, str, str]  # the action, its key and the word that the footer 
 # The action that goes up -> the one that goes down.
 PAIRS = {"batch_up": "batch_down", "precision_up": "precision_down", "turn_up": "turn_down"}
 _ORDER = (
-    *("help", "palette", "quit", "turn_up", "turn_back", "to_tree", "lift", "choose", "filter", "baseline", "rank"),
-    *("export", "pin", "toggle", "batch_up", "find", "precision_up", "advise", "undo"),
-    *("heaviest", "why", "sort", "execution", "metric", "zoom", "fold", "devices"),
+    *("help", "palette", "turn_up", "turn_back", "to_tree", "lift", "choose", "filter", "remove", "baseline", "rank"),
+    *("pane_models", "devices", "phase", "toggle", "batch_up", "quit", "find", "pin", "export", "sessions"),
+    *("pane_knobs", "zoom", "precision_up", "advise", "undo", "heaviest", "why", "sort", "metric", "execution", "fold"),
 )
 
 
@@ -40,9 +40,10 @@ class Keymap:
         """Return the action of a key as a terminal sends it: first by what it types."""
         return self.find(character or key, pane) or self.find(key, pane)
 
-    def hints(self, pane: str) -> list[Hint]:
-        """Return what the footer says in a pane, the most useful first; what is in its way drops at the end."""
-        shown = [a for a in self.actions if a.hint and a.keys and (not a.panes or pane in a.panes)]
+    def hints(self, pane: str, idle: Collection[str] = ()) -> list[Hint]:
+        """Return what the footer says in a pane, the most useful first, without what would do nothing (`idle`)."""
+        idle = {*idle, f"pane_{pane}"}
+        shown = [a for a in self.actions if a.hint and a.keys and (not a.panes or pane in a.panes) and a.id not in idle]
         shown = [a for a in shown if self.find(a.keys[0], pane) is a and not (a.id == "why" and pane == "why")]
         rank = {name: place for place, name in enumerate(_ORDER)}
         shown.sort(key=lambda a: rank.get(a.id, 99))

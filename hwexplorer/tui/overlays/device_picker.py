@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from hardware.errors import RequestError
+from hardware.names import matching_places
 from hwexplorer.state import replace
 from hwexplorer.tui.overlays.overlay_screen import Host, OverlayScreen
 from hwexplorer.tui.prompts.prompt import Prompt
 from hwexplorer.tui.session import row_query
 from hwexplorer.tui.session.limit_summary import limits_in
 from hwexplorer.tui.widgets.framed_pane import FramedPane
+from hwexplorer.tui.widgets.status_lines import settings_text
 from hwexplorer.tui.widgets.tree_table import TreeTable
 
 EXAMPLES = ("L<5ms", "E<1J", "P<30W", "M<8GB")
@@ -23,6 +25,7 @@ class DevicePicker(OverlayScreen):
         session = self.session
         self._typed = ""
         self._is_picked = False  # a device with space, since it was opened
+        self.is_pointed = False  # at a row by keys, since the text changed
         self.prompt = prompt = DevicesPrompt(self)
         self.fill(prompt.search_text)
         self.content.go(session.state.on)
@@ -31,23 +34,20 @@ class DevicePicker(OverlayScreen):
         """Show the devices with these words; limits among them grey the rest out."""
         session, self._typed = self.session, typed
         table = session.cache.view("devices", session.state)
-        words = [word.casefold() for word in row_query.plain_words(typed)]
+        words = row_query.plain_words(typed)
         is_limited = self.has_limits
         if is_limited:
             try:
                 table = session.limits.apply(session.state, table, typed)
             except RequestError:
                 is_limited = False  # half typed; the note says what is missing
-        rows = tuple(
-            row
-            for row in table.rows
-            if all(word in " ".join([row.key, *map(str, row.cells)]).casefold() for word in words)
-        )
-        before = self.content.key
-        self.content.update(replace(table, rows=rows))
+        texts = ["\n".join([row.key, *map(str, row.cells)]) for row in table.rows]
+        rows = tuple(table.rows[place] for place in matching_places(" ".join(words), texts))
+        before = () if is_limited and not self.is_pointed else (self.content.key,)
+        self.content.update(replace(table, rows=rows), only=" ".join(words) * (not rows))
         keys = [row.key for row in rows]
-        self.content.go(next((key for key in (*words, before) if key in keys), keys[0] if keys else ""))
-        self.pane.heading = f"Devices · {len(session.state.devices)} chosen"
+        self.content.go(next((key for key in (*words, *before) if key in keys), keys[0] if keys else ""))
+        self.pane.heading = f"Devices · {len(session.state.devices)} chosen · {settings_text(session.state)}"
         self.pane.remark = f"{len(rows)} of {len(table.rows)}"
         self.pane.redraw()
         if is_limited and session.limits.compute_some(session.state, keys):
@@ -68,6 +68,13 @@ class DevicePicker(OverlayScreen):
         row = self.content.row
         is_wanted = bool(row_query.plain_words(self._typed)) and not self._is_picked
         return is_wanted and row is not None and row.key not in self.session.state.devices
+
+    @property
+    def picks(self) -> bool:
+        """True where space means the row under the cursor, not the next word: nothing or one device is typed, or a key
+        went to the row."""
+        is_typing = bool(row_query.plain_words(self._typed)) and not self.is_pointed
+        return not is_typing or len(self.content.visible) == 1
 
     def pick(self) -> None:
         """Add the device under the cursor, or take it away."""
@@ -113,11 +120,14 @@ class DevicesPrompt(Prompt):
         """Return how many devices are left and what keys do; where there is no room, the last of it goes."""
         content = self._picker.content
         count = len(content.visible)
+        if not count:
+            return f"no device is like {self.text.strip()!r} · esc leaves"
         told, enter = f"{count} device{'s' * (count != 1)}", "adds it" if self._picker.enter_adds else "done"
         if self._picker.has_limits:
             passing = sum(not row.dim for row in content.table.rows)
             told, enter = f"{passing} of {count} pass", "keeps the limits"
-        return f"{told} · space adds or takes away · enter {enter} · {' '.join(EXAMPLES)}"
+        space = " · space adds or removes" * self._picker.picks
+        return f"{told}{space} · enter {enter} · {' '.join(EXAMPLES)}"
 
     def offers(self) -> dict[str, str]:
         """Return the words that can be clicked, and the text that comes of each."""
@@ -125,15 +135,17 @@ class DevicesPrompt(Prompt):
 
     def follow(self, text: str) -> None:
         """Narrow the list to the text."""
+        self._picker.is_pointed = False
         self._picker.fill(self.search_text)
 
     def edit(self, key: str, character: str | None) -> None:
         """Move in the list by its keys, else edit the line."""
-        if key == "space" and row_query.ends_in_condition(self.text):
-            super().edit(key, " ")  # more limits may follow; the next one picks
+        if key == "space" and (row_query.ends_in_condition(self.text) or not self._picker.picks):
+            super().edit(key, " ")  # another word or limit follows
         elif key == "space":
             self._picker.pick()
         elif key in ("up", "down", "pageup", "pagedown"):
+            self._picker.is_pointed = True
             self._picker.pane.step(key.replace("page", "page_"))
         else:
             super().edit(key, character)

@@ -79,11 +79,11 @@ class SearchPrompt(Prompt):
 
 
 def help_text(pane: str, keymap: Keymap, content: Content) -> Text:
-    """Return the columns of the pane in focus, then all terms, then all keys."""
+    """Return the keys and the columns of the pane in focus, then all keys, then all terms."""
     columns = content.table.columns if isinstance(content, TableHeads) else ()
-    here = tuple(
+    meanings = tuple(
         f"{column.title}\t{terms.column_meaning(column)}" for column in columns if terms.column_meaning(column)
     )
-    sections = [(f"Columns of {pane}", here)] if here else []
-    keys = [(name, key_table.help_lines(group, pane)) for name, group in keymap.groups(pane)]
-    return Text("help", f"help {pane}", (*sections, *terms.sections(), *keys))
+    first, *others = ((name, key_table.help_lines(group, pane)) for name, group in keymap.groups(pane))
+    own = [(f"Columns of {pane}", meanings)] if meanings else []
+    return Text("help", f"help {pane}", (first, *others, *own, *terms.sections()))

@@ -17,6 +17,7 @@ class TreePane(ViewPane):
     cursor, double_click = "at", "toggle"
     sort_keys, sort_fields = SORTS, ("sort", "descending", True)
     make_content = TreeTable
+    finds_rows = False  # the state's words are looked for, in rows that may be closed
 
     def fill(self, views: Views) -> None:
         """Take the view and the title."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+from hardware.errors import RequestError
 from hwexplorer.state import PANES, State, replace
 from hwexplorer.tui.palette import Palette
+from hwexplorer.tui.session import tree_index
 from hwexplorer.tui.session.session import Session
 from hwexplorer.tui.session.session_events import ActionRequested
 from hwexplorer.tui.session.view_cache import Views
@@ -24,6 +26,7 @@ class ViewPane(FramedPane):
     make_content: ClassVar[Any] = staticmethod(lambda: TreeTable(tree=False))
     cursor: ClassVar[str] = ""  # the field of the state that is its cursor
     double_click: ClassVar[str] = ""  # the action of a double click
+    finds_rows: ClassVar[bool] = True  # of its own; elsewhere those of the tree are meant
     sort_keys: ClassVar[tuple[str, ...]] = ()  # what a click on a column head may sort by
     sort_fields: ClassVar[tuple[str, str, bool]] = ("", "", False)  # of the state: by what, which way; the way first
 
@@ -78,6 +81,21 @@ class ViewPane(FramedPane):
     def do_page(self, direction: int) -> None:
         """Move by pages."""
         self.do_move(direction * self.content.page())
+
+    def do_find(self, step: int) -> None:
+        """Go to the next row with the words that were looked for here (0 may stay); without any, look in the tree."""
+        if not self.finds_rows or not self.content.find:
+            self.session.do_find(step)
+            return
+        try:
+            key = tree_index.next_match(self.content.table, self.content.find, self.content.key, step)
+        except RequestError:
+            return  # half typed; the note says what is missing
+        if key is None:
+            self.redraw()
+        else:
+            self.content.go(key)
+            self.put_cursor(key)
 
     def do_column(self, by: int) -> None:
         """Move the column cursor and say what its column is."""

@@ -117,6 +117,7 @@ class KnobsPane(ViewPane):
 class PlotPane(ViewPane):
     """One of the plots, whose points stand for rows of the tree or for devices at a batch."""
 
+    finds_rows = False
     content: PlotArea
     double_click = "to_tree"
     make_content = PlotArea
@@ -146,6 +147,7 @@ def point_of(state: State) -> str:
 class WhyPane(ViewPane):
     """The causes of the cost of the node under the cursor."""
 
+    finds_rows = False
     content: Prose
     make_content = Prose
 

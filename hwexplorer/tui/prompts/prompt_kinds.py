@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import PurePath
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, ClassVar
 
+from hardware import policy
 from hardware.errors import RequestError
 from hwexplorer.export import files
 from hwexplorer.state import replace
@@ -17,6 +18,7 @@ from hwexplorer.tui.session.session_events import ExportRequested
 
 if TYPE_CHECKING:
     from hwexplorer.tui.panes.models_pane import ModelsPane
+    from hwexplorer.tui.panes.view_pane import ViewPane
 
 NO_MATCH = "enter opens it · none of the list: net.py:make 1x3x32x32, m.onnx, llama3_8b:decode"
 PICTURE = ".svg"
@@ -55,6 +57,29 @@ class FindPrompt(Prompt):
             return  # half typed; the note says what is missing
         if target is not None:
             session.move_to(target)
+
+
+class TableFindPrompt(Prompt):
+    """Words of the rows of a pane other than the tree."""
+
+    def __init__(self, pane: ViewPane) -> None:
+        super().__init__(pane.session, pane.content.find, selected=True)
+        self.label, self._pane = f"find in {pane.pane}", pane
+
+    def note(self) -> str:
+        """Return how many rows hold the words."""
+        if not self.text:
+            return "words of a row · in the tree: 3, then /"
+        try:
+            count = len(row_query.matching_rows(self._pane.content.table, self.text))
+        except RequestError as error:
+            return str(error)
+        return f"{count} row{'s' * (count != 1)} · enter, then n goes to the next" if count else "no row here has it"
+
+    def follow(self, text: str) -> None:
+        """Go to the first row with the words."""
+        self._pane.content.find = text
+        self._pane.do_find(0)
 
 
 class FilterPrompt(Prompt):
@@ -120,12 +145,15 @@ class ExportPrompt(Prompt):
 
     def __init__(self, session: Session) -> None:
         state = session.state
-        name = f"{state.model.rpartition('/')[2].partition(':')[0]}_{state.pane}.txt"
-        super().__init__(session, name, selected=True)
+        self._stem = f"{state.model.rpartition('/')[2].partition(':')[0]}_{state.pane}"
+        self._error = ""
+        super().__init__(session, f"{self._stem}.txt", selected=True)
 
     def note(self) -> str:
         """Return what stands on the right of the line."""
-        return f"{' '.join(SUFFIXES)} or a folder/ · enter writes, esc leaves"
+        path = self._path()
+        saves = f" to {path}" if path != self.text.strip() else ""
+        return self._error or f"{' '.join(SUFFIXES)} or a folder/ · enter saves{saves}, esc cancels"
 
     def offers(self) -> dict[str, str]:
         """Return the words that can be clicked, and the text that comes of each."""
@@ -133,9 +161,37 @@ class ExportPrompt(Prompt):
         stem = str(path.with_suffix("")) if path.name else self.text
         return {suffix: stem + suffix for suffix in SUFFIXES} | {"folder/": f"{stem}/"}
 
+    def _path(self) -> str:
+        """Return the file that the text names: of a format alone (`json`) the name that was proposed."""
+        text = self.text.strip()
+        return self._stem + f".{text.lower()}" if f".{text.lower()}" in SUFFIXES else text
+
+    def ends_with(self, key: str, character: str | None) -> bool:
+        """Return True if the key leaves the line, or enters one that can be written."""
+        if key == "enter":
+            self._error = self._find_error()
+        return super().ends_with(key, character) and not (key == "enter" and self._error)
+
+    def _find_error(self) -> str:
+        name, path = self._path(), Path(self._path())
+        try:
+            if not name:
+                return "a file name is expected, as resnet50.json"
+            path = path if policy.is_served() else path.expanduser()  # else it goes to the browser
+            if name.endswith(("/", "\\")) or (not policy.is_served() and path.is_dir()):
+                return ""
+            files.format_of(path, dict.fromkeys(SUFFIXES, ""))
+            return "" if policy.is_served() or path.parent.is_dir() else "that folder does not exist"
+        except (OSError, RequestError, RuntimeError, ValueError) as error:
+            return str(error)
+
+    def follow(self, text: str) -> None:
+        """Forget what was wrong with the text before."""
+        self._error = ""
+
     def enter(self) -> None:
         """Do what the line says."""
-        self.session.emit(ExportRequested(self.text.strip()))
+        self.session.emit(ExportRequested(self._path()))
 
 
 class OverwritePrompt(Prompt):

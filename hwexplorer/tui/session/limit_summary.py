@@ -15,7 +15,7 @@ from hwexplorer.settings import SCENARIO_FIELDS
 from hwexplorer.state import State, replace
 from hwexplorer.tui.session import row_query
 from hwexplorer.tui.session.history import changed_fields
-from hwexplorer.views.plain import Table
+from hwexplorer.views.plain import NUMBERS, Row, Table
 
 if TYPE_CHECKING:
     from hwexplorer.tui.session.view_cache import ViewCache
@@ -52,7 +52,7 @@ class DeviceLimits:
         with_figures = replace(table, columns=(*table.columns[:2], *COLUMNS), rows=tuple(rows))
         tests = row_query.conditions(with_figures, text, _LETTERS)
         dimmed = [replace(row, dim=not all(test(row) for test in tests)) for row in rows]
-        return replace(with_figures, rows=tuple(sorted(dimmed, key=lambda row: row.dim)))
+        return replace(with_figures, rows=tuple(sorted(dimmed, key=_rank)))
 
     def compute_some(self, state: State, devices: Sequence[str] | None = None) -> bool:
         """Compute figures for SLICE_S, by default of the catalogue; return True when some were missing."""
@@ -81,6 +81,14 @@ class DeviceLimits:
             count = f"{sum(not row.dim for row in rows)} of {tried} pass" if is_complete else "..."
             self._summary = key, f"limits {state.limits}: {count}"
         return self._summary[1]
+
+
+def _rank(row: Row) -> tuple[bool, float]:
+    """Return what devices are ordered by: those within the limits first, by energy x latency."""
+    latency, energy = row.cells[2:4]
+    if row.dim or not isinstance(latency, NUMBERS) or not isinstance(energy, NUMBERS):
+        return row.dim, 0.0
+    return False, float(latency) * float(energy)
 
 
 def limits_in(text: str) -> str:

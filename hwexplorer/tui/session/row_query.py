@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from analysis.document import Cell, Column
 from analysis.explore.constraint import COMPARISONS
 from hardware.errors import RequestError, unknown
+from hardware.names import matching_places
 from hwexplorer.views.plain import Row, Table
 
 _CONDITION = r"([A-Za-z_][\w%]*)(:|>=|<=|!=|>|<|=)(.+)"
@@ -101,15 +102,6 @@ def conditions(table: Table, text: str, names: Mapping[str, str]) -> list[Test]:
     return [_condition(table, names.get(part[1].casefold(), part[1]), part[2], part[3]) for part in parts]
 
 
-def _letters(word: str, text: str) -> bool:
-    place = 0
-    for letter in word:
-        place = text.find(letter, place) + 1
-        if not place:
-            return False
-    return True
-
-
 _MATCHES: dict[tuple[int, str], tuple[Table, tuple[int, ...]]] = {}
 
 
@@ -127,16 +119,9 @@ def matching_rows(table: Table, text: str) -> tuple[int, ...]:
 
 
 def _find_rows(table: Table, text: str) -> tuple[int, ...]:
-    wanted = [word.casefold() for word in plain_words(text)]
-    tests = conditions(table, text, {})
-    if not wanted and not tests:
+    words, tests = " ".join(plain_words(text)), conditions(table, text, {})
+    if not words and not tests:
         return ()
-    rows = [
-        (place, f"{row.cells[0]}\n{row.key}".casefold())
-        for place, row in enumerate(table.rows)
-        if (not tests or place) and all(test(row) for test in tests)
-    ]
-    exact = tuple(place for place, name in rows if all(word in name for word in wanted))
-    if exact or not wanted:
-        return exact
-    return tuple(place for place, name in rows if all(_letters(word, name) for word in wanted))
+    places = [place for place, row in enumerate(table.rows) if (not tests or place) and all(t(row) for t in tests)]
+    names = [f"{table.rows[place].cells[0]}\n{table.rows[place].key}" for place in places]
+    return tuple(places[match] for match in matching_places(words, names))

@@ -7,7 +7,7 @@ cannot be met leaves everything as it was. What happens is told to whoever subsc
 from __future__ import annotations
 
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from analysis.model.names.model_ref import phases
@@ -39,6 +39,11 @@ if TYPE_CHECKING:
     from hwexplorer.provider import EngineProvider
     from hwexplorer.tui.session.jobs import BackgroundJob
     from hwexplorer.tui.session.saved_sessions import SavedSessions
+
+
+@lru_cache(maxsize=8)  # asked for with every key
+def _has_phases(model: str) -> bool:
+    return bool(phases(model))
 
 
 class Session:
@@ -215,6 +220,11 @@ class Session:
             self.say("nothing is pinned yet: p pins what is on screen", "warn")
         else:
             self.apply(state_changes.swap_pin(self.state))
+
+    def idle_actions(self) -> tuple[str, ...]:
+        """Return the actions that would do nothing in the present state, which the footer leaves out."""
+        has_setting = self.state.pane == "why" and self.views is not None and self.views.why.setting
+        return ("lift",) * (not has_setting) + ("phase",) * (not _has_phases(self.state.model))
 
     def do_phase(self) -> None:
         """Go to the next phase of a language model: its prompt, a token after it, the whole request."""

@@ -11,6 +11,7 @@ from collections.abc import Collection
 from rich.segment import Segment
 
 from analysis.document import Cell
+from hardware.names import fold_name, matching_places
 from hwexplorer.text.number_format import delta, safe
 from hwexplorer.tui.palette import BLURRED, CURSOR, PLAIN, Palette
 from hwexplorer.tui.widgets.cell_drawing import bar, device_cell_role, drop_columns, highlighted, plain, stacked
@@ -67,11 +68,11 @@ class TreeTable(TableHeads):
         self._open, self._only = opened, only
         self._lay_out()
         if narrowed:
-            self.go(self._best(only.casefold(), before))
+            self.go(self._best(fold_name(only), before))
 
     def _best(self, only: str, before: str) -> str:
         """The row that what is typed most likely means: of that name, else one that starts so, `before` if it does."""
-        names = {row.key: str(row.cells[0]).casefold() for row in (self.table.rows[i] for i in self.visible)}
+        names = {row.key: fold_name(str(row.cells[0])) for row in (self.table.rows[i] for i in self.visible)}
         exact = [key for key, name in names.items() if name == only]
         starting = [key for key, name in names.items() if name.startswith(only)]
         return next(iter(exact or ([before] if before in starting else starting)), self._key)
@@ -80,7 +81,7 @@ class TreeTable(TableHeads):
         if self.fold:
             fits = len(self.table.rows) + len(self.table.footer) < self.height
             self._open = self.unfolded if self.unfolded is not None else None if fits else frozenset()
-        self.visible = self._in_sight(self._only.casefold())
+        self.visible = self._in_sight(self._only)
         self._last, self._parent = self._relations()
         self._widths, self._told = [], None
         self._cache.clear()
@@ -113,7 +114,7 @@ class TreeTable(TableHeads):
     def _in_sight(self, only: str) -> list[int]:
         rows = self.table.rows
         if only:
-            return [i for i, row in enumerate(rows) if only in str(row.cells[0]).casefold()]
+            return list(matching_places(only, [str(row.cells[0]) for row in rows]))
         if self._open is None:
             return list(range(len(rows)))
         shown, closed_at = [], 1 << 30
@@ -293,6 +294,8 @@ class TreeTable(TableHeads):
             if cached is None:
                 cached = self._cache[position, ground] = self._row(position, palette, ground)
             return cached
+        if not self.visible and self._only and not position:
+            return self._remark(f"nothing here is like {self._only!r}; esc shows all", palette, "dim")
         note = position - len(self.visible)
         return self._remark(notes[note], palette, "dim") if note < len(notes) else []
 
