@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from analysis.document import Cell, Column
 from hardware.sentence import count_noun
 from hwexplorer.text.number_format import delta, header, quantity, safe, scale_for
-from hwexplorer.views.cause_looks import letter_bar
+from hwexplorer.views.cause_looks import BLOCK_HELP, HELP, letter_bar
 from hwexplorer.views.plain import (
     NUMBERS,
     SUMMARY,
@@ -53,7 +53,7 @@ def _first_rows(view: Table) -> Table:
 
 def table(view: Table, width: int = 0) -> str:
     """Title, header, rows indented by depth, footer and notes. Columns that do not fit are dropped by `keep`."""
-    cells = [_column(view.columns, index, view.rows) for index in range(len(view.columns))]
+    cells = [_column(view.columns, index, view.rows, bool(width)) for index in range(len(view.columns))]
     widths = [max(map(_cells, column)) for column in cells]
     kept = _fit(view.columns, widths, width)
     over = sum(widths[c] + 2 for c in kept) - 2 - width
@@ -70,7 +70,7 @@ def table(view: Table, width: int = 0) -> str:
             parts.append(text + space if left else space + text)
         lines.append("  ".join(parts).rstrip())
     letters = [view.columns[c] for c in kept if view.columns[c].role in ("flag", "bar") and view.columns[c].help]
-    below = [f"{column.title}: {column.help}" for column in letters]
+    below = [f"{column.title}: {column.help.replace(HELP, BLOCK_HELP) if width else column.help}" for column in letters]
     below += [safe(line) for line in view.footer]
     below += [f"! {safe(note)}" for note in view.notes]
     if below:
@@ -117,7 +117,8 @@ def _fit(columns: tuple[Column, ...], widths: list[int], width: int) -> list[int
     return kept
 
 
-def _column(columns: tuple[Column, ...], index: int, rows: tuple[Row, ...]) -> list[str]:
+def _column(columns: tuple[Column, ...], index: int, rows: tuple[Row, ...], blocks: bool = False) -> list[str]:
+    """Return the head and the cells of a column as text. Bars by cause are of blocks on a terminal, else of letters."""
     column = columns[index]
     values = [row.cells[index] for row in rows]
     if column.role in ("text", "flag"):
@@ -125,7 +126,7 @@ def _column(columns: tuple[Column, ...], index: int, rows: tuple[Row, ...]) -> l
         return [column.title, *(pad + safe(_plain(value)) for pad, value in zip(indent, values, strict=True))]
     numbers = [value if isinstance(value, NUMBERS) else None for value in values]
     if column.role == "bar":
-        return [column.title, *(bar(value) for value in values)]
+        return [column.title, *(bar(value, blocks) for value in values)]
     if column.role == "delta":
         return [column.title, *(delta(value) for value in numbers)]
     if column.role == "quantity":
@@ -134,10 +135,10 @@ def _column(columns: tuple[Column, ...], index: int, rows: tuple[Row, ...]) -> l
     return [header(column.title, scale.label), *(scale.cell(value) for value in numbers)]
 
 
-def bar(fraction: Cell) -> str:
+def bar(fraction: Cell, blocks: bool = False) -> str:
     """A fraction as a bar of plain characters, of letters by cause where it is known what it is made of."""
     if isinstance(fraction, Stack):
-        return letter_bar(fraction.parts, BAR)
+        return letter_bar(fraction.parts, BAR, blocks)
     return "#" * round(min(max(fraction, 0.0), 1.0) * BAR) if isinstance(fraction, int | float) else ""
 
 

@@ -21,7 +21,7 @@ _PLAIN = {
     "µ": "u", "·": "*", "×": "x", "…≈": "~", "–—−▾─━": "-", "≤": "<=", "≥": ">=", "→": "->", "∞": "inf",
     "▸╭╮╰╯┏┓┗┛┤┬": "+", "◂": "<", "Σ": "sum", "η": "eff", "Δ": "d", "²": "^2", "³": "^3", "±": "+-",
     "│┃├└": "|", "█▇▉▊▋▌▍▎▏▀▄◆": "#", "◉": "@", "●○": "O", "÷": "/", "✓": "v",
-    "•◌": "o",  # ◌: a design target
+    "•◌▓": "o", "▒": "d",  # ◌: a design target
 }  # fmt: skip
 ASCII = str.maketrans({mark: plain for marks, plain in _PLAIN.items() for mark in marks})
 

@@ -13,7 +13,7 @@ from analysis.reports.nodes import Node, node
 from hardware.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.state import parse
-from hwexplorer.tui.session.tree_index import TreeIndex
+from hwexplorer.views.table_tree import TreeIndex
 from hwexplorer.views.tree_view import tree
 
 MODELS = (

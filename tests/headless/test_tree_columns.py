@@ -10,9 +10,9 @@ import pytest
 from hwexplorer.export.render import plain
 from hwexplorer.state import parse, replace
 from hwexplorer.tui.palette import Palette
-from hwexplorer.tui.session.tree_index import TreeIndex
 from hwexplorer.tui.widgets.tree_table import TreeTable
 from hwexplorer.views.plain import Table
+from hwexplorer.views.table_tree import TreeIndex
 from hwexplorer.views.tree_view import tree
 
 STATE = replace(parse("resnet50/h100_sxm"), by="module", sort="share")

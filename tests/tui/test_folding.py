@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import MORE, parse
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.session.folding import fold_rows
-from hwexplorer.tui.session.tree_index import TreeIndex, more_key
+from hwexplorer.views.folding import fold_rows
 from hwexplorer.views.plain import Table
+from hwexplorer.views.table_tree import TreeIndex, more_key
 from tests.tui.fake import Fake
 
 TABLES = [Fake().tree(parse("resnet50@b8")), EngineProvider().tree(parse("mobilenet_v2@b8?sort=share"))]

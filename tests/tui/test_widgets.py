@@ -12,7 +12,7 @@ from analysis.document import Column
 from hwexplorer.state import PANES, State
 from hwexplorer.tui.palette import COLOURS, THEMES, Palette
 from hwexplorer.tui.session.screen_layout import arrange
-from hwexplorer.tui.session.tree_index import TreeIndex, next_match
+from hwexplorer.tui.session.tree_index import next_match
 from hwexplorer.tui.widgets.braille import Braille
 from hwexplorer.tui.widgets.cell_drawing import bar
 from hwexplorer.tui.widgets.cell_text import shorten, width_of, wrap
@@ -22,6 +22,7 @@ from hwexplorer.tui.widgets.plot_drawing import render
 from hwexplorer.tui.widgets.prose import Prose
 from hwexplorer.tui.widgets.tree_table import TreeTable
 from hwexplorer.views.plain import Plot, Row, Series, Table, Text
+from hwexplorer.views.table_tree import TreeIndex
 from tests.tui.fake import Fake
 
 PALETTE = Palette("dark")

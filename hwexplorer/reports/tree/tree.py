@@ -11,15 +11,26 @@ from analysis.reports.nodes import node
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Section
 from hwexplorer.options import choice
-from hwexplorer.state import BYS, State
+from hwexplorer.state import BYS, State, replace
+from hwexplorer.views.folding import fold_rows, open_heaviest_rows
 from hwexplorer.views.heat import subtree
 from hwexplorer.views.measured_times import add_measured_fields, measured_times
+from hwexplorer.views.plain import Table
 from hwexplorer.views.tree_view import COLUMNS, MEASURED
 
 BY = msgspec.structs.replace(
-    choice("--by", BYS, metavar="BY", help="module (repeats merged), subgraph (default), kind of operator or kernel"),
+    choice(
+        "--by",
+        BYS,
+        metavar="BY",
+        help="module (repeats merged: text), subgraph (default of --all, JSON and CSV), kind of operator or kernel",
+    ),
     in_shell="subgraph",
 )
+
+
+FOLD, LINES = 1.0, 26  # %, below which rows are folded; rows of the text that is not --all
+DETAILS = ("cumulative", "fused", "utilization", "macs", "dram", "modifier", "benefit")
 
 
 def _document(state: State) -> dict[str, Any]:
@@ -31,11 +42,23 @@ def _document(state: State) -> dict[str, Any]:
     return {**head_fields(result, on_device=True), **root}
 
 
+def _brief(state: State) -> Table:
+    """Return the tree of the screen: repeats merged, the heaviest first, small rows folded."""
+    by = "module" if state.by == "subgraph" else state.by
+    shown = subtree(replace(state, by=by, sort="share", descending=True))
+    columns = [column for column in shown.columns if column.key not in DETAILS]
+    kept = [shown.columns.index(column) for column in columns]
+    rows = tuple(replace(row, cells=tuple(row.cells[i] for i in kept)) for row in shown.rows)
+    short = replace(shown, columns=tuple(columns), rows=rows)
+    return open_heaviest_rows(fold_rows(short, FOLD), LINES)
+
+
 VERB = Report(
     subject=NODE,
     options=(BY,),
     document=_document,
     view=subtree,
+    brief=_brief,
     view_columns=(*COLUMNS, *MEASURED),
     section=Section(-10, "Subgraphs and operators"),
     examples={

@@ -31,9 +31,9 @@ from hwexplorer.tui.session.session_events import (
     StateChanged,
     TextOpened,
 )
-from hwexplorer.tui.session.tree_index import TreeIndex
 from hwexplorer.tui.session.view_cache import ALWAYS_SHOWN, SHOWN_LATER, ViewCache, Views
 from hwexplorer.views.plain import EMPTY_TABLE, Table
+from hwexplorer.views.table_tree import TreeIndex
 
 if TYPE_CHECKING:
     from hwexplorer.provider import EngineProvider

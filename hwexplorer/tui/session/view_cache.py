@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from hwexplorer.plots import is_over_batches
 from hwexplorer.state import MORE, State, node, replace
-from hwexplorer.tui.session.folding import fold_rows
+from hwexplorer.views.folding import fold_rows
 from hwexplorer.views.plain import Card, Page, Plot, Row, Table, Text
 
 if TYPE_CHECKING:

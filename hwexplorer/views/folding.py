@@ -1,4 +1,5 @@
-"""Small rows of the tree folded into one that says how many there are and what they make together."""
+"""A tree made short: small rows folded into one that says how many there are and what they make together, and of the
+branches only the heaviest open."""
 
 from __future__ import annotations
 
@@ -7,11 +8,12 @@ from collections.abc import Collection
 import msgspec
 
 from analysis.document import Cell
-from hwexplorer.tui.session.tree_index import TreeIndex, more_key
 from hwexplorer.views.plain import Row, Stack, Table
+from hwexplorer.views.table_tree import TreeIndex, more_key
 
 _ADD_UP = ("s", "J", "Js", "byte", "MAC", "FLOP", "count")
 _SHARES = ("share", "bar")
+ALONE = 0.95  # of a row, from which on its heaviest child says nothing new
 
 
 def fold_rows(table: Table, percent: float, opened: Collection[str] = ()) -> Table:
@@ -70,3 +72,23 @@ def _row(table: Table, parent: str, members: tuple[int, ...], depth: int, adds: 
             cells.append("" if text else None)
     cells[0] = f"{len(members)} more"
     return Row(more_key(parent), tuple(cells), depth=depth, has_children=True, kind="more", dim=True)
+
+
+def open_heaviest_rows(table: Table, most: int) -> Table:
+    """Return the rows of a tree, its heaviest branches open as long as there are at most `most` rows."""
+    if len(table.rows) <= most:
+        return table
+    index = TreeIndex(table)
+    root = table.rows[0].key
+    shown, closed = {root}, [root]
+    while closed:
+        key = max(closed, key=index.share)
+        closed.remove(key)
+        below = index.children(key)
+        is_divided = table.rows[index.place[key]].kind in ("model", "group") or max(map(index.share, below)) < (
+            ALONE * index.share(key)
+        )
+        if is_divided and len(shown) + len(below) <= most:
+            shown.update(below)
+            closed += [child for child in below if index.children(child)]
+    return msgspec.structs.replace(table, rows=tuple(row for row in table.rows if row.key in shown))

@@ -1,0 +1,31 @@
+"""The text of `tree` is one screen: repeats merged, the heaviest first, small rows folded; `--all` has every row."""
+
+from __future__ import annotations
+
+import pytest
+
+from hwexplorer.registry import Answer
+from hwexplorer.state import parse
+
+
+@pytest.mark.parametrize("model", ["resnet50", "efficientnet_b0", "llama3_70b:decode", "swin_t", "conv2d"])
+def test_text_fits_a_screen_of_forty_lines_and_a_hundred_columns(model: str) -> None:
+    lines = Answer("tree", parse(f"{model}/h100_sxm")).to_text("text", 100).splitlines()
+    assert len(lines) <= 40
+    assert max(map(len, lines)) <= 100
+    assert any("half of the EDP: " in line for line in lines)
+
+
+def test_siblings_fall_and_all_of_them_are_shown_or_counted() -> None:
+    answer = Answer("tree", parse("resnet50/h100_sxm"))
+    table = answer.view(is_whole=False)
+    shares = [float(row.cells[1] or 0) for row in table.rows if row.depth == 1]  # type: ignore[union-attr]
+    assert shares == sorted(shares, reverse=True)
+    assert sum(shares) == pytest.approx(1.0, rel=1e-12)
+    assert len(answer.to_text("text", is_whole=True).splitlines()) > 200
+
+
+def test_terminal_has_blocks_by_cause_and_a_pipe_letters() -> None:
+    answer = Answer("tree", parse("resnet50/h100_sxm"))
+    assert "█ compute" in answer.to_text("text", 100)
+    assert "c compute" in answer.to_text("text")
