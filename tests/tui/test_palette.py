@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+
 import pytest
 from textual.pilot import Pilot
 from textual.widgets import Input
@@ -9,7 +11,7 @@ from textual.widgets import Input
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import parse
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.overlays.command_palette import PaletteScreen
+from hwexplorer.tui.overlays.command_palette import PaletteItems, PaletteScreen
 
 
 async def chosen(app: HwExplorer, pilot: Pilot[None], text: str) -> None:
@@ -26,6 +28,13 @@ async def chosen(app: HwExplorer, pilot: Pilot[None], text: str) -> None:
         await pilot.pause(0.05)
         if not isinstance(app.screen, PaletteScreen):
             break
+
+
+@pytest.fixture
+async def palette() -> AsyncIterator[HwExplorer]:
+    app = HwExplorer(parse("resnet18"), EngineProvider())
+    async with app.run_test(size=(120, 40)):
+        yield app
 
 
 @pytest.mark.parametrize(
@@ -47,12 +56,56 @@ async def test_it_finds_and_does(text: str, field: str, value: object) -> None:
     assert app.session.failures == []
 
 
+@pytest.mark.parametrize(
+    ("typed", "title"),
+    [
+        ("open model", "Open a model .."),
+        ("add device", "Add a device .."),
+        ("limit", "Set a limit .."),
+        ("slow", "Why is it slow"),
+        ("ttft", "Time to first token: open the request phase"),
+        ("first token", "Time to first token: open the request phase"),
+        ("request", "Time to first token: open the request phase"),
+        ("batch", "Change the batch .."),
+        ("compare", "Compare the devices"),
+        ("export", "Export this view .."),
+        ("MobileNetV2", "Open mobilenet_v2 (3.50 M parameters, 301 MMAC)"),
+        ("mobv2", "Open mobilenet_v2 (3.50 M parameters, 301 MMAC)"),
+        ("4090", "Add NVIDIA GeForce RTX 4090, or go to it"),
+        ("edp", "metric edp"),
+    ],
+)
+async def test_tasks_and_names_come_before_terms(typed: str, title: str, palette: HwExplorer) -> None:
+    items = PaletteItems(palette.screen)
+    await items.startup()
+    best = max(items._items, key=lambda item: item.score(typed))
+    assert best.title.startswith(title)
+
+
+async def test_a_limit_is_typed_where_it_is_read() -> None:
+    app = HwExplorer(parse("resnet18"), EngineProvider())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await chosen(app, pilot, "limit")
+        await pilot.press(*"L<5ms", "enter")
+        assert (app.state.limits, app.state.metric) == ("L<5ms", "edp")
+    assert app.session.failures == []
+
+
+async def test_a_command_that_needs_a_word_is_completed_in_its_line() -> None:
+    app = HwExplorer(parse("resnet18"), EngineProvider())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await chosen(app, pilot, "change the batch")
+        await pilot.press(*"16", "enter")
+        assert app.state.batch == 16
+    assert app.session.failures == []
+
+
 async def test_terms_and_verbs_are_found_by_their_help() -> None:
     app = HwExplorer(parse("resnet18"), EngineProvider())
     async with app.run_test(size=(120, 40)) as pilot:
         await chosen(app, pilot, "energy-delay product")
-        assert app.session.message is not None
-        assert app.session.message[0].startswith("EDP: ")
+        assert app.explorer.overlay == "help"
+        await pilot.press("escape")
         await chosen(app, pilot, "roofline")
         assert app.explorer.overlay == "report" or app.state.plot == "roofline"
     assert app.session.failures == []

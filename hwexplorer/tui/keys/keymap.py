@@ -59,6 +59,7 @@ class Keymap:
         grouped: dict[str, list[Action]] = {}
         if pane:
             grouped[f"In {pane}"] = [a for a in self.actions if pane in a.panes]
+            grouped[pane.title()] = []  # the group of that name is next
         for action in self.actions:
             if pane and pane in action.panes:
                 continue

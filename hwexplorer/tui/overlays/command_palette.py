@@ -18,87 +18,194 @@ from textual.message import Message
 from textual.widgets import Button, Input, OptionList
 from textual.worker import Worker
 
+from analysis.model.names.model_ref import phases
+from hardware.names import fold_name, matching_places
+from hardware.quantity import quantity
 from hwexplorer import registry
+from hwexplorer.state import replace
 from hwexplorer.text import terms
 from hwexplorer.tui.commands import command_line
 from hwexplorer.tui.commands.command_table import COMMANDS, names
 from hwexplorer.tui.keys import key_table
+from hwexplorer.tui.keys.key_table import Action
 from hwexplorer.tui.keys.keymap import Keymap
+from hwexplorer.tui.prompts.prompt_kinds import CommandPrompt
 from hwexplorer.tui.session.session import Session
-from hwexplorer.tui.session.session_events import ActionRequested
+from hwexplorer.tui.session.session_events import ActionRequested, TextOpened
+from hwexplorer.views.plain import NUMBERS, Text
 
-IN_HELP = 0.1  # the score of what has the words in its help alone: below every title
-# Commands that would list all devices once more.
+# Commands that would list all devices once more, and those whose name alone is no line.
 _REPEAT = ("devices", "add", "remove", "baseline", "device")
+_TAKES_TEXT = ("limits", "trace")
 ID = "--command-palette"  # by which Textual knows it
+# How well a text fits (0 to 1), and what is added for kinds of items, so that tasks stand before terms.
+IS_IT, BEGINS, HAS_WORDS, HOLDS, IN_HELP, IS_LIKE = 1.0, 0.9, 0.8, 0.6, 0.4, 0.3
+TASK, ACTION, LINE, TERM = 0.6, 0.3, 0.2, -0.3
+# What people come for: title, further words for it, and its action, or the beginning of a line to be completed.
+TASKS = (
+    ("Open a model ..", "load another network llm own file onnx", "filter"),
+    ("Add a device ..", "choose remove chip accelerator gpu cpu tpu hardware", "devices"),
+    ("Set a limit ..", "limits budget at most maximum power memory latency energy constraint", "devices"),
+    ("Why is it slow", "bottleneck limited bound expensive explain cause", "why"),
+    ("What to change: advise", "faster cheaper optimise improve suggestion", "advise"),
+    ("Change the batch ..", "batch size inputs at once throughput", ":batch "),
+    ("Compare the devices", "table side by side against best chip", "pane_compare"),
+    ("Compare with what is on screen now: pin it", "difference delta before after", "pin"),
+    ("What if the chip were other: turn its facts", "knobs bandwidth clock units memory double", "pane_knobs"),
+    ("Find an operator ..", "search layer row node", "find"),
+    ("Lay a measured trace beside the tree ..", "profile profiler kineto nsight measured", ":trace "),
+    ("Export this view ..", "save file json csv html svg picture report write", "export"),
+    ("Restore a session ..", "saved last load state", "sessions"),
+)
+PHASE_TASKS = {
+    "request": ("Time to first token: open the request phase", "ttft tpot latency prompt tokens serving llm"),
+    "decode": ("Time per output token: open the decode phase", "tpot generate generation tokens llm"),
+    "prefill": ("The prompt: open the prefill phase", "prefill context tokens llm"),
+}
 
 
 class PaletteItem(msgspec.Struct, frozen=True):
-    """A thing to do, found by its title or by words of its help."""
+    """A thing to do, found by its title, by the words that mean it too, or by its help. `rank` is added to the score of
+    its kind."""
 
     title: str
     help: str
-    run: Callable[[], None]
+    run: Callable[[], object]
+    words: str = ""
+    rank: float = ACTION
+
+    def score(self, typed: str) -> float:
+        """Return how well it fits what is typed, from 0 (not at all) to 1."""
+        title, words = self.title.casefold(), self.words.casefold()
+        fits = _fit(typed.casefold(), title, words) or IN_HELP * all(
+            word in self.help.casefold() for word in typed.casefold().split()
+        )
+        if not fits and self.rank == LINE and len(typed) > 2 and matching_places(typed, (self.words,)):
+            fits = HOLDS if fold_name(typed) in fold_name(self.words) else IS_LIKE / len(self.words)  # shorter first
+        return (fits + self.rank) / (IS_IT + TASK) if fits else 0.0
+
+
+def _fit(typed: str, title: str, words: str) -> float:
+    if typed in (title, words):
+        return IS_IT
+    if title.startswith(typed) or words.startswith(typed):
+        return BEGINS
+    all_words = f"{title} {words}".split()
+    if all(any(own.startswith(word) for own in all_words) for word in typed.split()):
+        return HAS_WORDS
+    return HOLDS if all(word in title or word in words for word in typed.split()) else 0.0
 
 
 class PaletteItems(Provider):
-    """Actions, terms, and every line that `:` takes with all that completes it: models, devices, verbs, plots, nodes,
-    settings, themes, sessions."""
+    """Tasks, actions, terms, and every line that `:` takes with all that completes it: models, devices, verbs, plots,
+    nodes, settings, themes, sessions."""
 
     async def startup(self) -> None:
         """List everything that can be found."""
-        session, keymap = self.app.session, self.app.keymap  # type: ignore[attr-defined]  # HwExplorer, which imports this
-        self._actions = list(_action_items(session, keymap))
-        self._items = [*self._actions, *_term_items(session), *_line_items(session)]
+        explorer = self.app.explorer  # type: ignore[attr-defined]  # HwExplorer, which imports this
+        session, keymap = explorer.session, explorer.keymap
+
+        def ask(line: str) -> None:
+            """Open the `:` line with a text to be completed."""
+            explorer.ask(CommandPrompt(session, line))
+
+        self._first = [*_task_items(session, keymap, ask), *_action_items(session, keymap)]
+        self._items = [*self._first, *_term_items(session), *_line_items(session, ask)]
 
     async def discover(self) -> Hits:
-        """Yield the actions, before anything is typed."""
-        for item in self._actions:
+        """Yield tasks and actions, before anything is typed."""
+        for item in self._first:
             yield DiscoveryHit(item.title, item.run, help=item.help)
 
     async def search(self, query: str) -> Hits:
-        """Yield what fits the text, by title before help."""
-        matcher, words = self.matcher(query), query.casefold().split()
+        """Yield what fits the text, the best first."""
+        matcher = self.matcher(query)
         for item in self._items:
-            score = matcher.match(item.title)
-            if not score and all(word in item.help.casefold() for word in words):
-                score = IN_HELP
-            if score > 0:
+            if score := item.score(query):
                 yield Hit(score, matcher.highlight(item.title), item.run, help=item.help)
+
+
+def _task_items(session: Session, keymap: Keymap, ask: Callable[[str], None]) -> list[PaletteItem]:
+    """Return the tasks; those of language models first where one is on screen."""
+    items = []
+    for title, words, does in TASKS:
+        if does.startswith(":"):
+            items.append(PaletteItem(title, f"as {does}..", partial(ask, does[1:]), words, TASK))
+            continue
+        action = keymap.by_id[does]
+        run = partial(_perform, session, action)
+        titled = f"{title} ({key_table.keys_text(action)})"
+        items.append(PaletteItem(titled, action.help, run, f"{title} {words}", TASK))
+    on_screen = phases(session.state.model)
+    of_phases = [
+        PaletteItem(title, line, partial(command_line.submit, session, line), f"{phase} {words}", TASK)
+        for phase, (title, words) in PHASE_TASKS.items()
+        for line in [f"model {on_screen.get(phase, f'llama3_8b:{phase}')}"]
+    ]
+    return [*of_phases, *items] if on_screen else [*items, *of_phases]
+
+
+def _perform(session: Session, action: Action) -> None:
+    if action.panes and session.state.pane not in action.panes:
+        session.apply(replace(session.state, pane=action.panes[0]))
+    session.emit(ActionRequested(action.id))
 
 
 def _action_items(session: Session, keymap: Keymap) -> Iterator[PaletteItem]:
     for action in keymap.actions:
         if not action.panes or session.state.pane in action.panes:
-            yield PaletteItem(
-                f"{action.title} ({key_table.keys_text(action)})",
-                action.help,
-                partial(session.emit, ActionRequested(action.id)),
-            )
+            run = partial(session.emit, ActionRequested(action.id))
+            yield PaletteItem(f"{action.title} ({key_table.keys_text(action)})", action.help, run, action.title)
 
 
 def _term_items(session: Session) -> Iterator[PaletteItem]:
     for term in terms.terms():
-        yield PaletteItem(f"term: {term.name}", term.says, partial(session.say, f"{term.name}: {term.says}"))
+        text = Text("help", term.name, ((term.name, (term.says,)),))
+        run = partial(session.emit, TextOpened("help", term.name, text))
+        yield PaletteItem(f"term: {term.name}", term.says, run, term.name, TERM)
 
 
-def _line_items(session: Session) -> Iterator[PaletteItem]:
+def _line_items(session: Session, ask: Callable[[str], None]) -> Iterator[PaletteItem]:
     """Yield the commands: as they are where nothing must follow, else one for each way to complete it."""
-    helps = registry.helps()
+    helps, captions = registry.helps(), {**_model_captions(session), **_device_captions(session)}
     for name in names():
         known = COMMANDS.get(name)
         help_text = known.help if known is not None else helps[name]
         if known is None:
             for section in registry.sections(name):
                 line, says = registry.full_name(section), registry.help_of(section)
-                yield PaletteItem(line, says, partial(command_line.submit, session, line))
+                yield PaletteItem(line, says, partial(command_line.submit, session, line), rank=LINE)
             if registry.sections(name):
                 continue
         lines = command_line.completions(session, f"{name} ") if known is not None and name not in _REPEAT else []
-        if not lines or "[" in (known.usage if known is not None else ""):
+        if known is not None and (name in _TAKES_TEXT or (" " in known.usage and "[" not in known.usage)):
+            yield PaletteItem(f"{name} ..", help_text, partial(ask, f"{name} "), name, LINE)
+        else:
             lines = [name, *lines]
         for line in lines:
-            yield PaletteItem(line, help_text, partial(command_line.submit, session, line))
+            run = partial(command_line.submit, session, line)
+            yield PaletteItem(captions.get(line, line), help_text, run, line, LINE)
+
+
+def _model_captions(session: Session) -> dict[str, str]:
+    """Return by line what opening a model is called."""
+    table = session.cache.view("models", replace(session.state, filter=""))
+    columns = {column.key: place for place, column in enumerate(table.columns)}
+    captions = {}
+    for row in table.rows:
+        figures = (("parameters", "SI", " parameters"), ("macs", "MAC", ""))
+        cells = [(row.cells[columns[key]], unit, word) for key, unit, word in figures if key in columns]
+        known = [quantity(float(cell), unit) + word for cell, unit, word in cells if isinstance(cell, NUMBERS)]
+        captions[f"model {row.key}"] = f"Open {row.key}" + (f" ({', '.join(known)})" if known else "")
+    return captions
+
+
+def _device_captions(session: Session) -> dict[str, str]:
+    """Return by line what going to a device is called."""
+    table, there = session.provider.devices(session.state), session.state.devices
+    place = next((place for place, column in enumerate(table.columns) if column.key == "name"), 0)
+    names = {row.key: row.cells[place] for row in table.rows}
+    return {f"on {key}": f"Go to {name}" if key in there else f"Add {name}, or go to it" for key, name in names.items()}
 
 
 class PaletteScreen(CommandPalette):
