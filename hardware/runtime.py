@@ -83,7 +83,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
     def joins(self, device: Device) -> str:
         """Return its mode, or 'apart': eager with a bias of a convolution as a kernel of its own."""
-        return "apart" if device.software_class in self.bias_apart else self.mode
+        return "apart" if self.mode == "eager" and device.software_class in self.bias_apart else self.mode
 
     def fits(self, device: Device, work: str) -> bool:
         """Return whether it runs this kind of work on the device."""

@@ -27,6 +27,11 @@ class Setup(msgspec.Struct, frozen=True, dict=True):
         """The way in which operators are joined into kernels, as analysis/estimate/kernels.py calls it."""
         return self.runtime.joins(self.device)
 
+    def in_mode(self, mode: str) -> Setup:
+        """Return the same software on the same device, with its kernels made as in a mode."""
+        runtime = msgspec.structs.replace(self.runtime, mode=mode)
+        return Setup(self.device, self.plan, runtime, self.layout)
+
     @cached_property
     def matrix_flops(self) -> float:
         """The peak of all matrix units in the format of products, FLOP/s."""

@@ -76,9 +76,10 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
         return self.setup.runtime.mode
 
     def in_mode(self, mode: str) -> Estimate:
-        """Return the estimate of the same in an execution mode."""
-        scenario = msgspec.structs.replace(self.scenario, execution=mode)
-        return self if self.execution == mode else estimate(self.workload, self.device, scenario)
+        """Return the estimate of the same software with its kernels made as in a mode: with fusion, or without."""
+        if self.execution == mode:
+            return self
+        return _estimate_on(self.setup.in_mode(mode), self.workload, self.scenario)
 
     @property
     def joins(self) -> str:
@@ -194,7 +195,10 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
     batch that the workload does not have."""
     check_batch(workload, scenario.batch)
     workload = workload.bound(sequence=scenario.sequence, kv=scenario.kv)
-    setup = scenario.setup_on(device, workload)
+    return _estimate_on(scenario.setup_on(device, workload), workload, scenario)
+
+
+def _estimate_on(setup: Setup, workload: Workload, scenario: Scenario) -> Estimate:
     runs, joins = setup.plan, setup.joins
     waves, held = _waves(workload, scenario.batch, setup)
     batch = -(-scenario.batch // waves)

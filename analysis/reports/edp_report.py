@@ -73,9 +73,9 @@ class EdpNode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExecutionEdp(msgspec.Struct, frozen=True, kw_only=True):
-    """The model under one execution mode."""
+    """The model with fusion or without, by the same software."""
 
-    execution: Annotated[str, column("Execution")]
+    execution: Annotated[str, column("Fusion", shown={"eager": "off", "fused": "on"})]
     edp_js: Annotated[float, column("EDP", "Js")]
     energy_j: float
     energy_j_per_inference: Annotated[float, column("Energy/inf", "J", key="energy_per_inference")]
@@ -89,8 +89,8 @@ class ExecutionEdp(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FusionSavings(msgspec.Struct, frozen=True, kw_only=True):
-    """Eager less fused. A round trip is a value that eager writes and reads back and fused keeps on chip; its bytes
-    both ways, and the part of all bytes that memory no longer carries."""
+    """Without fusion less with it, both by the same software. A round trip is a value that a kernel writes and the next
+    reads back, and that fusion keeps on chip; its bytes both ways, and the bytes that memory no longer carries."""
 
     round_trips: int
     activation_bytes: float
@@ -104,21 +104,21 @@ class FusionSavings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SideBySide(msgspec.Struct, frozen=True, kw_only=True):
-    """One subgraph under both modes."""
+    """One subgraph without fusion and with it."""
 
     id: Annotated[str, column("Subgraph", key="subgraph")]
     type: str
-    eager_edp_js: Annotated[float, column("Eager", "Js", key="eager")]
-    fused_edp_js: Annotated[float, column("Fused", "Js", key="fused")]
+    eager_edp_js: Annotated[float, column("Off", "Js", key="eager")]
+    fused_edp_js: Annotated[float, column("On", "Js", key="fused")]
     benefit_js: Annotated[float, column("Benefit", "Js")]
-    eager_share: Annotated[float, column("Eager", "%", keep=2)]
-    fused_share: Annotated[float, column("Fused", "%", keep=2)]
+    eager_share: Annotated[float, column("Off", "%", keep=2)]
+    fused_share: Annotated[float, column("On", "%", keep=2)]
     eager_energy_j: float
-    eager_energy_j_per_inference: Annotated[float, column("Eager/inf", "J", key="eager_energy_per_inference", keep=3)]
+    eager_energy_j_per_inference: Annotated[float, column("Off/inf", "J", key="eager_energy_per_inference", keep=3)]
     fused_energy_j: float
-    fused_energy_j_per_inference: Annotated[float, column("Fused/inf", "J", key="fused_energy_per_inference", keep=3)]
-    eager_latency_s: Annotated[float, column("Eager", "s", keep=3)]
-    fused_latency_s: Annotated[float, column("Fused", "s", keep=3)]
+    fused_energy_j_per_inference: Annotated[float, column("On/inf", "J", key="fused_energy_per_inference", keep=3)]
+    eager_latency_s: Annotated[float, column("Off", "s", keep=3)]
+    fused_latency_s: Annotated[float, column("On", "s", keep=3)]
     round_trips_saved: Annotated[
         int, column("Trips saved", "count", key="trips", keep=1, help="values no longer written and read back")
     ]
@@ -144,7 +144,7 @@ class EdpReport(Head, frozen=True, kw_only=True):
 
 
 def edp_report(result: Estimate, top: int = TOP) -> EdpReport:
-    """Return the report of a model on a device. Runs the model in the other execution mode too."""
+    """Return the report of a model on a device. Runs the model with fusion and without."""
     figures, parts = tree(result), result.partition
     shares = component_shares(result)
     eager, fused = (result.in_mode(mode) for mode in ("eager", "fused"))

@@ -42,7 +42,8 @@ def test_relu_pays_when_separate_and_hides_when_fused(batch: int) -> None:
     strict = 0
     for on in grid.catalogue(modes=False):
         for precision in grid.distinct_precisions(on):
-            eager, fused = (relu_figures(grid.run("conv2d", on, batch, precision, mode)) for mode in grid.MODES)
+            deployed = grid.run("conv2d", on, batch, precision, "fused")
+            eager, fused = (relu_figures(deployed.in_mode(mode)) for mode in grid.MODES)
             what = (on.key, precision)
             # Lanes that unpack weights as a convolution runs may be what it waits for, and a ReLU needs them too.
             if not make_plan(on, precision).widths.unpack_weights:
@@ -106,7 +107,8 @@ def test_fusion_benefit_is_the_difference_of_both_modes(model: str, name: str) -
         return (energy + time) / 2 * (result.energy_j / result.scenario.batch) * result.latency_s
 
     for batch in (1, 64):
-        eager, fused = (grid.run(model, name, batch, "fp16", mode) for mode in grid.MODES)
+        deployed = grid.run(model, name, batch, "fp16")
+        eager, fused = (deployed.in_mode(mode) for mode in grid.MODES)
         expected = attributed(eager) - attributed(fused)
         for result in (eager, fused):
             figures = tree(result)
@@ -158,3 +160,13 @@ def test_narrow_values_leave_bandwidth_unused_in_eager_kernels_of_elements_alone
             seconds = found.run.mapping.dram_s[0]
             rates.append(((flow.dram_read + flow.dram_write) / np.where(seconds > 0, seconds, 1.0))[kinds.index(kind)])
         assert rates[1] == pytest.approx(times * rates[0]), kind
+
+
+@pytest.mark.parametrize("runtime", ["tensorrt", "tensorrt_enqueue", "pytorch_eager", "torch_compile"])
+def test_fusion_is_judged_by_one_software_on_both_sides(runtime: str) -> None:
+    result = grid.run("resnet50", "h100_pcie", 1, "fp32", runtime)
+    apart, fused = result.in_mode("eager"), result.in_mode("fused")
+    assert {apart.runtime.id, fused.runtime.id} == {runtime}
+    assert apart.demand.n_kernels > fused.demand.n_kernels == len(result.partition.id)
+    starts_s = (apart.demand.n_kernels - fused.demand.n_kernels) * apart.latency_s / apart.demand.n_kernels
+    assert 0 < apart.latency_s - fused.latency_s < 1.5 * starts_s  # kernels saved, not another dispatcher

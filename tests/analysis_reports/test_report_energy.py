@@ -116,7 +116,7 @@ def test_edp(model: str, device: str, batch: int, execution: str) -> None:
 @pytest.mark.parametrize("device", grid.DEVICES)
 def test_eager_against_fused(model: str, device: str) -> None:
     """The same two columns whichever of them was asked for; what is saved is their difference."""
-    one, other = (edp_report(grid.run(model, device, 16, mode)) for mode in ("eager", "fused"))
+    one, other = (edp_report(grid.run(model, device, 16).in_mode(mode)) for mode in ("eager", "fused"))
     assert one.executions == other.executions
     assert one.saved == other.saved
     eager, fused = one.executions

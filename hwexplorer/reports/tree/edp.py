@@ -1,4 +1,4 @@
-"""Energy-delay product: components, concentration, top nodes, eager against fused."""
+"""Energy-delay product: components, concentration, top nodes, what fusion saves."""
 
 from __future__ import annotations
 
@@ -25,13 +25,14 @@ NODES = columns(
 
 
 def _summary(report: EdpReport, state: State) -> tuple[str, ...]:
-    first, saved = report.concentration[0], report.saved
+    first, saved, apart = report.concentration[0], report.saved, report.executions[0]
     kept = "saves" if saved.edp_js >= 0 else "adds"
     return (
         f"EDP {quantity(report.edp_js, 'Js')} = {quantity(report.energy_j_per_inference, 'J')} per inference x "
         f"{quantity(report.latency_s, 's')}",
         f"{first.subgraphs} of {report.n_subgraphs} subgraphs make half of it",
-        f"fusing {kept} {quantity(abs(saved.edp_js), 'Js')}: {saved.round_trips} round trips, "
+        f"fusion {kept} {quantity(abs(saved.edp_js), 'Js')} of the {quantity(apart.edp_js, 'Js')} that the same "
+        f"software takes without it: {saved.round_trips} round trips, "
         f"{quantity(saved.activation_bytes, 'byte')} of activations, {quantity(saved.dram_bytes, 'byte')} of it "
         f"DRAM; {quantity(saved.energy_j_per_inference, 'J')} per inference "
         f"({quantity(saved.memory_j_per_inference, 'J')} of memory), {quantity(saved.latency_s, 's')}",
@@ -66,8 +67,8 @@ VERB = Report(
             of="top_subgraphs",
             kind="type",
         ),
-        Rows("executions", "Eager and fused", columns(ExecutionEdp)),
-        Rows("side_by_side", "Each subgraph under eager and fused", columns(SideBySide), kind="type"),
+        Rows("executions", "The same software with fusion off and on", columns(ExecutionEdp)),
+        Rows("side_by_side", "Each subgraph with fusion off and on", columns(SideBySide), kind="type"),
     ),
     main="subgraphs",
     section=Section(40, "Where the energy-delay product goes"),
