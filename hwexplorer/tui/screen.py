@@ -175,7 +175,8 @@ class ExplorerScreen(Screen[None]):
                 pane.redraw_if(pane.stamp(views))
 
     def _fill_later(self, views: Views, later: tuple[str, ...]) -> None:
-        self.strip.show(views.cards, self.state.on, self.state.metric, views.answer if "answer" in later else ())
+        answer = (views.pin_sentence, *views.answer) if "answer" in later else ()
+        self.strip.show(views.cards, self.state.on, self.state.metric, tuple(filter(None, answer)))
         if "heat" in later:
             self.panes["heat"].fill(views)
 
@@ -199,8 +200,9 @@ class ExplorerScreen(Screen[None]):
         status = ""
         if session.views is not None:
             verdict = session.views.verdict.partition(": ")[2].replace(", ", "; ")  # the names stand beside it already
-            # Where the comparison is hidden, the verdict has its place up here.
-            status = session.views.status if "compare" in self.boxes(width, height) or not verdict else verdict
+            # Where there is no room for sentences about all devices, the verdict has its place up here.
+            is_hidden = self.strip.size.height < 2 and "compare" not in self.boxes(width, height)
+            status = verdict if verdict and is_hidden else session.views.status
         self.bars["head"].show(status_lines.head_line(state, status, width, colours))
         self.bars["tabs"].show(status_lines.tab_line(state, width, colours))
         hints = self.keymap.hints(state.pane, session.idle_actions())

@@ -96,7 +96,7 @@ def cards(state: State) -> tuple[Card, ...]:
 
 
 def _columns(result: Estimate) -> tuple[_Column, ...]:
-    """What users of a model judge it by: a language model by its tokens."""
+    """Return what users of a model judge it by: a language model by its tokens."""
     lengths = result.workload.defaults
     if serving(result) is not None:
         return _REQUEST
@@ -106,7 +106,7 @@ def _columns(result: Estimate) -> tuple[_Column, ...]:
 
 
 def _figures(column: _Column, results: Sequence[Estimate]) -> list[CardFigure]:
-    """A figure of every device with three digits, all in the unit that takes the fewest cells."""
+    """Return a figure of every device with three digits, all in the unit that takes the fewest cells."""
     values = [column.value(result) for result in results]
     candidates = [(1.0, "")] if not column.unit else [prefix_for(value, column.unit) for value in values]
     written = [
@@ -127,7 +127,7 @@ def _competes(result: Estimate) -> bool:
 
 
 def _rank(results: Sequence[Estimate], values: Sequence[float]) -> list[int]:
-    """The place of each device among those that exist, from 1; 0 of one that competes with none."""
+    """Return the place of each device among those that exist, from 1; 0 of one that competes with none."""
     rivals = sorted(value for value, result in zip(values, results, strict=True) if _competes(result))
     return [rivals.index(value) + 1 if _competes(result) else 0 for value, result in zip(values, results, strict=True)]
 

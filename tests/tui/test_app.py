@@ -11,6 +11,7 @@ from textual.pilot import Pilot
 
 from hardware.errors import RequestError
 from hardware.precision import KEYS
+from hwexplorer.provider import EngineProvider
 from hwexplorer.state import PANES, PLOTS, State, format, parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.keys.key_table import ACTIONS, BY_ID
@@ -870,9 +871,9 @@ async def test_the_mouse_selects_opens_and_switches() -> None:
         assert app.state.at == "conv1"
         await pilot.click("#tree", offset=(8, 3), times=2)
         assert app.state.open == ("conv1",)
-        await pilot.click("#cards", offset=(65, 5))
+        await pilot.click("#cards", offset=(65, 6))
         assert (app.state.pane, app.state.on) == ("tree", "tpu_v4")
-        await pilot.click("#cards", offset=(65, 5), times=2)
+        await pilot.click("#cards", offset=(65, 6), times=2)
         assert app.state.pane == "compare"
         await pilot.click("#compare", offset=(8, 3))
         assert (app.state.pane, app.state.on) == ("compare", "h100_sxm")
@@ -881,7 +882,7 @@ async def test_the_mouse_selects_opens_and_switches() -> None:
         assert app.state.model == "alexnet"
         await pilot.resize_terminal(80, 24)
         await pilot.press("3")
-        await pilot.click("#cards", offset=(8, 6))
+        await pilot.click("#cards", offset=(8, 7))
         assert app.state.on == "kpu_t256"
         await pilot.resize_terminal(79, 24)
         await pilot.click("#tabs", offset=(26, 0))
@@ -914,3 +915,23 @@ def test_the_help_and_the_hints_come_from_the_registry() -> None:
     assert sorted(a.id for a in listed) == sorted(BY_ID)
     for pane in PANES:
         assert {"help", "quit"} <= {id for id, _, _ in DEFAULT.hints(pane)}
+
+
+async def test_another_batch_against_the_pin_is_told_by_all_figures_and_not_cut() -> None:
+    app = HwExplorer(parse("resnet50@b1?pin=h100_sxm@b1"), Fake())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("]", "]", "]", "]", "]")
+        await pilot.pause()
+        told = " ".join(line.strip() for line in screen_text(app).splitlines()[1:4])
+        for figure in ("energy per inference", "rate", "latency", "EDP"):
+            assert figure in told
+        assert "…" not in told
+
+
+async def test_zoomed_why_is_unfolded() -> None:
+    app = HwExplorer(parse("resnet50@b8,fp16"), EngineProvider())
+    async with app.run_test(size=GRID) as pilot:
+        await pilot.press("5")
+        assert "Largest events" not in screen_text(app)
+        await pilot.press("z")
+        assert "Largest events" in screen_text(app)

@@ -174,7 +174,7 @@ async def test_every_action_answers() -> None:
             ("x", "eager: "),
             ("m", "shares are of"),
             ("p", "pinned h100_sxm"),
-            ("u", "undone: nothing is pinned"),
+            ("u", 'undid "pin h100_sxm'),
         ):
             await pilot.press(keys)
             assert app.session.message is not None
@@ -182,8 +182,11 @@ async def test_every_action_answers() -> None:
         await pilot.press(":", *"add l4", "enter")
         assert app.session.message is not None
         assert app.session.message[0] == "added l4"
+        await pilot.press("u")
+        assert app.session.message[0] == 'undid "add l4"'
+        await pilot.press("U")
         await pilot.press(":", *"batch 64", "enter")
-        assert "faster" in app.session.message[0]
+        assert "the rate" in app.session.message[0]
         assert "less energy" in app.session.message[0]
         for line in ("batch 64", "on h100_sxm", "model resnet18", "metric energy", "baseline h100_sxm"):
             await pilot.press(":", *line, "enter")

@@ -227,7 +227,7 @@ def _list_sessions(session: Session, words: list[str]) -> None:
         raise RequestError("none is saved yet: `:save NAME` saves one")
     columns = (Column("name", "Session", role="text", keep=0), Column("state", "State", role="text", keep=0))
     rows = tuple(Row(name, (name, text), leads=text) for name, text in saved.items())
-    sheet = Sheet("Sessions", "", Table("sessions", "Sessions", columns, rows))
+    sheet = Sheet(f"{len(saved)} saved", "", Table("sessions", "Sessions", columns, rows))
     session.emit(SheetOpened("sessions", sheet, states.parse))
 
 

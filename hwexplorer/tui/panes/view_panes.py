@@ -153,7 +153,7 @@ class WhyPane(ViewPane):
 
     def fill(self, views: Views) -> None:
         """Take the view and the title."""
-        self.content.update(views.why)
+        self.content.update(views.why, self.state.zoom)
         self.set_title(self.state.at or self.state.model)
 
     def do_toggle(self) -> None:

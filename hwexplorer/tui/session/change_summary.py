@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from analysis.text.headline import ratio
 from hardware.what_if import split_changes
 from hwexplorer.settings import SCENARIO_FIELDS, labels
 from hwexplorer.state import State, replace
@@ -18,8 +19,14 @@ _SENTENCES = {
     "model": "loaded {}",
     "limits": "limits: {}",
 }
-# Figures of a card, what more of one is, and what less.
-_FIGURES = (("rate_per_s", "faster", "slower"), ("energy_j", "more energy", "less energy"))
+# Figures of a card: what more of one is, in percent and as a factor, and what less of one is.
+_FIGURES = (("rate_per_s", "faster", "faster", "slower"), ("energy_j", "more energy", "the energy", "less energy"))
+_ALL_FIGURES = (
+    ("energy_j", "more energy per inference", "the energy per inference", "less energy per inference"),
+    ("rate_per_s", "higher rate", "the rate", "lower rate"),
+    ("latency_s", "longer latency", "the latency", "shorter latency"),
+)
+TIMES = 2  # a larger change is a factor, a smaller one a percentage
 LEAST = 0.005  # a smaller change is none
 
 
@@ -37,7 +44,8 @@ def summarize_change(before: State, after: State, was: Cards, now: Cards) -> str
     parts = [f"added {name}" for name in after.devices if name not in before.devices]
     parts += [f"removed {name}" for name in before.devices if name not in after.devices]
     if "model" not in changed and changed & SCENARIO_FIELDS:
-        parts.append(f"{_settings(before, after)}: {_effect(after.on, was, now) or 'no change'}")
+        figures = _ALL_FIGURES if "batch" in changed else _FIGURES
+        parts.append(f"{_settings(before, after)}: {_effect(after.on, was, now, figures) or 'no change'}")
     if "pin" in changed:
         parts.append(f"pinned {after.pin}: deltas are against it" if after.pin else "nothing is pinned")
     if "limits" in changed and not after.limits:
@@ -46,21 +54,40 @@ def summarize_change(before: State, after: State, was: Cards, now: Cards) -> str
     return "; ".join(parts)
 
 
+def summarize_undo(before: State, after: State, was: Cards, now: Cards) -> str:
+    """Return `undid "add kpu_t100"` of a step back from `before`."""
+    summary = summarize_change(after, before, now, was).partition(": ")[0]
+    for participle, verb in (("added ", "add "), ("removed ", "remove "), ("pinned ", "pin ")):
+        summary = summary.replace(participle, verb)
+    return f'undid "{summary}"' if summary else ""
+
+
 def _settings(before: State, after: State) -> str:
     old, new = ([text for text, _ in labels(state)] for state in (before, after))
     return ", ".join(text for text in new if text not in old) or " · ".join(new)
 
 
-def _effect(device: str, was: Cards, now: Cards) -> str:
+def summarize_pin(verdict: str, here: Card, there: Card) -> str:
+    """Return the verdict against the pin with the figures of both: energy, rate and latency may go different ways."""
+    names, _, change = verdict.partition(": ")
+    figures = ", ".join(_changes(there, here, _ALL_FIGURES))
+    return f"{names}: {'; '.join(part for part in (figures, change) if part)}."
+
+
+def _effect(device: str, was: Cards, now: Cards, figures: tuple[tuple[str, ...], ...] = _FIGURES) -> str:
     old, new = (next((card for card in cards if card.key == device), None) for cards in (was, now))
+    return ", ".join(_changes(old, new, figures)) if old is not None and new is not None else ""
+
+
+def _changes(old: Card, new: Card, figures: tuple[tuple[str, ...], ...]) -> list[str]:
     parts = []
-    for name, more, less in _FIGURES:
-        change = getattr(new, name) / getattr(old, name) if old is not None and new is not None else 1.0
+    for name, more, times, less in figures:
+        change = getattr(new, name) / getattr(old, name)
         if abs(change - 1) >= LEAST:
-            parts.append(f"{_ratio_text(change)} {more if change > 1 else less}")
-    return ", ".join(parts)
+            parts.append(f"{_ratio_text(change)} {less if change < 1 else times if change >= TIMES else more}")
+    return parts
 
 
-def _ratio_text(ratio: float) -> str:
-    factor = max(ratio, 1 / ratio)
-    return f"{factor:.3g}x" if factor >= 2 else f"{abs(ratio - 1) * 100:.0f} %"
+def _ratio_text(change: float) -> str:
+    factor = max(change, 1 / change)
+    return ratio(factor) if factor >= TIMES else f"{abs(change - 1) * 100:.0f} %"

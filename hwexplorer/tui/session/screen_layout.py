@@ -9,17 +9,21 @@ import msgspec
 Mode = Literal["grid", "small", "tabs", "tiny"]
 Box = tuple[int, int, int, int]  # x, y, width, height
 _MAIN = ("models", "compare", "tree")  # those that do not stand beside the tree
-ANSWER_LINES = 2  # of the strip, before the heads of its columns
+LINE_HEIGHT = 18  # of a screen that keeps a line for the device under the cursor above one pane
 GAP_HEIGHT = 30  # of a screen that has a line to spare before the devices on paper
 EVENTS_HEIGHT = 34  # of a body that has room for a plot below all kinds of events
 HEAT_WIDTH, HEAT_HEIGHT = 64, 26  # of a tree that has room below it for its blocks on every device
 
 
+def answer_lines(height: int, devices: int) -> int:
+    """Return the lines of the answer above the devices, where there is a choice."""
+    return 0 if devices == 1 else 3 if height >= 24 else 2
+
+
 def strip_lines(height: int, devices: int) -> int:
-    """Return the lines of the strip: the answer where there is a choice, the heads, a line for each device."""
-    if devices == 1:
-        return 2
-    return min(ANSWER_LINES + 1 + devices + (height >= GAP_HEIGHT), height * 3 // 10)
+    """Return the lines of the strip: the answer, the heads, a line for each device."""
+    lines = answer_lines(height, devices) + 1 + devices
+    return lines if devices == 1 else min(lines + (height >= GAP_HEIGHT), height // 3)
 
 
 class Layout(msgspec.Struct, frozen=True):
@@ -36,8 +40,9 @@ def arrange(width: int, height: int, pane: str, zoom: bool, devices: int = 4) ->
         return _tiny(width, height, pane)
     around: dict[str, Box] = {"head": (0, 0, width, 1), "foot": (0, height - 1, width, 1)}
     if width < 80 or height < 20 or zoom:
-        around |= {"tabs": (0, 1, width, 1), "cards": (0, 2, width, 1)}
-        return Layout("tabs", {**around, pane: (0, 3, width, height - 4)})
+        above = 2 + (height >= LINE_HEIGHT)
+        around |= {"tabs": (0, 1, width, 1)} | ({"cards": (0, 2, width, 1)} if height >= LINE_HEIGHT else {})
+        return Layout("tabs", {**around, pane: (0, above, width, height - above - 1)})
     top = strip_lines(height, devices)
     is_large = width >= 180 and height >= 50
     if pane == "compare":  # all devices, and of what is said about them as much as there is room for

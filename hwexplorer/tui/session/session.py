@@ -16,7 +16,7 @@ from hwexplorer import state as states
 from hwexplorer.state import FOLDS, PANES, State, node, replace
 from hwexplorer.tui.session import history as histories
 from hwexplorer.tui.session import state_changes, tree_index
-from hwexplorer.tui.session.change_summary import summarize_change
+from hwexplorer.tui.session.change_summary import summarize_change, summarize_undo
 from hwexplorer.tui.session.history import History, push
 from hwexplorer.tui.session.limit_summary import DeviceLimits
 from hwexplorer.tui.session.screen_layout import Box, arrange
@@ -143,13 +143,14 @@ class Session:
         except Exception as error:  # a fault of ours: the screen stays as it was, and says so
             self.report_failure(error)
             return False
-        summary = summarize_change(self.state, state, self.views.cards, views.cards) if self.views is not None else ""
-        undone = "undone: " if history is not None and len(history.past) < len(self.history.past) else ""
+        is_undo = history is not None and len(history.past) < len(self.history.past)
+        summarize = summarize_undo if is_undo else summarize_change
+        summary = summarize(self.state, state, self.views.cards, views.cards) if self.views is not None else ""
         self.history = history or push(self.history, state)
         self.views = views
         self.emit(StateChanged())
         if summary:
-            self.say(undone + summary, "dim")
+            self.say(summary, "dim")
         return True
 
     def with_model(self, model: str, image_size: int | None = None) -> State:

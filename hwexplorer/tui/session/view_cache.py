@@ -13,7 +13,8 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
 from hwexplorer.plots import is_over_batches
-from hwexplorer.state import MORE, State, node, replace
+from hwexplorer.state import MORE, State, node, pinned, replace
+from hwexplorer.tui.session.change_summary import summarize_pin
 from hwexplorer.views.folding import fold_rows
 from hwexplorer.views.plain import Card, Page, Plot, Row, Table, Text
 
@@ -69,6 +70,16 @@ class Views:
         if not node(self._state.at) or is_over_batches(self._state.plot):
             return frozenset()
         return cast("frozenset[str]", self._cache.view("operators_below", self._state))
+
+    @cached_property
+    def pin_sentence(self) -> str:
+        """The state against its pin in one sentence, '' without one."""
+        other = pinned(self._state)
+        here, there = (self._find_card(state) for state in (self._state, other)) if other is not None else (None, None)
+        return summarize_pin(self.verdict, here, there) if self.verdict and here and there else ""
+
+    def _find_card(self, state: State) -> Card | None:
+        return next((card for card in self._cache.view("cards", state) if card.key == state.on), None)
 
     def device_name(self, key: str) -> str:
         """Return the name on the card of a device."""

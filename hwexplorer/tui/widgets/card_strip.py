@@ -14,7 +14,7 @@ from textual.widget import Widget
 
 from hwexplorer.text.number_format import safe, to_ascii
 from hwexplorer.tui.palette import Palette
-from hwexplorer.tui.session.screen_layout import ANSWER_LINES
+from hwexplorer.tui.session.screen_layout import answer_lines
 from hwexplorer.tui.widgets.cell_drawing import stacked
 from hwexplorer.tui.widgets.cell_text import pad, shorten, whole, width_of, wrap
 from hwexplorer.views.plain import Card, CardFigure
@@ -63,13 +63,13 @@ class CardStrip(Widget, can_focus=False):
             self.refresh()
 
     def _rows(self) -> list[Card | str]:
-        """What each line shows: `answer`, `heads`, a card, or a `gap` before those on paper."""
+        """Return what each line shows: `answer`, `heads`, a card, or a `gap` before those on paper."""
         height = self.size.height
         if not self.cards:
             return []
         if height == 1:
             return [next((card for card in self.cards if card.key == self.on), self.cards[0])]
-        above = ["answer"] * ANSWER_LINES * (height > ANSWER_LINES + 1) + ["heads"]
+        above = ["answer"] * self._answer_height + ["heads"]
         below: list[Card | str] = list(self.cards)
         first_on_paper = next((place for place, card in enumerate(self.cards) if card.on_paper), 0)
         if first_on_paper and height > len(above) + len(below):
@@ -78,6 +78,10 @@ class CardStrip(Widget, can_focus=False):
         place = next((place for place, card in enumerate(below) if isinstance(card, Card) and card.key == self.on), 0)
         start = max(0, min(place - room + 1, len(below) - room))
         return [*above, *below[start : start + room]]
+
+    @property
+    def _answer_height(self) -> int:
+        return answer_lines(self.screen.size.height, len(self.cards)) if self.cards else 0
 
     def on_click(self, event: events.Click) -> None:
         """Post what was clicked."""
@@ -101,17 +105,21 @@ class CardStrip(Widget, can_focus=False):
         return Strip(segments).adjust_cell_length(width, self.palette.get("text"))
 
     def _answer_line(self, y: int, width: int) -> list[Segment]:
-        """The first sentence, on two lines where it needs them; else the rest on the second, as much as there is room
-        for."""
+        """The first sentence on as many lines as it needs, then of the others those that there is room for."""
         if not self.answer:
             return []
         first, *rest = (safe(sentence) for sentence in self.answer)
         lines = wrap(first, width - 2)
-        is_first = y < len(lines)
-        text = lines[y] if is_first else whole("  ".join(rest), width - 2, "  ")
-        if is_first and y == ANSWER_LINES - 1 and len(lines) > ANSWER_LINES:
-            text = shorten(" ".join(lines[y:]), width - 2)
-        return [Segment(" " + text, self.palette.get("strong" if is_first else "text"))]
+        strong = len(lines)
+        for sentence in rest:
+            sentence = re.sub(r" \([^()]*\)", "", sentence)  # its details are in the table of devices
+            joined = lines[:strong] + wrap(" ".join([*lines[strong:], sentence]), width - 2)
+            if len(joined) <= self._answer_height:
+                lines = joined
+        if y == self._answer_height - 1 and len(lines) > self._answer_height:
+            lines[y] = shorten(" ".join(lines[y:]), width - 2)
+        text = lines[y] if y < len(lines) else ""
+        return [Segment(" " + text, self.palette.get("strong" if y < strong else "text"))]
 
     # --- columns ------------------------------------------------------------------------------------------
 

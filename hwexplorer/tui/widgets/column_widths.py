@@ -59,9 +59,9 @@ def _measure(table: Table, index: int, names: int, good: int) -> Measure:
         return Measure(column, scale, title, need, need)
     values = {row.cells[index] for row in table.rows}
     if column.role in ("text", "flag"):
-        need = max((width_of(str(v)) for v in values if v is not None), default=0)
-        need = max(min(need, TEXT_MAX), width_of(column.title))
-        return Measure(column, Scale(), column.title, need, need)
+        most = max((width_of(str(v)) for v in values if v is not None), default=0)
+        need = max(min(most, TEXT_MAX), width_of(column.title))
+        return Measure(column, Scale(), column.title, need, max(need, most))
     numbers = [v for v in values if isinstance(v, NUMBERS)]
     if column.role == "quantity":
         need = max((len(write_amount(v, column)) for v in _ends(numbers)), default=0)
@@ -122,9 +122,10 @@ def _fit(measures: Sequence[Measure], total: int, gap: int, empty: Collection[in
                 spare += given
         widths[0] = max(4, widths[0] + min(0, spare))
         spare = max(0, spare)
-    # A name is worth more than a long head, and that more than a long bar.
+    # A name is worth more than a long head, and that more than a long text or bar.
     numbers = [i for i in kept if measures[i].short]
-    for some in ([0], numbers):
+    texts = [i for i in kept if i and measures[i].column.role in ("text", "flag")]
+    for some in ([0], numbers, texts):
         spare = _grow(widths, some, [measures[i].most for i in some], spare)
     _grow(widths, bars, [measures[i].most for i in bars], spare)
     return widths

@@ -23,6 +23,7 @@ class Prose(Content):
         self.top = 0
         self._keys = KEY
         self.is_open = False  # what is folded of a text, until asked for
+        self.is_zoomed = False  # all the screen is there for it
         self._lines: list[tuple[str, str, str]] | None = None
 
     def toggle(self) -> None:
@@ -30,10 +31,12 @@ class Prose(Content):
         self.is_open = not self.is_open
         self._lines = None
 
-    def update(self, text: Text) -> None:
-        """The same place in a new text when only numbers changed, its beginning otherwise."""
-        if text is self.text:
+    def update(self, text: Text, is_zoomed: bool = False) -> None:
+        """The same place in a new text when only numbers changed, its beginning otherwise. Nothing is folded where all
+        the screen is there for it."""
+        if text is self.text and is_zoomed == self.is_zoomed:
             return
+        self.is_zoomed = is_zoomed
         if len(text.sections) != len(self.text.sections) or text.title != self.text.title:
             self.top = 0
         self.text = text
@@ -46,7 +49,7 @@ class Prose(Content):
         self._keys = max(KEY, *map(width_of, keys), 0)
         wrapped: list[tuple[str, str, str]] = [("step", "", str(n)) for n in range(len(self.text.steps))]
         text = self.text
-        shown = text.sections if self.is_open else text.sections[: text.folded]
+        shown = text.sections if self.is_open != self.is_zoomed else text.sections[: text.folded]
         hidden = [heading.partition(",")[0].lower() for heading, _ in text.sections[len(shown) :]]
         for heading, lines in shown:
             if wrapped and heading and self.height > 9:

@@ -25,6 +25,7 @@ from hwexplorer.tui.widgets.line_editor import EditedLine
 from hwexplorer.views.cause_looks import LOOKS
 
 KEYS_WIDTH_MIN = 15  # cells: fewer say nothing
+STATUS_MIN = 24  # cells of a status that is cut
 Part = tuple[str, str]  # role, text
 
 
@@ -97,8 +98,9 @@ def head_line(state: State, status: str, width: int, palette: Palette) -> list[S
     colours, text = next(
         (pair for pair in zip(legends, texts, strict=True) if pair[1]), (legends[0] if legends else [], "")
     )
-    if not text and ("; " in status or not legends):  # what is not as it was asked is said before what colours mean
-        colours, text = [], shorten(safe(status), rest - 4)
+    if status and not text:  # what is not as it was asked goes before what colours mean, where both have no room
+        colours = legends[-1] if legends and rest - _width(legends[-1]) > STATUS_MIN else []
+        text = shorten(safe(status), rest - _width(colours) - 4)
     rest -= _width(colours)
     row.add(("text", " " * (rest - width_of(text) - 2)), ("dim", text), ("text", " " * min(2, rest)), *colours)
     return row.segments
