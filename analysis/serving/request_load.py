@@ -1,0 +1,105 @@
+"""A load: the requests that arrive at a server, open (at a rate, or as a trace says) or closed (so many at once)."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from analysis.model.ir.workload import Floats
+from hardware.errors import RequestError
+
+Counts = NDArray[np.int64]
+REQUESTS = 400  # of an open load: the 99th percentile is that of the slowest four
+ROUNDS, LEAST = 6, 32  # of a closed load: requests that each of its clients sends, and all of them at least
+SEED = 0
+MAX_REQUESTS = 100_000
+TRACE_COLUMNS = ("arrival_s", "prompt_tokens", "output_tokens")
+
+
+class Load(msgspec.Struct, frozen=True, kw_only=True):
+    """Requests in the order of their arrival, shape (n,): seconds, tokens of the prompt that are computed, those that
+    the cache holds already, tokens of the answer. In a closed load of `concurrency` clients the arrivals are 0, and a
+    client sends its next request when its last has ended."""
+
+    arrival_s: Floats
+    prompt: Counts
+    cached: Counts
+    output: Counts
+    concurrency: int = 0
+
+    @property
+    def requests(self) -> int:
+        """The number of requests."""
+        return len(self.prompt)
+
+
+class Lengths(msgspec.Struct, frozen=True, kw_only=True):
+    """Tokens of a request: of its prompt, of the part of the prompt that the cache holds already, and of its answer.
+    Each length is drawn between 1 - `spread` times what is stated and what is stated."""
+
+    prompt: int
+    output: int
+    cached: int = 0
+    spread: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.cached >= self.prompt:
+            raise RequestError(
+                f"{self.cached} cached tokens leave nothing of a prompt of {self.prompt}: at most {self.prompt - 1}"
+            )
+
+    def draw(self, arrival_s: Floats, concurrency: int = 0) -> Load:
+        """Return requests of these lengths, the same ones at every call."""
+        random = np.random.default_rng(SEED)
+        n = len(arrival_s)
+
+        def lengths(stated: int) -> Counts:
+            return np.maximum((stated * random.uniform(1 - self.spread, 1, n)).round().astype(np.int64), 1)
+
+        return Load(
+            arrival_s=arrival_s,
+            prompt=lengths(self.prompt - self.cached),
+            cached=np.full(n, self.cached),
+            output=lengths(self.output),
+            concurrency=concurrency,
+        )
+
+
+def open_load(rate_per_s: float, lengths: Lengths) -> Load:
+    """Return requests that arrive at random (Poisson): at every rate the same ones, nearer or further apart."""
+    gaps = np.random.default_rng(SEED).exponential(1.0, REQUESTS)
+    return lengths.draw(np.cumsum(gaps) / rate_per_s)
+
+
+def closed_load(concurrency: int, lengths: Lengths) -> Load:
+    """Return the requests of so many clients, each of which waits for its answer."""
+    return lengths.draw(np.zeros(max(concurrency * ROUNDS, LEAST)), concurrency)
+
+
+def read_load(text: str, name: str) -> Load:
+    """Return the requests of a CSV with `TRACE_COLUMNS`. Raises RequestError with the line that is wrong."""
+    rows = csv.DictReader(io.StringIO(text))
+    missing = [column for column in TRACE_COLUMNS if column not in (rows.fieldnames or ())]
+    if missing:
+        raise RequestError(f"{name}: no column {missing[0]}; a trace of requests has {', '.join(TRACE_COLUMNS)}")
+    values: list[tuple[float, int, int]] = []
+    for row in rows:
+        if len(values) == MAX_REQUESTS:
+            raise RequestError(f"{name}: more than {MAX_REQUESTS:,} requests")
+        try:
+            arrival_s, prompt, output = float(row[TRACE_COLUMNS[0]]), *(int(row[key]) for key in TRACE_COLUMNS[1:])
+        except (TypeError, ValueError):
+            raise RequestError(f"{name}, line {rows.line_num}: not a time and two counts of tokens") from None
+        if not (0 <= arrival_s < 1e9 and 1 <= prompt <= 1e7 and 1 <= output <= 1e7):
+            raise RequestError(f"{name}, line {rows.line_num}: times are 0 s or more, and tokens 1 to 10 million")
+        if values and arrival_s < values[-1][0]:
+            raise RequestError(f"{name}, line {rows.line_num}: arrives before the request of the line above")
+        values.append((arrival_s, prompt, output))
+    if not values:
+        raise RequestError(f"{name}: no request")
+    arrival, prompts, outputs = (np.array(column) for column in zip(*values, strict=True))
+    return Load(arrival_s=arrival, prompt=prompts, cached=np.zeros_like(prompts), output=outputs)

@@ -1,0 +1,41 @@
+"""The schedulers of serving software, from schedulers.toml."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hardware import file_access
+from hardware.quantity import SourcedValue
+
+LARGE_BYTES = 70 * 2**30  # from this much memory on, servers raise their limits (vLLM, SGLang)
+
+
+class Scheduler(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How steps are formed: schedulers.toml explains the fields."""
+
+    version: str
+    source: str
+    max_sequences: int
+    max_tokens: int
+    mixes: bool
+    reserves: bool
+    memory_share: float
+    request_s: SourcedValue
+    prompt_token_s: SourcedValue
+    large: dict[str, Any] = {}
+
+
+@lru_cache(1)
+def _schedulers() -> dict[str, Scheduler]:
+    return msgspec.convert(file_access.table(Path(__file__).with_name("schedulers.toml")), dict[str, Scheduler])
+
+
+def find_scheduler(runtime: str, memory_bytes: float) -> Scheduler:
+    """Return the scheduler of a runtime, by its id, on a device with this much memory."""
+    known = _schedulers()
+    found = known.get(runtime, known["other"])
+    return msgspec.structs.replace(found, **found.large) if memory_bytes >= LARGE_BYTES else found

@@ -1,0 +1,119 @@
+"""What one step of a server costs, from estimates of single steps, smooth in what the step holds.
+
+A step holds n sequences that decode, each with a cache, and c tokens of prompts. Its time is that of n + c tokens
+through all that is no attention, plus attention of the n sequences to their caches, plus attention of the c tokens to
+what stands before them. Each term is interpolated between estimates of the engine; energy likewise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+import numpy as np
+
+from analysis.estimate.estimate import Estimate
+from analysis.model.ir.workload import Floats
+
+# evaluate(phase, batch, sequence, kv): the estimate of a step.
+Evaluate = Callable[[str, int, int, int], Estimate]
+
+NO_CACHE = 1  # tokens in the cache of a step that is taken to attend to nothing
+SHORT, LONG = 64, 512  # prompts whose attention is next to nothing, and one that shows what attention costs
+CONTEXT = 3584  # tokens before the long prompt
+
+
+class StepCosts(msgspec.Struct, frozen=True, kw_only=True):
+    """Figures are (time_s, energy_j) along a first axis of 2.
+
+    `tokens` (t,) and `linear` (2, t): a step of so many tokens without attention. `sequences` (b,), `cached` (k,) and
+    `decoding` (2, k, b): what a step of so many sequences with caches of that mean length takes beyond its tokens:
+    attention, sampling, and the host's work on each sequence. `pair` (2,): one token of a prompt that attends to one
+    before it. `static_w` is drawn between steps.
+    """
+
+    tokens: Floats
+    linear: Floats
+    sequences: Floats
+    cached: Floats
+    decoding: Floats
+    pair: Floats
+    static_w: float
+    cache_tokens: float
+    latency_factors: tuple[float, float]
+    energy_factors: tuple[float, float]
+
+    def decode(self, sequences: int, cached: Floats) -> Floats:
+        """Return (2, n) of steps that hold so many decoding sequences with `cached` (n,) mean tokens each."""
+        row = _along(self.sequences, self.decoding, sequences)
+        base = _along(self.tokens, self.linear, sequences)
+        return base[:, None] + np.stack([_line(self.cached, row[i], cached) for i in (0, 1)])
+
+    def mixed(self, sequences: int, cached: float, tokens: int, pairs: float) -> Floats:
+        """Return (2,) of a step that also holds `tokens` of prompts, which attend to `pairs` earlier tokens in all."""
+        linear = _along(self.tokens, self.linear, sequences + tokens)
+        if sequences:
+            row = _along(self.sequences, self.decoding, sequences)
+            linear = linear + np.array([_line(self.cached, row[i], np.array([cached]))[0] for i in (0, 1)])
+        return linear + self.pair * pairs
+
+
+def _along(grid: Floats, values: Floats, at: float) -> Floats:
+    """Interpolate `values` (..., g) along their last axis, and go on along the last piece."""
+    i = int(np.clip(np.searchsorted(grid, at) - 1, 0, len(grid) - 2)) if len(grid) > 1 else 0
+    if len(grid) == 1:
+        return np.asarray(values[..., 0])
+    part = (at - grid[i]) / (grid[i + 1] - grid[i])
+    return np.asarray(values[..., i] + (values[..., i + 1] - values[..., i]) * part)
+
+
+def _line(grid: Floats, values: Floats, at: Floats) -> Floats:
+    """Interpolate at many places, and go on along the last piece."""
+    slope = (values[-1] - values[-2]) / (grid[-1] - grid[-2])
+    return np.where(at > grid[-1], values[-1] + (at - grid[-1]) * slope, np.interp(at, grid, values))
+
+
+def step_costs(
+    evaluate: Evaluate, max_sequences: int, max_tokens: int, cached: Sequence[int], memory_share: float
+) -> StepCosts:
+    """Return the costs of steps up to these limits; `cached` are the mean lengths of caches to estimate at."""
+    sequences = _doubling(1, max_sequences)
+    knots = sorted({max(length, NO_CACHE + 1) for length in cached})
+    steps = {(kv, n): evaluate("decode", n, 1, kv) for kv in (NO_CACHE, *knots) for n in sequences}
+    short = {n: evaluate("prefill", n, SHORT, 0) for n in _doubling(1, max(max_tokens // SHORT, 1))}
+    alone, after = (evaluate("prefill", 1, LONG, kv) for kv in (0, CONTEXT))
+    first = steps[NO_CACHE, 1]
+    # The host's work on each sequence is no work on tokens; the device draws its static power meanwhile.
+    static_w = first.static_fraction * first.energy_j / first.latency_s
+    of_sequence = first.runtime.sequence_s.value * np.array([[1.0], [static_w]])
+    small = [n for n in sequences if n < SHORT]
+    tokens = np.array([*small, *(SHORT * n for n in short)], dtype=np.float64)
+    linear = _figures([*(steps[NO_CACHE, n] for n in small), *short.values()]) - of_sequence * [*small, *short]
+    linear = np.maximum.accumulate(linear, axis=1)
+    shared = np.stack([_along(tokens, linear, n) for n in sequences], axis=1)
+    decoding = np.stack([_figures([steps[kv, n] for n in sequences]) - shared for kv in (NO_CACHE, *knots)], axis=1)
+    held = (steps[knots[-1], 1].peak_memory_bytes - first.peak_memory_bytes) / (knots[-1] - NO_CACHE)
+    room = first.device.memory_bytes * memory_share - first.memory.weight_bytes
+    return StepCosts(
+        tokens=tokens,
+        linear=linear,
+        sequences=np.array(sequences, dtype=np.float64),
+        cached=np.array([NO_CACHE, *knots], dtype=np.float64),
+        decoding=np.maximum.accumulate(np.maximum.accumulate(np.maximum(decoding, 0.0), axis=1), axis=2),
+        pair=np.maximum((_figures([after]) - _figures([alone]))[:, 0] / (LONG * CONTEXT), 0.0),
+        static_w=static_w,
+        cache_tokens=max(room / held, 0.0) if held > 0 else np.inf,
+        latency_factors=(first.latency_band_s[0] / first.latency_s, first.latency_band_s[1] / first.latency_s),
+        energy_factors=(first.energy_band_j[0] / first.energy_j, first.energy_band_j[1] / first.energy_j),
+    )
+
+
+def _figures(estimates: Sequence[Estimate]) -> Floats:
+    return np.array([[e.latency_s for e in estimates], [e.energy_j for e in estimates]])
+
+
+def _doubling(least: int, most: int) -> list[int]:
+    steps = [least]
+    while steps[-1] < most:
+        steps.append(min(steps[-1] * 2, most))
+    return steps
