@@ -16,7 +16,7 @@ Counts = NDArray[np.int64]
 REQUESTS = 400  # of an open load: the 99th percentile is that of the slowest four
 ROUNDS, LEAST = 6, 32  # of a closed load: requests that each of its clients sends, and all of them at least
 SEED = 0
-MAX_REQUESTS = 100_000
+MAX_REQUESTS = 20_000
 TRACE_COLUMNS = ("arrival_s", "prompt_tokens", "output_tokens")
 
 
@@ -82,7 +82,13 @@ def closed_load(concurrency: int, lengths: Lengths) -> Load:
 
 def read_load(text: str, name: str) -> Load:
     """Return the requests of a CSV with `TRACE_COLUMNS`. Raises RequestError with the line that is wrong."""
-    rows = csv.DictReader(io.StringIO(text))
+    try:
+        return _read_rows(csv.DictReader(io.StringIO(text, newline="")), name)
+    except csv.Error as error:
+        raise RequestError(f"{name}: no table of requests: {error}") from None
+
+
+def _read_rows(rows: csv.DictReader[str], name: str) -> Load:
     missing = [column for column in TRACE_COLUMNS if column not in (rows.fieldnames or ())]
     if missing:
         raise RequestError(f"{name}: no column {missing[0]}; a trace of requests has {', '.join(TRACE_COLUMNS)}")
