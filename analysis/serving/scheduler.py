@@ -15,7 +15,7 @@ LARGE_BYTES = 70 * 2**30  # from this much memory on, servers raise their limits
 
 
 class Scheduler(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How steps are formed: schedulers.toml explains the fields."""
+    """A scheduler forms steps by these values; schedulers.toml explains them."""
 
     version: str
     source: str

@@ -29,7 +29,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServedLoad(msgspec.Struct, frozen=True, kw_only=True):
-    """A device under a load. Seconds of requests are percentiles; `lag_per_s` is how many more requests arrive in a
+    """A device serves a load. Seconds of requests are percentiles; `lag_per_s` is how many more requests arrive in a
     second than are served, 0 where the server keeps up; `good_per_s` are requests a second within the limits."""
 
     device: Annotated[str, column("Device", role="text")]
@@ -55,7 +55,7 @@ class ServedLoad(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Wait(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the time of requests goes, in seconds: of the median request and of the slowest percent."""
+    """A part of the time of requests takes these seconds of the median request and of the slowest percent."""
 
     device: Annotated[str, column("Device", role="text")]
     part: Annotated[str, column("Time of a request", role="text")]
@@ -65,8 +65,7 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServingReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The loads of all devices, where requests wait, and for each device the knee of its curve and the highest rate
-    within the limits (None where no load is within them)."""
+    """A report holds the loads of all devices, what requests wait for, sentences that answer, and the schedulers."""
 
     model: str
     prompt_tokens: int

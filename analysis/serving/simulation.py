@@ -21,7 +21,7 @@ MOST_STEPS = 4096  # that are evaluated at once
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """What happened to each request, shape (n,): when it arrived, started (its first token of the prompt went in), had
+    """A run says of each request, shape (n,), when it arrived, started (its first token of the prompt went in), had
     its first token and ended, in seconds; `others_s` is how much longer its decode steps took because they held prompts
     of others; `evictions` how often its cache was thrown away. And what the server did: seconds in steps, joules of
     steps and between them, sequences x seconds, tokens that went through it."""
