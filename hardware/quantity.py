@@ -100,6 +100,8 @@ def quantity(value: float | None, unit: str = "", digits: int = 3) -> str:
 
 def of_fact(value: float, unit: str) -> str:
     """A fact of a device or a price in its unit, with a prefix where people write one: `of_fact(1.98e9, "Hz")`."""
+    if unit == "J/s":
+        return quantity(value, "W")
     if unit.startswith("J/"):
         by = f"/{unit.removeprefix('J/')}"  # of operations in picojoules, as the field's tables have them
         return f"{value * 1e12:.4g} pJ{by}" if value < 1e-9 else f"{quantity(value, 'J')}{by}"

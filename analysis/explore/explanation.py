@@ -25,8 +25,8 @@ class ExplainedSide(Figures, frozen=True, kw_only=True):
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """The document of `hwexplorer explain`. Each of `groups` adds up to the difference. Energy is per inference where
-    the batches differ (`per_inference`) and for EDP, else of the batch."""
+    """The document of `hwexplorer explain`. Each of `groups` adds up to the difference. Energy and EDP are per
+    inference, as memory is where the batches differ (`per_inference`)."""
 
     model: str
     metric: str
@@ -46,7 +46,7 @@ def explain(a: Estimate, b: Estimate, metric: str = "edp") -> Explanation:
         raise unknown("metric", metric, EXPLAINED)
     if a.workload.name != b.workload.name or a.partition.id != b.partition.id:
         raise RequestError(f"explain compares one model: {a.workload.name} and {b.workload.name} are two")
-    per_inference = metric == "edp" or a.scenario.batch != b.scenario.batch
+    per_inference = metric in ("edp", "energy") or a.scenario.batch != b.scenario.batch
     groups = attribute(a, b, metric, per_inference)
     values = _value(a, metric, per_inference), _value(b, metric, per_inference)
     sides = [

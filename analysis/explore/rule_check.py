@@ -74,8 +74,8 @@ def evaluate_rules(rules: Sequence[Constraint], run: Callable[[str], Estimate], 
 def _evaluate(rule: Constraint, run: Callable[[str], Estimate], change: Change) -> Finding:
     value, what = _figure(rule, run, change)
     holds, unit = rule.holds(value), rule.unit
-    bound = f"{rule.sign} {quantity(rule.amount, unit)} {'holds' if holds else 'is broken'}"
-    return Finding(rule.text, holds, value, rule.amount, unit, f"{what} is {quantity(value, unit)}: {bound}")
+    bound = f"{'as' if holds else 'not'} {rule.sign} {quantity(rule.amount, unit)}"
+    return Finding(rule.text, holds, value, rule.amount, unit, f"{what} is {quantity(value, unit)}, {bound}")
 
 
 def _devices(rule: Constraint) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ from hwexplorer.views.plain import (
 
 BAR = 12
 STEPS = 32
+POINTS = 25  # of a plot, in brief text
 NAME_LEAST = 16
 
 
@@ -39,7 +40,7 @@ def render(view: View | Page, width: int = 0, is_whole: bool = True) -> str:
         return "\n".join(["\n".join(_wrap(safe(view.title), width)) + "\n", *parts])
     if isinstance(view, Table):
         return table(view if is_whole else _first_rows(view), width)
-    return prose(view, width) if isinstance(view, Text) else points(view, width)
+    return prose(view, width) if isinstance(view, Text) else points(view, width, is_whole)
 
 
 def _first_rows(view: Table) -> Table:
@@ -162,7 +163,7 @@ def sections(view: Text) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 def prose(view: Text, width: int = 0) -> str:
     """Title and headed paragraphs."""
-    lines = [*_wrap(safe(view.title), width), ""]
+    lines = [*_wrap(safe(view.title), width), ""] if view.title else []
     for heading, paragraph in sections(view):
         lines.extend(_wrap(safe(heading), width) if heading else [])
         for line in paragraph:
@@ -171,8 +172,8 @@ def prose(view: Text, width: int = 0) -> str:
     return "\n".join(line.rstrip() for line in lines).rstrip() + "\n"
 
 
-def points(view: Plot, width: int = 0) -> str:
-    """A plot as the table of its points."""
+def points(view: Plot, width: int = 0, is_whole: bool = True) -> str:
+    """Return a plot as the table of its points, the first ones unless `is_whole`."""
     rows = tuple(_points(view))
     columns = (
         Column("series", "Series", role="text", keep=0),
@@ -180,7 +181,8 @@ def points(view: Plot, width: int = 0) -> str:
         Column("x", view.x_title, view.x_unit, keep=0),
         Column("y", view.y_title, view.y_unit, keep=0),
     )
-    return table(Table(view.name, view.title, columns, rows, notes=view.notes), width)
+    listed = Table(view.name, view.title, columns, rows, notes=view.notes, first=POINTS)
+    return table(listed if is_whole else _first_rows(listed), width)
 
 
 def _points(view: Plot) -> Iterable[Row]:

@@ -9,6 +9,7 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.tree import operators_of, tree
 from analysis.model.ir.workload import Floats, Ints
 from analysis.reports.roofline_report import Points, describe_launch_dominated, is_launch_dominated, main_peak, points
+from hardware.precision import rate_unit
 from hwexplorer import engine
 from hwexplorer.state import State
 from hwexplorer.views.measured_times import measured_times
@@ -38,7 +39,7 @@ def plot(state: State) -> Plot:
     left = int((shown.intensity < ridge).sum())
     note = f"ridge {ridge:.0f} FLOP/byte; {left} of {len(shown.operator)} kernels lie left of it"
     title = f"Roofline of {result.workload.name} on {result.device.label}"
-    return under_roofs("plot", title, series, *told, note + line)
+    return under_roofs("plot", title, result.precision_run, series, *told, note + line)
 
 
 def _measured_points(state: State, result: Estimate, shown: Points) -> tuple[list[Series], str]:
@@ -54,15 +55,15 @@ def _measured_points(state: State, result: Estimate, shown: Points) -> tuple[lis
     return [msgspec.structs.replace(series, device=-1)], f"; {len(met)} as measured too, in another colour"
 
 
-def under_roofs(name: str, title: str, series: list[Series], *notes: str) -> Plot:
-    """Series by arithmetic intensity and rate."""
+def under_roofs(name: str, title: str, precision_run: str, series: list[Series], *notes: str) -> Plot:
+    """Return a plot of series by arithmetic intensity and rate in the format that runs."""
     return Plot(
         name=name,
         title=title,
         x_title="FLOP per DRAM byte",
-        y_title="FLOP/s",
+        y_title="Rate",
         x_unit="FLOP/byte",
-        y_unit="FLOP/s",
+        y_unit=rate_unit(precision_run),
         series=tuple(series),
         notes=notes,
     )

@@ -23,4 +23,4 @@ def plot(state: State) -> Plot:
     series += [roof(MARKED[name], ends, *each, place) for place, (name, each) in enumerate(roofs.items())]
     told = ", ".join(f"{MARKED[name]} {ridge:.0f}" for name, ridge in ridges.items())
     title = f"{result.workload.name} on {result.device.label} under the roofs of all devices"
-    return under_roofs("roofs", title, series, f"ridges (FLOP/byte): {told}")
+    return under_roofs("roofs", title, result.precision_run, series, f"ridges (FLOP/byte): {told}")

@@ -11,8 +11,10 @@ from analysis.document import Column, record
 from analysis.model.names import zoo
 from analysis.model.transformer import transformer_request as transformer_spec
 from hwexplorer.declare import CATALOGUE, Report
+from hwexplorer.process import output
 from hwexplorer.state import State
-from hwexplorer.views.plain import Table
+from hwexplorer.views.digest import list_by_kind
+from hwexplorer.views.plain import Table, Text
 from hwexplorer.views.tables import rows
 
 
@@ -86,6 +88,18 @@ def _view(state: State) -> Table:
     return Table("models", f"Models ({len(models)})", COLUMNS, rows(COLUMNS, models, kind="family"))
 
 
+def _brief(state: State) -> Table | Text:
+    """Return the names by family; every row where the output is no terminal, which programs read."""
+    table = _view(state)
+    hint = "hwexplorer models --all lists parameters, MACs, input and accuracy of each"
+    return table if not output.width() else list_by_kind(table, hint, most=16)
+
+
 VERB = Report(
-    subject=CATALOGUE, document=_document, view=_view, view_columns=COLUMNS, shown=("", "--format csv -o models.csv")
+    subject=CATALOGUE,
+    document=_document,
+    view=_view,
+    brief=_brief,
+    view_columns=COLUMNS,
+    shown=("", "--format csv -o models.csv"),
 )

@@ -20,30 +20,32 @@ from hwexplorer.plots import batch, memory, roofline
 from hwexplorer.registry import Answer
 from hwexplorer.state import State, replace
 from hwexplorer.text.next_command import command
-from hwexplorer.views.captions import band_words, headline_of_state, trust_words
+from hwexplorer.views.captions import band_words, energy_words, headline_of_state, trust_words
 from hwexplorer.views.device_cards import cards
 from hwexplorer.views.plain import Page, Table, Text, View
 from hwexplorer.views.tables import rows
 from hwexplorer.views.tree_view import tree
 
+BLOCKS = 10  # rows of brief text
 CHECKS = columns(Check, "verdict check says")
 
 
 def _summary(state: State) -> Text:
     result = engine.result(state)
-    figures = (
-        f"known by: {trust_words(result.trust)}",
-        f"latency {quantity(result.latency_s, 's')} ({band_words(result.latency_band_s, result.latency_s)})",
-        f"energy {quantity(result.energy_j_per_inference, 'J')} per inference "
-        f"({band_words(result.energy_band_j, result.energy_j)}), {result.static_fraction:.0%} of it static",
-        f"EDP {quantity(result.edp_js, 'Js')}, {quantity(result.throughput_per_s, '1/s')}, "
-        f"{quantity(result.average_power_w, 'W')} of {quantity(result.power_limit_w, 'W')}",
-        f"utilisation {result.utilization:.1%} of the {result.precision_run} peak; "
-        f"{quantity(result.memory.peak_bytes, 'byte')} of {quantity(result.device.memory_bytes, 'byte')} memory",
-        f"{result.coverage:.0%} of the work has a cost rule",
+    memory, capacity = quantity(result.memory.peak_bytes, "byte"), quantity(result.device.memory_bytes, "byte")
+    figures = [
+        f"latency {quantity(result.latency_s, 's')}, band {band_words(result.latency_band_s, result.latency_s)}; "
+        f"evidence: {trust_words(result.trust)}",
+        f"energy {energy_words(result.energy_j, state.batch)}, "
+        f"band {band_words(result.energy_band_j, result.energy_j)}; {result.static_fraction:.0%} of it is static",
+        f"EDP {quantity(result.edp_js, 'Js')}; {quantity(result.throughput_per_s, 'SI')} inferences per second; "
+        f"average power {quantity(result.average_power_w, 'W')}, limit {quantity(result.power_limit_w, 'W')}",
+        f"utilisation {result.utilization:.1%} of the {result.precision_run} peak; memory {memory} of {capacity}",
         model_reason(result),
-    )
-    sections = [("In short", figures), ("Worth noticing", insights([result], result))]
+    ]
+    if result.coverage < 1.0:
+        figures.append(f"{result.coverage:.0%} of the work has a cost rule")
+    sections = [("In short", tuple(figures)), ("Worth noticing", insights([result], result))]
     if marks := describe_deviations(result):
         sections.append(("Deviations from what was asked", marks))
     sections.append(("Next", tuple(map(command, next_steps([result], engine.scenario(state))))))
@@ -88,9 +90,21 @@ def _view(state: State) -> Page:
     answers = _answers(state)
     parts = [PARTS[place](state) if place in PARTS else _headed(answers[place]) for place in sorted({*PARTS, *answers})]
     full = next(part for part in parts if isinstance(part, Table) and part.name == "tree")
-    head = f"{headline_of_state(state)} on {engine.device(state.on).name}"
     here = cards(replace(state, devices=(state.on,), baseline=state.on))
-    return Page("report", head, tuple(parts), csv=full, is_long=True, brief=("summary", "blocks"), cards=here)
+    return Page("report", _title(state), tuple(parts), csv=full, is_long=True, brief=("summary", "blocks"), cards=here)
+
+
+def _brief(state: State) -> Page:
+    """Return the summary and the largest blocks."""
+    blocks = _blocks(state)
+    rows = tuple(row for row in blocks.rows if row.depth < 2)[:BLOCKS]
+    footer = ("every section: --all, or -o report.html",)
+    short = msgspec.structs.replace(blocks, rows=rows, footer=footer, notes=())
+    return Page("report", _title(state), (msgspec.structs.replace(_summary(state), title=""), short))
+
+
+def _title(state: State) -> str:
+    return f"{headline_of_state(state)}; {engine.result(state).runtime.name} on {engine.device(state.on).name}"
 
 
 def _headed(answer: Answer) -> View | Page:
@@ -109,4 +123,4 @@ def _document(state: State) -> dict[str, Any]:
     }
 
 
-VERB = Report(subject=DEVICE, document=_document, view=_view, examples={"report": "conv2d --on h100_sxm"})
+VERB = Report(subject=DEVICE, document=_document, view=_view, brief=_brief, examples={"report": "conv2d --on h100_sxm"})

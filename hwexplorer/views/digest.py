@@ -8,7 +8,7 @@ import msgspec
 
 from analysis.document import Cell, Column
 from hardware.sentence import count_noun
-from hwexplorer.views.plain import Row, Table
+from hwexplorer.views.plain import Row, Table, Text
 
 MOST = 10
 
@@ -72,3 +72,16 @@ def merge_names(names: Sequence[str]) -> str:
     parts = list(split[0])
     parts[differing[0]] = f"{numbers[0]}-{numbers[-1]}" if is_range else ",".join(map(str, numbers))
     return ".".join(parts)
+
+
+def list_by_kind(table: Table, hint: str, most: int = 0) -> Text:
+    """Return the first cells of a table as one line for each kind of row, at most `most` names of each, 0 for all."""
+    names: dict[str, list[str]] = {}
+    for row in table.rows:
+        names.setdefault(row.kind, []).append(str(row.cells[0]))
+    lines = []
+    for kind, found in names.items():
+        shown = found[: most or None]
+        rest = f", {len(found) - len(shown)} more" if len(shown) < len(found) else ""
+        lines.append(f"{kind} ({len(found)}): {', '.join(shown)}{rest}")
+    return Text(table.name, table.title, (("", (*lines, hint, *table.notes)),))

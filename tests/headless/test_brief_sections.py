@@ -11,7 +11,20 @@ from tests.headless.conftest import Call
 
 SCREEN = 40
 ON = ("resnet50", "--on", "h100_sxm")
-VERBS = [(verb, *ON) for verb in ("events", "energy", "why", "roofline", "mapping", "concurrency")]
+VERBS = [
+    (verb, *ON) for verb in ("events", "energy", "why", "roofline", "mapping", "concurrency", "report", "elasticity")
+]
+OTHERS = (
+    ("explain", "resnet50", "h100_sxm", "tpu_v4"),
+    ("explain", "resnet50", "h100_sxm", "tpu_v4", "--metric", "energy"),
+    ("diff", "vgg11", "vgg13", "--on", "h100_sxm"),
+    ("knobs", *ON),
+    ("models",),
+    ("devices",),
+    ("device", "h100_sxm"),
+    ("coefficients", "--on", "h100_sxm"),
+    ("plot", *ON),
+)
 
 
 @pytest.mark.parametrize("words", VERBS, ids=" ".join)
@@ -23,6 +36,35 @@ def test_default_text_is_one_screen_and_all_is_longer(
     assert len(brief) <= SCREEN < len(whole)
     assert max(map(len, brief)) <= 100
     assert "resnet50, batch 1, fp32, TensorRT on NVIDIA H100" in brief[0]
+
+
+@pytest.mark.parametrize("words", OTHERS, ids=" ".join)
+def test_other_texts_are_one_screen_too(call: Call, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]) -> None:
+    monkeypatch.setenv("HWEXPLORER_WIDTH", "100")
+    brief, whole = (call(*words, *more).out.splitlines() for more in ((), ("--all",)))
+    assert len(brief) <= SCREEN < len(whole)
+    assert max(map(len, brief)) <= 100
+    assert all(brief[i : i + 2] != ["", ""] for i in range(len(brief)))
+
+
+def test_a_pipe_has_every_model_and_device(call: Call) -> None:
+    for verb in ("models", "devices"):
+        assert call(verb).out == call(verb, "--all").out
+
+
+def test_energy_is_explained_per_inference(call: Call) -> None:
+    words = ("explain", "resnet18", "h100_sxm", "tpu_v4", "--metric", "energy", "--batch", "8", "--format", "json")
+    document = json.loads(call(*words).out)
+    assert document["a"]["value"] == pytest.approx(document["a"]["energy_j"] / 8)
+    assert document["groups"]["family"][3]["name"] == "launch"
+
+
+def test_int8_is_counted_in_operations_and_a_power_in_watts(call: Call) -> None:
+    device = call("device", "h100_sxm", "--all").out
+    assert " 1.98 POPS" in next(line for line in device.splitlines() if "matrix int8" in line)
+    assert "Int8 TOPS" in call("devices").out
+    assert "101 W " in call("coefficients", "--on", "h100_sxm").out
+    assert "J/s" not in call("knobs", "resnet18", "--on", "h100_sxm").out
 
 
 def test_alike_kernels_are_one_row(call: Call) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +41,9 @@ def _document(state: State, device: str, save: str | None) -> dict[str, Any]:
     return {**catalogue.describe_device(spec), "die_by_rule": area(spec)}
 
 
-def _view(state: State, device: str, save: str | None) -> Text:
-    spec = engine.device(device)
+def _identity(spec: catalogue.Device) -> tuple[str, ...]:
     file = spec.file
-    identity = (
+    return (
         f"{spec.name} ({spec.vendor}{f', {file.year}' if file.year else ''})",
         f"id {spec.key}, architecture {spec.arch.name}, {spec.memory_technology} memory",
         *((f"what if: {', '.join(file.changes)}",) if file.changes else ()),
@@ -51,6 +51,30 @@ def _view(state: State, device: str, save: str | None) -> Text:
         *((f"power modes: {', '.join(file.power_modes)}",) if file.power_modes else ()),
         *file.notes,
     )
+
+
+def _brief(state: State, device: str, save: str | None) -> Text:
+    """Return the facts without their sources, two in a line."""
+    spec = engine.device(device)
+    facts = [f"{name:25} {_value(fact)}" for name, fact in spec.facts.items()]
+    rates = [f"{f'{unit} {form}':25} {quantity(peak, rate_unit(form))}" for (unit, form), peak in spec.peaks.items()]
+    lines = [*_in_pairs(facts), *_in_pairs(rates)]
+    sections = (
+        ("", _identity(spec)),
+        ("Facts and dense peaks", tuple(lines)),
+        ("", ("--all: the source of each, prices, die, exceptions",)),
+    )
+    return Text("device", spec.name, sections)
+
+
+def _in_pairs(cells: list[str]) -> list[str]:
+    half = (len(cells) + 1) // 2
+    return [f"{left:48} {right}".rstrip() for left, right in zip_longest(cells[:half], cells[half:], fillvalue="")]
+
+
+def _view(state: State, device: str, save: str | None) -> Text:
+    spec = engine.device(device)
+    file = spec.file
     facts = [_line(name, fact) for name, fact in spec.facts.items()]
     rates = [
         _line(f"{unit} {precision}", fact) + f" -> {quantity(spec.peaks[unit, precision], rate_unit(precision))}"
@@ -58,7 +82,7 @@ def _view(state: State, device: str, save: str | None) -> Text:
         for precision, fact in table.items()
     ]
     sections: list[tuple[str, tuple[str, ...]]] = [
-        ("Device", identity),
+        ("Device", _identity(spec)),
         ("Facts", tuple(facts)),
         ("FMA per clock and unit (dense)", tuple(rates)),
     ]
@@ -68,7 +92,7 @@ def _view(state: State, device: str, save: str | None) -> Text:
         )
         sections.append(("Energies stated for this device", (*own, *_as_designed(spec))))
     sections.append(
-        ("Die by rule: what computes and remembers, a third to a half of a graphics chip", _die(area(spec)))
+        ("Estimated die area: compute and memories only, a third to a half of a graphics chip", _die(area(spec)))
     )
     if file.exceptions:
         sections.append(("Exceptions", tuple(f"{key}: {why}" for key, why in file.exceptions.items())))
@@ -141,6 +165,7 @@ VERB = Report(
     ),
     document=_document,
     view=_view,
+    brief=_brief,
     on_screen=False,
     run=_run,
     examples={"device": "h100_sxm"},

@@ -12,8 +12,10 @@ from hardware.precision import FORMATS
 from hwexplorer import engine
 from hwexplorer.declare import CATALOGUE, Report
 from hwexplorer.options import choice
+from hwexplorer.process import output
 from hwexplorer.state import State
-from hwexplorer.views.plain import Table
+from hwexplorer.views.digest import list_by_kind
+from hwexplorer.views.plain import Table, Text
 from hwexplorer.views.tables import rows
 
 
@@ -101,11 +103,21 @@ def _view(state: State, arch: str | None = None) -> Table:
     return Table("devices", f"Devices ({len(devices)})", COLUMNS, shown, notes=tuple(errors))
 
 
+def _brief(state: State, arch: str | None = None) -> Table | Text:
+    """Return the names by architecture; rows of one architecture, and where the output is no terminal, which programs
+    read."""
+    table = _view(state, arch)
+    if arch or not output.width():
+        return msgspec.structs.replace(table, first=35 if output.width() else 0)
+    return list_by_kind(table, "Peaks, bandwidth, memory and power: hwexplorer devices --all, or --arch gpu")
+
+
 VERB = Report(
     subject=CATALOGUE,
     options=(choice("--arch", known_architectures.names(), help="only devices of this kind"),),
     document=_document,
     view=_view,
+    brief=_brief,
     view_columns=COLUMNS,
     shown=("", "--arch cpu", "--format csv -o devices.csv"),
 )

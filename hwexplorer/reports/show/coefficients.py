@@ -12,16 +12,22 @@ from hwexplorer import engine
 from hwexplorer.declare import CATALOGUE, Report, Rows
 from hwexplorer.options import PRECISION, option
 from hwexplorer.state import State
+from hwexplorer.views.plain import Amount
 
 COLUMNS = (
     Column("event", "Event", role="text", keep=0, of=lambda row: f"{row.category}.{row.event}"),
-    Column("each", "Each", "J", role="quantity", keep=0, of="value_j"),
-    Column("unit", "per", role="text", keep=1),
-    Column("low", "Low", "J", role="quantity", keep=2),
-    Column("high", "High", "J", role="quantity", keep=2),
+    Column("each", "Each", "J", role="quantity", keep=0, of=lambda row: _amount(row, row.value_j)),
+    Column("unit", "Counted in", role="text", keep=1),
+    Column("low", "Low", "J", role="quantity", keep=2, of=lambda row: _amount(row, row.low_j)),
+    Column("high", "High", "J", role="quantity", keep=2, of=lambda row: _amount(row, row.high_j)),
     Column("quality", "Quality", role="text", keep=3),
     Column("source", "Source", role="text", keep=4),
 )
+
+
+def _amount(row: Coefficient, value_j: float) -> Amount:
+    """Return an energy; of a second, a power."""
+    return Amount(value_j, "W" if row.unit == "s" else "J")
 
 
 class Prices(msgspec.Struct, frozen=True):
@@ -58,17 +64,15 @@ def _ends(rate: Floats) -> str:
     return f"{nominal:.0%} ({slow:.0%}-{fast:.0%})"
 
 
+def _title(document: Prices) -> str:
+    return f"Energy per event on {engine.device(document.device).name} at {document.precision}"
+
+
 VERB = Report(
     subject=CATALOGUE,
     options=(option("--on", metavar="DEV", help="a device id, id:power_mode or class (default: the GPU)"), PRECISION),
     document=_document,
-    parts=(
-        Rows(
-            "coefficients",
-            lambda document: f"Energy per event on {engine.device(document.device).name} at {document.precision}",
-            COLUMNS,
-            footer=_rates,
-        ),
-    ),
+    parts=(Rows("coefficients", _title, COLUMNS, footer=_rates),),
+    brief_parts=(Rows("coefficients", _title, COLUMNS),),
     examples={"coefficients": "--on h100_sxm"},
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from analysis.document import Column, columns
 from analysis.estimate.metrics import METRICS
 from analysis.explore.tuning.knob_bench import KNOB_METRICS, check_knobs, facts
@@ -12,6 +10,7 @@ from analysis.explore.tuning.least_change import crossover as find
 from hardware.quantity import of_fact, quantity
 from hwexplorer import engine
 from hwexplorer.declare import Report, Rows, Subject
+from hwexplorer.declare import facts as text_of_facts
 from hwexplorer.options import MODEL, OWN_MODEL, SCENARIO, names, option
 from hwexplorer.state import State, replace
 from hwexplorer.views.captions import scenario_words
@@ -33,9 +32,12 @@ def _change(way: Way) -> str:
     return ", ".join(turned) or f"{', '.join(way.knobs)} as it is"
 
 
+def _odds(goal: Goal) -> str:
+    return "" if goal.odds is None else f" ({goal.odds:.0%} sure to be less)"
+
+
 def _goal(goal: Goal) -> str:
-    odds = "" if goal.odds is None else f" (odds {goal.odds:.0%})"
-    return f"{goal.metric} {goal.ratio:.2f}x{odds}"
+    return f"{goal.ratio:.3g}x the {METRICS[goal.metric].noun}{_odds(goal)}"
 
 
 COLUMNS = (
@@ -43,8 +45,8 @@ COLUMNS = (
     Column("matches", "Matches", role="text", keep=0, of=lambda way: "yes" if way.device else "no"),
     *columns(Way, "size"),
     Column(
-        "then", "Then, against it", role="text", keep=1, of=lambda way: ", ".join(map(_goal, way.goals)),
-        help="odds: that it would be measured to be less, bands and all",
+        "then", "Then", role="text", keep=1, of=lambda way: ", ".join(map(_goal, way.goals)),
+        help="against the other device; how sure: with the bands of both",
     ),
     *columns(Way, "device"),
 )  # fmt: skip
@@ -65,14 +67,19 @@ def _states(state: State, a: str | None, b: str | None, **_: object) -> tuple[St
     return tuple(replace(state, devices=(name,), on=name) for name in (a or state.on, b or others[0]))
 
 
-def _footer(document: Crossover, state: State) -> Iterable[str]:
-    for goal in document.goals:
-        unit = METRICS[goal.metric].unit
-        yield f"as it is: {quantity(goal.a, unit)} against {quantity(goal.b, unit)}, {_goal(goal)}"
+def _summary(document: Crossover, state: State) -> tuple[str, ...]:
+    lines = [
+        f"now {METRICS[goal.metric].noun} is {quantity(goal.a, METRICS[goal.metric].unit)} against "
+        f"{quantity(goal.b, METRICS[goal.metric].unit)}: {goal.ratio:.3g}x{_odds(goal)}"
+        for goal in document.goals
+    ]
     if document.matches:
-        yield f"{document.a} matches {document.b} as it is"
-    if any(not way.device for way in document.ways):
-        yield f"no: nothing within {FACTOR_MAX:g} times does it; the nearest point is shown"
+        answer = f"{document.a} matches {document.b} without a change"
+    elif any(way.device for way in document.ways):
+        answer = f"{document.a} matches {document.b} with the smallest change below that says yes"
+    else:
+        answer = f"no change of one or two facts up to {FACTOR_MAX:g}x is enough; the nearest ones are listed"
+    return (answer, *lines)
 
 
 VERB = Report(
@@ -98,10 +105,10 @@ VERB = Report(
     document=_document,
     states=_states,
     title=lambda document, state: (
-        f"What would have to be true for {document.a} to match {document.b} in {' and '.join(document.metrics)}: "
+        f"What {document.a} needs to match {document.b} in {' and '.join(METRICS[m].noun for m in document.metrics)}: "
         f"{document.model}, {scenario_words(state)}"
     ),
-    parts=(Rows("ways", "", COLUMNS, footer=_footer),),
+    parts=(text_of_facts(_summary), Rows("ways", "Changes, the smallest first", COLUMNS)),
     on_screen=False,
     examples={"crossover": "conv2d kpu_t256 tpu_v4 --knob clock_hz,units,matrix --metric latency"},
 )

@@ -14,6 +14,7 @@ from analysis.explore.tuning.knob_curve import (
     CurvePoint,
     KnobReport,
     KnobRow,
+    MetricChange,
     evaluate_next,
     knob_table,
     knobs,
@@ -126,6 +127,34 @@ COLUMNS = (
     *columns(KnobRow, "quality source"),
 )
 
+
+def _curve_title(document: KnobReport) -> str:
+    return f"{document.knob} from {_short_amount(document.curve[0].value, document.unit)} to " + _short_amount(
+        document.curve[-1].value, document.unit
+    )
+
+
+def _knobs_title(document: KnobReport) -> str:
+    return (
+        f"Change in % for 1 % more of each fact or price, the largest effect on {METRICS[document.metric].noun} first"
+    )
+
+
+def _changed_metrics(document: KnobReport) -> list[MetricChange]:
+    return [row for row in document.before if row.now != row.was]
+
+
+def _without_was(document: KnobReport) -> tuple[str, ...]:
+    return () if any(knob.was != knob.value for knob in document.knobs) else ("was",)
+
+
+_BRIEF_FACTORS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0)
+
+
+def _brief_curve(document: KnobReport) -> list[tuple[CurvePoint, str, str]]:
+    return [row for row in _curve_rows(document) if row[2] or row[0].factor in _BRIEF_FACTORS]
+
+
 VERB = Report(
     subject=DEVICE,
     options=(
@@ -139,8 +168,13 @@ VERB = Report(
     document=_document,
     parts=(
         Rows("before", "", _BEFORE, key="metric"),
-        Rows("curve", lambda document: f"{document.knob} turned", _CURVE, of=_curve_rows),
-        Rows("knobs", lambda document: f"Sorted by what it does to {document.metric}", COLUMNS, key="name"),
+        Rows("curve", _curve_title, _CURVE, of=_curve_rows),
+        Rows("knobs", _knobs_title, COLUMNS, key="name"),
+    ),
+    brief_parts=(
+        Rows("before", "", _BEFORE, of=_changed_metrics, key="metric", optional=True),
+        Rows("curve", _curve_title, _CURVE, of=_brief_curve),
+        Rows("knobs", _knobs_title, COLUMNS, key="name", without=_without_was, first=15),
     ),
     title=lambda document, state: node_title("Knobs", state),
     on_screen=False,

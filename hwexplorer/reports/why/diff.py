@@ -15,6 +15,7 @@ from analysis.explore.rule_check import Finding, evaluate_rules
 from analysis.explore.saved_result import ComparedResult, read_result, summarize_estimate
 from hardware.errors import RequestError
 from hardware.quantity import quantity
+from hardware.sentence import count_noun
 from hwexplorer import engine
 from hwexplorer.declare import DEVICE, Report, Rows, facts
 from hwexplorer.headless.asked_state import is_result
@@ -75,14 +76,32 @@ def _summary(found: Diff, state: State) -> tuple[str, ...]:
     return (*(said or ["nothing changed"]), *found.notes)
 
 
-def _places(found: Diff, state: State) -> Table:
-    shown: tuple[OperatorChange, ...] = found.places[:SHOWN]
+_SHOWN_FIRST = ("EDP", "energy per inference", "latency")
+
+
+def _brief_summary(found: Diff, state: State) -> tuple[str, ...]:
+    said = {changed.title: _says(changed).partition(",")[0] for changed in found.changes if changed.difference}
+    headline = ", ".join(said[title] for title in _SHOWN_FIRST if title in said) or ", ".join(said.values())
+    return (headline or "nothing changed", *found.notes)
+
+
+def _places(found: Diff, state: State, most: int = SHOWN) -> Table:
+    shown: tuple[OperatorChange, ...] = found.places[:most]
     rest = len(found.places) - len(shown)
-    footer = (f"{rest} more operators: --format json has them",) if rest else ()
-    return Table("places", "Operators that are not as they were", PLACES, rows(PLACES, shown, key="id"), footer=footer)
+    footer = (f"{count_noun(rest, 'operator')} more: --format json has them",) if rest else ()
+    return Table("places", "Operators that changed", PLACES, rows(PLACES, shown, key="id"), footer=footer)
 
 
 _places.optional = True  # type: ignore[attr-defined]
+
+
+def _brief_places(found: Diff, state: State) -> Table:
+    return _places(found, state, 10)
+
+
+_brief_places.optional = True  # type: ignore[attr-defined]
+_CHANGES = Rows("changes", "Figures", CHANGES, key="figure")
+_FINDINGS = Rows("findings", "Rules", check.COLUMNS, key="rule", optional=True)
 
 VERB = Report(
     subject=DEVICE,
@@ -95,11 +114,12 @@ VERB = Report(
     title=_title,
     parts=(
         facts(_summary),
-        Rows("changes", "Figures", CHANGES, key="figure"),
+        _CHANGES,
         Rows("operators", "Operators by type", columns(TypeCount), key="type", optional=True),
         _places,
-        Rows("findings", "Rules", check.COLUMNS, key="rule", optional=True),
+        _FINDINGS,
     ),
+    brief_parts=(facts(_brief_summary), _CHANGES, _brief_places, _FINDINGS),
     main="changes",
     states=_states,
     fails=check.broken_rules,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from analysis.document import Column
-from analysis.estimate.metrics import EXPLAINED
+from analysis.estimate.metrics import EXPLAINED, METRICS
 from analysis.explore.attribution import Part
 from analysis.explore.explanation import Explanation
 from analysis.explore.explanation import explain as explain_pair
@@ -14,6 +16,7 @@ from hwexplorer import engine
 from hwexplorer.declare import Report, Subject
 from hwexplorer.options import MODEL, OWN_MODEL, SCENARIO, choice, option
 from hwexplorer.state import State, pinned, replace
+from hwexplorer.views.digest import merge_names
 from hwexplorer.views.plain import Page, Row, Table, Text
 from hwexplorer.views.tables import rows
 
@@ -53,7 +56,12 @@ def _document(state: State, a: str | None, b: str | None, measure: str | None) -
 
 
 def _title(explained: Explanation, state: State) -> str:
-    return f"{explained.model}: {explained.metric} of {_label(explained, True)} against {_label(explained, False)}"
+    a, b = explained.a, explained.b
+    metric = METRICS[explained.metric]
+    noun = metric.noun if explained.per_inference or explained.metric != "energy" else "energy of the batch"
+    settings = f", batch {a.batch}, {a.precision}" if (a.batch, a.precision) == (b.batch, b.precision) else ""
+    sides = (f"{_label(explained, first)} ({side.runtime})" for first, side in ((True, a), (False, b)))
+    return f"{explained.model}{settings}: {noun} of {' against '.join(sides)}"
 
 
 def _label(explained: Explanation, first: bool) -> str:
@@ -97,6 +105,27 @@ def _part_table(explained: Explanation, name: str) -> Table:
     return Table(name, _TITLES[name], columns, below, footer=footer)
 
 
+def _brief_table(explained: Explanation, name: str, most: int) -> Table:
+    """Return the largest parts of a division, subgraphs that are alike as one, and the others as one row."""
+    alike: dict[str, list[Part]] = {}
+    for part in explained.groups[name]:
+        alike.setdefault(f"{part.a:.3g} {part.b:.3g}" if name == "subgraph" else part.name, []).append(part)
+    parts = sorted(map(_sum_parts, alike.values()), key=lambda part: -abs(part.fraction))
+    shown = [part for part in parts[:most] if part.difference]
+    rest = [part for part in parts if part not in shown]
+    columns = _columns(explained)
+    below = rows(columns, shown)
+    if rest:
+        below += rows(columns, [msgspec.structs.replace(_sum_parts(rest), name=f"{len(rest)} more: --all")])
+    return Table(name, _TITLES[name], columns, below)
+
+
+def _sum_parts(parts: Sequence[Part]) -> Part:
+    sums = {field: sum(getattr(part, field) for part in parts) for field in ("a", "b", "difference", "fraction")}
+    times = f" ×{len(parts)}" if len(parts) > 1 else ""
+    return Part(name=merge_names([part.name for part in parts]) + times, **sums)
+
+
 class _Division(msgspec.Struct, frozen=True):
     division: str
     part: Part
@@ -118,6 +147,18 @@ def _view(state: State, a: str | None, b: str | None, measure: str | None) -> Pa
     return Page("explain", _title(explained, state), (_words(explained), *divisions), csv=_all_parts(explained))
 
 
+# What brief text has: the division that the sentences are taken from, and the blocks.
+_BRIEF = {"energy": ("family", "subgraph"), "memory": ("kind", "live at the peak")}
+
+
+def _brief(state: State, a: str | None, b: str | None, measure: str | None) -> Page:
+    explained = _document(state, a, b, measure)
+    names = _BRIEF.get(explained.metric, ("cause", "subgraph"))
+    tables = (_brief_table(explained, name, most) for name, most in zip(names, (6, 10), strict=True))
+    reasons = Text("explain", "", (("Why", explained.reasons),))
+    return Page("explain", _title(explained, state), (reasons, *tables))
+
+
 _DEVICE = "a device, with settings of its own if need be: h100_sxm@b8,fp16"
 VERB = Report(
     subject=Subject(options=(MODEL, *SCENARIO, *OWN_MODEL), several=True),
@@ -128,6 +169,7 @@ VERB = Report(
     ),
     document=_document,
     view=_view,
+    brief=_brief,
     states=_states,
     examples={
         "explain": "conv2d h100_sxm tpu_v4 --metric energy",

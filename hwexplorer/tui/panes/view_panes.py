@@ -126,7 +126,7 @@ class PlotPane(ViewPane):
         """Take the view and the title."""
         self.content.update(views.plot, point_of(self.state), views.marked_points)
         place = f"{PLOTS.index(self.state.plot) + 1}/{len(PLOTS)}"  # its name is in the title
-        self.set_title(f"{self.state.plot} · {views.device_name(self.state.on)}", place)
+        self.set_title(f"{self.state.plot.replace('_', ' ')} · {views.device_name(self.state.on)}", place)
 
     def put_cursor(self, key: str) -> None:
         """Put the cursor of the state on a key."""
