@@ -62,7 +62,7 @@ def test_the_catalogue_has_some() -> None:
 )
 @pytest.mark.parametrize("form", ["text", "md", "html"])
 def test_the_mark_stands_wherever_the_name_does(words: tuple[str, ...], form: str) -> None:
-    done = hwexplorer(*words, "--format", form)
+    done = hwexplorer(*words, "--all", "--format", form)
     assert done.code == 0, done.err
     assert "(paper)" in done.out
 

@@ -78,7 +78,7 @@ def test_the_page_opens_offline(on: str) -> None:
 
 @pytest.mark.parametrize("form", ["text", "md", "csv"])
 def test_the_report_in_other_formats(form: str) -> None:
-    done = hwexplorer("report", "mobilenet_v2", "--on", "kpu", "--format", form)
+    done = hwexplorer("report", "mobilenet_v2", "--on", "kpu", "--all", "--format", form)
     assert done.code == 0, done.err
     assert "features" in done.out
     if form != "csv":
