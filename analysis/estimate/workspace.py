@@ -19,6 +19,10 @@ SOURCE = (
     "oneDNN reorders into blocks of channels: max(input unless it is an image of up to 3 channels, plus weights; "
     "output); max pooling: int64 positions; read off PyTorch's allocator events on CPU"
 )
+UNKNOWN = (
+    "libraries choose it layer by layer and publish no rule; cuBLAS advises 32 MiB on Hopper, 4 MiB on other GPUs (its "
+    "reference, cublasSetWorkspace)"
+)
 _INDEX_BYTES = 8  # int64, whatever the precision
 _PLAIN_CHANNELS = 3  # oneDNN reads an image of so few channels as it is
 _REORDERED = ("conv", "depthwise_conv", "conv_transpose")
