@@ -10,17 +10,16 @@ from typing import Any, cast
 
 from textual import events
 from textual.layout import Layout
-from textual.screen import Screen
 from textual.timer import Timer
 
 from hardware.errors import RequestError
-from hwexplorer.state import State, open_configuration, replace
+from hwexplorer.state import State, replace
 from hwexplorer.tui.keys.keymap import Keymap
-from hwexplorer.tui.overlays.overlay_screen import OverlayScreen
+from hwexplorer.tui.layered_screen import LayeredScreen
 from hwexplorer.tui.palette import THEMES, Palette
 from hwexplorer.tui.panes import load_panes
 from hwexplorer.tui.prefetch import Prefetch
-from hwexplorer.tui.prompts.prompt import Prompt, footer
+from hwexplorer.tui.prompts.prompt import footer
 from hwexplorer.tui.session.screen_layout import Box
 from hwexplorer.tui.session.session import Session
 from hwexplorer.tui.session.session_events import (
@@ -39,7 +38,6 @@ from hwexplorer.tui.session.view_cache import Views
 from hwexplorer.tui.widgets import status_lines
 from hwexplorer.tui.widgets.card_strip import CardStrip
 from hwexplorer.tui.widgets.framed_pane import FramedPane, PaneLayout, StatusLine
-from hwexplorer.tui.widgets.line_editor import EditedLine, insert_text
 from hwexplorer.tui.widgets.tree_table import TreeTable
 from hwexplorer.views.plain import Text
 
@@ -47,7 +45,7 @@ MESSAGE_SECONDS = 6.0
 POLL_SECONDS = 0.1  # between two looks at the jobs
 
 
-class ExplorerScreen(Screen[None]):
+class ExplorerScreen(LayeredScreen):
     """The screen of a session. Keys go to the table of actions, not to a chain of bindings: users remap them, an action
     knows the panes that it is for, and help, footer and KEYS.md are written from it."""
 
@@ -55,14 +53,12 @@ class ExplorerScreen(Screen[None]):
 
     def __init__(self, session: Session, keymap: Keymap, theme: str, ascii: bool, remark: str) -> None:
         """`remark` is said when the screen opens."""
-        super().__init__()
-        self.session, self.keymap = session, keymap
+        colours = Palette(theme, ascii)
+        super().__init__(session, keymap, load_panes(session, colours))
         self.theme_name, self.ascii, self._remark = theme, ascii, remark
-        self.colours = colours = Palette(theme, ascii)
-        self.panes = load_panes(session, colours)
+        self.colours = colours
         self.strip = CardStrip(colours)
         self.bars = {name: StatusLine(name, colours) for name in ("head", "tabs", "foot")}
-        self.prompt: Prompt | None = None
         self.prefetch: Prefetch | None = None
         self._message_timer: Timer | None = None
         self._poll_timer: Timer | None = None
@@ -118,16 +114,6 @@ class ExplorerScreen(Screen[None]):
             super()._compositor_refresh()
 
     # --- drawing ------------------------------------------------------------------------------------------
-
-    @property
-    def overlay_screen(self) -> OverlayScreen | None:
-        """The uppermost screen that lies over the panes."""
-        return next((screen for screen in reversed(self.app.screen_stack) if isinstance(screen, OverlayScreen)), None)
-
-    @property
-    def overlay(self) -> str:
-        """The name of that screen: help, sheet, report, picker, results; '' without one."""
-        return (self.overlay_screen.name or "") if self.overlay_screen is not None else ""
 
     def boxes(self, width: int, height: int) -> dict[str, Box]:
         """Return where the panes and lines are on a screen of a size."""
@@ -247,24 +233,6 @@ class ExplorerScreen(Screen[None]):
         self.strip.palette = dimmed
         self.show()
 
-    # --- overlays -----------------------------------------------------------------------------------------
-
-    def _show_text(self, name: str, heading: str, text: Text) -> None:
-        from hwexplorer.tui.overlays.text_reader import TextReader  # not needed to start, as other imports below
-
-        self.app.push_screen(TextReader(self, name, heading, text))
-
-    def _show_sheet(self, event: SheetOpened) -> None:
-        sheet = event.sheet
-        if sheet.table is None:
-            text = Text(name="report", title=sheet.title, sections=(("", tuple(sheet.text.rstrip().split("\n"))),))
-            self._show_text("report", event.name.title(), text)
-        else:
-            from hwexplorer.tui.overlays.result_table import ResultTable
-
-            state_of = event.state_of or (lambda configuration: open_configuration(self.state, configuration))
-            self.app.push_screen(ResultTable(self, event.name, sheet, sheet.table, state_of))
-
     def _export(self, event: ExportRequested) -> None:
         from hwexplorer.tui.view_export import export
 
@@ -327,44 +295,6 @@ class ExplorerScreen(Screen[None]):
         except RequestError as error:
             self.session.say(str(error), "warn")
 
-    # --- prompts ------------------------------------------------------------------------------------------
-
-    @property
-    def _top(self) -> ExplorerScreen | OverlayScreen:
-        return self.overlay_screen or self
-
-    def ask(self, prompt: Prompt | None) -> None:
-        """Open a line to type in the footer of what is uppermost, or close it."""
-        self._top.prompt = prompt
-        self.show_lines()
-
-    def _press_prompt(self, prompt: Prompt, key: str, character: str | None) -> None:
-        if prompt.ends_with(key, character):
-            self.ask(None)  # a picture of the screen shows no line that is being typed
-            prompt.end(key, character)
-            self.show()
-        else:
-            prompt.edit(key, character)
-            self.show_lines()
-
-    def click_prompt(self, word: str) -> None:
-        """Do what a click on the footer means while a line is typed: a word that is offered, a key, else enter."""
-        prompt = self._top.prompt
-        if prompt is None:
-            return
-        if text := prompt.offers().get(word, ""):
-            prompt.change(EditedLine(text, len(text)))
-            self.show_lines()
-        else:
-            key = prompt.keys.get(word, "enter")
-            self._press_prompt(prompt, key, key if len(key) == 1 else None)
-
-    def paste(self, text: str) -> None:
-        """Put text into the line that is typed."""
-        if (prompt := self._top.prompt) is not None:
-            prompt.change(insert_text(prompt.line, text))
-            self.show_lines()
-
     # --- the mouse ----------------------------------------------------------------------------------------
 
     def on_framed_pane_clicked(self, message: FramedPane.Clicked) -> None:
@@ -394,43 +324,6 @@ class ExplorerScreen(Screen[None]):
             self._perform_after(message.action, said)
 
     # --- actions of the screen ----------------------------------------------------------------------------
-
-    def do_prompt(self, kind: str) -> None:
-        """Open a line to type in the footer."""
-        from hwexplorer.tui.panes.models_pane import ModelsPane
-        from hwexplorer.tui.prompts.prompt_kinds import (
-            CommandPrompt,
-            ExportPrompt,
-            FilterPrompt,
-            FindPrompt,
-            TableFindPrompt,
-        )
-
-        if kind == "filter":
-            self.ask(FilterPrompt(self.session, cast("ModelsPane", self.panes["models"])))
-        elif kind == "find" and (pane := self.panes[self.state.pane]).finds_rows:
-            self.ask(TableFindPrompt(pane))
-        else:
-            self.ask({"find": FindPrompt, "command": CommandPrompt, "export": ExportPrompt}[kind](self.session))
-
-    def do_devices(self) -> None:
-        """Open the catalogue of devices."""
-        from hwexplorer.tui.overlays.device_picker import DevicePicker
-
-        self.app.push_screen(DevicePicker(self))
-
-    def do_sessions(self) -> None:
-        """Open the saved sessions."""
-        from hwexplorer.tui.commands.command_line import submit
-
-        submit(self.session, "sessions")
-
-    def do_help(self) -> None:
-        """Open the keys, those of the pane in focus first, and the terms."""
-        from hwexplorer.tui.overlays.text_reader import help_text
-
-        pane = self.state.pane
-        self._show_text("help", "Help", help_text(pane, self.keymap, self.panes[pane].content))
 
     def do_back(self) -> None:
         """Cancel a job, leave a column, a search or the zoom, else go to the tree."""

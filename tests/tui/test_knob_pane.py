@@ -196,3 +196,17 @@ async def test_no_color_says_it_by_shape(monkeypatch: pytest.MonkeyPatch) -> Non
         await known(app, pilot)
         assert "░" in screen_text(app)
         assert "▲ 6.70 TB/s" in screen_text(app)
+
+
+async def test_rows_stay_under_the_cursor_and_foot_and_pane_say_one_change() -> None:
+    app = HwExplorer(parse(START), EngineProvider())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("j")
+        content = app.explorer.panes["knobs"].content
+        order = [row.key for row in content.table.rows]
+        await known(app, pilot)
+        assert [row.key for row in content.table.rows] == order
+        await pilot.press("l", "l")
+        assert app.session.message is not None
+        change = app.session.message[0].partition("EDP ")[2].partition(" against")[0]
+        assert change in next(line for line in screen_text(app).splitlines() if "┃ EDP" in line)

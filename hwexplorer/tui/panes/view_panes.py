@@ -96,7 +96,7 @@ class KnobsPane(ViewPane):
 
     def fill(self, views: Views) -> None:
         """Take the view and the title."""
-        self.content.show(views.knobs, self.state.metric)
+        self.content.show(views.knobs, self.state.metric, bool(self.state.fact))
         self.content.go(self.state.fact)
         self.set_title(views.device_name(self.state.on))
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from analysis.estimate.metrics import METRICS
 from analysis.text.headline import ratio
 from hardware.what_if import split_changes
 from hwexplorer.settings import SCENARIO_FIELDS, labels
-from hwexplorer.state import State, replace
+from hwexplorer.state import State
+from hwexplorer.text.number_format import delta
 from hwexplorer.tui.session.history import changed_fields
 from hwexplorer.views.plain import Card
 
@@ -31,16 +33,20 @@ LEAST = 0.005  # a smaller change is none
 
 
 def summarize_change(before: State, after: State, was: Cards, now: Cards) -> str:
-    """Return `compiled: 31 % faster`, or '' where the screen says it anyway. The cards are those of the devices."""
+    """Return `compiled: 31 % faster`, or '' where the screen says it anyway. The cards are those of the devices. A
+    what-if device is compared with what it is made of, as the knobs are."""
     changed = changed_fields(before, after)
     if (
         "devices" in changed
         and split_changes(before.on)[0] == split_changes(after.on)[0]
         and before.on not in after.devices
     ):
-        now = tuple(replace(card, key=before.on) for card in now if card.key == after.on)
-        change = split_changes(after.on)[1] or "as the device is"
-        return f"{change}: {_effect(before.on, was, now) or 'no change'}"
+        base, change = split_changes(after.on)
+        turned = next((card for card in now if card.key == after.on and card.ghost), None)
+        if not change or turned is None:
+            return f"{base} is as the catalogue has it"
+        metric = METRICS[after.metric].noun
+        return f"{change}: {metric} {delta(turned.bar / turned.ghost - 1)} against the unchanged {base}"
     parts = [f"added {name}" for name in after.devices if name not in before.devices]
     parts += [f"removed {name}" for name in before.devices if name not in after.devices]
     if "model" not in changed and changed & SCENARIO_FIELDS:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from math import log
 
+import msgspec
 from rich.segment import Segment
 
+from analysis.estimate.metrics import METRICS
 from hwexplorer.text.number_format import delta
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.cell_drawing import plain
@@ -35,12 +37,17 @@ class KnobContent(TreeTable):
         super().__init__(tree=False)
         self.before, self.curve, self.metric = EMPTY_TABLE, EMPTY_TABLE, ""
         self._above = 0
+        self._order: tuple[str, ...] = ()  # of the knobs, by name
 
-    def show(self, page: Page, metric: str) -> None:
-        """Take what is to be drawn, and draw it where it is new."""
+    def show(self, page: Page, metric: str, is_moved: bool) -> None:
+        """Take what is to be drawn, and draw it where it is new. Once the cursor `is_moved`, no row leaves its place
+        until another metric sorts the knobs."""
         tables = [part for part in page.parts if isinstance(part, Table)]
         self.before, self.curve, knobs = tables
-        self.metric = metric
+        names = {row.key: row for row in knobs.rows}
+        if is_moved and metric == self.metric and names.keys() == set(self._order):
+            knobs = msgspec.structs.replace(knobs, rows=tuple(names[name] for name in self._order))
+        self.metric, self._order = metric, tuple(row.key for row in knobs.rows)
         self.update(knobs)
 
     def resize(self, width: int, height: int) -> None:
@@ -98,7 +105,7 @@ class KnobContent(TreeTable):
             return [Segment(plain(f"{self.curve.title} …", palette) if line == 0 else "", palette.get("dim"))]
         if line == 0:
             ends = f"{rows[0].cells[0]} to {rows[-1].cells[0]}"
-            told = f"{self.metric} by {self.curve.title.removesuffix(' turned')}, {ends}"
+            told = f"{METRICS[self.metric].noun} by {self.curve.title.removesuffix(' turned')}, {ends}"
             return [Segment(shorten(plain(told, palette), self.width), palette.get("header"))]
         wide = max(1, min(WIDEST, (self.width - 8) // len(rows)))
         if line == 1:

@@ -1,0 +1,145 @@
+"""What lies over the panes of a screen: overlays, the uppermost of which has the keys, and the line that is typed."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from textual.screen import Screen
+
+from hwexplorer.state import open_configuration
+from hwexplorer.tui.keys.keymap import Keymap
+from hwexplorer.tui.overlays.overlay_screen import OverlayScreen
+from hwexplorer.tui.palette import Palette
+from hwexplorer.tui.panes.view_pane import ViewPane
+from hwexplorer.tui.prompts.prompt import Prompt
+from hwexplorer.tui.session.session import Session
+from hwexplorer.tui.session.session_events import SheetOpened
+from hwexplorer.tui.widgets.line_editor import EditedLine, insert_text
+from hwexplorer.views.plain import Text
+
+
+class LayeredScreen(Screen[None]):
+    """Opens overlays and prompts, and hands what is typed to the uppermost. Modules of overlays are imported when they
+    are first asked for."""
+
+    colours: Palette
+
+    def __init__(self, session: Session, keymap: Keymap, panes: dict[str, ViewPane]) -> None:
+        super().__init__()
+        self.session, self.keymap, self.panes = session, keymap, panes
+        self.prompt: Prompt | None = None
+
+    def press_key(self, key: str, character: str | None) -> bool:
+        """Do what a key means to whatever is uppermost; return True when it meant something."""
+        raise NotImplementedError
+
+    def show(self) -> None:
+        """Hand the views to the panes and repaint."""
+        raise NotImplementedError
+
+    def show_lines(self) -> None:
+        """Draw the lines around the panes."""
+        raise NotImplementedError
+
+    @property
+    def overlay_screen(self) -> OverlayScreen | None:
+        """The uppermost screen that lies over the panes."""
+        return next((screen for screen in reversed(self.app.screen_stack) if isinstance(screen, OverlayScreen)), None)
+
+    @property
+    def overlay(self) -> str:
+        """The name of that screen: help, sheet, report, picker, results; '' without one."""
+        return (self.overlay_screen.name or "") if self.overlay_screen is not None else ""
+
+    # --- prompts ------------------------------------------------------------------------------------------
+
+    @property
+    def _top(self) -> LayeredScreen | OverlayScreen:
+        return self.overlay_screen or self
+
+    def ask(self, prompt: Prompt | None) -> None:
+        """Open a line to type in the footer of what is uppermost, or close it."""
+        self._top.prompt = prompt
+        self.show_lines()
+
+    def _press_prompt(self, prompt: Prompt, key: str, character: str | None) -> None:
+        if prompt.ends_with(key, character):
+            self.ask(None)  # a picture of the screen shows no line that is being typed
+            prompt.end(key, character)
+            self.show()
+        else:
+            prompt.edit(key, character)
+            self.show_lines()
+
+    def click_prompt(self, word: str) -> None:
+        """Do what a click on the footer means while a line is typed: a word that is offered, a key, else enter."""
+        prompt = self._top.prompt
+        if prompt is None:
+            return
+        if text := prompt.offers().get(word, ""):
+            prompt.change(EditedLine(text, len(text)))
+            self.show_lines()
+        else:
+            key = prompt.keys.get(word, "enter")
+            self._press_prompt(prompt, key, key if len(key) == 1 else None)
+
+    def paste(self, text: str) -> None:
+        """Put text into the line that is typed."""
+        if (prompt := self._top.prompt) is not None:
+            prompt.change(insert_text(prompt.line, text))
+            self.show_lines()
+
+    def do_prompt(self, kind: str) -> None:
+        """Open a line to type in the footer."""
+        from hwexplorer.tui.panes.models_pane import ModelsPane
+        from hwexplorer.tui.prompts.prompt_kinds import (
+            CommandPrompt,
+            ExportPrompt,
+            FilterPrompt,
+            FindPrompt,
+            TableFindPrompt,
+        )
+
+        if kind == "filter":
+            self.ask(FilterPrompt(self.session, cast("ModelsPane", self.panes["models"])))
+        elif kind == "find" and (pane := self.panes[self.session.state.pane]).finds_rows:
+            self.ask(TableFindPrompt(pane))
+        else:
+            self.ask({"find": FindPrompt, "command": CommandPrompt, "export": ExportPrompt}[kind](self.session))
+
+    # --- overlays -----------------------------------------------------------------------------------------
+
+    def _show_text(self, name: str, heading: str, text: Text) -> None:
+        from hwexplorer.tui.overlays.text_reader import TextReader  # not needed to start, as other imports below
+
+        self.app.push_screen(TextReader(self, name, heading, text))
+
+    def _show_sheet(self, event: SheetOpened) -> None:
+        sheet = event.sheet
+        if sheet.table is None:
+            text = Text(name="report", title=sheet.title, sections=(("", tuple(sheet.text.rstrip().split("\n"))),))
+            self._show_text("report", event.name.title(), text)
+        else:
+            from hwexplorer.tui.overlays.result_table import ResultTable
+
+            state_of = event.state_of or (lambda configuration: open_configuration(self.session.state, configuration))
+            self.app.push_screen(ResultTable(self, event.name, sheet, sheet.table, state_of))
+
+    def do_devices(self) -> None:
+        """Open the catalogue of devices."""
+        from hwexplorer.tui.overlays.device_picker import DevicePicker
+
+        self.app.push_screen(DevicePicker(self))
+
+    def do_sessions(self) -> None:
+        """Open the saved sessions."""
+        from hwexplorer.tui.commands.command_line import submit
+
+        submit(self.session, "sessions")
+
+    def do_help(self) -> None:
+        """Open the keys, those of the pane in focus first, and the terms."""
+        from hwexplorer.tui.overlays.text_reader import help_text
+
+        pane = self.session.state.pane
+        self._show_text("help", "Help", help_text(pane, self.keymap, self.panes[pane].content))
