@@ -114,8 +114,16 @@ class Device(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def kernel_start_s(self) -> tuple[float, float, float]:
         """Start and end of a kernel, with low and high: what no clock of the device changes, and cycles of it."""
+        return self._start_s(1.0)
+
+    @cached_property
+    def light_start_s(self) -> tuple[float, float, float]:
+        """Start and end of a kernel without a product: it fills no pipeline of tiles."""
+        return self._start_s(self.arch.data.assumed("light_launch"))
+
+    def _start_s(self, share: float) -> tuple[float, float, float]:
         fixed, cycles = self.ends("launch_s"), self.ends("launch_cycles")
-        value, low, high = (s + n / self.clock_hz for s, n in zip(fixed, cycles, strict=True))
+        value, low, high = (s + share * n / self.clock_hz for s, n in zip(fixed, cycles, strict=True))
         return value, low, high
 
     @cached_property

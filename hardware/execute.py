@@ -55,7 +55,8 @@ def kernel_seconds(demand: Demand, setup: Setup, rates: Efficiency) -> Floats:
     mapping = map_demand(demand, setup, rates)
     overhead, floor = _overhead(demand, setup)
     busy = _busy(mapping, _per_resource(demand, mapping), device)
-    seconds: Floats = np.maximum(busy + overhead[0] + _of_class(demand, rates), floor[0])
+    started = overhead[0] + _of_class(demand, rates) + _serial(demand, mapping)
+    seconds: Floats = np.maximum(busy + started, floor[0])
     return seconds
 
 
@@ -68,11 +69,12 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     resources = _per_resource(demand, mapping)  # (3 ends, 4 resources, k)
     busy_ends = _busy(mapping, resources, device)
     overhead, floor = (each[: len(busy_ends)] for each in _overhead(demand, setup))
-    ends = np.maximum(busy_ends + overhead + _of_class(demand, device.software.efficiency)[: len(busy_ends)], floor)
+    of_class, serial_s = _of_class(demand, device.software.efficiency)[: len(busy_ends)], _serial(demand, mapping)
+    ends = np.maximum(busy_ends + overhead + of_class + serial_s, floor)
     busy, unthrottled = busy_ends[0], ends[0]
     resource = resources[0].argmax(axis=0)
 
-    clocked_s = busy + device.arch.data.assumed("launch_clocked") * device.kernel_start_s[0]
+    clocked_s = busy + device.arch.data.assumed("launch_clocked") * device.kernel_start_s[0] + serial_s
     clocked_s = clocked_s + runtime.sequence_s.value * demand.per_kernel(demand.calls.sequences)
     # What only feeds the matrix unit rests while that works and the lanes do not.
     alone_s = np.maximum(resources[0, 0] - resources[0, 1], 0.0)
@@ -218,6 +220,9 @@ def _overhead(demand: Demand, setup: Setup) -> tuple[Floats, Floats]:
     The host's dispatch of the next kernel overlaps execution, so it is a floor, except where the host is the device."""
     device, runtime = setup.device, setup.runtime
     launch = _ends(device.kernel_start_s) * _ends(runtime.launch.all)
+    if device.light_start_s != device.kernel_start_s:
+        light = _ends(device.light_start_s) * _ends(runtime.launch.all)
+        launch = np.where(demand.per_kernel(demand.macs) > 0, launch, light)
     dispatch = _ends(device.ends("dispatch_s")) * _ends(
         runtime.dispatch_on.get(device.software_class, runtime.dispatch).all
     )
@@ -242,6 +247,11 @@ def _of_class(demand: Demand, rates: Efficiency) -> Floats:
     head = np.zeros(demand.n_kernels, dtype=np.int64)
     head[demand.kernel[demand.head]] = demand.op_class[demand.head]
     return rates.overhead[:, head]
+
+
+def _serial(demand: Demand, mapping: Mapping) -> Floats | float:
+    """Seconds of each kernel in which neither units nor memory are busy, (k,)."""
+    return 0.0 if mapping.serial_s is None else demand.per_kernel(mapping.serial_s)
 
 
 def _ends(values: tuple[float, float, float]) -> Floats:

@@ -9,7 +9,9 @@ import numpy as np
 from hardware.demand import READ_WEIGHT, Demand, Floats, OpClass
 from hardware.device import Device
 from hardware.efficiency import Efficiency, usable_cache
+from hardware.mapping.attention import time_attention
 from hardware.mapping.common import Mapping, memory_seconds_of
+from hardware.mapping.quantisation import quantise_activations
 from hardware.precision import BASE, FORMATS
 from hardware.runtime import Runtime
 from hardware.setup import Setup
@@ -32,7 +34,8 @@ def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     streaming = runtime.streaming.get(device.software_class)
     if streaming is not None:
         mapping = _with_streaming(mapping, demand, device, streaming.all, runtime.per_query_head)
-    mapping = _with_attention(mapping, demand, device, runtime)
+    mapping = time_attention(mapping, demand, setup, rates)
+    mapping = quantise_activations(mapping, demand, setup, rates)
     if demand.links is None:
         return mapping
     link_s = link_seconds(demand.links, device)
@@ -63,18 +66,6 @@ def _with_own_kernels(demand: Demand, device: Device, runtime: Runtime) -> Deman
         again = np.ceil(m / rows.value) / np.maximum(np.ceil(m / device.arch.data.assumed("unpack_rows")), 1.0)
         demand = demand.but(unpack_ops=demand.unpack_ops * np.maximum(again, 1.0))
     return demand
-
-
-def _with_attention(mapping: Mapping, demand: Demand, device: Device, runtime: Runtime) -> Mapping:
-    """Add what attention on a matrix unit takes beside its products: special functions, and older kernels' lower
-    rate."""
-    is_attention = demand.is_attention & mapping.on_matrix
-    if "special_per_clock" not in device.facts or not is_attention.any():
-        return mapping
-    rate = 1.0 if runtime.asynchronous else device.synchronous_matrix_rate
-    softmax_s = demand.special / (device.units * device.special_per_clock * device.vector_clock_hz)
-    matrix_s = np.where(is_attention, mapping.matrix_s / rate + softmax_s, mapping.matrix_s)
-    return msgspec.structs.replace(mapping, matrix_s=matrix_s)
 
 
 def _with_parameter_cache(demand: Demand, device: Device) -> Demand:

@@ -17,7 +17,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """`convolution` and `contraction` are (unit, format); `attention` the format of products of keys and values;
     `matrix`, `vector_mac` and `vector` the formats that price MACs and element-wise work; `matrix_rate` relative to the
     stated peak, above 1 where products are summed in fp16; `stored`, `weights` and `cache` formats in memory, `widths`
-    their bytes; `marks` say what deviates from the request."""
+    their bytes; `operand` the format that activations are rounded to before products; `marks` say what deviates from the
+    request."""
 
     requested: str
     stored: str
@@ -31,6 +32,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     vector_mac: str
     vector: str
     marks: tuple[str, ...]
+    operand: str
     matrix_rate: float = 1.0
 
     @property
@@ -41,7 +43,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def operand_bytes(self) -> float:
         """Bytes of a value as matrix units are fed with it: scales of blocks go beside the values."""
-        return FORMATS[self.stored].bits / 8.0
+        return FORMATS[self.operand].bits / 8.0
 
 
 def _unit_and_format(device: Device, precision: str, work: str) -> tuple[str, str] | None:
@@ -124,8 +126,8 @@ def make_plan(device: Device, precision: str, runtime: Runtime | None = None) ->
     """Return the plan for a precision under a runtime, or for all that the device has. Raises RequestError for an
     unknown precision."""
     if runtime is None:
-        return _plan(device, canonical(precision), "", False)
-    return _plan(device, canonical(precision), runtime.id, runtime.narrow_sums)
+        return _plan(device, canonical(precision), "", False, False)
+    return _plan(device, canonical(precision), runtime.id, runtime.narrow_sums, runtime.quantises)
 
 
 def _accumulated_narrow(device: Device, exact: Plan) -> Plan:
@@ -138,7 +140,7 @@ def _accumulated_narrow(device: Device, exact: Plan) -> Plan:
 
 
 @memoize()
-def _plan(device: Device, name: str, runtime: str, narrow_sums: bool) -> Plan:
+def _plan(device: Device, name: str, runtime: str, narrow_sums: bool, quantises: bool) -> Plan:
     precision = parse(name)
     runtime = "" if precision.is_strict else runtime
     asked = precision.weights
@@ -156,6 +158,10 @@ def _plan(device: Device, name: str, runtime: str, narrow_sums: bool) -> Plan:
         weights, cache = precision.weights, precision.cache
         marks = _mixed_marks(precision, convolution[1], contraction[1])
     kept = stored if precision.is_uniform else precision.kept
+    operand = stored
+    if quantises and FORMATS[contraction[1]].bits < FORMATS[WIDE].bits:
+        operand, stored = stored, WIDE
+        kept = WIDE
     lanes = device.file.fma_per_clock["vector"]
     vector = next((name for name in (stored, *FORMATS[stored].wider) if name in lanes), BASE)
     exact = Plan(
@@ -173,7 +179,10 @@ def _plan(device: Device, name: str, runtime: str, narrow_sums: bool) -> Plan:
         ),
         convolution=convolution,
         contraction=contraction,
-        attention=contraction[1] if precision.is_uniform else _attention(device, contraction[1], runtime),
+        attention=contraction[1]
+        if precision.is_uniform and operand == stored
+        else _attention(device, contraction[1], runtime),
+        operand=operand,
         matrix=next((f for unit, f in (convolution, contraction) if unit == "matrix"), contraction[1]),
         vector_mac=next((f for unit, f in (contraction, convolution) if unit == "vector"), vector),
         vector=vector,

@@ -53,8 +53,9 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     at which weights and cache are read; `narrow` that of element-wise kernels on narrow values; `bias_apart` adds the
     bias of a convolution in its own kernel. `resident` keeps weights on chip between calls, `streams_rest` a part of
     those that do not all fit; `asynchronous` attention waits for no matrix instruction (FlashAttention-3, cuDNN);
-    `per_query_head` decoding reads shared keys and values once for each query head; `narrow_sums` adds products of fp16
-    in fp16."""
+    `attention_kernels` is what one attention takes; `per_query_head` decoding reads shared keys and values once for
+    each query head; `narrow_sums` adds products of fp16 in fp16; `serves` joins products of one input and leaves
+    library kernels alone; `quantises` keeps activations in 16 bits between products of narrower operands."""
 
     id: str = ""
     name: str
@@ -80,9 +81,15 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     bias_apart: tuple[str, ...] = ()
     narrow: dict[str, SourcedValue] = {}
     narrow_sums: bool = False
+    serves: bool = False
+    quantises: bool = False
+    attention_kernels: SourcedValue = _plain(1.0)
 
     def joins(self, device: Device) -> str:
-        """Return its mode, or 'apart': eager with a bias of a convolution as a kernel of its own."""
+        """Return its mode; 'apart': eager with a bias of a convolution as a kernel of its own; 'served': as engines of
+        language models join operators."""
+        if self.serves and self.mode == "fused":
+            return "served"
         return "apart" if self.mode == "eager" and device.software_class in self.bias_apart else self.mode
 
     def fits(self, device: Device, work: str) -> bool:

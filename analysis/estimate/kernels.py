@@ -21,7 +21,7 @@ from analysis.estimate.roles import Values, right_roles, roles, select_values
 from analysis.estimate.windows import windows
 from analysis.model.ir.operator_kinds import KINDS
 from analysis.model.ir.workload import BUFFER, WEIGHT, Floats, Ints, Workload
-from hardware.demand import READ, READ_WEIGHT, WRITE, Calls, Demand, Stream, Transfers, distinct_shapes
+from hardware.demand import READ, READ_WEIGHT, WRITE, Calls, Demand, OpClass, Stream, Transfers, distinct_shapes
 from hardware.memo import memoize
 from hardware.precision import CACHE, QUANTIZED, Widths, uniform
 
@@ -89,6 +89,8 @@ def _grouping(workload: Workload, execution: str) -> tuple[list[int], list[bool]
         return parts.subgraph.tolist(), [i in heads for i in range(n)]
     if execution == "compiled":
         return _compiled(workload)
+    if execution == "served":
+        return _served(workload)
     kernel: list[int] = []
     head: list[bool] = []
     for i, kind in enumerate(ops.kind):
@@ -112,12 +114,47 @@ def _compiled(workload: Workload) -> tuple[list[int], list[bool]]:
             current.append(i)
         runs.append(current)
     runs.sort(key=lambda run: run[-1])
-    kernel, head = [0] * len(kinds), [False] * len(kinds)
+    return _number_runs(runs, len(kinds))
+
+
+def _number_runs(runs: list[list[int]], n: int) -> tuple[list[int], list[bool]]:
+    """Return the kernel of each of n operators, and whether it was started for it; `runs` are the operators of each
+    kernel, in the order in which they run."""
+    kernel, head = [0] * n, [False] * n
     for k, run in enumerate(runs):
         head[run[0]] = True
         for i in run:
             kernel[i] = k
     return kernel, head
+
+
+def _served(workload: Workload) -> tuple[list[int], list[bool]]:
+    """Group as engines of language models do: products of one input in one module are a single product (queries, keys
+    and values; gate and up), library kernels stand alone, and what follows them in a row is one kernel."""
+    ops, producer = workload.operators, workload.tensors.producer.tolist()
+    in_ptr, in_tensor = ops.in_ptr.tolist(), ops.in_tensor.tolist()
+    runs: list[list[int]] = []
+    run_of: list[int] = []
+    products: dict[tuple[str, str, int], int] = {}  # by module, kind and input
+    rows: set[int] = set()  # kernels of element-wise work
+    for i, kind in enumerate(ops.kind):
+        inputs = in_tensor[in_ptr[i] : in_ptr[i + 1]]
+        latest = max((run_of[producer[t]] for t in inputs if producer[t] >= 0), default=-1)
+        target, last = len(runs), len(runs) - 1
+        if KINDS[kind].op_class == OpClass.GEMM:
+            data = next((t for t in inputs if producer[t] >= 0), -1)
+            target = products.setdefault((ops.path[i].rpartition(".")[0], kind, data), target)
+        elif kind == "bias":
+            target = latest
+        elif KINDS[kind].fuses == "epilogue" or (kind == "copy" and latest in rows):
+            # A later kernel may have read what a closed one made: only the last one is still open.
+            target = last if last in rows and latest >= last - 1 else target
+            rows.add(target)
+        if target == len(runs):
+            runs.append([])
+        runs[target].append(i)
+        run_of.append(target)
+    return _number_runs(runs, len(ops.kind))
 
 
 @memoize(shared=True)

@@ -27,8 +27,11 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     on_matrix = on_matrix_unit(demand, plan) & ~demand.is_depthwise
     vector = vector_tiling(demand, setup, elsewhere=on_matrix)
     if on_matrix.any():
-        menu, rate = device.arch.data.tiles["matrix"], fma(device, "matrix", plan.matrix) * plan.matrix_rate
-        matrix = tile_menu(demand, demand.gemm * on_matrix, menu, device, rate, plan.operand_bytes)
+        narrow, rate = plan.operand != plan.stored, fma(device, "matrix", plan.matrix) * plan.matrix_rate
+        menu = device.arch.data.tiles["quantised" if narrow else "matrix"]
+        # Narrow operands are multiplied as fast as a multiprocessor reads them where tiles are small.
+        fed_s = plan.operand_bytes / (device.operand_bytes_per_clock * device.clock_hz) if narrow else 0.0
+        matrix = tile_menu(demand, demand.gemm * on_matrix, menu, device, rate, plan.operand_bytes, fed_s)
         if demand.unpack_ops is not None:
             matrix = _few_rows(demand, demand.unpack_ops > 0, device, matrix, rate)
     else:
@@ -190,6 +193,6 @@ GPU = Architecture(
     instruction_event="pipeline.warp_decode",
     has_layouts=True,
     # Few SMs at low clocks cannot keep a wide memory busy.
-    reachable_bandwidth=lambda d: d.units * d.clock_hz * d.arch.data.assumed("bytes_per_clock_per_unit"),
+    reachable_bandwidth=lambda d: d.units * d.clock_hz * d.bytes_per_clock_per_unit,
     occupancy=occupancy,
 )

@@ -42,7 +42,8 @@ class Mapping(msgspec.Struct, frozen=True, kw_only=True):
     peak; s settings of the efficiencies: nominal, fast end, slow end. `counts` (e, n), those that need the final time
     still zero; `is_reduced` where a product runs with fewer multiplications. `busy_s` (s, k) where kernels work at once
     and wait for each other; `fill_s` (k,) the part of it in which a pipeline fills, while the batch before runs if the
-    kernel `is_resident`."""
+    kernel `is_resident`. `serial_s` (n,) are seconds in which neither units nor memory are busy: blocks that fill, and
+    kernels that stand before and after an operator's own."""
 
     matrix_s: Floats
     vector_s: Floats
@@ -59,6 +60,7 @@ class Mapping(msgspec.Struct, frozen=True, kw_only=True):
     busy_s: Floats | None = None
     fill_s: Floats | None = None
     is_resident: Bools | None = None
+    serial_s: Floats | None = None
 
 
 def traffic(demand: Demand, device: Device, reorder: tuple[float, float] = (0.0, 0.0)) -> Traffic:

@@ -51,18 +51,25 @@ def by_shape(demand: Demand, gemm: Floats, tiled: Callable[[Floats], Tiling]) ->
 
 
 def tile_menu(
-    demand: Demand, gemm: Floats, menu: Tiles, device: Device, macs_per_s: float, element_bytes: float
+    demand: Demand,
+    gemm: Floats,
+    menu: Tiles,
+    device: Device,
+    macs_per_s: float,
+    element_bytes: float,
+    operand_s: float = 0.0,
 ) -> Tiling:
     """The fastest of an architecture's tiles for each contraction of a demand, `gemm` (4, n), over its units."""
     k_step = menu.k_step_bytes / element_bytes if menu.k_step_bytes else menu.k_step
-    choices = TileChoices(menu.shapes, menu.splits, device, macs_per_s, k_step)
+    choices = TileChoices(menu.shapes, menu.splits, device, macs_per_s, k_step, operand_s=operand_s)
     return by_shape(demand, gemm, lambda few: fastest_tiles(few, choices))
 
 
 class TileChoices(msgspec.Struct, frozen=True):
     """Tiles to choose from, (t, 3) rows, columns and relative rate, and ways to divide K, which is padded to `k_step`.
 
-    `macs_per_s` is the rate of one unit; `fill_s` per row and column of a tile fills and drains a spatial pipeline."""
+    `macs_per_s` is the rate of one unit; `fill_s` per row and column of a tile fills and drains a spatial pipeline;
+    `operand_s` is what one value of a row or column takes from the last on-chip level to the unit."""
 
     tiles: Floats
     splits: tuple[int, ...]
@@ -70,6 +77,7 @@ class TileChoices(msgspec.Struct, frozen=True):
     macs_per_s: float
     k_step: float
     fill_s: float = 0.0
+    operand_s: float = 0.0
 
 
 def fastest_tiles(gemm: Floats, choices: TileChoices) -> Tiling:
@@ -118,7 +126,8 @@ def _candidate_seconds(gemm: Floats, choices: TileChoices) -> tuple[Floats, Floa
     depth = np.ceil(k / split / choices.k_step) * choices.k_step
     rate = rate * np.where(split > 1, device.arch.data.assumed("split_rate"), 1.0)
     seconds = waves * depth
-    seconds *= tm * tn / (rate * choices.macs_per_s)
+    # A small tile meets its operands too seldom to keep the unit fed from the last on-chip level.
+    seconds *= np.maximum(tm * tn / (rate * choices.macs_per_s), (tm + tn) * choices.operand_s)
     # K is divided among units that would idle: where the result alone fills them all, a split only adds blocks.
     np.copyto(seconds, np.inf, where=(split > 1) & (results >= units))
     if fill_s:

@@ -44,7 +44,7 @@ def refused(row: dict[str, str]) -> str:
 def test_decoding_is_a_step_of_a_batch() -> None:
     row = interpret_row(LLM)
     assert (row.model, row.lengths) == ("llama3_8b:decode", {"kv": 512})
-    assert (row.scenario.batch, row.scenario.precision, row.scenario.execution) == (1, "fp16", "tensorrt_llm")
+    assert (row.scenario.batch, row.scenario.precision, row.scenario.execution) == (1, "fp16", "tensorrt_llm_2024")
     assert (row.latency_s, row.energy_j, row.family) == (0.01, 4.0, "llama")
     served = interpret_row({**LLM, "batch": "31.6", "latency_s": "", "throughput_tokens_per_s": "640", "kv_tokens": ""})
     assert served.scenario.batch == 32

@@ -1,0 +1,56 @@
+"""Fused attention on GPUs: a block of rows of queries stays on a multiprocessor and meets keys and values tile by tile.
+
+A block starts, loads its queries and first keys, and stores its results while its matrix unit waits, once a wave. Few
+rows, as in decoding, leave multiprocessors idle: then the keys are divided among blocks, and a second kernel adds up
+their results (FlashDecoding)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from hardware.mapping.tiling import fma
+
+if TYPE_CHECKING:
+    from hardware.demand import Demand
+    from hardware.efficiency import Efficiency
+    from hardware.mapping.common import Mapping
+    from hardware.setup import Setup
+
+
+def time_attention(mapping: Mapping, demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
+    """Return the mapping with the time of fused attention on matrix units: its tiles, its special functions, and the
+    seconds in which its blocks and further kernels start."""
+    device, runtime = setup.device, setup.runtime
+    is_attention = demand.is_attention & mapping.on_matrix
+    if "special_per_clock" not in device.facts or not is_attention.any():
+        return mapping
+    assumed = device.arch.data.assumed
+    index = np.flatnonzero(is_attention)
+    g, rows, seen, width = np.maximum(demand.gemm[:, index], 1.0)
+    few, most, columns = assumed("instruction_rows"), assumed("attention_rows"), assumed("attention_columns")
+    tile_rows = np.minimum(np.ceil(rows / few) * few, most)
+    blocks = g * np.ceil(rows / most)
+    # Keys are divided among idle units where the rows of one head are a single block.
+    idle = np.floor(np.maximum(device.units / blocks, 1.0))
+    tiles = seen / columns + assumed("attention_partial_tile")
+    splits = np.where(rows <= most, np.clip(idle, 1.0, np.ceil(tiles)), 1.0)
+    waves = np.ceil(blocks / device.units)
+    padding = tiles / splits * columns * tile_rows * waves * device.units / (g * rows * seen)
+    rate = 1.0 if runtime.asynchronous else device.synchronous_matrix_rate
+    product_s = demand.macs[index] / (
+        device.units * fma(device, "matrix", setup.plan.attention) * setup.plan.matrix_rate
+    )
+    special_s = demand.special[index] / (device.units * device.special_per_clock * device.vector_clock_hz)
+    matrix_s = mapping.matrix_s.copy()
+    efficiency = rates.compute[:, demand.op_class[index]] * rate
+    matrix_s[:, index] = padding * (product_s / efficiency + special_s)
+    serial_s = np.zeros(demand.n)
+    more = runtime.attention_kernels.value - 1.0
+    # Its rows of queries come, and its results leave, at what one multiprocessor keeps in flight.
+    carried = 2.0 * tile_rows * width * demand.element_bytes / device.bytes_per_clock_per_unit
+    start_s = (assumed("attention_start_cycles") + carried) / device.clock_hz
+    serial_s[index] = waves * start_s + more * device.kernel_start_s[0]
+    return msgspec.structs.replace(mapping, matrix_s=matrix_s, serial_s=serial_s)

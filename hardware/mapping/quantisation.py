@@ -1,0 +1,38 @@
+"""Activations that a kernel of its own rounds to the narrow format of a product: it reads them wide, finds their scales
+and writes them narrow, before each product of narrow operands. Engines of language models keep all else in 16 bits."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+import numpy as np
+
+from hardware.demand import OpClass
+from hardware.mapping.common import memory_seconds_of
+from hardware.precision import FORMATS
+
+if TYPE_CHECKING:
+    from hardware.demand import Demand
+    from hardware.efficiency import Efficiency
+    from hardware.mapping.common import Mapping
+    from hardware.setup import Setup
+
+
+def quantise_activations(mapping: Mapping, demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
+    """Return the mapping with the seconds of the kernels that quantise the left operands of products. Products in one
+    kernel share their left operand; those of weights that stay wide have none to quantise."""
+    device, plan = setup.device, setup.plan
+    if plan.operand == plan.stored:
+        return mapping
+    _, m, _, k = demand.gemm
+    is_narrow = (demand.op_class == OpClass.GEMM) & demand.head & (demand.right <= plan.widths.weights)
+    values = np.where(is_narrow, np.maximum(demand.gemm[0], 1.0) * m * k, 0.0)
+    moved = values * (plan.widths.activations + FORMATS[plan.operand].bytes)
+    near = np.minimum(moved, device.last_level_bytes * device.arch.data.assumed("quantised_in_cache"))
+    reached = device.last_level_bandwidth * device.arch.data.assumed("last_level_reached")
+    far_s = memory_seconds_of(device, moved - near, float(rates.bandwidth[0, OpClass.ROW_NORM]))
+    seconds = np.where(is_narrow, device.light_start_s[0] + near / reached + far_s, 0.0)
+    return msgspec.structs.replace(
+        mapping, serial_s=seconds if mapping.serial_s is None else mapping.serial_s + seconds
+    )
