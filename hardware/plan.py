@@ -17,8 +17,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """`convolution` and `contraction` are (unit, format); `attention` the format of products of keys and values;
     `matrix`, `vector_mac` and `vector` the formats that price MACs and element-wise work; `matrix_rate` relative to the
     stated peak, above 1 where products are summed in fp16; `stored`, `weights` and `cache` formats in memory, `widths`
-    their bytes; `operand` the format that activations are rounded to before products; `marks` say what deviates from the
-    request."""
+    their bytes; `operand` the format that activations are rounded to before products; `marks` say what deviates from
+    the request."""
 
     requested: str
     stored: str

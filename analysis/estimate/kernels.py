@@ -90,7 +90,7 @@ def _grouping(workload: Workload, execution: str) -> tuple[list[int], list[bool]
     if execution == "compiled":
         return _compiled(workload)
     if execution == "served":
-        return _served(workload)
+        return _join_served(workload)
     kernel: list[int] = []
     head: list[bool] = []
     for i, kind in enumerate(ops.kind):
@@ -128,7 +128,7 @@ def _number_runs(runs: list[list[int]], n: int) -> tuple[list[int], list[bool]]:
     return kernel, head
 
 
-def _served(workload: Workload) -> tuple[list[int], list[bool]]:
+def _join_served(workload: Workload) -> tuple[list[int], list[bool]]:
     """Group as engines of language models do: products of one input in one module are a single product (queries, keys
     and values; gate and up), library kernels stand alone, and what follows them in a row is one kernel."""
     ops, producer = workload.operators, workload.tensors.producer.tolist()

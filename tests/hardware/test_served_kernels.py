@@ -1,0 +1,83 @@
+"""Kernels of engines of language models: attention block by block, quantised activations, products of one input."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.kernels import structure
+from analysis.estimate.scenario import Scenario
+from analysis.model import store
+from hardware.device import load_device
+
+LAYER = "llama3_8b:{phase},layers=1"
+
+
+def _run(
+    device: str, phase: str, batch: int, precision: str = "bf16", execution: str = "vllm", **lengths: int
+) -> Estimate:
+    workload = store.ready(LAYER.format(phase=phase), None)
+    assert workload is not None
+    return estimate(workload.bound(**lengths), load_device(device), Scenario(batch, precision, execution))
+
+
+def _attention_s(result: Estimate) -> float:
+    kernel = int(result.demand.kernel[np.flatnonzero(result.demand.is_attention)[0]])
+    return float(result.run.kernel_s[kernel])
+
+
+def test_attention_over_few_keys_waits_for_its_blocks() -> None:
+    """FlashAttention-3 takes 9 to 12 us on an H200 however few the keys (AIConfigurator), not the start of a kernel."""
+    assert 7e-6 < _attention_s(_run("h200_sxm", "decode", 1, kv=64)) < 14e-6
+
+
+@given(
+    batch=st.integers(1, 300), more=st.integers(1, 300), kv=st.integers(16, 40_000),
+    device=st.sampled_from(["h100_sxm", "a100_sxm4_80gb", "b200", "l4"]),
+)  # fmt: skip
+def test_attention_never_falls_with_batch_or_keys(batch: int, more: int, kv: int, device: str) -> None:
+    less = _attention_s(_run(device, "decode", batch, kv=kv))
+    assert _attention_s(_run(device, "decode", batch + more, kv=kv)) >= less * (1 - 1e-9)
+    assert _attention_s(_run(device, "decode", batch, kv=kv + more)) >= less * (1 - 1e-9)
+
+
+def test_long_attention_is_bound_by_its_products() -> None:
+    result = _run("h100_sxm", "prefill", 1, sequence=16384)
+    ideal_s = 2.0 * result.demand.macs[result.demand.is_attention].sum() / result.setup.matrix_flops
+    assert 1.4 * ideal_s < _attention_s(result) < 2.5 * ideal_s
+
+
+@pytest.mark.parametrize("precision", ["fp8", "w8a8"])
+def test_engines_quantise_activations_before_each_product(precision: str) -> None:
+    """The rest of the layer stays in 16 bits; a small product takes the start of a kernel more than the same in a
+    compiler that joins the rounding to what comes before."""
+    served, joined = (_run("h100_sxm", "decode", 1, precision, runtime) for runtime in ("vllm", "fused"))
+    assert served.plan.widths.activations == 2.0
+    assert served.plan.operand != served.plan.stored
+    assert joined.plan.operand == joined.plan.stored
+    serial_s = served.run.mapping.serial_s
+    assert serial_s is not None
+    products = [i for i, kind in enumerate(served.workload.operators.kind) if kind == "linear"]
+    heads = [i for i in products if served.demand.head[i] and served.demand.right[i] <= 1.0]  # type: ignore[index]
+    assert all(serial_s[i] >= served.device.light_start_s[0] for i in heads)
+    assert _run("h100_sxm", "decode", 1, "bf16").run.mapping.serial_s is not None
+
+
+def test_engines_multiply_one_input_once() -> None:
+    """Queries, keys and values are one product, gate and up another; each kernel runs after those that feed it."""
+    workload = store.ready(LAYER.format(phase="decode"), None)
+    assert workload is not None
+    kernels = structure(workload, "served")
+    path = workload.operators.path
+    at = {name.rpartition("layers.0.")[2]: int(kernels.kernel[i]) for i, name in enumerate(path)}
+    assert at["attention.q_proj"] == at["attention.k_proj"] == at["attention.v_proj"]
+    assert at["mlp.gate_proj"] == at["mlp.up_proj"] != at["mlp.down_proj"]
+    assert at["mlp.activation"] == at["mlp.gate_mul"]
+    assert at["attention_residual"] == at["mlp_norm"]
+    producer, ops = workload.tensors.producer, workload.operators
+    for i in range(len(path)):
+        for t in ops.in_tensor[ops.in_ptr[i] : ops.in_ptr[i + 1]]:
+            assert producer[t] < 0 or kernels.kernel[producer[t]] <= kernels.kernel[i]
