@@ -72,7 +72,7 @@ class Lengths(msgspec.Struct, frozen=True, kw_only=True):
 def open_load(rate_per_s: float, lengths: Lengths) -> Load:
     """Return requests that arrive at random (Poisson): at every rate the same ones, nearer or further apart."""
     gaps = np.random.default_rng(SEED).exponential(1.0, REQUESTS)
-    return lengths.draw(np.cumsum(gaps) / rate_per_s)
+    return lengths.draw(np.cumsum(gaps) / gaps.mean() / rate_per_s)
 
 
 def closed_load(concurrency: int, lengths: Lengths) -> Load:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Annotated
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from analysis.document import column
 from analysis.estimate.estimate import Estimate
+from analysis.explore.deployment_cost import S_PER_HOUR, prices, settings
 from analysis.model.ir.workload import Floats
 from analysis.serving.request_load import Lengths, Load, closed_load, open_load
 from analysis.serving.scheduler import Scheduler, find_scheduler
@@ -29,8 +31,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServedLoad(msgspec.Struct, frozen=True, kw_only=True):
-    """A device serves a load. Seconds of requests are percentiles; `lag_per_s` is how many more requests arrive in a
-    second than are served, 0 where the server keeps up; `good_per_s` are requests a second within the limits."""
+    """A device serves a load. Seconds of requests are percentiles; `arrivals_per_s` is 0 for clients that wait for their
+    answers; `lag_per_s` is how many more requests arrive in a second than are served, 0 where the server keeps up;
+    `good_per_s` are requests a second within the limits."""
 
     device: Annotated[str, column("Device", role="text")]
     runtime: Annotated[str, column("Software", keep=2)]
@@ -43,12 +46,16 @@ class ServedLoad(msgspec.Struct, frozen=True, kw_only=True):
     tpot_p99_s: Annotated[float, column("TPOT p99", "s")]
     tpot_band_s: tuple[float, float]
     requests_per_s: Annotated[float, column("Requests/s", "1/s", keep=1)]
+    arrivals_per_s: float
     good_per_s: Annotated[float, column("Within limits", "1/s", keep=3, help="requests a second within the limits")]
     lag_per_s: float
     tokens_per_s: Annotated[float, column("Tokens/s", "1/s", help="output tokens a second")]
     power_w: Annotated[float, column("Power", "W", keep=3, help="watts of all devices, idle time included")]
     energy_j_per_token: Annotated[float, column("J/token", "J", help="joules per output token, idle time included")]
     energy_band_j_per_token: tuple[float, float]
+    usd_per_million_tokens: Annotated[
+        float | None, column("USD/M tokens", help="hire of all devices per million output tokens")
+    ]
     mean_batch: Annotated[float, column("Batch", keep=2, help="sequences in a step, averaged over time")]
     busy_fraction: float
     devices: int
@@ -82,6 +89,13 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     first: Estimate
     scheduler: Scheduler
     costs: StepCosts
+
+    @property
+    def hire_usd(self) -> float | None:
+        """The published price to hire all its devices for an hour, USD; None where none is known."""
+        known = prices(self.first, settings({}, {}, {}))
+        hire = next((price.value for price in known if price.kind == "hire"), None)
+        return hire and hire * self.first.workload.devices
 
     def serve(self, load: Load) -> Run:
         """Simulate a load."""
@@ -151,6 +165,7 @@ def _row(server: Server, text: str, load: Load, run: Run, limits: Limits) -> Ser
     per_token_j = run.energy_j / run.output_tokens
     is_good = (ttft_s <= limits.ttft_s) & (tpot_s <= limits.tpot_s)
     rate = load.requests / run.end_of_run_s
+    hire_usd = server.hire_usd
     return ServedLoad(
         device=server.first.device.name,
         runtime=server.first.runtime.name,
@@ -159,6 +174,7 @@ def _row(server: Server, text: str, load: Load, run: Run, limits: Limits) -> Ser
         **{f"tpot_p{p}_s": float(np.percentile(tpot_s, p)) for p in (50, 90, 99)},
         tpot_band_s=(float(np.median(tpot_s)) * low, float(np.median(tpot_s)) * high),
         requests_per_s=rate,
+        arrivals_per_s=0.0 if load.concurrency or not load.arrival_s[-1] else load.requests / float(load.arrival_s[-1]),
         good_per_s=rate * float(is_good.mean()),
         lag_per_s=_lag(load, run),
         tokens_per_s=run.output_tokens / run.end_of_run_s,
@@ -168,6 +184,7 @@ def _row(server: Server, text: str, load: Load, run: Run, limits: Limits) -> Ser
             per_token_j * server.costs.energy_factors[0],
             per_token_j * server.costs.energy_factors[1],
         ),
+        usd_per_million_tokens=hire_usd and hire_usd * 1e6 / (run.output_tokens / run.end_of_run_s * S_PER_HOUR),
         mean_batch=run.sequence_seconds / run.busy_s,
         busy_fraction=run.busy_s / run.end_of_run_s,
         devices=server.first.workload.devices,
@@ -226,12 +243,19 @@ def _answers(server: Server, rows: Sequence[ServedLoad], lengths: Lengths, limit
         else:
             lines.append(f"{name}: {knee.load} reach {knee.tokens_per_s:,.0f} of {highest:,.0f} tokens/s (the knee)")
     if np.isfinite(min(limits.ttft_s, limits.tpot_s)):
-        rate = highest_rate(server, lengths, limits)
-        lines.append(
-            f"{name} holds {rate:.3g} requests/s within the limits (99 % of requests)"
-            if rate
-            else f"{name} is within the limits at no load"
-        )
+        lines += _limit_answers(server, rows, lengths, limits)
+    return lines
+
+
+def _limit_answers(server: Server, rows: Sequence[ServedLoad], lengths: Lengths, limits: Limits) -> list[str]:
+    name, rate = server.first.device.name, highest_rate(server, lengths, limits)
+    if not rate:
+        return [f"{name} is within the limits at no load"]
+    lines = [f"{name} holds {rate:.3g} requests/s within the limits (99 % of requests)"]
+    if wanted := max((row.arrivals_per_s for row in rows), default=0.0):
+        copies = math.ceil(wanted / rate)
+        devices = f" of {server.first.workload.devices} devices" * (server.first.workload.devices > 1)
+        lines.append(f"{wanted:.3g} requests/s take {copies:,} such server{'s' * (copies > 1)}{devices}")
     return lines
 
 

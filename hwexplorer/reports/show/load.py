@@ -33,8 +33,8 @@ MOST_BYTES = 32 << 20  # of a trace of requests
 MOST_CLIENTS = 4096
 _LOADS = columns(
     ServedLoad,
-    "device load ttft_p50 ttft_p99 tpot_p50 tpot_p99 tokens energy_j_per_token requests good power "
-    "mean_batch runtime ttft_p90 tpot_p90",
+    "device load ttft_p50 ttft_p99 tpot_p50 tpot_p99 tokens energy_j_per_token usd_per_million_tokens requests good "
+    "power mean_batch runtime ttft_p90 tpot_p90",
 )
 _OPTIONS = (
     option("--rate", type=amount("1/s"), action="append", metavar="R", help="requests a second, at random (Poisson)"),
