@@ -31,9 +31,9 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServedLoad(msgspec.Struct, frozen=True, kw_only=True):
-    """A device serves a load. Seconds of requests are percentiles; `arrivals_per_s` is 0 for clients that wait for their
-    answers; `lag_per_s` is how many more requests arrive in a second than are served, 0 where the server keeps up;
-    `good_per_s` are requests a second within the limits."""
+    """A device serves a load. Seconds of requests are percentiles; `arrivals_per_s` is 0 for clients that wait
+    for their answers; `lag_per_s` is how many more requests arrive in a second than are served, 0 where the server
+    keeps up; `good_per_s` are requests a second within the limits."""
 
     device: Annotated[str, column("Device", role="text")]
     runtime: Annotated[str, column("Software", keep=2)]
