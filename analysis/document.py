@@ -26,7 +26,8 @@ BOUND_LETTERS = {"compute": "C", "memory": "M", "launch": "L", "power": "P"}
 BOUND_HELP = "C compute, M memory, L launch, P power bound"
 YES_NO = {True: "yes", False: "no"}
 # What a number's unit adds to the name of its column in CSV, which says it as JSON does: `latency_s`.
-_SUFFIX = {"s": "_s", "J": "_j", "Js": "_js", "byte": "_bytes", "W": "_w", "1/s": "_per_s", "FLOP/s": "_flop_per_s"}
+_SUFFIX = {"s": "_s", "J": "_j", "Js": "_js", "byte": "_bytes", "W": "_w", "1/s": "_per_s", "FLOP/s": "_flop_per_s",
+           "OP/s": "_flop_per_s"}  # fmt: skip
 
 
 class Column(msgspec.Struct, frozen=True):

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 
 from analysis.document import Column
+from hardware.precision import rate_unit
 from hwexplorer import options
 from hwexplorer.options import Option
 from hwexplorer.state import State
@@ -57,9 +58,10 @@ def _lines(lines: tuple[str, ...] | Lines, document: Any, state: State) -> tuple
 class Rows(msgspec.Struct, frozen=True):
     """A table of the rows that the document has under `of`, a field (by default `name`) or a function of the document.
 
-    `without` returns the keys of columns that a document leaves out; `footer` and `notes` are lines, or return them. A
-    table that is `optional` is left out of a page where it has no rows. `leads` is where the screen goes from a row.
-    Text shows the `first` rows unless all are asked for (--all), 0 for all."""
+    `without` returns the keys of columns that a document leaves out, `rate_format` the format of its rates; `footer`
+    and `notes` are lines, or return them. A table that is `optional` is left out of a page where it has no rows.
+    `leads` is where the screen goes from a row. Text shows the `first` rows unless all are asked for (--all), 0 for
+    all."""
 
     name: str
     title: str | Callable[[Any], str]
@@ -71,6 +73,7 @@ class Rows(msgspec.Struct, frozen=True):
     children: Callable[[Any], tuple[Any, ...]] | None = None
     leads: Callable[[Any], str] | None = None
     without: Callable[[Any], tuple[str, ...]] | None = None
+    rate_format: Callable[[Any], str] | None = None
     footer: tuple[str, ...] | Lines = ()
     notes: tuple[str, ...] | Lines = ()
     optional: bool = False
@@ -79,6 +82,10 @@ class Rows(msgspec.Struct, frozen=True):
     def __call__(self, document: Any, state: State) -> Table:
         out = self.without(document) if self.without is not None else ()
         columns = tuple(column for column in self.columns if column.key not in out)
+        if self.rate_format is not None and (unit := rate_unit(self.rate_format(document))) != "FLOP/s":
+            columns = tuple(
+                msgspec.structs.replace(column, unit=unit) if column.unit == "FLOP/s" else column for column in columns
+            )
         return Table(
             self.name,
             self.title if isinstance(self.title, str) else self.title(document),

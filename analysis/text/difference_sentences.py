@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.families import instructions, static_power_w
+from hardware.precision import rate_unit
 from hardware.quantity import quantity
 
 
@@ -99,7 +100,7 @@ def _describe_launch(more: Estimate, less: Estimate) -> str:
 def _describe_compute(more: Estimate, less: Estimate) -> str:
     def describe(side: Estimate) -> str:
         peak = max((v for (_, name), v in side.device.peaks.items() if name == side.precision_run), default=0.0)
-        return f"{side.device.name} {side.utilization:.1%} of {quantity(peak, 'FLOP/s')} {side.precision_run}"
+        return f"{side.device.name} {side.utilization:.1%} of {quantity(peak, rate_unit(side.precision_run))} {side.precision_run}"
 
     return f"compute: {describe(more)}, {describe(less)}"
 

@@ -27,9 +27,9 @@ NAME, TIME, SHARE = column("Name"), column("Time", "s", key="seconds"), column("
 RATIO = column("Ratio", "x", help="measured over predicted")
 OF_WALL = column("Share", "%", keep=1, help="of the wall time of one run")
 TERM = column("Term", keep=2, help="cause of the operators that make most of the difference")
-_OFF = {
-    "compute": "its arithmetic is off", "on_chip": "its on-chip traffic is off", "dram": "its DRAM traffic is off",
-    "launch": "its launch is off", "throttled": "its power limit is off", "static": "its static part is off",
+_TERMS = {
+    "compute": "arithmetic", "on_chip": "on-chip traffic", "dram": "DRAM traffic", "launch": "launch",
+    "throttled": "power limit", "static": "static power",
 }  # fmt: skip
 
 
@@ -298,8 +298,12 @@ def _surprises(
     odd = [(row, times) for row, times in compared if not 1 / SURPRISING < times < SURPRISING]
     for row, times in odd[:5]:
         against = f"{times:.1f}x as slow" if times > 1 else f"{1 / times:.1f}x as fast"
-        why = f"copies in it that the estimate does not have: {row.copies}" if row.copies else _OFF[row.term]
+        why = (
+            f"copies in it that the estimate does not have: {row.copies}"
+            if row.copies
+            else f"its {_TERMS[row.term]} is probably mispredicted"
+        )
         lines.append(
-            f"{row.id} ({row.type}), {row.share:.0%} of the time: {against} against its estimate as the rest; {why}"
+            f"{row.id} ({row.type}), {row.share:.0%} of the time: {against} as predicted, compared with the rest; {why}"
         )
     return tuple(lines)

@@ -48,11 +48,15 @@ def _summary(report: MappingReport, state: State) -> list[str]:
     return lines
 
 
-def _without(report: MappingReport) -> tuple[str, ...]:
+def _empty_columns(report: MappingReport) -> tuple[str, ...]:
     return () if report.occupancy is not None else ("occupancy",)
 
 
-_MAPPED = Rows("kernels", "Kernels", KERNELS, of="rows", kind="type", without=_without)
+def _main_format(report: MappingReport) -> str:
+    return max(report.rows, key=lambda row: row.flops).format if report.rows else ""
+
+
+_MAPPED = Rows("kernels", "Kernels", KERNELS, of="rows", kind="type", without=_empty_columns, rate_format=_main_format)
 _BRIEF = (
     *columns(KernelRow, "kernel bound latency utilization"),
     _RUNS_ON,
@@ -62,7 +66,7 @@ _BRIEF = (
 
 
 def _most_time(report: MappingReport, state: State) -> Table:
-    kernels = Rows("kernels", "Kernels that take most time", _BRIEF, of="rows", kind="type", without=_without)
+    kernels = Rows("kernels", "Kernels that take most time", _BRIEF, of="rows", kind="type", without=_empty_columns)
     return summarize(kernels(report, state), "latency", "Time %", "kernel")
 
 

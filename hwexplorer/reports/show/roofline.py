@@ -52,6 +52,7 @@ _KERNELS = Rows(
     ),
     kind="type",
     without=_unmeasured_columns,
+    rate_format=lambda report: report.peak.partition(".")[2],
     children=lambda kernel: kernel.parts if kernel.operators > 1 else (),
 )
 

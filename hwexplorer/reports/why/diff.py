@@ -15,7 +15,6 @@ from analysis.explore.rule_check import Finding, evaluate_rules
 from analysis.explore.saved_result import ComparedResult, read_result, summarize_estimate
 from hardware.errors import RequestError
 from hardware.quantity import quantity
-from hardware.sentence import count_noun
 from hwexplorer import engine
 from hwexplorer.declare import DEVICE, Report, Rows, facts
 from hwexplorer.headless.asked_state import is_result
@@ -23,17 +22,14 @@ from hwexplorer.options import option
 from hwexplorer.reports import check
 from hwexplorer.state import State
 from hwexplorer.text.number_format import delta
-from hwexplorer.views.plain import Table
-from hwexplorer.views.tables import rows
 
-SHOWN = 15  # operators; JSON has all
+_FIRST = ("EDP", "energy per inference", "latency")  # of the summary
 CHANGES = (
     *columns(FigureChange, "figure"),
     Column("before", "Before", role="text", keep=0, of=lambda changed: quantity(changed.before, changed.unit)),
     Column("after", "After", role="text", keep=0, of=lambda changed: quantity(changed.after, changed.unit)),
     *columns(FigureChange, "change where"),
 )
-PLACES = columns(OperatorChange)
 
 
 def _result(state: State) -> ComparedResult:
@@ -66,42 +62,15 @@ def _title(found: Diff, state: State) -> str:
     return f"{' -> '.join(names)} on {after.device}: batch {after.batch}, {after.precision}, {after.execution}"
 
 
-def _says(changed: FigureChange) -> str:
-    amount = "from nothing" if changed.change is None else delta(changed.change)
-    return ", ".join(filter(None, (f"{amount} {changed.title}", changed.where)))
-
-
 def _summary(found: Diff, state: State) -> tuple[str, ...]:
-    said = [_says(changed) for changed in found.changes if changed.difference]
-    return (*(said or ["nothing changed"]), *found.notes)
-
-
-_SHOWN_FIRST = ("EDP", "energy per inference", "latency")
-
-
-def _brief_summary(found: Diff, state: State) -> tuple[str, ...]:
-    said = {changed.title: _says(changed).partition(",")[0] for changed in found.changes if changed.difference}
-    headline = ", ".join(said[title] for title in _SHOWN_FIRST if title in said) or ", ".join(said.values())
+    said = {changed.title: _describe(changed) for changed in found.changes if changed.difference}
+    headline = ", ".join(said[title] for title in _FIRST if title in said) or ", ".join(said.values())
     return (headline or "nothing changed", *found.notes)
 
 
-def _places(found: Diff, state: State, most: int = SHOWN) -> Table:
-    shown: tuple[OperatorChange, ...] = found.places[:most]
-    rest = len(found.places) - len(shown)
-    footer = (f"{count_noun(rest, 'operator')} more: --format json has them",) if rest else ()
-    return Table("places", "Operators that changed", PLACES, rows(PLACES, shown, key="id"), footer=footer)
+def _describe(changed: FigureChange) -> str:
+    return f"{'from nothing' if changed.change is None else delta(changed.change)} {changed.title}"
 
-
-_places.optional = True  # type: ignore[attr-defined]
-
-
-def _brief_places(found: Diff, state: State) -> Table:
-    return _places(found, state, 10)
-
-
-_brief_places.optional = True  # type: ignore[attr-defined]
-_CHANGES = Rows("changes", "Figures", CHANGES, key="figure")
-_FINDINGS = Rows("findings", "Rules", check.COLUMNS, key="rule", optional=True)
 
 VERB = Report(
     subject=DEVICE,
@@ -114,12 +83,11 @@ VERB = Report(
     title=_title,
     parts=(
         facts(_summary),
-        _CHANGES,
-        Rows("operators", "Operators by type", columns(TypeCount), key="type", optional=True),
-        _places,
-        _FINDINGS,
+        Rows("changes", "Figures", CHANGES, key="figure"),
+        Rows("operators", "Operators by type", columns(TypeCount), key="type", optional=True, first=5),
+        Rows("places", "Operators that changed", columns(OperatorChange), key="id", optional=True, first=10),
+        Rows("findings", "Rules", check.COLUMNS, key="rule", optional=True),
     ),
-    brief_parts=(facts(_brief_summary), _CHANGES, _brief_places, _FINDINGS),
     main="changes",
     states=_states,
     fails=check.broken_rules,

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import msgspec
 
 from analysis.document import Column
@@ -16,11 +14,9 @@ from hwexplorer import engine
 from hwexplorer.declare import Report, Subject
 from hwexplorer.options import MODEL, OWN_MODEL, SCENARIO, choice, option
 from hwexplorer.state import State, pinned, replace
-from hwexplorer.views.digest import merge_names
-from hwexplorer.views.plain import Page, Row, Table, Text
+from hwexplorer.views.plain import Page, Table, Text
 from hwexplorer.views.tables import rows
 
-SHOWN = 25  # rows of a long division; the rest is one row
 _TITLES = {
     "component": "By component",
     "family": "By event family",
@@ -95,14 +91,9 @@ def _columns(explained: Explanation) -> tuple[Column, ...]:
 
 def _part_table(explained: Explanation, name: str) -> Table:
     group, columns = explained.groups[name], _columns(explained)
-    shown = group if len(group) <= SHOWN else group[: SHOWN - 1]
-    below = rows(columns, shown)
-    if rest := group[len(shown) :]:
-        sums = [sum(getattr(part, field) for part in rest) for field in ("a", "b", "difference", "fraction")]
-        below += (Row("rest", (f"{len(rest)} more", *sums), dim=True),)
     total = sum(part.difference for part in group)
     footer = (f"sum of {len(group)} parts = {quantity(total, explained.unit, 4)}",)
-    return Table(name, _TITLES[name], columns, below, footer=footer)
+    return Table(name, _TITLES[name], columns, rows(columns, group), footer=footer)
 
 
 def _brief_table(explained: Explanation, name: str, most: int) -> Table:

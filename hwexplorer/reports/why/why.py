@@ -157,11 +157,14 @@ def _document(state: State) -> dict[str, Any]:
     text = why(state)
     table = steps(causes(result).sum_over(members))
     times = measured_times(state, result)
+    energy_j = float(result.run.energy_j[members].sum())
     return {
         "state": format_state(state),
         **head_fields(result, on_device=True),
         "name": text.name,
         "title": text.title,
+        "energy_j": energy_j,
+        "energy_j_per_inference": energy_j / result.scenario.batch,
         "steps": [
             {"step": name, "latency_s": float(parts.sum()), "latency_by_cause_s": values_by_cause(parts)}
             for name, parts in zip(STEPS, table, strict=True)
