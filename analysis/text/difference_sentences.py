@@ -100,7 +100,8 @@ def _describe_launch(more: Estimate, less: Estimate) -> str:
 def _describe_compute(more: Estimate, less: Estimate) -> str:
     def describe(side: Estimate) -> str:
         peak = max((v for (_, name), v in side.device.peaks.items() if name == side.precision_run), default=0.0)
-        return f"{side.device.name} {side.utilization:.1%} of {quantity(peak, rate_unit(side.precision_run))} {side.precision_run}"
+        rate = f"{quantity(peak, rate_unit(side.precision_run))} {side.precision_run}"
+        return f"{side.device.name} {side.utilization:.1%} of {rate}"
 
     return f"compute: {describe(more)}, {describe(less)}"
 

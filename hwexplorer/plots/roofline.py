@@ -98,7 +98,7 @@ def _launch_dominated(result: Estimate, shown: Points) -> tuple[list[Series], tu
     reached = shown.flop_per_s / np.minimum(peak, shown.intensity * bandwidth)
     part = float(reached[limited].max())
     ends = span(shown.intensity, 2 * peak / bandwidth)
-    edge = roof("launch longer than run", ends, part * peak, part * bandwidth)
+    edge = roof("launch longer", ends, part * peak, part * bandwidth)
     note = describe_launch_dominated(int(dominated.sum()), len(dominated))
     return [msgspec.structs.replace(edge, guide=True, area=True)], (f"{note} (shaded)",)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from analysis.document import Column
@@ -14,6 +16,7 @@ from hwexplorer import engine
 from hwexplorer.declare import Report, Subject
 from hwexplorer.options import MODEL, OWN_MODEL, SCENARIO, choice, option
 from hwexplorer.state import State, pinned, replace
+from hwexplorer.views.digest import merge_names
 from hwexplorer.views.plain import Page, Table, Text
 from hwexplorer.views.tables import rows
 
