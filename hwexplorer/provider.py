@@ -16,7 +16,7 @@ from hwexplorer.state import State, node, replace
 from hwexplorer.views import device_cards, heat
 from hwexplorer.views.measured_times import is_read, reading_job, trace_warning
 from hwexplorer.views.plain import Page, Table, Text
-from hwexplorer.views.verdict import verdict
+from hwexplorer.views.verdict import answer, verdict
 
 if TYPE_CHECKING:
     from hwexplorer.export.sheet import Sheet
@@ -60,9 +60,7 @@ class EngineProvider:
 
     def answer(self, state: State) -> tuple[str, ...]:
         """Return the sentences that say which device is best and how sure that is; none of one device."""
-        from hwexplorer.reports.compare.compare import answers
-
-        return answers(state)
+        return answer(state)
 
     def picture(self, state: State) -> Table | None:
         """The parts of a model; None of one that is not captured yet."""

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from analysis.document import BOUND_HELP, BOUND_LETTERS, YES_NO, column, record
+from analysis.document import YES_NO, column, record
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.serving import Serving, serving
@@ -33,10 +33,10 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     architecture: str
     image_size: Annotated[int | None, column("Pixels", "count", keep=4)]
     batch: Annotated[int, column("Batch", "count")]
-    precision: Annotated[str, column("Asked")]
-    precision_run: Annotated[str, column("Runs", keep=5)]
+    precision: Annotated[str, column("Precision")]
+    precision_run: Annotated[str, column("Format used", keep=5)]
     execution_run: str
-    runtime: Annotated[str, column("With", keep=5, help="the software that runs it (--runtime)")]
+    runtime: Annotated[str, column("Software", keep=5, help="what runs it (--runtime)")]
     latency_s: Annotated[float, column("Latency", "s", help="of the whole batch")]
     latency_band_s: tuple[float, float]
     latency_s_per_inference: float
@@ -49,10 +49,10 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     memory_j: float
     static_j: float
     average_power_w: Annotated[float, column("Power", "W", key="power", keep=3)]
-    power_limit_w: Annotated[float, column("Limit", "W", key="limit", keep=4)]
+    power_limit_w: Annotated[float, column("Power limit", "W", key="limit", keep=4)]
     tdp_w: Annotated[float, column("TDP", "W", keep=5, help="thermal design power, as the maker states it")]
     utilization: Annotated[float, column("Util", "%", keep=4)]
-    bound: Annotated[str, column("B", role="flag", keep=4, shown=BOUND_LETTERS, help=BOUND_HELP)]
+    bound: Annotated[str, column("Limit", keep=4, help="what bounds most of the time")]
     bound_time: dict[str, float]
     peak_memory_bytes: Annotated[float, column("Memory", "byte", key="memory", keep=3)]
     weight_bytes: Annotated[float, column("Weights", "byte", key="weights", keep=3)]

@@ -17,6 +17,7 @@ from analysis.estimate.scenario import Scenario
 from analysis.explore.attribution import attribute_to_software
 from analysis.explore.next_step import NextStep
 from analysis.explore.odds import Odds, deciding_measurement, odds, odds_sentence
+from analysis.explore.verdict import Verdict, verdict
 from analysis.model.ir.workload import Workload
 from analysis.text.headline import headlines
 from analysis.text.insight import comparison_sentence, design_price_sentence, device_sentences, request_sentence
@@ -51,6 +52,7 @@ class Comparison(Head, frozen=True, kw_only=True):
     coverage: float
     coverage_bytes: float
     coverage_flops: float
+    answer: Verdict | None
     recommendations: dict[str, str]
     recommendations_design_targets: dict[str, str] | msgspec.UnsetType = msgspec.UNSET
     odds: tuple[Odds, ...]
@@ -82,6 +84,7 @@ def compare(
         coverage=results[0].coverage,
         coverage_bytes=results[0].rule_coverage.bytes,
         coverage_flops=results[0].rule_coverage.flops,
+        answer=verdict(results, on_paper=on_paper),
         recommendations=recommendations(results),
         recommendations_design_targets=(on_paper and recommendations(results, silicon=False)) or msgspec.UNSET,
         odds=odds(results, reference),

@@ -1,7 +1,8 @@
 """Devices compared node by node: the winner of every subgraph or operator, and a tally.
 
-A node is compared by its part of the model's figures, as the tree shows it: energy per inference, latency of the
-batch, attributed EDP. Equal figures are a tie, which nobody wins.
+A node is compared by its energy per inference, its latency, and the product of both: a device that loses both wins
+nothing. (Its part of the EDP of the model, which weighs it by the totals of a device, is `edp_js`.) Equal figures are a
+tie, which nobody wins.
 """
 
 from __future__ import annotations
@@ -34,6 +35,11 @@ class NodeFigures(msgspec.Struct, frozen=True, kw_only=True):
     ratio_to_baseline: dict[str, float | None]
 
 
+def node_figure(node: NodeFigures, metric: str) -> float:
+    """Return what a node is compared by in a metric."""
+    return node.own_edp_js if metric == "edp" else METRICS[metric].figure(node)
+
+
 class ComparedNode(msgspec.Struct, frozen=True, kw_only=True):
     """One node on every device, by device key. `winner` by metric: the device that takes least, '' in a tie; `margin`
     how many times more the next takes, None where the winner takes none."""
@@ -47,7 +53,8 @@ class ComparedNode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Levels(Head, frozen=True, kw_only=True):
-    """The document of `hwexplorer compare --level subgraph|operator`. `tally` counts wins by metric and device."""
+    """The document of `hwexplorer compare --level subgraph|operator`. `tally` counts wins by metric and
+    device, `passed_over` the nodes of which a design target takes least that was not asked for."""
 
     level: str
     baseline: str
@@ -55,6 +62,7 @@ class Levels(Head, frozen=True, kw_only=True):
     names: dict[str, str]
     tally: dict[str, dict[str, int]]
     ties: dict[str, int]
+    passed_over: dict[str, dict[str, int]]
     rows: tuple[ComparedNode, ...]
 
 
@@ -65,6 +73,7 @@ def compare_levels(results: Sequence[Estimate], baseline: Estimate, level: str, 
         raise unknown("level", level, LEVELS)
     nodes = {result.device.key: _node_figures(result, baseline, level) for result in results}
     fitting = [result.device.key for result in results if result.can_win and (on_paper or result.device.silicon)]
+    unasked = [key for key, can in ((r.device.key, r.can_win and r.device.key not in fitting) for r in results) if can]
     first = results[0]
     parts, ops = first.partition, first.workload.operators
     ids, types = (parts.id, parts.kind) if level == "subgraph" else (parts.operator_id, ops.kind)
@@ -81,8 +90,19 @@ def compare_levels(results: Sequence[Estimate], baseline: Estimate, level: str, 
         names={result.device.key: result.device.name for result in results},
         tally={name: {key: sum(row.winner[name] == key for row in rows) for key in nodes} for name in ADDITIVE},
         ties={name: sum(not row.winner[name] for row in rows) if fitting else 0 for name in ADDITIVE},
+        passed_over={name: _count_passed_over(rows, name, unasked) for name in ADDITIVE},
         rows=tuple(rows),
     )
+
+
+def _count_passed_over(rows: Sequence[ComparedNode], metric: str, designs: Sequence[str]) -> dict[str, int]:
+    """Count the nodes of which each of the designs takes less than every other device."""
+    counts = dict.fromkeys(designs, 0)
+    for row in rows if designs else ():
+        least = min(row.devices, key=lambda key: node_figure(row.devices[key], metric))
+        if least in counts:
+            counts[least] += 1
+    return {key: count for key, count in counts.items() if count}
 
 
 def _level(result: Estimate, level: str) -> tuple[TreeLevel, tuple[str, ...]]:
@@ -98,7 +118,7 @@ def _node_figures(result: Estimate, baseline: Estimate, level: str) -> tuple[Nod
     (figures, bound), (reference, _) = _level(result, level), _level(baseline, level)
     energies_j, reference_j = figures.energy_j / result.scenario.batch, reference.energy_j / baseline.scenario.batch
     pairs = {
-        "edp": (figures.edp_js, reference.edp_js),
+        "edp": (figures.own_edp_js, reference.own_edp_js),
         "energy": (energies_j, reference_j),
         "latency": (figures.latency_s, reference.latency_s),
     }
@@ -122,7 +142,7 @@ def _winners(devices: dict[str, NodeFigures], fitting: Sequence[str]) -> tuple[d
     winner: dict[str, str] = dict.fromkeys(ADDITIVE, "")
     margin: dict[str, float | None] = dict.fromkeys(ADDITIVE, 1.0)
     for name in ADDITIVE:
-        values = sorted((METRICS[name].figure(devices[key]), key) for key in fitting)
+        values = sorted((node_figure(devices[key], name), key) for key in fitting)
         if len(values) > 1 and values[1][0] <= values[0][0] * (1.0 + SAME):
             continue
         if values:

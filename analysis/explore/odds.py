@@ -17,7 +17,7 @@ from analysis.estimate.estimate import Estimate
 from hardware import file_access
 from hardware.architectures.data import Constant
 
-BEATS = {"latency": "is quicker", "energy": "takes less energy"}
+BEATS = {"latency": "is faster", "energy": "needs less energy"}
 DOUBT = (0.05, 0.95)  # odds between which a comparison is in doubt
 _LEAST = 1e-6  # of a figure: the low end of a band that begins at 0
 
@@ -50,10 +50,18 @@ def probability(a: Estimate, b: Estimate, metric: str) -> float:
 
 
 def _logarithm(one: Estimate, metric: str) -> tuple[float, float]:
-    """Return mean and standard deviation of the logarithm of the measured figure."""
-    return _middle_and_spread(
-        *((one.latency_s, one.latency_band_s) if metric == "latency" else (one.energy_j, one.energy_band_j))
-    )
+    """Return mean and standard deviation of the logarithm of the measured figure. What a device takes longer for, it
+    takes more energy for: the deviations of the factors of an EDP add up."""
+    latency = _middle_and_spread(one.latency_s, one.latency_band_s)
+    energy = _middle_and_spread(one.energy_j, one.energy_band_j)
+    if metric == "edp":
+        return latency[0] + energy[0], latency[1] + energy[1]
+    return latency if metric == "latency" else energy
+
+
+def wider_band(a: Estimate, b: Estimate, metric: str) -> Estimate:
+    """Return the estimate that is known less well."""
+    return max((a, b), key=lambda side: _logarithm(side, metric)[1])
 
 
 def _middle_and_spread(value: float, band: tuple[float, float]) -> tuple[float, float]:
@@ -75,11 +83,6 @@ def odds(results: Sequence[Estimate], reference: Estimate) -> tuple[Odds, ...]:
     """Compare each device that the model fits on with the reference, in each metric."""
     rivals = [one for one in results if one is not reference and one.fits and reference.fits]
     return tuple(_odds(one, reference, metric) for one in rivals for metric in BEATS)
-
-
-def odds_of_being_best(one: Estimate, rivals: Sequence[Estimate], metric: str) -> float:
-    """Return the probability that `one` beats its closest rival: at most that of beating all."""
-    return min((probability(one, rival, metric) for rival in rivals if rival is not one), default=1.0)
 
 
 def odds_below(value: float, band: tuple[float, float], limit: float) -> float:
@@ -105,10 +108,9 @@ def _measurement(a: Estimate, b: Estimate, metric: str) -> str:
 
 
 def odds_sentence(found: Sequence[Odds]) -> str:
-    """Write `odds 62 % that it is quicker, 90 % that it takes less energy`; '' where nothing is in doubt."""
+    """Write `62 % sure it is faster, 90 % sure it needs less energy`; '' where nothing is in doubt."""
     doubtful = (one for one in found if DOUBT[0] < one.probability < DOUBT[1])
-    parts = ", ".join(f"{one.probability:.0%} that it {BEATS[one.metric]}" for one in doubtful)
-    return f"odds {parts}" if parts else ""
+    return ", ".join(f"{one.probability * 100:.0f} % sure it {BEATS[one.metric]}" for one in doubtful)
 
 
 def deciding_measurement(found: Sequence[Odds]) -> str:
@@ -117,4 +119,4 @@ def deciding_measurement(found: Sequence[Odds]) -> str:
     if not doubtful:
         return ""
     closest = min(doubtful, key=lambda one: abs(one.probability - 0.5))
-    return f"closest call, {closest.device} against {closest.other}: measure the {closest.measurement}"
+    return f"to settle {closest.device} or {closest.other}: measure the {closest.measurement}"

@@ -58,8 +58,17 @@ def device_sentences(result: Estimate) -> list[str]:
         saved = quantity(static * result.energy_j, "J")
         lines.append(f"{static:.0%} of the energy on {name} is static: finishing sooner saves up to {saved}")
     if not result.fits:
-        lines.append(f"{result.workload.name} does not fit on {name}{_fitting_format(result)}")
+        lines.append(f"{result.workload.name} does not fit on {name} {fitting_format(result)}".rstrip())
     return lines
+
+
+def setting_hint(result: Estimate) -> str:
+    """Name the setting that helps most, as `batch 16: 3.7x less energy per inference`; '' without one."""
+    best = best_setting(result)
+    if best is None:
+        return ""
+    energy = result.energy_j_per_inference / best.result.energy_j_per_inference
+    return f"{best.change}: {energy:.1f}x less energy per inference"
 
 
 def setting_sentence(result: Estimate, other: Alternative) -> str:
@@ -69,17 +78,18 @@ def setting_sentence(result: Estimate, other: Alternative) -> str:
     rate = after.throughput_per_s / (result.throughput_per_s or 1.0)
     gains = f"{energy:.1f}x less energy per inference and {rate:.1f}x the throughput"
     if other.kind == "precision":
-        return f"{result.device.name} in {other.setting}: {gains}, accuracy to be checked"
+        return f"{result.device.name} in {other.setting}: {gains}, needs calibration; accuracy changes"
     peak = f"{result.utilization:.1%} of its peak: {other.change} makes it {after.utilization:.0%}"
     return f"{result.device.name} reaches {peak}, {gains}"
 
 
-def _fitting_format(result: Estimate) -> str:
+def fitting_format(result: Estimate) -> str:
+    """Name the widest format in which the model fits: `in fp32; in fp16 it does, in 16 GB`; '' without one."""
     other = widest_that_fits(result)
     if other is None:
         return ""
     held = quantity(other.result.peak_memory_bytes, "byte")
-    return f" in {result.scenario.precision}; in {other.setting} it does, in {held}"
+    return f"in {result.scenario.precision}; in {other.setting} it does, in {held}"
 
 
 def change_effects(before: Estimate, after: Estimate, odds: str = "") -> str:
@@ -95,14 +105,14 @@ def change_effects(before: Estimate, after: Estimate, odds: str = "") -> str:
         parts.append(f"{before.bound} bound to {after.bound} bound")
     if before.device.key != after.device.key:
         if after.trust.level == "engineering":
-            parts.append("engineering values: nothing like it was measured there")
+            parts.append("data sheets only, nothing measured there")
         parts.extend([odds] if odds else [])
     elif before.runtime.id != after.runtime.id:
         parts.append(f"{before.runtime.name} to {after.runtime.name}")
     if before.precision_run != after.precision_run:
-        parts.append(f"{before.precision_run} to {after.precision_run}, accuracy to be checked")
+        parts.append(f"{before.precision_run} to {after.precision_run}, needs calibration; accuracy changes")
     elif before.plan.weights != after.plan.weights:
-        parts.append(f"weights {before.plan.weights} to {after.plan.weights}, accuracy to be checked")
+        parts.append(f"weights {before.plan.weights} to {after.plan.weights}, needs calibration; accuracy changes")
     return ", ".join(parts)
 
 

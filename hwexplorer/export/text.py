@@ -72,6 +72,9 @@ def table(view: Table, width: int = 0) -> str:
         lines.append("  ".join(parts).rstrip())
     letters = [view.columns[c] for c in kept if view.columns[c].role in ("flag", "bar") and view.columns[c].help]
     below = [f"{column.title}: {column.help.replace(HELP, BLOCK_HELP) if width else column.help}" for column in letters]
+    if dropped := [column.title for c, column in enumerate(view.columns) if c not in kept]:
+        more = f"{count_noun(len(dropped), 'column')} more ({', '.join(dropped)})"
+        below.append(f"{more}: widen, or --format csv")
     below += [safe(line) for line in view.footer]
     below += [f"! {safe(note)}" for note in view.notes]
     if below:

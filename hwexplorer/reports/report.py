@@ -13,6 +13,7 @@ from analysis.estimate.figures import head_fields
 from analysis.explore.comparison import insights, next_steps
 from analysis.reports.checks import Check, checks
 from analysis.text.bound_reasons import model_reason
+from analysis.text.evidence import describe_evidence
 from hardware.quantity import quantity
 from hwexplorer import engine, registry
 from hwexplorer.declare import DEVICE, Report
@@ -20,7 +21,7 @@ from hwexplorer.plots import batch, memory, roofline
 from hwexplorer.registry import Answer
 from hwexplorer.state import State, replace
 from hwexplorer.text.next_command import command
-from hwexplorer.views.captions import band_words, energy_words, headline_of_state, trust_words
+from hwexplorer.views.captions import band_words, energy_words, headline_of_state
 from hwexplorer.views.device_cards import cards
 from hwexplorer.views.plain import Page, Table, Text, View
 from hwexplorer.views.tables import rows
@@ -35,7 +36,7 @@ def _summary(state: State) -> Text:
     memory, capacity = quantity(result.memory.peak_bytes, "byte"), quantity(result.device.memory_bytes, "byte")
     figures = [
         f"latency {quantity(result.latency_s, 's')}, band {band_words(result.latency_band_s, result.latency_s)}; "
-        f"evidence: {trust_words(result.trust)}",
+        f"evidence: {describe_evidence(result.trust)}",
         f"energy {energy_words(result.energy_j, state.batch)}, "
         f"band {band_words(result.energy_band_j, result.energy_j)}; {result.static_fraction:.0%} of it is static",
         f"EDP {quantity(result.edp_js, 'Js')}; {quantity(result.throughput_per_s, 'SI')} inferences per second; "

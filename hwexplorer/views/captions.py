@@ -4,20 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from analysis.document import BOUND_LETTERS
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Figures
-from analysis.estimate.trust import Trust
 from analysis.model.names import zoo
 from hardware.execute import BOUNDS
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.state import State, configuration_name
 from hwexplorer.views.plain import Band
-
-KNOWN = {"measured": "M", "siblings": "S", "engineering": "E", "design_target": "P"}
-KNOWN_HELP = "M measured on this device, S on its siblings, E engineering values, P on paper only"
-NOT_MEASURED = "engineering values: nothing like it was measured"
 
 
 class _Marked(dict[str, str]):
@@ -62,16 +56,9 @@ def node_title(what: str, state: State) -> str:
 
 
 def bound_counts(result: Estimate) -> str:
-    """Kernels by what bounds them: `12 C, 51 L`."""
-    counts = [(int((result.run.bound == i).sum()), BOUND_LETTERS[name]) for i, name in enumerate(BOUNDS)]
-    return ", ".join(f"{count} {letter}" for count, letter in counts if count)
-
-
-def trust_words(of: Trust) -> str:
-    """Return the evidence of a figure: `measured: 66 rows, 8 % off`."""
-    if of.median_error is None:
-        return of.level.replace("_", " ")
-    return f"{of.level}: {of.rows} row{'s' * (of.rows != 1)}, {of.median_error * 100:.0f} % off"
+    """Return the number of kernels by what bounds them: `compute 12, launch 51`."""
+    counts = [(name, int((result.run.bound == i).sum())) for i, name in enumerate(BOUNDS)]
+    return ", ".join(f"{name} {count}" for name, count in counts if count)
 
 
 def figures_lead(point: Figures) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from analysis.document import BOUND_LETTERS, Column
+from analysis.document import Column
 from analysis.estimate.metrics import METRICS
-from analysis.explore.node_comparison import ComparedNode, Levels
+from analysis.explore.node_comparison import ComparedNode, Levels, node_figure
 from hwexplorer.state import State
 from hwexplorer.views.captions import MARKED, headline_of_state
 from hwexplorer.views.plain import Table
@@ -27,13 +27,18 @@ def by_node(state: State, levels: Levels) -> Table:
                help="winner by latency"),
     ]  # fmt: skip
     tally = [f"{m}: {_tally(levels, m)}" for m in levels.tally]
-    footer = (f"{len(levels.rows)} {levels.level}s; wins by {'; by '.join(tally)}",)
+    count = len(levels.rows)
+    footer = [f"{count} {levels.level}s; wins by {'; by '.join(tally)}"]
+    footer += [
+        f"{MARKED[key]} has the least {METRICS[metric].noun} in {least} of {count}, on paper: not counted"
+        for key, least in levels.passed_over[metric].items()
+    ]
     return Table(
         "compare",
-        f"{headline_of_state(state)}: {metric} by {levels.level}",
+        f"{headline_of_state(state)}: {METRICS[metric].noun} by {levels.level}",
         tuple(columns),
         rows(columns, levels.rows),
-        footer=footer,
+        footer=tuple(footer),
     )
 
 
@@ -44,10 +49,10 @@ def _winner(node: ComparedNode, metric: str) -> str:
 def _of_device(key: str, metric: str, baseline: str) -> tuple[Column, ...]:
     return (
         Column(key, MARKED[key], METRICS[metric].unit, role="quantity", keep=2,
-               of=lambda node: METRICS[metric].figure(node.devices[key])),
+               of=lambda node: node_figure(node.devices[key], metric)),
         Column(f"{key}_ratio", "ratio", "x", keep=6, of=lambda node: node.devices[key].ratio_to_baseline[metric],
                help=f"to {baseline}"),
-        Column(f"{key}_bound", "B", role="flag", keep=7, of=lambda node: node.devices[key].bound, shown=BOUND_LETTERS),
+        Column(f"{key}_bound", "Limit", role="text", keep=7, of=lambda node: node.devices[key].bound),
     )  # fmt: skip
 
 

@@ -1,4 +1,5 @@
-"""What is on screen against the pin, in one line: how much, and what makes most of the difference, and where.
+"""The verdicts: which device is best; and what is on screen against the pin, in one line: how much, and what makes
+most of the difference, and where.
 
 `h100_sxm b8 vs tpu_v4 b8: EDP +29 %, 81 % of it DRAM energy, 60 % of that in layer3`.
 """
@@ -10,6 +11,7 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.tree import operators_of
 from analysis.explore.attribution import StageDifference, attribute_to_stages, is_comparable
+from analysis.explore.verdict import verdict as best_device
 from hwexplorer import engine
 from hwexplorer.state import State, pinned
 from hwexplorer.text.number_format import delta
@@ -18,6 +20,12 @@ from hwexplorer.views.cause_looks import LOOKS
 LEAST = 5e-4  # of what is pinned: a cause below is not told
 BAR = 16
 _TITLES = {"edp": "EDP", "energy": "energy", "latency": "latency"}
+
+
+def answer(state: State, on_paper: bool = False) -> tuple[str, ...]:
+    """Return the verdict among the devices of a state by its metric, the answer first; nothing of one device alone."""
+    found = best_device([engine.result(state, name) for name in state.devices], state.metric, on_paper)
+    return found.lines if found is not None else ()
 
 
 def verdict(state: State) -> str:

@@ -223,6 +223,8 @@ def test_what_no_software_runs_wins_nothing() -> None:
 
 def test_what_does_not_fit_has_no_speed_and_says_what_fits() -> None:
     found = hwexplorer("compare", "llama3_8b:request,in=64,out=8@fp32", "--on", "h100_sxm,rtx_4090").out
-    assert "RTX 4090 in fp32; in fp16 it does" in found
+    assert "GeForce RTX 4090: needs 32.1 GB, has 24.0 GB; does not fit in fp32; in fp16 it does" in " ".join(
+        found.split()
+    )
     assert "RTX 4090: first token" not in found
     assert "RTX 4090 against" not in found

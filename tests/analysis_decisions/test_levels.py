@@ -11,10 +11,10 @@ from decisions import DEFAULTS, device, hwexplorer, run, workload
 
 from analysis.estimate.estimate import estimate
 from analysis.estimate.figures import figures
-from analysis.estimate.metrics import ADDITIVE, METRICS
+from analysis.estimate.metrics import ADDITIVE
 from analysis.estimate.scenario import Scenario
 from analysis.explore.comparison import next_steps
-from analysis.explore.node_comparison import LEVELS, compare_levels
+from analysis.explore.node_comparison import LEVELS, compare_levels, node_figure
 from analysis.reports.edp_report import edp_report
 from analysis.reports.nodes import Node, node
 from hardware.errors import RequestError
@@ -38,7 +38,7 @@ def test_winners_tally_and_sums(level: str, batch: int, on_paper: bool) -> None:
     for metric in ADDITIVE:
         assert sum(found.tally[metric].values()) + found.ties[metric] == len(found.rows)
         for row in found.rows:
-            values = {key: METRICS[metric].figure(figures) for key, figures in row.devices.items() if key in judged}
+            values = {key: node_figure(figures, metric) for key, figures in row.devices.items() if key in judged}
             least, second = sorted(values.values())[:2]
             winner, margin = row.winner[metric], row.margin[metric]
             assert winner == ("" if second <= least * (1 + 1e-9) else min(values, key=values.__getitem__))
@@ -132,3 +132,13 @@ def test_levels_in_every_format(level: str) -> None:
         found = hwexplorer(*words, "--format", form)
         assert found.code == 0, found.err
     assert "next: hwexplorer" in hwexplorer("compare", "resnet18", "--level", "detailed").out
+
+
+def test_a_device_that_loses_energy_and_latency_of_a_node_does_not_win_its_edp() -> None:
+    found = hwexplorer("compare", "resnet18", "--level", "subgraph", "--format", "json").json()
+    for row in found["rows"]:
+        by = row["winner"]
+        assert by["energy"] != by["latency"] or by["edp"] == by["energy"], row["id"]
+    assert found["passed_over"]["edp"]["kpu_t256"] > 0
+    text = hwexplorer("compare", "resnet18", "--level", "subgraph").out
+    assert "kpu_t256 (paper) has the least EDP in" in text

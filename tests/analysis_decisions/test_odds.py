@@ -11,6 +11,7 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.explore.comparison import compare
 from analysis.explore.odds import BEATS, DOUBT, correlation, deciding_measurement, odds, probability
+from analysis.explore.verdict import LIKELY, SURE, verdict
 from analysis.model import store
 from hardware.device import load_device
 
@@ -68,3 +69,23 @@ def test_a_comparison_says_what_would_settle_it() -> None:
 def test_what_exists_on_paper_is_not_to_be_measured() -> None:
     reference = run("kpu_t256")
     assert all("kpu" not in each.measurement for each in odds([run("tpu_v4"), run("kpu_t64")], reference))
+
+
+def test_the_verdict_speaks_by_odds_and_evidence() -> None:
+    """Sure is "is best", likely "probably", less too close to call; data sheets alone are predicted, never best."""
+    for names in (("l4", "t4"), ("h100_sxm", "h200_sxm"), ("h100_sxm", "tpu_v4"), ("h100_sxm", "a100_sxm4_80gb")):
+        found = verdict([run(name) for name in names])
+        assert found is not None
+        first = found.lines[0]
+        assert first.startswith("Too close to call") is (found.odds < LIKELY)
+        assert ("is best" in first) is (found.odds >= SURE and not found.is_predicted)
+        assert ("redicted" in first) is found.is_predicted
+        assert bool(found.measurement) is (found.odds < SURE or found.is_predicted)
+
+
+def test_nothing_is_said_of_one_device_and_a_design_is_never_best() -> None:
+    assert verdict([run("h100_sxm")]) is None
+    found = verdict([run("h100_sxm"), run("l4"), run("kpu_t256")], "energy")
+    assert found is not None
+    assert found.best != "kpu_t256"
+    assert found.lines[-1].startswith("On paper: KPU-T256") == (run("kpu_t256").energy_j < run(found.best).energy_j)

@@ -99,7 +99,7 @@ def test_asked_for_they_are_recommended_apart(asked: tuple[str, ...]) -> None:
     found = _json(*words)
     assert all(device(key).silicon for key in found["recommendations"].values())
     assert all(not device(key).silicon for key in found["recommendations_design_targets"].values())
-    assert "on paper, best for" in hwexplorer(*words).out
+    assert "On paper: " in hwexplorer(*words).out
 
 
 def test_levels_have_no_winner_on_paper_unless_asked() -> None:
@@ -156,11 +156,12 @@ def test_nothing_on_paper_overtakes_unasked(verb: str, key: str) -> None:
 
 def test_the_screen_marks_and_asks_alike() -> None:
     from hwexplorer.reports.compare.compare import by_device
+    from hwexplorer.views.verdict import answer
 
-    text = "\n".join(by_device(State("conv2d")).footer)
-    assert "on paper, best" not in text
-    named = by_device(State("conv2d", devices=("h100_sxm", "kpu_t256", "kpu_t64")))
-    assert any(line.startswith("on paper, best") for line in named.footer)
+    state = State("conv2d", devices=("h100_sxm", "kpu_t256", "kpu_t64"))
+    assert any(line.startswith("On paper: ") and "not counted" in line for line in answer(state, on_paper=True))
+    assert "KPU" not in answer(state)[0]
+    named = by_device(state)
     assert [row.cells[0] for row in named.rows][1] == "Stillwater KPU-T256 (paper)"
 
 

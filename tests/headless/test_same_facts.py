@@ -24,7 +24,7 @@ STATE = "resnet18@b8,fp16?pane=compare&zoom=1"
 TOLD = (
     ("Latency", "latency_s", "latency_s"),
     ("Energy/inf", "energy_per_inference_j", "energy_j_per_inference"),
-    ("Throughput", "throughput_per_s", "throughput_per_s"),
+    ("Rate", "throughput_per_s", "throughput_per_s"),
     ("Power", "power_w", "average_power_w"),
     ("Util", "utilization", "utilization"),
     ("Memory", "memory_bytes", "peak_memory_bytes"),
@@ -79,7 +79,7 @@ async def written(call: Call, name: str) -> Rows:
             for line in lines
         ]
         return [dict(zip(rows[0], row, strict=True)) for row in rows[1:]]
-    text = call("compare", *ASKED, "--format", name).out
+    text = call("compare", *ASKED, "--all", "--format", name).out
     if name == "text":
         return parse_table(text)
     if name == "csv":

@@ -4,39 +4,33 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import msgspec
+from msgspec.structs import replace
 
-from analysis.document import BOUND_HELP, Column, columns
+from analysis.document import Column, columns
 from analysis.estimate.causes import shares
-from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import ADDITIVE
-from analysis.explore.comparison import Compared, Comparison, device_figures, insights, recommendations
+from analysis.explore.comparison import Compared, Comparison, device_figures, insights
 from analysis.explore.comparison import compare as compare_devices
 from analysis.explore.node_comparison import Levels, compare_levels
-from analysis.explore.odds import BEATS, DOUBT, odds_of_being_best
+from analysis.text.evidence import EVIDENCE, describe_evidence
 from hwexplorer import engine
 from hwexplorer.configurations import INCLUDE_PAPER, asks_for_paper
 from hwexplorer.declare import DEVICES, Report
 from hwexplorer.options import BASELINE, choice
+from hwexplorer.reports.compare._brief import brief_table, deviation_notes, device_pages
 from hwexplorer.state import State, pinned
 from hwexplorer.text.next_command import command
 from hwexplorer.views import levels
-from hwexplorer.views.captions import (
-    KNOWN,
-    KNOWN_HELP,
-    NOT_MEASURED,
-    band_words,
-    bound_counts,
-    headline_of_state,
-    trust_words,
-)
+from hwexplorer.views.captions import band_words, bound_counts, headline_of_state
 from hwexplorer.views.cause_looks import HELP
 from hwexplorer.views.device_cards import cards
 from hwexplorer.views.device_limits import check_limits
 from hwexplorer.views.plain import Page, Row, Stack, Table, Text
 from hwexplorer.views.tables import rows
+from hwexplorer.views.verdict import answer
 
+NODES = 25  # rows of a comparison node by node that are read at once
 LEVELS = ("summary", "detailed", "subgraph", "operator")
 _MORE_IS_BETTER = ("throughput",)
 
@@ -71,35 +65,41 @@ SUMMARY = columns(
     _KEYS,
     Column("device", "Device", role="text", keep=0, of=lambda row: row.run.device.label),
     Column("ratio", "EDP ratio", "x", keep=3, of=lambda row: row.ratio("edp"), help="to the baseline"),
-    Column("known", "T", role="flag", keep=2, of="figures.trust.level", shown=KNOWN, help=KNOWN_HELP),
+    Column("known", "Evidence", role="text", keep=2, of="figures.trust.level", shown=EVIDENCE),
     Column(
-        "causes", "Goes into", role="bar", keep=5, help=f"EDP {HELP}",
+        "causes", "EDP by cause", role="bar", keep=5, help=HELP,
         of=lambda row: Stack(shares(row.run, "edp").sum(axis=1).tolist()),
     ),
     Column(
-        "precision", "Runs", role="text", keep=5, of="figures.precision_run",
+        "precision", "Format used", role="text", keep=3, of="figures.precision_run",
         help="the format most multiply-accumulates run in",
     ),
     Column(
-        "trust", "Known", role="text", keep=6, of=lambda row: trust_words(row.run.trust),
+        "trust", "Backed by", role="text", keep=6, of=lambda row: describe_evidence(row.run.trust),
         help="measurements of such work, and their median error",
     ),
     Column(
-        "band", "Latency band", "s", role="text", keep=6, ends=("latency_low", "latency_high"),
+        "band", "± of latency", "s", role="text", keep=2, ends=("latency_low", "latency_high"),
         of=lambda row: band_words(row.run.latency_band_s, row.run.latency_s),
     ),
     Column(
-        "energy_band", "Energy band", "J", role="text", keep=6, ends=("energy_low", "energy_high"),
+        "energy_band", "± of energy", "J", role="text", keep=2, ends=("energy_low", "energy_high"),
         of=lambda row: band_words(row.run.energy_band_j, row.run.energy_j),
     ),
-    within="figures", latency=1, energy_per_inference=1,
+    within="figures", latency=0, energy_per_inference=0, verdict=1, runtime=3,
     edp={"help": "energy per inference x latency of the batch"},
-    throughput={"help": "inferences per second", "title": "Throughput", "keep": 3},
+    throughput={"help": "inferences per second", "title": "Rate", "keep": 3},
     power={"help": "average over the inference", "keep": 4},
     utilization={"help": "of the peak of the format that runs"},
     memory={"help": "peak: weights and live activations", "keep": 5},
-    bound={"help": f"{BOUND_HELP}, most of the time", "title": "Bound", "keep": 2},
+    bound={"keep": 4},
 )  # fmt: skip
+# As one reads them: what a device is among the others, its cost, what it runs with, how that is known.
+_READ = (
+    "device verdict latency band energy_per_inference energy_band edp throughput runtime precision known ratio bound "
+    "power utilization memory causes trust"
+)
+READING = tuple(sorted(SUMMARY, key=lambda column: _READ.split().index(column.key)))
 DETAILED = SUMMARY + columns(
     Compared,
     _MORE_KEYS,
@@ -130,9 +130,6 @@ DELTA = Column(
 )
 
 
-ANSWERS = ("best for ", "on paper, best for ")
-
-
 def comparison(state: State, on_paper: bool = False) -> Comparison:
     devices = [engine.device(name) for name in state.devices]
     return compare_devices(
@@ -157,21 +154,42 @@ def _by_level(state: State, level: str, on_paper: bool) -> Levels:
 
 
 def _view(state: State, level: str, on_paper: bool) -> Table | Page:
+    """Return the whole answer: all columns, every sentence. CSV has its columns in an order of its own."""
     if level in ("subgraph", "operator"):
         return levels.by_node(state, _by_level(state, level, on_paper))
-    table = sort_rows(by_device(state, DETAILED if level == "detailed" else SUMMARY, on_paper), state)
+    more = DETAILED[len(SUMMARY) :] if level == "detailed" else ()
+    table = sort_rows(by_device(state, (*READING, *more)), state)
     if level == "detailed":
-        steps = tuple(f"next: {command(step)}" for step in comparison(state).next)
-        table = msgspec.structs.replace(table, footer=(*table.footer, *steps))
-    answers = sum(line.startswith(ANSWERS) for line in table.footer)  # first where it is read from top to bottom
-    if not answers:
-        return table
-    rest = msgspec.structs.replace(table, title="Devices", footer=table.footer[answers:])
-    said = Text("answer", "Answer", (("", table.footer[:answers]),))
-    return Page("compare", table.title, (said, rest), main=1, cards=cards(state))
+        table = replace(table, footer=(*table.footer, *_steps(state)))
+    csv = sort_rows(by_device(state, (*SUMMARY, *more)), state)
+    head, parts = with_answer(state, on_paper, replace(table, title="Devices"))
+    return Page("compare", head, parts, main=len(parts) - 1, csv=csv, cards=cards(state))
 
 
-def by_device(state: State, columns: tuple[Column, ...] = SUMMARY, on_paper: bool = False) -> Table:
+def _brief(state: State, level: str, on_paper: bool) -> Table | Page:
+    """Return what fits a screen: the answer, a row and a line for each device; in detail a page for each."""
+    if level in ("subgraph", "operator"):
+        return replace(_view(state, level, on_paper), first=NODES)
+    results, reference = _results(state), engine.result(state, state.baseline)
+    if level == "detailed":
+        view: Table | Text = device_pages(results, reference, state.metric, _steps(state))
+    else:
+        view = brief_table(results, reference, state.metric)
+    head, parts = with_answer(state, on_paper, view)
+    return Page("compare", head, parts, main=len(parts) - 1)
+
+
+def _steps(state: State) -> tuple[str, ...]:
+    return tuple(f"next: {command(step)}" for step in comparison(state).next)
+
+
+def with_answer(state: State, on_paper: bool, view: Table | Text) -> tuple[str, tuple[Table | Text, ...]]:
+    """Return the title of a comparison, and the parts that stand below it: the verdict and a view."""
+    said = answer(state, asks_for_paper(state, on_paper))
+    return headline_of_state(state), (*([Text("answer", "Answer", (("", said),))] if said else []), view)
+
+
+def by_device(state: State, columns: tuple[Column, ...] = READING) -> Table:
     """One row per device, keyed as in `state.devices`."""
     results, reference = _results(state), engine.result(state, state.baseline)
     other = pinned(state) if state.diff else None
@@ -189,52 +207,15 @@ def by_device(state: State, columns: tuple[Column, ...] = SUMMARY, on_paper: boo
         kind="figures.architecture",
         dim=lambda row: row.spelt in limits.failing if limits else not row.run.fits,
     )
-    best = (*_best(results), *(_best(results, silicon=False) if asks_for_paper(state, on_paper) else ()))
-    footer = (*best, *insights(results, reference))
-    notes = (*_marks(results), *results[0].workload.notes)
-    return Table("compare", headline_of_state(state), shown, table_rows, footer=footer, notes=notes)
-
-
-def answers(state: State) -> tuple[str, ...]:
-    """Return the sentences that say which device is best and how sure that is; none of one device."""
-    return _best(_results(state))
-
-
-def _best(results: list[Estimate], silicon: bool = True) -> tuple[str, ...]:
-    """`best for energy, latency, throughput, balance: Google TPU v4; memory: ...`; nothing to say of one device."""
-    rivals = {result.device.key: result for result in results if result.device.silicon is silicon and result.can_win}
-    aims: dict[str, list[str]] = {}
-    for aim, key in recommendations(results, silicon).items():
-        if key and (aim != "memory" or len({result.peak_memory_bytes for result in rivals.values()}) > 1):
-            aims.setdefault(key, []).append(aim)
-    if len(results) < 2 or not aims:
-        return ()
-    said = (
-        f"{', '.join(those)}: {rivals[key].device.label}{_how_sure(rivals[key], list(rivals.values()), those)}"
-        for key, those in aims.items()
-    )
-    return (ANSWERS[not silicon] + "; ".join(said),)
-
-
-def _how_sure(best: Estimate, rivals: list[Estimate], aims: list[str]) -> str:
-    """` (engineering values; odds 74 % that it is quicker than all others)`; '' where nothing is in doubt."""
-    chances = {metric: odds_of_being_best(best, rivals, metric) for metric in BEATS if metric in aims}
-    doubts = [f"{BEATS[metric]}: {chance:.0%}" for metric, chance in chances.items() if chance < DOUBT[1]]
-    odds = [f"odds that it {', '.join(doubts)}"] * bool(doubts)
-    unmeasured = [NOT_MEASURED] * (best.trust.level == "engineering")
-    return f" ({'; '.join([*unmeasured, *odds])})" if doubts or unmeasured else ""
-
-
-def _marks(results: list[Estimate]) -> tuple[str, ...]:
-    names: dict[str, list[str]] = {}
-    for result in results:
-        for mark in describe_deviations(result):
-            names.setdefault(mark, []).append(result.device.label)
-    return tuple(f"{', '.join(those)}: {mark}" for mark, those in names.items())
+    return Table(
+        "compare", headline_of_state(state), shown, table_rows,
+        footer=insights(results, reference), notes=deviation_notes(results),
+    )  # fmt: skip
 
 
 def sort_rows(table: Table, state: State) -> Table:
-    """The best first; reversed, the worst. `given` is the order of the state."""
+    """Sort rows by the rank of the state, the best first unless it is reversed; `given` is the order of the state.
+    Designs on paper stand last."""
     ordered = table.rows
     if state.rank != "given":
         key = {"name": "device", "energy": "energy_per_inference"}.get(state.rank, state.rank)
@@ -247,7 +228,8 @@ def sort_rows(table: Table, state: State) -> Table:
             return cell is None, float(cell or 0)
 
         ordered = tuple(sorted(ordered, key=value, reverse=state.rank in _MORE_IS_BETTER))
-    return msgspec.structs.replace(table, rows=ordered[::-1] if state.rank_reverse else ordered)
+    ordered = ordered[::-1] if state.rank_reverse else ordered
+    return replace(table, rows=tuple(sorted(ordered, key=lambda row: not engine.device(row.key).silicon)))
 
 
 VERB = Report(
@@ -260,6 +242,7 @@ VERB = Report(
     ),
     document=_document,
     view=_view,
+    brief=_brief,
     view_columns=DETAILED,
     examples={
         "compare": "conv2d",

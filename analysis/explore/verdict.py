@@ -1,0 +1,96 @@
+"""The verdict of a comparison: which device is best by one metric, how sure that is, and what would settle it.
+
+90 % and over is said to be so, 70 to 90 % probable, less too close to call. What rests on data sheets alone is
+predicted, never best. The doubt stands first in a sentence: what a narrow screen cuts is its end."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from analysis.estimate.estimate import Estimate
+from analysis.estimate.metrics import METRICS
+from analysis.explore.odds import probability, wider_band
+from analysis.text.evidence import describe_evidence, is_backed
+from analysis.text.headline import advantage, short_name
+from hardware.device import ON_PAPER
+
+SURE, LIKELY = 0.9, 0.7
+MOST = 0.99  # the highest odds that are stated: bands have tails
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """`best` by a metric among the devices that exist, with the `odds` that it beats the `rival` nearest to it; devices
+    by key, '' for none. `is_predicted` without measurements of it or of similar chips; `best_measured` has some.
+    `measurement` would settle a doubt. `lines` say it all, the answer first."""
+
+    metric: str
+    best: str
+    rival: str
+    odds: float
+    is_predicted: bool
+    best_measured: str
+    measurement: str
+    lines: tuple[str, ...]
+
+
+def verdict(results: Sequence[Estimate], metric: str = "edp", on_paper: bool = False) -> Verdict | None:
+    """Compare devices by a metric; None where fewer than two can run the model. Designs on paper are never best: they
+    have a line of their own if they were asked for (`on_paper`) or would be."""
+    figure, noun = METRICS[metric].figure, METRICS[metric].noun
+    ranked = sorted((one for one in results if one.can_win), key=figure)
+    rivals = [one for one in ranked if one.device.silicon]
+    designs = [one for one in ranked if not one.device.silicon]
+    if len(ranked) < 2 or not rivals:
+        return None
+    best = rivals[0]
+    rival = min(rivals[1:], key=lambda one: probability(best, one, metric), default=None)
+    odds = probability(best, rival, metric) if rival is not None else 1.0
+    measured = next((one for one in rivals if is_backed(one.trust)), None)
+    is_predicted = not is_backed(best.trust)
+    run = _run_to_measure(best, rival, metric) if rival is not None and (is_predicted or odds < SURE) else ""
+    lines = [_sentence(best, rival, odds, noun, is_predicted)]
+    if is_predicted and measured is not None:
+        lines.append(
+            f"Best with measurements behind it: {short_name(measured.device)} ({describe_evidence(measured.trust)})."
+        )
+    lines += [f"To {'settle' if odds < SURE else 'confirm'} it: run {run}."] * bool(run)
+    if designs and (on_paper or figure(designs[0]) < figure(best)):
+        lines.append(f"On paper: {_compare(designs[0], best)}; it is not counted.")
+    return Verdict(
+        metric=metric,
+        best=best.device.key,
+        rival=rival.device.key if rival is not None else "",
+        odds=odds,
+        is_predicted=is_predicted,
+        best_measured=measured.device.key if measured is not None else "",
+        measurement=run,
+        lines=tuple(lines),
+    )
+
+
+def _sentence(best: Estimate, rival: Estimate | None, odds: float, noun: str, is_predicted: bool) -> str:
+    """Return who has the least, the doubt first."""
+    name = short_name(best.device)
+    if rival is None:
+        return f"{name} is the only device here that exists and can run it."
+    sure, likely = f"{min(odds, MOST) * 100:.0f} % sure", "" if odds >= SURE else "probably "
+    least = f"the least {noun}: {_compare(best, rival).removeprefix(f'{name}, ')}."
+    if odds < LIKELY:
+        return f"Too close to call ({sure}): {name} {'is predicted to have' if is_predicted else 'has'} {least}"
+    if is_predicted:
+        return f"Predicted from data sheets alone ({sure}): {name} {likely}has {least}"
+    return f"{name} is {likely}best ({sure}), with {least}"
+
+
+def _compare(one: Estimate, other: Estimate) -> str:
+    """Write `TPU v4, 1.5x faster and 2.7x less energy than H100 SXM5 80GB`."""
+    names = (short_name(each.device).removesuffix(ON_PAPER) for each in (one, other))
+    return f"{next(names)}, {advantage(one, other)} {next(names)}"
+
+
+def _run_to_measure(best: Estimate, rival: Estimate, metric: str) -> str:
+    """Name the run that settles a doubt: of the device without measurements, else of the one with the wider band."""
+    one = best if not is_backed(best.trust) else wider_band(best, rival, metric)
+    return f"{one.workload.name} b{one.scenario.batch} on {one.device.key} with {one.runtime.name}"
