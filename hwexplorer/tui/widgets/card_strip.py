@@ -138,9 +138,9 @@ class CardStrip(Widget, can_focus=False):
             rest = room - sum(wide) - 1
             if rest >= bar_min + PHRASE_MIN:
                 break
-        place = 1  # the rate follows from latency and batch
-        while rest < PHRASE_MIN and place < len(wide) - 1:
-            rest, wide[place], place = rest + wide[place], 0, place + 1
+        if rest < PHRASE_MIN:  # the rate follows from latency and batch
+            rate = next((place for place, figure in enumerate(figures) if figure.unit.endswith("/s")), 1)
+            rest, wide[rate] = rest + wide[rate], 0
         bar = min(BAR_MAX, max(BAR_MIN, rest - PHRASE_GOOD)) if rest >= BAR_MIN + PHRASE_MIN else 0
         return list(zip(wide, heads, strict=True)), bar, rest - bar - (bar > 0)
 

@@ -6,7 +6,7 @@ does not depend on how many rows there are, and a test can print it.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from rich.segment import Segment
 
@@ -61,8 +61,7 @@ class TreeTable(TableHeads):
         if table is not self._source[0] or hide != self._source[1]:
             self._source = (table, hide)
             self.table = drop_columns(table, hide)
-            self._names = max((width_of(str(r.cells[0])) + self._indent(r) for r in self.table.rows), default=0)
-            self._measures = []
+            self._names, self._measures = self._widest_name(range(len(self.table.rows))), []
             self._bar_full = self._fullest_bar()
         narrowed, before = only and only != self._only, self._key
         self._open, self._only = opened, only
@@ -82,10 +81,16 @@ class TreeTable(TableHeads):
             fits = len(self.table.rows) + len(self.table.footer) < self.height
             self._open = self.unfolded if self.unfolded is not None else None if fits else frozenset()
         self.visible = self._in_sight(self._only)
+        if self.fold:  # few rows: what is closed takes no room
+            self._names, self._measures = self._widest_name(self.visible), []
         self._last, self._parent = self._relations()
         self._widths, self._told = [], None
         self._cache.clear()
         self.go(self._key)
+
+    def _widest_name(self, places: Sequence[int]) -> int:
+        rows = (self.table.rows[place] for place in places)
+        return max((width_of(str(row.cells[0])) + self._indent(row) for row in rows), default=0)
 
     def toggle(self, want: bool | None = None) -> None:
         """Open or close the branch under the cursor, or the one its row belongs to; `want` says which."""
@@ -317,8 +322,8 @@ class TreeTable(TableHeads):
         title = super().head(measure, width)
         if not self.tree or measure.column.role != "bar" or self._bar_full >= 1.0:
             return title
-        scale = f"{title}  full: {self._bar_full * 100:.0f}"
-        return scale if width_of(scale) <= width else title
+        scale = f"bar full at {self._bar_full * 100:.0f} %"
+        return next((head for head in (f"{title}  {scale}", scale) if width_of(head) <= width), title)
 
     def _row(self, position: int, palette: Palette, ground: int) -> list[Segment]:
         row = self.table.rows[self.visible[position]]
