@@ -22,6 +22,7 @@ from urllib.parse import quote, unquote
 import msgspec
 
 from analysis.estimate.metrics import ADDITIVE
+from hardware import precision as formats
 from hardware.errors import RequestError, unknown
 from hardware.names import split_list
 from hwexplorer import settings
@@ -221,13 +222,17 @@ def parse(text: str) -> State:
     """The state that a string names; RequestError says in one line what is wrong with it."""
     if len(text) > 100_000:
         raise RequestError("a state string of more than 100,000 characters is refused")
-    from analysis.model.names.model_ref import plain  # not needed to start the screen
+    from analysis.model.names.aliases import stored_precision  # these are not needed to start the screen
+    from analysis.model.names.model_ref import plain
 
     head, _, query = plain(text).partition("?")
     names, _, devices = head.partition("/")
     model, _, words = names.partition("@")
     values: dict[str, object] = {"model": _decode(model)} if model else {}
-    values |= {"precision": settings.default_precision(_decode(model)), **settings.read_words(words)}
+    precision = settings.default_precision(_decode(model))
+    if precision == formats.LANGUAGE:
+        precision = stored_precision(text) or precision
+    values |= {"precision": precision, **settings.read_words(words)}
     if devices:
         values["devices"] = _split(devices)
     for pair in filter(None, query.split("&")):

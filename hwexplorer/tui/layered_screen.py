@@ -103,7 +103,7 @@ class LayeredScreen(Screen[None]):
         if kind == "filter":
             self.ask(FilterPrompt(self.session, cast("ModelsPane", self.panes["models"])))
         elif kind == "find" and (pane := self.panes[self.session.state.pane]).finds_rows:
-            self.ask(TableFindPrompt(pane))
+            self.ask(TableFindPrompt(self.session, f"find in {pane.pane}", pane))
         else:
             self.ask({"find": FindPrompt, "command": CommandPrompt, "export": ExportPrompt}[kind](self.session))
 

@@ -210,13 +210,13 @@ async def test_the_column_cursor_explains_on_the_foot() -> None:
         assert app.state.pane == "compare"
 
 
-async def test_terms_come_first_and_can_be_searched() -> None:
+async def test_help_begins_with_the_keys_of_the_pane_and_can_be_searched() -> None:
     app = HwExplorer(parse("resnet18"), EngineProvider())
     async with app.run_test(size=GRID) as pilot:
         await pilot.press("?")
         headings = [heading for heading, _ in over(app).content.text.sections]
-        assert headings[0] == "Columns of tree"
-        assert headings.index("Figures") < headings.index("Panes")
+        assert headings[:3] == ["In tree", "Tree", "Panes"]
+        assert headings.index("Program") < headings.index("Columns of tree") < headings.index("Figures")
         await pilot.press("/", *"ridge")
         assert [line for _, lines in over(app).content.text.sections for line in lines if "ridge" not in line] == []
         assert "FLOP per byte of DRAM" in screen_text(app)
@@ -323,3 +323,14 @@ async def test_the_wheel_scrolls_a_table_of_results() -> None:
         await pilot.pause()
         assert pane.content.extent()[0] == 3
         assert isinstance(app.screen, ResultTable)
+
+
+async def test_results_name_the_columns_that_the_width_leaves_out_and_find_rows() -> None:
+    app = HwExplorer(parse("resnet18"), EngineProvider())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press("A")
+        await pilot.pause(0.1)
+        assert "a wider screen shows: " in screen_text(app)
+        await pilot.press("/", *"tpu", "enter")
+        assert "tpu_v4" in str(over(app).content.row)
+    assert app.session.failures == []

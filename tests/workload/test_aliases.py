@@ -40,6 +40,16 @@ MODELS = {
     "T5": "transformers:t5_base()",
     "mamba": "transformers:mamba_130m()",
 }
+STORED = {
+    "Qwen3-235B-A22B-Instruct-2507-FP8": ("qwen3_235b_a22b", "fp8"),
+    "Qwen/Qwen3-30B-A3B-FP8@b8/h100_sxm": ("qwen3_30b_a3b", "fp8"),
+    "Qwen3-235B-A22B-Instruct-2507-FP8@bf16": ("qwen3_235b_a22b", "bf16"),
+    "Qwen3-Coder-30B-A3B": ("qwen3_30b_a3b", "bf16"),
+    "DeepSeek-V3.1": ("deepseek_v3", "bf16"),
+    "DeepSeek-R1-0528": ("deepseek_v3", "bf16"),
+    "google/gemma-3-27b-it": ("gemma3_27b", "bf16"),
+    "Llama-3.1-8B-Instruct-AWQ": ("llama3_8b", "w4a16"),
+}
 DEVICES = {
     "H100-PCIe": "h100_pcie",
     "GPU-A100": "a100_sxm4_40gb",
@@ -85,6 +95,11 @@ def test_models(typed: str) -> None:
         "fp16",
         ("gpu",),
     )
+
+
+@pytest.mark.parametrize("typed", STORED)
+def test_a_name_says_what_a_language_model_is_stored_in(typed: str) -> None:
+    assert ((state := parse(typed)).model, state.precision) == STORED[typed]
 
 
 @pytest.mark.parametrize("typed", DEVICES)

@@ -50,6 +50,13 @@ ROUNDED = {
     "olmoe_1b_7b": (6.9, 1.3),
     "deepseek_moe_16b": (16.4, 2.8),
     "mixtral_8x7b": (46.7, 12.9),
+    "gemma3_270m": (0.3, 0.3),
+    "gemma3_4b": (3.9, 3.9),
+    "gemma3_12b": (11.8, 11.8),
+    "gemma3_27b": (27.0, 27.0),
+    "nemotron4_15b": (15.6, 15.6),
+    "nemotron4_340b": (341.0, 341.0),
+    "qwen3_coder_480b_a35b": (480.2, 35.5),
 }
 # Parameters outside the embedding, from the same README of Pythia (its head counts as embedding too).
 PYTHIA_BODY = {

@@ -63,12 +63,19 @@ def _find_model(name: str, names: list[str]) -> str | None:
         meant = match_name(name, names) or _by_sound("models").get(fold_name(name))
         if meant is not None:
             return meant
-        shorter = next(
-            (name[: -len(word) - 1] for word in file_access.shipped(_FILE)["trained"] if _ends(name, word)), ""
-        )
+        endings = (*file_access.shipped(_FILE)["trained"], *file_access.shipped(_FILE)["stored"])
+        shorter = next((name[: -len(word) - 1] for word in endings if _ends(name, word)), "")
         if not shorter:
             return None
         name = shorter
+
+
+def stored_precision(text: str) -> str:
+    """Return the precision that the last word of a model's name says it is stored in, '' where none does. The text may
+    be a state string that begins with the name."""
+    known = file_access.shipped(_FILE)["stored"]
+    parts = re.split("[@?:]", text, maxsplit=1)[0].casefold().split("/")[:2]
+    return next((known[word] for part in parts if (word := re.split("[-_ ]", part)[-1]) in known), "")
 
 
 def _ends(name: str, word: str) -> bool:

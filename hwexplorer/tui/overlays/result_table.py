@@ -11,6 +11,8 @@ from hardware.errors import RequestError
 from hwexplorer.export.sheet import Sheet
 from hwexplorer.state import State, pin_string, replace
 from hwexplorer.tui.overlays.overlay_screen import CLOSE, Host, OverlayScreen
+from hwexplorer.tui.prompts.prompt_kinds import TableFindPrompt
+from hwexplorer.tui.session import tree_index
 from hwexplorer.tui.session.session_events import SheetOpened
 from hwexplorer.tui.widgets.framed_pane import FramedPane
 from hwexplorer.tui.widgets.status_lines import settings_text
@@ -29,6 +31,8 @@ class ResultTable(OverlayScreen):
         Binding("left", "column_before", "column", key_display="← →"),
         Binding("right", "column_after", ""),
         Binding("s", "sort", "sorts"),
+        Binding("slash", "find", "finds"),
+        Binding("n", "find_next", ""),
         Binding("t", "text", "all of it as text"),
     ]
 
@@ -38,9 +42,32 @@ class ResultTable(OverlayScreen):
         self._sheet, self._table, self._state_of = sheet, table, state_of
         self._heading = name
         self.content.column = 0
-        self.pane.heading = f"{name.title()} · {sheet.title}"
+        self.pane.heading = " · ".join(dict.fromkeys((name.title(), sheet.title)))
         self.content.update(table)
         self.content.go(next((row.key for row in table.rows if row.leads), ""))
+
+    def on_resize(self) -> None:
+        """Draw for the new size, and name the columns that it leaves out."""
+        super().on_resize()
+        self.call_after_refresh(self._say_hidden)
+
+    def _say_hidden(self) -> None:
+        if hidden := self.content.hidden_columns():
+            self.session.say(f"a wider screen shows: {', '.join(hidden)}", "dim")
+
+    def action_find(self) -> None:
+        """Open a line that finds rows."""
+        self.host.ask(TableFindPrompt(self.session, "find", self))
+
+    def action_find_next(self) -> None:
+        """Go to the next row that was found."""
+        self.do_find(1)
+
+    def do_find(self, step: int) -> None:
+        """Go to the next row with the words that are looked for; 0 may stay."""
+        if self.content.find and (key := tree_index.next_match(self._table, self.content.find, self.content.key, step)):
+            self.content.go(key)
+        self.pane.redraw()
 
     def action_column_before(self) -> None:
         """Move the column cursor to the left."""

@@ -31,7 +31,7 @@ class ModelsPane(ViewPane):
         names = {row.key for row in views.models.rows}
         model = self.state.model if self.state.model in names else self.state.model.partition(":")[0]  # less its phase
         self.content.mark = model if is_captured else ""
-        self.content.update(views.models, only=self.state.filter)
+        self.content.update(views.models, only=self.state.filter.partition(":")[0])  # a phase is none of its name
         if is_new and is_captured:
             self.content.go(model)
         total, only = len(self.content.table.rows), self.state.filter
@@ -79,6 +79,7 @@ class ModelsPane(ViewPane):
             if session.jobs or self.state.model != before:
                 session.apply(replace(self.state, filter="", pane="tree"))
             return
-        state = self.session.with_model(self.content.key)
+        _, colon, asked = self.state.filter.partition(":")
+        state = self.session.with_model(f"{self.content.key}:{asked}" if colon else self.content.key)
         in_tree = replace(state, pane="tree")
         self.session.apply(state if self.pane in self.session.visible_boxes(in_tree) else in_tree)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from hardware.errors import RequestError
 from hwexplorer.state import PANES, State, replace
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.session import tree_index
@@ -87,10 +86,7 @@ class ViewPane(FramedPane):
         if not self.finds_rows or not self.content.find:
             self.session.do_find(step)
             return
-        try:
-            key = tree_index.next_match(self.content.table, self.content.find, self.content.key, step)
-        except RequestError:
-            return  # half typed; the note says what is missing
+        key = tree_index.next_match(self.content.table, self.content.find, self.content.key, step)
         if key is None:
             self.redraw()
         else:

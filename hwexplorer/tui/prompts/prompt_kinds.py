@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Protocol
 
 from hardware import policy
 from hardware.errors import RequestError
@@ -18,7 +19,7 @@ from hwexplorer.tui.session.session_events import ExportRequested
 
 if TYPE_CHECKING:
     from hwexplorer.tui.panes.models_pane import ModelsPane
-    from hwexplorer.tui.panes.view_pane import ViewPane
+    from hwexplorer.tui.widgets.tree_table import TreeTable
 
 NO_MATCH = "enter opens it · none of the list: net.py:make 1x3x32x32, m.onnx, llama3_8b:decode"
 PICTURE = ".svg"
@@ -59,27 +60,36 @@ class FindPrompt(Prompt):
             session.move_to(target)
 
 
-class TableFindPrompt(Prompt):
-    """Words of the rows of a pane other than the tree."""
+class Finder(Protocol):
+    """What finds rows in a table that it shows."""
 
-    def __init__(self, pane: ViewPane) -> None:
-        super().__init__(pane.session, pane.content.find, selected=True)
-        self.label, self._pane = f"find in {pane.pane}", pane
+    content: TreeTable
+
+    def do_find(self, step: int) -> None: ...
+
+
+class TableFindPrompt(Prompt):
+    """Words of the rows of another table than the tree."""
+
+    def __init__(self, session: Session, label: str, finder: Finder) -> None:
+        super().__init__(session, finder.content.find, selected=True)
+        self.label, self._finder = label, finder
 
     def note(self) -> str:
-        """Return how many rows hold the words."""
+        """Return how many rows have the words."""
         if not self.text:
-            return "words of a row · in the tree: 3, then /"
+            return "words of a row"
         try:
-            count = len(row_query.matching_rows(self._pane.content.table, self.text))
+            count = len(row_query.matching_rows(self._finder.content.table, self.text))
         except RequestError as error:
             return str(error)
         return f"{count} row{'s' * (count != 1)} · enter, then n goes to the next" if count else "no row here has it"
 
     def follow(self, text: str) -> None:
         """Go to the first row with the words."""
-        self._pane.content.find = text
-        self._pane.do_find(0)
+        self._finder.content.find = text
+        with suppress(RequestError):  # half typed; the note says what is missing
+            self._finder.do_find(0)
 
 
 class FilterPrompt(Prompt):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from rich.segment import Segment
 
 from analysis.document import Cell, Column
+from analysis.model.names.model_ref import phases
 from hwexplorer.text.number_format import quantity, safe
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.cell_drawing import plain, stacked
@@ -46,7 +47,9 @@ class ModelTable(TreeTable):
         """Return what is published of a model, then its parts, the heaviest where not all fit."""
         assert self.row is not None
         known = sorted(zip(self.table.columns, self.row.cells, strict=True), key=lambda cell: cell[0].key == "family")
-        told = " · ".join(text for column, value in known if (text := _fact_text(column, value)))
+        facts = [text for column, value in known if (text := _fact_text(column, value))]
+        facts += [f"phases {', '.join(phases(self.key))}: r"] if self.row.kind == "language" else []
+        told = " · ".join(facts)
         lines = [[Segment(("-" if palette.ascii else "─") * self.width, palette.get("guide"))]]
         lines += [
             [Segment(plain(line.strip(" ·"), palette), palette.get("strong"))]

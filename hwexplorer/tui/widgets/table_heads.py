@@ -60,6 +60,11 @@ class TableHeads(Content):
             place = shown.index(self.column) + by if self.column in shown else 0
             self.column = shown[max(0, min(len(shown) - 1, place))]
 
+    def hidden_columns(self) -> list[str]:
+        """Return the titles of the columns that have no room, once it is known."""
+        columns = zip(self.table.columns, self._widths, strict=False)
+        return [column.title for column, width in columns if not width]
+
     def column_help(self) -> str:
         """Return what the column under the cursor is, in a line."""
         columns = self.table.columns
