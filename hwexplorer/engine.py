@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -90,6 +90,7 @@ class Engine:
         workload = self._captured.get(ref)
         if workload is None:
             with _request_errors():
+                self._read[ref] = _stamp(ref)
                 workload = store.ready(ref)
             if workload is None:
                 raise RequestError(f"{ref} has to be captured first")
@@ -127,7 +128,20 @@ class Engine:
         """Return False for a model that must be captured first, which takes seconds and torch."""
         ref = self.ref(state)
         with _request_errors():
+            if self._is_file_replaced(ref):
+                if not store.is_ready(ref):
+                    return False
+                self._captured.pop(ref, None)
+                self._read.pop(ref)
+                self._forget_models()
             return ref in self._captured or (ref not in self._again and store.is_ready(ref))
+
+    def _is_file_replaced(self, ref: ModelRef) -> bool:
+        """Return True if a file that is read as it is was written anew; False if it is gone."""
+        before = self._read.get(ref, (0, 0))
+        with suppress(ModelError, OSError):
+            return before != (0, 0) and before != _stamp(ref)
+        return False
 
     def capture_again(self, state: State) -> None:
         """Use nothing that is stored of a model: it is not ready until it is captured anew."""
@@ -141,7 +155,7 @@ class Engine:
         """Return True if the code of a model has changed since its capture, or its file since it was read."""
         ref = self.ref(state)
         with _request_errors():
-            if ref in self._read and self._read[ref] != _stamp(ref):
+            if self._is_file_replaced(ref):
                 return True
             return ref in self._captured and not store.is_current(self._captured[ref])
 

@@ -29,6 +29,8 @@ from analysis.model.reading_budget import Progress
 from analysis.model.transformer import hf_config
 from hardware.architectures.known_architectures import TORCH_HOST
 
+UNWATCHED = "captured from its code; data files and environment variables are not watched: --again captures it anew"
+
 
 def capture_target(target: targets.Target, progress: Progress) -> Workload:
     """Return the workload of a factory. Raises a `CaptureError` that says in one line what went wrong and where."""
@@ -44,7 +46,7 @@ def capture_target(target: targets.Target, progress: Progress) -> Workload:
         build = partial(model_factory.build, model_factory.find(model_factory.module_of(target, file), target), target)
     graph = _capture(build, target.inputs, target.batch_dim, progress)
     progress("lower", 0.95)
-    said = hf_config.notes(target.factory) if target.is_configuration else ()
+    said = hf_config.notes(target.factory) if target.is_configuration else (UNWATCHED,)
     versions = {"torch": graph.versions["torch"], **imported_files.versions()}
     graph = replace(graph, versions=versions, notes=(*said, *graph.notes))
     return lower_graph(graph, target.label, "custom", str(file))

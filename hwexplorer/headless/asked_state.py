@@ -31,6 +31,8 @@ def state_from_arguments(arguments: argparse.Namespace, subject: Subject) -> Sta
             raise RequestError("the model is an empty word (hwexplorer models lists them)")
         named = text if is_result(text) else _user_model_name(text, arguments)
         wanted = State(model=named) if named else parse(text)
+        for name in () if named else wanted.devices:  # a wrong one is an error, also where --on names others
+            engine.device(name)
     changes = {
         name: given[name]
         for name in State.__struct_fields__

@@ -19,6 +19,7 @@ from analysis.model.names import targets
 from analysis.model.process.process_limits import ProcessLimits
 from analysis.model.process.workload_jobs import FileReading, WorkloadJob
 from analysis.model.reading_budget import STEPS, Budget
+from hwexplorer.cli import main
 from tests.attack import onnx_files, pt2_files
 from tests.sampling import first
 
@@ -162,3 +163,13 @@ def test_a_file_that_is_cut_while_it_is_read_is_an_error(tmp_path: Path, monkeyp
     monkeypatch.setattr(onnx_file.Wire, "fields", cutting)
     with pytest.raises(UnreadableError, match="cut short"):
         onnx_model.load(path)
+
+
+@pytest.mark.parametrize("path", ["/home/me/real.onxx", "/etc/passwd", "/real.onxx", "./models/real.onxx"])
+def test_a_path_is_never_another_model(path: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """An empty model before a slash is the model of a bare start, but what follows must be devices."""
+    for words in (["compare", path, "--on", "h100_sxm"], ["capture", path]):
+        assert main(words) == 2
+        said = capsys.readouterr()
+        assert "resnet50" not in said.out
+        assert "unknown" in said.err

@@ -13,6 +13,7 @@ import pytest
 from onnx import TensorProto, helper
 from onnx_files import INT, graph, info, node, number, numbers, save, weight
 
+import hwexplorer as hx
 from analysis.annexes.readers.onnx.onnx_model import load
 from analysis.model import store
 from analysis.model.ir import batch_limits
@@ -522,3 +523,10 @@ def test_shapes_agree_with_onnx(name: str, tmp_path: Path) -> None:
     w = load(path)
     ours = w.tensors.numel[w.tensors.is_output] @ w.value_at(batch=5)
     assert ours.tolist() == [np.prod(sizes)] if all(sizes) else name.startswith("batch kept")
+
+
+def test_a_file_that_is_exported_anew_is_read_anew(tmp_path: Path) -> None:
+    """In one process, as in a notebook: the figures are those of the file as it is now."""
+    for size in (8, 80):
+        path = save(tmp_path, [node("MatMul", "x w", "y")], {"x": [1, size]}, ["y"], [weight("w", size, size)])
+        assert hx.compare(str(path), on=["h100_sxm"]).macs_per_inference == size * size
