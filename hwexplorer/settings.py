@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -172,12 +174,28 @@ SCENARIO_FIELDS = frozenset(NAMES)
 DEFAULTS: dict[str, Any] = {setting.name: setting.default for setting in SETTINGS.values()}
 
 
-@lru_cache(maxsize=256)
 def default_precision(model: str) -> str:
-    """Return the precision of a model where none is asked for: of a language model, what checkpoints are stored in."""
-    from analysis.model.names.model_ref import phases  # not needed to start the screen
+    """Return the precision of a model where none is asked for: what it is stored in where that is known, of a language
+    model else what checkpoints are stored in."""
+    return _default_precision(model, _file_stamp(model))
 
-    return formats.LANGUAGE if model and phases(model) else formats.DEFAULT
+
+def _file_stamp(model: str) -> float:
+    """Return when a file of weights was written, 0 for other models: its format may change."""
+    if not (".gguf" in model or ".safetensors" in model):
+        return 0.0
+    with suppress(OSError, ValueError):
+        return Path(model.rpartition(":")[0] or model).stat().st_mtime
+    return 0.0
+
+
+@lru_cache(maxsize=256)
+def _default_precision(model: str, stamp: float) -> str:
+    from analysis.model.names.model_ref import phases, stored_precision  # not needed to start the screen
+
+    if not model:
+        return formats.DEFAULT
+    return stored_precision(model) or (formats.LANGUAGE if phases(model) else formats.DEFAULT)
 
 
 def defaults_of(model: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from hwexplorer import engine
 from hwexplorer.declare import Subject
 from hwexplorer.options import Option
 from hwexplorer.process.output import OutputError, Progress
+from hwexplorer.settings import default_precision
 from hwexplorer.state import State, parse, preferred, replace
 
 
@@ -30,7 +31,7 @@ def state_from_arguments(arguments: argparse.Namespace, subject: Subject) -> Sta
         if not text.strip():
             raise RequestError("the model is an empty word (hwexplorer models lists them)")
         named = text if is_result(text) else _user_model_name(text, arguments)
-        wanted = State(model=named) if named else parse(text)
+        wanted = State(model=named, precision=default_precision(named)) if named else parse(text)
         for name in () if named else wanted.devices:  # a wrong one is an error, also where --on names others
             engine.device(name)
     changes = {

@@ -14,6 +14,7 @@ from analysis.model.model_errors import ModelError, ModelSpecError
 from analysis.model.names.model_ref import refer
 from analysis.model.reading_budget import STEPS, Budget
 from analysis.model.transformer import weight_headers
+from hwexplorer.settings import default_precision
 from tests.attack import weight_files
 
 LLAMA = 64 * 100 * 2 + 2 * (2 * 64 * 64 + 2 * 64 * 32 + 3 * 64 * 128 + 2 * 64) + 64
@@ -69,3 +70,19 @@ def test_known_files_that_cannot_be_opened_say_what_to_do(tmp_path: Path) -> Non
     (tmp_path / "config.json").write_text("{}")
     with pytest.raises(ModelSpecError, match="hf:"):
         refer(str(tmp_path))
+
+
+def test_a_configuration_and_a_file_of_weights_run_in_the_format_they_are_stored_in(tmp_path: Path) -> None:
+    stored = {
+        '"torch_dtype": "bfloat16"': "bf16",
+        '"dtype": "float16"': "fp16",
+        '"torch_dtype": "bfloat16", "quantization_config": {"quant_method": "mxfp4"}': "mxfp4",
+        '"quantization_config": {"quant_method": "awq", "bits": 4}': "w4a16",
+    }
+    for number, (words, precision) in enumerate(stored.items()):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        (folder / "config.json").write_text('{"model_type": "llama", ' + words + "}")
+        assert default_precision(f"hf:{folder}") == default_precision(f"hf:{folder}:decode,kv=9") == precision
+    assert default_precision(str(written(tmp_path, "small.gguf", weight_files.gguf()))) == "fp32"
+    assert default_precision(str(tmp_path / "none.gguf")) == "fp32"

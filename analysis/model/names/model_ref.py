@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from analysis.model.model_errors import ModelError, ModelSpecError, UnknownModelError
 from analysis.model.names import aliases, targets, zoo
 from analysis.model.names.targets import Target
+from hardware.errors import RequestError
 from hardware.names import hint
 
 if TYPE_CHECKING:
@@ -65,6 +66,23 @@ def phases(model: str) -> dict[str, str]:
     except ModelError:
         return {}
     return meant.phases
+
+
+def stored_precision(model: str) -> str:
+    """Return the precision in which a configuration or a file of weights is stored; '' for another model, or if none
+    here is that."""
+    if not (model.lower().startswith("hf:") or any(suffix in model for suffix in targets.WEIGHTS)):
+        return ""
+    from analysis.model.transformer import hf_config, transformer_request, weight_headers
+
+    try:
+        if model.lower().startswith("hf:"):
+            where = targets.configuration(model).factory
+            return hf_config.stored_precision(transformer_request.split_hub(where)[0])
+        target = targets.parse(model)
+        return "" if target is None else weight_headers.stored_precision(target)
+    except RequestError:
+        return ""
 
 
 def user_target(text: str) -> Target | None:

@@ -14,7 +14,7 @@ from analysis.model.transformer import hub_files, presets
 from analysis.model.transformer.config import Config
 from hardware import file_access, policy
 from hardware.names import hint
-from hardware.precision import parse
+from hardware.precision import find, parse
 
 _MAX_BYTES = 4 << 20
 _TABLE = file_access.table(Path(__file__).with_suffix(".toml"))
@@ -37,6 +37,17 @@ def has_reader(where: str) -> bool:
 def notes(where: str) -> tuple[str, ...]:
     """Return the notes of a configuration: parts left out, formats of the weights."""
     return tuple(_notes(_read(hub_files.file(where))))
+
+
+def stored_precision(where: str) -> str:
+    """Return the precision in which the weights of a configuration are stored, '' where none here is that."""
+    policy.require_unserved(f"reading {where}", where)
+    raw = _read(hub_files.file(where.strip()))
+    stated = raw.get("quantization_config")
+    if isinstance(stated, dict):
+        return _precision_of(stated) or ""
+    known = find(str(raw.get("torch_dtype", raw.get("dtype", ""))).removeprefix("torch."))
+    return known.name if known is not None else ""
 
 
 def parse_config(raw: Raw) -> Config:
@@ -140,6 +151,13 @@ def _derived_fields(raw: Raw, kind: str) -> Raw:
 # --- formats of the weights -------------------------------------------------------------------------------
 
 
+def _precision_of(stated: Raw) -> str | None:
+    """Return the precision that a `quantization_config` means, None if no precision here is that."""
+    key = "{} {} {}".format(*_stored_format(str(stated.get("quant_method", ""))[:40], stated))
+    name: str | None = file_access.shipped(_FORMATS)["precisions"].get(key)
+    return name
+
+
 def _weight_notes(raw: Raw) -> list[str]:
     """Return the precision that `quantization_config` means, with its formats by role, or why none does."""
     stated = raw.get("quantization_config")
@@ -147,7 +165,7 @@ def _weight_notes(raw: Raw) -> list[str]:
         return []
     method = str(stated.get("quant_method", ""))[:40]
     bits, kind, activations = _stored_format(method, stated)
-    name = file_access.shipped(_FORMATS)["precisions"].get(f"{bits} {kind} {activations}")
+    name = _precision_of(stated)
     if name is None:
         known = ", ".join(file_access.shipped(_FORMATS)["methods"])
         said = f"{bits} bit {kind}, activations {activations} bit" if bits else f"a method without a reader ({known})"

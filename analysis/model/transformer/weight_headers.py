@@ -17,8 +17,11 @@ import msgspec
 
 from analysis.model.ir.workload import Workload
 from analysis.model.model_errors import ModelError, UnreadableError
+from analysis.model.names import targets
+from analysis.model.names.targets import Target
 from analysis.model.reading_budget import Budget
 from hardware import file_access
+from hardware.precision import find
 
 _HEADER_MAX = 32 << 20  # bytes of a safetensors header; the largest published are 10 MB
 _TEXT_MAX = 1 << 20
@@ -27,6 +30,8 @@ _STEPS = 5  # of the budget, a value or tensor
 # GGUF's plain values, by the number of their type.
 _VALUES = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
+# llama.cpp's numbers of whole-file formats (llama.h, LLAMA_FTYPE) that no name of a tensor's format tells.
+_FILE_TYPES = {11: "q3_k_s", 12: "q3_k_m", 13: "q3_k_l", 14: "q4_k_s", 15: "q4_k_m", 16: "q5_k_s", 17: "q5_k_m"}
 _MAX_RANK = 8
 _BROKEN = (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error, RecursionError, OverflowError)
 
@@ -55,21 +60,37 @@ def table() -> dict[str, Any]:
     return file_access.table(Path(__file__).with_suffix(".toml"))
 
 
+def stored_precision(target: Target) -> str:
+    """Return the precision in which most weights of a file are stored, '' where none here is that. Raises a
+    `ModelError`."""
+    path = targets.source(target)
+    held = _header(path, Budget())
+    if not held.formats:
+        return ""
+    kind = _FILE_TYPES.get(held.facts.get("general.file_type", -1), "")
+    known = find(kind or max(held.formats, key=lambda name: held.formats[name]))
+    return known.name if known is not None else ""
+
+
 def load(path: Path, options: str, budget: Budget) -> Workload:
     """Return the transformer that a file of weights belongs to. Raises a `ModelError` that says what the file holds."""
-    try:
-        with file_access.open_regular(path) as file:
-            held = (_gguf if path.suffix == ".gguf" else _safetensors)(file, path.stat().st_size, budget)
-    except _BROKEN as error:
-        if isinstance(error, ModelError):
-            raise
-        raise UnreadableError(f"{path.name} is no {path.suffix[1:]} file, or a broken one") from None
+    held = _header(path, budget)
     from analysis.model.transformer import transformer_request, transformer_workload
 
     request = transformer_request.request_of(path.name, _config(path, held), options)
     workload = transformer_workload.build(path.name, request.config, request.run, str(path))
     note = f"{path.name} holds {held}; --precision says what it runs in"
     return msgspec.structs.replace(workload, notes=(*workload.notes, note))
+
+
+def _header(path: Path, budget: Budget) -> WeightHeader:
+    try:
+        with file_access.open_regular(path) as file:
+            return (_gguf if path.suffix == ".gguf" else _safetensors)(file, path.stat().st_size, budget)
+    except _BROKEN as error:
+        if isinstance(error, ModelError):
+            raise
+        raise UnreadableError(f"{path.name} is no {path.suffix[1:]} file, or a broken one") from None
 
 
 def _config(path: Path, held: WeightHeader) -> Any:
