@@ -80,7 +80,7 @@ def stored_precision(model: str) -> str:
             where = targets.configuration(model).factory
             return hf_config.stored_precision(transformer_request.split_hub(where)[0])
         target = targets.parse(model)
-        return "" if target is None else weight_headers.stored_precision(target)
+        return "" if target is None else weight_headers.stored_precision(targets.source(target))
     except RequestError:
         return ""
 

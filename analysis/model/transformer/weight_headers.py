@@ -17,8 +17,6 @@ import msgspec
 
 from analysis.model.ir.workload import Workload
 from analysis.model.model_errors import ModelError, UnreadableError
-from analysis.model.names import targets
-from analysis.model.names.targets import Target
 from analysis.model.reading_budget import Budget
 from hardware import file_access
 from hardware.precision import find
@@ -60,10 +58,9 @@ def table() -> dict[str, Any]:
     return file_access.table(Path(__file__).with_suffix(".toml"))
 
 
-def stored_precision(target: Target) -> str:
+def stored_precision(path: Path) -> str:
     """Return the precision in which most weights of a file are stored, '' where none here is that. Raises a
     `ModelError`."""
-    path = targets.source(target)
     held = _header(path, Budget())
     if not held.formats:
         return ""
