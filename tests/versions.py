@@ -66,14 +66,14 @@ def make(folder: Path, python: str, name: str, with_torch: bool) -> str:
     """The environment, made anew; the versions of what the product itself needs."""
     rmtree(folder, ignore_errors=True)
     uv("venv", "--python", f"python{python}", str(folder))
-    extras = "serve,dask,torch" if with_torch else "serve,dask"
+    extras = "serve,torch" if with_torch else "serve"
     wanted = folder / "requirements.txt"
     resolve = ("pip", "compile", "--python", str(folder / "bin" / "python"), "--no-header", "--no-annotate")
     every = [f"--extra={extra}" for extra in extras.split(",")]
     uv(*resolve, "--resolution", RESOLUTIONS[name], *every, "-o", str(wanted), "pyproject.toml")
     uv("pip", "install", "--python", str(folder / "bin" / "python"), "-r", str(wanted), *tools())
     uv("pip", "install", "--python", str(folder / "bin" / "python"), "--no-deps", "-e", ".")
-    ours = ("msgspec", "networkx", "numpy", "platformdirs", "rich", "textual", "textual-serve", "distributed", "torch")
+    ours = ("msgspec", "networkx", "numpy", "platformdirs", "rich", "textual", "textual-serve", "torch")
     lines = wanted.read_text().splitlines()
     return ", ".join(line.replace("==", " ") for line in lines if line.partition("==")[0] in ours)
 

@@ -134,11 +134,7 @@ def _run_all(arguments: argparse.Namespace) -> None:
 
     def parts(done: int) -> Generator[str, None, None]:
         rest = work[done:]
-        texts = (
-            workers.scheduled(catalogue_sweep.run_chunk, rest, arguments.scheduler)
-            if arguments.scheduler
-            else workers.local(catalogue_sweep.run_chunk, rest, arguments.workers or 0)
-        )
+        texts = workers.local(catalogue_sweep.run_chunk, rest, arguments.workers or 0)
         return catalogue_sweep.join(form, _show_progress(rest, texts), done)
 
     if target is None:
@@ -192,7 +188,7 @@ def _run(arguments: argparse.Namespace) -> None:
         return
     if not arguments.model:
         raise RequestError("sweep needs a model, or --all for all shipped models on all devices, as CSV or JSON")
-    for name in ("workers", "scheduler", "resume"):
+    for name in ("workers", "resume"):
         if getattr(arguments, name):
             raise RequestError(f"--{name} belongs to sweep --all")
     answers.print_report("sweep", VERB, arguments)
@@ -205,7 +201,6 @@ VERB = Report(
         INCLUDE_PAPER,
         option("--image-sizes", type=whole_list("image size", IMAGE_MAX), metavar="S,..", help="pixels"),
         option("--workers", type=whole(1, 256), metavar="N", help="processes of --all (default: cores)"),
-        option("--scheduler", metavar="ADDRESS", help="hand --all to a Dask cluster, as tcp://host:8786"),
         option("--resume", action="store_true", help="--all -o FILE goes on where it was broken off"),
     ),
     document=_document,

@@ -19,7 +19,7 @@ from analysis.estimate.workspace import blocked
 from analysis.explore.search import catalogue_sweep
 from analysis.explore.search.catalogue_sweep import COLUMNS, Chunk, chunks, join, run_chunk
 from analysis.explore.search.model_sweep import sweep
-from analysis.explore.search.workers import local, scheduled
+from analysis.explore.search.workers import local
 from hardware.errors import RequestError
 from hardware.runtime import runtime_of_mode
 from hardware.setup import make_setup
@@ -99,59 +99,6 @@ def test_processes_give_the_same_text(monkeypatch: pytest.MonkeyPatch) -> None:
     work = chunks((1,), ("fp16",), SOME[:4], DEFAULTS[:2])
     assert len(work) == 2
     assert list(local(run_chunk, work, 2)) == [run_chunk(chunk) for chunk in work]
-
-
-def test_a_dask_cluster_gives_the_same_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    distributed = pytest.importorskip("distributed")
-    monkeypatch.setattr(catalogue_sweep, "GROUP", 2)
-    work = chunks((1,), ("fp16",), SOME[:4], DEFAULTS[:2])
-    with distributed.LocalCluster(
-        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
-    ) as cluster:
-        assert list(scheduled(run_chunk, work, cluster.scheduler_address)) == [run_chunk(chunk) for chunk in work]
-
-
-class _FakeClient:
-    """Runs at once, and notes what was cancelled and closed."""
-
-    def __init__(self, fails: bool) -> None:
-        self.fails, self.cancelled, self.closed = fails, False, False
-
-    def map(self, function, work, pure):  # type: ignore[no-untyped-def]
-        return [self for _ in work]
-
-    def result(self) -> str:
-        if self.fails:
-            raise KeyboardInterrupt
-        return "row\n"
-
-    def cancel(self, futures: object) -> None:
-        self.cancelled = True
-
-    def close(self) -> None:
-        self.closed = True
-
-
-@pytest.mark.parametrize("fails", [False, True])
-def test_a_cluster_is_left_clean(fails: bool) -> None:
-    client = _FakeClient(fails)
-    parts = scheduled(run_chunk, _small(), "tcp://nowhere:1", lambda address: client)
-    if fails:
-        with pytest.raises(KeyboardInterrupt):
-            list(parts)
-    else:
-        assert list(parts) == ["row\n"]
-    assert client.closed
-    assert client.cancelled == fails
-
-
-def test_without_dask_one_line_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
-    found = hwexplorer("sweep", "--all", "--scheduler", "tcp://nowhere:1", "--on", "gpu")
-    assert found.code == 2
-    assert found.err.endswith("needs Dask: pip install distributed\n")
-    assert found.err.count("\n") == 1
-    assert found.out == ""
 
 
 # --- one model --------------------------------------------------------------------------------------------

@@ -57,7 +57,7 @@ def test_a_function_has_the_options_of_its_verb(name: str) -> None:
     if "Unpack[ScenarioOptions]" in str(signature):
         written |= api.ScenarioOptions.__annotations__.keys()
     declared = {argument for argument, option in api.parameters(name).items() if not option.is_word}
-    only_shell = {"all", "workers", "scheduler", "resume"} if name == "sweep" else set()
+    only_shell = {"all", "workers", "resume"} if name == "sweep" else set()
     if "Any" not in str(signature.parameters.get("options", "")) and name != "models":
         assert written == declared - only_shell
 

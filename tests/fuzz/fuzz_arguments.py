@@ -99,7 +99,7 @@ def _as_argument(word: str) -> str:
 
 
 def survive(words: list[str]) -> bool:
-    if {"--all", "--workers", "--scheduler"} & set(words):
+    if {"--all", "--workers"} & set(words):
         return False
     out, err = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), mock.patch.object(file_access, "write"):

@@ -18,8 +18,6 @@ OURS = ("hwexplorer", "analysis", "hardware", "tests")
 LIBRARIES = (
     *("numpy", "msgspec", "textual", "rich", "platformdirs", "networkx", "torch", "torchvision", "sympy"),
     *(
-        "distributed",
-        "dask",
         "aiohttp",
         "aiohttp_jinja2",
         "jinja2",

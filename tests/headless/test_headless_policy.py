@@ -48,7 +48,7 @@ from hwexplorer.state import State
 MODELS = ("evil.py:make", "evil:make", "net.onnx", "net.pt2", "kept.msgpack.gz", "hf:.", "evil.py:make(1x16)")
 WORDS = [[name] for name in MODELS] + [["resnet18@i97"]]
 WORDS += [["resnet18", "-o", "out.txt"], ["resnet18", "--devices-dir", "."]]
-WORDS += [["evil.py:make", "--input", "1x16", "--run-code"], ["--all", "--scheduler", "tcp://127.0.0.1:9"]]
+WORDS += [["evil.py:make", "--input", "1x16", "--run-code"]]
 WORDS += [["data.csv", "--model", "resnet18", "--on", "t4"]]
 WORDS += [["--data", "data.csv"], ["--all", "-o", "out.csv"], ["-o", "out.txt"], ["--devices-dir", "."]]
 SCREEN = (["evil.py:make", "1x16"], ["resnet18?pin=net.onnx/gpu"])

@@ -1,10 +1,10 @@
-"""Workers: processes here or a Dask cluster that do pieces of work. `run` is a pure function of a module."""
+"""Worker processes that do pieces of work in parallel. `run` is a pure function of a module."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from hardware import policy
 from hardware.errors import RequestError
@@ -60,36 +60,3 @@ def _work_for_parent() -> None:
 def cores() -> int:
     """Processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def scheduled(
-    run: Callable[[Work], Result], work: Sequence[Work], address: str, connect: Callable[[str], Any] | None = None
-) -> Iterator[Result]:
-    """Do pieces of work on an existing Dask cluster, which is left running; results in order. Raises RequestError where
-    `distributed` is not installed or nothing answers at the address."""
-    policy.require_unserved(f"connecting to {address}")  # what a scheduler answers with may be code
-    return _gather_results(run, work, (connect or _client)(address))
-
-
-def _gather_results(run: Callable[[Work], Result], work: Sequence[Work], client: Any) -> Iterator[Result]:
-    try:
-        futures = client.map(run, list(work), pure=False)
-        try:
-            for future in futures:
-                yield future.result()
-        except BaseException:
-            client.cancel(futures)
-            raise
-    finally:
-        client.close()
-
-
-def _client(address: str) -> Any:
-    try:
-        from distributed import Client
-    except ImportError:
-        raise RequestError("--scheduler needs Dask: pip install distributed") from None
-    try:
-        return Client(address, timeout=10)
-    except (OSError, ValueError, TimeoutError) as error:
-        raise RequestError(f"no Dask scheduler answers at {address[:80]!r} ({type(error).__name__})") from None

@@ -86,7 +86,6 @@ def _document(
     designs: int | None,
     seed: int | None,
     workers: int | None,
-    scheduler: str | None,
     top: int | None,
     tick: Callable[[int, int], None] | None = None,
 ) -> DesignReport:
@@ -109,11 +108,7 @@ def _document(
     way = how or ("grid" if designs is None else "random")
     if way == "grid" and designs is not None:
         raise RequestError("--how grid takes all designs of the grid: --designs is of random and local")
-    run = (
-        partial(pools.scheduled, evaluate_designs, address=scheduler)
-        if scheduler
-        else partial(pools.local, evaluate_designs, workers=workers or 1)
-    )
+    run = partial(pools.local, evaluate_designs, workers=workers or 1)
     return search_designs(study, way, designs or DESIGNS, seed or 0, run, tick, top or 20)
 
 
@@ -148,7 +143,6 @@ VERB = Report(
         option("--designs", type=whole(1, 1_000_000), metavar="N", help=f"of random and local (default {DESIGNS})"),
         option("--seed", type=whole(0, 2**31), metavar="N", help="of random and local: the same finds the same"),
         option("--workers", type=whole(1, 256), metavar="N", help="processes (default 1)"),
-        option("--scheduler", metavar="ADDRESS", help="hand the designs to a Dask cluster, as tcp://host:8786"),
         option("--top", type=whole(1, 1000), metavar="N", help="designs shown (default 20)"),
     ),
     document=_document,
