@@ -14,12 +14,17 @@ import msgspec
 import numpy as np
 
 from analysis.estimate.estimate import Estimate
+from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.partition import Partition, partition
 from analysis.model.ir.workload import Ints, Workload
 from hardware.memo import memoize
 
 BYS = ("module", "subgraph", "kind", "kernel")
 KIND, KERNEL = "kind:", "kernel:"
+HOST = "host:step"  # the key of the work of the host between kernels
+HOST_NAMES = {"language": "host: scheduler and sampling"}
+# Of an attention operator, in the order of its work: the end of the key, the name and the kind.
+PARTS = (("qk", "part: QK^T", "matmul"), ("softmax", "part: softmax", "softmax"), ("pv", "part: weighted V", "matmul"))
 ALIKE = 0.5  # of the layers that either of two blocks has, what both must have
 _NUMBERED = re.compile(r"(.*?)(\d+)")
 _RANGE = re.compile(r"(.*?)(\d+)-(\d+)")
@@ -27,7 +32,8 @@ _RANGE = re.compile(r"(.*?)(\d+)-(\d+)")
 
 class Branch(msgspec.Struct, frozen=True):
     """A node: `members` are operators, `count` of how many blocks, subgraphs or operators it is. `kind` is model,
-    group, subgraph, operator or kernel; `type` what it holds, in the names of operators."""
+    group, subgraph, operator, kernel, host or part; `type` what it holds, in the names of operators. A part is that of
+    PARTS at `part`, of each of its members."""
 
     key: str
     name: str
@@ -36,6 +42,7 @@ class Branch(msgspec.Struct, frozen=True):
     type: str
     count: int = 1
     children: tuple[Branch, ...] = ()
+    part: int = 0
 
     def walk(self, depth: int = 0) -> Iterator[tuple[int, Branch]]:
         """Yield the branch and all below it in order, each with its depth."""
@@ -76,6 +83,12 @@ def members(result: Estimate, key: str) -> Ints | None:
     merged = _members_by_key(result.workload)
     if key in merged:
         return merged[key]
+    if key == HOST:
+        _, host = divide_host_work(result)
+        return None if host is None else np.flatnonzero(host.run.latency_s).astype(np.int32)
+    whole, _, part = key.rpartition("/")
+    if part in (ending for ending, *_ in PARTS) and (found := members(result, whole)) is not None:
+        return found
     kinds = result.workload.operators.kind
     if key.startswith(KIND):
         chosen = [i for i, kind in enumerate(kinds) if kind == key.removeprefix(KIND)]
@@ -96,10 +109,16 @@ def _members_by_key(workload: Workload) -> dict[str, Ints]:
 
 
 def outline(result: Estimate, by: str, apart: tuple[str, ...] = ()) -> Branch:
-    """Return the model by module, subgraph, kind of operator or kernel."""
+    """Return the model by module, subgraph, kind of operator or kernel; behind them what the host does."""
     if by == "kernel":
-        return _by_kernel(result, apart)
-    return _by_kind(result.workload, apart) if by == "kind" else _outline(result.workload, by == "module", apart)
+        root = _by_kernel(result, apart)
+    else:
+        root = _by_kind(result.workload, apart) if by == "kind" else _outline(result.workload, by == "module", apart)
+    work = members(result, HOST)
+    if work is None:
+        return root
+    host = Branch(HOST, HOST_NAMES.get(result.workload.work, "host: start of a run"), "host", work, "host")
+    return msgspec.structs.replace(root, children=(*root.children, host))
 
 
 @memoize(shared=True, keep=8)
@@ -155,10 +174,19 @@ def _by_kernel(result: Estimate, apart: tuple[str, ...]) -> Branch:
 
 def _operators(branch: Branch) -> Iterator[Branch]:
     """Yield the operators of an outline; a subgraph of one operator counts as one."""
-    if branch.kind == "operator" or (branch.kind == "subgraph" and not branch.children):
+    inside = [child for child in branch.children if child.kind != "part"]
+    if branch.kind == "operator" or (branch.kind == "subgraph" and not inside):
         yield branch
-    for child in branch.children:
+    for child in inside:
         yield from _operators(child)
+
+
+def attention_parts(key: str, those: Ints, count: int = 1) -> tuple[Branch, ...]:
+    """Return the parts of attention operators."""
+    return tuple(
+        Branch(f"{key}/{ending}", name, "part", those, kind, count, part=place)
+        for place, (ending, name, kind) in enumerate(PARTS)
+    )
 
 
 def _full_name(key: str) -> str:
@@ -290,14 +318,21 @@ class _Maker:
         name = f"{name} {_kind_name(head)}" if last.isdigit() else name
         members = np.array(sorted(i for s in those for i in parts.members[s]), dtype=np.int32)
         children = tuple(
-            Branch(
-                parts.operator_id[those_i[0]] if len(those_i) == 1 else f"{key}/{short}",
-                f"{short} {_kind_name(kinds[those_i[0]])}" if short.isdigit() else short,
-                "operator", np.array(those_i, dtype=np.int32), kinds[those_i[0]], len(those_i),
-            )
-            for short, those_i in named.items() if len(named) > 1
-        )  # fmt: skip
+            self._operator(key, short, those_i) for short, those_i in named.items() if len(named) > 1
+        ) or self._parts(key, members)
         return Branch(key, name, "subgraph", members, parts.kind[those[0]], len(those), children)
+
+    def _operator(self, subgraph: str, short: str, those: list[int]) -> Branch:
+        kind = self.workload.operators.kind[those[0]]
+        key = self.parts.operator_id[those[0]] if len(those) == 1 else f"{subgraph}/{short}"
+        name = f"{short} {_kind_name(kind)}" if short.isdigit() else short
+        members = np.array(those, dtype=np.int32)
+        return Branch(key, name, "operator", members, kind, len(those), self._parts(key, members))
+
+    def _parts(self, key: str, members: Ints) -> tuple[Branch, ...]:
+        """Return the parts of operators of one name, where these are attention."""
+        is_attention = self.workload.operators.kind[int(members[0])] == "attention"
+        return attention_parts(key, members, len(members)) if is_attention else ()
 
 
 def _join_key(key: str, name: str) -> str:

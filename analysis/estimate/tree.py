@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from analysis.estimate import dependencies, outline
 from analysis.estimate.estimate import Estimate
+from analysis.estimate.host_work import divide_host_work
 from analysis.model.ir.workload import Floats, Ints
 from hardware.demand import READ_WEIGHT
 from hardware.errors import unknown
@@ -73,6 +74,17 @@ class TreeFigures(msgspec.Struct, frozen=True, kw_only=True):
 @memoize()
 def tree(result: Estimate) -> TreeFigures:
     """The tree's figures, computed once per estimate; evaluates the other execution for the fusion benefit."""
+    return _figures(result, result)
+
+
+@memoize()
+def tree_without_host(result: Estimate) -> TreeFigures:
+    """Return the figures of a tree in which the work of the host is a row of its own."""
+    return _figures(result, divide_host_work(result)[0])
+
+
+def _figures(whole: Estimate, result: Estimate) -> TreeFigures:
+    """Return the figures of `result`, which is the `whole` or a part of it."""
     parts, run, demand = result.partition, result.run, result.demand
     subgraph, count = parts.subgraph, len(parts.id)
     flow = run.mapping.traffic
@@ -87,7 +99,7 @@ def tree(result: Estimate) -> TreeFigures:
         "latency_s": run.latency_s,
         "energy_j": run.energy_j,
         "share": shares(run.energy_j, run.latency_s, result),
-        "fusion_benefit_js": fusion_benefit(result),
+        "fusion_benefit_js": fusion_benefit(whole),
     }
     component = result.component_energy_j
     operands = dependencies.operand_bytes(result.workload, result.scenario.batch, result.plan.widths)
@@ -107,7 +119,7 @@ def tree(result: Estimate) -> TreeFigures:
     bound_s = np.zeros((count, len(BOUNDS)))
     np.add.at(bound_s, (subgraph, run.bound[demand.kernel]), run.latency_s)
     return TreeFigures(
-        estimate=result,
+        estimate=whole,
         operators=operators,
         subgraphs=subgraphs,
         fused=per_kernel[demand.kernel] > 1,
@@ -198,37 +210,86 @@ def fusion_benefit(result: Estimate) -> Floats:
     return mine - theirs if result.execution == "eager" else theirs - mine
 
 
-def sum_over_branches(branches: Sequence[outline.Branch]) -> Callable[[Floats], Floats]:
-    """Return the function that adds up values of operators, (.., n), over the members of each branch, (.., k)."""
+def sum_over_branches(result: Estimate, branches: Sequence[outline.Branch]) -> Callable[..., Floats]:
+    """Return the function that adds up values of operators without the host's work, (.., n), over the members of each
+    branch, (.., k), and for the rows of the host and of the model the host's own values, (.., n). Parts of operators
+    have the share in `weights` (3, n), by default that of their work."""
     index = np.concatenate([branch.members for branch in branches])
-    starts = np.cumsum([0, *(len(branch.members) for branch in branches[:-1])])
-    return lambda values: np.add.reduceat(values[..., index], starts, axis=-1)
+    sizes = np.array([len(branch.members) for branch in branches])
+    starts = np.cumsum([0, *sizes[:-1]])
+    is_model, is_host, is_part = (np.array([b.kind == kind for b in branches]) for kind in ("model", "host", "part"))
+    place = np.repeat(np.array([branch.part for branch in branches]), sizes)
+
+    def add(values: Floats, host: Floats | float = 0.0, weights: Floats | None = None) -> Floats:
+        chosen = values[..., index]
+        if is_part.any():
+            share = (part_weights(result) if weights is None else weights)[place, index]
+            chosen = chosen * np.where(np.repeat(is_part, sizes), share, 1.0)
+        total: Floats = np.add.reduceat(chosen, starts, axis=-1)
+        beside = np.sum(host, axis=-1, keepdims=True)
+        return np.where(is_host, beside, total + np.where(is_model, beside, 0.0))
+
+    return add
 
 
-def branch_figures(figures: TreeFigures, branches: Sequence[outline.Branch]) -> TreeLevel:
+@memoize()
+def part_weights(result: Estimate) -> Floats:
+    """Return the share of each part of attention (outline.PARTS) in its operator's time, (3, n): by what each asks of
+    the units, or of DRAM, from which the first product reads the keys and the second the values."""
+    mapping, demand = result.run.mapping, result.demand
+    products, exponentials = mapping.matrix_s[0] / 2, mapping.vector_s[0]
+    on_lanes = ~(products > 0)
+    products = np.where(on_lanes, demand.macs, products)
+    exponentials = np.where(on_lanes, demand.vector_flops, exponentials)
+    read = np.where(on_lanes, 0.0, mapping.dram_s[0] / 2)
+    needs = np.stack([np.maximum(products, read), exponentials, np.maximum(products, read)])
+    total = needs.sum(axis=0)
+    return np.where(total > 0, needs / np.where(total > 0, total, 1.0), 1 / len(needs))
+
+
+def _work_weights(result: Estimate) -> dict[str, Floats]:
+    """Return the share of each part of attention in its operator's arithmetic, (3, n)."""
+    demand = result.demand
+    half, none = np.full(demand.n, 0.5), np.zeros(demand.n)
+    softmax = ratio(demand.vector_flops, demand.flops)
+    product = (1.0 - softmax) / 2
+    return {"macs": np.stack([half, none, half]), "flops": np.stack([product, softmax, product])}
+
+
+def branch_figures(result: Estimate, branches: Sequence[outline.Branch]) -> TreeLevel:
     """Return the figures of nodes of an outline, shape (k,): sums over their operators and figures that follow from the
     sums. One subgraph or operator has those of its own level; `cumulative` runs over all nodes."""
-    result, subgraphs, operators = figures.estimate, figures.subgraphs, figures.operators
+    figures, host = tree_without_host(result), divide_host_work(result)[1]
+    subgraphs, operators = figures.subgraphs, figures.operators
     of, size = result.partition.subgraph, np.bincount(result.partition.subgraph)[result.partition.subgraph]
-    total = sum_over_branches(branches)
+    total = sum_over_branches(result, branches)
     is_whole = np.array([branch.kind in ("model", "group", "subgraph") for branch in branches])
 
     def sum_by_kind(of_subgraphs: Floats, of_operators: Floats) -> Floats:
         """Whole subgraphs add up what subgraphs have, other nodes what operators have."""
         return np.where(is_whole, total(of_subgraphs[of] / size), total(of_operators))
 
-    sums = {name: total(getattr(operators, name)) for name in _ADDED}
+    of_host = {} if host is None else {
+        "latency_s": host.run.latency_s,
+        "energy_j": host.run.energy_j,
+        "share": shares(host.run.energy_j, host.run.latency_s, result),
+    }  # fmt: skip
+    by_work = _work_weights(result)
+    sums = {name: total(getattr(operators, name), of_host.get(name, 0.0), by_work.get(name)) for name in _ADDED}
     base_j = sum_by_kind(subgraphs.base_edp_js, operators.base_edp_js)
     ideal = sum_by_kind(subgraphs.utilization * subgraphs.latency_s, operators.utilization * operators.latency_s)
     is_telling = sum_by_kind(*(np.where(np.isnan(each.modifier), 0.0, 1.0) for each in (subgraphs, operators))) > 0
     modifier = np.where(is_telling & (base_j > 0), ratio(sums["share"] * result.edp_js, base_j), np.nan)
     used = ratio(ideal, sums["latency_s"])
-    level = _complete_level(result, sums, total(operators.component_j), base_j, modifier, used)
+    component_j = total(operators.component_j, 0.0 if host is None else host.component_energy_j)
+    level = _complete_level(result, sums, component_j, base_j, modifier, used)
     for place, branch in enumerate(branches):
         first = branch.members[0]
         if branch.count == 1 and branch.kind in ("subgraph", "operator"):
             is_subgraph = branch.kind == "subgraph"
             level.modifier[place] = subgraphs.modifier[of[first]] if is_subgraph else operators.modifier[first]
+        elif branch.kind in ("host", "part"):
+            level.modifier[place] = np.nan
     return level
 
 

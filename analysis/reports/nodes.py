@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 
 from analysis.document import record
-from analysis.estimate.causes import causes, values_by_cause
+from analysis.estimate.causes import Causes, causes, values_by_cause
 from analysis.estimate.estimate import COMPONENTS, Estimate
-from analysis.estimate.outline import Branch, outline
+from analysis.estimate.host_work import divide_host_work
+from analysis.estimate.outline import HOST, Branch, attention_parts, outline
 from analysis.estimate.tree import (
     TreeFigures,
     TreeLevel,
@@ -18,9 +20,11 @@ from analysis.estimate.tree import (
     find_node,
     modifier_or_none,
     operators_of,
+    part_weights,
     tree,
+    tree_without_host,
 )
-from analysis.model.ir.workload import Ints
+from analysis.model.ir.workload import Floats, Ints
 from analysis.text.bound_reasons import (
     bound_of_most_time,
     members_reason,
@@ -71,12 +75,14 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
 def node(result: Estimate, path: str = "", by: str = "subgraph") -> Node:
     """A node with all below it; '' is the model. Raises RequestError for an unknown one."""
-    figures = tree(result)
+    figures = tree_without_host(result)
     kind, index = find_node(result, path)
     if by != "subgraph" or kind == "group":
         return _branches(figures, path, by)
     if kind == "model":
-        return _model(figures)
+        host = () if divide_host_work(result)[1] is None else (_branches(figures, HOST, by),)
+        below = tuple(_subgraph(figures, s) for s in range(len(result.partition.id)))
+        return msgspec.structs.replace(_model(tree(result)), children=(*below, *host))
     return _subgraph(figures, index) if kind == "subgraph" else _operator(figures, index)
 
 
@@ -93,13 +99,12 @@ def _model(figures: TreeFigures) -> Node:
         kind="model",
         type=result.workload.family,
         boundary_transfers=int(level.transfers.sum()),
-        **sums | components | whole | _by_cause(result, slice(None)),
+        **sums | components | whole | _by_cause(result, np.arange(result.demand.n, dtype=np.int32)),
         own_edp_js=result.edp_js,
         base_edp_js=result.edp_js,
         is_fused=result.execution == "fused",
         fusion_benefit_js=figures.fusion_benefit_js,
         reason=model_reason(result),
-        children=tuple(_subgraph(figures, s) for s in range(len(result.partition.id))),
     )
 
 
@@ -115,7 +120,7 @@ def _subgraph(figures: TreeFigures, s: int) -> Node:
         bound=figures.subgraph_bound[s],
         reason=subgraph_reason(figures, s),
         children=tuple(_operator(figures, i) for i in parts.members[s]),
-        **_by_cause(result, np.array(parts.members[s])),
+        **_by_cause(divide_host_work(result)[0], np.array(parts.members[s])),
         **_columns(figures.subgraphs, s),
     )
 
@@ -132,9 +137,19 @@ def _operator(figures: TreeFigures, i: int) -> Node:
         is_fused=bool(figures.fused[i]),
         bound=figures.operator_bound[i],
         reason=operator_reason(figures, i),
-        **_by_cause(figures.estimate, np.array([i])),
+        children=_parts(figures, i),
+        **_by_cause(divide_host_work(figures.estimate)[0], np.array([i])),
         **_columns(figures.operators, i),
     )
+
+
+def _parts(figures: TreeFigures, i: int) -> tuple[Node, ...]:
+    """Return the parts of an attention operator, of others none."""
+    result, share = figures.estimate, float(figures.operators.share[i])
+    if result.workload.operators.kind[i] != "attention":
+        return ()
+    branches = attention_parts(result.partition.operator_id[i], np.array([i], dtype=np.int32))
+    return _nodes(figures, branches, branch_figures(result, branches), share)
 
 
 def _branches(figures: TreeFigures, path: str, by: str) -> Node:
@@ -147,15 +162,26 @@ def _branches(figures: TreeFigures, path: str, by: str) -> Node:
     if top is None:
         top = Branch(key=path, name=path, kind="group", type="", members=operators_of(result, path))
         nodes = [top]
-    level = branch_figures(figures, nodes)
-    place = {id(branch): i for i, branch in enumerate(nodes)}
+    level = branch_figures(result, nodes)
+    (built,) = _nodes(figures, (top,), level, 1.0, nodes)
+    return built
+
+
+def _nodes(
+    figures: TreeFigures, tops: tuple[Branch, ...], level: TreeLevel, share_of_parent: float,
+    nodes: Sequence[Branch] = (),
+) -> tuple[Node, ...]:  # fmt: skip
+    """Return branches with all below them; `level` has the figures of `nodes`, which are the branches themselves where
+    not given."""
+    result = figures.estimate
+    place = {id(branch): i for i, branch in enumerate(nodes or tops)}
 
     def build(branch: Branch, parent_share: float) -> Node:
         i = place[id(branch)]
         share = float(level.share[i])
         below = tuple(build(child, share) for child in branch.children)
         if branch.kind == "model":
-            return msgspec.structs.replace(_model(figures), children=below)
+            return msgspec.structs.replace(_model(tree(result)), children=below)
         kernels = result.demand.kernel[branch.members]
         return Node(
             id=branch.key,
@@ -165,18 +191,29 @@ def _branches(figures: TreeFigures, path: str, by: str) -> Node:
             repeats=branch.count,
             share_of_parent=share / parent_share if parent_share else 0.0,
             is_fused=bool(figures.fused[branch.members].all()),
-            bound=bound_of_most_time(result, branch.members),
-            reason=members_reason(result, branch.members, len(np.unique(kernels))),
+            bound="launch" if branch.kind == "host" else bound_of_most_time(result, branch.members),
+            reason="the device waits for the host"
+            if branch.kind == "host"
+            else members_reason(result, branch.members, len(np.unique(kernels))),
             children=below,
-            **_by_cause(result, branch.members),
+            **_by_cause_of_branch(result, branch),
             **_columns(level, i),
         )
 
-    return build(top, 1.0)
+    return tuple(build(top, share_of_parent) for top in tops)
 
 
-def _by_cause(result: Estimate, members: Ints | slice) -> dict[str, Any]:
-    of = causes(result).sum_over(members)
+def _by_cause_of_branch(result: Estimate, branch: Branch) -> dict[str, Any]:
+    rest, host = divide_host_work(result)
+    if branch.kind == "host" and host is not None:
+        return _by_cause(host, branch.members)
+    weights = part_weights(result)[branch.part, branch.members] if branch.kind == "part" else 1.0
+    return _by_cause(rest, branch.members, weights)
+
+
+def _by_cause(result: Estimate, members: Ints, weights: Floats | float = 1.0) -> dict[str, Any]:
+    of = causes(result)
+    of = Causes(*((getattr(of, name)[:, members] * weights).sum(axis=1) for name in Causes.__struct_fields__))
     return {"latency_by_cause_s": values_by_cause(of.time_s), "energy_by_cause_j": values_by_cause(of.energy_j)}
 
 

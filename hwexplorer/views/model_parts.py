@@ -37,7 +37,7 @@ def _parts(branch: Branch, share: Floats) -> Iterator[tuple[Branch, float]]:
     """Yield the parts that compute anything, divided until none is too large."""
     for child in branch.children:
         part = float(share[child.members].sum())
-        if part > TOO_LARGE and child.children:
+        if part > TOO_LARGE and any(below.kind != "part" for below in child.children):
             yield from _parts(child, share)
         elif part > 0:
             yield child, part

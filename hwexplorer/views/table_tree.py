@@ -66,7 +66,7 @@ class TreeIndex:
     def heaviest(self, key: str) -> str:
         """Return the leaf at the end of the heaviest path down from a key; from a leaf, the same from the top."""
         here = key if key in self.place and self.children(key) else next(iter(self.place), "")
-        while below := self.children(here):
+        while below := [key for key in self.children(here) if self.table.rows[self.place[key]].kind != "part"]:
             here = max(below, key=self.share)
         return here
 

@@ -13,6 +13,7 @@ from analysis.document import BOUND_HELP, BOUND_LETTERS, Cell, Column
 from analysis.estimate import causes
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate
+from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.outline import KIND, Branch, outline
 from analysis.estimate.tree import (
@@ -49,7 +50,7 @@ COLUMNS = (
     Column("bound", "B", role="flag", keep=2, help=BOUND_HELP),
     Column("cumulative", "Cum %", "%", keep=3, help="running share with the level sorted by share"),
     Column("kind", "Kind", role="text", keep=4),
-    Column("fused", "F", role="flag", keep=5, help="F fused with another operator, S a kernel of its own"),
+    Column("fused", "F", role="flag", keep=5, help="F fused with another operator, P part of one kernel, S a kernel"),
     Column("utilization", "Util", "%", keep=6, help="of the peak of the format that runs"),
     Column("macs", "MAC", "MAC", keep=6),
     Column("dram", "DRAM", "byte", keep=7, help="bytes read from and written to memory"),
@@ -75,9 +76,8 @@ def tree(state: State) -> Table:
     root = outline(result, state.by, state.split_branches)
     nodes = list(root.walk())
     branches = [branch for _, branch in nodes]
-    level = branch_figures(figures, branches)
-    share = causes.shares(result, state.metric)
-    parts = sum_over_branches(branches)(share)
+    level = branch_figures(result, branches)
+    parts = _shares_by_cause(result, branches, state.metric)
     by_key = _cells(figures, nodes, level, parts)
     columns = _columns(state.metric)
     cells = list(zip(*(by_key[column.key] for column in columns), strict=True))
@@ -130,7 +130,12 @@ def _trace_cells(
     if not state.trace:
         return [], ()
     times = measured_times(state, result)
-    cells = [measured_cells(times, branch.members) for branch in branches] if times else []
+    nothing: tuple[Cell, ...] = (None, None, "")  # a trace has neither the host's work nor parts of a kernel
+    cells = [
+        nothing if branch.kind in ("host", "part") else measured_cells(times, branch.members)
+        for branch in branches
+        if times
+    ]
     return cells, trace_notes(state, result)
 
 
@@ -219,12 +224,21 @@ def by_node(state: State, branches: list[Branch]) -> list[float | None]:
     """Attributed figure of each node in the metric of the state, in J s, J per inference or s; of another model those
     of the same name, and None for the others."""
     result = engine.result(state)
-    each = causes.shares(result, state.metric).sum(axis=0) * METRICS[state.metric].figure(result)
-    here = [branch.members for branch in branches]
-    if len(here[0]) != len(each):
-        there = {branch.key: branch.members for _, branch in outline(result, state.by, state.split_branches).walk()}
-        return [float(each[there[branch.key]].sum()) if branch.key in there else None for branch in branches]
-    return [float(each[members].sum()) for members in here]
+    whole = METRICS[state.metric].figure(result)
+    if len(branches[0].members) != result.workload.n_operators:
+        there = [branch for _, branch in outline(result, state.by, state.split_branches).walk()]
+        share = _shares_by_cause(result, there, state.metric).sum(axis=0) * whole
+        by_key = dict(zip((branch.key for branch in there), share.tolist(), strict=True))
+        return [by_key.get(branch.key) for branch in branches]
+    figures: list[float | None] = (_shares_by_cause(result, branches, state.metric).sum(axis=0) * whole).tolist()
+    return figures
+
+
+def _shares_by_cause(result: Estimate, branches: list[Branch], metric: str) -> Floats:
+    """Return the share of each node in the model by cause, (6, k)."""
+    rest, host = divide_host_work(result)
+    share_of_host = 0.0 if host is None else causes.shares(host, metric)
+    return sum_over_branches(result, branches)(causes.shares(rest, metric), share_of_host)
 
 
 def _cells(
@@ -237,7 +251,8 @@ def _cells(
     bound_s = np.zeros((len(BOUNDS), len(run.latency_s)))
     # What takes no time of its own is bound as its kernel is.
     bound_s[run.bound[kernel], np.arange(len(run.latency_s))] = np.maximum(run.latency_s, np.finfo(float).tiny)
-    bound = sum_over_branches([branch for _, branch in nodes])(bound_s).argmax(axis=0)
+    bound = sum_over_branches(result, [branch for _, branch in nodes])(bound_s).argmax(axis=0)
+    bound[[branch.kind == "host" for _, branch in nodes]] = BOUNDS.index("launch")
     modifier = level.modifier.copy()
     modifier[0] = 1.0
     return {
@@ -271,6 +286,8 @@ def _running(depths: NDArray[np.integer[Any]], share: Floats) -> Floats:
 
 
 def _fused(figures: TreeFigures, branch: Branch) -> str:
+    if branch.kind in ("host", "part"):
+        return "P" if branch.kind == "part" else ""
     if branch.kind == "operator":
         return "F" if figures.fused[branch.members].all() else "S"
     whole = branch.kind == "model" or len(branch.members) > branch.count

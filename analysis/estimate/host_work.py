@@ -1,0 +1,59 @@
+"""What the host does once a step, apart from the operators: the call, a scheduler, sampling.
+
+An execution adds it to the first kernel of each call. Here an estimate divides in two, whose operators add up to it.
+"""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from analysis.estimate.estimate import Estimate
+from analysis.model.ir.workload import Floats
+from hardware.memo import memoize
+
+
+@memoize()
+def divide_host_work(result: Estimate) -> tuple[Estimate, Estimate | None]:
+    """Return the estimate without the work of the host between kernels, and that work alone; None where there is none.
+    Totals stay those of the model."""
+    run, demand, runtime, arch = result.run, result.demand, result.runtime, result.device.arch
+    times = _runs_of_kernels(result)
+    waits_s = runtime.call_s.value * demand.per_kernel(demand.calls.begins)
+    sequences_s = runtime.sequence_s.value * demand.per_kernel(demand.calls.sequences)
+    added_s = np.minimum((waits_s + sequences_s) * times, run.overhead_s)
+    if not added_s.any():
+        return result, None
+    throttle = run.kernel_s / np.where(run.unthrottled_s > 0, run.unthrottled_s, run.kernel_s)
+    latency_s = np.where(demand.head, (added_s * throttle)[demand.kernel], 0.0)
+    counts = np.zeros_like(run.counts)
+    counts[arch.static_rows] = run.counts[arch.static_rows] * _ratio(latency_s, run.latency_s)
+    clocks = arch.clock_rows  # they run while sequences are prepared
+    cycles = result.device.clock_hz * result.device.units * result.workload.devices
+    clocked_s = demand.per_kernel(run.counts[clocks].max(axis=0)) / cycles
+    part = np.minimum(_ratio(sequences_s * times, clocked_s), 1.0)
+    counts[clocks] = run.counts[clocks] * part[demand.kernel]
+    energy_j: Floats = run.prices.value @ counts
+    host = msgspec.structs.replace(run, latency_s=latency_s, energy_j=energy_j, counts=counts)
+    rest = msgspec.structs.replace(
+        run,
+        latency_s=run.latency_s - latency_s,
+        energy_j=run.energy_j - energy_j,
+        counts=run.counts - counts,
+        overhead_s=run.overhead_s - added_s,
+    )
+    return msgspec.structs.replace(result, run=rest), msgspec.structs.replace(result, run=host)
+
+
+def _runs_of_kernels(result: Estimate) -> Floats:
+    """Return how often each kernel runs in the estimate, (k,)."""
+    workload, demand = result.workload, result.demand
+    times = np.ones(demand.n_kernels)
+    if workload.repeats is not None:
+        batch = -(-result.scenario.batch // result.waves)
+        times[demand.kernel] = workload.repeats @ workload.value_at(batch=batch) * result.waves
+    return times
+
+
+def _ratio(a: Floats, b: Floats) -> Floats:
+    return np.where(b > 0, a / np.where(b > 0, b, 1.0), 0.0)

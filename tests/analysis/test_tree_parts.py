@@ -1,0 +1,85 @@
+"""Rows of the tree that are no operators: the work of the host between kernels, and the parts of attention."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from grid import EXACT, run
+
+from analysis.estimate.causes import causes
+from analysis.estimate.host_work import divide_host_work
+from analysis.estimate.outline import BYS, HOST, outline
+from analysis.estimate.tree import branch_figures, find_node, operators_of
+from analysis.reports.nodes import Node, node
+from hwexplorer import engine
+from hwexplorer.state import parse
+
+ADDED = ("share", "edp_js", "latency_s", "energy_j", "macs", "flops", "dram_bytes")
+SETUPS = [
+    "llama3_8b:decode/h100_sxm", "llama3_8b:request@b4/h100_sxm", "llama3_70b:decode,tp=4/h100_sxm",
+    "resnet50/h100_sxm", "vit_b_16@eager/h100_sxm", "bert_base@b8/tpu_v4", "llama3_8b:decode@llama_cpp/xeon_8490h",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("setup", SETUPS)
+@pytest.mark.parametrize("by", BYS)
+def test_children_add_up_to_their_parent(setup: str, by: str) -> None:
+    result = engine.result(parse(setup))
+    branches = [branch for _, branch in outline(result, by).walk()]
+    level = branch_figures(result, branches)
+    place = {id(branch): i for i, branch in enumerate(branches)}
+    for i, branch in enumerate(branches):
+        if branch.children and (by != "kernel" or not i):
+            below = [place[id(child)] for child in branch.children]
+            for name in ADDED:
+                values = getattr(level, name)
+                assert values[below].sum() == pytest.approx(values[i], rel=EXACT, abs=EXACT * values[0])
+            assert np.allclose(level.component_j[:, below].sum(axis=1), level.component_j[:, i], rtol=EXACT, atol=0)
+    assert level.share[0] == pytest.approx(1.0, rel=EXACT)
+    assert level.latency_s[0] == pytest.approx(result.latency_s, rel=EXACT)
+    assert level.energy_j[0] == pytest.approx(result.energy_j, rel=EXACT)
+
+
+@pytest.mark.parametrize("setup", SETUPS[:3])
+def test_scheduler_is_the_hosts_row_and_not_the_embeddings(setup: str) -> None:
+    result = engine.result(parse(setup))
+    rest, host = divide_host_work(result)
+    assert host is not None
+    calls = float(result.runtime.call_s.value + result.runtime.sequence_s.value * result.scenario.batch)
+    steps = host.run.latency_s.sum() / calls
+    assert steps == pytest.approx(round(steps), rel=1e-9)
+    for whole in (rest, host):
+        of = causes(whole)
+        assert of.time_s.sum(axis=0) == pytest.approx(whole.run.latency_s, rel=EXACT, abs=EXACT * result.latency_s)
+        assert of.energy_j.sum(axis=0) == pytest.approx(whole.run.energy_j, rel=EXACT, abs=EXACT * result.energy_j)
+    embedding = int(operators_of(result, HOST)[0])
+    assert rest.run.latency_s[embedding] < 0.01 * host.run.latency_s.sum()
+
+
+@pytest.mark.parametrize("mode", ["eager", "fused"])
+@pytest.mark.parametrize("model", ["vit_b_16", "bert_base", "llama3_8b"])
+def test_attention_opens_into_its_three_parts(model: str, mode: str) -> None:
+    result = run(model, "h100_sxm", 1, "fp16", mode)
+    by_id = _nodes(node(result))
+    attention = next(each for each in by_id.values() if each.kind == "operator" and each.type == "attention")
+    products, softmax = [each for each in attention.children if each.type == "matmul"], attention.children[1]
+    assert [part.name for part in attention.children] == ["part: QK^T", "part: softmax", "part: weighted V"]
+    assert [part.macs for part in products] == [attention.macs / 2] * 2
+    assert softmax.macs == 0 < softmax.flops < products[0].flops
+    assert all(part.latency_s > 0 for part in attention.children)
+    assert find_node(result, softmax.id) == ("group", 0)
+
+
+def _nodes(root: Node) -> dict[str, Node]:
+    return {root.id: root} | {key: each for child in root.children for key, each in _nodes(child).items()}
+
+
+def test_nodes_of_the_document_add_up() -> None:
+    root = node(engine.result(parse("llama3_8b:decode/h100_sxm")))
+    assert root.children[-1].id == HOST
+    for name in ("edp_js", "latency_s", "energy_j", "static_j", "share"):
+        below = sum(getattr(child, name) for child in root.children)
+        assert below == pytest.approx(getattr(root, name), rel=EXACT)
+    host = root.children[-1]
+    assert sum(host.latency_by_cause_s.values()) == pytest.approx(host.latency_s, rel=EXACT)
+    assert sum(host.energy_by_cause_j.values()) == pytest.approx(host.energy_j, rel=EXACT)
