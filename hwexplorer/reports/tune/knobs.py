@@ -129,9 +129,9 @@ COLUMNS = (
 
 
 def _curve_title(document: KnobReport) -> str:
-    return f"{document.knob} from {_short_amount(document.curve[0].value, document.unit)} to " + _short_amount(
-        document.curve[-1].value, document.unit
-    )
+    """Return the knob with the ends of its curve, which is empty until it is evaluated."""
+    ends = [_short_amount(point.value, document.unit) for point in document.curve]
+    return f"{document.knob} from {ends[0]} to {ends[-1]}" if ends else document.knob
 
 
 def _knobs_title(document: KnobReport) -> str:
