@@ -54,9 +54,9 @@ class EngineProvider:
 
     def compare(self, state: State) -> Table:
         """Rows keyed by device, spelt as in `state.devices`."""
-        from hwexplorer.reports.compare.compare import by_device, sort_rows
+        from hwexplorer.reports.compare._pane import pane_table
 
-        return sort_rows(by_device(state), state)
+        return pane_table(state)
 
     def answer(self, state: State) -> tuple[str, ...]:
         """Return the sentences that say which device is best and how sure that is; none of one device."""
@@ -69,9 +69,9 @@ class EngineProvider:
         return picture(state) if engine.is_ready(state) else None
 
     def status(self, state: State) -> str:
-        """One short line: marks and coverage."""
+        """Return what deviates from what was asked, and the work without a cost rule, in a short line."""
         result = engine.result(state)
-        covered = f"{result.coverage:.0%} covered" if result.coverage == 1 else f"only {result.coverage:.1%} covered"
+        covered = f"only {result.coverage:.1%} covered" if result.coverage < 1 else ""
         covered = uncovered_note(result.workload, state.batch) or covered
         warning = trace_warning(state, result)
         return "; ".join(filter(None, (warning, *describe_deviations(result), covered)))

@@ -67,7 +67,7 @@ def cards(state: State) -> tuple[Card, ...]:
     values = [METRICS[state.metric].figure(result) for result in results]
     near = [value for value in values if value <= FAR * min(values)]
     full = max(near) or 1.0
-    phrases = headlines(results, engine.result(state, state.baseline))
+    phrases = headlines(results, engine.result(state, state.baseline), state.metric)
     figures = zip(*(_figures(column, results) for column in _columns(results[0])), strict=True)
     ranks = _rank(results, values)
     return tuple(

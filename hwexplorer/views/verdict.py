@@ -11,7 +11,6 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.tree import operators_of
 from analysis.explore.attribution import StageDifference, attribute_to_stages, is_comparable
-from analysis.explore.verdict import verdict as best_device
 from hwexplorer import engine
 from hwexplorer.state import State, pinned
 from hwexplorer.text.number_format import delta
@@ -24,6 +23,8 @@ _TITLES = {"edp": "EDP", "energy": "energy", "latency": "latency"}
 
 def answer(state: State, on_paper: bool = False) -> tuple[str, ...]:
     """Return the verdict among the devices of a state by its metric, the answer first; nothing of one device alone."""
+    from analysis.explore.verdict import verdict as best_device  # not needed to start the screen
+
     found = best_device([engine.result(state, name) for name in state.devices], state.metric, on_paper)
     return found.lines if found is not None else ()
 

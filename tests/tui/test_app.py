@@ -882,7 +882,7 @@ async def test_the_mouse_selects_opens_and_switches() -> None:
         assert app.state.model == "alexnet"
         await pilot.resize_terminal(80, 24)
         await pilot.press("3")
-        await pilot.click("#cards", offset=(8, 7))
+        await pilot.click("#cards", offset=(8, 8))
         assert app.state.on == "kpu_t256"
         await pilot.resize_terminal(79, 24)
         await pilot.click("#tabs", offset=(26, 0))
@@ -935,3 +935,16 @@ async def test_zoomed_why_is_unfolded() -> None:
         assert "Largest events" not in screen_text(app)
         await pilot.press("z")
         assert "Largest events" in screen_text(app)
+
+
+async def test_notes_below_the_devices_are_about_the_row_under_the_cursor() -> None:
+    app = HwExplorer(parse("resnet50@b8,fp16"), EngineProvider())
+    async with app.run_test(size=GRID) as pilot:
+        await pilot.press("2", "j")
+        assert app.state.on == "tpu_v4"
+        lines = app.explorer.panes["compare"].content.table.footer
+        assert lines[0].startswith("TPU v4: ")
+        assert not any(line.startswith(("H100", "Xeon", "KPU")) for line in lines)
+        heads = [column.title for column in app.explorer.panes["compare"].content.table.columns]
+        assert heads[:4] == ["Device", "Verdict", "Latency ms", "Energy/inf mJ"]
+        assert "T" not in heads

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from analysis.estimate.metrics import METRICS
 from hwexplorer.plots import is_over_batches
-from hwexplorer.state import PLOTS, RANKS, State, node
+from hwexplorer.state import PLOTS, RANKS, State, node, replace
 from hwexplorer.tui.panes.view_pane import ViewPane
 from hwexplorer.tui.session.session_events import ActionRequested
 from hwexplorer.tui.session.view_cache import Views
@@ -13,6 +13,7 @@ from hwexplorer.tui.widgets.knob_content import KnobContent
 from hwexplorer.tui.widgets.plot_area import PlotArea
 from hwexplorer.tui.widgets.prose import Prose
 from hwexplorer.tui.widgets.tree_table import TreeTable
+from hwexplorer.views.plain import Table
 
 BAR_WIDTH = 100  # cells of a pane that has room for bars beside a column for each device
 
@@ -21,6 +22,8 @@ class ComparePane(ViewPane):
     """The devices side by side; their order is the state's."""
 
     content: TreeTable
+    _table_key: object = None
+    _row_table: Table
     cursor, double_click = "on", "to_tree"
     sort_keys, sort_fields = RANKS, ("rank", "rank_reverse", False)
 
@@ -28,14 +31,26 @@ class ComparePane(ViewPane):
         """Take the view and the title."""
         state = self.state
         self.content.mark = state.on
-        self.content.update(views.compare, hide=self.hidden_roles())
+        self.content.update(self._table(views), hide=self.hidden_roles())
         self.content.go(state.on)
         order = f"by {state.rank}{' reversed' if state.rank_reverse else ''}"
         self.set_title(views.verdict, order if state.rank != "given" else "")
 
+    def _table(self, views: Views) -> Table:
+        """Below the devices the answer, and of the lines on each that of the row under the cursor."""
+        table = views.compare
+        key = (table, views.answer, self.state.on)
+        if key != self._table_key:
+            names = tuple(card.name for card in views.cards)
+            here = views.device_name(self.state.on)
+            lines = [line for line in (*table.footer, *table.notes) if line.startswith(here)]
+            lines += [line for line in (*table.footer, *views.answer, *table.notes) if not line.startswith(names)]
+            self._table_key, self._row_table = key, replace(table, footer=tuple(lines), notes=())
+        return self._row_table
+
     def drawing_key(self, views: Views) -> object:
         """Return the view and the cursor that the drawing follows from."""
-        return (views.compare, self.state.on, self.hidden_roles())
+        return (views.compare, views.answer, self.state.on, self.hidden_roles())
 
 
 class EventsPane(ViewPane):

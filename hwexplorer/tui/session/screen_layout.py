@@ -15,15 +15,15 @@ EVENTS_HEIGHT = 34  # of a body that has room for a plot below all kinds of even
 HEAT_WIDTH, HEAT_HEIGHT = 64, 26  # of a tree that has room below it for its blocks on every device
 
 
-def answer_lines(height: int, devices: int) -> int:
+def answer_lines(width: int, height: int, devices: int) -> int:
     """Return the lines of the answer above the devices, where there is a choice."""
-    return 0 if devices == 1 else 3 if height >= 24 else 2
+    return 0 if devices == 1 else 2 if height < 24 else 3 if width >= 100 else 4
 
 
-def strip_lines(height: int, devices: int) -> int:
+def strip_lines(width: int, height: int, devices: int) -> int:
     """Return the lines of the strip: the answer, the heads, a line for each device."""
-    lines = answer_lines(height, devices) + 1 + devices
-    return lines if devices == 1 else min(lines + (height >= GAP_HEIGHT), height // 3)
+    lines = answer_lines(width, height, devices) + 1 + devices
+    return lines if devices == 1 else min(lines + (height >= GAP_HEIGHT), height // 3 + 1)
 
 
 class Layout(msgspec.Struct, frozen=True):
@@ -43,10 +43,10 @@ def arrange(width: int, height: int, pane: str, zoom: bool, devices: int = 4) ->
         above = 2 + (height >= LINE_HEIGHT)
         around |= {"tabs": (0, 1, width, 1)} | ({"cards": (0, 2, width, 1)} if height >= LINE_HEIGHT else {})
         return Layout("tabs", {**around, pane: (0, above, width, height - above - 1)})
-    top = strip_lines(height, devices)
+    top = strip_lines(width, height, devices)
     is_large = width >= 180 and height >= 50
     if pane == "compare":  # all devices, and of what is said about them as much as there is room for
-        top = min(devices + 10, max((height - 2) * 2 // 5, min(devices + 4, (height - 2) // 2)))
+        top = min(devices + 10, (height - 2) // 2)
     around["compare" if pane == "compare" else "cards"] = (0, 1, width, top)
     x = 0
     if pane == "models" or is_large:

@@ -81,7 +81,7 @@ class CardStrip(Widget, can_focus=False):
 
     @property
     def _answer_height(self) -> int:
-        return answer_lines(self.screen.size.height, len(self.cards)) if self.cards else 0
+        return answer_lines(*self.screen.size, len(self.cards)) if self.cards else 0
 
     def on_click(self, event: events.Click) -> None:
         """Post what was clicked."""
@@ -236,8 +236,10 @@ class CardStrip(Widget, can_focus=False):
         return [*strip.crop(0, start), Segment(ghost, self.palette.get("dim")), *strip.crop(after)]
 
     def _phrase(self, card: Card, width: int) -> list[Segment]:
-        phrase = safe(f"not {' '.join(card.over)} · {card.phrase}" if card.over else card.phrase)
+        phrase = re.sub(r"\b\d+(st|nd|rd|th)( · |$)", "", safe(card.phrase))  # its rank has a column
+        phrase = f"not {' '.join(card.over)} · {phrase}" if card.over else phrase
         phrase = whole(phrase, width) or phrase.partition(" · ")[0]
+        phrase = "1x, the reference" if phrase == "1x" and width >= len("1x, the reference") else phrase
         role = "warn" if card.over or not card.fits else "good" if card.rank == 1 else "text"
         return [Segment(pad(shorten(phrase, width), width), self.palette.get(role))]
 
