@@ -230,3 +230,11 @@ def test_measured_decoding_lies_in_the_band(name: str, tp: int) -> None:
     assert recorded.latency_band_s[0] <= measured_s <= recorded.latency_band_s[1]  # what gpt-fast is
     assert fused.latency_band_s[0] <= measured_s <= fused.latency_band_s[1]
     assert fused.latency_s * 0.9 <= measured_s <= compiled.latency_s * 1.1
+
+
+def test_each_message_takes_the_latency_of_its_link() -> None:
+    device = load_device("h100_sxm")
+    sent, messages, stated = np.full(3, 1e6), np.array([0.0, 10.0, 20.0]), np.zeros(3)
+    none, few, many = link_seconds(np.stack([sent, messages, stated]), device)
+    assert few - none >= 10 * device.link_latency_s * (1 - 1e-9) > 0
+    assert many - few >= 10 * device.link_latency_s * (1 - 1e-9)
