@@ -18,7 +18,8 @@ _BRANDS = frozenset({"arm", "core", "edge", "geforce", "instinct", "processor", 
 
 def product_words(name: str, ignored: Iterable[str] = ()) -> frozenset[str]:
     """Return the words that tell a product from others: neither brands nor those `ignored` (its vendor, its memory)."""
-    return frozenset(re.findall(r"[a-z0-9+.]+", name.casefold().replace("_", " "))) - _BRANDS - frozenset(ignored)
+    words = re.findall(r"[a-z0-9+.]+", re.sub(r"[0-9]+-core", "", name.casefold().replace("_", " ")))
+    return frozenset(words) - _BRANDS - frozenset(ignored)
 
 
 def fold_name(name: str) -> str:

@@ -76,6 +76,11 @@ DEVICES = {
     "xeon_emerald_rapids": "xeon_8592_plus",
     "Intel(R) Core(TM) i7-13700K": "i7_13700k",
     "intel_i7_13700k": "i7_13700k",
+    "Tesla P100-PCIE-16GB": "p100_pcie_16gb",
+    "NVIDIA P100": "p100_sxm2_16gb",
+    "AMD MI355X": "mi355x",
+    "NVIDIA GB200": "gb200",
+    "AMD EPYC 9755 128-Core Processor": "epyc_9755",
 }
 
 
