@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
 from analysis.estimate.causes import shares
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
-from analysis.estimate.serving import Serving, serving
+from analysis.estimate.serving import serving
 from analysis.text.headline import headlines
 from hardware.quantity import Unit, decimals_for, fixed, prefix_for
 from hardware.what_if import split_changes
@@ -18,45 +18,50 @@ from hwexplorer.state import State
 from hwexplorer.views.plain import Card, CardFigure, Stack
 
 MARKS = {"measured": "✓", "siblings": "≈", "engineering": "≈", "design_target": "◌"}
-MARKS_HELP = "✓ measured on it, ≈ engineering, ◌ design target"
 FAR = 4.0  # times the least: what is further off runs out of the common scale
 
 
 class _Column(msgspec.Struct, frozen=True):
-    """A figure of each card: its label, unit, value, and what it is counted by (`/inf`)."""
+    """A figure of each card: label, unit, field of a request's figures or of the estimate, what it is counted by."""
 
     label: str
     unit: Unit
-    value: Callable[[Estimate], float]
+    field: str
     per: str = ""
     more_is_better: bool = False
 
+    def value(self, result: Estimate) -> float:
+        """Return the figure of an estimate in SI units."""
+        request = serving(result)
+        value: float = getattr(request if hasattr(request, self.field) else result, self.field)
+        return value
 
-def _request(value: Callable[[Serving], float]) -> Callable[[Estimate], float]:
-    return lambda result: value(request) if (request := serving(result)) is not None else 0.0
 
-
-_LATENCY = _Column("latency", "s", lambda result: result.latency_s)
-_RATE = _Column("rate", "1/s", lambda result: result.throughput_per_s, more_is_better=True)
-_ENERGY = _Column("energy", "J", lambda result: result.energy_j_per_inference, "/inf")
-_EDP = _Column("EDP", "Js", lambda result: result.edp_js)
-_REQUEST = (
-    _Column("TTFT", "s", _request(lambda request: request.time_to_first_token_s)),
-    _Column("TPOT", "s", _request(lambda request: request.time_per_output_token_s)),
-    _Column("", "", _request(lambda request: request.tokens_per_s), "tokens/s", more_is_better=True),
-    _Column("", "J", _request(lambda request: request.energy_j_per_token), "/token"),
+_EDP = _Column("EDP", "Js", "edp_js")
+_USUAL = (
+    _Column("latency", "s", "latency_s"),
+    _Column("rate", "1/s", "throughput_per_s", more_is_better=True),
+    _Column("energy", "J", "energy_j_per_inference", "/inf"),
     _EDP,
 )
-_DECODE = (
-    msgspec.structs.replace(_LATENCY, label="TPOT"),
-    _Column("", "", lambda result: result.throughput_per_s, "tokens/s", more_is_better=True),
-    _Column("", "J", lambda result: result.energy_j_per_inference, "/token"),
+# Users of a language model judge a request, a prompt and a step of decoding by their tokens.
+_REQUEST = (
+    _Column("TTFT", "s", "time_to_first_token_s"),
+    _Column("TPOT", "s", "time_per_output_token_s"),
+    _Column("", "", "tokens_per_s", "tokens/s", more_is_better=True),
+    _Column("", "J", "energy_j_per_token", "/token"),
     _EDP,
 )
 _PREFILL = (
-    msgspec.structs.replace(_LATENCY, label="TTFT"),
-    _Column("", "", lambda result: result.throughput_per_s, "prompts/s", more_is_better=True),
-    _Column("", "J", lambda result: result.energy_j_per_inference, "/prompt"),
+    _Column("TTFT", "s", "latency_s"),
+    _Column("", "", "throughput_per_s", "prompts/s", more_is_better=True),
+    _Column("", "J", "energy_j_per_inference", "/prompt"),
+    _EDP,
+)
+_DECODE = (
+    _Column("TPOT", "s", "latency_s"),
+    _Column("", "", "throughput_per_s", "tokens/s", more_is_better=True),
+    _Column("", "J", "energy_j_per_inference", "/token"),
     _EDP,
 )
 
@@ -96,12 +101,11 @@ def cards(state: State) -> tuple[Card, ...]:
 
 
 def _columns(result: Estimate) -> tuple[_Column, ...]:
-    """Return what users of a model judge it by: a language model by its tokens."""
     lengths = result.workload.defaults
     if serving(result) is not None:
         return _REQUEST
     if "kv" not in lengths:
-        return (_LATENCY, _RATE, _ENERGY, _EDP)
+        return _USUAL
     return _DECODE if lengths.get("sequence") == 1 else _PREFILL
 
 

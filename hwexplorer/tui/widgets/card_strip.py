@@ -114,8 +114,9 @@ class CardStrip(Widget, can_focus=False):
         for sentence in rest:
             sentence = re.sub(r" \([^()]*\)", "", sentence)  # its details are in the table of devices
             joined = lines[:strong] + wrap(" ".join([*lines[strong:], sentence]), width - 2)
-            if len(joined) <= self._answer_height:
-                lines = joined
+            if len(joined) > self._answer_height:
+                break
+            lines = joined
         if y == self._answer_height - 1 and len(lines) > self._answer_height:
             lines[y] = shorten(" ".join(lines[y:]), width - 2)
         text = lines[y] if y < len(lines) else ""

@@ -55,8 +55,9 @@ def _measure(table: Table, index: int, names: int, good: int) -> Measure:
     if column.role == "number":
         scale = scale_for(scale_values(table.columns, index, table.rows), column.unit)
         title = header(column.title, scale.label)
-        need = max(scale.width, width_of(title))
-        return Measure(column, scale, title, need, need)
+        short = f"{scale.label}/inf" if column.title == "Energy/inf" else title
+        least, most = (max(scale.width, width_of(head)) for head in (short, title))
+        return Measure(column, scale, title, least, most, short)
     values = {row.cells[index] for row in table.rows}
     if column.role in ("text", "flag"):
         most = max((width_of(str(v)) for v in values if v is not None), default=0)
