@@ -6,7 +6,6 @@ from typing import Annotated
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from analysis.document import BOUND_HELP, BOUND_LETTERS, column, none_unless, records
 from analysis.estimate.estimate import Estimate
@@ -17,7 +16,6 @@ from analysis.reports.kernel_rows import kernels, kernels_of
 from hardware.execute import BOUNDS
 from hardware.mapping.common import total_units, units_in_all
 from hardware.precision import BASE
-from hardware.sentence import count_noun, whole
 
 UTILIZATION = (0.10, 0.25, 0.50)
 UTILIZATION_LABELS = ("< 10 %", "10-25 %", "25-50 %", "> 50 %")
@@ -142,9 +140,7 @@ def _rows(result: Estimate, chosen: Ints, resident: Floats | None) -> tuple[Kern
     # Tiles of a product; of other kernels blocks of elements.
     per_block = result.device.arch.data.assumed("elements_per_block")
     blocks = np.where(is_product, tiling.blocks[head], np.maximum(np.ceil(demand.elements[head] / per_block), 1.0))
-    waves = np.where(is_product, tiling.waves[head], np.ceil(blocks / total))
-    split = np.maximum(tiling.split[head], 1.0)
-    form = np.where(on_matrix, plan.matrix, np.where(is_product, plan.vector_mac, plan.vector))
+    sentences = [result.device.arch.sentence(demand, result.setup, mapping, i) for i in head.tolist()]
     lanes = result.device.file.fma_per_clock["vector"]
     widths = {name: (lanes[name] if name in lanes else lanes[BASE]).value for name in (plan.vector_mac, plan.vector)}
     width = np.where(is_product, widths[plan.vector_mac], widths[plan.vector])
@@ -156,12 +152,12 @@ def _rows(result: Estimate, chosen: Ints, resident: Floats | None) -> tuple[Kern
         utilization=run.utilization[chosen],
         effective_byte_per_s=rows.dram_bytes[chosen] / time,
         runs_on=np.where(on_matrix, "matrix", "vector"),
-        format=form,
+        format=np.where(on_matrix, plan.matrix, np.where(is_product, plan.vector_mac, plan.vector)),
         blocks=blocks,
         tile_m=tiling.tile_m[head],
         tile_n=tiling.tile_n[head],
-        split=split,
-        waves=waves,
+        split=np.maximum(tiling.split[head], 1.0),
+        waves=np.where(is_product, tiling.waves[head], np.ceil(blocks / total)),
         units=mapping.units[head],
         units_total=total,
         units_fraction=mapping.units[head] / total,
@@ -169,21 +165,6 @@ def _rows(result: Estimate, chosen: Ints, resident: Floats | None) -> tuple[Kern
         vectorizable_dim=np.where(is_product, "columns", "elements"),
         vectorizable_size=np.where(is_product, demand.gemm[2, head], demand.elements[head]),
         vector_width=none_unless(width >= 1.0, width),
-        recommended_mapping=_mappings(result, head, form, split, blocks, waves),
-        sentence=[result.device.arch.sentence(demand, result.setup, mapping, i) for i in head.tolist()],
+        recommended_mapping=[sentence.partition(": ")[2] or sentence for sentence in sentences],
+        sentence=sentences,
     )
-
-
-def _mappings(
-    result: Estimate, head: Ints, form: NDArray[np.str_], split: Floats, blocks: Floats, waves: Floats
-) -> list[str]:
-    """Describe the mapping of each kernel: unit and format, tile, division of K, blocks and waves."""
-    mapping, tiling, unit = result.run.mapping, result.run.mapping.tiling, result.device.file.unit_name
-    described = []
-    for place, i in enumerate(head.tolist()):
-        parts = [f"{'matrix' if mapping.on_matrix[i] > 0 else 'vector'} {form[place]}"]
-        parts += [f"tile {whole(tiling.tile_m[i])} x {whole(tiling.tile_n[i])}"] * bool(tiling.tile_m[i])
-        parts += [f"K split {whole(split[place])} ways"] * bool(split[place] > 1)
-        dealt = f"{count_noun(blocks[place], 'block')} over {count_noun(mapping.units[i], unit)}"
-        described.append(", ".join([*parts, f"{dealt} in {count_noun(waves[place], 'wave')}"]))
-    return described

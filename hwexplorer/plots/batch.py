@@ -35,5 +35,5 @@ def plot(state: State) -> Plot:
         x_unit="count",
         y_unit=metric.unit,
         series=(*points, *lines, Series("best", x, y, keys=marked, labels=marked, mark=True)),
-        notes=(f"best batch: {told}",),
+        notes=(f"best batch for {metric.noun}: {told}",),
     )

@@ -11,6 +11,7 @@ from hardware.sentence import count_noun
 from hwexplorer.views.plain import Row, Table, Text
 
 MOST = 10
+BOUND_IN_WORDS = {"title": "Bound", "role": "text", "shown": None, "help": ""}  # changes of a column of letters
 
 
 def summarize(table: Table, by: str, title: str, what: str, most: int = MOST) -> Table:

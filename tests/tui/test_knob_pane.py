@@ -164,7 +164,7 @@ async def test_the_pane_is_exported_with_its_curve(tmp_path: Path) -> None:
     assert (document["device"], document["unchanged"]) == ("kpu_t256{memory_bandwidth*1.25}", "kpu_t256")
     assert document["knob"] == "memory_bandwidth"
     assert len(document["curve"]) == 21
-    assert "memory_bandwidth turned" in (tmp_path / "knobs.txt").read_text()
+    assert "memory_bandwidth from " in (tmp_path / "knobs.txt").read_text()
 
 
 async def test_what_was_found_out_stays_when_neighbours_are_computed() -> None:

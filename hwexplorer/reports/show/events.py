@@ -149,17 +149,13 @@ def brief(state: State) -> Table:
     events = sorted((row for row in table.rows if row.depth), key=energy, reverse=True)
     kept = {row.key for row in events[:MOST] if energy(row)}
     shown: list[Row] = []
-    for row in table.rows:
-        if not row.depth and shown and not shown[-1].depth:
-            shown.pop()  # a group with no event in sight
-        if not row.depth or row.key in kept:
+    for row in reversed(table.rows):  # a group stands above its events
+        if row.key in kept or (not row.depth and shown and shown[-1].depth):
             shown.append(row)
-    if shown and not shown[-1].depth:
-        shown.pop()
     rest = [row for row in events if row.key not in kept]
     share = sum(value for row in rest if isinstance(value := row.cells[place["fraction"]], float))
     footer = (f"{count_noun(len(rest), 'event')} more, {share:.1%}: --all", *table.footer) if rest else table.footer
-    return msgspec.structs.replace(table, rows=tuple(shown), footer=footer)
+    return msgspec.structs.replace(table, rows=tuple(reversed(shown)), footer=footer)
 
 
 # --- against the pin ----------------------------------------------------------------------------------------

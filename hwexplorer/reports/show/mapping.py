@@ -12,7 +12,7 @@ from hwexplorer.declare import NODE, Report, Rows, Section, document_of_estimate
 from hwexplorer.reports._buckets import distribution
 from hwexplorer.state import State
 from hwexplorer.views.captions import node_title
-from hwexplorer.views.digest import summarize
+from hwexplorer.views.digest import BOUND_IN_WORDS, summarize
 from hwexplorer.views.plain import Table
 
 
@@ -58,7 +58,7 @@ def _main_format(report: MappingReport) -> str:
 
 _MAPPED = Rows("kernels", "Kernels", KERNELS, of="rows", kind="type", without=_empty_columns, rate_format=_main_format)
 _BRIEF = (
-    *columns(KernelRow, "kernel bound latency utilization"),
+    *columns(KernelRow, "kernel bound latency utilization", bound=BOUND_IN_WORDS),
     _RUNS_ON,
     Column("work", "Work", role="text", keep=1, of=lambda kernel: _END_OF_WORK.split(kernel.sentence)[0]),
     *columns(KernelRow, "occupancy units_fraction", occupancy=4, units_fraction=4),

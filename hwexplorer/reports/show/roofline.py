@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from analysis.document import columns
 from analysis.reports.roofline_report import KernelRoof, RooflineReport, describe_launch_dominated, roofline
 from hardware.precision import rate_unit
@@ -11,7 +13,7 @@ from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Rows, Section, facts
 from hwexplorer.state import State
 from hwexplorer.views.captions import node_title
-from hwexplorer.views.digest import summarize
+from hwexplorer.views.digest import BOUND_IN_WORDS, summarize
 from hwexplorer.views.measured_times import measured_times
 from hwexplorer.views.plain import Table
 
@@ -57,8 +59,16 @@ _KERNELS = Rows(
 )
 
 
+_BRIEF = columns(
+    KernelRoof,
+    "kernel bound latency measured ratio measured_rate compute memory overhead intensity",
+    bound=BOUND_IN_WORDS,
+)
+
+
 def _most_time(report: RooflineReport, state: State) -> Table:
-    return summarize(_KERNELS(report, state), "latency", "Time %", "kernel")
+    kernels = msgspec.structs.replace(_KERNELS, columns=_BRIEF, children=None)
+    return summarize(kernels(report, state), "latency", "Time %", "kernel")
 
 
 VERB = Report(

@@ -85,7 +85,7 @@ VERB = Report(
         facts(_summary),
         Rows("changes", "Figures", CHANGES, key="figure"),
         Rows("operators", "Operators by type", columns(TypeCount), key="type", optional=True, first=5),
-        Rows("places", "Operators that changed", columns(OperatorChange), key="id", optional=True, first=10),
+        Rows("places", "Operators that changed", columns(OperatorChange), key="id", optional=True, first=8),
         Rows("findings", "Rules", check.COLUMNS, key="rule", optional=True),
     ),
     main="changes",
