@@ -27,7 +27,7 @@ from hwexplorer.views.plain import Page, Table, Text, View
 from hwexplorer.views.tables import rows
 from hwexplorer.views.tree_view import tree
 
-BLOCKS = 10  # rows of brief text
+BLOCKS = 7  # rows of brief text
 CHECKS = columns(Check, "verdict check says")
 
 
