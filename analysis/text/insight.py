@@ -78,7 +78,7 @@ def setting_sentence(result: Estimate, other: Alternative) -> str:
     rate = after.throughput_per_s / (result.throughput_per_s or 1.0)
     gains = f"{energy:.1f}x less energy per inference and {rate:.1f}x the throughput"
     if other.kind == "precision":
-        return f"{result.device.name} in {other.setting}: {gains}, needs calibration; accuracy changes"
+        return f"{result.device.name} in {other.setting}: {gains}; {accuracy_note(other.setting)}"
     peak = f"{result.utilization:.1%} of its peak: {other.change} makes it {after.utilization:.0%}"
     return f"{result.device.name} reaches {peak}, {gains}"
 
@@ -90,6 +90,12 @@ def fitting_format(result: Estimate) -> str:
         return ""
     held = quantity(other.result.peak_memory_bytes, "byte")
     return f"in {result.scenario.precision}; in {other.setting} it does, in {held}"
+
+
+def accuracy_note(precision: str) -> str:
+    """Say what a format asks of a model; floats of 16 bits and more take it as it is."""
+    is_wide = precision.startswith(("fp16", "bf16", "tf32", "fp32", "fp64"))
+    return "check the accuracy" if is_wide else "needs calibration, accuracy changes"
 
 
 def change_effects(before: Estimate, after: Estimate, odds: str = "") -> str:
@@ -110,9 +116,9 @@ def change_effects(before: Estimate, after: Estimate, odds: str = "") -> str:
     elif before.runtime.id != after.runtime.id:
         parts.append(f"{before.runtime.name} to {after.runtime.name}")
     if before.precision_run != after.precision_run:
-        parts.append(f"{before.precision_run} to {after.precision_run}, needs calibration; accuracy changes")
+        parts.append(f"{before.precision_run} to {after.precision_run}: {accuracy_note(after.precision_run)}")
     elif before.plan.weights != after.plan.weights:
-        parts.append(f"weights {before.plan.weights} to {after.plan.weights}, needs calibration; accuracy changes")
+        parts.append(f"weights {before.plan.weights} to {after.plan.weights}: {accuracy_note(after.plan.weights)}")
     return ", ".join(parts)
 
 

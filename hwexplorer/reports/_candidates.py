@@ -40,5 +40,13 @@ ODDS = Column(
 )
 # What exists on paper only wins nothing from silicon: it stands below, where it was asked for.
 ON_PAPER = Rows(
-    "on_paper", "On paper only", COLUMNS, of="design_targets", key=KEY, kind=KIND, optional=True, leads=candidate_lead
+    "on_paper",
+    "On paper only",
+    COLUMNS,
+    of="design_targets",
+    key=KEY,
+    kind=KIND,
+    optional=True,
+    leads=candidate_lead,
+    first=5,
 )

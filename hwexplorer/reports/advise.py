@@ -11,7 +11,7 @@ from analysis.estimate.figures import Figures
 from analysis.estimate.metrics import AIMS
 from analysis.explore.advice import Advice, Suggestion, advise
 from analysis.explore.next_step import NextStep
-from hardware.quantity import quantity
+from analysis.text.insight import accuracy_note
 from hwexplorer import configurations, engine
 from hwexplorer.declare import DEVICE, Report, Rows, Section
 from hwexplorer.options import choice, names, option
@@ -62,9 +62,9 @@ COLUMNS = columns(
     "change energy saved_energy latency saved_latency throughput throughput_ratio memory saved_memory why",
     Column("change", "Change", role="text", keep=0),
     Column("energy", "Energy/inf", "J", keep=1, of="after.energy_j_per_inference"),
-    Column("saved_energy", "Energy", "%", role="delta", keep=0, of="energy", help="per inference, against now"),
+    Column("saved_energy", "Energy", "%", role="delta", keep=0, of="energy", help="joules per inference, against now"),
     Column("saved_latency", "Latency", "%", role="delta", keep=0, of="latency", help="of the batch, against now"),
-    Column("throughput_ratio", "Rate", "x", keep=2, of="rate", help="throughput against now"),
+    Column("throughput_ratio", "Rate", "x", role="quantity", keep=2, of="rate", help="throughput against now"),
     Column("saved_memory", "Memory", "%", role="delta", keep=1, of="memory"),
     Column("why", "What happens", role="text", keep=5),
     within="after", latency=1, memory=2,
@@ -81,35 +81,28 @@ def _document(state: State, aim: str, instead: tuple[str, ...] | None, on_paper:
 
 
 def _title(advice: Advice, state: State) -> str:
-    return (
-        f"{advice.model} on {MARKED[advice.now.device]}: batch {advice.batch}, {advice.precision}, "
-        f"{advice.now.runtime}; {advice.tried} changes run, sorted by {advice.aim}"
-    )
+    helping = f"{len(advice.suggestions)} of {advice.tried} changes help, sorted by {advice.aim}"
+    scenario = f"batch {advice.batch}, {advice.precision}, {advice.now.runtime}"
+    return f"{advice.model} on {MARKED[advice.now.device]}, {scenario}: {helping}"
 
 
-def _savings(advice: Advice, state: State) -> Text:
-    lines = tuple(map(_saving, advice.suggestions)) or ("nothing tried helps",)
-    paper = tuple(map(_saving, advice.design_targets))
-    sections = [("Savings, and the commands that show them", lines)]
+def _commands(advice: Advice, state: State) -> Text:
+    """Return the commands that show the changes, with what a format asks of the model."""
+    lines = tuple(map(_command, advice.suggestions)) or ("nothing tried helps",)
+    paper = tuple(map(_command, advice.design_targets))
+    sections = [("Commands", lines)]
     if advice.next:
-        sections.insert(0, ("First", (f"{advice.next}, as compare and why say",)))
+        sections.insert(0, (f"First: {advice.next} (compare and why say so too)", ()))
     if paper:
         sections.append(("On paper only", paper))
     if advice.without_avail:
-        sections.append(("Tried without avail", advice.without_avail))
+        sections.append(("Tried, no gain", (", ".join(advice.without_avail),)))
     return Text("savings", "", tuple(sections))
 
 
-def _saving(s: Suggestion) -> str:
-    figures = (
-        (s.saved_energy_j, "J", " per inference"),
-        (s.saved_latency_s, "s", " of latency"),
-        (s.saved_memory_bytes, "byte", ""),
-    )
-    saved = ", ".join(f"{quantity(much, unit)}{of}" for much, unit, of in figures if much > 0)
-    costs = ", ".join(f"{quantity(-much, unit)}{of}" for much, unit, of in figures if much < 0)
-    told = "; ".join(f"{verb} {what}" for verb, what in (("saves", saved), ("costs", costs)) if what)
-    return f"{s.change}: {told}; {command(s.step)}"
+def _command(s: Suggestion) -> str:
+    note = f" ({accuracy_note(s.after.precision_run)})" if "precision" in s.change else ""
+    return f"{s.change}{note}: {command(s.step)}"
 
 
 CATALOGUE = ("catalogue",)
@@ -125,7 +118,7 @@ VERB = Report(
     ),
     document=_document,
     title=_title,
-    parts=(Rows("advise", "", COLUMNS, of=_changes, leads=lambda change: change.leads), _savings),
+    parts=(Rows("advise", "", COLUMNS, of=_changes, leads=lambda change: change.leads), _commands),
     main="advise",
     section=Section(100, "What to change"),
     examples={"advise": "conv2d --on h100_sxm"},

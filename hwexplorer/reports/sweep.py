@@ -8,6 +8,7 @@ import re
 import time
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from typing import Any
 
 from analysis.document import Column, columns
 from analysis.estimate.figures import Figures
@@ -39,15 +40,41 @@ ROWS = columns(
     Figures,
     "device image_size batch precision precision_run latency energy_per_inference edp throughput power utilization "
     "memory fits bound",
-    device={"shown": MARKED}, precision=1, precision_run={"help": "the format most multiply-accumulates run in"},
-    latency=1, energy_per_inference=1, edp={"help": "energy per inference x latency"}, power=4, memory=5, bound=3,
+    device={"shown": MARKED}, precision=3, fits=4,
+    precision_run={"help": "the format most multiply-accumulates run in"}, latency=1, energy_per_inference=1,
+    edp={"help": "energy per inference x latency"}, power=4, memory=5, bound=3,
 )  # fmt: skip
 
 
+def _best_of(aim: str) -> Column:
+    """Return a column of the best batch for an aim, with what it reaches."""
+
+    def cell(of: dict[str, BestBatch]) -> str:
+        best = of.get(aim)
+        return "" if best is None else f"{best.batch} ({quantity(best.value, BATCH_AIMS[aim].unit)})"
+
+    return Column(aim, BATCH_AIMS[aim].title, role="text", keep=1, of=cell)
+
+
+def _first(field: str) -> Callable[[dict[str, BestBatch]], Any]:
+    return lambda of: getattr(next(iter(of.values())), field)
+
+
 BEST = (
-    *columns(BestBatch, device={"shown": MARKED}),
-    Column("value", "Value", role="text", keep=0, of=lambda best: quantity(best.value, BATCH_AIMS[best.aim].unit)),
+    Column("device", "Device", role="text", keep=0, of=_first("device"), shown=MARKED),
+    Column("precision", "Precision", role="text", keep=1, of=_first("precision")),
+    Column("image_size", "Pixels", "count", keep=4, of=_first("image_size")),
+    *map(_best_of, BATCH_AIMS),
 )
+
+
+def _best_batches(sweep: Sweep) -> Iterator[dict[str, BestBatch]]:
+    """Yield the best batch for each aim, of each device, precision and size."""
+    groups: dict[tuple[Any, ...], dict[str, BestBatch]] = {}
+    for best in sweep.best:
+        groups.setdefault((best.device, best.precision, best.image_size), {})[best.aim] = best
+    yield from groups.values()
+
 
 _Wholes = tuple[int, ...] | None
 _Names = tuple[str, ...] | None
@@ -80,7 +107,7 @@ def _document(
 
 
 def _title(sweep: Sweep, state: State) -> str:
-    return f"{sweep.model}: {len(sweep.rows)} configurations, execution {sweep.execution}, layout {sweep.layout}"
+    return f"{sweep.model}: {len(sweep.rows)} configurations; runtime {sweep.execution}, layout {sweep.layout}"
 
 
 def _not_fitting(sweep: Sweep, state: State) -> tuple[str, ...]:
@@ -98,12 +125,13 @@ def _crossovers(sweep: Sweep, state: State) -> Table:
     overtaking = columns(
         BatchCrossover,
         "before after metric precision image_size batch says",
-        Column("says", "", role="text", keep=2, of=says),
+        Column("says", "Who leads", role="text", keep=1, of=says),
         before={"shown": MARKED},
         after={"shown": MARKED},
     )
-    shown = rows(overtaking, sweep.crossovers, key=("before", "after", "metric", "precision", "image_size"))
-    return Table("crossovers", "Where one device overtakes another", overtaking, shown)
+    found = sorted(sweep.crossovers, key=lambda crossover: crossover.batch is None)
+    shown = rows(overtaking, found, key=("before", "after", "metric", "precision", "image_size"))
+    return Table("crossovers", "Where one device overtakes another", overtaking, shown, first=3)
 
 
 def _run_all(arguments: argparse.Namespace) -> None:
@@ -216,8 +244,9 @@ VERB = Report(
             dim=lambda point: not point.fits,
             leads=figures_lead,
             notes=_not_fitting,
+            first=15,
         ),
-        Rows("best", "Best batch of each device", BEST, key=("device", "precision", "image_size", "aim")),
+        Rows("best", "Best batch of each device", BEST, of=_best_batches, first=8),
         _crossovers,
     ),
     main="sweep",

@@ -21,6 +21,7 @@ from analysis.model.ir.workload import Floats
 from analysis.model.names import zoo
 from hardware.errors import RequestError
 from hardware.quantity import quantity
+from hardware.sentence import count_noun
 
 
 class Candidate(msgspec.Struct, frozen=True):
@@ -194,6 +195,7 @@ def search(evaluated: Sequence[Candidate], limits: Sequence[Constraint], order: 
         if c.point.can_win and all(_excess(limit, c) <= 1.0 for limit in limits)
     ]
     fitting, within = ([c for c in group if c.point.silicon is has_silicon] for group in (ordered, allowed))
+    on_paper = [c for c in allowed if has_silicon and not c.point.silicon]
 
     def distance(c: Candidate) -> float:
         """Return the logarithm of the product of the factors by which a candidate exceeds the limits."""
@@ -209,7 +211,7 @@ def search(evaluated: Sequence[Candidate], limits: Sequence[Constraint], order: 
         not_fitting=len(evaluated) - len(ordered),
         found=tuple(c for c in allowed if c.point.silicon),
         design_targets=tuple(c for c in allowed if not c.point.silicon),
-        verdict=_verdict(within, fitting, limits, rulings),
+        verdict=_verdict(within, on_paper, fitting, limits, rulings),
         rulings=rulings,
         nearest=nearest,
         nearest_excess=max((_excess(limit, nearest) for limit in limits), default=1.0) if nearest is not None else 1.0,
@@ -235,25 +237,45 @@ def _constraint_effect(limit: Constraint, fitting: Sequence[Candidate]) -> Const
 
 def _verdict(
     within: Sequence[Candidate],
+    on_paper: Sequence[Candidate],
     fitting: Sequence[Candidate],
     limits: Sequence[Constraint],
     rulings: Sequence[ConstraintEffect],
 ) -> str:
+    """Say how many configurations keep the limits, or what rules all of them out; designs that were asked for count."""
+    designs = ", ".join(dict.fromkeys(c.point.device for c in on_paper))
     if within:
-        count = f"{len(within)} of {len(fitting)} configurations are within all limits"
-        return f"{count}, {sum(map(is_beyond_doubt, within))} of them beyond doubt"
+        surely = sum(map(is_beyond_doubt, within))
+        count = f"{len(within)} of {len(fitting)} configurations keep all limits, {surely} surely"
+        return f"{count}; on paper {len(on_paper)} more ({designs})" if on_paper else count
+    if on_paper:
+        kept = f"{count_noun(len(on_paper), 'configuration')} of {designs} keep all limits"
+        return f"Only on paper: {kept}. Among chips that exist: {_why_nothing(fitting, limits, rulings)}"
+    return _why_nothing(fitting, limits, rulings)
+
+
+def _why_nothing(
+    fitting: Sequence[Candidate], limits: Sequence[Constraint], rulings: Sequence[ConstraintEffect]
+) -> str:
     if not fitting:
-        return "the model fits in the memory of none of these devices"
+        return "The model fits in the memory of none of these devices."
     if all(c.point.incomplete for c in fitting):
-        return f"nothing is recommended: {fitting[0].point.incomplete}"
-    alone = [ruling for ruling in rulings if not ruling.leaves]
+        return f"Nothing is recommended: {fitting[0].point.incomplete}"
+    alone = [_missed_by_all(limit, r) for limit, r in zip(limits, rulings, strict=True) if not r.leaves]
     if alone:
-        best = "; ".join(f"{r.constraint} (the best there is: {quantity(r.best, r.unit)})" for r in alone)
-        return f"nothing is found: {best} rules out every configuration by itself"
+        return " ".join(alone)
     for first, second in combinations(limits, 2):
         if not any(_excess(first, c) <= 1.0 and _excess(second, c) <= 1.0 for c in fitting):
-            return f"the constraints contradict each other: nothing has both {first} and {second}"
-    return "the constraints contradict each other: each can be met, any two can, all together cannot"
+            return f"The limits contradict each other: no configuration keeps both {first} and {second}."
+    return "The limits contradict each other: any two can be kept, all together cannot."
+
+
+def _missed_by_all(limit: Constraint, ruling: ConstraintEffect) -> str:
+    """Write `No configuration stays below 25.0 W (average power). The lowest is 135 W.`"""
+    metric = METRICS[limit.figure]
+    stays, least = ("reaches", "highest") if metric.more_is_better else ("stays below", "lowest")
+    amount, best = quantity(limit.amount, limit.unit), quantity(ruling.best, ruling.unit)
+    return f"No configuration {stays} {amount} ({metric.noun}). The {least} is {best}."
 
 
 # --- rank -------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ class BestBatch(msgspec.Struct, frozen=True):
     """The best batch of one device for one aim, among those that fit; `value` in the aim's SI unit."""
 
     device: Annotated[str, column("Device")]
-    precision: Annotated[str, column("Asked", keep=1)]
+    precision: Annotated[str, column("Precision", keep=1)]
     image_size: Annotated[int | None, column("Pixels", "count", keep=4)]
     aim: Annotated[str, column("Best for")]
     batch: Annotated[int, column("Batch", "count")]
@@ -35,7 +35,7 @@ class BatchCrossover(msgspec.Struct, frozen=True):
     often the winner changes over the batches swept."""
 
     metric: Annotated[str, column("Metric")]
-    precision: Annotated[str, column("Asked", keep=1)]
+    precision: Annotated[str, column("Precision", keep=1)]
     image_size: Annotated[int | None, column("Pixels", "count", keep=4)]
     before: Annotated[str, column("Ahead at first")]
     after: Annotated[str, column("Against")]

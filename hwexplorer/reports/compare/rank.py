@@ -74,6 +74,7 @@ VERB = Report(
             kind="family",
             dim=lambda row: not row.candidate.point.fits,
             footer=_front,
+            first=25,
         ),
     ),
     states=_states,

@@ -43,18 +43,18 @@ def _answer(pareto: Pareto, state: State) -> Iterator[str]:
     accuracy = ", accuracy" if "accuracy" in pareto.objectives else ""
     out = f"; {pareto.not_fitting} do not fit in memory" if pareto.not_fitting else ""
     count = f"{len(pareto.front)} of {pareto.evaluated} configurations"
-    yield f"{count} are beaten by none in energy, latency{accuracy}{out}"
+    yield f"{count} are beaten by no other in energy, latency{accuracy}{out}"
     guessed = len(pareto.front) - len(select_measured(pareto.front))
     if guessed:
-        yield f"of {guessed} of these nothing like it was measured: engineering values"
+        yield f"{guessed} of these rest on data sheets only, nothing measured"
     for what, figure in ENDS if guessed and pareto.best_known else ():
         best = min(pareto.best_known, key=figure)
-        yield f"{what} of what was measured, or siblings of it: {describe_candidate(best)}"
+        yield f"{what} with measurements behind it: {describe_candidate(best)}"
 
 
 ENDS: tuple[tuple[str, Callable[[Candidate], float]], ...] = (
     ("least energy", lambda c: c.point.energy_j_per_inference),
-    ("quickest", lambda c: c.point.latency_s),
+    ("fastest", lambda c: c.point.latency_s),
 )
 
 
@@ -89,7 +89,7 @@ VERB = Report(
     title=_title,
     parts=(
         facts(_answer),
-        Rows("pareto", "", COLUMNS, of="front", key=KEY, kind=KIND, leads=candidate_lead),
+        Rows("pareto", "", COLUMNS, of="front", key=KEY, kind=KIND, leads=candidate_lead, first=20),
         ON_PAPER,
         _plot,
     ),

@@ -64,7 +64,7 @@ def _title(search: ConstrainedSearch, state: State) -> str:
 
 def _remainder(search: ConstrainedSearch, state: State) -> tuple[str, ...]:
     more = len(search.found) - SHOWN
-    return (f"{more} more are within the limits",) if more > 0 else ()
+    return (f"{more} more keep the limits",) if more > 0 else ()
 
 
 def _answer(search: ConstrainedSearch, state: State) -> Iterator[str]:
@@ -78,14 +78,15 @@ def _answer(search: ConstrainedSearch, state: State) -> Iterator[str]:
     yield f"{least}: {describe_candidate(best)}"
     sure = next((c for c in search.found if is_beyond_doubt(c)), None)
     measured = next(iter(select_measured(search.found)), None)
-    for what, other in (("beyond doubt", sure), ("of what was measured, or siblings of it", measured)):
+    for what, other in (("that surely keeps the limits", sure), ("with measurements behind it", measured)):
         if other is not best:
             yield f"{least} {what}: {describe_candidate(other) if other else 'none'}"
 
 
 def _words(search: ConstrainedSearch, state: State) -> Text:
     lines = [
-        f"{r.constraint}: leaves {r.leaves} of {search.evaluated - search.not_fitting}, best {quantity(r.best, r.unit)}"
+        f"{r.constraint}: {r.leaves} of {search.evaluated - search.not_fitting} keep it; "
+        f"the best has {quantity(r.best, r.unit)}"
         for r in search.rulings
     ]
     if search.not_fitting:
@@ -134,6 +135,7 @@ VERB = Report(
             kind=KIND,
             leads=candidate_lead,
             notes=_remainder,
+            first=15,
         ),
         ON_PAPER,
         _words,
