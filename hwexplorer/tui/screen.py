@@ -5,7 +5,9 @@ A key becomes an action, an action a change of the session, which emits what hap
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
+from time import monotonic
 from typing import Any, cast
 
 from textual import events
@@ -45,6 +47,10 @@ MESSAGE_SECONDS = 6.0
 POLL_SECONDS = 0.1  # between two looks at the jobs
 
 
+DRAWN_EVERY_S = 0.1  # while keys are typed faster than they are worked off
+_YIELD_S = 0.03  # for the panes to be drawn in between
+
+
 class ExplorerScreen(LayeredScreen):
     """The screen of a session. Keys go to the table of actions, not to a chain of bindings: users remap them, an action
     knows the panes that it is for, and help, footer and KEYS.md are written from it."""
@@ -62,6 +68,8 @@ class ExplorerScreen(LayeredScreen):
         self.prefetch: Prefetch | None = None
         self._message_timer: Timer | None = None
         self._poll_timer: Timer | None = None
+        self._typed: deque[events.Key] = deque()  # ahead of what is drawn
+        self._drawn_s = monotonic()
         self._is_dimmed = False
         self._arrangement: object = None
         self._listeners: dict[type[SessionEvent], Callable[[Any], None]] = {
@@ -111,6 +119,7 @@ class ExplorerScreen(LayeredScreen):
     def _compositor_refresh(self) -> None:
         # While an overlay covers all of it, Textual would send this screen to the terminal with every key.
         if self.overlay_screen is None:
+            self._drawn_s = monotonic()
             super()._compositor_refresh()
 
     # --- drawing ------------------------------------------------------------------------------------------
@@ -241,10 +250,26 @@ class ExplorerScreen(LayeredScreen):
     # --- keys ---------------------------------------------------------------------------------------------
 
     def on_key(self, event: events.Key) -> None:
-        """Pass a key to whatever is uppermost."""
-        if self.press_key(event.key, event.character):
-            event.stop()
-            event.prevent_default()
+        """Pass a key to whatever is uppermost; of keys that are typed ahead, after what went before is drawn."""
+        if event.key == "ctrl+c":
+            self._typed.clear()
+        is_late = self.message_queue_size > 0 and monotonic() - self._drawn_s > DRAWN_EVERY_S
+        if self._typed or is_late:
+            if not self._typed:
+                self.set_timer(_YIELD_S, self._press_typed)
+            self._typed.append(event)
+        elif not self.press_key(event.key, event.character):
+            return
+        event.stop()
+        event.prevent_default()
+
+    def _press_typed(self) -> None:
+        until_s = monotonic() + DRAWN_EVERY_S
+        while self._typed and monotonic() < until_s:
+            event = self._typed.popleft()
+            self.press_key(event.key, event.character)
+        if self._typed:
+            self.set_timer(_YIELD_S, self._press_typed)
 
     def on_paste(self, event: events.Paste) -> None:
         """Paste into the line that is typed."""

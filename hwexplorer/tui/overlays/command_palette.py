@@ -14,6 +14,7 @@ import msgspec
 from textual.await_complete import AwaitComplete
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.css.query import NoMatches
+from textual.events import Click
 from textual.message import Message
 from textual.widgets import Button, Input, OptionList
 from textual.worker import Worker
@@ -211,6 +212,21 @@ def _device_captions(session: Session) -> dict[str, str]:
 class PaletteScreen(CommandPalette):
     """Textual's palette, closed once and safe from what comes late."""
 
+    _is_dismissed = False
+
+    def on_mount(self) -> None:
+        """Drop clicks on rows that the list has no more: it is filled anew while one types."""
+        found = self.query_one(OptionList)
+        dispatch = found._dispatch_message
+
+        async def dispatch_known(message: Message) -> None:
+            """Dispatch a message, but not a click on a row that is gone."""
+            row = message.style.meta.get("option") if isinstance(message, Click) else None
+            if row is None or row < found.option_count:
+                await dispatch(message)
+
+        found._dispatch_message = dispatch_known  # type: ignore[method-assign]
+
     async def _dispatch_message(self, message: Message) -> None:
         if self.is_current or not isinstance(message, (Input.Submitted, Button.Pressed, OptionList.OptionSelected)):
             await super()._dispatch_message(message)
@@ -232,4 +248,6 @@ class PaletteScreen(CommandPalette):
 
     def dismiss(self, result: Any = None) -> AwaitComplete:
         """Close, unless that has happened."""
-        return super().dismiss(result) if self.is_current else AwaitComplete.nothing()  # type: ignore[no-untyped-call]
+        is_open = self.is_current and self.app.screen is self and not self._is_dismissed
+        self._is_dismissed = self._is_dismissed or is_open
+        return super().dismiss(result) if is_open else AwaitComplete.nothing()  # type: ignore[no-untyped-call]
