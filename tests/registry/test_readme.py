@@ -11,7 +11,7 @@ import pytest
 from hwexplorer.cli import main
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("README.md", "docs/what-if.md")
+PAGES = ("README.md", "docs/what-if.md", "docs/serving.md")
 BLOCK = re.compile(r"^```\n(.*?)^```", re.DOTALL | re.MULTILINE)
 LONG = {"tune kpu_t256 resnet50,bert_base"}  # a design search of a minute; tests/analysis_decisions runs a small one
 
