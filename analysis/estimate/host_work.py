@@ -11,6 +11,7 @@ import numpy as np
 from analysis.estimate.estimate import Estimate
 from analysis.model.ir.workload import Floats
 from hardware.memo import memoize
+from hardware.setup import Setup
 
 
 @memoize()
@@ -42,7 +43,10 @@ def divide_host_work(result: Estimate) -> tuple[Estimate, Estimate | None]:
         counts=run.counts - counts,
         overhead_s=run.overhead_s - added_s,
     )
-    return msgspec.structs.replace(result, run=rest), msgspec.structs.replace(result, run=host)
+    none = msgspec.structs.replace(runtime.call_s, value=0.0, low=0.0, high=0.0)
+    quiet = msgspec.structs.replace(runtime, call_s=none, sequence_s=none)  # what is divided once is not again
+    setup = Setup(result.device, result.plan, quiet, result.setup.layout)
+    return msgspec.structs.replace(result, run=rest, setup=setup), msgspec.structs.replace(result, run=host)
 
 
 def _runs_of_kernels(result: Estimate) -> Floats:
@@ -50,8 +54,7 @@ def _runs_of_kernels(result: Estimate) -> Floats:
     workload, demand = result.workload, result.demand
     times = np.ones(demand.n_kernels)
     if workload.repeats is not None:
-        batch = -(-result.scenario.batch // result.waves)
-        times[demand.kernel] = workload.repeats @ workload.value_at(batch=batch) * result.waves
+        times[demand.kernel] = workload.repeats @ workload.value_at(batch=result.wave_batch) * result.waves
     return times
 
 

@@ -317,6 +317,15 @@ def find_node(result: Estimate, path: str) -> tuple[str, int]:
     raise unknown("node", path, [*parts.id, *parts.operator_id], listing="`hwexplorer tree` lists them")
 
 
+def estimate_of_node(result: Estimate, path: str) -> Estimate:
+    """Return the estimate whose operators have the figures of a row of the tree: the work of the host alone for its
+    row, the rest for others, all of it for the model."""
+    rest, host = divide_host_work(result)
+    if path in ("", "/", result.workload.name):
+        return result
+    return host if path == outline.HOST and host is not None else rest
+
+
 def operators_of(result: Estimate, path: str) -> Ints:
     """Return the indices of the operators below a node."""
     kind, index = find_node(result, path)

@@ -14,7 +14,7 @@ import numpy as np
 from analysis.document import column, records
 from analysis.estimate.estimate import COMPONENTS, Estimate
 from analysis.estimate.figures import Head, head_fields
-from analysis.estimate.tree import operators_of, ratio
+from analysis.estimate.tree import estimate_of_node, operators_of, ratio
 from analysis.model.ir.workload import Floats, Ints
 from analysis.reports.kernel_rows import kernels, kernels_of
 
@@ -96,7 +96,8 @@ class EnergyReport(Head, frozen=True, kw_only=True):
 
 def energy_report(result: Estimate, path: str = "", top: int = TOP) -> EnergyReport:
     """Return the energy of a node ('' is the model). Raises RequestError for an unknown node."""
-    members, run, parts, batch = operators_of(result, path), result.run, result.partition, result.scenario.batch
+    members, result = operators_of(result, path), estimate_of_node(result, path)
+    run, parts, batch = result.run, result.partition, result.scenario.batch
     component = result.component_energy_j[:, members].sum(axis=1)
     energy, time = float(run.energy_j[members].sum()), float(run.latency_s[members].sum())
     static, used = float(component[COMPONENTS.index("static")]), _utilization(result, members)

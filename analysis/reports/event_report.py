@@ -12,7 +12,7 @@ from analysis.estimate.causes import CAUSES, cause_of_event
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.families import family_of
 from analysis.estimate.figures import Head, head_fields
-from analysis.estimate.tree import operators_of
+from analysis.estimate.tree import estimate_of_node, operators_of
 from hardware.demand import Ints
 from hardware.mapping.common import units_in_all
 from hardware.taxonomy import Event
@@ -61,7 +61,7 @@ class EventReport(Head, frozen=True, kw_only=True):
 
 def event_report(result: Estimate, path: str = "") -> EventReport:
     """Return the events of a node ('' is the model). Raises RequestError for an unknown node."""
-    members = operators_of(result, path)
+    members, result = operators_of(result, path), estimate_of_node(result, path)
     counts = result.run.counts[:, members].sum(axis=1)
     energies = counts * result.run.prices.value
     total, batch = float(energies.sum()), result.scenario.batch

@@ -35,7 +35,8 @@ from analysis.text.bound_reasons import (
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
-    """One node of the tree as exported (design, section 8). SI units, energy of the batch. EDP is energy per inference
+    """One node of the tree as exported (design, section 8). SI units, energy of the batch and
+    per inference. EDP is energy per inference
     x latency of the batch: of the node its attributed part, and beside it `own_edp_js`, its own energy per inference x
     its own latency. A group is a module, or all operators of a kind; `repeats` is of how many blocks or operators that
     follow each other a node is. `latency_by_cause_s` and `energy_by_cause_j` add up to latency and energy. The root is
@@ -53,6 +54,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
     boundary_transfers: int
     latency_s: float
     energy_j: float
+    energy_j_per_inference: float
     compute_j: float
     memory_j: float
     static_j: float
@@ -118,10 +120,10 @@ def _subgraph(figures: TreeFigures, s: int) -> Node:
         share_of_parent=float(figures.subgraphs.share[s]),
         is_fused=result.execution == "fused" and len(parts.members[s]) > 1,
         bound=figures.subgraph_bound[s],
-        reason=subgraph_reason(figures, s),
+        reason=subgraph_reason(_reasons(result), s),
         children=tuple(_operator(figures, i) for i in parts.members[s]),
         **_by_cause(divide_host_work(result)[0], np.array(parts.members[s])),
-        **_columns(figures.subgraphs, s),
+        **_columns(figures.subgraphs, s, result.scenario.batch),
     )
 
 
@@ -136,11 +138,16 @@ def _operator(figures: TreeFigures, i: int) -> Node:
         share_of_parent=float(share / parent) if parent else 0.0,
         is_fused=bool(figures.fused[i]),
         bound=figures.operator_bound[i],
-        reason=operator_reason(figures, i),
+        reason=operator_reason(_reasons(figures.estimate), i),
         children=_parts(figures, i),
         **_by_cause(divide_host_work(figures.estimate)[0], np.array([i])),
-        **_columns(figures.operators, i),
+        **_columns(figures.operators, i, figures.estimate.scenario.batch),
     )
+
+
+def _reasons(result: Estimate) -> TreeFigures:
+    """Return the figures that the reasons of operators and subgraphs follow from: those without the host's work."""
+    return tree(divide_host_work(result)[0])
 
 
 def _parts(figures: TreeFigures, i: int) -> tuple[Node, ...]:
@@ -197,7 +204,7 @@ def _nodes(
             else members_reason(result, branch.members, len(np.unique(kernels))),
             children=below,
             **_by_cause_of_branch(result, branch),
-            **_columns(level, i),
+            **_columns(level, i, result.scenario.batch),
         )
 
     return tuple(build(top, share_of_parent) for top in tops)
@@ -224,8 +231,9 @@ _SAME = (
 )  # fmt: skip
 
 
-def _columns(level: TreeLevel, i: int) -> dict[str, Any]:
+def _columns(level: TreeLevel, i: int, batch: int) -> dict[str, Any]:
     return {
+        "energy_j_per_inference": float(level.energy_j[i]) / batch,
         **{name: float(getattr(level, name)[i]) for name in _SAME},
         **{f"{name}_j": float(level.component_j[c, i]) for c, name in enumerate(COMPONENTS)},
         "boundary_transfers": int(level.transfers[i]),

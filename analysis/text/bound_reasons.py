@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from analysis.estimate.estimate import Estimate
+from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.tree import TreeFigures
 from analysis.model.ir.batch_limits import refusal
 from analysis.model.ir.workload import Ints
@@ -38,11 +39,9 @@ def kernel_reason(result: Estimate, k: int) -> str:
 
 def _host(result: Estimate, k: int) -> str:
     """Describe the overhead of kernel k that software spends once per call: on scheduling, inputs, sampling."""
-    demand, runtime, workload = result.demand, result.runtime, result.workload
-    each = demand.calls.begins * runtime.call_s.value + demand.calls.sequences * runtime.sequence_s.value
-    if workload.repeats is not None:
-        each = each * (workload.repeats @ workload.value_at(batch=result.wave_batch)) * result.waves
-    spent = float(each[demand.kernel == k].sum())
+    _, host = divide_host_work(result)
+    spent = 0.0 if host is None else float(host.run.latency_s[result.demand.kernel == k].sum())
+    runtime = result.runtime
     return f", {quantity(spent, 's')} of it what {runtime.name} takes between calls" if spent else ""
 
 

@@ -10,6 +10,7 @@ from analysis.estimate.causes import causes
 from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.outline import BYS, HOST, outline
 from analysis.estimate.tree import branch_figures, find_node, operators_of
+from analysis.reports.event_report import event_report
 from analysis.reports.nodes import Node, node
 from hwexplorer import engine
 from hwexplorer.state import parse
@@ -83,3 +84,13 @@ def test_nodes_of_the_document_add_up() -> None:
     host = root.children[-1]
     assert sum(host.latency_by_cause_s.values()) == pytest.approx(host.latency_s, rel=EXACT)
     assert sum(host.energy_by_cause_j.values()) == pytest.approx(host.energy_j, rel=EXACT)
+
+
+def test_events_of_the_embedding_and_of_the_host_are_those_of_their_rows() -> None:
+    result = engine.result(parse("llama3_8b:decode/h100_sxm"))
+    rows = {child.id: child for child in node(result).children}
+    for path in (HOST, "embed_tokens"):
+        report = event_report(result, path)
+        assert report.total_j == pytest.approx(rows[path].energy_j, rel=EXACT)
+    assert rows["embed_tokens"].energy_j < 0.01 * rows[HOST].energy_j
+    assert rows[HOST].energy_j_per_inference == rows[HOST].energy_j

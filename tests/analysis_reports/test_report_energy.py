@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import reports_grid as grid
 
+from analysis.estimate.outline import HOST
 from analysis.estimate.tree import count_making, tree
 from analysis.reports.checks import checks
 from analysis.reports.edp_report import component_seconds, component_shares, edp_report
@@ -81,7 +82,7 @@ def test_energy(model: str, device: str, batch: int, execution: str) -> None:
 
 def test_energy_of_nodes_adds_up() -> None:
     result = grid.run("resnet18", "tpu", 8)
-    nodes = [energy_report(result, name) for name in result.partition.id]
+    nodes = [energy_report(result, name) for name in (*result.partition.id, HOST)]
     assert sum(node.energy_j for node in nodes) == pytest.approx(result.energy_j)
     assert sum(node.latency_s for node in nodes) == pytest.approx(result.latency_s)
     assert all(len(node.top_subgraphs) == 1 for node in nodes)

@@ -14,7 +14,8 @@ from analysis.estimate.causes import STEPS, causes, steps, values_by_cause
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import head_fields
-from analysis.estimate.tree import TreeFigures, find_node, modifier_or_none, operators_of
+from analysis.estimate.outline import HOST
+from analysis.estimate.tree import TreeFigures, estimate_of_node, find_node, modifier_or_none, operators_of
 from analysis.estimate.tree import tree as tree_figures
 from analysis.model.ir.workload import Ints
 from analysis.reports.event_report import event_report
@@ -56,6 +57,9 @@ class NodeGain(msgspec.Struct, frozen=True):
     energy_ratio: float
 
 
+_HOST = ("The device waits while the host prepares a step: the call, the scheduler, sampling.",)
+
+
 def _best_setting(result: Estimate, members: Ints) -> NodeGain | None:
     best = best_setting(result, members)
     if best is None:
@@ -67,17 +71,19 @@ def _best_setting(result: Estimate, members: Ints) -> NodeGain | None:
 def why(state: State, is_whole: bool = True) -> Text:
     """Explain the node under the cursor on the device under the cursor; with a pin, first against it. Sources of the
     prices of events are footnotes, left out unless `is_whole`."""
-    figures = tree_figures(engine.result(state))
-    result = figures.estimate
+    whole = engine.result(state)
+    result = estimate_of_node(whole, state.at)
+    figures = tree_figures(result)
     kind, index = find_node(result, state.at)
-    members = operators_of(result, state.at)
-    best = _best_setting(result, members)
+    members = operators_of(whole, state.at)
+    best = _best_setting(whole, members)
+    reason = _HOST if state.at == HOST else _reason(figures, kind, index, members)
     first: list[Section] = [
-        (SUMMARY, _reason(figures, kind, index, members)),
+        (SUMMARY, reason),
         ("", _actual(figures, kind, members, best)),
     ]
     waterfall = _steps(result, members)
-    if times := measured_times(state, result):
+    if times := measured_times(state, whole):
         first.append(("Measured", node_lines(times, members)))
         waterfall = add_measured_step(times, members, waterfall)
     if against := verdict.lines(state):
@@ -152,11 +158,11 @@ def _gaps(result: Estimate) -> tuple[str, ...]:
 
 def _document(state: State) -> dict[str, Any]:
     """The lines, the waterfall, and the one string that brings the screen to them."""
-    result = engine.result(state)
-    members = operators_of(result, state.at)
+    whole = engine.result(state)
+    members, result = operators_of(whole, state.at), estimate_of_node(whole, state.at)
     text = why(state)
     table = steps(causes(result).sum_over(members))
-    times = measured_times(state, result)
+    times = measured_times(state, whole)
     energy_j = float(result.run.energy_j[members].sum())
     return {
         "state": format_state(state),
@@ -170,7 +176,7 @@ def _document(state: State) -> dict[str, Any]:
             for name, parts in zip(STEPS, table, strict=True)
         ],
         **({"measured": msgspec.to_builtins(times.time(members))} if times else {}),
-        "next": msgspec.to_builtins(_best_setting(result, members)),
+        "next": msgspec.to_builtins(_best_setting(whole, members)),
         "sections": msgspec.to_builtins(text.sections),
     }
 
