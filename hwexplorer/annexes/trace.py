@@ -126,6 +126,12 @@ VERB = Report(
         Rows("missing", "Of the model, and not seen (time: predicted)", UNMATCHED, key="name"),
         Rows("rows", "By node", NODES, kind="type"),
     ),
+    brief_parts=(
+        facts(lambda report, state: report_lines(report)),
+        Rows("tree", "By subgraph", TREE, of=_subgraphs, key="id", kind="kind", first=10),
+        Rows("unmatched", "Measured, and no operator of the model", UNMATCHED, key="name", optional=True, first=3),
+        Rows("missing", "Of the model, and not seen (time: predicted)", UNMATCHED, key="name", optional=True, first=3),
+    ),
     main="rows",
     on_screen=False,
     shown=("trace.json --model resnet50 --on t4 --batch 8",),

@@ -168,7 +168,7 @@ VERB = Report(
     document=_document,
     parts=(
         Rows("before", "", _BEFORE, key="metric"),
-        Rows("curve", _curve_title, _CURVE, of=_curve_rows),
+        Rows("curve", lambda document: document.knob, _CURVE, of=_curve_rows),
         Rows("knobs", _knobs_title, COLUMNS, key="name"),
     ),
     brief_parts=(
