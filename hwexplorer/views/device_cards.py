@@ -11,13 +11,14 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.serving import serving
 from analysis.text.headline import headlines
-from hardware.quantity import Unit, decimals_for, fixed, prefix_for
+from hardware.quantity import Unit, decimals_for, fixed, prefix_for, quantity
 from hardware.what_if import split_changes
 from hwexplorer import engine
 from hwexplorer.state import State
 from hwexplorer.views.plain import Card, CardFigure, Stack
 
 MARKS = {"measured": "✓", "siblings": "≈", "engineering": "≈", "design_target": "◌"}
+_EXCESS = {"latency": "too slow", "energy": "too hungry", "power": "too much power", "memory": "too large"}
 FAR = 4.0  # times the least: what is further off runs out of the common scale
 
 
@@ -137,11 +138,17 @@ def _rank(results: Sequence[Estimate], values: Sequence[float]) -> list[int]:
 
 
 def _exceeded_limits(state: State, result: Estimate) -> tuple[str, ...]:
+    """Write each limit that is exceeded: `too slow (7.35 ms > 5ms)`."""
     if not state.limits:
         return ()
-    from analysis.explore.constraint import broken_limits  # not needed to start the screen
+    from analysis.explore.constraint import parse_limits  # not needed to start the screen
 
-    return broken_limits(state.limits, result)
+    return tuple(
+        f"{_EXCESS.get(limit.figure, 'not')} ({quantity(value, limit.unit)} {'<' if '>' in limit.sign else '>'} "
+        f"{str(limit).rpartition(limit.sign)[2].strip()})"
+        for limit in parse_limits(state.limits)
+        if not limit.holds(value := METRICS[limit.figure].figure(result))
+    )
 
 
 def _base_metric(state: State, device: str) -> float:

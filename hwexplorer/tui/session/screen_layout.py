@@ -91,7 +91,7 @@ def _grid(body: Box, pane: str) -> dict[str, Box]:
     is_other = pane not in (*_MAIN, "why", "events", "plot")
     if is_other:
         panes = (pane, "why")
-    shares = {"why": 30, "events": 40, "plot": 30} if len(panes) == 3 else {panes[0]: 46, panes[1]: 54}
+    shares = {"why": 36, "events": 36, "plot": 28} if len(panes) == 3 else {panes[0]: 50, panes[1]: 50}
     if is_other:
         shares = {pane: 70, "why": 30}
     elif pane in panes and len(panes) == 3:

@@ -213,7 +213,11 @@ class CardStrip(Widget, can_focus=False):
         ]
 
     def _bar(self, card: Card, width: int) -> list[Segment]:
-        """The stack, the rest of its band hatched; a sign where it runs out of the scale."""
+        """The stack, the rest of its band hatched; a sign where it runs out of the scale. On paper causes are not told
+        apart."""
+        if card.on_paper:
+            full = min(width, max(1, round(card.bar * width * 3 // 4)))
+            return [Segment(pad(("=" if self.palette.ascii else "▒") * full, width), self.palette.get("dim"))]
         if card.bar > 1.0 + 1e-9:
             cut = [part / card.bar for part in card.bar.parts]
             return [*stacked(cut, width - 2, self.palette), Segment(" >", self.palette.get("dim"))]
@@ -238,7 +242,7 @@ class CardStrip(Widget, can_focus=False):
 
     def _phrase(self, card: Card, width: int) -> list[Segment]:
         phrase = re.sub(r"\b\d+(st|nd|rd|th)( · |$)", "", safe(card.phrase))  # its rank has a column
-        phrase = f"not {' '.join(card.over)} · {phrase}" if card.over else phrase
+        phrase = " · ".join((*card.over, phrase))
         phrase = whole(phrase, width) or phrase.partition(" · ")[0]
         phrase = "1x, the reference" if phrase == "1x" and width >= len("1x, the reference") else phrase
         role = "warn" if card.over or not card.fits else "good" if card.rank == 1 else "text"

@@ -12,6 +12,7 @@ from hwexplorer.tui.widgets.framed_pane import Content
 from hwexplorer.views.plain import Text, WaterfallStep
 
 KEY = 18  # cells at least for what is set apart
+ROOMY = 12  # lines: in fewer no blank line parts the sections
 EMPTY = Text(name="", title="", sections=())
 
 
@@ -52,7 +53,7 @@ class Prose(Content):
         shown = text.sections if self.is_open != self.is_zoomed else text.sections[: text.folded]
         hidden = [heading.partition(",")[0].lower() for heading, _ in text.sections[len(shown) :]]
         for heading, lines in shown:
-            if wrapped and heading and self.height > 9:
+            if wrapped and heading and self.height > ROOMY:
                 wrapped.append(("text", "", ""))
             if heading:
                 wrapped += [("title", "", line) for line in wrap(safe(heading), self.width)]
