@@ -12,6 +12,7 @@ from functools import cached_property, lru_cache
 from importlib import import_module
 from importlib.machinery import SourceFileLoader
 from importlib.util import find_spec
+from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hardware.errors import RequestError, unknown
@@ -265,6 +266,19 @@ class Answer:
         main = [part.name for part in parts].index(report.main) if report.main and is_whole else -1
         return Page(self.name, report.title(self.document, self.state), parts, main=main)
 
+    @property
+    def command(self) -> str:
+        """The command line that asks the same again."""
+        from hwexplorer.state import format as format_state
+
+        words = ["hwexplorer", *full_name(self.name).split()]
+        words += [quote(format_state(self.state))] if self.report.subject.options else []
+        for option in self.report.options:
+            value = self.options.get(option.name, option.default)
+            if value != option.default and isinstance(value, str | int | float) and not option.is_word:
+                words += [option.flags[0]] if value is True else [option.flags[0], quote(str(value))]
+        return " ".join(words)
+
     def to_text(self, form: str, width: int = 0, is_whole: bool = False) -> str:
         """Return the answer in a format. `width` is the columns to fit, 0 for all; text is brief unless `is_whole`."""
         from hwexplorer.export.render import encode, plain
@@ -272,4 +286,4 @@ class Answer:
         if form == "json":
             return encode(self.document, self.missing_rules, self.limits_check)
         is_whole = is_whole or form != "text"
-        return plain(self.view(is_whole), form, width, is_whole)
+        return plain(self.view(is_whole), form, width, is_whole, self.command)

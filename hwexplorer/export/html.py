@@ -12,15 +12,17 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from analysis.document import Column
+from hwexplorer import __version__
 from hwexplorer.export import html_tree
 from hwexplorer.export.html_tree import bar, colours
 from hwexplorer.export.html_tree import text as _text
-from hwexplorer.export.text import _column
+from hwexplorer.export.text import _column, fit_columns
 from hwexplorer.text.number_format import quantity
 from hwexplorer.text.terms import column_meaning
 from hwexplorer.views.plain import Page, Plot, Row, Series, Stack, Table, Text, View
 from hwexplorer.views.plot_axis import Axis, axis
 
+NOTEBOOK = 120  # characters of a table in a notebook
 _PAGE_STYLE = f"""
 :root{{color-scheme:light dark;--ink:#1b1f24;--paper:#fff;--line:#d5d9de;--soft:#f3f5f7;--bar:#4c8bd6;--dim:#6a737d;
 {colours(dark=False)}}}
@@ -34,24 +36,34 @@ _STYLE, _SCRIPT = (
 )
 
 
-def as_html(view: View | Page) -> str:
-    """The view as a page of its own."""
+def as_html(view: View | Page, command: str = "") -> str:
+    """Return the view as a page of its own, which says the version and the command that made it."""
+    made = f'<p class="note">hwexplorer {_text(__version__)}: <code>{_text(command)}</code></p>\n' if command else ""
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         f"<title>{_text(view.title or view.name)}</title><style>{_PAGE_STYLE}{_STYLE}</style></head>\n<body>\n"
-        f"{_part(view, 1)}\n<script>{_SCRIPT}</script>\n</body></html>\n"
+        f"{_part(view, 1)}\n{made}<script>{_SCRIPT}</script>\n</body></html>\n"
     )
 
 
 def as_fragment(view: View | Page) -> str:
     """The view for a page of others, as a notebook is: its style stays inside, nothing runs."""
     own = "--ink:currentColor;--line:#8886;--soft:transparent;--bar:#4c8bd6;--dim:#8a939c;" + colours(dark=False)
-    return f'<div class="hwexplorer"><style>.hwexplorer{{{own}{_STYLE}}}</style>\n{_part(view, 3)}</div>'
+    return f'<div class="hwexplorer"><style>.hwexplorer{{{own}{_STYLE}}}</style>\n{_part(_narrow(view), 3)}</div>'
+
+
+def _narrow(view: View | Page) -> View | Page:
+    """Return the view with tables that fit a notebook, which would cut off the others."""
+    if isinstance(view, Page):
+        return replace(view, parts=tuple(map(_narrow, view.parts)))
+    return fit_columns(view, NOTEBOOK) if isinstance(view, Table) else view
 
 
 def _part(view: View | Page, level: int) -> str:
-    title = f"<h{level}>{_text(view.title)}</h{level}>\n" if view.title else ""
+    name, _, about = view.title.partition(": ") if level == 1 else (view.title, "", "")
+    title = f"<h{level}>{_text(name)}</h{level}>\n" if name else ""
+    title += f"<p>{_text(about)}</p>\n" if about else ""
     if isinstance(view, Page):
         return title + html_tree.cards(view.cards) + _parts(view, min(level + 1, 3))
     if isinstance(view, Table):

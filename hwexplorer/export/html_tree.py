@@ -74,11 +74,14 @@ def _class(view: Table, c: int) -> str:
 def _nested(view: Table, shown: list[list[str]]) -> Iterator[str]:
     alone = sum(row.depth == 0 for row in view.rows) == 1
     opened: list[int] = []
+    bars = [i for i, column in enumerate(view.columns) if column.role == "bar"]
+    parts = [float(row.cells[i] or 0) for row in view.rows if row.depth for i in bars]
+    largest = max(parts, default=1.0) or 1.0
     for r, row in enumerate(view.rows):
         while opened and opened[-1] >= row.depth:
             opened.pop()
             yield "</details>\n"
-        cells = _cells(view, row, [column[r + 1] for column in shown])
+        cells = _cells(view, row, [column[r + 1] for column in shown], 100 / (largest if row.depth else 1.0))
         dim = " dim" if row.dim else ""
         if row.has_children:
             opened.append(row.depth)
@@ -88,26 +91,28 @@ def _nested(view: Table, shown: list[list[str]]) -> Iterator[str]:
     yield "</details>" * len(opened)
 
 
-def _cells(view: Table, row: Row, told: list[str]) -> str:
+def _cells(view: Table, row: Row, told: list[str], full: float) -> str:
     cells = [f'<span class="text name" style="padding-left:{row.depth * 1.1:.1f}em">{text(told[0].strip())}</span>']
     for c, (column, value) in enumerate(zip(view.columns, row.cells, strict=True)):
         if c:
-            inside = bar(value, 100, "%") if column.role == "bar" else text(told[c].strip())
+            inside = bar(value, full, "%") if column.role == "bar" else text(told[c].strip())
             cells.append(f'<span class="{_class(view, c)}">{inside}</span>')
     return "".join(cells)
 
 
 def cards(told: tuple[Card, ...]) -> str:
-    """Return a card for each device: its cost, the answer first."""
-    return f'<div class="cards">{"".join(map(_card, told))}</div>' if told else ""
+    """Return a card for each device: its cost, the answer first; designs on paper stand last, dimmed."""
+    ordered = sorted(told, key=lambda card: card.on_paper)
+    return f'<div class="cards">{"".join(map(_card, ordered))}</div>' if told else ""
 
 
 def _card(card: Card) -> str:
     first, *rest = (text(str(figure)) for figure in card.figures)
     figures = f"<b>{first}</b>" + "".join(f"<span>{each}</span>" for each in rest)
     scale = 100 / max(card.bar, 1.0)
+    kind = " paper" * card.on_paper if card.fits and not card.over else " out"
     return (
-        f'<div class="card{"" if card.fits and not card.over else " out"}"><b class="name">{text(card.name)}</b> '
+        f'<div class="card{kind}"><b class="name">{text(card.name)}</b> '
         f'{text(card.mark)} {text(card.runtime)}<div class="figures">{figures}</div>'
         f'<div class="track">{bar(card.bar, scale, "%")}</div>{text(" · ".join((*card.over, card.phrase)))}</div>'
     )

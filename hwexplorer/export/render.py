@@ -14,8 +14,9 @@ from hwexplorer.export.text import render as as_text
 from hwexplorer.views.plain import Page, View
 
 
-def plain(built: View | Page, form: str, width: int = 0, is_whole: bool = True) -> str:
-    """Return a built view in one of the formats for people and spreadsheets; text is brief unless `is_whole`."""
+def plain(built: View | Page, form: str, width: int = 0, is_whole: bool = True, command: str = "") -> str:
+    """Return a built view in one of the formats for people and spreadsheets; text is brief unless `is_whole`.
+    A page says the `command` that made it."""
     if form == "csv":
         return as_csv(built)
     if form == "md":
@@ -25,7 +26,7 @@ def plain(built: View | Page, form: str, width: int = 0, is_whole: bool = True) 
     if form == "html":
         from hwexplorer.export.html import as_html
 
-        return as_html(built)
+        return as_html(built, command)
     if form == SCREEN:
         return sheet.encode(built, width)
     raise unknown("format", form, FORMATS)

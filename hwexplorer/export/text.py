@@ -92,6 +92,19 @@ def table(view: Table, width: int = 0) -> str:
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
+def fit_columns(view: Table, width: int) -> Table:
+    """Return the table with the columns that fit a width, and a line that names the others."""
+    columns = view.columns
+    widths = [max(map(_cells, _column(columns, index, view.rows))) for index in range(len(columns))]
+    kept = _fit(columns, widths, width)
+    dropped = ", ".join(column.title for c, column in enumerate(columns) if c not in kept)
+    if not dropped:
+        return view
+    rows = tuple(replace(row, cells=tuple(row.cells[c] for c in kept)) for row in view.rows)
+    footer = (f"{count_noun(len(columns) - len(kept), 'column')} more: {dropped}", *view.footer)
+    return replace(view, columns=tuple(columns[c] for c in kept), rows=rows, footer=footer)
+
+
 def _cells(text: str) -> int:
     """Columns that a terminal gives the text: wide characters take two, combining ones none."""
     if text.isascii():

@@ -27,6 +27,7 @@ from hwexplorer.views.plain import Page, Table, Text, View
 from hwexplorer.views.tables import rows
 from hwexplorer.views.tree_view import tree
 
+OPEN = ("summary", "blocks", "plot", "events")  # parts of the page that are not folded: plot is the roofline
 BLOCKS = 7  # rows of brief text
 CHECKS = columns(Check, "verdict check says")
 
@@ -92,7 +93,7 @@ def _view(state: State) -> Page:
     parts = [PARTS[place](state) if place in PARTS else _headed(answers[place]) for place in sorted({*PARTS, *answers})]
     full = next(part for part in parts if isinstance(part, Table) and part.name == "tree")
     here = cards(replace(state, devices=(state.on,), baseline=state.on))
-    return Page("report", _title(state), tuple(parts), csv=full, is_long=True, brief=("summary", "blocks"), cards=here)
+    return Page("report", _title(state), tuple(parts), csv=full, is_long=True, brief=OPEN, cards=here)
 
 
 def _brief(state: State) -> Page:

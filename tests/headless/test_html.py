@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import html
+import shlex
 from html.parser import HTMLParser
 
 import pytest
 
+from hwexplorer import __version__
 from hwexplorer.export.html import as_fragment, as_html
 from hwexplorer.registry import Answer
 from hwexplorer.state import parse
@@ -69,11 +72,13 @@ def test_the_report_is_a_brief_with_the_rest_folded() -> None:
     assert isinstance(view, Page)
     read = Reader(as_html(view))
     brief = [heading for folded, heading in read.headings if not folded]
-    assert brief[:1] == [view.title]
-    assert {"Summary", "Where it goes"} <= set(brief)
+    assert brief[:1] == [view.title.partition(": ")[0]]
+    assert {"Summary", "Where it goes", "Architectural events"} <= set(brief)
+    assert any(heading.startswith("Roofline") for heading in brief)
     assert "Checks" not in brief
-    assert as_html(view).count('<details class="part">') == len(view.parts) - 2
-    assert "18.1 k/s" in as_html(view).partition("Summary")[0]
+    assert as_html(view).count('<details class="part">') == len(view.parts) - 4
+    above = html.unescape(as_html(view).partition("Summary")[0])
+    assert all(str(figure) in above for figure in view.cards[0].figures)
 
 
 @pytest.mark.parametrize("verb", ["tree", "compare", "report"])
@@ -84,3 +89,16 @@ def test_bars_have_the_causes_of_the_screen_in_light_and_dark(verb: str) -> None
         assert f"--c{place}:{look.light}" in light
         assert f"--c{place}:{look.dark}" in dark
     assert "background:var(--c0)" in page
+
+
+def test_a_page_says_the_version_and_the_command_that_made_it() -> None:
+    page = Answer("tree", STATE).to_text("html")
+    assert f"hwexplorer {__version__}: <code>hwexplorer tree " in page
+    again = shlex.split(html.unescape(page.partition("<code>")[2].partition("</code>")[0]))
+    assert parse(again[2]) == STATE
+
+
+def test_a_notebook_has_the_columns_that_fit_and_names_the_others() -> None:
+    view = Answer("compare", STATE).view()
+    assert as_fragment(view).count("<th ") < as_html(view).count("<th ")
+    assert "columns more: " in as_fragment(view)
