@@ -222,7 +222,8 @@ def _overhead(demand: Demand, setup: Setup) -> tuple[Floats, Floats]:
     launch = _ends(device.kernel_start_s) * _ends(runtime.launch.all)
     if device.light_start_s != device.kernel_start_s:
         light = _ends(device.light_start_s) * _ends(runtime.launch.all)
-        launch = np.where(demand.per_kernel(demand.macs) > 0, launch, light)
+        works = demand.macs if demand.links is None else demand.macs + demand.links[0]
+        launch = np.where(demand.per_kernel(works) > 0, launch, light)
     dispatch = _ends(device.ends("dispatch_s")) * _ends(
         runtime.dispatch_on.get(device.software_class, runtime.dispatch).all
     )
