@@ -13,7 +13,7 @@ import msgspec
 from hardware.architectures import known_architectures
 from hardware.architectures.architecture import Architecture
 from hardware.architectures.data import Software
-from hardware.device_file import CATALOG, DESIGNER, DeviceFile, Fact, complete, fail, read
+from hardware.device_file import CATALOG, DESIGNER, DeviceFile, Fact, PowerMode, complete, fail, read
 from hardware.errors import RequestError, unknown
 from hardware.names import fold_name, match_name, product_words
 from hardware.what_if import apply_changes, parse_changes, split_changes
@@ -238,6 +238,7 @@ def device_in_mode(path: Path, spec: DeviceFile, mode: str) -> Device:
     mode = mode or spec.mode
     if spec.id != path.stem:
         raise fail(path, f"id: is {spec.id!r}, must equal the file name {path.stem!r}")
+    mode = next((name for name, each in spec.power_modes.items() if mode in _mode_numbers(each)), mode)
     if mode and mode not in spec.power_modes:
         if not spec.power_modes:
             raise RequestError(f"device {spec.id} has no power modes, asked for {mode!r}")
@@ -254,6 +255,11 @@ def device_in_mode(path: Path, spec: DeviceFile, mode: str) -> Device:
     except RequestError as error:
         raise fail(path, f"changes: {error}") from None
     return msgspec.structs.replace(made, name=name, file=msgspec.structs.replace(made.file, changes=()))
+
+
+def _mode_numbers(mode: PowerMode) -> list[str]:
+    """Return the names that `nvpmodel` has for a power mode: pm1 for number 1."""
+    return [f"pm{number}" for number in mode.nvpmodel]
 
 
 def catalogue_devices(folders: tuple[Path, ...] = (), on_paper: bool = True) -> list[Device]:

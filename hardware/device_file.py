@@ -40,10 +40,12 @@ class Fact(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PowerMode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A thermal operating point: facts that replace the device's own while it runs in this mode."""
+    """A thermal operating point: facts that replace the device's own while it runs in this mode, and the numbers by
+    which NVIDIA's `nvpmodel` calls it."""
 
     facts: dict[str, Fact]
     note: str = ""
+    nvpmodel: tuple[int, ...] = ()
 
 
 class OwnEvidence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

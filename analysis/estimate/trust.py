@@ -51,6 +51,7 @@ class WorkClass(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     most_bits: float = float("inf")
     parallel: bool | None = None
     is_engineering: bool = False
+    waits_for_host: bool = False
 
     def is_of(self, setup: Setup, kind: str, is_parallel: bool) -> bool:
         """Return whether such work is of this class or of an earlier one at some batch."""

@@ -437,3 +437,12 @@ def test_missing_folder(tmp_path: Path) -> None:
 def test_wrong_requests(name: str, message: str) -> None:
     with pytest.raises(RequestError, match=message):
         load_device(name)
+
+
+def test_power_modes_go_by_the_numbers_of_nvpmodel() -> None:
+    """`nvpmodel -m 1` is 7 W on an Orin Nano, 15 W on an AGX Orin, 10 W on an AGX Xavier."""
+    limits = {"jetson_orin_nano": 7.0, "jetson_agx_orin": 15.0, "jetson_agx_xavier": 10.0}
+    for name, limit_w in limits.items():
+        assert load_device(f"{name}:pm1").power_limit_w == limit_w
+    with pytest.raises(RequestError):
+        load_device("jetson_orin_nano:pm9")

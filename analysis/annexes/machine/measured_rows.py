@@ -115,9 +115,12 @@ def find_device(name: str, mode: str, source: str, folders: tuple[Path, ...]) ->
         return "device is not in the catalogue"
     known = file_access.shipped(SHIPPED / "modes.toml").get(device.id, {})
     unstated = known.get("unstated", {})
-    mapped = known.get(mode) or next(
-        (to for begin, to in unstated.items() if not mode and source.startswith(begin)), ""
-    )
+    number = re.fullmatch(r"nvpmodel PM(\d+)", mode)
+    numbers = {n for each in device.file.power_modes.values() for n in each.nvpmodel}
+    if number and numbers and int(number[1]) not in numbers:
+        return "the board has no power mode of this number"
+    mapped = f"pm{number[1]}" if number and numbers else known.get(mode, "")
+    mapped = mapped or next((to for begin, to in unstated.items() if not mode and source.startswith(begin)), "")
     if mapped.startswith("!"):
         return mapped[1:]
     return load_device(f"{device.id}:{mapped}", folders) if mapped else device

@@ -19,6 +19,7 @@ from analysis.annexes.machine.prediction_errors import spearman
 from analysis.annexes.machine.row_validation import LARGE, PredictionPoint
 from analysis.estimate.trust import ENGINEERING, ClassEvidence, DeviceEvidence, Factors, TrustTable, work_classes
 from analysis.model.ir.workload import Floats
+from hardware.architectures import known_architectures
 
 TARGET = 0.82  # share of left-out rows that a band is to hold; between 80 and 90 % is meant
 LEAST = float(np.log(1.05))  # no band is narrower than measurements repeat
@@ -34,12 +35,13 @@ AXES: tuple[Axis, ...] = ("device", "family")
 
 class Residual(msgspec.Struct, frozen=True):
     """The logarithm of measured over predicted of one row: as shipped, and by fits that left out its device and its
-    family."""
+    family; without `is_left_out`, what is shipped was set with this row in sight, and stands for these too."""
 
     point: PredictionPoint
     shipped: float
     device: float
     family: float
+    is_left_out: bool = True
 
 
 def make_residual(point: PredictionPoint, left_out: tuple[float, float] | None = None) -> Residual:
@@ -47,7 +49,7 @@ def make_residual(point: PredictionPoint, left_out: tuple[float, float] | None =
     None where it was not fitted to."""
     shipped = float(np.log(point.measured / point.predicted))
     if left_out is None:
-        return Residual(point, shipped, shipped, shipped)
+        return Residual(point, shipped, shipped, shipped, is_left_out=False)
     device, family = (float(np.log(point.measured / predicted)) for predicted in left_out)
     return Residual(point, shipped, device, family)
 
@@ -112,6 +114,8 @@ def class_factors(name: str, quantity: str, rows: Sequence[Residual], band: Fact
     coverage: dict[Axis, float] = {}
     if band is None:
         band, coverage = narrowest_band(rows, AXES)
+        if quantity == "latency" and name in _host_classes():
+            band = widen_by_hosts(band)
     measured, predicted = (np.array([getattr(row.point, key) for row in rows]) for key in ("measured", "predicted"))
     return ClassEvidence(
         name=name,
@@ -160,7 +164,27 @@ def trust_table(residuals: Sequence[Residual]) -> TrustTable:
 def _device_factors(key: tuple[str, str, str, str], rows: Sequence[Residual]) -> DeviceEvidence:
     error = float(np.median([abs(row.point.predicted / row.point.measured - 1.0) for row in rows]))
     is_enough = len(rows) >= LARGE and len({row.point.family for row in rows}) >= FAMILIES
-    return DeviceEvidence(*key, len(rows), error, narrowest_band(rows, ("family",))[0] if is_enough else None)
+    # Rows in sight of who set the constants say nothing of other models on the same device.
+    if not is_enough or not all(row.is_left_out for row in rows):
+        return DeviceEvidence(*key, len(rows), error, None)
+    band = narrowest_band(rows, ("family",))[0]
+    return DeviceEvidence(*key, len(rows), error, widen_by_hosts(band) if key[1] in _host_classes() else band)
+
+
+def _host_classes() -> set[str]:
+    return {each.name for each in work_classes() if each.waits_for_host}
+
+
+def widen_by_hosts(band: Factors) -> Factors:
+    """Return a band with the spread between hosts, as the fact of dispatch states it, beside that of the errors."""
+    fact = known_architectures.BASELINE.data.facts["dispatch_s"]
+    assert fact.value
+    assert fact.low
+    assert fact.high
+    low, high = (
+        np.hypot(*np.log(pair)) for pair in ((band[0], fact.low / fact.value), (band[1], fact.high / fact.value))
+    )
+    return float(np.exp(-low)), float(np.exp(high))
 
 
 def _group_rows(rows: Iterable[Residual], key: Callable[[Residual], Any]) -> dict[Any, list[Residual]]:
