@@ -136,7 +136,7 @@ def test_no_band_leaves_out_the_estimate() -> None:
         ("resnet50", "kpu_t256", 1, "int8", "auto", "design_target", ""),
         ("llama3_8b:decode", "h100_sxm", 1, "fp16", "tensorrt_llm", "siblings", "decode, 16 bit"),
         ("llama3_8b:decode", "h100_sxm", 1, "w4a16", "vllm", "siblings", "decode, 4 bit"),
-        ("llama3_8b:request", "h100_sxm", 1, "fp16", "vllm", "measured", "request, one at a time"),
+        ("llama3_8b:request", "h100_sxm", 1, "fp16", "vllm_2024", "measured", "request, one at a time"),
         ("llama3_8b:request", "h100_sxm", 1, "fp16", "llama_cpp", "engineering", ""),
         ("resnet50", "jetson_agx_orin", 1, "fp16", "tensorrt", "measured", "vision, TensorRT, batch 1"),
         ("resnet50", "jetson_agx_orin", 1, "fp16", "onnxruntime", "siblings", "vision, TensorRT, batch 1"),

@@ -45,10 +45,10 @@ def test_cache_takes_its_bytes(kv: int, precision: str, width: float) -> None:
     """Llama 3 8B: 32 layers x 2 x 8 heads x 128 elements a token: 128 KiB at 16 bit."""
     per_token = 32 * 2 * 8 * 128 * width
     result = run("llama3_8b:decode", batch=4, precision=precision, kv=kv)
-    assert result.plan.element_bytes == width
+    assert result.plan.widths.cache == width
     assert cache_bytes(result.workload, 4, uniform(width)) == 4 * (kv + 1) * per_token
     held = result.memory.peak_bytes - result.memory.weight_bytes
-    assert 4 * kv * per_token <= held < 4 * (kv + 1) * per_token + 4 * 128256 * width + 1e7
+    assert 4 * kv * per_token <= held < 4 * (kv + 1) * per_token + 4 * 128256 * result.plan.element_bytes + 1e7
     assert result.fits == (result.memory.peak_bytes <= 80e9)
 
 
@@ -178,13 +178,14 @@ def test_prompts_are_enqueued_where_only_decoding_is_recorded() -> None:
 
 
 def test_a_collective_takes_words_or_blocks() -> None:
-    """Eight H100 (nccl-tests, kvcache-ai/Mooncake pull request 3484): 195 us for 32 MB, 41 us for 2 MB; few bytes end
-    with the kernel, and through memory of the host each message waits."""
+    """Eight H100: 195 us for 32 MB (nccl-tests, kvcache-ai/Mooncake pull request 3484), 16 us beside the start of the
+    kernel for 2 MB by the kernels of vLLM and SGLang (AIConfigurator: 19.4 and 20.1); few bytes end with the kernel,
+    and through memory of the host each message waits."""
     rounds, sizes = 14.0, np.array([16e3, 2.0**21, 2.0**25])
     links = np.stack([sizes * rounds / 8, np.full(3, rounds), np.zeros(3)])
     own, hosted = (link_seconds(links, load_device(name)) * 1e6 for name in ("h100_sxm", "rtx_4090"))
     assert own[0] < 3
-    assert own[1:] == pytest.approx([41.0, 195.0], rel=0.35)
+    assert own[1:] == pytest.approx([16.4, 195.0], rel=0.35)
     assert own[2] == pytest.approx(195.0, rel=0.05)
     assert (hosted > own + 14 * 3).all()
     assert (np.diff(own) > 0).all()
