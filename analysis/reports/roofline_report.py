@@ -79,7 +79,7 @@ class KernelRoof(TraceTimes, frozen=True, kw_only=True):
     achieved_flop_per_s: Annotated[float, column("Achieved", "FLOP/s", keep=2)]
     attainable_flop_per_s: Annotated[float, column("Attainable", "FLOP/s", keep=2)]
     efficiency: Annotated[float, column("of it", "%", keep=2)]
-    flips: Annotated[str, column("What would flip it", keep=5)]
+    flips: Annotated[str, column("Another bound with", keep=5)]
     parts: tuple[OperatorRoof, ...]
 
 

@@ -90,9 +90,8 @@ def _view(state: State) -> Table:
 
 def _brief(state: State) -> Table | Text:
     """Return the names by family; every row where the output is no terminal, which programs read."""
-    table = _view(state)
     hint = "hwexplorer models --all lists parameters, MACs, input and accuracy of each"
-    return table if not output.width() else list_by_kind(table, hint, most=16)
+    return list_by_kind(_view(state), hint, most=16) if output.width() else _view(state)
 
 
 VERB = Report(

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from analysis.document import Column, columns
 from analysis.explore.tuning.elasticities import Elasticities, Elasticity, elasticities
 from hardware.quantity import of_fact
-from hwexplorer.declare import NODE, Lines, Report, Rows, document_of_estimate
+from hwexplorer.declare import NODE, Report, Rows, document_of_estimate
 from hwexplorer.state import State
 from hwexplorer.views.captions import node_title
 
@@ -25,38 +25,27 @@ COLUMNS = (
 )
 
 
-def _idle_names(document: Elasticities) -> list[str]:
-    return [row.name for row in document.elasticities if not _does_something(row)]
-
-
 def _footer(document: Elasticities, state: State) -> Iterable[str]:
-    if names := _idle_names(document):
+    if names := [row.name for row in document.elasticities if not _does_something(row)]:
         yield f"No effect: {', '.join(names)}"
     yield "Each is evaluated 5 % above and below its value, sides of arrays doubled and halved."
     yield "Idle power, clock power and the power limit follow the silicon."
 
 
-def _brief_footer(document: Elasticities, state: State) -> Iterable[str]:
-    yield f"{len(_idle_names(document))} facts and prices have no effect here"
-
-
-def _rows(footer: Lines, first: int = 0) -> Rows:
-    return Rows(
-        "elasticities",
-        "Change in % for 1 % more of each fact or price",
-        COLUMNS,
-        of=lambda document: filter(_does_something, document.elasticities),
-        key="name",
-        footer=footer,
-        first=first,
-    )
-
-
 VERB = Report(
     subject=NODE,
     document=document_of_estimate(elasticities),
-    parts=(_rows(_footer),),
-    brief_parts=(_rows(_brief_footer, 20),),
+    parts=(
+        Rows(
+            "elasticities",
+            "Change in % for 1 % more of each fact or price",
+            COLUMNS,
+            of=lambda document: filter(_does_something, document.elasticities),
+            key="name",
+            footer=_footer,
+            first=20,
+        ),
+    ),
     title=lambda document, state: node_title("What matters to the EDP", state),
     on_screen=False,
     examples={"elasticity": "conv2d --on kpu_t256"},

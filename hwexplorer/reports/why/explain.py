@@ -105,7 +105,7 @@ def _brief_table(explained: Explanation, name: str, most: int) -> Table:
     for part in explained.groups[name]:
         alike.setdefault(f"{part.a:.3g} {part.b:.3g}" if name == "subgraph" else part.name, []).append(part)
     parts = sorted(map(_sum_parts, alike.values()), key=lambda part: -abs(part.fraction))
-    shown = [part for part in parts[:most] if part.difference]
+    shown = [part for part in parts[:most] if part.difference] or parts[:most]
     rest = [part for part in parts if part not in shown]
     columns = _columns(explained)
     below = rows(columns, shown)

@@ -248,7 +248,7 @@ def _kernel_lines(result: Estimate, k: int) -> tuple[str, ...]:
     run = result.run
     compute, memory, overhead = (float(a[k]) for a in (run.kernel_compute_s, run.kernel_memory_s, run.overhead_s))
     lines = [
-        f"max(compute {_s(compute)}, memory {_s(memory)}) + overhead {_s(overhead)} = {_s(float(run.unthrottled_s[k]))}"
+        f"max(compute {_s(compute)}, memory {_s(memory)}) + launch {_s(overhead)} = {_s(float(run.unthrottled_s[k]))}"
     ]
     bound = int(run.bound[k])
     if bound == POWER:
@@ -260,10 +260,10 @@ def _kernel_lines(result: Estimate, k: int) -> tuple[str, ...]:
     moved = float((flow.dram_read + flow.dram_write)[members].sum())
     chip = float((flow.chip_read + flow.chip_write)[members].sum())
     lines.append(
-        f"{quantity(flops, 'FLOP')}, {quantity(moved, 'byte')} DRAM of {quantity(chip, 'byte')} moved, "
-        f"{run.utilization[k]:.1%} of peak"
+        f"{quantity(flops, 'FLOP')} at {run.utilization[k]:.1%} of the peak; {quantity(moved, 'byte')} of the "
+        f"{quantity(chip, 'byte')} moved cross DRAM"
     )
-    lines.append(f"flips: {bound_change(result, k)}")
+    lines.append(f"another bound with {bound_change(result, k)}")
     return tuple(lines)
 
 
@@ -291,13 +291,13 @@ def _edp(figures: TreeFigures, i: int) -> tuple[str, ...]:
     how = "fused with others in one kernel" if result.execution != "eager" else "in one kernel with others"
     separate = how if figures.fused[i] else "a kernel of its own"
     benefit = float(level.fusion_benefit_js[i])
-    saves = "takes off" if benefit >= 0 else "adds"
+    saves = "saves" if benefit >= 0 else "adds"
     modifier = modifier_or_none(float(level.modifier[i]))
     paid = "of next to no work: no modifier" if modifier is None else f"x modifier {modifier:.3g}"
     return (
         f"attributed {_js(attributed)} = share {level.share[i]:.2%} x {_js(result.edp_js)}",
         f"base {_js(float(level.base_edp_js[i]))} {paid} ({separate})",
-        f"fusing {saves} {_js(abs(benefit))}",
+        f"fusion {saves} {_js(abs(benefit))}",
     )
 
 
