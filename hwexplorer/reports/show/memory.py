@@ -92,7 +92,6 @@ VERB = Report(
             "timeline",
             "Over the execution order",
             columns(Moment, "kernel bar total activations workspace"),
-            without=lambda report: () if report.workspace_rule else ("workspace",),
         ),
     ),
     brief_parts=(facts(_summary), _ROLES, _largest),
