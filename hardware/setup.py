@@ -27,6 +27,7 @@ class Setup(msgspec.Struct, frozen=True, dict=True):
         """The way in which operators are joined into kernels, as analysis/estimate/kernels.py calls it."""
         return self.runtime.joins(self.device)
 
+    @memoize(keep=4)
     def in_mode(self, mode: str) -> Setup:
         """Return the same software on the same device, with its kernels made as in a mode."""
         runtime = msgspec.structs.replace(self.runtime, mode=mode)

@@ -13,6 +13,7 @@ import numpy as np
 
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.families import FAMILIES, family_of
+from analysis.estimate.host_work import divide_host_work
 from analysis.model.ir.workload import Floats, Ints
 from hardware.memo import memoize
 from hardware.taxonomy import Event
@@ -44,10 +45,30 @@ def causes(result: Estimate) -> Causes:
     """Return the causes of every operator. Sums over them are the latency and the energy of the operator, to
     rounding."""
     time_s, ideal_s = _time(result)
+    return Causes(time_s, _prices_by_cause(result) @ result.run.counts, ideal_s)
+
+
+@memoize()
+def causes_without_host(result: Estimate) -> tuple[Causes, Causes | None]:
+    """Return the causes of every operator without the work of the host, and those of that work alone."""
+    whole, (_, host) = causes(result), divide_host_work(result)
+    if host is None:
+        return whole, None
+    run, members = result.run, np.flatnonzero(host.run.energy_j)
+    own = Causes(*(np.zeros_like(whole.time_s) for _ in range(3)))
+    before = run.unthrottled_s / np.where(run.kernel_s > 0, run.kernel_s, 1.0)
+    own.time_s[LAUNCH] = host.run.latency_s * before[result.demand.kernel]
+    own.time_s[THROTTLED] = host.run.latency_s - own.time_s[LAUNCH]
+    own.energy_j[:, members] = _prices_by_cause(result) @ host.run.counts[:, members]
+    return Causes(whole.time_s - own.time_s, whole.energy_j - own.energy_j, whole.ideal_s), own
+
+
+def _prices_by_cause(result: Estimate) -> Floats:
+    """Return the price of each event in the row of its cause, (6, e)."""
     rows = np.zeros((len(CAUSES), len(result.events)))
     for place, (event, price) in enumerate(zip(result.events, result.run.prices.value.tolist(), strict=True)):
         rows[cause_of_event(event), place] = price
-    return Causes(time_s, rows @ result.run.counts, ideal_s)
+    return rows
 
 
 def cause_of_event(event: Event) -> int:
@@ -95,7 +116,11 @@ def steps(of: Causes) -> Floats:
 def shares(result: Estimate, metric: str) -> Floats:
     """Return the share of the whole by cause and operator, (6, n), in a metric of ADDITIVE; sums over causes are the
     operator's share."""
-    of = causes(result)
+    return shares_of_causes(causes(result), result, metric)
+
+
+def shares_of_causes(of: Causes, result: Estimate, metric: str) -> Floats:
+    """Return the share that some causes make of a model, (6, n)."""
     energy, time = of.energy_j / (result.energy_j or 1.0), of.time_s / (result.latency_s or 1.0)
     return {"energy": energy, "latency": time}.get(metric, 0.5 * (energy + time))
 

@@ -141,8 +141,12 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
     @cached_property
     def component_energy_j(self) -> Floats:
         """Compute, memory and static energy of each operator, shape (3, n)."""
+        return self.components_j(self.run.counts)
+
+    def components_j(self, counts: Floats) -> Floats:
+        """Return compute, memory and static energy of counts of events, (e, n), shape (3, n)."""
         which = np.array([COMPONENTS.index(event.component) for event in self.events])
-        prices, counts = self.run.prices.value, self.run.counts
+        prices = self.run.prices.value
         return np.stack([prices[which == c] @ counts[which == c] for c in range(3)])
 
     @cached_property

@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from analysis.estimate.estimate import Estimate
+from analysis.estimate.estimate import COMPONENTS, Estimate
 from analysis.model.ir.workload import Floats
 from hardware.memo import memoize
 from hardware.setup import Setup
@@ -46,7 +46,13 @@ def divide_host_work(result: Estimate) -> tuple[Estimate, Estimate | None]:
     none = msgspec.structs.replace(runtime.call_s, value=0.0, low=0.0, high=0.0)
     quiet = msgspec.structs.replace(runtime, call_s=none, sequence_s=none)  # what is divided once is not again
     setup = Setup(result.device, result.plan, quiet, result.setup.layout)
-    return msgspec.structs.replace(result, run=rest, setup=setup), msgspec.structs.replace(result, run=host)
+    divided = msgspec.structs.replace(result, run=rest, setup=setup), msgspec.structs.replace(result, run=host)
+    of_host = np.zeros((len(COMPONENTS), result.demand.n))
+    members = np.flatnonzero(energy_j)
+    of_host[:, members] = result.components_j(counts[:, members])
+    for estimate, component_j in zip(divided, (result.component_energy_j - of_host, of_host), strict=True):
+        vars(estimate)["component_energy_j"] = component_j  # of the few operators that the host's work is at
+    return divided
 
 
 def _runs_of_kernels(result: Estimate) -> Floats:

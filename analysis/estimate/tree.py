@@ -80,7 +80,8 @@ def tree(result: Estimate) -> TreeFigures:
 @memoize()
 def tree_without_host(result: Estimate) -> TreeFigures:
     """Return the figures of a tree in which the work of the host is a row of its own."""
-    return _figures(result, divide_host_work(result)[0])
+    rest, host = divide_host_work(result)
+    return tree(result) if host is None else _figures(result, rest)
 
 
 def _figures(whole: Estimate, result: Estimate) -> TreeFigures:
@@ -217,17 +218,20 @@ def sum_over_branches(result: Estimate, branches: Sequence[outline.Branch]) -> C
     index = np.concatenate([branch.members for branch in branches])
     sizes = np.array([len(branch.members) for branch in branches])
     starts = np.cumsum([0, *sizes[:-1]])
-    is_model, is_host, is_part = (np.array([b.kind == kind for b in branches]) for kind in ("model", "host", "part"))
-    place = np.repeat(np.array([branch.part for branch in branches]), sizes)
+    kind = [branch.kind for branch in branches]
+    parts = np.flatnonzero(np.repeat([each == "part" for each in kind], sizes))
+    place = np.repeat([branch.part for branch in branches], sizes)[parts]
+    is_model, is_host = (np.array([each == what for each in kind]) for what in ("model", "host"))
 
-    def add(values: Floats, host: Floats | float = 0.0, weights: Floats | None = None) -> Floats:
+    def add(values: Floats, host: Floats | None = None, weights: Floats | None = None) -> Floats:
         chosen = values[..., index]
-        if is_part.any():
-            share = (part_weights(result) if weights is None else weights)[place, index]
-            chosen = chosen * np.where(np.repeat(is_part, sizes), share, 1.0)
+        if len(parts):
+            chosen[..., parts] *= (part_weights(result) if weights is None else weights)[place, index[parts]]
         total: Floats = np.add.reduceat(chosen, starts, axis=-1)
-        beside = np.sum(host, axis=-1, keepdims=True)
-        return np.where(is_host, beside, total + np.where(is_model, beside, 0.0))
+        if is_host.any():
+            beside = 0.0 if host is None else host.sum(axis=-1, keepdims=True)
+            total = np.where(is_host, beside, total + np.where(is_model, beside, 0.0))
+        return total
 
     return add
 
@@ -256,32 +260,39 @@ def _work_weights(result: Estimate) -> dict[str, Floats]:
     return {"macs": np.stack([half, none, half]), "flops": np.stack([product, softmax, product])}
 
 
-def branch_figures(result: Estimate, branches: Sequence[outline.Branch]) -> TreeLevel:
+def branch_figures(
+    result: Estimate, branches: Sequence[outline.Branch], add: Callable[..., Floats] | None = None
+) -> TreeLevel:
     """Return the figures of nodes of an outline, shape (k,): sums over their operators and figures that follow from the
-    sums. One subgraph or operator has those of its own level; `cumulative` runs over all nodes."""
+    sums. One subgraph or operator has those of its own level; `cumulative` runs over all nodes. `add` is
+    sum_over_branches, where there is one already."""
     figures, host = tree_without_host(result), divide_host_work(result)[1]
     subgraphs, operators = figures.subgraphs, figures.operators
     of, size = result.partition.subgraph, np.bincount(result.partition.subgraph)[result.partition.subgraph]
-    total = sum_over_branches(result, branches)
+    total = add or sum_over_branches(result, branches)
     is_whole = np.array([branch.kind in ("model", "group", "subgraph") for branch in branches])
 
     def sum_by_kind(of_subgraphs: Floats, of_operators: Floats) -> Floats:
         """Whole subgraphs add up what subgraphs have, other nodes what operators have."""
         return np.where(is_whole, total(of_subgraphs[of] / size), total(of_operators))
 
-    of_host = {} if host is None else {
-        "latency_s": host.run.latency_s,
-        "energy_j": host.run.energy_j,
-        "share": shares(host.run.energy_j, host.run.latency_s, result),
-    }  # fmt: skip
-    by_work = _work_weights(result)
-    sums = {name: total(getattr(operators, name), of_host.get(name, 0.0), by_work.get(name)) for name in _ADDED}
+    added = [name for name in _ADDED if name not in _WORK]
+    of_host = None if host is None else np.zeros((len(added), result.demand.n))
+    if host is not None and of_host is not None:
+        energy_j, latency_s = host.run.energy_j, host.run.latency_s
+        for name, values in (
+            ("latency_s", latency_s), ("energy_j", energy_j), ("share", shares(energy_j, latency_s, result)),
+        ):  # fmt: skip
+            of_host[added.index(name)] = values
+    columns = total(np.stack([getattr(operators, name) for name in added]), of_host)
+    sums = dict(zip(added, columns, strict=True))
+    sums |= {name: total(getattr(operators, name), None, weights) for name, weights in _work_weights(result).items()}
     base_j = sum_by_kind(subgraphs.base_edp_js, operators.base_edp_js)
     ideal = sum_by_kind(subgraphs.utilization * subgraphs.latency_s, operators.utilization * operators.latency_s)
     is_telling = sum_by_kind(*(np.where(np.isnan(each.modifier), 0.0, 1.0) for each in (subgraphs, operators))) > 0
     modifier = np.where(is_telling & (base_j > 0), ratio(sums["share"] * result.edp_js, base_j), np.nan)
     used = ratio(ideal, sums["latency_s"])
-    component_j = total(operators.component_j, 0.0 if host is None else host.component_energy_j)
+    component_j = total(operators.component_j, None if host is None else host.component_energy_j)
     level = _complete_level(result, sums, component_j, base_j, modifier, used)
     for place, branch in enumerate(branches):
         first = branch.members[0]
@@ -293,6 +304,7 @@ def branch_figures(result: Estimate, branches: Sequence[outline.Branch]) -> Tree
     return level
 
 
+_WORK = ("macs", "flops")
 _ADDED = (
     "macs", "flops", "bytes", "dram_bytes", "transfers", "latency_s", "energy_j", "share", "fusion_benefit_js",
 )  # fmt: skip

@@ -13,7 +13,6 @@ from analysis.document import BOUND_HELP, BOUND_LETTERS, Cell, Column
 from analysis.estimate import causes
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.outline import KIND, Branch, outline
 from analysis.estimate.tree import (
@@ -25,8 +24,8 @@ from analysis.estimate.tree import (
     find_node,
     modifier_or_none,
     sum_over_branches,
+    tree_without_host,
 )
-from analysis.estimate.tree import tree as tree_figures
 from analysis.model.ir.workload import Floats
 from hardware.execute import BOUNDS
 from hardware.sentence import count_noun
@@ -71,14 +70,15 @@ DELTA_TITLE = {"edp": "Δ EDP", "energy": "Δ energy", "latency": "Δ time"}  # 
 
 def tree(state: State) -> Table:
     """Return all rows of the tree on the device under the cursor, divided as the state says; the root's key is ''."""
-    figures = tree_figures(engine.result(state))
+    figures = tree_without_host(engine.result(state))
     result = figures.estimate
     root = outline(result, state.by, state.split_branches)
     nodes = list(root.walk())
     branches = [branch for _, branch in nodes]
-    level = branch_figures(result, branches)
-    parts = _shares_by_cause(result, branches, state.metric)
-    by_key = _cells(figures, nodes, level, parts)
+    add_up = sum_over_branches(result, branches)
+    level = branch_figures(result, branches, add_up)
+    parts = _shares_by_cause(result, add_up, state.metric)
+    by_key = _cells(figures, nodes, level, parts, add_up)
     columns = _columns(state.metric)
     cells = list(zip(*(by_key[column.key] for column in columns), strict=True))
     deltas = _deltas(state, branches)
@@ -227,22 +227,27 @@ def by_node(state: State, branches: list[Branch]) -> list[float | None]:
     whole = METRICS[state.metric].figure(result)
     if len(branches[0].members) != result.workload.n_operators:
         there = [branch for _, branch in outline(result, state.by, state.split_branches).walk()]
-        share = _shares_by_cause(result, there, state.metric).sum(axis=0) * whole
+        share = _shares_by_cause(result, sum_over_branches(result, there), state.metric).sum(axis=0) * whole
         by_key = dict(zip((branch.key for branch in there), share.tolist(), strict=True))
         return [by_key.get(branch.key) for branch in branches]
-    figures: list[float | None] = (_shares_by_cause(result, branches, state.metric).sum(axis=0) * whole).tolist()
+    share = _shares_by_cause(result, sum_over_branches(result, branches), state.metric).sum(axis=0)
+    figures: list[float | None] = (share * whole).tolist()
     return figures
 
 
-def _shares_by_cause(result: Estimate, branches: list[Branch], metric: str) -> Floats:
+def _shares_by_cause(result: Estimate, add_up: Callable[..., Floats], metric: str) -> Floats:
     """Return the share of each node in the model by cause, (6, k)."""
-    rest, host = divide_host_work(result)
-    share_of_host = 0.0 if host is None else causes.shares(host, metric)
-    return sum_over_branches(result, branches)(causes.shares(rest, metric), share_of_host)
+    rest, host = causes.causes_without_host(result)
+    share_of_host = None if host is None else causes.shares_of_causes(host, result, metric)
+    return add_up(causes.shares_of_causes(rest, result, metric), share_of_host)
 
 
 def _cells(
-    figures: TreeFigures, nodes: list[tuple[int, Branch]], level: TreeLevel, parts: Floats
+    figures: TreeFigures,
+    nodes: list[tuple[int, Branch]],
+    level: TreeLevel,
+    parts: Floats,
+    add_up: Callable[..., Floats],
 ) -> dict[str, Sequence[Cell]]:
     """Return the cells of all nodes by the key of their column."""
     result = figures.estimate
@@ -251,7 +256,7 @@ def _cells(
     bound_s = np.zeros((len(BOUNDS), len(run.latency_s)))
     # What takes no time of its own is bound as its kernel is.
     bound_s[run.bound[kernel], np.arange(len(run.latency_s))] = np.maximum(run.latency_s, np.finfo(float).tiny)
-    bound = sum_over_branches(result, [branch for _, branch in nodes])(bound_s).argmax(axis=0)
+    bound = add_up(bound_s).argmax(axis=0)
     bound[[branch.kind == "host" for _, branch in nodes]] = BOUNDS.index("launch")
     modifier = level.modifier.copy()
     modifier[0] = 1.0
