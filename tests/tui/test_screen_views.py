@@ -103,8 +103,10 @@ def test_heat_columns_are_what_each_device_has() -> None:
         figures = {d: row.cells[place] for d, place in place_of.items()}
         winner = min(silicon, key=figures.get)  # type: ignore[arg-type]
         assert row.cells[names.index("wins")] == winner
-        target, by = str(row.cells[names.index("on_paper")]).split(" ", 1)
+        target, _, by = str(row.cells[names.index("on_paper")]).partition(" ")
         assert target not in silicon
+        if not figures[target]:  # a runtime without work of the host
+            continue
         assert by.endswith("less") == (figures[target] < figures[winner])
         ahead.add(by.endswith("less"))
     assert ahead == {True, False}  # a design target may take less, and still wins nothing
@@ -121,9 +123,13 @@ def test_devices_in_order(rank: str) -> None:
     state = parse(f"resnet18@b8?rank={rank}")
     rows = [row.key for row in EngineProvider().compare(state).rows]
     assert sorted(rows) == sorted(state.devices)
-    assert [row.key for row in EngineProvider().compare(replace(state, rank_reverse=True)).rows] == rows[::-1]
+    on_paper = [name for name in rows if not engine.device(name).silicon]
+    silicon = [name for name in rows if name not in on_paper]
+    assert rows == [*silicon, *on_paper]
+    turned = [row.key for row in EngineProvider().compare(replace(state, rank_reverse=True)).rows]
+    assert turned == [*silicon[::-1], *on_paper]
     if rank == "edp":
-        assert rows == sorted(rows, key=lambda name: engine.result(state, name).edp_js)
+        assert silicon == sorted(silicon, key=lambda name: engine.result(state, name).edp_js)
 
 
 @pytest.mark.parametrize("model", ["resnet18@b8,fp16", "gemm@b1", "vit_b_16@b4"])
