@@ -9,7 +9,7 @@ import msgspec
 Mode = Literal["grid", "small", "tabs", "tiny"]
 Box = tuple[int, int, int, int]  # x, y, width, height
 _MAIN = ("models", "compare", "tree")  # those that do not stand beside the tree
-LINE_HEIGHT = 18  # of a screen that keeps a line for the device under the cursor above one pane
+KNOBS_HEIGHT = 18  # of a screen that has a line for the device under the cursor above its knobs, which say it too
 GAP_HEIGHT = 30  # of a screen that has a line to spare before the devices on paper
 EVENTS_HEIGHT = 34  # of a body that has room for a plot below all kinds of events
 HEAT_WIDTH, HEAT_HEIGHT = 64, 26  # of a tree that has room below it for its blocks on every device
@@ -40,8 +40,9 @@ def arrange(width: int, height: int, pane: str, zoom: bool, devices: int = 4) ->
         return _tiny(width, height, pane)
     around: dict[str, Box] = {"head": (0, 0, width, 1), "foot": (0, height - 1, width, 1)}
     if width < 80 or height < 20 or zoom:
-        above = 2 + (height >= LINE_HEIGHT)
-        around |= {"tabs": (0, 1, width, 1)} | ({"cards": (0, 2, width, 1)} if height >= LINE_HEIGHT else {})
+        has_line = pane != "knobs" or height >= KNOBS_HEIGHT
+        above = 2 + has_line
+        around |= {"tabs": (0, 1, width, 1)} | ({"cards": (0, 2, width, 1)} if has_line else {})
         return Layout("tabs", {**around, pane: (0, above, width, height - above - 1)})
     top = strip_lines(width, height, devices)
     is_large = width >= 180 and height >= 50

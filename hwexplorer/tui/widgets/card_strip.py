@@ -21,7 +21,7 @@ from hwexplorer.views.plain import Card, CardFigure
 
 LEFT = 4  # cells: the cursor's sign and the rank
 NAME_MIN, NAME_MAX, TITLE_SHARE = 22, 34, 23  # cells of name and runtime; of the width in percent
-BAR_MIN, BAR_MAX, PHRASE_MIN, PHRASE_GOOD = 7, 24, 18, 28
+BAR_MIN, BAR_MAX, PHRASE_MIN, PHRASE_GOOD = 7, 24, 22, 28
 _MEMORY = r"\d+ ?[GM]B"
 _FORM = r"SXM\d*|PCIe|OAM|NVL|HGX"
 
@@ -244,6 +244,8 @@ class CardStrip(Widget, can_focus=False):
         phrase = re.sub(r"\b\d+(st|nd|rd|th)( · |$)", "", safe(card.phrase))  # its rank has a column
         phrase = " · ".join((*card.over, phrase))
         phrase = whole(phrase, width) or phrase.partition(" · ")[0]
+        if width_of(phrase) > width:  # the sign of its evidence says it too
+            phrase = phrase.removeprefix("predicted ").removeprefix("on paper: ")
         phrase = "1x, the reference" if phrase == "1x" and width >= len("1x, the reference") else phrase
         role = "warn" if card.over or not card.fits else "good" if card.rank == 1 else "text"
         return [Segment(pad(shorten(phrase, width), width), self.palette.get(role))]
