@@ -10,7 +10,7 @@ import msgspec
 
 from analysis.annexes.machine import efficiency_fit
 from analysis.annexes.machine.efficiency_fit import CrossValidation
-from analysis.annexes.machine.kernel_validation import KernelErrors, kernel_points, validate_kernels
+from analysis.annexes.machine.kernel_validation import KernelErrors, is_kernel_table, kernel_points, validate_kernels
 from analysis.annexes.machine.measured_rows import FITTED_ON, read_rows, shipped_rows
 from analysis.annexes.machine.row_validation import LARGE, ClassErrors, ErrorGroup, Validation, validate
 from analysis.document import columns
@@ -53,13 +53,17 @@ def _document(
         raise RequestError("--kernels validates the shipped table of kernels: leave --data out")
     if kernels:
         return KernelGroups(validate_kernels())
-    measured = read_rows(data) if data else shipped_rows()
+    tables = [path for path in data or () if is_kernel_table(path)]
+    models = [path for path in data or () if path not in tables]
+    measured = read_rows(models) if data else shipped_rows()
+    folders = engine.folders()
+    points = [point for path in tables for point in kernel_points(path, folders)]
 
     def progress(done: int) -> None:
         if tick is not None and (done % 50 == 0 or done == len(measured)):
             tick(done, len(measured))
 
-    validated = validate(measured, engine.folders(), progress, () if data else kernel_points(folders=engine.folders()))
+    validated = validate(measured, folders, progress, points if data else kernel_points(folders=folders))
     fitted_on = measured if data else shipped_rows(FITTED_ON)
     errors = () if data else efficiency_fit.recorded_cross_validation()
     if cross_validate:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -201,3 +202,21 @@ def test_the_page_of_trust_says_it_by_class() -> None:
         PAGE.write_text(head + BEGIN + "\n" + stated + "\n" + END + tail, encoding="utf-8")
         return
     assert rest.split(END)[0].strip() == stated.strip(), "run: HWEXPLORER_GOLDEN=1 pytest tests/analysis/test_trust.py"
+
+
+def test_a_device_has_a_band_of_its_own_only_from_rows_that_were_left_out() -> None:
+    errors = {("h", family): [0.02, -0.02, 0.01, -0.01] for family in ("a", "b", "c", "d")}
+    others = {("g", "e"): [0.5, -0.5, 0.4, -0.4] * 4}
+    left_out = made(errors | others)
+    in_sight = [msgspec.structs.replace(row, is_left_out=False) for row in left_out]
+    for rows, has_own in ((left_out, True), (in_sight, False)):
+        own = next(each for each in trust_bands.trust_table(rows).measured if each.device == "h")
+        assert (own.band is not None) == has_own
+
+
+def test_hosts_widen_the_band_of_work_that_waits_for_them() -> None:
+    """Others' hosts took up to 1.85 times as long to start a kernel as the mean of those measured."""
+    low, high = trust_bands.widen_by_hosts((0.9, 1.1))
+    assert low < 0.9 * 0.65
+    assert 1.8 < high < 2.1
+    assert [each.name for each in trust.work_classes() if each.waits_for_host] == ["vision, GPU framework, batch 1"]

@@ -18,6 +18,7 @@ from analysis.annexes.machine.efficiency_fit import (
     fit_software,
     left_out_latency,
 )
+from analysis.annexes.machine.kernel_validation import kernel_points
 from analysis.annexes.machine.language_rows import interpret_row
 from hardware import file_access
 from hardware.errors import RequestError
@@ -285,3 +286,16 @@ def test_a_measured_rate_is_held_against_the_rate() -> None:
             interpret_row({**stated, "device": name, "latency_ms": "1", "throughput_per_s": ""})
         )
         assert latency.latency_s == result.latency_s
+
+
+def test_a_table_of_kernels_is_validated_and_keeps_windows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Attention that sees the last 512 keys takes less than over all; the text names what bands held."""
+    shape = "batch=1;heads=32;kv_heads=8;q=8192;kv=8192;dim_qk=128;dim_v=128;causal=yes"
+    path = tmp_path / "kernels.csv"
+    rows = [f"h100_sxm,attention_fwd,FlashAttention-3,{text},bf16,1e-3" for text in (shape, f"{shape};window=512")]
+    path.write_text("device,op,library,shape,format,seconds\n" + "\n".join(rows))
+    full, windowed = (point.predicted for point in kernel_points(path))
+    assert windowed < 0.25 * full
+    assert main(["validate", "--data", str(path)]) == 0
+    text = capsys.readouterr().out
+    assert all(word in text for word in ("kernel, 16 bit and narrower", "Held %", "Band %"))

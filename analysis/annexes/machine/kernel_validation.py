@@ -20,6 +20,7 @@ from analysis.annexes.machine.prediction_errors import ErrorRow, PredictionError
 from analysis.annexes.machine.row_validation import PredictionPoint
 from analysis.document import column
 from analysis.estimate.trust import find_trust, work_class
+from analysis.model.ir.lengths import through_window
 from analysis.model.ir.workload import Floats
 from analysis.model.operators.contractions import ATTENTION_FLOPS, ATTENTION_SPECIAL
 from hardware.demand import READ, READ_WEIGHT, WRITE, Calls, Demand, OpClass, Transfers
@@ -77,7 +78,10 @@ def _conv(shape: Shape) -> SingleKernel:
 def _attention(shape: Shape) -> SingleKernel:
     """Return a fused attention; a causal mask leaves row i its first i columns."""
     heads, rows, columns = shape["batch"] * shape["heads"], shape["q"], shape["kv"]
+    window = int(shape.get("window", 0))
     seen = (rows + 1) / 2 if shape["causal"] and rows == columns else columns
+    if window:  # of what a row sees, its last keys alone
+        seen = through_window(window, rows, columns - rows) if shape["causal"] else min(seen, 2.0 * window + 1.0)
     scores, dim = heads * rows * seen, (shape["dim_qk"], shape["dim_v"])
     kept = shape["batch"] * shape["kv_heads"] * columns * sum(dim)
     return SingleKernel(
@@ -126,6 +130,11 @@ def validate_kernels() -> tuple[KernelErrors, ...]:
     for point in kernel_points(TABLE):
         rows.setdefault((point.device, point.family), []).append((point.measured, point.predicted, point.band))
     return tuple(measure_errors(KernelErrors, members, device=device, op=op) for (device, op), members in rows.items())
+
+
+def is_kernel_table(path: Path) -> bool:
+    """Return whether a table measures kernels: it has their `op` and `shape`. Raises RequestError as `read_rows`."""
+    return {"op", "shape"} <= set(next(iter(read_rows((path,), ("device",))), {}))
 
 
 def kernel_points(path: Path | None = None, folders: tuple[Path, ...] = ()) -> list[PredictionPoint]:

@@ -22,8 +22,8 @@ class PredictionErrors(msgspec.Struct, frozen=True, kw_only=True):
     p90_ape: Annotated[float, column("90th", "%", keep=1)]
     bias: Annotated[float, column("Bias", "%", role="delta", keep=1, help="median of predicted / measured - 1")]
     spearman: Annotated[float | None, column("Rank corr", keep=2, help="1: the order is right")]
-    band_coverage: Annotated[float, column("In band", "%", help="share of rows inside the stated band")]
-    band_half_width: Annotated[float, column("Half-width", "%", keep=4)]
+    band_coverage: Annotated[float, column("Held", "%", help="share of rows inside the stated band")]
+    band_half_width: Annotated[float, column("Band", "%", keep=1, help="median half-width of the stated band")]
 
 
 Group = TypeVar("Group")
