@@ -104,7 +104,7 @@ class FilterPrompt(Prompt):
     def note(self) -> str:
         """Return what stands on the right of the line."""
         count = len(self._models.content.visible)
-        return f"{count} models · enter loads" if count else NO_MATCH
+        return f"{count} model{'s' * (count != 1)} · enter loads" if count else NO_MATCH
 
     def follow(self, text: str) -> None:
         """Narrow what is shown to the text."""
