@@ -166,7 +166,7 @@ def _join(values: tuple[str, ...]) -> str:
 
 def _part(value: str) -> str:
     # Commas within the braces of a what-if device do not part; a bracket that nothing closes must not keep others.
-    written = _encode(value, "/@{}," if re.fullmatch(r"[^{}]*\{[^{}]*\}", value) else "/@")
+    written = _encode(value, "/@{}," if re.fullmatch(r"[^{}]*\{[^{}]*\}", value) else "@")
     is_whole = split_list(f"{written},-") == [written, "-"]
     return written if is_whole else re.sub(r"[][(){}]", lambda mark: f"%{ord(mark[0]):02X}", written)
 
@@ -227,7 +227,7 @@ def parse(text: str) -> State:
 
     head, _, query = plain(text).partition("?")
     names, _, devices = head.partition("/")
-    if "/" in devices and not head.lower().startswith("hf:"):
+    if "/" in re.sub(r"\{[^{}]*\}", "", devices) and not head.lower().startswith("hf:"):
         raise RequestError(f"unknown model {head[:60]!r}: a file ends in .onnx, .pt2, .gguf, .safetensors or .py:NAME")
     model, _, words = names.partition("@")
     values: dict[str, object] = {"model": _decode(model)} if model else {}

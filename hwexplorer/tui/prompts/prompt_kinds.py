@@ -61,11 +61,12 @@ class FindPrompt(Prompt):
 
 
 class Finder(Protocol):
-    """What finds rows in a table that it shows."""
+    """A pane or overlay that finds rows of a table."""
 
     content: TreeTable
 
-    def do_find(self, step: int) -> None: ...
+    def do_find(self, step: int) -> None:
+        """Go to the next row with `content.find`; 0 may stay."""
 
 
 class TableFindPrompt(Prompt):
