@@ -137,8 +137,12 @@ def write(
     file keeps what was made when broken off, and parts follow its first `kept_bytes`: one process at a time. Raises
     OSError, a BlockingIOError where another has it."""
     before = path.stat() if path.exists() else None
+    if before is None and path.is_symlink():  # of a stranger's folder, it makes a file elsewhere
+        raise OSError(errno.EINVAL, "is a link to a file that is not there")
     if before is not None and (not stat.S_ISREG(before.st_mode) or _is_open(path)):
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_APPEND), "wb") as file:
+        target = os.open(path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_NONBLOCK", 0))  # a FIFO nobody reads: no wait
+        os.set_blocking(target, True)
+        with os.fdopen(target, "wb") as file:
             file.writelines(map(_bytes, parts))
         return
     place = Path(os.path.realpath(path))

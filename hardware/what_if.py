@@ -68,6 +68,9 @@ def parse_changes(text: str) -> tuple[Change, ...]:
                 f"change {part[:40]!r}: a name and a value are expected, as in clock_hz=1.2e9 or units*2"
             )
         changes.append(Change(match["name"], match["how"], match["value"]))
+    names = [change.name for change in changes if change.how == "="]
+    if twice := next((name for name in names if names.count(name) > 1), ""):
+        raise RequestError(f"{twice[:40]} is set twice")
     return tuple(changes)
 
 
@@ -130,6 +133,8 @@ def _new(change: Change, unit: str, old: float) -> float:
         if factor <= 0.0:
             raise RequestError(f"{change}: a factor greater than 0 is expected")
         value = old * factor if change.how == "*" else old / factor
+    if not math.isfinite(value):
+        raise RequestError(f"{change}: larger than any number")
     if kind in WHOLE and math.isclose(value, round(value), rel_tol=_CLOSE):
         value = float(round(value))
     try:

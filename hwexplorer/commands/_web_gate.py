@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import ipaddress
+import logging
 import os
 import re
 import secrets
@@ -21,6 +22,7 @@ from urllib.parse import urlsplit
 import aiohttp_jinja2
 import jinja2
 from aiohttp import web
+from aiohttp.web_protocol import RequestHandler
 from textual_serve.app_service import AppService
 from textual_serve.server import Server, to_int
 
@@ -32,6 +34,7 @@ COLUMNS, ROWS = (20, 500), (5, 200)  # of a terminal: least and most
 MEMORY_MAX = 1 << 30  # bytes that one explorer may allocate
 HEARTBEAT_S = 15.0  # a browser that answers no ping for so long is gone
 LEAVE_S = 8.0  # until an explorer that was asked to leave is ended: more than it needs (hwexplorer/process/signals.py)
+HEAD_S, WAITING_MAX = 5.0, 200  # for the first request of a connection; connections without one
 SEND_S = 2.0  # for an explorer to take what a browser sent
 DRIVER = "hwexplorer.tui.terminals.browser_driver:Driver"
 
@@ -114,6 +117,44 @@ class ServedExplorer(AppService):  # type: ignore[misc,unused-ignore]
         await process.wait()
 
 
+class GuardedConnection(RequestHandler):  # type: ignore[misc,unused-ignore]
+    """A connection that is closed if no request comes soon, or if too many wait; it reads no body to its end."""
+
+    __slots__ = ("_waiting",)
+
+    def __init__(self, server: Any, waiting: dict[GuardedConnection, None], loop: asyncio.AbstractEventLoop) -> None:
+        """`waiting` are the connections whose first request has not come, the oldest first."""
+        super().__init__(server, loop=loop, lingering_time=0.0, logger=_LOG)
+        self._waiting = waiting
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin to wait for a request; the oldest connection leaves where too many wait."""
+        super().connection_made(transport)
+        self._waiting[self] = None
+        if len(self._waiting) > WAITING_MAX:
+            next(iter(self._waiting))._close_waiting()
+        self._loop.call_later(HEAD_S, self._close_waiting)
+
+    def _close_waiting(self) -> None:
+        self._waiting.pop(self, None)
+        if self._current_request is None and self.transport is not None:
+            self.transport.abort()
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        """Wait no more."""
+        self._waiting.pop(self, None)
+        super().connection_lost(exc)
+
+
+def _without_traceback(record: logging.LogRecord) -> bool:
+    record.exc_info = None
+    return True
+
+
+_LOG = logging.getLogger("hwexplorer.serve")
+_LOG.addFilter(_without_traceback)
+
+
 class Gate(Server):  # type: ignore[misc,unused-ignore]
     """Admits the holder of the token, as many clients as there are places for, and no other page."""
 
@@ -135,14 +176,27 @@ class Gate(Server):  # type: ignore[misc,unused-ignore]
 
     def run(self) -> None:
         """Serve until interrupted. Raises OSError where it cannot listen."""
-        web.run_app(
-            self._make_app(),
-            host=self.host,
-            port=self.port,
-            print=self._announce,
-            access_log=None,
-            shutdown_timeout=LEAVE_S,
+        with suppress(KeyboardInterrupt):
+            asyncio.run(self._serve())
+
+    async def _serve(self) -> None:
+        runner = web.AppRunner(await self._make_app(), access_log=None, shutdown_timeout=LEAVE_S)
+        await runner.setup()
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task is not None
+        loop.add_signal_handler(signal.SIGTERM, task.cancel)
+        waiting: dict[GuardedConnection, None] = {}
+        listener = await loop.create_server(
+            lambda: GuardedConnection(runner.server, waiting, loop), self.host, self.port, backlog=128
         )
+        try:
+            self._announce("")
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            pass  # asked to leave
+        finally:
+            listener.close()
+            await runner.cleanup()
 
     def _announce(self, _: str) -> None:
         print(f"{self.address}\n(this address is the key: whoever has it gets in; ctrl+c ends it)", flush=True)
@@ -170,7 +224,7 @@ class Gate(Server):  # type: ignore[misc,unused-ignore]
     @web.middleware
     async def _check_token(self, request: web.Request, handler: Handler) -> web.StreamResponse:
         """The token is in the query of the page, and begins the path of everything that the page asks for."""
-        given = request.query.get("token", "") if request.path == "/" else request.path.split("/", 2)[1]
+        given = request.query.get("token", "") if request.path == "/" else "".join(request.path.split("/", 2)[1:2])
         if not hmac.compare_digest(given.encode(errors="replace"), self._token.encode()):
             raise web.HTTPForbidden(text="Open the address that hwexplorer serve printed: it ends in ?token=...\n")
         return await handler(request)

@@ -93,4 +93,5 @@ def _line(cells: list[str]) -> str:
 
 def _md(words: str) -> str:
     """No table, page or address begins in a name: `![a](http://..)` would be fetched by whoever reads the file."""
-    return re.sub(r"[\\|\[\]]", r"\\\g<0>", safe(words)).replace("<", "&lt;")
+    plain = re.sub(r"[\\|\[\]]", r"\\\g<0>", safe(words)).replace("<", "&lt;")
+    return re.sub(r"(?i)\b(www)\.", r"\1&#46;", plain)

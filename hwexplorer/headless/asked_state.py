@@ -139,6 +139,10 @@ def with_fixed_batch(wanted: State, arguments: argparse.Namespace) -> State:
     """A model that has one batch alone is asked for at that where no other is asked for."""
     if is_result(wanted.model) or not engine.is_ready(wanted):
         return wanted
+    lengths = engine.captured_model(wanted).defaults
+    for name in ("sequence", "kv"):
+        if getattr(arguments, name, None) is not None and name not in lengths:
+            raise RequestError(f"{wanted.model} has no --{name}")
     fixed = engine.fixed_batch(wanted)
     is_asked = getattr(arguments, "batch", None) is not None or wanted.batch != State().batch
     return wanted if fixed is None or is_asked else replace(wanted, batch=fixed)

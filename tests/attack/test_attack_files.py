@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -19,6 +20,7 @@ from analysis.model.names import targets
 from analysis.model.process.process_limits import ProcessLimits
 from analysis.model.process.workload_jobs import FileReading, WorkloadJob
 from analysis.model.reading_budget import STEPS, Budget
+from hardware import file_access
 from hwexplorer.cli import main
 from tests.attack import onnx_files, pt2_files
 from tests.sampling import first
@@ -173,3 +175,42 @@ def test_a_path_is_never_another_model(path: str, capsys: pytest.CaptureFixture[
         said = capsys.readouterr()
         assert "resnet50" not in said.out
         assert "unknown" in said.err
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ("compare resnet18 --on h100_sxm{units*1e308}", "larger than any number"),
+        ("compare resnet18 --on h100_sxm{clock_hz=1e9,clock_hz=2e9}", "clock_hz is set twice"),
+        ("compare resnet18 --on h100_sxm --sequence 5", "resnet18 has no --sequence"),
+    ],
+)
+def test_what_would_be_taken_without_a_word_is_refused_in_a_line(
+    words: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words.split()) == 2
+    said = capsys.readouterr().err
+    assert says in said
+    assert said.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "wrong", ['"model_type": ["x"]', '"sliding_window": -5', '"head_dim": 1000000000000', '"num_attention_heads": 0']
+)
+def test_a_configuration_with_impossible_values_is_refused(wrong: str, tmp_path: Path) -> None:
+    right = {"model_type": '"mistral"', "hidden_size": "64", "num_hidden_layers": "2", "num_attention_heads": "4",
+             "num_key_value_heads": "2", "intermediate_size": "128", "vocab_size": "100"}  # fmt: skip
+    key, _, value = wrong.replace('"', "", 2).partition(": ")
+    fields = ", ".join(f'"{name}": {text}' for name, text in {**right, key: value}.items())
+    (tmp_path / "config.json").write_text("{" + fields + "}")
+    with pytest.raises(ModelError):
+        store.load(f"hf:{tmp_path}")
+
+
+def test_nothing_waits_for_a_reader_and_no_link_leads_away(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
+    for name in ("fifo", "link"):
+        with pytest.raises(OSError, match="No such device|is a link"):
+            file_access.write(tmp_path / name, ["x"])
+    assert not (tmp_path / "elsewhere").exists()

@@ -82,3 +82,40 @@ def test_hooks_run(hook: dict[str, Any], tmp_path: Path) -> None:
     for rule, code in (("energy < 1kJ", 0), ("energy < 1pJ", 1)):
         done = run([*hook["entry"].split(), *models, "--on", "t4", "--rule", rule], tmp_path)
         assert done.returncode == code, done.stderr
+
+
+def test_the_action_runs_nothing_of_a_hostile_branch(tmp_path: Path) -> None:
+    """A folder `pip` in the checkout, options in place of a commit or model, commands in every input."""
+    install = next(step for step in ACTION["runs"]["steps"] if step["id"] == "install")
+    (tmp_path / "pip").mkdir()
+    (tmp_path / "pip" / "__main__.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
+    run(["bash", "-c", install["run"]], tmp_path, PACKAGE="--version", RUNNER_TEMP=str(tmp_path.parent))
+    step = next(step for step in ACTION["runs"]["steps"] if step["id"] == "run")
+    nothing = dict.fromkeys(step["env"], "") | {"MODEL": "mlp", "OPTIONS": "--on t4", "RULES": "energy < 1J"}
+    hostile = [
+        ({"BASE": f"--upload-pack=touch {tmp_path / 'ran'}"}, 2),
+        ({"MODEL": "--help"}, 2),
+        ({"OPTIONS": f"--on 't4' \"$(touch {tmp_path / 'ran'})\""}, 2),
+        ({"RULES": "  \n\t\nenergy < 1J"}, 0),
+    ]
+    for inputs, code in hostile:
+        done = run(["bash", "-euo", "pipefail", "-c", step["run"]], tmp_path, **nothing | inputs,
+                   GITHUB_STEP_SUMMARY=str(tmp_path / "summary"), GITHUB_OUTPUT=str(tmp_path / "output"))  # fmt: skip
+        assert done.returncode == code, done.stderr
+    assert not (tmp_path / "ran").exists()
+
+
+def test_a_model_that_the_branch_adds_is_held_against_the_rules_alone_on_each_device(tmp_path: Path) -> None:
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main"]
+    remote, clone = tmp_path / "remote", tmp_path / "clone"
+    for words in (["init", "-q", str(remote)], ["-C", str(remote), "commit", "-q", "--allow-empty", "-m", "a"],
+                  ["clone", "-q", str(remote), str(clone)]):  # fmt: skip
+        subprocess.run([*git, *words], check=True)
+    base = subprocess.check_output(["git", "rev-parse", "HEAD"], cwd=clone, text=True).strip()
+    assert main(["capture", "mlp", "-o", str(clone / "net.msgpack.gz")]) == 0
+    code, summary = act(clone, model="net.msgpack.gz", devices="t4,h100_sxm", base=base,
+                        rules="energy < 1J\nchange(energy) < 5%")  # fmt: skip
+    assert code == 0
+    assert "is new" in summary
+    assert summary.count("| pass | energy &lt; 1J |") == 2
+    assert not subprocess.check_output(["git", "worktree", "list"], cwd=clone, text=True).count("/base")

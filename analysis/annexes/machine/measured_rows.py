@@ -139,6 +139,8 @@ def interpret_vision_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
     device, count = _devices(row, folders)
     latency, energy = parse_cell(row, "latency_ms", 1e-3), parse_cell(row, "energy_mJ_per_inference", 1e-3)
     batch = int(parse_cell(row, "batch", 1) or 0)
+    if (row.get("batch") or "").strip().strip("0.") == "" and "0" in (row.get("batch") or ""):
+        raise Unpredictable("the batch is 0")
     many = (row.get("scenario") or "").lower() in MANY_STREAMS
     if _is_submission(row) and (row.get("scenario") or "").lower() == "server":
         raise Unpredictable("a server under a bound of latency: the batch is not stated")

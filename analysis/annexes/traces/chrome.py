@@ -32,6 +32,7 @@ LAUNCHES = ("cuda_runtime", "cuda_driver", "runtime", "hip_runtime", "xpu_runtim
 ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset")
 OPERATORS = ("cpu_op", "operator")
 MODULE = "module: "  # begins the ranges in which machine/profiled_run.py names modules
+SIZE_MAX = 1 << 40  # of a side of a tensor
 GRAPH = 8  # kernels of one launch; more are a replayed graph
 _WAITS = ("synchronize", "memcpy", "item", "local_scalar")  # in the names of calls in which the host waits or copies
 Lane = tuple[str, str]  # process and thread
@@ -94,6 +95,8 @@ def input_shapes(value: Any) -> tuple[Shape, ...]:
     if not isinstance(value, list):
         return ()
     if value and all(isinstance(size, int) for size in value):
+        if not all(0 <= size < SIZE_MAX for size in value):
+            return ()
         return (tuple(value[:16]),)
     return tuple(shape for item in value[:64] for shape in input_shapes(item))
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from analysis.annexes.traces.chrome import ChromeEvent, complete_events
+from analysis.annexes.traces.chrome import SIZE_MAX, ChromeEvent, complete_events
 from analysis.annexes.traces.trace_record import (
     Shape,
     Trace,
@@ -70,7 +70,11 @@ def _typed_shapes(value: Any) -> tuple[Shape, ...]:
     if not isinstance(value, list):
         return ()
     rows = [next(iter(item.values()), None) for item in value[:64] if isinstance(item, dict)]
-    return tuple(tuple(row[:16]) for row in rows if isinstance(row, list) and all(isinstance(n, int) for n in row))
+    return tuple(tuple(row[:16]) for row in rows if isinstance(row, list) and all(map(_is_side, row)))
+
+
+def _is_side(size: Any) -> bool:
+    return isinstance(size, int) and 0 <= size < SIZE_MAX
 
 
 def read_trtexec(rows: list[Any]) -> Trace:

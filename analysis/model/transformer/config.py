@@ -83,6 +83,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             most = MAX_LAYERS if field == "layers" else MAX_SIZE
             if not 1 <= getattr(self, field) <= most:
                 raise ModelSpecError(f"{field} {getattr(self, field)} is not between 1 and {most}")
+        for field in self.__struct_fields__:
+            value = getattr(self, field)
+            if isinstance(value, int) and not 0 <= value <= MAX_SIZE:
+                raise ModelSpecError(f"{field} {value:.3g} is not between 0 and {MAX_SIZE}")
         self._fill()
         if self.heads % self.kv_heads:
             raise ModelSpecError(f"{self.heads} heads cannot share {self.kv_heads} key/value heads evenly")

@@ -31,7 +31,7 @@ def config(where: str) -> Config:
 def has_reader(where: str) -> bool:
     """Return True if the architecture of a configuration has a reader here."""
     policy.require_unserved(f"reading {where}", where)
-    return _read(hub_files.file(where)).get("model_type", "") in _TABLE["types"]
+    return _read(hub_files.file(where)).get("model_type", "") in [*_TABLE["types"]]
 
 
 def notes(where: str) -> tuple[str, ...]:
@@ -162,7 +162,7 @@ def _weight_notes(raw: Raw) -> list[str]:
     """Return the precision that `quantization_config` means, with its formats by role, or why none does."""
     stated = raw.get("quantization_config")
     if not isinstance(stated, dict):
-        return []
+        return [] if stated is None else ["its quantization_config is not a table and says nothing"]
     method = str(stated.get("quant_method", ""))[:40]
     bits, kind, activations = _stored_format(method, stated)
     name = _precision_of(stated)

@@ -30,7 +30,7 @@ _VALUES = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "
 _STRING, _ARRAY = 8, 9
 # llama.cpp's numbers of whole-file formats (llama.h, LLAMA_FTYPE) that no name of a tensor's format tells.
 _FILE_TYPES = {11: "q3_k_s", 12: "q3_k_m", 13: "q3_k_l", 14: "q4_k_s", 15: "q4_k_m", 16: "q5_k_s", 17: "q5_k_m"}
-_MAX_RANK = 8
+_MAX_RANK, _KIND_MAX = 8, 63  # sides of a tensor; ggml has 40 formats
 _BROKEN = (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error, RecursionError, OverflowError)
 
 
@@ -198,12 +198,15 @@ def _gguf(file: BinaryIO, size: int, budget: Budget) -> WeightHeader:
     names, formats = table()["formats"]["names"], Counter[str]()
     found = set()
     for _ in range(tensors):
-        found.add(reader.text())
+        if (name := reader.text()) in found:
+            raise ValueError
+        found.add(name)
         rank = reader.number("I")
         if rank > _MAX_RANK:
             raise ValueError
         shape = [reader.number("Q") for _ in range(rank)]
         kind = reader.number("I")
-        reader.number("Q")
+        if reader.number("Q") >= size or kind > _KIND_MAX or 0 in shape:
+            raise ValueError
         formats[names[kind] if kind < len(names) else f"format {kind}"] += _elements(shape)
     return WeightHeader(dict(formats), facts, frozenset(found))
