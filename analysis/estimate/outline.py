@@ -114,11 +114,14 @@ def outline(result: Estimate, by: str, apart: tuple[str, ...] = ()) -> Branch:
         root = _by_kernel(result, apart)
     else:
         root = _by_kind(result.workload, apart) if by == "kind" else _outline(result.workload, by == "module", apart)
+    return msgspec.structs.replace(root, children=(*root.children, *host_branches(result)))
+
+
+def host_branches(result: Estimate) -> tuple[Branch, ...]:
+    """Return the row of the work of the host; none where there is no such work."""
     work = members(result, HOST)
-    if work is None:
-        return root
-    host = Branch(HOST, HOST_NAMES.get(result.workload.work, "host: start of a run"), "host", work, "host")
-    return msgspec.structs.replace(root, children=(*root.children, host))
+    name = HOST_NAMES.get(result.workload.work, "host: start of a run")
+    return () if work is None else (Branch(HOST, name, "host", work, "host"),)
 
 
 @memoize(shared=True, keep=8)

@@ -15,7 +15,7 @@ from analysis.document import records
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.metrics import ADDITIVE, METRICS
-from analysis.estimate.tree import TreeLevel, tree
+from analysis.estimate.tree import TreeLevel, tree_without_host
 from hardware.errors import unknown
 
 LEVELS = ("subgraph", "operator")
@@ -107,7 +107,7 @@ def _count_passed_over(rows: Sequence[ComparedNode], metric: str, designs: Seque
 
 def _level(result: Estimate, level: str) -> tuple[TreeLevel, tuple[str, ...]]:
     """Return the figures of every node of a level, and what bounds each."""
-    figures = tree(result)
+    figures = tree_without_host(result)
     if level == "subgraph":
         return figures.subgraphs, figures.subgraph_bound
     return figures.operators, figures.operator_bound

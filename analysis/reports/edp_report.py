@@ -14,7 +14,17 @@ import numpy as np
 from analysis.document import column, none_unless, record, records
 from analysis.estimate.estimate import COMPONENTS, Estimate
 from analysis.estimate.figures import Head, head_fields
-from analysis.estimate.tree import TreeFigures, TreeLevel, count_making, tree
+from analysis.estimate.host_work import divide_host_work
+from analysis.estimate.outline import HOST, host_branches
+from analysis.estimate.tree import (
+    TreeFigures,
+    TreeLevel,
+    branch_figures,
+    count_making,
+    cumulative_share,
+    tree,
+    tree_without_host,
+)
 from analysis.model.ir.workload import Floats
 from hardware.demand import READ_WEIGHT, WRITE
 
@@ -146,10 +156,12 @@ class EdpReport(Head, frozen=True, kw_only=True):
 def edp_report(result: Estimate, top: int = TOP) -> EdpReport:
     """Return the report of a model on a device. Runs the model with fusion and without."""
     figures, parts = tree(result), result.partition
+    apart = tree_without_host(result)
     shares = component_shares(result)
     eager, fused = (result.in_mode(mode) for mode in ("eager", "fused"))
     modes = (_execution(eager), _execution(fused))
-    of_subgraphs = np.stack([parts.total(row) for row in shares])
+    of_operators = component_shares(divide_host_work(result)[0])
+    of_subgraphs = np.stack([parts.total(row) for row in of_operators])
     is_fused = [result.execution == "fused" and len(members) > 1 for members in parts.members]
     kinds = result.workload.operators.kind
     return record(
@@ -160,8 +172,8 @@ def edp_report(result: Estimate, top: int = TOP) -> EdpReport:
         n_operators=result.workload.n_operators,
         components=_components(result, shares),
         concentration=_concentration(figures),
-        top_subgraphs=_top(result, figures.subgraphs, parts.id, parts.kind, is_fused, of_subgraphs, top),
-        top_operators=_top(result, figures.operators, parts.operator_id, kinds, figures.fused.tolist(), shares, top),
+        top_subgraphs=_top(result, apart.subgraphs, parts.id, parts.kind, is_fused, of_subgraphs, top),
+        top_operators=_top(result, apart.operators, parts.operator_id, kinds, apart.fused.tolist(), of_operators, top),
         executions=modes,
         saved=_savings(*modes),
         side_by_side=_side_by_side(eager, fused),
@@ -213,6 +225,12 @@ def _top(
     result: Estimate, level: TreeLevel, ids: tuple[str, ...], kinds: tuple[str, ...], is_fused: list[bool],
     by_component: Floats, top: int,
 ) -> tuple[EdpNode, ...]:  # fmt: skip
+    """Return the heaviest nodes of a level; the work of the host is one of them."""
+    _, host = divide_host_work(result)
+    if host is not None:
+        level = _join_levels(level, branch_figures(result, host_branches(result)))
+        ids, kinds, is_fused = (*ids, HOST), (*kinds, "host"), [*is_fused, False]
+        by_component = np.column_stack([by_component, component_shares(host).sum(axis=1)])
     order = np.argsort(-level.share, kind="stable")[:top]
     compute, memory, static = by_component[:, order] * result.edp_js
     return records(
@@ -228,6 +246,13 @@ def _top(
         is_fused=[is_fused[i] for i in order],
         architectural_modifier=none_unless(~np.isnan(level.modifier[order]), level.modifier[order]),
     )
+
+
+def _join_levels(level: TreeLevel, more: TreeLevel) -> TreeLevel:
+    """Return the nodes of both; `cumulative` runs over all of them."""
+    fields = TreeLevel.__struct_fields__
+    joined = {name: np.concatenate([getattr(level, name), getattr(more, name)], axis=-1) for name in fields}
+    return TreeLevel(**joined | {"cumulative": cumulative_share(joined["share"])})
 
 
 def _values_written(result: Estimate) -> Floats:
