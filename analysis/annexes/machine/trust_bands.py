@@ -157,11 +157,13 @@ def trust_table(residuals: Sequence[Residual]) -> TrustTable:
     latency = [row for row in residuals if row.point.quantity == "latency" and row.point.name]
     cells = _group_rows(latency, lambda row: (row.point.device, row.point.name, row.point.runtime, row.point.mode))
     return TrustTable(
-        classes=tuple(known), measured=tuple(_device_factors(key, rows) for key, rows in sorted(cells.items()))
+        classes=tuple(known), measured=tuple(measure_device(key, rows) for key, rows in sorted(cells.items()))
     )
 
 
-def _device_factors(key: tuple[str, str, str, str], rows: Sequence[Residual]) -> DeviceEvidence:
+def measure_device(key: tuple[str, str, str, str], rows: Sequence[Residual]) -> DeviceEvidence:
+    """Return the errors of a device on a class of work under a runtime, and a band of its own where other rows than
+    those that it holds set the constants."""
     error = float(np.median([abs(row.point.predicted / row.point.measured - 1.0) for row in rows]))
     is_enough = len(rows) >= LARGE and len({row.point.family for row in rows}) >= FAMILIES
     # Rows in sight of who set the constants say nothing of other models on the same device.
