@@ -219,9 +219,10 @@ def _overhead(demand: Demand, setup: Setup) -> tuple[Floats, Floats]:
 
     The host's dispatch of the next kernel overlaps execution, so it is a floor, except where the host is the device."""
     device, runtime = setup.device, setup.runtime
-    launch = _ends(device.kernel_start_s) * _ends(runtime.launch.all)
+    starting = _ends(runtime.launch_on.get(device.software_class, runtime.launch).all)
+    launch = _ends(device.kernel_start_s) * starting
     if device.light_start_s != device.kernel_start_s:
-        light = _ends(device.light_start_s) * _ends(runtime.launch.all)
+        light = _ends(device.light_start_s) * starting
         works = demand.macs if demand.links is None else demand.macs + demand.links[0]
         launch = np.where(demand.per_kernel(works) > 0, launch, light)
     dispatch = _ends(device.ends("dispatch_s")) * _ends(
@@ -237,8 +238,22 @@ def _overhead(demand: Demand, setup: Setup) -> tuple[Floats, Floats]:
         enqueued = demand.per_kernel(np.where(demand.head, demand.calls.prompts, 0.0))
         dispatch = dispatch + _ends(device.ends("dispatch_s")) * _ends(runtime.prompt_dispatch.all) * enqueued
     if device.arch.is_host:
-        return launch + dispatch, np.zeros((3, 1))
+        join = _ends(device.ends("thread_join_s")) * starting
+        return launch + dispatch + join * _joins(demand, setup), np.zeros((3, 1))
     return launch, dispatch
+
+
+def _joins(demand: Demand, setup: Setup) -> Floats:
+    """Return how often each kernel doubles its threads, (k,): all of a pool fork and join, as a tree, in each parallel
+    region of it. What is too small for a pool stays on one thread; a framework's convolution rearranges its tensors in
+    regions of their own."""
+    assumed = setup.device.arch.data.assumed
+    layout = {"nchw": "plain_reorder_regions", "channels_last": "reorder_regions"}.get(setup.layout)
+    regions = np.where(demand.is_convolution, 1.0 + (assumed(layout) if layout else 0.0), 1.0)
+    is_small = (demand.macs == 0) & (demand.elements < assumed("serial_elements"))
+    regions = np.where(demand.head & ~is_small, regions, 0.0)
+    joins: Floats = np.log2(max(setup.device.units, 1.0)) * demand.per_kernel(regions)
+    return joins
 
 
 def _of_class(demand: Demand, rates: Efficiency) -> Floats:

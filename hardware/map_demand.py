@@ -13,6 +13,7 @@ from hardware.mapping.attention import time_attention
 from hardware.mapping.common import Mapping, memory_seconds_of
 from hardware.mapping.quantisation import quantise_activations
 from hardware.precision import BASE, FORMATS
+from hardware.quantity import SourcedValue
 from hardware.runtime import Runtime
 from hardware.setup import Setup
 
@@ -31,7 +32,7 @@ def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
         bandwidth[:, OpClass.ELEMENTWISE] *= narrow.value
         rates = msgspec.structs.replace(rates, bandwidth=bandwidth)
     mapping = device.arch.map_operators(demand, setup, rates)
-    streaming = runtime.streaming.get(device.software_class)
+    streaming = runtime.streaming.get(device.software_class) or device.software.streaming
     if streaming is not None:
         mapping = _with_streaming(mapping, demand, device, streaming.all, runtime.per_query_head)
     mapping = time_attention(mapping, demand, setup, rates)
@@ -56,16 +57,23 @@ def link_seconds(links: Floats, device: Device) -> Floats:
 
 def _with_own_kernels(demand: Demand, device: Device, runtime: Runtime) -> Demand:
     """Set the rates of the runtime's own kernels, but for products of one row, and the rows that share an unpacking."""
-    shares, rows = runtime.compute.get(device.software_class), runtime.unpack_rows.get(device.software_class)
+    name = device.software_class
+    plain, rows = _rates(runtime.compute.get(name, {})), runtime.unpack_rows.get(name)
     m = demand.gemm[1]
-    if shares:
-        rate = np.ones(len(OpClass))
-        rate[[OpClass[name] for name in shares]] = [share.value for share in shares.values()]
-        demand = demand.but(product_rate=np.where(m > 1, rate[demand.op_class], 1.0))
+    if runtime.compute or runtime.compute_packed:
+        rate = plain[demand.op_class]
+        if demand.unpack_ops is not None and name in runtime.compute_packed:
+            rate = np.where(demand.unpack_ops > 0, _rates(runtime.compute_packed[name])[demand.op_class], rate)
+        demand = demand.but(product_rate=np.where(m > 1, rate, 1.0))
     if rows and demand.unpack_ops is not None:
         again = np.ceil(m / rows.value) / np.maximum(np.ceil(m / device.arch.data.assumed("unpack_rows")), 1.0)
         demand = demand.but(unpack_ops=demand.unpack_ops * np.maximum(again, 1.0))
     return demand
+
+
+def _rates(shares: dict[str, SourcedValue]) -> Floats:
+    """Return the shares as an array by class of operator, one where none is stated."""
+    return np.array([shares[name].value if name in shares else 1.0 for name in OpClass.__members__])
 
 
 def _with_parameter_cache(demand: Demand, device: Device) -> Demand:
@@ -88,7 +96,9 @@ def _with_streaming(
     moved = flow.dram_read + flow.dram_write
     rest = 1.0 - streamed / np.where(moved > 0, moved, 1.0)
     nominal, slow, fast = shares  # of [value, low, high]; settings are nominal, fast, slow
-    ends = np.array([nominal, fast, slow])[: len(mapping.dram_s), None]
+    ends: Floats | float = np.array([nominal, fast, slow])[: len(mapping.dram_s), None]
+    if len(mapping.dram_s) > len(shares):  # a fit tries many efficiencies, none of them an end
+        ends = nominal
     if per_query_head:  # those that share a cache are the rows of one product
         rows = demand.gemm[1]
         is_step = is_attention & (rows <= device.arch.data.assumed("packed_rows"))

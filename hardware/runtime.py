@@ -46,16 +46,17 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """One runtime, and what it is for: classes of software `runs_on`, `vendors` (or all but `not_vendors`), beginnings
     of the `memory` technology, and `work`.
 
-    `dispatch` and `launch` multiply the device's facts of these names (`dispatch_on` by class of software),
+    `dispatch` and `launch` multiply the device's facts of these names (those with `_on` by class of software),
     `prompt_dispatch` that of prompts where only decoding is recorded as graphs; `call_s` seconds per call in which the
     device waits, `sequence_s` more for each sequence. By class of software: `compute` multiplies the efficiency of
-    products by class of operator; `unpack_rows` share one unpacking of weights; `streaming` is the share of bandwidth
-    at which weights and cache are read; `narrow` that of element-wise kernels on narrow values; `bias_apart` adds the
-    bias of a convolution in its own kernel. `resident` keeps weights on chip between calls, `streams_rest` a part of
-    those that do not all fit; `asynchronous` attention waits for no matrix instruction (FlashAttention-3, cuDNN);
-    `attention_kernels` is what one attention takes; `per_query_head` decoding reads shared keys and values once for
-    each query head; `narrow_sums` adds products of fp16 in fp16; `serves` joins products of one input and leaves
-    library kernels alone; `quantises` keeps activations in 16 bits between products of narrower operands."""
+    products by class of operator, `compute_packed` that of products whose weights are unpacked; `unpack_rows` share one
+    unpacking of weights; `streaming` is the share of bandwidth at which weights and cache are read; `narrow` that of
+    element-wise kernels on narrow values; `bias_apart` adds the bias of a convolution in its own kernel. `resident`
+    keeps weights on chip between calls, `streams_rest` a part of those that do not all fit; `asynchronous` attention
+    waits for no matrix instruction (FlashAttention-3, cuDNN); `attention_kernels` is what one attention takes;
+    `per_query_head` decoding reads shared keys and values once for each query head; `narrow_sums` adds products of fp16
+    in fp16; `serves` joins products of one input and leaves library kernels alone; `quantises` keeps activations in 16
+    bits between products of narrower operands."""
 
     id: str = ""
     name: str
@@ -68,10 +69,12 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     dispatch: SourcedValue = _plain(1.0)
     dispatch_on: dict[str, SourcedValue] = {}
     launch: SourcedValue = _plain(1.0)
+    launch_on: dict[str, SourcedValue] = {}
     prompt_dispatch: SourcedValue = _plain(0.0)
     call_s: SourcedValue = _plain(0.0)
     sequence_s: SourcedValue = _plain(0.0)
     compute: dict[str, dict[str, SourcedValue]] = {}
+    compute_packed: dict[str, dict[str, SourcedValue]] = {}
     unpack_rows: dict[str, SourcedValue] = {}
     streaming: dict[str, SourcedValue] = {}
     resident: bool = False

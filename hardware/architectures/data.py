@@ -120,12 +120,14 @@ class Overlap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Software(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
     """The rates that a class of software reaches, each [nominal, low, high], by operator class. `memory` begins the
     name of the memory of its devices ('' any); `overlap` is the exponent with which compute and memory time combine;
+    `streaming` the share of bandwidth at which weights and cache are read, where the runtime says no other;
     `overhead` seconds that a kernel of a class takes to start beyond what any takes; `not_fitted` classes that are not
     fitted, None for all; `fits_nchw` says that the rate of NCHW is."""
 
     compute: dict[str, tuple[float, float, float]]
     bandwidth: dict[str, tuple[float, float, float]]
     overlap: Overlap
+    streaming: SourcedValue | None = None
     memory: str = ""
     nchw: tuple[float, float, float] = (1.0, 1.0, 1.0)
     vector_convolution: tuple[float, float, float] = (1.0, 1.0, 1.0)

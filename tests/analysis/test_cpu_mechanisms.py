@@ -1,0 +1,71 @@
+"""What software does on CPUs: it streams weights, rearranges tensors in parallel regions, and joins its threads."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import grid
+import pytest
+
+from hardware.device import Device
+from hardware.runtime import runtimes
+
+
+def _cores(folder: Path, count: float) -> Device:
+    def change(data: dict[str, Any]) -> None:
+        data["facts"]["units"]["value"] = count
+
+    return grid.altered(folder, "xeon_8380", change, f"cores_{count:.0f}")
+
+
+@pytest.mark.parametrize("runtime", ["pytorch_eager", "torch_compile", "onnxruntime", "openvino", "fused"])
+def test_weights_stream_from_memory_alike_in_every_runtime(runtime: str) -> None:
+    """A linear layer of one row moves its weights at the share of bandwidth that streams reach, whoever calls it."""
+    on = grid.device("xeon_8380")
+    result = grid.run(grid.toy_gemm(1, 32768, 32768), on, 1, "fp32_strict", runtime)
+    share = 4.0 * 32768**2 / float(result.run.kernel_memory_s.sum()) / on.memory_bandwidth
+    streaming = on.software.streaming
+    assert streaming is not None
+    assert share == pytest.approx(streaming.value, rel=0.05)
+
+
+def test_joining_more_threads_takes_longer(tmp_path: Path) -> None:
+    few, many = (
+        grid.run("resnet18", _cores(tmp_path, n), 1, "fp32", "eager").run.overhead_s.sum() for n in (8.0, 192.0)
+    )
+    assert many > few
+    alone = grid.run("resnet18", _cores(tmp_path, 1.0), 1, "fp32", "eager")
+    on = alone.device
+    per_kernel = on.kernel_start_s[0] + on.dispatch_s
+    assert alone.run.overhead_s.sum() == pytest.approx(per_kernel * alone.demand.n_kernels), "one thread joins no other"
+
+
+def test_small_work_stays_on_one_thread() -> None:
+    on = grid.device("xeon_8380")
+    result = grid.run("resnet18", on, 1, "fp32", "eager")
+    heads = result.demand.head & (result.demand.macs == 0) & (result.demand.elements < 32768)
+    kernels = result.demand.kernel[heads]
+    assert len(kernels)
+    assert (result.run.overhead_s[kernels] <= on.kernel_start_s[0] + on.dispatch_s + 1e-12).all()
+
+
+def test_plain_layouts_take_more_parallel_regions_than_blocked_ones() -> None:
+    """Convolutions under NCHW rearrange input, weights and result; an engine keeps one blocked layout."""
+    on = grid.device("xeon_8380")
+    result = grid.run("resnet18", on, 1, "fp32", "eager")
+    convolution = result.demand.kernel[result.demand.head & result.demand.is_convolution]
+    product = result.demand.kernel[result.demand.head & (result.demand.macs > 0) & ~result.demand.is_convolution]
+    assert result.run.overhead_s[convolution].min() > result.run.overhead_s[product].max()
+
+
+def test_prefill_of_wide_weights_does_not_run_at_the_rate_of_unpacking_kernels() -> None:
+    """llama.cpp gives 16-bit weights to cuBLAS, packed ones to its own int8 kernels; newer versions are no slower."""
+    times = {
+        (runtime, precision): grid.run("llama3_8b:prefill,sequence=1024", "a40", 1, precision, runtime).latency_s
+        for runtime in ("llama_cpp", "llama_cpp_2024")
+        for precision in ("fp16", "q4_k_m")
+    }
+    assert times["llama_cpp", "fp16"] < 1.2 * times["llama_cpp", "q4_k_m"]
+    assert times["llama_cpp", "q4_k_m"] < times["llama_cpp_2024", "q4_k_m"]
+    assert runtimes()["llama_cpp"].compute["gpu"] == runtimes()["llama_cpp_2024"].compute["gpu"]
