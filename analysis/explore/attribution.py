@@ -254,7 +254,8 @@ class SoftwareShare(msgspec.Struct, frozen=True):
     @property
     def text(self) -> str:
         """Return the sentence, as `15.5x = 1.9x (chip) x 8.1x (host dispatch: PyTorch eager against XLA)`."""
-        return f"{quantity(self.ratio, 'x')} = {self.chip:.2g}x (chip) x {self.software:.2g}x ({self.cause})"
+        chip, software = quantity(self.chip, "x", digits=2), quantity(self.software, "x", digits=2)
+        return f"{quantity(self.ratio, 'x')} = {chip} (chip) x {software} ({self.cause})"
 
 
 def attribute_to_software(slower: Estimate, quicker: Estimate) -> SoftwareShare | None:

@@ -61,7 +61,7 @@ COLUMNS = columns(
     Figures,
     "change energy saved_energy latency saved_latency throughput throughput_ratio memory saved_memory why",
     Column("change", "Change", role="text", keep=0),
-    Column("energy", "Energy/inf", "J", keep=1, of="after.energy_j_per_inference"),
+    Column("energy", "Energy/inf", "J", keep=1, of="after.energy_j_per_inference", help="joules per inference"),
     Column("saved_energy", "Energy", "%", role="delta", keep=0, of="energy", help="joules per inference, against now"),
     Column("saved_latency", "Latency", "%", role="delta", keep=0, of="latency", help="of the batch, against now"),
     Column("throughput_ratio", "Rate", "x", role="quantity", keep=2, of="rate", help="throughput against now"),

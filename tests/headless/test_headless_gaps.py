@@ -66,9 +66,9 @@ def test_every_report_says_so_first(
 def test_nothing_is_recommended(holed: Callable[[str], None], call: Callable[..., Any], document: Any) -> None:
     holed("resnet18")
     assert set(document("compare", "resnet18")["recommendations"].values()) == {""}
-    assert "best for" not in call("compare", "resnet18").out
+    assert "least EDP" not in call("compare", "resnet18").out
     found = document("search", "resnet18", "--max-latency", "1s", "--on", "h100_sxm,t4")
-    assert (found["found"], found["verdict"][:35]) == ([], "nothing is recommended: INCOMPLETE:")
+    assert (found["found"], found["verdict"][:35]) == ([], "Nothing is recommended: INCOMPLETE:")
     assert document("sweep", "resnet18", "--batches", "1,2", "--on", "h100_sxm,t4")["best"] == []
     advice = document("advise", "resnet18")
     assert (advice["suggestions"], advice["tried"]) == ([], 0)

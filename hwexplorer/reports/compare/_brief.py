@@ -49,7 +49,7 @@ def brief_table(results: Sequence[Estimate], reference: Estimate, metric: str) -
         Column("evidence", "Evidence", role="text", keep=2, of=lambda one: EVIDENCE[one.trust.level]),
     )  # fmt: skip
     lines = tuple(_device_line(one, reference, says[id(one)]) for one in ordered)
-    notes = tuple(re.sub(r" \([^()]*\)", "", note) for note in deviation_notes(ordered) if FITS_NOT not in note)
+    notes = tuple(re.sub(r" \(.*\)$", "", note) for note in deviation_notes(ordered) if FITS_NOT not in note)
     made = rows(shown, ordered, key=lambda one: one.device.key)
     return Table("compare", "Devices", shown, made, (*lines, MORE), notes)
 
