@@ -27,10 +27,11 @@ from analysis.estimate.tree import (
     tree_without_host,
 )
 from analysis.model.ir.workload import Floats
+from hardware.errors import unknown
 from hardware.execute import BOUNDS
 from hardware.sentence import count_noun
 from hwexplorer import engine
-from hwexplorer.state import State, pinned, replace
+from hwexplorer.state import EACH, State, pinned, replace
 from hwexplorer.views.captions import headline_of_state
 from hwexplorer.views.cause_looks import HELP
 from hwexplorer.views.measured_times import measured_cells, measured_times, trace_notes, trace_warning
@@ -180,7 +181,12 @@ def subtree(state: State) -> Table:
     key = ids[kind][index] if kind in ids else state.at
     keys = [row.key for row in model.rows]
     if key not in keys and key.partition("/")[0] not in keys:
-        return subtree(replace(state, by="module"))  # what is no row of this tree is one of that
+        # What is no row of this tree is one of that by module, with the blocks above it one by one.
+        words = key.partition("/")[0].split(".")
+        above = {".".join(words[:count]) + EACH for count in range(len(words))}
+        if state.by == "module" and above <= set(state.open):
+            raise unknown("node", state.at, keys)
+        return subtree(replace(state, by="module", open=tuple(sorted(above | set(state.open)))))
     first = keys.index(key if key in keys else key.partition("/")[0])
     depth = model.rows[first].depth
     end = next((i for i in range(first + 1, len(keys)) if model.rows[i].depth <= depth), len(keys))

@@ -45,3 +45,9 @@ def test_a_wrong_word_is_answered_in_one_short_line(
     said = capsys.readouterr().err
     assert message in said
     assert len(said) < 250
+
+
+def test_a_node_inside_merged_blocks_has_a_tree_of_its_own(capsys: pytest.CaptureFixture[str]) -> None:
+    """It recursed without an end."""
+    assert main(["tree", "resnet18", "--on", "gpu", "--node", "layer1.0.conv1"]) == 0
+    assert "conv1" in capsys.readouterr().out

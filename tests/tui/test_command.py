@@ -101,7 +101,7 @@ async def test_tab_completes_and_up_recalls() -> None:
         await pilot.press(":", *"prec", "tab")
         assert app.explorer.prompt is not None
         assert app.explorer.prompt.text == "precision "
-        await pilot.press(*"fp", "tab", "tab")
+        await pilot.press(*"fp", "tab", "tab", "tab")
         assert app.explorer.prompt.text == "precision fp16"
         await pilot.press("enter", ":", *"batch 4", "enter", ":", "up", "up")
         assert app.explorer.prompt.text == "precision fp16"
