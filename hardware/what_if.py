@@ -173,7 +173,7 @@ class _DeviceEditor:
         find_field = self.device.arch.data.facts
         unit, _, format_ = change.name.partition(".")
         if change.name == ARRAY and "array_rows" in find_field:
-            sides = change.value.split("x")
+            sides = change.value.split("x") * (1 if "x" in change.value else 2)  # 8 is 8x8
             if change.how != "=" or len(sides) != 2:
                 raise RequestError(f"{change}: rows and columns are expected, as in {ARRAY}=128x128")
             for side, length in zip(("array_rows", "array_columns"), sides, strict=True):

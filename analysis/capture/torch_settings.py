@@ -86,6 +86,9 @@ def export_settings() -> Iterator[None]:
     """Set inference, no warnings, and attention as separate operators rather than one fused fast path."""
     fast_path = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
+    distribution = torch.distributions.Distribution
+    checks = distribution._validate_args
+    distribution.set_default_validate_args(False)  # it asks for values, which an export has not
     silenced = logging.root.manager.disable
     logging.disable(logging.CRITICAL)  # torch logs whole graphs before it raises what we report in a line
     try:
@@ -94,6 +97,7 @@ def export_settings() -> Iterator[None]:
             yield
     finally:
         logging.disable(silenced)
+        distribution.set_default_validate_args(checks)
         torch.backends.mha.set_fastpath_enabled(fast_path)
 
 

@@ -135,6 +135,11 @@ def _derived_fields(raw: Raw, kind: str) -> Raw:
         case "deepseek_v2":  # a head is a part that is rotated and one that is not
             width = raw["qk_nope_head_dim"] + raw["qk_rope_head_dim"]
             return {"head_dim": width, "router_bias": raw.get("topk_method") == "noaux_tc"}
+        case "glm" | "glm4_moe":
+            head_dim = raw.get("head_dim") or raw["hidden_size"] // raw["num_attention_heads"]
+            is_normed = bool(raw.get("use_qk_norm"))
+            rotary = int(float(raw.get("partial_rotary_factor", 0.5)) * head_dim)
+            return {"rotary": rotary, "qk_norm": "head" if is_normed else "none"}
         case "gpt2":
             return {"ffn": raw.get("n_inner") or 4 * raw["n_embd"]}
         case "opt":
