@@ -56,14 +56,14 @@ def _best_of(aim: str) -> Column:
     return Column(aim, BATCH_AIMS[aim].title, role="text", keep=1, of=cell)
 
 
-def _first(field: str) -> Callable[[dict[str, BestBatch]], Any]:
+def _group_field(field: str) -> Callable[[dict[str, BestBatch]], Any]:
     return lambda of: getattr(next(iter(of.values())), field)
 
 
 BEST = (
-    Column("device", "Device", role="text", keep=0, of=_first("device"), shown=MARKED),
-    Column("precision", "Precision", role="text", keep=1, of=_first("precision")),
-    Column("image_size", "Pixels", "count", keep=4, of=_first("image_size")),
+    Column("device", "Device", role="text", keep=0, of=_group_field("device"), shown=MARKED),
+    Column("precision", "Precision", role="text", keep=1, of=_group_field("precision")),
+    Column("image_size", "Pixels", "count", keep=4, of=_group_field("image_size")),
     *map(_best_of, BATCH_AIMS),
 )
 
