@@ -322,8 +322,8 @@ class TreeTable(TableHeads):
         title = super().head(measure, width)
         if not self.tree or measure.column.role != "bar" or self._bar_full >= 1.0:
             return title
-        scale = f"bar full at {self._bar_full * 100:.0f} %"
-        return next((head for head in (f"{title}  {scale}", scale) if width_of(head) <= width), title)
+        scale = f"{title}  bar full at {self._bar_full * 100:.0f} %"
+        return scale if width_of(scale) <= width else title
 
     def _row(self, position: int, palette: Palette, ground: int) -> list[Segment]:
         row = self.table.rows[self.visible[position]]
