@@ -111,7 +111,7 @@ def add_measured_step(
 def add_measured_fields(node: dict[str, Any], times: MeasuredTimes, result: Estimate) -> None:
     """Add measured fields to a nested node of the tree's document, and to those below it."""
     time = times.time(operators_of(result, node["id"]))
-    if time.ratio is not None:
+    if time.ratio is not None and node["kind"] not in ("host", "part"):  # which no trace has
         node.update(measured_s=time.measured_s, ratio=time.ratio, term=time.term)
     for child in node.get("children", ()):
         add_measured_fields(child, times, result)
