@@ -69,7 +69,7 @@ _ROLES = Rows("roles", "Peak memory by role of tensors", columns(TensorRole))
 _NUMBER = re.compile(r"\.\d+\.")
 
 
-def _largest(report: MemoryReport, state: State) -> Table:
+def _largest_values(report: MemoryReport, state: State) -> Table:
     """Return the largest values at the peak, those of repeated layers as one."""
     layer = Column("layer", "", role="text", of=lambda value: _NUMBER.sub(".", value.name))
     live = Rows("live", "Largest at the peak", (*columns(LiveValue, "value bytes"), layer))
@@ -94,7 +94,7 @@ VERB = Report(
             columns(Moment, "kernel bar total activations workspace"),
         ),
     ),
-    brief_parts=(facts(_summary), _ROLES, _largest),
+    brief_parts=(facts(_summary), _ROLES, _largest_values),
     section=Section(50, "What is held in memory"),
     examples={"memory": "conv2d --on h100_sxm"},
 )
