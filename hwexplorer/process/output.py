@@ -57,7 +57,7 @@ def put(text: str) -> None:
 
 def width() -> int:
     """Return the columns of the terminal, or those that the screen has for a verb; 0 (no limit) for another output."""
-    if sys.stdout is None or not sys.stdout.isatty():
+    if sys.stdout is None or not sys.stdout.isatty() or sys.stdout.fileno() < 0:  # which the screen stands in for
         return int(os.environ.get(WIDTH_VARIABLE, "0"))
     return os.get_terminal_size(sys.stdout.fileno()).columns
 

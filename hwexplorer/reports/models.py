@@ -10,6 +10,7 @@ from msgspec import UNSET, UnsetType
 from analysis.document import Column, record
 from analysis.model.names import zoo
 from analysis.model.transformer import transformer_request as transformer_spec
+from hardware.names import matching_places
 from hwexplorer.declare import CATALOGUE, Report
 from hwexplorer.process import output
 from hwexplorer.state import State
@@ -83,8 +84,9 @@ COLUMNS = (
 
 
 def _view(state: State) -> Table:
-    wanted = state.filter.lower().split()
-    models = [m for m in _document(state).models if all(word in f"{m.name} {m.family}" for word in wanted)]
+    every = _document(state).models
+    typed = state.filter.partition(":")[0]  # a phase is none of a name
+    models = [every[place] for place in matching_places(typed, [f"{m.name}\n{m.family}" for m in every])]
     return Table("models", f"Models ({len(models)})", COLUMNS, rows(COLUMNS, models, kind="family"))
 
 
