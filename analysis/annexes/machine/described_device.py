@@ -64,7 +64,7 @@ def measured_facts(log: MeasurementLog) -> dict[str, Fact]:
             facts["dispatch_s"] = _measured_fact(seconds, "s", one, machine, "an operator on next to nothing")
             if machine.is_host:
                 why = "what operators take to start is stated by their class (rates.overhead)"
-                facts["launch_s"] = Fact(HOST_LAUNCH_S, "s", why, "measured")
+                facts |= {name: Fact(HOST_LAUNCH_S, "s", why, "measured") for name in ("launch_s", "thread_join_s")}
     return facts | _bandwidths(log)
 
 

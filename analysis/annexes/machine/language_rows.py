@@ -40,7 +40,9 @@ def _interpret_language_row(row: dict[str, str], folders: tuple[Path, ...]) -> M
     count = int(parse_cell(row, "n_devices") or 1)
     runtime = find_runtime_name(row["runtime"], device.vendor, "language")
     split = (
-        "split" in row["device_mode"] or (count > 1 and runtime == "llama_cpp") or "exllama" in row["runtime"].lower()
+        "split" in row["device_mode"]
+        or (count > 1 and runtime.startswith("llama_cpp"))
+        or "exllama" in row["runtime"].lower()
     )
     if count > 1 and split:
         raise Unpredictable("layers are split over devices")
