@@ -201,6 +201,13 @@ class Answer:
         own = [option for option in report.options if option.name not in State.__struct_fields__]
         self.options = {option.name: option.default for option in own} | options
 
+    def __getstate__(self) -> dict[str, Any]:
+        options = {name: value for name, value in self.options.items() if not callable(value)}
+        return {**{name: value for name, value in vars(self).items() if name != "report"}, "options": options}
+
+    def __setstate__(self, known: dict[str, Any]) -> None:
+        vars(self).update(known, report=load(self.name))  # its functions are not pickled
+
     @cached_property
     def document(self) -> Any:
         """The struct."""

@@ -53,7 +53,7 @@ def is_data_dependent(error: BaseException) -> bool:
 
 def is_of_weights(error: BaseException) -> bool:
     """Return True if the error may come from weights that are missing."""
-    words = ("meta", "FakeTensor", "fake tensor", "storage")
+    words = ("meta", "FakeTensor", "fake tensor", "storage", "unsupported scalarType")  # the last of autocast on meta
     return any(
         isinstance(e, NotImplementedError) or any(word in _message_of(e) for word in words) for e in chain(error)
     )

@@ -262,12 +262,15 @@ def _attempt(
 def _edges(module: Any, arguments: Sequence[Any], keywords: dict[str, Any]) -> bool:
     """Return True if an input is a list of edges, two nodes each."""
     given = inspect.signature(module.forward).bind(*arguments, **keywords).arguments
+    tensors = {name: value for name, value in given.items() if isinstance(value, torch.Tensor)}
+    # Beside the features of nodes, pairs of whole numbers are edges, whatever their name.
+    has_nodes = any(value.is_floating_point() and value.ndim == 2 and len(value) != 2 for value in tensors.values())
     return any(
-        name.startswith(("edge", "adj"))
-        and isinstance(value, torch.Tensor)
+        (name.startswith(("edge", "adj")) or (has_nodes and value.ndim == 2))
         and not value.is_floating_point()
+        and value.ndim > 0
         and len(value) == 2
-        for name, value in given.items()
+        for name, value in tensors.items()
     )
 
 

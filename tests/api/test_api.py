@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -171,3 +172,11 @@ def test_the_notebook_runs() -> None:
     assert shown["best"].device
     assert len(shown["swept"].rows) == 6
     assert "mine" in shown["captured"].name
+
+
+def test_results_pickle() -> None:
+    """As joblib and caches of notebooks do."""
+    result = hx.compare("resnet18", on=["h100_sxm", "t4"])
+    again = pickle.loads(pickle.dumps(result))
+    assert again.to_dict() == result.to_dict()
+    assert again.to_text() == result.to_text()

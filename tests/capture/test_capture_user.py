@@ -445,3 +445,13 @@ def test_a_message_without_end_is_read_at_once() -> None:
         start = time.perf_counter()
         assert len(blame.explain(RuntimeError(text), "importing it")) < 400
         assert time.perf_counter() - start < 2.0
+
+
+def test_pairs_of_whole_numbers_beside_features_are_edges_whatever_their_name(tmp_path: Path) -> None:
+    (tmp_path / "net.py").write_text(
+        "import torch\nclass Net(torch.nn.Module):\n  def __init__(self):\n    super().__init__()\n"
+        "    self.l = torch.nn.Linear(8, 4)\n  def forward(self, x, e):\n    x = self.l(x)\n"
+        "    return torch.zeros_like(x).index_add(0, e[1], x[e[0]])\n"
+        "def make():\n  return Net(), (torch.randn(10, 8), torch.tensor([[0, 1, 2, 3], [1, 2, 3, 4]]))\n"
+    )
+    assert store.load(f"{tmp_path / 'net.py'}:make").parameters == 36
