@@ -358,3 +358,10 @@ def test_what_a_caller_spends_on_calling_is_its_parts() -> None:
 
     assert [(op.name, op.seconds) for op in leaf_ops(call(1.0))] == [("aten::linear", 3.75), ("aten::gelu", 1.25)]
     assert [op.name for op in leaf_ops(call(4.0))][-1] == "aten::_layer_fwd, itself"
+
+
+def test_a_trace_of_training_says_so(tmp_path: Path) -> None:
+    path = files.kineto_cpu(tmp_path / "t.json")
+    assert not any("training" in note for note in read_trace(path).notes)
+    path.write_text(path.read_text().replace("aten::relu", "autograd::engine::evaluate_function: ReluBackward0"))
+    assert any("training" in note for note in read_trace(path).notes)
