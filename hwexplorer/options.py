@@ -1,4 +1,5 @@
-"""Options of the command line as data: what a verb declares, and argparse, completion and the reference read."""
+"""Options of the command line as data: what a verb declares, and argparse, completion and the reference read. Those of
+settings, such as `--batch`, follow from hwexplorer/settings.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which operators form a subgraph: the unit that a compiler would fuse into one kernel.
+"""Fusion: which operators form a subgraph, the unit that a compiler joins into one kernel.
 
 The partition depends on the model alone. A contraction, or any operator without a producer to join, starts a subgraph;
 an element-wise operator joins the one that made its input when nothing else reads that value. A row-wise reduction does

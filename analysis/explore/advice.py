@@ -1,4 +1,5 @@
-"""Advice: what to change, each suggestion quantified by an estimate with the change."""
+"""Advice: what to change, each suggestion quantified by an estimate with the change. The batches, precisions and modes
+that are tried come from analysis/estimate/alternatives.py."""
 
 from __future__ import annotations
 

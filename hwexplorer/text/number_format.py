@@ -1,7 +1,7 @@
 """Numbers and names for human eyes: one SI prefix per column, and text that is safe to put on a terminal.
 
 Everything before this module is SI (seconds, joules, bytes); everything after it is text. The screen and the
-text exporters both go through here, so they cannot disagree.
+text exporters both go through here, so they cannot disagree. A number with its unit is `hardware.quantity.quantity`.
 """
 
 from __future__ import annotations

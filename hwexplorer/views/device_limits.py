@@ -1,4 +1,4 @@
-"""The devices of a state that keep its limits."""
+"""The devices of a state that keep its limits, which analysis/explore/constraint.py parses."""
 
 from __future__ import annotations
 

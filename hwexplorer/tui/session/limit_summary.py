@@ -1,6 +1,7 @@
 """Limits that the devices of the catalogue are held against, `L<5ms E<1J P<30W M<8GB`.
 
-Figures are computed a few devices at a time, so that typing goes on meanwhile.
+Figures are computed a few devices at a time, so that typing goes on meanwhile. analysis/explore/constraint.py
+parses limits.
 """
 
 from __future__ import annotations
