@@ -12,7 +12,7 @@ import pytest
 from analysis.annexes.machine import measured_rows, row_validation
 from analysis.annexes.machine.kernel_validation import NARROW, NARROW_KINDS, kernel_points
 from analysis.annexes.machine.language_rows import interpret_row
-from analysis.annexes.machine.measured_rows import Unpredictable
+from analysis.annexes.machine.measured_rows import Unpredictable, interpret_vision_row
 from analysis.estimate import trust
 from analysis.estimate.estimate import estimate
 from analysis.estimate.trust import work_classes
@@ -200,3 +200,8 @@ def test_causal_attention_is_half() -> None:
     assert whole.macs == 2 * 8 * 512 * 512 * 128
     assert causal.macs == whole.macs * 513 / 1024
     assert whole.read == causal.read == 2 * (8 * 512 * 64 + 2 * 512 * 128)
+
+
+def test_a_table_without_a_source_is_predicted() -> None:
+    row = {"device": "epyc_7763", "model": "vgg16", "batch": "1", "precision": "fp32", "framework": "pytorch eager"}
+    assert interpret_vision_row({**row, "image_size": "", "latency_ms": "90"}).latency_s == pytest.approx(0.09)
