@@ -22,6 +22,7 @@ from hardware.precision import rate_unit
 from hwexplorer import options
 from hwexplorer.options import Option
 from hwexplorer.state import State
+from hwexplorer.views.digest import Digest, summarize
 from hwexplorer.views.plain import Page, Table, Text, View
 from hwexplorer.views.tables import Named, rows
 
@@ -61,7 +62,7 @@ class Rows(msgspec.Struct, frozen=True):
     `without` returns the keys of columns that a document leaves out, `rate_format` the format of its rates; `footer`
     and `notes` are lines, or return them. A table that is `optional` is left out of a page where it has no rows.
     `leads` is where the screen goes from a row. Text shows the `first` rows unless all are asked for (--all), 0 for
-    all."""
+    all; `brief` are the fields that differ in brief text, of which `digest` merges rows."""
 
     name: str
     title: str | Callable[[Any], str]
@@ -78,6 +79,8 @@ class Rows(msgspec.Struct, frozen=True):
     notes: tuple[str, ...] | Lines = ()
     optional: bool = False
     first: int = 0
+    digest: Digest | None = None
+    brief: dict[str, Any] = {}
 
     def __call__(self, document: Any, state: State) -> Table:
         out = self.without(document) if self.without is not None else ()
@@ -86,7 +89,7 @@ class Rows(msgspec.Struct, frozen=True):
             columns = tuple(
                 msgspec.structs.replace(column, unit=unit) if column.unit == "FLOP/s" else column for column in columns
             )
-        return Table(
+        table = Table(
             self.name,
             self.title if isinstance(self.title, str) else self.title(document),
             columns,
@@ -95,6 +98,7 @@ class Rows(msgspec.Struct, frozen=True):
             _lines(self.notes, document, state),
             self.first,
         )
+        return table if self.digest is None else summarize(table, self.digest)
 
     def items(self, document: Any) -> Iterable[Any]:
         """Return the items of the document that the rows are about."""
@@ -168,9 +172,9 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     main: str = ""
     # A view that follows from more than the document: view(state, **options), with tables of these columns.
     view: Callable[..., View | Page] | None = None
-    # What text has instead, unless all of it is asked for (--all): brief(state, **options), or parts of the document.
+    # What text has unless all of it is asked for (--all): brief(state, **options), or those parts that are named.
     brief: Callable[..., View | Page] | None = None
-    brief_parts: tuple[Part, ...] = ()
+    brief_parts: tuple[str, ...] = ()
     view_columns: tuple[Column, ...] = ()
     # states(state, **options): those whose models must be captured before.
     states: Callable[..., Iterable[State]] = lambda state, **_: (state,)
@@ -190,6 +194,18 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     def all_options(self) -> tuple[Option, ...]:
         """Return all options of the verb."""
         return (*self.subject.options, *self.options, *options.OUTPUT)
+
+    def views(self, document: Any, state: State, is_whole: bool) -> tuple[View, ...]:
+        """Return what the parts make of a document, all of it or in brief."""
+        names, views = () if is_whole else self.brief_parts, []
+        for part in self.parts:
+            if isinstance(part, Rows) and not is_whole:
+                part = msgspec.structs.replace(part, **part.brief)
+            view = part(document, state)
+            is_empty = getattr(part, "optional", False) and not getattr(view, "rows", True)
+            if not is_empty and (not names or view.name in names):
+                views.append(view)
+        return tuple(views)
 
     def columns(self) -> tuple[Column, ...]:
         """Return the columns of all tables, for the reference."""

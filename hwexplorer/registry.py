@@ -265,9 +265,7 @@ class Answer:
         report = self.report
         if report.view is not None:
             return report.view(self.state, **self.options)
-        chosen = report.parts if is_whole else report.brief_parts or report.parts
-        views = [(getattr(part, "optional", False), part(self.document, self.state)) for part in chosen]
-        parts = tuple(view for may_lack, view in views if not may_lack or getattr(view, "rows", True))
+        parts = report.views(self.document, self.state, is_whole)
         if report.title is None:
             return parts[0]
         main = [part.name for part in parts].index(report.main) if report.main and is_whole else -1

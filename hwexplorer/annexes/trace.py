@@ -94,6 +94,7 @@ def _subgraphs(report: TraceReport) -> tuple[MeasuredNode, ...]:
     return tuple(sorted(report.tree.children, key=lambda node: -node.measured_s))
 
 
+_FIRST = {"optional": True, "first": 3}
 VERB = Report(
     subject=Subject(
         options=(
@@ -121,17 +122,13 @@ VERB = Report(
         Rows("gaps", "Nothing ran, by what the host did", columns(TraceGap), key="name", optional=True),
         Rows(
             "tree", "By subgraph", TREE, of=_subgraphs, key="id", kind="kind", children=lambda node: node.children,
+            brief={"children": None, "first": 10},
         ),
-        Rows("unmatched", "Measured, and no operator of the model", UNMATCHED, key="name"),
-        Rows("missing", "Of the model, and not seen (time: predicted)", UNMATCHED, key="name"),
+        Rows("unmatched", "Measured, and no operator of the model", UNMATCHED, key="name", brief=_FIRST),
+        Rows("missing", "Of the model, and not seen (time: predicted)", UNMATCHED, key="name", brief=_FIRST),
         Rows("rows", "By node", NODES, kind="type"),
     ),
-    brief_parts=(
-        facts(lambda report, state: report_lines(report)),
-        Rows("tree", "By subgraph", TREE, of=_subgraphs, key="id", kind="kind", first=10),
-        Rows("unmatched", "Measured, and no operator of the model", UNMATCHED, key="name", optional=True, first=3),
-        Rows("missing", "Of the model, and not seen (time: predicted)", UNMATCHED, key="name", optional=True, first=3),
-    ),
+    brief_parts=("summary", "tree", "unmatched", "missing"),
     main="rows",
     on_screen=False,
     shown=("trace.json --model resnet50 --on t4 --batch 8",),

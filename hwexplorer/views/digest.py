@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -14,22 +14,32 @@ MOST = 10
 BOUND_IN_WORDS = {"title": "Bound", "role": "text", "shown": None, "help": ""}  # changes of a column of letters
 
 
-def summarize(table: Table, by: str, title: str, what: str, most: int = MOST) -> Table:
-    """Return the rows of depth 0 with the largest sums of the column `by`, alike rows as one with their number, and the
-    share of the sum of all rows in a column named `title`; `what` is a row in words."""
-    place = next(index for index, column in enumerate(table.columns) if column.key == by)
+class Digest(msgspec.Struct, frozen=True):
+    """The rows with the largest sums of the column `by`, and their shares of the sum of all in a column named `title`.
+    `what` is a row in words. Rows are alike whose cells are, and what `alike` makes of their names."""
+
+    by: str
+    what: str
+    title: str = "Time %"
+    alike: Callable[[str], str] = lambda name: ""
+
+
+def summarize(table: Table, digest: Digest) -> Table:
+    """Return the largest rows of depth 0, alike rows as one with their number."""
+    place = next(index for index, column in enumerate(table.columns) if column.key == digest.by)
     groups: dict[tuple[Cell, ...], list[Row]] = {}
     for row in table.rows:
         if not row.depth:
-            groups.setdefault(tuple(map(_rounded, row.cells[1:])), []).append(row)
+            alike = (digest.alike(str(row.cells[0])), *map(_rounded, row.cells[1:]))
+            groups.setdefault(alike, []).append(row)
 
     def amount(rows: Sequence[Row]) -> float:
         return sum(value for row in rows if isinstance(value := row.cells[place], float))
 
     total = sum(map(amount, groups.values())) or 1.0
     ordered = sorted(groups.values(), key=amount, reverse=True)
-    shown, rest = ordered[:most], ordered[most:]
-    column = Column("share", title, "%", keep=0, help=f"of all {what}s together")
+    shown, rest = ordered[:MOST], ordered[MOST:]
+    column = Column("share", digest.title, "%", keep=0, help=f"of all {digest.what}s together")
     rows = tuple(
         msgspec.structs.replace(
             first,
@@ -41,7 +51,7 @@ def summarize(table: Table, by: str, title: str, what: str, most: int = MOST) ->
     )
     footer = table.footer
     if rest:
-        count = count_noun(sum(map(len, rest)), what)
+        count = count_noun(sum(map(len, rest)), digest.what)
         footer = (f"{count} more, {sum(map(amount, rest)) / total:.1%}: --all", *footer)
     columns = (table.columns[0], column, *table.columns[1:])
     return msgspec.structs.replace(table, columns=columns, rows=rows, footer=footer)

@@ -72,7 +72,6 @@ VERB = Report(
     subject=CATALOGUE,
     options=(option("--on", metavar="DEV", help="a device id, id:power_mode or class (default: the GPU)"), PRECISION),
     document=_document,
-    parts=(Rows("coefficients", _title, COLUMNS, footer=_rates),),
-    brief_parts=(Rows("coefficients", _title, COLUMNS),),
+    parts=(Rows("coefficients", _title, COLUMNS, footer=_rates, brief={"footer": ()}),),
     examples={"coefficients": "--on h100_sxm"},
 )

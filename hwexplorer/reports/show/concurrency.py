@@ -17,8 +17,7 @@ from hardware.sentence import count_noun
 from hwexplorer.declare import DEVICE, Report, Rows, Section, document_of_estimate, facts
 from hwexplorer.state import State
 from hwexplorer.views.captions import chain, list_names, node_title
-from hwexplorer.views.digest import summarize
-from hwexplorer.views.plain import Table
+from hwexplorer.views.digest import Digest
 
 STAGES = (
     *columns(Stage, "stage"),
@@ -62,13 +61,8 @@ def _summary(report: ConcurrencyReport, state: State) -> tuple[str, ...]:
     )
 
 
-_PARALLELISM = Rows("parallelism", "Parallelism", columns(Parallelism))
-_STAGES = Rows("stages", "Stages", STAGES)
-_SPLITS = Rows("units", lambda document: f"Hardware units ({document.unit_name}s) per subgraph", UNITS, kind="type")
-
-
-def _most_units(report: ConcurrencyReport, state: State) -> Table:
-    return summarize(_SPLITS(report, state), "best", "Time %", "subgraph")
+def _units_title(report: ConcurrencyReport) -> str:
+    return f"Hardware units ({report.unit_name}s) per subgraph"
 
 
 VERB = Report(
@@ -77,12 +71,12 @@ VERB = Report(
     title=lambda document, state: node_title("Concurrency", state),
     parts=(
         facts(_summary),
-        _PARALLELISM,
+        Rows("parallelism", "Parallelism", columns(Parallelism)),
         Rows("checks", "Consistency checks", columns(Check, "name passed sentence")),
-        _STAGES,
-        _SPLITS,
+        Rows("stages", "Stages", STAGES),
+        Rows("units", _units_title, UNITS, kind="type", brief={"digest": Digest("best", "subgraph")}),
     ),
-    brief_parts=(facts(_summary), _PARALLELISM, _most_units),
+    brief_parts=("summary", "parallelism", "units"),
     section=Section(60, "What could run at once"),
     examples={"concurrency": "conv2d --on h100_sxm"},
 )

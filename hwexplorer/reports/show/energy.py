@@ -39,15 +39,11 @@ def _summary(report: EnergyReport, state: State) -> tuple[str, ...]:
 
 
 _POWERS = ("average_power", "peak_power", "power_limit", "tdp", "static_power")
-_OPERATORS = Rows("operators", "Operators that use most", CONSUMERS, of="top_operators", kind="type")
-_COMPONENTS = Rows("components", "By component", COMPONENTS, key="name")
-_BRIEF = tuple(
-    msgspec.structs.replace(
-        part,
-        columns=tuple(column for column in part.columns if column.unit != "J" or column.key.endswith("per_inference")),
-    )
-    for part in (_COMPONENTS, _OPERATORS)
-)
+
+
+def _per_inference(columns: tuple[Column, ...]) -> dict[str, tuple[Column, ...]]:
+    return {"columns": tuple(each for each in columns if each.unit != "J" or each.key.endswith("per_inference"))}
+
 
 VERB = Report(
     subject=NODE,
@@ -56,12 +52,19 @@ VERB = Report(
     title=lambda document, state: node_title("Energy", state),
     parts=(
         facts(_summary),
-        _COMPONENTS,
+        Rows("components", "By component", COMPONENTS, key="name", brief=_per_inference(COMPONENTS)),
         Rows("categories", "By category of events", PARTS, key="name"),
-        _OPERATORS,
+        Rows(
+            "operators",
+            "Operators that use most",
+            CONSUMERS,
+            of="top_operators",
+            kind="type",
+            brief=_per_inference(CONSUMERS),
+        ),
         Rows("subgraphs", "Subgraphs that use most", CONSUMERS, of="top_subgraphs", kind="type"),
     ),
-    brief_parts=(facts(_summary), *_BRIEF),
+    brief_parts=("summary", "components", "operators"),
     section=Section(30, "Where the energy goes"),
     examples={"energy": "conv2d --on h100_sxm"},
 )

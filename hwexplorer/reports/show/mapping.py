@@ -12,8 +12,7 @@ from hwexplorer.declare import NODE, Report, Rows, Section, document_of_estimate
 from hwexplorer.reports._buckets import distribution
 from hwexplorer.state import State
 from hwexplorer.views.captions import node_title
-from hwexplorer.views.digest import BOUND_IN_WORDS, summarize
-from hwexplorer.views.plain import Table
+from hwexplorer.views.digest import BOUND_IN_WORDS, Digest
 
 
 def _tile(kernel: KernelRow) -> str:
@@ -56,19 +55,12 @@ def _main_format(report: MappingReport) -> str:
     return max(report.rows, key=lambda row: row.flops).format if report.rows else ""
 
 
-_MAPPED = Rows("kernels", "Kernels", KERNELS, of="rows", kind="type", without=_empty_columns, rate_format=_main_format)
 _BRIEF = (
     *columns(KernelRow, "kernel bound latency utilization", bound=BOUND_IN_WORDS),
     _RUNS_ON,
     Column("work", "Work", role="text", keep=1, of=lambda kernel: _END_OF_WORK.split(kernel.sentence)[0]),
     *columns(KernelRow, "occupancy units_fraction", occupancy=4, units_fraction=4),
 )
-
-
-def _most_time(report: MappingReport, state: State) -> Table:
-    kernels = Rows("kernels", "Kernels that take most time", _BRIEF, of="rows", kind="type", without=_empty_columns)
-    return summarize(kernels(report, state), "latency", "Time %", "kernel")
-
 
 VERB = Report(
     subject=NODE,
@@ -78,9 +70,12 @@ VERB = Report(
         facts(_summary),
         distribution("utilization", "Utilisation of kernels", "Utilisation", "time", {"Kernels": ""}),
         Rows("bounds", "What bounds kernels", columns(Bound)),
-        _MAPPED,
+        Rows(
+            "kernels", "Kernels", KERNELS, of="rows", kind="type", without=_empty_columns, rate_format=_main_format,
+            brief={"title": "Kernels that take most time", "columns": _BRIEF, "digest": Digest("latency", "kernel")},
+        ),
     ),
-    brief_parts=(facts(_summary), _most_time),
+    brief_parts=("summary", "kernels"),
     section=Section(10, "How the device runs it"),
     examples={"mapping": "conv2d --on h100_sxm"},
-)
+)  # fmt: skip

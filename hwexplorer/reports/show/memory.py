@@ -18,8 +18,8 @@ from analysis.reports.memory_report import (
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.declare import DEVICE, Report, Rows, Section, document_of_estimate, facts
-from hwexplorer.state import State, replace
-from hwexplorer.views.digest import summarize
+from hwexplorer.state import State
+from hwexplorer.views.digest import Digest
 from hwexplorer.views.plain import Row, Table
 from hwexplorer.views.tables import rows
 
@@ -65,17 +65,9 @@ def _savings(report: MemoryReport, state: State) -> Table:
     return Table("savings", "What would save memory, and its cost", SAVINGS, changes, footer=(footer,))
 
 
-_ROLES = Rows("roles", "Peak memory by role of tensors", columns(TensorRole))
-_NUMBER = re.compile(r"\.\d+\.")
-
-
-def _largest_values(report: MemoryReport, state: State) -> Table:
-    """Return the largest values at the peak, those of repeated layers as one."""
-    layer = Column("layer", "", role="text", of=lambda value: _NUMBER.sub(".", value.name))
-    live = Rows("live", "Largest at the peak", (*columns(LiveValue, "value bytes"), layer))
-    table = summarize(live(report, state), "bytes", "of live", "value")
-    rows = tuple(replace(row, cells=row.cells[:-1]) for row in table.rows)
-    return replace(table, columns=table.columns[:-1], rows=rows)
+def _layer(name: str) -> str:
+    """Return the name of a value without the number of its layer."""
+    return re.sub(r"\.\d+\.", ".", name)
 
 
 VERB = Report(
@@ -84,17 +76,22 @@ VERB = Report(
     title=_title,
     parts=(
         facts(_summary),
-        _ROLES,
-        Rows("live", "Live at the peak", columns(LiveValue, "value bytes fraction made_by first last")),
+        Rows("roles", "Peak memory by role of tensors", columns(TensorRole)),
+        Rows(
+            "live",
+            "Live at the peak",
+            columns(LiveValue, "value bytes fraction made_by first last"),
+            brief={
+                "title": "Largest at the peak",
+                "columns": columns(LiveValue, "value bytes"),
+                "digest": Digest("bytes", "value", "of live", _layer),
+            },
+        ),
         Rows("levels", "What fits where", columns(MemoryLevel)),
         _savings,
-        Rows(
-            "timeline",
-            "Over the execution order",
-            columns(Moment, "kernel bar total activations workspace"),
-        ),
+        Rows("timeline", "Over the execution order", columns(Moment, "kernel bar total activations workspace")),
     ),
-    brief_parts=(facts(_summary), _ROLES, _largest_values),
+    brief_parts=("summary", "roles", "live"),
     section=Section(50, "What is held in memory"),
     examples={"memory": "conv2d --on h100_sxm"},
 )

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from analysis.document import columns
 from analysis.reports.roofline_report import KernelRoof, RooflineReport, describe_launch_dominated, roofline
 from hardware.precision import rate_unit
@@ -13,9 +11,8 @@ from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Rows, Section, facts
 from hwexplorer.state import State
 from hwexplorer.views.captions import node_title
-from hwexplorer.views.digest import BOUND_IN_WORDS, summarize
+from hwexplorer.views.digest import BOUND_IN_WORDS, Digest
 from hwexplorer.views.measured_times import measured_times
-from hwexplorer.views.plain import Table
 
 
 def _document(state: State) -> RooflineReport:
@@ -44,39 +41,28 @@ def _summary(report: RooflineReport, state: State) -> tuple[str, ...]:
     )
 
 
-_KERNELS = Rows(
-    "kernels",
-    "Kernels",
-    columns(
-        KernelRoof,
-        "kernel bound latency measured ratio measured_rate compute memory overhead intensity ridge side "
-        "achieved attainable efficiency flops dram flips",
-    ),
-    kind="type",
-    without=_unmeasured_columns,
-    rate_format=lambda report: report.peak.partition(".")[2],
-    children=lambda kernel: kernel.parts if kernel.operators > 1 else (),
-)
-
-
-_BRIEF = columns(
-    KernelRoof,
-    "kernel bound latency measured ratio measured_rate compute memory overhead intensity",
-    bound=BOUND_IN_WORDS,
-)
-
-
-def _most_time(report: RooflineReport, state: State) -> Table:
-    kernels = msgspec.structs.replace(_KERNELS, columns=_BRIEF, children=None)
-    return summarize(kernels(report, state), "latency", "Time %", "kernel")
-
+_BRIEF = "kernel bound latency measured ratio measured_rate compute memory overhead intensity"
 
 VERB = Report(
     subject=NODE,
     document=_document,
     title=lambda document, state: node_title("Roofline", state),
-    parts=(facts(_summary), _KERNELS),
-    brief_parts=(facts(_summary), _most_time),
+    parts=(
+        facts(_summary),
+        Rows(
+            "kernels",
+            "Kernels",
+            columns(KernelRoof, f"{_BRIEF} ridge side achieved attainable efficiency flops dram flips"),
+            kind="type",
+            without=_unmeasured_columns,
+            rate_format=lambda report: report.peak.partition(".")[2],
+            children=lambda kernel: kernel.parts if kernel.operators > 1 else (),
+            brief={
+                "columns": columns(KernelRoof, _BRIEF, bound=BOUND_IN_WORDS),
+                "digest": Digest("latency", "kernel"),
+            },
+        ),
+    ),
     section=Section(20, "What bounds each kernel"),
     examples={"roofline": "conv2d --on h100_sxm"},
 )

@@ -167,14 +167,11 @@ VERB = Report(
     ),
     document=_document,
     parts=(
-        Rows("before", "", _BEFORE, key="metric"),
-        Rows("curve", lambda document: document.knob, _CURVE, of=_curve_rows),
-        Rows("knobs", _knobs_title, COLUMNS, key="name"),
-    ),
-    brief_parts=(
-        Rows("before", "", _BEFORE, of=_changed_metrics, key="metric", optional=True),
-        Rows("curve", _curve_title, _CURVE, of=_brief_curve),
-        Rows("knobs", _knobs_title, COLUMNS, key="name", without=_without_was, first=15),
+        Rows("before", "", _BEFORE, key="metric", brief={"of": _changed_metrics, "optional": True}),
+        Rows(
+            "curve", lambda table: table.knob, _CURVE, of=_curve_rows, brief={"title": _curve_title, "of": _brief_curve}
+        ),
+        Rows("knobs", _knobs_title, COLUMNS, key="name", brief={"without": _without_was, "first": 15}),
     ),
     title=lambda document, state: node_title("Knobs", state),
     on_screen=False,
