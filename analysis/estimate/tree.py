@@ -124,8 +124,8 @@ def _figures(whole: Estimate, result: Estimate) -> TreeFigures:
         operators=operators,
         subgraphs=subgraphs,
         fused=per_kernel[demand.kernel] > 1,
-        operator_bound=tuple(BOUNDS[b] for b in run.bound[demand.kernel]),
-        subgraph_bound=tuple(BOUNDS[b] for b in bound_s.argmax(axis=1)),
+        operator_bound=tuple(np.array(BOUNDS)[run.bound[demand.kernel]].tolist()),
+        subgraph_bound=tuple(np.array(BOUNDS)[bound_s.argmax(axis=1)].tolist()),
         fusion_benefit_js=float(sums["fusion_benefit_js"].sum()),
     )
 
@@ -224,7 +224,7 @@ def sum_over_branches(result: Estimate, branches: Sequence[outline.Branch]) -> C
     is_model, is_host = (np.array([each == what for each in kind]) for what in ("model", "host"))
 
     def add(values: Floats, host: Floats | None = None, weights: Floats | None = None) -> Floats:
-        chosen = values[..., index]
+        chosen = values.take(index, axis=-1)
         if len(parts):
             chosen[..., parts] *= (part_weights(result) if weights is None else weights)[place, index[parts]]
         total: Floats = np.add.reduceat(chosen, starts, axis=-1)
@@ -270,27 +270,18 @@ def branch_figures(
     subgraphs, operators = figures.subgraphs, figures.operators
     of, size = result.partition.subgraph, np.bincount(result.partition.subgraph)[result.partition.subgraph]
     total = add or sum_over_branches(result, branches)
-    is_whole = np.array([branch.kind in ("model", "group", "subgraph") for branch in branches])
-
-    def sum_by_kind(of_subgraphs: Floats, of_operators: Floats) -> Floats:
-        """Whole subgraphs add up what subgraphs have, other nodes what operators have."""
-        return np.where(is_whole, total(of_subgraphs[of] / size), total(of_operators))
-
-    added = [name for name in _ADDED if name not in _WORK]
-    of_host = None if host is None else np.zeros((len(added), result.demand.n))
-    if host is not None and of_host is not None:
+    of_host = np.zeros((len(_ADDED), result.demand.n))
+    if host is not None:
         energy_j, latency_s = host.run.energy_j, host.run.latency_s
-        for name, values in (
-            ("latency_s", latency_s), ("energy_j", energy_j), ("share", shares(energy_j, latency_s, result)),
-        ):  # fmt: skip
-            of_host[added.index(name)] = values
-    columns = total(np.stack([getattr(operators, name) for name in added]), of_host)
-    sums = dict(zip(added, columns, strict=True))
+        of_host[:3] = latency_s, energy_j, shares(energy_j, latency_s, result)
+    columns = total(np.stack([getattr(operators, name) for name in _ADDED]), of_host)
+    sums = dict(zip(_ADDED, columns, strict=True))
     sums |= {name: total(getattr(operators, name), None, weights) for name, weights in _work_weights(result).items()}
-    base_j = sum_by_kind(subgraphs.base_edp_js, operators.base_edp_js)
-    ideal = sum_by_kind(subgraphs.utilization * subgraphs.latency_s, operators.utilization * operators.latency_s)
-    is_telling = sum_by_kind(*(np.where(np.isnan(each.modifier), 0.0, 1.0) for each in (subgraphs, operators))) > 0
-    modifier = np.where(is_telling & (base_j > 0), ratio(sums["share"] * result.edp_js, base_j), np.nan)
+    # Whole subgraphs add up what subgraphs have, other nodes what operators have.
+    is_whole = np.array([branch.kind in ("model", "group", "subgraph") for branch in branches])
+    own = total(np.stack([_base_ideal_telling(subgraphs)[:, of] / size, _base_ideal_telling(operators)]))
+    base_j, ideal, telling = np.where(is_whole, own[0], own[1])
+    modifier = np.where((telling > 0) & (base_j > 0), ratio(sums["share"] * result.edp_js, base_j), np.nan)
     used = ratio(ideal, sums["latency_s"])
     component_j = total(operators.component_j, None if host is None else host.component_energy_j)
     level = _complete_level(result, sums, component_j, base_j, modifier, used)
@@ -304,10 +295,13 @@ def branch_figures(
     return level
 
 
-_WORK = ("macs", "flops")
-_ADDED = (
-    "macs", "flops", "bytes", "dram_bytes", "transfers", "latency_s", "energy_j", "share", "fusion_benefit_js",
-)  # fmt: skip
+# What a node of an outline has the sum of; the host has the first three too.
+_ADDED = ("latency_s", "energy_j", "share", "bytes", "dram_bytes", "transfers", "fusion_benefit_js")
+
+
+def _base_ideal_telling(level: TreeLevel) -> Floats:
+    """Return base EDP, seconds at full peak, and 1 where a modifier says something, (3, k)."""
+    return np.stack([level.base_edp_js, level.utilization * level.latency_s, ~np.isnan(level.modifier)])
 
 
 def find_node(result: Estimate, path: str) -> tuple[str, int]:

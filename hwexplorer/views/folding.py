@@ -3,12 +3,12 @@ branches only the heaviest open."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 
 import msgspec
 
 from analysis.document import Cell
-from hwexplorer.views.plain import Row, Stack, Table
+from hwexplorer.views.plain import NUMBERS, Row, Stack, Table
 from hwexplorer.views.table_tree import TreeIndex, more_key
 
 _ADD_UP = ("s", "J", "Js", "byte", "MAC", "FLOP", "count")
@@ -23,55 +23,36 @@ def fold_rows(table: Table, percent: float, opened: Collection[str] = ()) -> Tab
     """
     if not percent or all(column.role != "bar" for column in table.columns):
         return table
-    hidden = _hidden(TreeIndex(table), percent / 100, opened)
-    if not hidden:
-        return table
+    index, least = TreeIndex(table), percent / 100
     adds = [c.role in ("number", "quantity", "bar") and (c.unit in _ADD_UP or c.key in _SHARES) for c in table.columns]
-    rows: list[Row] = []
-    pending: list[tuple[int, Row]] = []  # (depth of the siblings, the row for them): goes after their last one
-    skip = 1 << 30
-    for place, row in enumerate(table.rows):
-        while pending and row.depth < pending[-1][0]:
-            rows.append(pending.pop()[1])
-        if row.depth > skip:
-            continue
-        skip = 1 << 30
-        if place in hidden:
-            skip = row.depth
-            parent, members, last = hidden[place]
-            if last:
-                pending.append((row.depth, _row(table, parent, members, row.depth, adds)))
-            continue
-        rows.append(row)
-    rows.extend(row for _, row in reversed(pending))
-    return msgspec.structs.replace(table, rows=tuple(rows))
+
+    def fold(place: int) -> Iterator[Row]:
+        """Yield the row at a place and all below it."""
+        row, below = table.rows[place], index.below[place]
+        yield row
+        top = max(below, key=index.share_at, default=place)
+        small = [child for child in below if child != top and index.share_at(child) < least]
+        hidden = small if len(small) > 1 and more_key(row.key) not in opened else []
+        for child in below:
+            if child not in hidden:
+                yield from fold(child)
+        if hidden:
+            yield _row(table, row.key, [table.rows[child] for child in hidden], adds)
+
+    rows = tuple(each for place, row in enumerate(table.rows) if not row.depth for each in fold(place))
+    return msgspec.structs.replace(table, rows=rows) if len(rows) < len(table.rows) else table
 
 
-def _hidden(index: TreeIndex, least: float, opened: Collection[str]) -> dict[int, tuple[str, tuple[int, ...], bool]]:
-    """Return by place of a folded row (parent, all folded with it, is it the last of them)."""
-    hidden: dict[int, tuple[str, tuple[int, ...], bool]] = {}
-    for parent in index.place:
-        members = index.children(parent)
-        top = max(members, key=index.share, default="")
-        small = tuple(index.place[m] for m in members if m != top and index.share(m) < least)
-        if len(small) > 1 and more_key(parent) not in opened:
-            hidden |= {m: (parent, small, m == small[-1]) for m in small}
-    return hidden
-
-
-def _row(table: Table, parent: str, members: tuple[int, ...], depth: int, adds: list[bool]) -> Row:
-    cells: list[Cell] = []
-    for index, add in enumerate(adds):
-        values = [table.rows[m].cells[index] for m in members]
-        numbers = [v for v in values if isinstance(v, int | float)]
-        text = table.columns[index].role in ("text", "flag")
-        stacks = [v for v in values if isinstance(v, Stack)]
-        if add and numbers:
+def _row(table: Table, parent: str, members: list[Row], adds: list[bool]) -> Row:
+    cells: list[Cell] = [f"{len(members)} more"]
+    for index, column in enumerate(table.columns[1:], 1):
+        numbers = [v for row in members if isinstance(v := row.cells[index], NUMBERS)]
+        stacks = [v for v in numbers if isinstance(v, Stack)]
+        if adds[index] and numbers:
             cells.append(Stack.sum(stacks) if len(stacks) == len(numbers) else sum(numbers))
         else:
-            cells.append("" if text else None)
-    cells[0] = f"{len(members)} more"
-    return Row(more_key(parent), tuple(cells), depth=depth, has_children=True, kind="more", dim=True)
+            cells.append("" if column.role in ("text", "flag") else None)
+    return Row(more_key(parent), tuple(cells), depth=members[0].depth, has_children=True, kind="more", dim=True)
 
 
 def open_heaviest_rows(table: Table, most: int) -> Table:

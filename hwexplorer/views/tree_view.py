@@ -36,6 +36,7 @@ from hwexplorer.views.captions import headline_of_state
 from hwexplorer.views.cause_looks import HELP
 from hwexplorer.views.measured_times import measured_cells, measured_times, trace_notes, trace_warning
 from hwexplorer.views.plain import Row, Stack, Table
+from hwexplorer.views.table_tree import rows_below
 
 _MODIFIER = (
     "EDP over what its arithmetic and bytes alone would cost: above 1 launches and memory add, blank without work"
@@ -79,12 +80,12 @@ def tree(state: State) -> Table:
     add_up = sum_over_branches(result, branches)
     level = branch_figures(result, branches, add_up)
     parts = _shares_by_cause(result, add_up, state.metric)
-    by_key = _cells(figures, nodes, level, parts, add_up)
     columns = _columns(state.metric)
-    cells = list(zip(*(by_key[column.key] for column in columns), strict=True))
     deltas = _deltas(state, branches)
     beside, laid = _trace_cells(state, result, branches)
-    known = result.workload.operators.has_rule
+    apart, without_rule = _any_of(add_up, ~figures.fused, ~result.workload.operators.has_rule)
+    by_key = _cells(figures, nodes, level, parts, add_up, apart)
+    cells = list(zip(*(by_key[column.key] for column in columns), strict=True))
     rows: list[Row] = []
     is_falling = state.descending != (state.sort in ("graph", "name"))
     order = _order(state, level, parts.sum(axis=0))
@@ -94,7 +95,7 @@ def tree(state: State) -> Table:
         i = place[id(branch)]
         end = (*(() if deltas is None else (deltas[i],)), *(beside[i] if beside else ()))
         kind = branch.type if branch.kind in ("subgraph", "operator") else branch.kind
-        dim = branch.kind == "operator" and not known[branch.members].all()
+        dim = branch.kind == "operator" and without_rule[i]
         several = bool(branch.children)
         rows.append(Row(branch.key, (*cells[i], *end), depth=depth, has_children=several, kind=kind, dim=dim))
         for child in sorted(branch.children, key=lambda child: order(place[id(child)], child), reverse=is_falling):
@@ -188,10 +189,9 @@ def subtree(state: State) -> Table:
             raise unknown("node", state.at, keys)
         return subtree(replace(state, by="module", open=tuple(sorted(above | set(state.open)))))
     first = keys.index(key if key in keys else key.partition("/")[0])
-    depth = model.rows[first].depth
-    end = next((i for i in range(first + 1, len(keys)) if model.rows[i].depth <= depth), len(keys))
-    rows = tuple(msgspec.structs.replace(row, depth=row.depth - depth) for row in model.rows[first:end])
-    return msgspec.structs.replace(model, rows=rows, footer=("shares are of the whole model",))
+    top = model.rows[first]
+    rows = tuple(replace(row, depth=row.depth - top.depth) for row in (top, *rows_below(model.rows, first)))
+    return replace(model, rows=rows, footer=("shares are of the whole model",))
 
 
 def _names(nodes: list[tuple[int, Branch]]) -> list[str]:
@@ -229,16 +229,15 @@ def _deltas(state: State, branches: list[Branch]) -> list[float | None] | None:
 def by_node(state: State, branches: list[Branch]) -> list[float | None]:
     """Attributed figure of each node in the metric of the state, in J s, J per inference or s; of another model those
     of the same name, and None for the others."""
-    result = engine.result(state)
-    whole = METRICS[state.metric].figure(result)
+    result, there = engine.result(state), branches
     if len(branches[0].members) != result.workload.n_operators:
         there = [branch for _, branch in outline(result, state.by, state.split_branches).walk()]
-        share = _shares_by_cause(result, sum_over_branches(result, there), state.metric).sum(axis=0) * whole
-        by_key = dict(zip((branch.key for branch in there), share.tolist(), strict=True))
-        return [by_key.get(branch.key) for branch in branches]
-    share = _shares_by_cause(result, sum_over_branches(result, branches), state.metric).sum(axis=0)
-    figures: list[float | None] = (share * whole).tolist()
-    return figures
+    share = _shares_by_cause(result, sum_over_branches(result, there), state.metric).sum(axis=0)
+    figures: list[float | None] = (share * METRICS[state.metric].figure(result)).tolist()
+    if there is branches:
+        return figures
+    by_key = dict(zip((branch.key for branch in there), figures, strict=True))
+    return [by_key.get(branch.key) for branch in branches]
 
 
 def _shares_by_cause(result: Estimate, add_up: Callable[..., Floats], metric: str) -> Floats:
@@ -254,6 +253,7 @@ def _cells(
     level: TreeLevel,
     parts: Floats,
     add_up: Callable[..., Floats],
+    apart: Sequence[bool],
 ) -> dict[str, Sequence[Cell]]:
     """Return the cells of all nodes by the key of their column."""
     result = figures.estimate
@@ -276,7 +276,7 @@ def _cells(
         "bound": [BOUND_LETTERS[BOUNDS[b]] for b in bound.tolist()],
         "cumulative": _running(np.array([depth for depth, _ in nodes]), share).tolist(),
         "kind": [branch.kind if branch.kind == "model" else branch.type for _, branch in nodes],
-        "fused": [_fused(figures, branch) for _, branch in nodes],
+        "fused": [_fused(figures, branch, alone) for (_, branch), alone in zip(nodes, apart, strict=True)],
         "utilization": level.utilization.tolist(),
         "macs": level.macs.tolist(),
         "dram": level.dram_bytes.tolist(),
@@ -296,11 +296,17 @@ def _running(depths: NDArray[np.integer[Any]], share: Floats) -> Floats:
     return running
 
 
-def _fused(figures: TreeFigures, branch: Branch) -> str:
+def _any_of(add_up: Callable[..., Floats], *facts: NDArray[np.bool_]) -> list[list[bool]]:
+    """Return for each fact of operators, (n,), whether it is true of any operator of each node."""
+    found: list[list[bool]] = (add_up(np.stack(facts).astype(np.float64)) > 0).tolist()
+    return found
+
+
+def _fused(figures: TreeFigures, branch: Branch, apart: bool) -> str:
     if branch.kind in ("host", "part"):
         return "P" if branch.kind == "part" else ""
     if branch.kind == "operator":
-        return "F" if figures.fused[branch.members].all() else "S"
+        return "S" if apart else "F"
     whole = branch.kind == "model" or len(branch.members) > branch.count
     return "F" if figures.estimate.execution == "fused" and whole else "S"
 

@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis.document import Column
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import MORE, parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.views.folding import fold_rows
-from hwexplorer.views.plain import Table
+from hwexplorer.views.plain import Row, Table
 from hwexplorer.views.table_tree import TreeIndex, more_key
 from tests.tui.fake import Fake
 
@@ -73,3 +74,12 @@ async def test_the_cursor_is_on_a_row_of_the_tree(opened: str, keys: str, by: st
         assert (app.state.by, app.state.at, app.explorer.outline.key) == (by, at, at)
         await pilot.press("*")
     assert app.session.failures == []
+
+
+def test_rows_of_one_key_are_folded_each_where_it_stands() -> None:
+    """An operator is a kernel of its own in one layer and a part of another's kernel in the next."""
+    columns = (Column("name", "Node", role="text"), Column("bar", "Share", "%", role="bar"))
+    shares = [("", 1.0, 0), ("norm", 0.001, 1), ("dot", 0.9, 1), ("norm", 0.5, 2), ("q", 0.4, 2), ("add", 0.002, 1)]
+    rows = tuple(Row(key, (key, share), depth=depth, has_children=key in ("", "dot")) for key, share, depth in shares)
+    folded = fold_rows(Table("tree", "", columns, rows), 1.0)
+    assert [row.key for row in folded.rows] == ["", "dot", "norm", "q", MORE]
