@@ -188,7 +188,7 @@ def test_kernels_of_both_tables() -> None:
     found = kernel_points()
     assert Counter(point.name for point in found)["kernel, fp32"] == 12_809
     narrow = kernel_points(NARROW)
-    assert {point.device for point in narrow} == {"a40", "a100_sxm4_80gb", "h100_sxm", "h200_sxm"}
+    assert {point.device for point in narrow} == {"a40", "a100_sxm4_80gb", "h100_sxm", "h200_sxm", "mi210", "mi325x"}
     assert {point.family for point in narrow} <= set(NARROW_KINDS)
     for point in narrow:
         assert point.band[0] <= point.predicted <= point.band[1]
