@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
-from analysis.document import column, records
+from analysis.document import Column, column, records
 from analysis.estimate.estimate import COMPONENTS, Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.tree import estimate_of_node, operators_of, ratio
@@ -30,6 +30,10 @@ class EnergyPart(msgspec.Struct, frozen=True):
     fraction: Annotated[float, column("Share", "%", key="bar", role="bar", keep=1), column("%", "%")]
 
 
+def _per_inference(title: str, component: str, **others: str) -> Column:
+    return column(title, "J", key=f"{component}_per_inference", keep=2, scale="per_inference", **others)
+
+
 class Consumer(msgspec.Struct, frozen=True, kw_only=True):
     """A subgraph or operator among those that use most; `cumulative` with all above it."""
 
@@ -42,31 +46,11 @@ class Consumer(msgspec.Struct, frozen=True, kw_only=True):
     compute_j: Annotated[float, column("Logic/batch", "J", keep=9, scale="energy")]
     memory_j: Annotated[float, column("Data/batch", "J", keep=9, scale="energy")]
     static_j: Annotated[float, column("Static/batch", "J", keep=9, scale="energy")]
-    compute_j_per_inference: Annotated[
-        float,
-        column(
-            "Logic",
-            "J",
-            key="compute_per_inference",
-            keep=2,
-            scale="per_inference",
-            help="arithmetic, control and clocks",
-        ),
-    ]
+    compute_j_per_inference: Annotated[float, _per_inference("Logic", "compute", help="arithmetic, control and clocks")]
     memory_j_per_inference: Annotated[
-        float,
-        column(
-            "Data",
-            "J",
-            key="memory_per_inference",
-            keep=2,
-            scale="per_inference",
-            help="moving data, on the chip and beside it",
-        ),
+        float, _per_inference("Data", "memory", help="moving data, on the chip and beside it")
     ]
-    static_j_per_inference: Annotated[
-        float, column("Static", "J", key="static_per_inference", keep=2, scale="per_inference")
-    ]
+    static_j_per_inference: Annotated[float, _per_inference("Static", "static")]
     latency_s: Annotated[float, column("Latency", "s", keep=3)]
 
 

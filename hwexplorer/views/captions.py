@@ -11,7 +11,7 @@ from hardware.execute import BOUNDS
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.state import State, configuration_name
-from hwexplorer.views.plain import Band
+from hwexplorer.views.plain import Amount, Band
 
 
 class _Marked(dict[str, str]):
@@ -82,6 +82,11 @@ def energy_words(energy_j: float, batch: int, digits: int = 3) -> str:
     """Return the energy of a batch in words: `2.58 mJ per inference (20.6 mJ per batch of 8)`."""
     each = f"{quantity(energy_j / batch, 'J', digits)} per inference"
     return each if batch == 1 else f"{each} ({quantity(energy_j, 'J')} per batch of {batch})"
+
+
+def amount_of_one(value_j: float, unit: str) -> Amount:
+    """Return the energy of one event; of an event that is a second, its power."""
+    return Amount(value_j, "W" if unit == "s" else "J")
 
 
 def category_words(category: str) -> str:

@@ -12,22 +12,17 @@ from hwexplorer import engine
 from hwexplorer.declare import CATALOGUE, Report, Rows
 from hwexplorer.options import PRECISION, option
 from hwexplorer.state import State
-from hwexplorer.views.plain import Amount
+from hwexplorer.views.captions import amount_of_one
 
 COLUMNS = (
     Column("event", "Event", role="text", keep=0, of=lambda row: f"{row.category}.{row.event}"),
-    Column("each", "Each", "J", role="quantity", keep=0, of=lambda row: _amount(row, row.value_j)),
+    Column("each", "Each", "J", role="quantity", keep=0, of=lambda row: amount_of_one(row.value_j, row.unit)),
     Column("unit", "Counted in", role="text", keep=1),
-    Column("low", "Low", "J", role="quantity", keep=2, of=lambda row: _amount(row, row.low_j)),
-    Column("high", "High", "J", role="quantity", keep=2, of=lambda row: _amount(row, row.high_j)),
+    Column("low", "Low", "J", role="quantity", keep=2, of=lambda row: amount_of_one(row.low_j, row.unit)),
+    Column("high", "High", "J", role="quantity", keep=2, of=lambda row: amount_of_one(row.high_j, row.unit)),
     Column("quality", "Quality", role="text", keep=3),
     Column("source", "Source", role="text", keep=4),
 )
-
-
-def _amount(row: Coefficient, value_j: float) -> Amount:
-    """Return an energy; of a second, a power."""
-    return Amount(value_j, "W" if row.unit == "s" else "J")
 
 
 class Prices(msgspec.Struct, frozen=True):

@@ -16,9 +16,9 @@ from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Section
 from hwexplorer.options import option
 from hwexplorer.state import State, pinned, replace
-from hwexplorer.views.captions import category_words, energy_words, place_in_words
+from hwexplorer.views.captions import amount_of_one, category_words, energy_words, place_in_words
 from hwexplorer.views.cause_looks import HELP
-from hwexplorer.views.plain import Amount, Band, Row, Stack, Table
+from hwexplorer.views.plain import Band, Row, Stack, Table
 from hwexplorer.views.tables import rows
 
 
@@ -55,11 +55,6 @@ def _by_cause(row: EventRow | EventGroup) -> Stack:
     return Stack([row.fraction * (row.cause == cause) for cause in CAUSES])
 
 
-def price_of_one(row: EventRow) -> Amount:
-    """Return the energy of one event; of an event that is a second, its power."""
-    return Amount(row.coefficient_j, "W" if row.unit == "s" else "J")
-
-
 def _key(row: EventRow | EventGroup) -> str:
     return row.name if isinstance(row, EventGroup) else f"{row.category}.{row.event}"
 
@@ -68,7 +63,8 @@ COLUMNS = (
     Column("event", "Event", role="text", keep=0, of=_name),
     Column("bar", "Share", "%", role="bar", keep=1, of=lambda row: _by_cause(row), help=f"of the node, {HELP}"),
     *columns(EventRow, "fraction energy_per_inference waits count unit"),
-    Column("each", "Each", "J", role="quantity", keep=3, of=price_of_one, help="energy of one, or power"),
+    Column("each", "Each", "J", role="quantity", keep=3, help="energy of one, or power",
+           of=lambda row: amount_of_one(row.coefficient_j, row.unit)),
     Column(
         "band", "Band", "J", role="text", keep=5, of=_spread, help="spread of the energy of one",
         ends=("each_low", "each_high"),

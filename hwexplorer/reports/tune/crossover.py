@@ -12,7 +12,7 @@ from hwexplorer import engine
 from hwexplorer.declare import Report, Rows, Subject
 from hwexplorer.declare import facts as text_of_facts
 from hwexplorer.options import MODEL, OWN_MODEL, SCENARIO, names, option
-from hwexplorer.state import State, replace
+from hwexplorer.state import State, other_device, replace
 from hwexplorer.views.captions import scenario_words
 
 # Tried where no knob is named: what a designer decides, not what the process or physics gives.
@@ -62,9 +62,7 @@ def _document(
 
 
 def _states(state: State, a: str | None, b: str | None, **_: object) -> tuple[State, ...]:
-    """Both sides; of a state alone the device under the cursor and the baseline, or the next one where it is that."""
-    others = [name for name in (state.baseline, *state.devices) if name != state.on] or [state.on]
-    return tuple(replace(state, devices=(name,), on=name) for name in (a or state.on, b or others[0]))
+    return tuple(replace(state, devices=(name,), on=name) for name in (a or state.on, b or other_device(state)))
 
 
 def _summary(document: Crossover, state: State) -> tuple[str, ...]:

@@ -14,7 +14,6 @@ from analysis.explore.tuning.knob_curve import (
     CurvePoint,
     KnobReport,
     KnobRow,
-    MetricChange,
     evaluate_next,
     knob_table,
     knobs,
@@ -78,8 +77,8 @@ def _short_amount(value: float, unit: str) -> str:
     return of_fact(value, unit.partition(" ")[0])
 
 
-def _previous_value(knob: KnobRow) -> str:
-    return "" if knob.was == knob.value else _short_amount(knob.was, knob.unit)
+def _is_turned(knob: KnobRow) -> bool:
+    return knob.was != knob.value
 
 
 def _way(knob: KnobRow) -> str:
@@ -106,26 +105,24 @@ def _curve_rows(document: KnobReport) -> list[tuple[CurvePoint, str, str]]:
     ]
 
 
-def _curve_energy(row: tuple[CurvePoint, str, str]) -> float:
-    return row[0].energy_j_per_inference
-
-
 _CURVE = (
     Column("value", "Value", role="text", keep=0, of=lambda row: row[1]),
     Column("factor", "Turned", "x", keep=0, of=lambda row: row[0].factor, help="times the unchanged value"),
     Column("latency", "Latency", "s", role="quantity", keep=0, of=lambda row: row[0].latency_s),
-    Column("energy", "Energy", "J", role="quantity", keep=0, of=_curve_energy, help="per inference"),
+    Column("energy", "Energy", "J", role="quantity", keep=0, help="per inference",
+           of=lambda row: row[0].energy_j_per_inference),
     Column("edp", "EDP", "Js", role="quantity", keep=0, of=lambda row: row[0].edp_js),
     Column("mark", "", role="text", keep=0, of=lambda row: row[2], help="where it is, and where turning pays less"),
-)
+)  # fmt: skip
 COLUMNS = (
     *columns(KnobRow, "name"),
     Column("value", "Now", role="text", keep=0, of=lambda knob: _short_amount(knob.value, knob.unit)),
-    Column("was", "Was", role="text", keep=1, of=_previous_value, help="unchanged, where it is turned"),
+    Column("was", "Was", role="text", keep=1, help="unchanged, where it is turned",
+           of=lambda knob: _short_amount(knob.was, knob.unit) if _is_turned(knob) else ""),
     *columns(KnobRow, "latency energy edp"),
     Column("way", "Turns from, to", role="text", keep=4, of=_way),
     *columns(KnobRow, "quality source"),
-)
+)  # fmt: skip
 
 
 def _curve_title(document: KnobReport) -> str:
@@ -140,20 +137,14 @@ def _knobs_title(document: KnobReport) -> str:
     )
 
 
-def _changed_metrics(document: KnobReport) -> list[MetricChange]:
-    return [row for row in document.before if row.now != row.was]
-
-
-def _without_was(document: KnobReport) -> tuple[str, ...]:
-    return () if any(knob.was != knob.value for knob in document.knobs) else ("was",)
-
-
-_BRIEF_FACTORS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0)
-
-
-def _brief_curve(document: KnobReport) -> list[tuple[CurvePoint, str, str]]:
-    return [row for row in _curve_rows(document) if row[2] or row[0].factor in _BRIEF_FACTORS]
-
+# What brief text has: metrics that changed, few points of the curve, earlier values where a knob is turned.
+_FACTORS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0)
+_BRIEF_BEFORE = {"of": lambda document: [row for row in document.before if row.now != row.was], "optional": True}
+_BRIEF_CURVE = {
+    "title": _curve_title,
+    "of": lambda document: [row for row in _curve_rows(document) if row[2] or row[0].factor in _FACTORS],
+}
+_BRIEF_KNOBS = {"without": lambda document: () if any(map(_is_turned, document.knobs)) else ("was",), "first": 15}
 
 VERB = Report(
     subject=DEVICE,
@@ -167,11 +158,9 @@ VERB = Report(
     ),
     document=_document,
     parts=(
-        Rows("before", "", _BEFORE, key="metric", brief={"of": _changed_metrics, "optional": True}),
-        Rows(
-            "curve", lambda table: table.knob, _CURVE, of=_curve_rows, brief={"title": _curve_title, "of": _brief_curve}
-        ),
-        Rows("knobs", _knobs_title, COLUMNS, key="name", brief={"without": _without_was, "first": 15}),
+        Rows("before", "", _BEFORE, key="metric", brief=_BRIEF_BEFORE),
+        Rows("curve", lambda document: document.knob, _CURVE, of=_curve_rows, brief=_BRIEF_CURVE),
+        Rows("knobs", _knobs_title, COLUMNS, key="name", brief=_BRIEF_KNOBS),
     ),
     title=lambda document, state: node_title("Knobs", state),
     on_screen=False,

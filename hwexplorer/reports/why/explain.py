@@ -15,7 +15,7 @@ from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.declare import Report, Subject
 from hwexplorer.options import MODEL, OWN_MODEL, SCENARIO, choice, option
-from hwexplorer.state import State, pinned, replace
+from hwexplorer.state import State, other_device, pinned, replace
 from hwexplorer.views.digest import merge_names
 from hwexplorer.views.plain import Page, Table, Text
 from hwexplorer.views.tables import rows
@@ -33,12 +33,8 @@ _TITLES = {
 
 
 def _states(state: State, a: str | None, b: str | None, measure: str | None) -> tuple[State, State]:
-    """Both sides; of a state alone the device under the cursor against the baseline, or the next one where it is the
-    baseline."""
-    if a is not None and b is not None:
-        return _side(state, a), _side(state, b)
-    others = [name for name in (state.baseline, *state.devices) if name != state.on]
-    return _side(state, state.on), _side(state, others[0] if others else state.on)
+    both = (state.on, other_device(state)) if a is None or b is None else (a, b)
+    return _side(state, both[0]), _side(state, both[1])
 
 
 def _side(state: State, text: str) -> State:
@@ -92,11 +88,15 @@ def _columns(explained: Explanation) -> tuple[Column, ...]:
     )
 
 
-def _part_table(explained: Explanation, name: str) -> Table:
-    group, columns = explained.groups[name], _columns(explained)
-    total = sum(part.difference for part in group)
-    footer = (f"sum of {len(group)} parts = {quantity(total, explained.unit, 4)}",)
+def _part_table(explained: Explanation, name: str, group: Sequence[Part], *footer: str) -> Table:
+    columns = _columns(explained)
     return Table(name, _TITLES[name], columns, rows(columns, group), footer=footer)
+
+
+def _whole_table(explained: Explanation, name: str) -> Table:
+    group = explained.groups[name]
+    total = quantity(sum(part.difference for part in group), explained.unit, 4)
+    return _part_table(explained, name, group, f"sum of {len(group)} parts = {total}")
 
 
 def _brief_table(explained: Explanation, name: str, most: int) -> Table:
@@ -107,11 +107,8 @@ def _brief_table(explained: Explanation, name: str, most: int) -> Table:
     parts = sorted(map(_sum_parts, alike.values()), key=lambda part: -abs(part.fraction))
     shown = [part for part in parts[:most] if part.difference] or parts[:most]
     rest = [part for part in parts if part not in shown]
-    columns = _columns(explained)
-    below = rows(columns, shown)
-    if rest:
-        below += rows(columns, [msgspec.structs.replace(_sum_parts(rest), name=f"{len(rest)} more: --all")])
-    return Table(name, _TITLES[name], columns, below)
+    more = [msgspec.structs.replace(_sum_parts(rest), name=f"{len(rest)} more: --all")] if rest else []
+    return _part_table(explained, name, [*shown, *more])
 
 
 def _sum_parts(parts: Sequence[Part]) -> Part:
@@ -137,7 +134,7 @@ def _all_parts(explained: Explanation) -> Table:
 
 def _view(state: State, a: str | None, b: str | None, measure: str | None) -> Page:
     explained = _document(state, a, b, measure)
-    divisions = (_part_table(explained, name) for name in explained.groups)
+    divisions = (_whole_table(explained, name) for name in explained.groups)
     return Page("explain", _title(explained, state), (_words(explained), *divisions), csv=_all_parts(explained))
 
 

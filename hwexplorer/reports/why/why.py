@@ -275,7 +275,7 @@ def _energy(figures: TreeFigures, kind: str, members: Ints) -> tuple[str, ...]:
     by_cause = zip(LOOKS, (causes(result).sum_over(members).energy_j / batch).tolist(), strict=True)
     lines = [
         f"{energy_words(energy, batch)}{band}",
-        " + ".join(f"{look.name} {_j(part)}" for look, part in by_cause if part),
+        " + ".join(f"{look.name} {quantity(part, 'J')}" for look, part in by_cause if part),
     ]
     if kind != "operator" and time:
         lines.append(
@@ -331,16 +331,7 @@ def _count(value: float, unit: str) -> str:
     return _s(value) if unit == "s" else f"{quantity(value, 'SI')} {unit}"
 
 
-def _s(value: float) -> str:
-    return quantity(value, "s")
-
-
-def _j(value: float) -> str:
-    return quantity(value, "J")
-
-
-def _js(value: float) -> str:
-    return quantity(value, "Js")
+_s, _js = partial(quantity, unit="s"), partial(quantity, unit="Js")
 
 
 VERB = Report(
