@@ -14,7 +14,7 @@ from hwexplorer import engine, plots, registry
 from hwexplorer.registry import Answer
 from hwexplorer.state import State, node, replace
 from hwexplorer.views import device_cards, heat
-from hwexplorer.views.measured_times import is_read, reading_job, trace_warning
+from hwexplorer.views.measured_times import is_read, trace_annex, trace_warning
 from hwexplorer.views.plain import Page, Table, Text
 from hwexplorer.views.verdict import answer, verdict
 
@@ -41,7 +41,7 @@ class EngineProvider:
     def capture(self, state: State) -> Any:
         """Return the job that makes the model of a state, or else its trace, ready."""
         is_of_model = is_read(state.trace) or not engine.is_ready(state)
-        return engine.capture_job(state) if is_of_model else reading_job(state.trace)
+        return engine.capture_job(state) if is_of_model else trace_annex().reading_job(state.trace)
 
     def keep(self, state: State, made: Any) -> None:
         """Use what a job made; a trace keeps itself."""

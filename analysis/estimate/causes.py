@@ -35,9 +35,9 @@ class Causes(msgspec.Struct, frozen=True):
     energy_j: Floats
     ideal_s: Floats
 
-    def sum_over(self, members: Ints | slice) -> Causes:
-        """Return the sums over some operators, each (6,)."""
-        return Causes(*(getattr(self, name)[:, members].sum(axis=1) for name in self.__struct_fields__))
+    def sum_over(self, members: Ints | slice, weights: Floats | float = 1.0) -> Causes:
+        """Return the sums over some operators, each (6,), of which the `weights` count."""
+        return Causes(*((getattr(self, name)[:, members] * weights).sum(axis=1) for name in self.__struct_fields__))
 
 
 @memoize()

@@ -8,7 +8,7 @@ same work. A branch named in `apart` shows its blocks one by one.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import msgspec
 import numpy as np
@@ -25,6 +25,7 @@ HOST = "host:step"  # the key of the work of the host between kernels
 HOST_NAMES = {"language": "host: scheduler and sampling"}
 # Of an attention operator, in the order of its work: the end of the key, the name and the kind.
 PARTS = (("qk", "part: QK^T", "matmul"), ("softmax", "part: softmax", "softmax"), ("pv", "part: weighted V", "matmul"))
+LARGE = 0.5  # of the model: what is more is told by its parts
 ALIKE = 0.5  # of the layers that either of two blocks has, what both must have
 _NUMBERED = re.compile(r"(.*?)(\d+)")
 _RANGE = re.compile(r"(.*?)(\d+)-(\d+)")
@@ -49,6 +50,16 @@ class Branch(msgspec.Struct, frozen=True):
         yield depth, self
         for child in self.children:
             yield from child.walk(depth + 1)
+
+    def divide(self, share: Callable[[Branch], float], has_parts: Callable[[Branch], bool]) -> Iterator[Branch]:
+        """Yield the branches below, divided until none that has parts is large."""
+        for child in self.children:
+            yield from child.divide(share, has_parts) if share(child) > LARGE and has_parts(child) else (child,)
+
+    @property
+    def counted_name(self) -> str:
+        """The name with the number of blocks."""
+        return f"{self.name} ×{self.count}" if self.count > 1 else self.name
 
 
 def covers(pattern: str, path: str) -> bool:

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from analysis.document import record
-from analysis.estimate.causes import Causes, causes, values_by_cause
+from analysis.estimate.causes import causes, values_by_cause
 from analysis.estimate.estimate import COMPONENTS, Estimate
 from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.outline import HOST, Branch, attention_parts, outline
@@ -156,7 +156,7 @@ def _parts(figures: TreeFigures, i: int) -> tuple[Node, ...]:
     if result.workload.operators.kind[i] != "attention":
         return ()
     branches = attention_parts(result.partition.operator_id[i], np.array([i], dtype=np.int32))
-    return _nodes(figures, branches, branch_figures(result, branches), share)
+    return _nodes(figures, branches, branches, share)
 
 
 def _branches(figures: TreeFigures, path: str, by: str) -> Node:
@@ -169,19 +169,15 @@ def _branches(figures: TreeFigures, path: str, by: str) -> Node:
     if top is None:
         top = Branch(key=path, name=path, kind="group", type="", members=operators_of(result, path))
         nodes = [top]
-    level = branch_figures(result, nodes)
-    (built,) = _nodes(figures, (top,), level, 1.0, nodes)
-    return built
+    return _nodes(figures, (top,), nodes, 1.0)[0]
 
 
 def _nodes(
-    figures: TreeFigures, tops: tuple[Branch, ...], level: TreeLevel, share_of_parent: float,
-    nodes: Sequence[Branch] = (),
-) -> tuple[Node, ...]:  # fmt: skip
-    """Return branches with all below them; `level` has the figures of `nodes`, which are the branches themselves where
-    not given."""
+    figures: TreeFigures, tops: tuple[Branch, ...], nodes: Sequence[Branch], share_of_parent: float
+) -> tuple[Node, ...]:
+    """Return branches with all below them, among `nodes`: the shares of these run together."""
     result = figures.estimate
-    place = {id(branch): i for i, branch in enumerate(nodes or tops)}
+    level, place = branch_figures(result, nodes), {id(branch): i for i, branch in enumerate(nodes)}
 
     def build(branch: Branch, parent_share: float) -> Node:
         i = place[id(branch)]
@@ -189,7 +185,10 @@ def _nodes(
         below = tuple(build(child, share) for child in branch.children)
         if branch.kind == "model":
             return msgspec.structs.replace(_model(tree(result)), children=below)
-        kernels = result.demand.kernel[branch.members]
+        bound, reason = "launch", "the device waits for the host"
+        if branch.kind != "host":
+            kernels = len(np.unique(result.demand.kernel[branch.members]))
+            bound, reason = bound_of_most_time(result, branch.members), members_reason(result, branch.members, kernels)
         return Node(
             id=branch.key,
             name=branch.name,
@@ -198,10 +197,8 @@ def _nodes(
             repeats=branch.count,
             share_of_parent=share / parent_share if parent_share else 0.0,
             is_fused=bool(figures.fused[branch.members].all()),
-            bound="launch" if branch.kind == "host" else bound_of_most_time(result, branch.members),
-            reason="the device waits for the host"
-            if branch.kind == "host"
-            else members_reason(result, branch.members, len(np.unique(kernels))),
+            bound=bound,
+            reason=reason,
             children=below,
             **_by_cause_of_branch(result, branch),
             **_columns(level, i, result.scenario.batch),
@@ -219,8 +216,7 @@ def _by_cause_of_branch(result: Estimate, branch: Branch) -> dict[str, Any]:
 
 
 def _by_cause(result: Estimate, members: Ints, weights: Floats | float = 1.0) -> dict[str, Any]:
-    of = causes(result)
-    of = Causes(*((getattr(of, name)[:, members] * weights).sum(axis=1) for name in Causes.__struct_fields__))
+    of = causes(result).sum_over(members, weights)
     return {"latency_by_cause_s": values_by_cause(of.time_s), "energy_by_cause_j": values_by_cause(of.energy_j)}
 
 

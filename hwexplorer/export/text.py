@@ -26,6 +26,7 @@ from hwexplorer.views.plain import (
     scale_values,
     write_amount,
 )
+from hwexplorer.views.tables import keep_columns
 
 BAR = 12
 STEPS = 32
@@ -100,9 +101,8 @@ def fit_columns(view: Table, width: int) -> Table:
     dropped = ", ".join(column.title for c, column in enumerate(columns) if c not in kept)
     if not dropped:
         return view
-    rows = tuple(replace(row, cells=tuple(row.cells[c] for c in kept)) for row in view.rows)
     footer = (f"{count_noun(len(columns) - len(kept), 'column')} more: {dropped}", *view.footer)
-    return replace(view, columns=tuple(columns[c] for c in kept), rows=rows, footer=footer)
+    return replace(keep_columns(view, kept), footer=footer)
 
 
 def _cells(text: str) -> int:

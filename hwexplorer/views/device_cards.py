@@ -53,18 +53,16 @@ _REQUEST = (
     _Column("", "J", "energy_j_per_token", "/token"),
     _EDP,
 )
-_PREFILL = (
-    _Column("TTFT", "s", "latency_s"),
-    _Column("", "", "throughput_per_s", "prompts/s", more_is_better=True),
-    _Column("", "J", "energy_j_per_inference", "/prompt"),
-    _EDP,
-)
-_DECODE = (
-    _Column("TPOT", "s", "latency_s"),
-    _Column("", "", "throughput_per_s", "tokens/s", more_is_better=True),
-    _Column("", "J", "energy_j_per_inference", "/token"),
-    _EDP,
-)
+
+
+def _phase_columns(latency: str, what: str) -> tuple[_Column, ...]:
+    """Return the figures of a phase that makes or reads one thing at a time."""
+    return (
+        _Column(latency, "s", "latency_s"),
+        _Column("", "", "throughput_per_s", f"{what}s/s", more_is_better=True),
+        _Column("", "J", "energy_j_per_inference", f"/{what}"),
+        _EDP,
+    )
 
 
 def cards(state: State) -> tuple[Card, ...]:
@@ -107,7 +105,7 @@ def _columns(result: Estimate) -> tuple[_Column, ...]:
         return _REQUEST
     if "kv" not in lengths:
         return _USUAL
-    return _DECODE if lengths.get("sequence") == 1 else _PREFILL
+    return _phase_columns("TPOT", "token") if lengths.get("sequence") == 1 else _phase_columns("TTFT", "prompt")
 
 
 def _figures(column: _Column, results: Sequence[Estimate]) -> list[CardFigure]:

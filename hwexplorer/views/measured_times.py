@@ -45,13 +45,13 @@ class MeasuredTimes(Protocol):
 
 def measured_times(state: State, result: Estimate) -> MeasuredTimes | None:
     """Return the trace that the state names, aligned with the estimate; None without a trace that can be read."""
-    times: MeasuredTimes | None = _annex().measured_operators(state, result) if state.trace else None
+    times: MeasuredTimes | None = trace_annex().measured_operators(state, result) if state.trace else None
     return times
 
 
 def trace_notes(state: State, result: Estimate) -> tuple[str, ...]:
     """Return lines on how the trace and the estimate agree, or why the trace cannot be read; empty without a trace."""
-    notes: tuple[str, ...] = _annex().trace_notes(state, result) if state.trace else ()
+    notes: tuple[str, ...] = trace_annex().trace_notes(state, result) if state.trace else ()
     return notes
 
 
@@ -62,26 +62,11 @@ def trace_warning(state: State, result: Estimate) -> str:
 
 def is_read(file: str) -> bool:
     """Return True if there is no trace to be read first."""
-    return not file or bool(_annex().is_read(file))
+    return not file or bool(trace_annex().is_read(file))
 
 
-def check_file(file: str) -> None:
-    """Raise RequestError if there is no such file."""
-    _annex().file_stamp(file)
-
-
-def reading_job(file: str) -> Any:
-    """Return the job that reads a trace, like that which captures a model. Raises RequestError."""
-    return _annex().reading_job(file)
-
-
-def node_lines(times: MeasuredTimes, members: Ints) -> tuple[str, ...]:
-    """Return the measured time of a node and the names it was measured under, in words."""
-    lines: tuple[str, ...] = _annex().node_lines(times, members)
-    return lines
-
-
-def _annex() -> Any:
+def trace_annex() -> Any:
+    """Return the module that reads traces."""
     return import_module("hwexplorer.annexes._trace_times")
 
 

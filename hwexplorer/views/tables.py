@@ -7,7 +7,8 @@ from operator import attrgetter
 from typing import Any
 
 from analysis.document import Cell, Column
-from hwexplorer.views.plain import Row
+from hwexplorer.state import replace
+from hwexplorer.views.plain import Row, Table
 
 # What identifies a row, or says what it is about: a field, several joined by `/`, or a function of the row.
 Named = str | tuple[str, ...] | Callable[[Any], str]
@@ -62,6 +63,12 @@ def _lenient(column: Column, read: Callable[[Any], Cell]) -> Callable[[Any], Cel
             return "" if column.role in ("text", "flag") else None
 
     return cell
+
+
+def keep_columns(table: Table, kept: Sequence[int]) -> Table:
+    """Return the table with the columns at these places."""
+    rows = tuple(replace(row, cells=tuple(row.cells[place] for place in kept)) for row in table.rows)
+    return replace(table, columns=tuple(table.columns[place] for place in kept), rows=rows)
 
 
 def row_key(item: Any, key: Named) -> str:

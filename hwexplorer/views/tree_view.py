@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -88,7 +88,7 @@ def tree(state: State) -> Table:
     cells = list(zip(*(by_key[column.key] for column in columns), strict=True))
     rows: list[Row] = []
     is_falling = state.descending != (state.sort in ("graph", "name"))
-    order = _order(state, level, parts.sum(axis=0))
+    ranks = _ranks(state.sort, branches, level, parts.sum(axis=0))
     place = {id(branch): i for i, branch in enumerate(branches)}
 
     def add(branch: Branch, depth: int) -> None:
@@ -98,7 +98,7 @@ def tree(state: State) -> Table:
         dim = branch.kind == "operator" and without_rule[i]
         several = bool(branch.children)
         rows.append(Row(branch.key, (*cells[i], *end), depth=depth, has_children=several, kind=kind, dim=dim))
-        for child in sorted(branch.children, key=lambda child: order(place[id(child)], child), reverse=is_falling):
+        for child in sorted(branch.children, key=lambda child: ranks[place[id(child)]], reverse=is_falling):
             add(child, depth + 1)
 
     add(root, 0)
@@ -146,25 +146,18 @@ def _footer(figures: TreeFigures, root: Branch, state: State, share: dict[int, f
     result = figures.estimate
     counts = ((len(result.partition.id), "subgraph"), (result.workload.n_operators, "operator"))
     told = ", ".join(count_noun(*each) for each in (*counts, (result.demand.n_kernels, "kernel")))
-    parts = sorted(_parts(root, share), key=lambda part: -share[id(part)])
+    parts = sorted(
+        root.divide(lambda part: share[id(part)], lambda part: part.kind == "group" and not part.key.startswith(KIND)),
+        key=lambda part: -share[id(part)],
+    )
     return _half(parts, [share[id(part)] for part in parts], state), told
-
-
-def _parts(branch: Branch, share: dict[int, float]) -> Iterator[Branch]:
-    """Yield the parts of the model, divided until none is most of it."""
-    for child in branch.children:
-        is_divided = share[id(child)] > HALF and child.kind == "group" and not child.key.startswith(KIND)
-        yield from _parts(child, share) if is_divided else (child,)
 
 
 def _half(parts: list[Branch], share: list[float], state: State) -> str:
     """`2 of 6 blocks make half of the EDP: layer3 30 %, layer2 22 %`."""
     count = count_making(np.array(share), HALF)
     noun = {"module": "block", "kind": "operator kind"}.get(state.by, state.by)
-    named = [
-        f"{part.name}{f' ×{part.count}' * (part.count > 1)} {one * 100:.0f} %"
-        for part, one in zip(parts[:count], share, strict=False)
-    ]
+    named = [f"{part.counted_name} {one * 100:.0f} %" for part, one in zip(parts[:count], share, strict=False)]
     listed = ", ".join(named[:NAMED]) + ", .." * (count > NAMED)
     metric = "EDP" if state.metric == "edp" else state.metric
     return f"{count} of {count_noun(len(parts), noun)} make{'s' * (count == 1)} half of the {metric}: {listed}"
@@ -311,10 +304,9 @@ def _fused(figures: TreeFigures, branch: Branch, apart: bool) -> str:
     return "F" if figures.estimate.execution == "fused" and whole else "S"
 
 
-def _order(state: State, level: TreeLevel, share: Floats) -> Callable[[int, Branch], float | str]:
-    if state.sort == "name":
-        return lambda place, branch: branch.key
-    if state.sort == "graph":
-        return lambda place, branch: place
-    ranked = {"share": share, "latency": level.latency_s, "energy": level.energy_j}[state.sort].tolist()
-    return lambda place, branch: ranked[place]
+def _ranks(sort: str, branches: list[Branch], level: TreeLevel, share: Floats) -> Sequence[Any]:
+    """Return what each node is sorted by."""
+    if sort in ("graph", "name"):
+        return range(len(branches)) if sort == "graph" else [branch.key for branch in branches]
+    figures: list[float] = {"share": share, "latency": level.latency_s, "energy": level.energy_j}[sort].tolist()
+    return figures

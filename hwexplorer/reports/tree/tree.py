@@ -16,6 +16,7 @@ from hwexplorer.views.folding import fold_rows, open_heaviest_rows
 from hwexplorer.views.heat import subtree
 from hwexplorer.views.measured_times import add_measured_fields, measured_times
 from hwexplorer.views.plain import Table
+from hwexplorer.views.tables import keep_columns
 from hwexplorer.views.tree_view import COLUMNS, MEASURED
 
 BY = msgspec.structs.replace(
@@ -46,11 +47,8 @@ def _brief(state: State) -> Table:
     """Return the tree of the screen: repeats merged, the heaviest first, small rows folded."""
     by = "module" if state.by == "subgraph" else state.by
     shown = subtree(replace(state, by=by, sort="share", descending=True))
-    columns = [column for column in shown.columns if column.key not in DETAILS]
-    kept = [shown.columns.index(column) for column in columns]
-    rows = tuple(replace(row, cells=tuple(row.cells[i] for i in kept)) for row in shown.rows)
-    short = replace(shown, columns=tuple(columns), rows=rows)
-    return open_heaviest_rows(fold_rows(short, FOLD), LINES)
+    kept = [place for place, column in enumerate(shown.columns) if column.key not in DETAILS]
+    return open_heaviest_rows(fold_rows(keep_columns(shown, kept), FOLD), LINES)
 
 
 VERB = Report(

@@ -38,7 +38,7 @@ from hwexplorer.state import format as format_state
 from hwexplorer.views import verdict
 from hwexplorer.views.captions import band_words, category_words, energy_words, place_in_words
 from hwexplorer.views.cause_looks import LOOKS
-from hwexplorer.views.measured_times import add_measured_step, measured_times, node_lines
+from hwexplorer.views.measured_times import add_measured_step, measured_times, trace_annex
 from hwexplorer.views.plain import SUMMARY, Section, Stack, Text, WaterfallStep
 
 TOP = 6
@@ -84,7 +84,7 @@ def why(state: State, is_whole: bool = True) -> Text:
     ]
     waterfall = _steps(result, members)
     if times := measured_times(state, whole):
-        first.append(("Measured", node_lines(times, members)))
+        first.append(("Measured", trace_annex().node_lines(times, members)))
         waterfall = add_measured_step(times, members, waterfall)
     if against := verdict.lines(state):
         first.append((f"Against the pin{f', {state.at}' if state.at else ''}", against))

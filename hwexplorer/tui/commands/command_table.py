@@ -185,9 +185,9 @@ def _lay_trace(session: Session, words: list[str]) -> None:
         run_verb(session, ["trace", *words])
         return
     if words:
-        from hwexplorer.views.measured_times import check_file
+        from hwexplorer.views.measured_times import trace_annex
 
-        check_file(words[0])  # an error is shown here, not in the tree
+        trace_annex().file_stamp(words[0])  # an error is shown here, not in the tree
     _apply(session, trace="".join(words), pane="tree")
 
 

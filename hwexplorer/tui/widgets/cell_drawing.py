@@ -12,6 +12,7 @@ from hwexplorer.text.number_format import safe, to_ascii
 from hwexplorer.tui.palette import CAUSE, PLAIN, Palette
 from hwexplorer.views.cause_looks import LOOKS, cells
 from hwexplorer.views.plain import NUMBERS, Row, Table
+from hwexplorer.views.tables import keep_columns
 
 EIGHTHS = " ▏▎▍▌▋▊▉█"
 SAME = 1e-9  # what sums in another order differ by
@@ -27,14 +28,7 @@ def plain(text: Cell, palette: Palette) -> str:
 def drop_columns(table: Table, hide: Collection[str]) -> Table:
     """The table without the columns of these roles (a delta while diff is off), nor a bar's number twice."""
     keep = [i for i, c in enumerate(table.columns) if c.role not in hide and not _said_by_bar(table, i)]
-    if len(keep) == len(table.columns):
-        return table
-    rows = tuple(
-        Row(r.key, tuple(r.cells[i] for i in keep), depth=r.depth, has_children=r.has_children, kind=r.kind, dim=r.dim)
-        for r in table.rows
-    )
-    columns = tuple(table.columns[i] for i in keep)
-    return Table(table.name, table.title, columns, rows, footer=table.footer, notes=table.notes)
+    return table if len(keep) == len(table.columns) else keep_columns(table, keep)
 
 
 def _said_by_bar(table: Table, index: int) -> bool:
