@@ -9,7 +9,7 @@ import numpy as np
 from hardware.demand import READ_WEIGHT, Demand, Floats, OpClass
 from hardware.device import Device
 from hardware.efficiency import Efficiency, usable_cache
-from hardware.mapping.attention import time_attention
+from hardware.mapping.attention_blocks import time_attention
 from hardware.mapping.common import Mapping, memory_seconds_of
 from hardware.mapping.quantisation import quantise_activations
 from hardware.precision import BASE, FORMATS

@@ -14,6 +14,8 @@ from __future__ import annotations
 from importlib.machinery import PathFinder
 from typing import TYPE_CHECKING, Any
 
+from hwexplorer.version import VERSION
+
 if TYPE_CHECKING:
     from analysis.capture.notebook import Captured
     from hwexplorer.api import *  # noqa: F403
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     def capture(model: Any, inputs: Any, *, batch_dim: int | None = 0, name: str = "") -> Captured: ...
 
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 
 def __getattr__(name: str) -> Any:

@@ -246,6 +246,7 @@ def _waves(workload: Workload, batch: int, setup: Setup) -> tuple[int, Memory]:
     server holds back the requests that do not fit. Where not even one fits, that is one wave."""
 
     def peak(size: int) -> Memory:
+        """Return the memory of a batch of this size."""
         return peak_memory(workload, size, setup.plan.widths, setup.joins, blocked(setup.device, setup.runtime.mode))
 
     held = peak(batch)

@@ -224,6 +224,7 @@ def sum_over_branches(result: Estimate, branches: Sequence[outline.Branch]) -> C
     is_model, is_host = (np.array([each == what for each in kind]) for what in ("model", "host"))
 
     def add(values: Floats, host: Floats | None = None, weights: Floats | None = None) -> Floats:
+        """Add figures of operators up to the nodes above them."""
         chosen = values.take(index, axis=-1)
         if len(parts):
             chosen[..., parts] *= (part_weights(result) if weights is None else weights)[place, index[parts]]

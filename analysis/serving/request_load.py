@@ -58,6 +58,7 @@ class Lengths(msgspec.Struct, frozen=True, kw_only=True):
         n = len(arrival_s)
 
         def lengths(stated: int) -> Counts:
+            """Draw as many lengths as there are requests."""
             return np.maximum((stated * random.uniform(1 - self.spread, 1, n)).round().astype(np.int64), 1)
 
         return Load(

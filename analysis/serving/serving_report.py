@@ -263,6 +263,7 @@ def highest_rate(server: Server, lengths: Lengths, limits: Limits) -> float:
     """Return the highest rate of requests, 1/s, of which 99 % are within the limits; 0 where none is."""
 
     def holds(rate: float) -> bool:
+        """Return True if 99 % of the requests stay within the limits at a rate."""
         run = server.serve(open_load(rate, lengths))
         ttft_s, tpot_s = run.first_s - run.arrival_s, time_per_token_s(run)
         return bool(np.percentile(ttft_s, 99) <= limits.ttft_s and np.percentile(tpot_s, 99) <= limits.tpot_s)

@@ -12,13 +12,13 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from analysis.document import Column
-from hwexplorer import __version__
 from hwexplorer.export import html_tree
 from hwexplorer.export.html_tree import bar, colours
 from hwexplorer.export.html_tree import text as _text
 from hwexplorer.export.text import _column, fit_columns
 from hwexplorer.text.number_format import quantity
 from hwexplorer.text.terms import column_meaning
+from hwexplorer.version import VERSION
 from hwexplorer.views.plain import Page, Plot, Row, Series, Stack, Table, Text, View
 from hwexplorer.views.plot_axis import Axis, axis
 
@@ -38,7 +38,7 @@ _STYLE, _SCRIPT = (
 
 def as_html(view: View | Page, command: str = "") -> str:
     """Return the view as a page of its own, which says the version and the command that made it."""
-    made = f'<p class="note">hwexplorer {_text(__version__)}: <code>{_text(command)}</code></p>\n' if command else ""
+    made = f'<p class="note">hwexplorer {_text(VERSION)}: <code>{_text(command)}</code></p>\n' if command else ""
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'

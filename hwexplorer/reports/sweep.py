@@ -50,6 +50,7 @@ def _best_of(aim: str) -> Column:
     """Return a column of the best batch for an aim, with what it reaches."""
 
     def cell(of: dict[str, BestBatch]) -> str:
+        """Return the best batch of an aim with its figure, as text."""
         best = of.get(aim)
         return "" if best is None else f"{best.batch} ({quantity(best.value, BATCH_AIMS[aim].unit)})"
 

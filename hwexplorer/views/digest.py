@@ -34,6 +34,7 @@ def summarize(table: Table, digest: Digest) -> Table:
             groups.setdefault(alike, []).append(row)
 
     def amount(rows: Sequence[Row]) -> float:
+        """Return the sum of the column over rows."""
         return sum(value for row in rows if isinstance(value := row.cells[place], float))
 
     total = sum(map(amount, groups.values())) or 1.0

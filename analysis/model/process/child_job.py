@@ -16,7 +16,7 @@ Answer = TypeVar("Answer")
 
 
 class ChildJob(ABC, Generic[Answer]):
-    """What a module of ours makes in another process. `what` is the subject of its messages."""
+    """A job runs a module of ours in another process. `what` is the subject of its messages."""
 
     name = ""  # of the model, for people
 

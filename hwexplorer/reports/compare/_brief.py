@@ -34,6 +34,7 @@ def brief_table(results: Sequence[Estimate], reference: Estimate, metric: str) -
     ordered = sorted(results, key=lambda one: (not one.device.silicon, not one.can_win, figure(one)))
 
     def verdict(one: Estimate) -> str:
+        """Return the verdict of a device."""
         ratio = "1x" if one is reference else quantity(figure(one) / (figure(reference) or 1.0), "x", digits=2)
         return f"{ranks[id(one)].removeprefix('on ')} {ratio}".strip() if one.fits else "does not fit"
 
@@ -67,6 +68,7 @@ def _with_band(
     scale = scale_for(map(figure, results), unit)
 
     def cell(one: Estimate) -> str:
+        """Return the text of a cell."""
         ends = band_words(band(one), figure(one)).replace(" %", "%")
         return f"{scale.cell(figure(one)):>{scale.width}} {ends}"
 

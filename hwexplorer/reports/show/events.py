@@ -139,6 +139,7 @@ def brief(state: State) -> Table:
     sides = [place[key] for key in ("energy_per_inference", "there") if key in place]
 
     def energy(row: Row) -> float:
+        """Return the larger energy of both sides."""
         values = [value for side in sides if isinstance(value := row.cells[side], float)]
         return max(values, default=0.0)
 

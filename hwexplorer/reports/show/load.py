@@ -50,6 +50,7 @@ _OPTIONS = (
 
 def _server(state: State, device: str, names: dict[str, str], longest: int) -> Server:
     def evaluate(phase: str, batch: int, sequence: int, kv: int) -> Estimate:
+        """Return the estimate of a step."""
         lengths = f"kv={kv}" if phase == "decode" else f"sequence={sequence},kv={kv}"
         name = names[phase]
         model = f"{name}{',' if ':' in name else ':'}{lengths}"
