@@ -48,29 +48,17 @@ def _read_themes(table: str) -> dict[str, Colours]:
 
 COLOURS = _read_themes(_TABLE)
 _ROLES: dict[str, tuple[str, str]] = {
-    "text": ("text", ""),
+    **{name: (name, "") for name in ("text", "dim", "guide", "bar", "accent", "good", "bad", "warn")},
     "strong": ("text", "bold"),
-    "dim": ("dim", ""),
     "header": ("dim", "bold"),
-    "guide": ("guide", ""),
-    "bar": ("bar", ""),
-    "accent": ("accent", ""),
     "title": ("accent", "bold"),
-    "good": ("good", ""),
-    "bad": ("bad", ""),
-    "warn": ("warn", ""),
     "find": ("warn", "bold underline"),
     "key": ("accent", "bold"),
-    "series0": ("accent", ""),
-    "series1": ("warn", ""),
-    "series2": ("good", ""),
-    "series3": ("other", ""),
-    "series4": ("text", ""),
-    "series5": ("dim", ""),
+    **{f"series{n}": (name, "") for n, name in enumerate(("accent", "warn", "good", "other", "text", "dim"))},
 }
 CLICK = "click"  # in the meta data of a style: the action of a click on the text
 CAUSE = "cause"  # begins the role of a cause: its place follows
-SERIES = ("series0", "series1", "series2", "series3", "series4", "series5")
+SERIES = tuple(role for role in _ROLES if role.startswith("series"))
 
 
 class Palette:
@@ -82,16 +70,17 @@ class Palette:
         colours = COLOURS[theme]
         self._styles: dict[tuple[str, int], Style] = {}
         for role, (name, attributes) in _ROLES.items():
-            colour = "dim" if dimmed and role not in ("guide",) else name
-            for ground in (PLAIN, CURSOR, BLURRED):
-                self._styles[role, ground] = _style(colours, getattr(colours, colour), attributes, ground)
+            colour = "dim" if dimmed and role != "guide" else name
+            self._add(role, colours, getattr(colours, colour), attributes)
         # Where colours are few or none, and in ASCII, the causes are told apart by what bars are made of.
         self.textured = colours.ground == "default" or ascii
         for place, look in enumerate(LOOKS):
             own = look.ansi if colours.ground == "default" else look.dark if colours.dark else look.light
-            for ground in (PLAIN, CURSOR, BLURRED):
-                colour = colours.dim if dimmed else own
-                self._styles[f"{CAUSE}{place}", ground] = _style(colours, colour, "", ground)
+            self._add(f"{CAUSE}{place}", colours, colours.dim if dimmed else own)
+
+    def _add(self, role: str, colours: Colours, colour: str, attributes: str = "") -> None:
+        for ground in (PLAIN, CURSOR, BLURRED):
+            self._styles[role, ground] = _style(colours, colour, attributes, ground)
 
     def get(self, role: str, ground: int = PLAIN) -> Style:
         """Return the style of a role on a ground."""
@@ -99,14 +88,12 @@ class Palette:
 
 
 def _style(colours: Colours, colour: str, attributes: str, ground: int) -> Style:
-    bold, underline = "bold" in attributes, "underline" in attributes
-    if colours.ground == "default":
-        # The terminal's own colours: the cursor is reversed, so it needs no ground of its own.
-        if ground == CURSOR:
-            return Style(color="default", bgcolor="default", reverse=True, bold=bold, underline=underline)
-        if ground == BLURRED:
-            return Style(color=colour, bgcolor="default", bold=True, underline=underline)
-        return Style(color=colour, bgcolor="default", bold=bold, underline=underline)
+    bold, underline, is_reversed = "bold" in attributes, "underline" in attributes, None
     back = (colours.ground, colours.cursor, colours.blurred)[ground]
-    fore = colours.dim if colour == colours.guide and ground != PLAIN else colour
-    return Style(color=fore, bgcolor=back, bold=bold, underline=underline)
+    if colours.ground != "default":
+        colour = colours.dim if colour == colours.guide and ground != PLAIN else colour
+    elif ground == CURSOR:  # the terminal's own colours, reversed, need no ground
+        colour, is_reversed = "default", True
+    elif ground == BLURRED:
+        bold = True
+    return Style(color=colour, bgcolor=back, reverse=is_reversed, bold=bold, underline=underline)

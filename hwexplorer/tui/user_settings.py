@@ -55,18 +55,13 @@ def read(path: Path) -> tuple[UserSettings, str]:
 
 def _check(document: dict[str, Any]) -> tuple[UserSettings, list[str]]:
     wrong = [str(unknown("setting", name, _KNOWN)) for name in document if name not in _KNOWN]
-    values: dict[str, Any] = {}
-    if "theme" in document:
-        if document["theme"] in THEMES:
-            values["theme"] = document["theme"]
-        else:
-            wrong.append(str(unknown("theme", document["theme"], THEMES)))
-    for name in _FLAGS:
-        if name in document:
-            if isinstance(document[name], bool):
-                values[name] = document[name]
-            else:
-                wrong.append(f"{name} is true or false")
+    values = {name: document[name] for name in _FLAGS if isinstance(document.get(name), bool)}
+    theme = document.get("theme", UserSettings().theme)
+    if theme in THEMES:
+        values["theme"] = theme
+    else:
+        wrong.append(str(unknown("theme", theme, THEMES)))
+    wrong += [f"{name} is true or false" for name in _FLAGS if name in document and name not in values]
     keys = document.get("keys", {})
     if not isinstance(keys, dict) or not all(isinstance(text, str) for text in keys.values()):
         wrong.append('keys are given as action = "key key"')

@@ -137,7 +137,7 @@ def parse(text: str) -> Target | None:
     if match := re.fullmatch(_WEIGHTS, text):
         return Target(match["path"], match["options"] or "")
     if match := re.fullmatch(_ONNX, text):
-        inputs, batch_dim = _arguments(match["call"][1:-1]) if match["call"] else ((), 0)
+        inputs, batch_dim = _arguments(match["call"])
         if batch_dim != 0:
             raise ModelSpecError(f"{match['path'][:60]} says itself which dimension is the batch")
         return Target(match["path"], inputs=inputs, called=match["call"] is not None)
@@ -146,20 +146,18 @@ def parse(text: str) -> Target | None:
         return None
     if match["factory"] is None:
         raise ModelSpecError(_no_factory(match["path"]))
-    call = match["call"]
-    inputs, batch_dim = _arguments(call[1:-1]) if call else ((), 0)
+    inputs, batch_dim = _arguments(match["call"])
     path, factory = match["path"], match["factory"]
     if match.re.pattern == _LIBRARY:
         path, factory = aliases.of_library(path, factory)
-    return Target(path, factory, inputs, batch_dim, call is not None)
+    return Target(path, factory, inputs, batch_dim, match["call"] is not None)
 
 
 def configuration(text: str) -> Target:
     """Parse `hf:FOLDER`, with inputs in parentheses after it."""
     match = re.fullmatch(_CONFIGURATION, text)
     where, call = (match["path"], match["call"]) if match else (text, None)
-    inputs, batch_dim = _arguments(call[1:-1]) if call else ((), 0)
-    return Target("hf", where, inputs, batch_dim, call is not None)
+    return Target("hf", where, *_arguments(call), call is not None)
 
 
 def complete(target: Target, inputs: Sequence[str], batch_dim: str | None) -> Target:
@@ -169,20 +167,17 @@ def complete(target: Target, inputs: Sequence[str], batch_dim: str | None) -> Ta
             raise ModelSpecError(f"{target.path[:60]} says its inputs already: leave --input and --batch-dim out")
         if not target.takes_inputs or (batch_dim is not None and not target.runs_code):
             raise ModelSpecError(f"{target.path[:60]} says its inputs itself: leave --input and --batch-dim out")
-        target = Target(
-            target.path,
-            target.factory,
-            tuple(parse_input(text) for text in inputs),
-            parse_batch_dim(batch_dim) if batch_dim is not None else 0,
-        )
+        dimension = parse_batch_dim(batch_dim) if batch_dim is not None else 0
+        shapes = tuple(map(parse_input, inputs))
+        target = msgspec.structs.replace(target, inputs=shapes, batch_dim=dimension, called=True)
     source(target)
     return target
 
 
-def _arguments(text: str) -> tuple[tuple[Input, ...], int | None]:
+def _arguments(call: str | None) -> tuple[tuple[Input, ...], int | None]:
     inputs: list[Input] = []
     batch_dim: int | None = 0
-    for word in split_list(text):
+    for word in split_list((call or "")[1:-1]):
         if word.startswith("batch="):
             batch_dim = parse_batch_dim(word.removeprefix("batch="))
         else:

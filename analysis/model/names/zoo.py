@@ -170,10 +170,8 @@ def notes(name: str) -> tuple[str, ...]:
     if proposals is None:
         return (dense,)
     parts = [f"{proposals.boxes} proposals per image, spread evenly over the pyramid"]
-    if proposals.masks:
-        parts.append(f"{proposals.masks} masks")
-    if proposals.keypoints:
-        parts.append(f"{proposals.keypoints} detection with keypoints")
+    parts += [f"{proposals.masks} masks"] if proposals.masks else []
+    parts += [f"{proposals.keypoints} detection with keypoints"] if proposals.keypoints else []
     return (", ".join(parts), dense)
 
 
@@ -247,11 +245,8 @@ def size_multiple(name: str) -> int:
     """Return what the image size must be a multiple of: a patch, MaxViT's windows at every stage, RAFT's eighth."""
     if name.startswith("vit_"):
         return int(name.rsplit("_", 1)[1])
-    if name.startswith("maxvit"):
-        return 224
-    if name.startswith("raft"):
-        return 8
-    return 32 if name.startswith("mvit") else 1
+    multiples = {"maxvit": 224, "raft": 8, "mvit": 32}
+    return next((size for beginning, size in multiples.items() if name.startswith(beginning)), 1)
 
 
 def smallest_size(info: ModelInfo) -> int:

@@ -141,19 +141,13 @@ class Writer:
 
     # --- the modules that every transformer has -----------------------------------------------------------
 
-    def linear(self, name: str, x: Tensor, width: int, bias: bool = False) -> Tensor:
-        """Write a linear layer."""
+    def linear(self, name: str, x: Tensor, width: int, bias: bool = False, tied: Tensor | None = None) -> Tensor:
+        """Write a linear layer, with the weight of another module if it is tied to that."""
         with self.module(name, "Linear"):
-            weight = self.weight("weight", (width, x.shape[-1]))
-            args: dict[str, Any] = {"input": x, "weight": weight}
+            args: dict[str, Any] = {"input": x, "weight": tied or self.weight("weight", (width, x.shape[-1]))}
             if bias:
                 args["bias"] = self.weight("bias", (width,))
             return self.call("aten.linear.default", (*x.shape[:-1], width), **args)
-
-    def tied_linear(self, name: str, x: Tensor, weight: Tensor) -> Tensor:
-        """Write a linear layer with the weight of another module."""
-        with self.module(name, "Linear"):
-            return self.call("aten.linear.default", (*x.shape[:-1], weight.shape[0]), input=x, weight=weight)
 
     def norm(self, name: str, x: Tensor, kind: str) -> Tensor:
         """Write a normalisation over the last dimension."""

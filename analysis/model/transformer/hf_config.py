@@ -24,25 +24,22 @@ Raw = dict[str, Any]
 
 def config(where: str) -> Config:
     """Return the model of a folder, of a `config.json`, or of the local hub cache."""
-    policy.require_unserved(f"reading {where}", where)
-    return parse_config(_read(hub_files.file(where.strip())))
+    return parse_config(_read_at(where))
 
 
 def has_reader(where: str) -> bool:
     """Return True if the architecture of a configuration has a reader here."""
-    policy.require_unserved(f"reading {where}", where)
-    return _read(hub_files.file(where)).get("model_type", "") in [*_TABLE["types"]]
+    return _read_at(where).get("model_type", "") in [*_TABLE["types"]]
 
 
 def notes(where: str) -> tuple[str, ...]:
     """Return the notes of a configuration: parts left out, formats of the weights."""
-    return tuple(_notes(_read(hub_files.file(where))))
+    return tuple(_notes(_read_at(where)))
 
 
 def stored_precision(where: str) -> str:
     """Return the precision in which the weights of a configuration are stored, '' where none here is that."""
-    policy.require_unserved(f"reading {where}", where)
-    raw = _read(hub_files.file(where.strip()))
+    raw = _read_at(where)
     stated = raw.get("quantization_config")
     if isinstance(stated, dict):
         return _precision_of(stated) or ""
@@ -73,7 +70,9 @@ def _unsupported(kind: str) -> str:
     return f"config.json: model_type {shown!r} is not supported{said} (supported: {other})"
 
 
-def _read(path: Path) -> Raw:
+def _read_at(where: str) -> Raw:
+    policy.require_unserved(f"reading {where}", where)
+    path = hub_files.file(where.strip())
     try:
         raw = json.loads(file_access.text(file_access.read(path, _MAX_BYTES)))
     except OSError as error:

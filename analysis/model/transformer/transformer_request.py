@@ -145,11 +145,10 @@ def _build_request(head: str, config: Config, changes: dict[str, Any], phase: st
     )
     words = [phase] if phase != "prefill" else []
     words += [f"{key}={int(value) if isinstance(value, bool) else value}" for key, value in changes.items()]
-    words += [f"{'in' if is_request else 'sequence'}={run.sequence}"] if run.sequence != sequence else []
-    words += [f"kv={run.kv}"] if not config.encoder and run.kv != kv else []
-    words += [f"out={run.output}"] if run.output != output else []
-    words += [f"tp={run.tp}"] if run.tp > 1 else []
-    words += [f"ep={run.ep}"] if run.ep > 1 else []
+    first = "in" if is_request else "sequence"
+    asked = {first: run.sequence, "kv": run.kv, "out": run.output, "tp": run.tp, "ep": run.ep}
+    usual = {first: sequence, "kv": kv, "out": output, "tp": 1, "ep": 1}
+    words += [f"{key}={value}" for key, value in asked.items() if value != usual[key]]
     words += [f"link={lengths['link']}"] if max(run.tp, run.ep) > 1 and run.link else []
     return Request(head + (":" + ",".join(words) if words else ""), _change_config(config, changes), run)
 

@@ -164,7 +164,7 @@ def _head(step: StepWriter, x: Tensor, table: Tensor) -> Tensor:
     if step.run.phase == "prefill":
         x = w.view(x, (step.batch, poly(1), c.hidden))
     part = step.part(c.vocab)
-    logits = w.tied_linear("lm_head", x, table) if c.tied else w.linear("lm_head", x, part, c.head_bias)
+    logits = w.linear("lm_head", x, part, c.head_bias and not c.tied, table if c.tied else None)
     if step.run.tp == 1:
         return logits
     with w.module("all_gather", "AllGather"):

@@ -76,18 +76,9 @@ def remap(keys: Mapping[str, Iterable[str]]) -> tuple[Keymap, list[str]]:
     wanted = {name: tuple(those) for name, those in keys.items() if name in BY_ID}
     placed = []
     for action in ACTIONS:
-        if action.id in wanted:
-            placed.append(replace(action, keys=wanted[action.id]))
-            continue
-        taken = {
-            key
-            for name, those in wanted.items()
-            if _share_panes(BY_ID[name], action)
-            for key in those
-            if key in action.keys
-        }
+        taken = {key for name, those in wanted.items() if _share_panes(BY_ID[name], action) for key in those}
         left = tuple(key for key in action.keys if key not in taken)
-        placed.append(replace(action, keys=left) if taken else action)
+        placed.append(replace(action, keys=wanted.get(action.id, left)))
     keymap = Keymap(tuple(placed))
     for name in ("help", "quit"):  # one can always find out, and leave
         if not keymap.by_id[name].keys:

@@ -77,24 +77,23 @@ class PaletteItem(msgspec.Struct, frozen=True):
 
     def score(self, typed: str) -> float:
         """Return how well it fits what is typed, from 0 (not at all) to 1."""
-        title, words = self.title.casefold(), self.words.casefold()
-        fits = _fit(typed.casefold(), title, words) or IN_HELP * all(
-            word in self.help.casefold() for word in typed.casefold().split()
-        )
-        if not fits and self.rank == LINE and len(typed) > 2 and matching_places(typed, (self.words,)):
+        typed, own = typed.casefold(), f"{self.title}\n{self.words}".casefold()
+        words = typed.split()
+        if typed in own.split("\n"):
+            fits = IS_IT
+        elif any(line.startswith(typed) for line in own.split("\n")):
+            fits = BEGINS
+        elif all(any(other.startswith(word) for other in own.split()) for word in words):
+            fits = HAS_WORDS
+        elif all(word in own for word in words):
+            fits = HOLDS
+        elif all(word in self.help.casefold() for word in words):
+            fits = IN_HELP
+        elif self.rank == LINE and len(typed) > 2 and matching_places(typed, (self.words,)):
             fits = HOLDS if fold_name(typed) in fold_name(self.words) else IS_LIKE / len(self.words)  # shorter first
-        return (fits + self.rank) / (IS_IT + TASK) if fits else 0.0
-
-
-def _fit(typed: str, title: str, words: str) -> float:
-    if typed in (title, words):
-        return IS_IT
-    if title.startswith(typed) or words.startswith(typed):
-        return BEGINS
-    all_words = f"{title} {words}".split()
-    if all(any(own.startswith(word) for own in all_words) for word in typed.split()):
-        return HAS_WORDS
-    return HOLDS if all(word in title or word in words for word in typed.split()) else 0.0
+        else:
+            return 0.0
+        return (fits + self.rank) / (IS_IT + TASK)
 
 
 class PaletteItems(Provider):
@@ -128,35 +127,35 @@ class PaletteItems(Provider):
 
 def _task_items(session: Session, keymap: Keymap, ask: Callable[[str], None]) -> list[PaletteItem]:
     """Return the tasks; those of language models first where one is on screen."""
-    items = []
-    for title, words, does in TASKS:
-        if does.startswith(":"):
-            items.append(PaletteItem(title, f"as {does}..", partial(ask, does[1:]), words, TASK))
-            continue
-        action = keymap.by_id[does]
-        run = partial(_perform, session, action)
-        titled = f"{title} ({key_table.keys_text(action)})"
-        items.append(PaletteItem(titled, action.help, run, f"{title} {words}", TASK))
     on_screen = phases(session.state.model)
+    lines = {phase: f"model {on_screen.get(phase, f'llama3_8b:{phase}')}" for phase in PHASE_TASKS}
     of_phases = [
         PaletteItem(title, line, partial(command_line.submit, session, line), f"{phase} {words}", TASK)
-        for phase, (title, words) in PHASE_TASKS.items()
-        for line in [f"model {on_screen.get(phase, f'llama3_8b:{phase}')}"]
+        for (phase, line), (title, words) in zip(lines.items(), PHASE_TASKS.values(), strict=True)
+    ]
+    items = [
+        PaletteItem(title, f"as {does}..", partial(ask, does[1:]), words, TASK)
+        if does.startswith(":")
+        else _action_item(session, keymap.by_id[does], title, f"{title} {words}", TASK)
+        for title, words, does in TASKS
     ]
     return [*of_phases, *items] if on_screen else [*items, *of_phases]
-
-
-def _perform(session: Session, action: Action) -> None:
-    if action.panes and session.state.pane not in action.panes:
-        session.apply(replace(session.state, pane=action.panes[0]))
-    session.emit(ActionRequested(action.id))
 
 
 def _action_items(session: Session, keymap: Keymap) -> Iterator[PaletteItem]:
     for action in keymap.actions:
         if not action.panes or session.state.pane in action.panes:
-            run = partial(session.emit, ActionRequested(action.id))
-            yield PaletteItem(f"{action.title} ({key_table.keys_text(action)})", action.help, run, action.title)
+            yield _action_item(session, action, action.title, action.title, ACTION)
+
+
+def _action_item(session: Session, action: Action, title: str, words: str, rank: float) -> PaletteItem:
+    def perform() -> None:
+        """Do the action, in its first pane if this one does not have it."""
+        if action.panes and session.state.pane not in action.panes:
+            session.apply(replace(session.state, pane=action.panes[0]))
+        session.emit(ActionRequested(action.id))
+
+    return PaletteItem(f"{title} ({key_table.keys_text(action)})", action.help, perform, words, rank)
 
 
 def _term_items(session: Session) -> Iterator[PaletteItem]:
@@ -168,24 +167,21 @@ def _term_items(session: Session) -> Iterator[PaletteItem]:
 
 def _line_items(session: Session, ask: Callable[[str], None]) -> Iterator[PaletteItem]:
     """Yield the commands: as they are where nothing must follow, else one for each way to complete it."""
-    helps, captions = registry.helps(), {**_model_captions(session), **_device_captions(session)}
+    captions = {**_model_captions(session), **_device_captions(session)}
+    helps: dict[str, str] = {}
     for name in names():
-        known = COMMANDS.get(name)
-        help_text = known.help if known is not None else helps[name]
-        if known is None:
-            for section in registry.sections(name):
-                line, says = registry.full_name(section), registry.help_of(section)
-                yield PaletteItem(line, says, partial(command_line.submit, session, line), rank=LINE)
-            if registry.sections(name):
-                continue
-        lines = command_line.completions(session, f"{name} ") if known is not None and name not in _REPEAT else []
-        if known is not None and (name in _TAKES_TEXT or (" " in known.usage and "[" not in known.usage)):
-            yield PaletteItem(f"{name} ..", help_text, partial(ask, f"{name} "), name, LINE)
+        if (known := COMMANDS.get(name)) is None:
+            sections = registry.sections(name) or (name,)
+            helps |= {registry.full_name(section): registry.help_of(section) for section in sections}
+            continue
+        if name in _TAKES_TEXT or (" " in known.usage and "[" not in known.usage):
+            yield PaletteItem(f"{name} ..", known.help, partial(ask, f"{name} "), name, LINE)
         else:
-            lines = [name, *lines]
-        for line in lines:
-            run = partial(command_line.submit, session, line)
-            yield PaletteItem(captions.get(line, line), help_text, run, line, LINE)
+            helps[name] = known.help
+        if name not in _REPEAT:
+            helps |= dict.fromkeys(command_line.completions(session, f"{name} "), known.help)
+    for line, says in helps.items():
+        yield PaletteItem(captions.get(line, line), says, partial(command_line.submit, session, line), line, LINE)
 
 
 def _model_captions(session: Session) -> dict[str, str]:
