@@ -96,25 +96,23 @@ def _helps(suggestion: Suggestion) -> bool:
 
 
 def _suggestion(kind: str, change: str, now: Figures, after: Figures, why: str, step: NextStep) -> Suggestion:
-    def fraction(saved: float, of_now: float) -> float:
-        return saved / of_now if of_now else 0.0
-
-    saved_j = now.energy_j_per_inference - after.energy_j_per_inference
-    saved_s = now.latency_s - after.latency_s
-    saved_each_s = now.latency_s_per_inference - after.latency_s_per_inference
-    saved_bytes = now.peak_memory_bytes - after.peak_memory_bytes
+    saved, fraction = {}, {}
+    for name in ("energy_j_per_inference", "latency_s", "latency_s_per_inference", "peak_memory_bytes"):
+        before = getattr(now, name)
+        saved[name] = before - getattr(after, name)
+        fraction[name] = saved[name] / before if before else 0.0
     return Suggestion(
         kind=kind,
         change=change,
         after=after,
-        saved_energy_j=saved_j,
-        saved_energy_fraction=fraction(saved_j, now.energy_j_per_inference),
-        saved_latency_s=saved_s,
-        saved_latency_fraction=fraction(saved_s, now.latency_s),
-        saved_latency_per_inference_fraction=fraction(saved_each_s, now.latency_s_per_inference),
-        saved_memory_bytes=saved_bytes,
-        saved_memory_fraction=fraction(saved_bytes, now.peak_memory_bytes),
-        throughput_ratio=fraction(after.throughput_per_s, now.throughput_per_s),
+        saved_energy_j=saved["energy_j_per_inference"],
+        saved_energy_fraction=fraction["energy_j_per_inference"],
+        saved_latency_s=saved["latency_s"],
+        saved_latency_fraction=fraction["latency_s"],
+        saved_latency_per_inference_fraction=fraction["latency_s_per_inference"],
+        saved_memory_bytes=saved["peak_memory_bytes"],
+        saved_memory_fraction=fraction["peak_memory_bytes"],
+        throughput_ratio=after.throughput_per_s / now.throughput_per_s if now.throughput_per_s else 0.0,
         why=why,
         step=step,
     )

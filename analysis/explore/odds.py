@@ -59,9 +59,9 @@ def _logarithm(one: Estimate, metric: str) -> tuple[float, float]:
     return latency if metric == "latency" else energy
 
 
-def wider_band(a: Estimate, b: Estimate, metric: str) -> Estimate:
+def wider_band(sides: Sequence[Estimate], metric: str) -> Estimate:
     """Return the estimate that is known less well."""
-    return max((a, b), key=lambda side: _logarithm(side, metric)[1])
+    return max(sides, key=lambda side: _logarithm(side, metric)[1])
 
 
 def _middle_and_spread(value: float, band: tuple[float, float]) -> tuple[float, float]:
@@ -102,7 +102,7 @@ def _measurement(a: Estimate, b: Estimate, metric: str) -> str:
     real = [side for side in (a, b) if side.device.silicon]
     if not real:
         return ""
-    one = max(real, key=lambda side: _logarithm(side, metric)[1])
+    one = wider_band(real, metric)
     run = f"{one.workload.name} at batch {one.scenario.batch}, {one.precision_run}, with {one.runtime.name}"
     return f"{metric} of {run} on {one.device.key}"
 

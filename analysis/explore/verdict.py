@@ -92,5 +92,5 @@ def _compare(one: Estimate, other: Estimate) -> str:
 
 def _run_to_measure(best: Estimate, rival: Estimate, metric: str) -> str:
     """Name the run that settles a doubt: of the device without measurements, else of the one with the wider band."""
-    one = best if not is_backed(best.trust) else wider_band(best, rival, metric)
+    one = best if not is_backed(best.trust) else wider_band((best, rival), metric)
     return f"{one.workload.name} b{one.scenario.batch} on {one.device.key} with {one.runtime.name}"

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from analysis.document import Cell
 from analysis.estimate.causes import CAUSES
 from hardware import safe_text
-from hwexplorer.export.text import _column, sections
+from hwexplorer.export.text import LEFT, columns_as_text, list_points, sections
 from hwexplorer.text.number_format import safe
 from hwexplorer.views.plain import Band, Page, Plot, Row, Stack, Table, Text, View, for_reading
 
@@ -34,9 +34,7 @@ def grid(view: View | Page) -> Iterator[Sequence[Cell]]:
             yield row.key, row.depth, *_values(view, row), *(part for i in stacks for part in _parts(row.cells[i]))
     elif isinstance(view, Plot):
         yield "series", "label", "x", "y"
-        for series in view.series:
-            labels = series.labels or ("",) * len(series.x)
-            yield from ((series.name, *point) for point in zip(labels, series.x, series.y, strict=True))
+        yield from list_points(view)
     else:
         yield "section", "text"
         yield from ((heading, line) for heading, lines in view.sections for line in lines)
@@ -73,14 +71,10 @@ def as_markdown(view: View | Page) -> str:
         return "\n".join(lines) + "\n"
     if isinstance(view, Plot):
         head = f"| series | label | {_md(view.x_title)} | {_md(view.y_title)} |"
-        points = [
-            f"| {_md(s.name)} | {_md(label)} | {x:.6g} | {y:.6g} |"
-            for s in view.series
-            for label, x, y in zip(s.labels or ("",) * len(s.x), s.x, s.y, strict=True)
-        ]
+        points = [f"| {_md(series)} | {_md(label)} | {x:.6g} | {y:.6g} |" for series, label, x, y in list_points(view)]
         return "\n".join([f"# {_md(view.title)}", "", head, "|---|---|--:|--:|", *points]) + "\n"
-    columns = [_column(view.columns, index, view.rows) for index in range(len(view.columns))]
-    aligned = ["---" if column.role in ("text", "bar", "flag") else "--:" for column in view.columns]
+    columns = columns_as_text(view)
+    aligned = ["---" if column.role in LEFT else "--:" for column in view.columns]
     lines = [f"# {_md(view.title)}", "", _line([column[0] for column in columns]), _line(aligned)]
     lines += [_line([column[r + 1] for column in columns]) for r in range(len(view.rows))]
     lines += ["", *(f"- {_md(line)}" for line in (*view.footer, *view.notes))]

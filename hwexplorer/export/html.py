@@ -15,7 +15,7 @@ from analysis.document import Column
 from hwexplorer.export import html_tree
 from hwexplorer.export.html_tree import bar, colours
 from hwexplorer.export.html_tree import text as _text
-from hwexplorer.export.text import _column, fit_columns
+from hwexplorer.export.text import LEFT, columns_as_text, fit_columns
 from hwexplorer.text.number_format import quantity
 from hwexplorer.text.terms import column_meaning
 from hwexplorer.version import VERSION
@@ -96,7 +96,7 @@ def _prose(view: Text, level: int) -> str:
 
 
 def _table(view: Table) -> str:
-    shown = [_column(view.columns, index, view.rows) for index in range(len(view.columns))]
+    shown = columns_as_text(view)
     below = f"{_lines(view.footer)}{_lines(view.notes, 'note')}"
     if any(isinstance(cell, Stack) for row in view.rows[:1] for cell in row.cells):
         below += html_tree.legend()
@@ -112,7 +112,7 @@ def _table(view: Table) -> str:
 
 
 def _class(column: Column) -> str:
-    return ' class="text"' if column.role in ("text", "bar", "flag") else ""
+    return ' class="text"' if column.role in LEFT else ""
 
 
 def _row(view: Table, row: Row, r: int, shown: list[list[str]]) -> str:

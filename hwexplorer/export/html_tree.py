@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from html import escape
 
 from analysis.document import Cell
+from hwexplorer.export.text import LEFT
 from hwexplorer.text.number_format import quantity, safe
 from hwexplorer.text.terms import column_meaning
 from hwexplorer.views.cause_looks import LOOKS
@@ -68,7 +69,7 @@ def tree(view: Table, shown: list[list[str]]) -> str:
 
 
 def _class(view: Table, c: int) -> str:
-    return "text" if view.columns[c].role in ("text", "bar", "flag") else "number"
+    return "text" if view.columns[c].role in LEFT else "number"
 
 
 def _nested(view: Table, shown: list[list[str]]) -> Iterator[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterator
 
 from msgspec.structs import replace
 
@@ -30,6 +30,7 @@ from hwexplorer.views.tables import keep_columns
 
 BAR = 12
 STEPS = 32
+LEFT = ("text", "bar", "flag")  # roles whose cells stand at the left
 POINTS = 25  # of a plot, in brief text
 NAME_LEAST = 16
 
@@ -63,7 +64,7 @@ def _first_rows(view: Table) -> Table:
 
 def table(view: Table, width: int = 0) -> str:
     """Title, header, rows indented by depth, footer and notes. Columns that do not fit are dropped by `keep`."""
-    cells = [_column(view.columns, index, view.rows, bool(width)) for index in range(len(view.columns))]
+    cells = columns_as_text(view, bool(width))
     widths = [max(map(_cells, column)) for column in cells]
     kept = _fit(view.columns, widths, width)
     over = sum(widths[c] + 2 for c in kept) - 2 - width
@@ -75,9 +76,8 @@ def table(view: Table, width: int = 0) -> str:
         parts = []
         for c in kept:
             text = cells[c][r]
-            left = view.columns[c].role in ("text", "bar", "flag")
             space = " " * (widths[c] - _cells(text))
-            parts.append(text + space if left else space + text)
+            parts.append(text + space if view.columns[c].role in LEFT else space + text)
         lines.append("  ".join(parts).rstrip())
     letters = [view.columns[c] for c in kept if view.columns[c].role in ("flag", "bar") and view.columns[c].help]
     below = [f"{column.title}: {column.help.replace(HELP, BLOCK_HELP) if width else column.help}" for column in letters]
@@ -96,7 +96,7 @@ def table(view: Table, width: int = 0) -> str:
 def fit_columns(view: Table, width: int) -> Table:
     """Return the table with the columns that fit a width, and a line that names the others."""
     columns = view.columns
-    widths = [max(map(_cells, _column(columns, index, view.rows))) for index in range(len(columns))]
+    widths = [max(map(_cells, column)) for column in columns_as_text(view)]
     kept = _fit(columns, widths, width)
     dropped = ", ".join(column.title for c, column in enumerate(columns) if c not in kept)
     if not dropped:
@@ -142,13 +142,19 @@ def _fit(columns: tuple[Column, ...], widths: list[int], width: int) -> list[int
     return kept
 
 
+def columns_as_text(view: Table, blocks: bool = False) -> list[list[str]]:
+    """Return each column of a table as text, its head first."""
+    return [_column(view.columns, index, view.rows, blocks) for index in range(len(view.columns))]
+
+
 def _column(columns: tuple[Column, ...], index: int, rows: tuple[Row, ...], blocks: bool = False) -> list[str]:
     """Return the head and the cells of a column as text. Bars by cause are of blocks on a terminal, else of letters."""
     column = columns[index]
     values = [row.cells[index] for row in rows]
     if column.role in ("text", "flag"):
         indent = ["  " * row.depth if index == 0 else "" for row in rows]
-        return [column.title, *(pad + safe(_plain(value)) for pad, value in zip(indent, values, strict=True))]
+        words = ["" if value is None else safe(value) for value in values]
+        return [column.title, *(pad + word for pad, word in zip(indent, words, strict=True))]
     numbers = [value if isinstance(value, NUMBERS) else None for value in values]
     if column.role == "bar":
         return [column.title, *(bar(value, blocks) for value in values)]
@@ -165,10 +171,6 @@ def bar(fraction: Cell, blocks: bool = False) -> str:
     if isinstance(fraction, Stack):
         return letter_bar(fraction.parts, BAR, blocks)
     return "#" * round(min(max(fraction, 0.0), 1.0) * BAR) if isinstance(fraction, int | float) else ""
-
-
-def _plain(value: Cell) -> str:
-    return "" if value is None else str(value)
 
 
 def sections(view: Text) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -198,7 +200,7 @@ def prose(view: Text, width: int = 0) -> str:
 
 def points(view: Plot, width: int = 0, is_whole: bool = True) -> str:
     """Return a plot as the table of its points, the first ones unless `is_whole`."""
-    rows = tuple(_points(view))
+    rows = tuple(Row("/".join(point[:2]), point) for point in list_points(view))
     columns = (
         Column("series", "Series", role="text", keep=0),
         Column("label", "Label", role="text", keep=1),
@@ -209,8 +211,8 @@ def points(view: Plot, width: int = 0, is_whole: bool = True) -> str:
     return table(listed if is_whole else _first_rows(listed), width)
 
 
-def _points(view: Plot) -> Iterable[Row]:
+def list_points(view: Plot) -> Iterator[tuple[str, str, float, float]]:
+    """Yield the points of a plot: series, label, x and y."""
     for series in view.series:
         labels = series.labels or ("",) * len(series.x)
-        for x, y, label in zip(series.x, series.y, labels, strict=True):
-            yield Row(f"{series.name}/{label}", (series.name, label, x, y))
+        yield from zip((series.name,) * len(series.x), labels, series.x, series.y, strict=True)

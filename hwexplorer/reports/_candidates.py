@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from analysis.document import Column, columns
 from analysis.estimate.figures import Figures
 from analysis.explore.search.candidates import Candidate
@@ -11,12 +13,6 @@ from hwexplorer.declare import Rows
 from hwexplorer.views.captions import MARKED, figures_lead
 
 KEY = ("point.model", "point.device", "point.batch", "point.precision")
-KIND = "point.architecture"
-
-
-def candidate_lead(of: Candidate) -> str:
-    """Return the configuration that the row of a candidate leads to."""
-    return figures_lead(of.point)
 
 
 def describe_candidate(of: Candidate) -> str:
@@ -38,15 +34,7 @@ COLUMNS = columns(
 ODDS = Column(
     "odds", "Odds", "%", keep=1, help="that what would be measured keeps to the limits of time and energy, by the bands"
 )
+# Rows of candidates, each of which leads to its configuration.
+candidate_rows = partial(Rows, key=KEY, kind="point.architecture", leads=lambda of: figures_lead(of.point))
 # What exists on paper only wins nothing from silicon: it stands below, where it was asked for.
-ON_PAPER = Rows(
-    "on_paper",
-    "On paper only",
-    COLUMNS,
-    of="design_targets",
-    key=KEY,
-    kind=KIND,
-    optional=True,
-    leads=candidate_lead,
-    first=5,
-)
+ON_PAPER = candidate_rows("on_paper", "On paper only", COLUMNS, of="design_targets", optional=True, first=5)

@@ -37,7 +37,7 @@ def verdict(state: State) -> str:
     here, there = engine.result(state), engine.result(other)
     metric = METRICS[state.metric]
     change = metric.figure(here) / (metric.figure(there) or 1.0) - 1
-    head = f"{_name(here, there)} vs {_name(there, here)}: {_TITLES[state.metric]} {delta(change)}"
+    head = _head(state, here, there, change)
     if not is_comparable(here, there):
         return f"{head} ({there.workload.name})"
     if abs(change) < 5e-4:
@@ -61,13 +61,11 @@ def lines(state: State) -> tuple[str, ...]:
         shares(result, state.metric)[:, members].sum(axis=1) * metric.figure(result) for result in (here, there)
     )
     base = float(before.sum()) or 1.0
-    head = f"{_name(here, there)} vs {_name(there, here)}: {_TITLES[state.metric]} {delta(float(now.sum()) / base - 1)}"
+    head = _head(state, here, there, float(now.sum()) / base - 1) if state.at else told
     parts = dict(zip((look.name for look in LOOKS), ((now - before) / base).tolist(), strict=True))
     shown = sorted(
         ((cause, part) for cause, part in parts.items() if abs(part) > LEAST), key=lambda pair: -abs(pair[1])
     )
-    if not state.at:
-        head = told
     return (head, *(f"{_signed(part)}\t{_bar(part, shown[0][1])} {cause}" for cause, part in shown))
 
 
@@ -79,6 +77,10 @@ def _bar(part: float, most: float) -> str:
     """Plus and minus signs: the largest part fills the bar."""
     length = max(1, round(BAR * abs(part) / (abs(most) or 1.0)))
     return ("+" if part > 0 else "-") * length + " " * (BAR - length)
+
+
+def _head(state: State, here: Estimate, there: Estimate, change: float) -> str:
+    return f"{_name(here, there)} vs {_name(there, here)}: {_TITLES[state.metric]} {delta(change)}"
 
 
 def _name(result: Estimate, other: Estimate) -> str:

@@ -19,6 +19,7 @@ from analysis.explore.deployment_cost import CostSettings, cost_per_million
 from analysis.explore.odds import DOUBT, odds_below
 from analysis.model.ir.workload import Floats
 from analysis.model.names import zoo
+from analysis.text.evidence import is_backed
 from hardware.errors import RequestError
 from hardware.quantity import quantity
 from hardware.sentence import count_noun
@@ -121,7 +122,7 @@ def is_beyond_doubt(c: Candidate) -> bool:
 
 def select_measured(group: Sequence[Candidate]) -> list[Candidate]:
     """Select the candidates of which something similar was measured."""
-    return [c for c in group if c.point.trust.level in ("measured", "siblings")]
+    return [c for c in group if is_backed(c.point.trust)]
 
 
 # --- Pareto -----------------------------------------------------------------------------------------------

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from analysis.explore.search.candidates import Candidate, Pareto, select_measured
 from analysis.explore.search.candidates import pareto as front
 from hwexplorer.configurations import GRID, INCLUDE_PAPER, evaluated
-from hwexplorer.declare import EVERYWHERE, Report, Rows, facts
+from hwexplorer.declare import EVERYWHERE, Report, facts
 from hwexplorer.options import names, option
-from hwexplorer.reports._candidates import COLUMNS, KEY, KIND, ON_PAPER, candidate_lead, describe_candidate
+from hwexplorer.reports._candidates import COLUMNS, KEY, ON_PAPER, candidate_rows, describe_candidate
 from hwexplorer.state import State, replace
 from hwexplorer.views.captions import list_names
 from hwexplorer.views.plain import Plot, Series
@@ -89,7 +89,7 @@ VERB = Report(
     title=_title,
     parts=(
         facts(_answer),
-        Rows("pareto", "", COLUMNS, of="front", key=KEY, kind=KIND, leads=candidate_lead, first=20),
+        candidate_rows("pareto", "", COLUMNS, of="front", first=20),
         ON_PAPER,
         _plot,
     ),

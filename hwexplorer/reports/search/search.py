@@ -19,9 +19,9 @@ from analysis.explore.search.candidates import search as within
 from hardware.errors import RequestError
 from hardware.quantity import quantity
 from hwexplorer.configurations import GRID, INCLUDE_PAPER, evaluated
-from hwexplorer.declare import EVERYWHERE, Report, Rows, facts
+from hwexplorer.declare import EVERYWHERE, Report, facts
 from hwexplorer.options import amount, choice, option
-from hwexplorer.reports._candidates import COLUMNS, KEY, KIND, ODDS, ON_PAPER, candidate_lead, describe_candidate
+from hwexplorer.reports._candidates import COLUMNS, ODDS, ON_PAPER, candidate_rows, describe_candidate
 from hwexplorer.state import State
 from hwexplorer.views.plain import Text
 
@@ -126,14 +126,11 @@ VERB = Report(
     title=_title,
     parts=(
         facts(_answer),
-        Rows(
+        candidate_rows(
             "search",
             "",
             (*COLUMNS[:-2], ODDS, *COLUMNS[-2:]),
             of=lambda search: search.found[:SHOWN],
-            key=KEY,
-            kind=KIND,
-            leads=candidate_lead,
             notes=_remainder,
             first=15,
         ),
