@@ -153,16 +153,11 @@ def _combine(head: _Head, device: str, root: _Node | None, compared: _Compared |
         }
     if root is not None:
         parts = tuple(
-            OperatorFigures(
-                id=operator.id,
-                name=operator.name,
-                type=operator.type,
-                energy=operator.energy_j / head.batch,
-                latency=operator.latency_s,
-                macs=operator.macs / head.batch,
+            record(
+                OperatorFigures, op, energy=op.energy_j / head.batch, latency=op.latency_s, macs=op.macs / head.batch
             )
             for subgraph in root.children
-            for operator in subgraph.children
+            for op in subgraph.children
         )
         figures |= {
             "energy": root.energy_j / head.batch,

@@ -57,7 +57,8 @@ def verdict(results: Sequence[Estimate], metric: str = "edp", on_paper: bool = F
         )
     lines += [f"To {'settle' if odds < SURE else 'confirm'} it: run {run}."] * bool(run)
     if designs and (on_paper or figure(designs[0]) < figure(best)):
-        lines.append(f"On paper: {_compare(designs[0], best)}; it is not counted.")
+        design = f"{short_name(designs[0].device).removesuffix(ON_PAPER)}, {advantage(designs[0], best)}"
+        lines.append(f"On paper: {design} {short_name(best.device)}; it is not counted.")
     return Verdict(
         metric=metric,
         best=best.device.key,
@@ -76,18 +77,12 @@ def _sentence(best: Estimate, rival: Estimate | None, odds: float, noun: str, is
     if rival is None:
         return f"{name} is the only device here that exists and can run it."
     sure, likely = f"{min(odds, MOST) * 100:.0f} % sure", "" if odds >= SURE else "probably "
-    least = f"the least {noun}: {_compare(best, rival).removeprefix(f'{name}, ')}."
+    least = f"the least {noun}: {advantage(best, rival)} {short_name(rival.device)}."
     if odds < LIKELY:
         return f"Too close to call ({sure}): {name} {'is predicted to have' if is_predicted else 'has'} {least}"
     if is_predicted:
         return f"Predicted from data sheets alone ({sure}): {name} {likely}has {least}"
     return f"{name} is {likely}best ({sure}), with {least}"
-
-
-def _compare(one: Estimate, other: Estimate) -> str:
-    """Write `TPU v4, 1.5x faster and 2.7x less energy than H100 SXM5 80GB`."""
-    names = (short_name(each.device).removesuffix(ON_PAPER) for each in (one, other))
-    return f"{next(names)}, {advantage(one, other)} {next(names)}"
 
 
 def _run_to_measure(best: Estimate, rival: Estimate, metric: str) -> str:

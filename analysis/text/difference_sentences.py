@@ -18,16 +18,21 @@ def name_side(side: Estimate, other: Estimate) -> str:
     return f"{name} at batch {side.scenario.batch}, {side.scenario.precision}, {side.execution}"
 
 
-def _describe_instructions(more: Estimate, less: Estimate) -> str:
-    def describe(side: Estimate) -> str:
-        count, macs = instructions(side), float(side.demand.macs.sum())
-        kind = side.device.arch.data.story.instructions
-        if not kind:
-            return f"{side.device.name} fetches none, its schedule lies in space"
-        each = f", one per {macs / count:.3g} MACs" if count and macs else ""
-        return f"{side.device.name} issues {quantity(count, 'SI')} {kind}{each}"
+Sentence = Callable[[Estimate, Estimate], str]
 
-    return f"instruction overhead: {describe(more)}; {describe(less)}"
+
+def _describe_both(title: str, describe: Callable[[Estimate], str], between: str) -> Sentence:
+    """Return the sentence that says the same of both sides."""
+    return lambda more, less: f"{title}: {describe(more)}{between}{describe(less)}"
+
+
+def _describe_instructions(side: Estimate) -> str:
+    count, macs = instructions(side), float(side.demand.macs.sum())
+    kind = side.device.arch.data.story.instructions
+    if not kind:
+        return f"{side.device.name} fetches none, its schedule lies in space"
+    each = f", one per {macs / count:.3g} MACs" if count and macs else ""
+    return f"{side.device.name} issues {quantity(count, 'SI')} {kind}{each}"
 
 
 def _describe_arithmetic(more: Estimate, less: Estimate) -> str:
@@ -37,11 +42,8 @@ def _describe_arithmetic(more: Estimate, less: Estimate) -> str:
     )
 
 
-def _describe_delivery(more: Estimate, less: Estimate) -> str:
-    return (
-        f"operand delivery: {more.device.name} {more.device.arch.data.story.delivers}; "
-        f"{less.device.name} {less.device.arch.data.story.delivers}"
-    )
+def _describe_delivery(side: Estimate) -> str:
+    return f"{side.device.name} {side.device.arch.data.story.delivers}"
 
 
 def _bytes_per_inference(side: Estimate, level: str) -> float:
@@ -67,13 +69,10 @@ def _describe_on_chip(more: Estimate, less: Estimate) -> str:
     )
 
 
-def _describe_clock(more: Estimate, less: Estimate) -> str:
-    def describe(side: Estimate) -> str:
-        row = next(i for i, event in enumerate(side.events) if event.family == "clock")
-        cycles = quantity(float(side.run.counts[row].sum()) / side.scenario.batch, "SI")
-        return f"{cycles} unit cycles per inference on {side.device.name}, {side.utilization:.1%} of peak used"
-
-    return f"clock: {describe(more)}; {describe(less)}"
+def _describe_clock(side: Estimate) -> str:
+    row = next(i for i, event in enumerate(side.events) if event.family == "clock")
+    cycles = quantity(float(side.run.counts[row].sum()) / side.scenario.batch, "SI")
+    return f"{cycles} unit cycles per inference on {side.device.name}, {side.utilization:.1%} of peak used"
 
 
 def _describe_static(more: Estimate, less: Estimate) -> str:
@@ -88,22 +87,16 @@ def _describe_static(more: Estimate, less: Estimate) -> str:
     )
 
 
-def _describe_launch(more: Estimate, less: Estimate) -> str:
-    def describe(side: Estimate) -> str:
-        over = float(side.run.overhead_s.sum())
-        share = f"{over / (side.latency_s or 1.0):.0%} of its time"
-        return f"{quantity(over, 's')} for {side.demand.n_kernels} kernels of {side.device.name} ({share})"
-
-    return f"launch overhead: {describe(more)}, {describe(less)}"
+def _describe_launch(side: Estimate) -> str:
+    over = float(side.run.overhead_s.sum())
+    share = f"{over / (side.latency_s or 1.0):.0%} of its time"
+    return f"{quantity(over, 's')} for {side.demand.n_kernels} kernels of {side.device.name} ({share})"
 
 
-def _describe_compute(more: Estimate, less: Estimate) -> str:
-    def describe(side: Estimate) -> str:
-        peak = max((v for (_, name), v in side.device.peaks.items() if name == side.precision_run), default=0.0)
-        rate = f"{quantity(peak, rate_unit(side.precision_run))} {side.precision_run}"
-        return f"{side.device.name} {side.utilization:.1%} of {rate}"
-
-    return f"compute: {describe(more)}, {describe(less)}"
+def _describe_compute(side: Estimate) -> str:
+    peak = max((v for (_, name), v in side.device.peaks.items() if name == side.precision_run), default=0.0)
+    rate = f"{quantity(peak, rate_unit(side.precision_run))} {side.precision_run}"
+    return f"{side.device.name} {side.utilization:.1%} of {rate}"
 
 
 def _describe_bandwidth(more: Estimate, less: Estimate) -> str:
@@ -121,22 +114,24 @@ def _describe_power(more: Estimate, less: Estimate) -> str:
     )
 
 
-ENERGY_SENTENCES: dict[str, Callable[[Estimate, Estimate], str]] = {
+_LAUNCH = _describe_both("launch overhead", _describe_launch, ", ")
+_COMPUTE = _describe_both("compute", _describe_compute, ", ")
+ENERGY_SENTENCES: dict[str, Sentence] = {
     "arithmetic": _describe_arithmetic,
-    "operand delivery": _describe_delivery,
-    "instructions and control": _describe_instructions,
-    "launch": _describe_launch,
+    "operand delivery": _describe_both("operand delivery", _describe_delivery, "; "),
+    "instructions and control": _describe_both("instruction overhead", _describe_instructions, "; "),
+    "launch": _LAUNCH,
     "on-chip memory": _describe_on_chip,
     "DRAM": _describe_dram,
-    "clock": _describe_clock,
+    "clock": _describe_both("clock", _describe_clock, "; "),
     "static power": _describe_static,
 }
-TIME_SENTENCES: dict[str, Callable[[Estimate, Estimate], str]] = {
-    "matrix unit": _describe_compute,
-    "vector unit": _describe_compute,
+TIME_SENTENCES: dict[str, Sentence] = {
+    "matrix unit": _COMPUTE,
+    "vector unit": _COMPUTE,
     "DRAM": _describe_bandwidth,
     "on-chip memory": _describe_on_chip,
-    "launch": _describe_launch,
+    "launch": _LAUNCH,
     "power limit": _describe_power,
 }
 

@@ -34,9 +34,8 @@ def short_name(device: Device) -> str:
 
 def advantage(result: Estimate, other: Estimate) -> str:
     """Write `1.5x faster and 2.7x less energy than`, to stand before the name of the other."""
-    speed = _compare_factor(other.latency_s / (result.latency_s or 1.0), "faster", "slower")
-    energy = _compare_factor(other.energy_j / (result.energy_j or 1.0), "less energy", "more energy")
-    return f"{' and '.join([*speed, *energy])} than" if speed or energy else "much the same as"
+    factors = _factors(result, other, "more energy")
+    return f"{' and '.join(factors)} than" if factors else "much the same as"
 
 
 def headlines(results: Sequence[Estimate], reference: Estimate, metric: str = "edp") -> tuple[str, ...]:
@@ -75,16 +74,21 @@ def _parts(result: Estimate, rank: str, reference: Estimate) -> list[str]:
         rank = f"predicted {rank}"
     if result is reference:
         return [rank, "1x", *_waits(result)]
-    speed = _compare_factor(reference.latency_s / (result.latency_s or 1.0), "faster", "slower")
-    energy = _compare_factor(reference.energy_j / (result.energy_j or 1.0), "less energy", "the energy")
-    compared = [*speed, *energy] or ["as the reference"]
+    compared = _factors(result, reference, "the energy") or ["as the reference"]
     return [f"{rank}: {compared[0]}", *compared[1:]] if rank == "on paper" else [rank, *compared]
 
 
-def _compare_factor(factor: float, better: str, worse: str) -> list[str]:
-    if 1 / SAME < factor < SAME:
-        return []
-    return [f"{ratio(factor)} {better}"] if factor > 1 else [f"{ratio(1 / factor)} {worse}"]
+def _factors(result: Estimate, other: Estimate, more_energy: str) -> list[str]:
+    """Write how a device differs from another in speed and energy, without what is about the same."""
+    factors = (
+        (other.latency_s / (result.latency_s or 1.0), "faster", "slower"),
+        (other.energy_j / (result.energy_j or 1.0), "less energy", more_energy),
+    )
+    return [
+        f"{ratio(factor)} {better}" if factor > 1 else f"{ratio(1 / factor)} {worse}"
+        for factor, better, worse in factors
+        if not 1 / SAME < factor < SAME
+    ]
 
 
 def _waits(result: Estimate) -> list[str]:

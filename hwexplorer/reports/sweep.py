@@ -152,7 +152,6 @@ def _run_all(arguments: argparse.Namespace) -> None:
     work = catalogue_sweep.chunks(
         given["batches"] or BATCHES,
         given["precisions"] or SWEEP,
-        (),
         tuple(dict.fromkeys(on)),
         Scenario(execution=arguments.execution or "auto", layout=arguments.layout or "nchw"),
         engine.folders(),

@@ -29,7 +29,7 @@ from analysis.estimate.bundle import (
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.totals import Totals, rates
 from analysis.estimate.workspace import blocked
-from analysis.explore.search.grid import BATCHES, check_lists, list_scenarios
+from analysis.explore.search.grid import check_lists, list_scenarios
 from analysis.model import store
 from analysis.model.ir.workload import Floats, Workload
 from analysis.model.names import zoo
@@ -38,7 +38,6 @@ from hardware.device import Device, catalogue_devices, load_device
 from hardware.errors import RequestError
 from hardware.mapping.common import Mapping
 from hardware.plan import Plan
-from hardware.precision import SWEEP
 from hardware.runtime import resolve_runtime
 from hardware.safe_text import inert
 from hardware.setup import make_setup
@@ -74,24 +73,22 @@ class Chunk(msgspec.Struct, frozen=True):
 
 
 def chunks(
-    batches: Sequence[int] = BATCHES,
-    precisions: Sequence[str] = SWEEP,
-    models: Sequence[str] = (),
-    devices: Sequence[str] = (),
-    scenario: Scenario | None = None,
-    folders: Sequence[Path] = (),
-    form: str = "csv",
+    batches: Sequence[int],
+    precisions: Sequence[str],
+    devices: Sequence[str],
+    scenario: Scenario,
+    folders: Sequence[Path],
+    form: str,
 ) -> list[Chunk]:
-    """Return the sweep in chunks. Without models every shipped torchvision model, without devices the catalogue. Raises
-    RequestError for an empty or invalid list."""
-    named = tuple(models) or tuple(info.name for info in zoo.models() if store.is_ready(info.name))
+    """Return the sweep of every shipped torchvision model in chunks. Without devices the catalogue. Raises RequestError
+    for an empty or invalid list."""
+    named = tuple(info.name for info in zoo.models() if store.is_ready(info.name))
     on = tuple(devices) or tuple(device.key for device in catalogue_devices(tuple(folders)))
     check_lists("sweep", model=named, device=on, batch=batches, precision=precisions)
-    settings = scenario or Scenario()
-    list_scenarios(settings, batches, precisions)
+    list_scenarios(scenario, batches, precisions)
     return [
         Chunk(
-            named[i : i + GROUP], on, tuple(batches), tuple(precisions), settings.execution, settings.layout,
+            named[i : i + GROUP], on, tuple(batches), tuple(precisions), scenario.execution, scenario.layout,
             tuple(map(str, folders)), form,
         )
         for i in range(0, len(named), GROUP)

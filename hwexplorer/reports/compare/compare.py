@@ -162,8 +162,7 @@ def _view(state: State, level: str, on_paper: bool) -> Table | Page:
     if level == "detailed":
         table = replace(table, footer=(*table.footer, *_steps(state)))
     csv = sort_rows(by_device(state, (*SUMMARY, *more)), state)
-    head, parts = with_answer(state, on_paper, replace(table, title="Devices"))
-    return Page("compare", head, parts, main=len(parts) - 1, csv=csv, cards=cards(state))
+    return replace(_page(state, on_paper, replace(table, title="Devices")), csv=csv, cards=cards(state))
 
 
 def _brief(state: State, level: str, on_paper: bool) -> Table | Page:
@@ -175,18 +174,18 @@ def _brief(state: State, level: str, on_paper: bool) -> Table | Page:
         view: Table | Text = device_pages(results, reference, state.metric, _steps(state))
     else:
         view = brief_table(results, reference, state.metric)
-    head, parts = with_answer(state, on_paper, view)
-    return Page("compare", head, parts, main=len(parts) - 1)
+    return _page(state, on_paper, view)
 
 
 def _steps(state: State) -> tuple[str, ...]:
     return tuple(f"next: {command(step)}" for step in comparison(state).next)
 
 
-def with_answer(state: State, on_paper: bool, view: Table | Text) -> tuple[str, tuple[Table | Text, ...]]:
-    """Return the title of a comparison, and the parts that stand below it: the verdict and a view."""
+def _page(state: State, on_paper: bool, view: Table | Text) -> Page:
+    """Return a comparison: its title, the verdict, and a view."""
     said = answer(state, asks_for_paper(state, on_paper))
-    return headline_of_state(state), (*([Text("answer", "Answer", (("", said),))] if said else []), view)
+    parts = (*([Text("answer", "Answer", (("", said),))] if said else []), view)
+    return Page("compare", headline_of_state(state), parts, main=len(parts) - 1)
 
 
 def by_device(state: State, columns: tuple[Column, ...] = READING) -> Table:
