@@ -275,6 +275,12 @@ def attribute_to_software(slower: Estimate, quicker: Estimate) -> SoftwareShare 
     return SoftwareShare(ratio, software, chip, f"{'host dispatch' if waits else 'software'}: {names}")
 
 
+def software_words(one: Estimate, other: Estimate) -> str:
+    """Return how much of the slower side's longer latency is software; '' where that is not worth saying."""
+    software = attribute_to_software(*sorted((one, other), key=lambda side: -side.latency_s))
+    return "" if software is None else software.text
+
+
 def _like_for_like(result: Estimate) -> Estimate:
     scenario = msgspec.structs.replace(result.scenario, execution=LIKE_FOR_LIKE)
     return result if scenario == result.scenario else estimate(result.workload, result.device, scenario)

@@ -14,7 +14,7 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import Figures, Head, figures, head_fields
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.scenario import Scenario
-from analysis.explore.attribution import attribute_to_software
+from analysis.explore.attribution import software_words
 from analysis.explore.next_step import NextStep
 from analysis.explore.odds import Odds, deciding_measurement, odds, odds_sentence
 from analysis.explore.verdict import Verdict, verdict
@@ -106,12 +106,12 @@ _RATIOS = {
 
 def device_figures(results: Sequence[Estimate], reference: Estimate) -> tuple[Compared, ...]:
     """Return the figures of each device with their ratios to the baseline's."""
-    lines = headlines(results, reference)
-    return tuple(_device_figures(result, reference, headline) for result, headline in zip(results, lines, strict=True))
+    lines, theirs = headlines(results, reference), figures(reference)
+    return tuple(_device_figures(result, theirs, headline) for result, headline in zip(results, lines, strict=True))
 
 
-def _device_figures(result: Estimate, reference: Estimate, headline: str) -> Compared:
-    mine, theirs, by_cause = figures(result), figures(reference), causes(result).sum_over(slice(None))
+def _device_figures(result: Estimate, theirs: Figures, headline: str) -> Compared:
+    mine, by_cause = figures(result), causes(result).sum_over(slice(None))
     ratios = {name: getattr(mine, key) / (getattr(theirs, key) or 1.0) for name, key in _RATIOS.items()}
     die = area(result.device)
     return record(
@@ -155,10 +155,8 @@ def insights(results: Sequence[Estimate], reference: Estimate) -> tuple[str, ...
     chances = odds(results, reference)
     for result in results:
         if result is not reference and result.energy_j > 0 and result.fits and reference.fits:
-            slower, quicker = sorted((reference, result), key=lambda side: -side.latency_s)
-            software = attribute_to_software(slower, quicker)
             doubt = odds_sentence([one for one in chances if one.device == result.device.key])
-            lines.append(comparison_sentence(result, reference, software.text if software else "", doubt))
+            lines.append(comparison_sentence(result, reference, software_words(reference, result), doubt))
     lines += filter(None, (deciding_measurement(chances),))
     lines += (design_price_sentence(result, designed) for result in results if (designed := as_designed(result)))
     return (*lines, *(line for result in results for line in device_sentences(result)))

@@ -40,7 +40,7 @@ def verdict(state: State) -> str:
     head = _head(state, here, there, change)
     if not is_comparable(here, there):
         return f"{head} ({there.workload.name})"
-    if abs(change) < 5e-4:
+    if abs(change) < LEAST:
         return head
     return head + _largest_cause(attribute_to_stages(here, there, state.metric))
 
@@ -80,14 +80,10 @@ def _bar(part: float, most: float) -> str:
 
 
 def _head(state: State, here: Estimate, there: Estimate, change: float) -> str:
-    return f"{_name(here, there)} vs {_name(there, here)}: {_TITLES[state.metric]} {delta(change)}"
-
-
-def _name(result: Estimate, other: Estimate) -> str:
-    """Short: the device and its batch, and the precision where that differs."""
-    scenario = result.scenario
-    precision = f" {scenario.precision}" if scenario.precision != other.scenario.precision else ""
-    return f"{result.device.key} b{scenario.batch}{precision}"
+    """Name both sides by device and batch, and by the precision where that differs; then the change of the metric."""
+    differs = here.scenario.precision != there.scenario.precision
+    names = (f"{one.device.key} b{one.scenario.batch}{f' {one.scenario.precision}' * differs}" for one in (here, there))
+    return f"{' vs '.join(names)}: {_TITLES[state.metric]} {delta(change)}"
 
 
 def _largest_cause(gap: StageDifference) -> str:

@@ -10,7 +10,7 @@ from analysis.estimate.causes import causes, values_by_cause
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
-from analysis.explore.attribution import attribute_to_software
+from analysis.explore.attribution import software_words
 from analysis.text.evidence import EVIDENCE, describe_evidence
 from analysis.text.headline import headlines, rank_words, short_name
 from analysis.text.insight import fitting_format, request_sentence, setting_hint
@@ -83,12 +83,10 @@ def _device_line(one: Estimate, reference: Estimate, headline: str) -> str:
     elif not one.fits:
         said.append(f"does not fit {fitting_format(one)}".rstrip())
     elif one is not reference and reference.fits:
-        slower, quicker = sorted((reference, one), key=lambda side: -side.latency_s)
-        software = attribute_to_software(slower, quicker)
-        said += [software.text] if software is not None else []
+        said.append(software_words(reference, one))
     else:
-        said += filter(None, (setting_hint(one),))
-    return f"{short_name(one.device)}: {'; '.join(said)}"
+        said.append(setting_hint(one))
+    return f"{short_name(one.device)}: {'; '.join(filter(None, said))}"
 
 
 def deviation_notes(results: Sequence[Estimate]) -> tuple[str, ...]:
