@@ -35,12 +35,11 @@ from analysis.text.bound_reasons import (
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
-    """One node of the tree as exported (design, section 8). SI units, energy of the batch and
-    per inference. EDP is energy per inference
-    x latency of the batch: of the node its attributed part, and beside it `own_edp_js`, its own energy per inference x
-    its own latency. A group is a module, or all operators of a kind; `repeats` is of how many blocks or operators that
-    follow each other a node is. `latency_by_cause_s` and `energy_by_cause_j` add up to latency and energy. The root is
-    the model. `architectural_modifier` is None where it would say nothing."""
+    """One node of the tree as exported (design, section 8). EDP is energy per inference x latency of the batch: of the
+    node its attributed part, and beside it `own_edp_js`, its own energy per inference x its own latency. A group is a
+    module, or all operators of a kind; `repeats` is of how many blocks or operators that follow each other a node is.
+    `latency_by_cause_s` and `energy_by_cause_j` add up to latency and energy. The root is the model.
+    `architectural_modifier` is None where it would say nothing."""
 
     id: str
     name: str

@@ -7,7 +7,7 @@ import numpy as np
 from analysis.model.ir.workload import Floats
 from analysis.reports.roofline_report import efficiencies, energy_roof, points
 from hwexplorer import engine
-from hwexplorer.plots.roofline import operators, span
+from hwexplorer.plots.roofline import operators, span, under_roofs
 from hwexplorer.state import State
 from hwexplorer.views.captions import MARKED
 from hwexplorer.views.plain import Plot, Series
@@ -29,19 +29,14 @@ def plot(state: State) -> Plot:
     ]
     balances = ", ".join(f"{MARKED[name]} {each.balance:.0f}" for name, each in roofs.items())
     half = int((reached >= here.flop_per_joule(shown.intensity) / 2).sum()) if len(reached) else 0
-    return Plot(
-        name="energy_roofs",
-        title=f"FLOP per joule of {result.workload.name} on {result.device.label} under the energy roofs of all "
-        "devices",
-        x_title="FLOP per DRAM byte",
-        y_title="FLOP per joule",
-        x_unit="FLOP/byte",
-        y_unit="FLOP/J",
-        series=tuple(series),
-        notes=(
-            f"{half} of {len(reached)} kernels reach half of the roof of {MARKED[state.on]}",
-            f"bytes cost as much as arithmetic at (FLOP/byte): {balances}",
-        ),
+    return under_roofs(
+        "energy_roofs",
+        f"FLOP per joule of {result.workload.name} on {result.device.label} under the energy roofs of all devices",
+        series,
+        f"{half} of {len(reached)} kernels reach half of the roof of {MARKED[state.on]}",
+        f"bytes cost as much as arithmetic at (FLOP/byte): {balances}",
+        rate="FLOP per joule",
+        unit="FLOP/J",
     )
 
 

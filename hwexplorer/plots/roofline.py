@@ -10,6 +10,7 @@ from analysis.estimate.tree import operators_of, tree
 from analysis.model.ir.workload import Floats, Ints
 from analysis.reports.roofline_report import Points, describe_launch_dominated, is_launch_dominated, main_peak, points
 from hardware.precision import rate_unit
+from hardware.quantity import Unit
 from hwexplorer import engine
 from hwexplorer.state import State
 from hwexplorer.views.measured_times import measured_times
@@ -39,7 +40,7 @@ def plot(state: State) -> Plot:
     left = int((shown.intensity < ridge).sum())
     note = f"ridge {ridge:.0f} FLOP/byte; {left} of {len(shown.operator)} kernels lie left of it"
     title = f"Roofline of {result.workload.name} on {result.device.label}"
-    return under_roofs("plot", title, result.precision_run, series, *told, note + line)
+    return under_roofs("plot", title, series, *told, note + line, unit=rate_unit(result.precision_run))
 
 
 def _measured_points(state: State, result: Estimate, shown: Points) -> tuple[list[Series], str]:
@@ -55,15 +56,15 @@ def _measured_points(state: State, result: Estimate, shown: Points) -> tuple[lis
     return [msgspec.structs.replace(series, device=-1)], f"; {len(met)} as measured too, in another colour"
 
 
-def under_roofs(name: str, title: str, precision_run: str, series: list[Series], *notes: str) -> Plot:
-    """Return a plot of series by arithmetic intensity and rate in the format that runs."""
+def under_roofs(name: str, title: str, series: list[Series], *notes: str, rate: str = "Rate", unit: Unit) -> Plot:
+    """Return a plot of series by arithmetic intensity and a rate."""
     return Plot(
         name=name,
         title=title,
         x_title="FLOP per DRAM byte",
-        y_title="Rate",
+        y_title=rate,
         x_unit="FLOP/byte",
-        y_unit=rate_unit(precision_run),
+        y_unit=unit,
         series=tuple(series),
         notes=notes,
     )

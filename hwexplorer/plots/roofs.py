@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from analysis.reports.roofline_report import main_peak, points
+from hardware.precision import rate_unit
 from hwexplorer import engine
 from hwexplorer.plots.roofline import operators, roof, span, under_roofs
 from hwexplorer.state import State
@@ -23,4 +24,4 @@ def plot(state: State) -> Plot:
     series += [roof(MARKED[name], ends, *each, place) for place, (name, each) in enumerate(roofs.items())]
     told = ", ".join(f"{MARKED[name]} {ridge:.0f}" for name, ridge in ridges.items())
     title = f"{result.workload.name} on {result.device.label} under the roofs of all devices"
-    return under_roofs("roofs", title, result.precision_run, series, f"ridges (FLOP/byte): {told}")
+    return under_roofs("roofs", title, series, f"ridges (FLOP/byte): {told}", unit=rate_unit(result.precision_run))

@@ -60,7 +60,7 @@ def _lenient(column: Column, read: Callable[[Any], Cell]) -> Callable[[Any], Cel
         try:
             return read(item)
         except AttributeError:
-            return "" if column.role in ("text", "flag") else None
+            return empty_cell(column)
 
     return cell
 
@@ -69,6 +69,11 @@ def keep_columns(table: Table, kept: Sequence[int]) -> Table:
     """Return the table with the columns at these places."""
     rows = tuple(replace(row, cells=tuple(row.cells[place] for place in kept)) for row in table.rows)
     return replace(table, columns=tuple(table.columns[place] for place in kept), rows=rows)
+
+
+def empty_cell(column: Column) -> Cell:
+    """Return the cell of what a row does not have: no text and no number, which is not zero."""
+    return "" if column.role in ("text", "flag") else None
 
 
 def row_key(item: Any, key: Named) -> str:

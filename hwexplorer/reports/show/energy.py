@@ -39,11 +39,7 @@ def _summary(report: EnergyReport, state: State) -> tuple[str, ...]:
 
 
 _POWERS = ("average_power", "peak_power", "power_limit", "tdp", "static_power")
-
-
-def _per_inference(columns: tuple[Column, ...]) -> dict[str, tuple[Column, ...]]:
-    return {"columns": tuple(each for each in columns if each.unit != "J" or each.key.endswith("per_inference"))}
-
+_PER_INFERENCE = {"without": lambda report: ("energy", "compute", "memory", "static")}  # those of the batch
 
 VERB = Report(
     subject=NODE,
@@ -52,16 +48,9 @@ VERB = Report(
     title=lambda document, state: node_title("Energy", state),
     parts=(
         facts(_summary),
-        Rows("components", "By component", COMPONENTS, key="name", brief=_per_inference(COMPONENTS)),
+        Rows("components", "By component", COMPONENTS, key="name", brief=_PER_INFERENCE),
         Rows("categories", "By category of events", PARTS, key="name"),
-        Rows(
-            "operators",
-            "Operators that use most",
-            CONSUMERS,
-            of="top_operators",
-            kind="type",
-            brief=_per_inference(CONSUMERS),
-        ),
+        Rows("operators", "Operators that use most", CONSUMERS, of="top_operators", kind="type", brief=_PER_INFERENCE),
         Rows("subgraphs", "Subgraphs that use most", CONSUMERS, of="top_subgraphs", kind="type"),
     ),
     brief_parts=("summary", "components", "operators"),

@@ -19,7 +19,7 @@ from hwexplorer.state import State, pinned, replace
 from hwexplorer.views.captions import amount_of_one, category_words, energy_words, place_in_words
 from hwexplorer.views.cause_looks import HELP
 from hwexplorer.views.plain import Band, Row, Stack, Table
-from hwexplorer.views.tables import rows
+from hwexplorer.views.tables import empty_cell, rows
 
 
 class EventGroup(msgspec.Struct, frozen=True):
@@ -181,7 +181,7 @@ def _join_pinned(here: Table, there: Table, name: str) -> Table:
 
     def only_there(row: Row) -> Row:
         """Return a row of what exists there alone: its name and its energy there."""
-        return with_other(row, (row.cells[0], *(_empty(column) for column in here.columns[1:])))
+        return with_other(row, (row.cells[0], *(empty_cell(column) for column in here.columns[1:])))
 
     for index, row in enumerate(here.rows):
         rows.append(with_other(row, row.cells))
@@ -192,11 +192,6 @@ def _join_pinned(here: Table, there: Table, name: str) -> Table:
     footer = (here.footer[0], f"{name}: {there.footer[0]}", *here.footer[1:])
     columns = (*here.columns[: place + 1], column, DELTA, *here.columns[place + 1 :])
     return msgspec.structs.replace(here, columns=columns, rows=tuple(rows), footer=footer)
-
-
-def _empty(column: Column) -> Cell:
-    """Return a cell of an event that this device does not have: no text and no number, which is not zero."""
-    return "" if column.role in ("text", "flag") else None
 
 
 VERB = Report(

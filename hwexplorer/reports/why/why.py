@@ -19,6 +19,7 @@ from analysis.estimate.tree import TreeFigures, estimate_of_node, find_node, mod
 from analysis.estimate.tree import tree as tree_figures
 from analysis.model.ir.workload import Ints
 from analysis.reports.event_report import event_report
+from analysis.reports.kernel_rows import kernels
 from analysis.text.bound_reasons import (
     attention_parts,
     bound_change,
@@ -140,9 +141,9 @@ def _actual(figures: TreeFigures, kind: str, members: Ints, best: NodeGain | Non
 
 def _head(figures: TreeFigures, operator: int) -> str:
     """The operator that the kernel of an operator was started for."""
-    demand = figures.estimate.demand
-    head = int(np.flatnonzero((demand.kernel == demand.kernel[operator]) & demand.head)[0])
-    return figures.estimate.workload.operators.path[head]
+    result = figures.estimate
+    head = int(kernels(result).head[result.demand.kernel[operator]])
+    return result.workload.operators.path[head]
 
 
 def _gaps(result: Estimate) -> tuple[str, ...]:
@@ -187,8 +188,8 @@ def _reason(figures: TreeFigures, kind: str, index: int, members: Ints) -> tuple
         return (model_reason(result),)
     if kind == "operator":
         return (operator_reason(figures, index),)
-    kernels = _kernels(result, members)
-    reason = members_reason(result, members, len(kernels)) if kind == "group" else subgraph_reason(figures, index)
+    count = len(_kernels(result, members))
+    reason = members_reason(result, members, count) if kind == "group" else subgraph_reason(figures, index)
     return (*_main_work(result, members), reason)
 
 
@@ -217,54 +218,43 @@ def _describe_work(result: Estimate, i: int) -> str:
     return result.device.arch.sentence(demand, result.setup, result.run.mapping, i).partition(":")[0]
 
 
-def _kernels(result: Estimate, members: Ints) -> list[int]:
-    return sorted(set(result.demand.kernel[members].tolist()))
+def _kernels(result: Estimate, members: Ints) -> Ints:
+    return np.unique(result.demand.kernel[members])
 
 
 def _time(figures: TreeFigures, kind: str, index: int, members: Ints) -> tuple[str, ...]:
     result = figures.estimate
     run = result.run
-    kernels = _kernels(result, members)
-    if len(kernels) == 1:
-        of_kernel = _kernel_lines(result, kernels[0])
+    chosen = _kernels(result, members)
+    if len(chosen) == 1:
+        of_kernel = _kernel_lines(result, chosen[0])
         if kind == "operator" and figures.fused[index]:
-            mine, all_of_it = float(run.latency_s[index]), float(run.kernel_s[kernels[0]])
+            mine, all_of_it = run.latency_s[index], run.kernel_s[chosen[0]]
             return (f"{_s(mine)} of the {_s(all_of_it)} that its kernel takes; of the whole kernel:", *of_kernel)
         return of_kernel
-    chosen = np.array(kernels)
     total = float(run.kernel_s[chosen].sum())
-    lines = [f"{len(kernels)} kernels = {_s(total)}"]
+    lines = [f"{len(chosen)} kernels = {_s(total)}"]
     if kind == "model":
         lines[0] += f" (band {band_words(result.latency_band_s, result.latency_s)})"
     for b, name in enumerate(BOUNDS):
-        part = float(run.kernel_s[chosen][run.bound[chosen] == b].sum())
-        if part:
-            count = int((run.bound[chosen] == b).sum())
+        bounded = run.kernel_s[chosen][run.bound[chosen] == b]
+        if part := float(bounded.sum()):
+            count = len(bounded)
             lines.append(f"{_percent(part / total)} {name} bound: {count} kernel{'s' * (count != 1)}, {_s(part)}")
     return tuple(lines)
 
 
 def _kernel_lines(result: Estimate, k: int) -> tuple[str, ...]:
-    run = result.run
-    compute, memory, overhead = (float(a[k]) for a in (run.kernel_compute_s, run.kernel_memory_s, run.overhead_s))
-    lines = [
-        f"max(compute {_s(compute)}, memory {_s(memory)}) + launch {_s(overhead)} = {_s(float(run.unthrottled_s[k]))}"
-    ]
-    bound = int(run.bound[k])
-    if bound == POWER:
-        limit = quantity(result.power_limit_w, "W")
-        lines.append(f"power limit {limit}: throttled to {_s(float(run.kernel_s[k]))}")
-    members = np.flatnonzero(result.demand.kernel == k)
-    flops = float((2 * result.demand.macs + result.demand.vector_flops)[members].sum())
-    flow = run.mapping.traffic
-    moved = float((flow.dram_read + flow.dram_write)[members].sum())
-    chip = float((flow.chip_read + flow.chip_write)[members].sum())
-    lines.append(
-        f"{quantity(flops, 'FLOP')} at {run.utilization[k]:.1%} of the peak; {quantity(moved, 'byte')} of the "
-        f"{quantity(chip, 'byte')} moved cross DRAM"
+    run, rows = result.run, kernels(result)
+    compute, memory, overhead = (_s(seconds[k]) for seconds in (rows.compute_s, rows.memory_s, rows.overhead_s))
+    limit = quantity(result.power_limit_w, "W")
+    return (
+        f"max(compute {compute}, memory {memory}) + launch {overhead} = {_s(run.unthrottled_s[k])}",
+        *([f"power limit {limit}: throttled to {_s(run.kernel_s[k])}"] if run.bound[k] == POWER else []),
+        f"{quantity(rows.flops[k], 'FLOP')} at {run.utilization[k]:.1%} of the peak; "
+        f"{quantity(rows.dram_bytes[k], 'byte')} of the {quantity(rows.chip_bytes[k], 'byte')} moved cross DRAM",
+        f"another bound with {bound_change(result, k)}",
     )
-    lines.append(f"another bound with {bound_change(result, k)}")
-    return tuple(lines)
 
 
 def _energy(figures: TreeFigures, kind: str, members: Ints) -> tuple[str, ...]:
