@@ -204,7 +204,7 @@ def assemble(
     scale = np.where((padded > 0) & ~demand.is_depthwise, demand.macs / np.maximum(padded, 1.0), 1.0)
     ideal = 2.0 * demand.macs / np.where(on_matrix, setup.matrix_flops, setup.vector_mac_flops)
     tiled = np.where(on_matrix, matrix.seconds, vector.seconds) * scale / demand.product_rate
-    contraction_s = np.where(contraction, np.maximum(tiled, ideal), 0.0)
+    contraction_s = np.where(contraction, np.maximum(tiled, ideal / np.maximum(demand.product_rate, 1.0)), 0.0)
     if plan.attention != plan.contraction[1]:
         slower = np.where(demand.is_attention, _attention_s(setup), 1.0)
         ideal, contraction_s = ideal * slower, contraction_s * slower

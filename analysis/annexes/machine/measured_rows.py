@@ -137,9 +137,6 @@ def row_device(name: str, mode: str, source: str, folders: tuple[Path, ...]) -> 
 def interpret_vision_row(row: dict[str, str], folders: tuple[Path, ...] = ()) -> MeasuredRow:
     """Return the request of a row of vision or of an encoder. Raises Unpredictable with the reason."""
     device, count = _devices(row, folders)
-    for rule in file_access.shipped(ROWS)["other_model"]:
-        if device.arch.id == rule["on"] and all((row.get(n) or "").startswith(rule[n]) for n in ("source", "model")):
-            raise Unpredictable(rule["reason"])
     latency, energy = parse_cell(row, "latency_ms", 1e-3), parse_cell(row, "energy_mJ_per_inference", 1e-3)
     batch = int(parse_cell(row, "batch", 1) or 0)
     if (row.get("batch") or "").strip().strip("0.") == "" and "0" in (row.get("batch") or ""):
