@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 
 from analysis.estimate.estimate import COMPONENTS, Estimate
+from analysis.estimate.totals import ratio
 from analysis.model.ir.workload import Floats
 from hardware.memo import memoize
 from hardware.setup import Setup
@@ -28,11 +29,11 @@ def divide_host_work(result: Estimate) -> tuple[Estimate, Estimate | None]:
     throttle = run.kernel_s / np.where(run.unthrottled_s > 0, run.unthrottled_s, run.kernel_s)
     latency_s = np.where(demand.head, (added_s * throttle)[demand.kernel], 0.0)
     counts = np.zeros_like(run.counts)
-    counts[arch.static_rows] = run.counts[arch.static_rows] * _ratio(latency_s, run.latency_s)
+    counts[arch.static_rows] = run.counts[arch.static_rows] * ratio(latency_s, run.latency_s)
     clocks = arch.clock_rows  # they run while sequences are prepared
     cycles = result.device.clock_hz * result.device.units * result.workload.devices
     clocked_s = demand.per_kernel(run.counts[clocks].max(axis=0)) / cycles
-    part = np.minimum(_ratio(sequences_s * times, clocked_s), 1.0)
+    part = np.minimum(ratio(sequences_s * times, clocked_s), 1.0)
     counts[clocks] = run.counts[clocks] * part[demand.kernel]
     energy_j: Floats = run.prices.value @ counts
     host = msgspec.structs.replace(run, latency_s=latency_s, energy_j=energy_j, counts=counts)
@@ -62,7 +63,3 @@ def _runs_of_kernels(result: Estimate) -> Floats:
     if workload.repeats is not None:
         times[demand.kernel] = workload.repeats @ workload.value_at(batch=result.wave_batch) * result.waves
     return times
-
-
-def _ratio(a: Floats, b: Floats) -> Floats:
-    return np.where(b > 0, a / np.where(b > 0, b, 1.0), 0.0)

@@ -79,7 +79,7 @@ def totals(run: Execution, places: Places | None = None) -> Totals:
         latency_s=latency,
         pipelined_s=pipelined,
         energy_j=_sums(energy_j, op_ends),
-        utilization=np.where(latency > 0, peak / np.where(latency > 0, latency, 1.0), 0.0),
+        utilization=ratio(peak, latency),
         bound=tuple(BOUNDS[b] for b in bound_s.argmax(axis=1).tolist()),
         bound_s=bound_s,
     )
@@ -89,3 +89,8 @@ def _sums(values: Floats, ends: list[int]) -> Floats:
     """Sum of each segment of the last axis, in the order a segment alone is summed in (reduceat pairs terms
     differently)."""
     return np.array([np.add.reduce(values[..., a:b], axis=-1) for a, b in pairwise(ends)]).T
+
+
+def ratio(a: Floats, b: Floats, otherwise: Floats | float = 0.0) -> Floats:
+    """Return a / b, and `otherwise` where b is 0."""
+    return np.where(b > 0, a / np.where(b > 0, b, 1.0), otherwise)

@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from analysis.estimate import dependencies, outline
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.host_work import divide_host_work
+from analysis.estimate.totals import ratio
 from analysis.model.ir.workload import Floats, Ints
 from hardware.demand import READ_WEIGHT
 from hardware.errors import unknown
@@ -182,11 +183,6 @@ def count_making(share: Floats, fraction: float) -> int:
     return min(int(np.searchsorted(running, fraction - 1e-12)) + 1, len(share)) if len(share) else 0
 
 
-def ratio(a: Floats, b: Floats) -> Floats:
-    """Return a / b, and 0 where b is 0."""
-    return np.where(b > 0, a / np.where(b > 0, b, 1.0), 0.0)
-
-
 def work_share(flops: Floats, operands: Floats, group: Ints, count: int) -> Floats:
     """Return each member's share of its group's work: geometric mean of FLOP and byte share, summing to 1 per group.
 
@@ -198,8 +194,8 @@ def work_share(flops: Floats, operands: Floats, group: Ints, count: int) -> Floa
     by_bytes = share_in_group(operands)
     weight = np.where(flops > 0, np.sqrt(share_in_group(flops) * by_bytes), by_bytes)
     size = np.bincount(group, minlength=count)[group]
-    total = np.bincount(group, weight, minlength=count)[group]
-    return np.where(total > 0, weight / np.where(total > 0, total, 1.0), 1.0 / size)
+    total = np.bincount(group, weight, minlength=count)[group].astype(np.float64)
+    return ratio(weight, total, 1.0 / size)
 
 
 def fusion_benefit(result: Estimate) -> Floats:
@@ -249,7 +245,7 @@ def part_weights(result: Estimate) -> Floats:
     read = np.where(on_lanes, 0.0, mapping.dram_s[0] / 2)
     needs = np.stack([np.maximum(products, read), exponentials, np.maximum(products, read)])
     total = needs.sum(axis=0)
-    return np.where(total > 0, needs / np.where(total > 0, total, 1.0), 1 / len(needs))
+    return ratio(needs, total, 1 / len(needs))
 
 
 def _work_weights(result: Estimate) -> dict[str, Floats]:

@@ -16,6 +16,7 @@ from analysis.estimate.estimate import COMPONENTS, Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.outline import HOST, host_branches
+from analysis.estimate.totals import ratio
 from analysis.estimate.tree import (
     TreeFigures,
     TreeLevel,
@@ -191,7 +192,7 @@ def component_seconds(result: Estimate) -> Floats:
     """Each operator's time by the component it belongs to, shape (3, n): compute, memory, static."""
     run, demand = result.run, result.demand
     kernel = demand.kernel
-    throttled = np.where(run.unthrottled_s > 0, run.kernel_s / np.where(run.unthrottled_s > 0, run.unthrottled_s, 1), 1)
+    throttled = ratio(run.kernel_s, run.unthrottled_s, 1.0)
     waiting = np.minimum(demand.head * (run.overhead_s * throttled)[kernel], run.latency_s)
     busy = run.latency_s - waiting
     by_memory = run.resource[kernel] >= _FIRST_MEMORY_RESOURCE

@@ -14,7 +14,8 @@ import numpy as np
 from analysis.document import Column, column, records
 from analysis.estimate.estimate import COMPONENTS, Estimate
 from analysis.estimate.figures import Head, head_fields
-from analysis.estimate.tree import estimate_of_node, operators_of, ratio
+from analysis.estimate.totals import ratio
+from analysis.estimate.tree import estimate_of_node, operators_of
 from analysis.model.ir.workload import Floats, Ints
 from analysis.reports.kernel_rows import kernels, kernels_of
 

@@ -23,7 +23,7 @@ from analysis.estimate.dependencies import (
 from analysis.estimate.figures import Head, model_head_fields
 from analysis.estimate.kernels import demand
 from analysis.estimate.partition import partition
-from analysis.estimate.tree import ratio
+from analysis.estimate.totals import ratio
 from analysis.model.ir.workload import Floats, Workload
 from analysis.reports.distributions import Bucket, KindCount, buckets, kinds
 from analysis.reports.operator_classes import OperatorInfo, operator_classes, operator_infos

@@ -19,7 +19,7 @@ from analysis.document import BOUND_HELP, BOUND_LETTERS, column, none_unless, re
 from analysis.estimate.causes import LAUNCH, causes
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
-from analysis.estimate.tree import ratio
+from analysis.estimate.totals import ratio
 from analysis.model.ir.workload import Floats, Ints
 from analysis.reports.kernel_rows import kernels, kernels_of
 from analysis.text.bound_reasons import bound_change

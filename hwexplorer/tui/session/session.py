@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from analysis.model.names.model_ref import phases
 from hardware.errors import RequestError
 from hwexplorer import state as states
-from hwexplorer.state import FOLDS, PANES, State, node, replace
+from hwexplorer.state import FOLDS, MORE, PANES, State, node, replace
 from hwexplorer.tui.session import history as histories
 from hwexplorer.tui.session import state_changes, tree_index
 from hwexplorer.tui.session.change_summary import summarize_change, summarize_undo
@@ -320,7 +320,8 @@ class Session:
 
     def fold_below(self, percent: float) -> None:
         """Fold rows below a share; the cursor goes to the row that stands for its own."""
-        state = replace(tree_index.unfold_all(self.state), fold=percent)
+        opened = (key for key in self.state.open if not key.endswith(MORE))
+        state = replace(self.state, open=tuple(opened), fold=percent)
         folded = self._index_of(self.cache.views(replace(state, at="")).tree)
         self.apply(replace(state, at=tree_index.visible_ancestor(state.at, self.unfolded, folded)))
         rows = sum(1 for row in self.index.table.rows if row.kind == "more")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from hwexplorer.state import EACH, MORE, State, node, replace
+from hwexplorer.state import EACH, State, node, replace
 from hwexplorer.tui.session import row_query
 from hwexplorer.views.plain import Table
 from hwexplorer.views.table_tree import TreeIndex, more_key
@@ -86,8 +86,3 @@ def toggle_repeats(state: State, tree: TreeIndex) -> State | None:
             return replace(state, at=at, open=(*state.open, *{at} - set(state.open), at + EACH))
         at = tree.parent.get(at) or ""
     return None
-
-
-def unfold_all(state: State) -> State:
-    """Close the rows of folded ones that were opened."""
-    return replace(state, open=tuple(key for key in state.open if not key.endswith(MORE)))

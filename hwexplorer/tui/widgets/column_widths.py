@@ -43,9 +43,8 @@ def measure(table: Table, names: int, total: int) -> list[Measure]:
 def _measure(table: Table, index: int, names: int, good: int) -> Measure:
     column = table.columns[index]
     if index == 0:
-        return Measure(
-            column, Scale(), column.title, max(good, width_of(column.title)), max(names, width_of(column.title))
-        )
+        least, most = (max(need, width_of(column.title)) for need in (good, names))
+        return Measure(column, Scale(), column.title, least, most)
     if column.role == "bar":
         title = header(column.title, "%")
         first = table.rows[0].cells[index] if table.rows else None
@@ -126,15 +125,8 @@ def _fit(measures: Sequence[Measure], total: int, gap: int, empty: Collection[in
     # A name is worth more than a long head, and that more than a long text or bar.
     numbers = [i for i in kept if measures[i].short]
     texts = [i for i in kept if i and measures[i].column.role in ("text", "flag")]
-    for some in ([0], numbers, texts):
-        spare = _grow(widths, some, [measures[i].most for i in some], spare)
-    _grow(widths, bars, [measures[i].most for i in bars], spare)
-    return widths
-
-
-def _grow(widths: list[int], which: list[int], limits: list[int], spare: int) -> int:
-    for index, limit in zip(which, limits, strict=True):
-        more = max(0, min(spare, limit - widths[index]))
+    for index in (0, *numbers, *texts, *bars):
+        more = max(0, min(spare, measures[index].most - widths[index]))
         widths[index] += more
         spare -= more
-    return spare
+    return widths

@@ -199,14 +199,10 @@ class TreeTable(TableHeads):
 
     def page(self) -> int:
         """Return the lines of a page."""
-        return max(1, self.height - self._fixed())
+        return max(1, self.height - self._head_lines() - len(self._remarks()[0]))
 
-    def _fixed(self) -> int:
-        """Lines that do not scroll: the header and the footer, which gives way in a very low window."""
-        return (1 if self.height > 1 else 0) + self._footer()
-
-    def _footer(self) -> int:
-        return len(self._remarks()[0])
+    def _head_lines(self) -> int:
+        return int(self.height > 1)
 
     def _remarks(self) -> tuple[list[str], list[str]]:
         """Footer and note lines in sight: the first line of the footer always, the others where rows leave room.
@@ -252,10 +248,9 @@ class TreeTable(TableHeads):
 
     def key_at(self, y: int) -> str | None:
         """The key of the row drawn on line `y`."""
-        position = self.top + y - (1 if self.height > 1 else 0)
-        drawn = y < self.height - self._footer()
-        inside = y >= (1 if self.height > 1 else 0) and position < len(self.visible)
-        return self.table.rows[self.visible[position]].key if drawn and inside else None
+        position = self.top + y - self._head_lines()
+        is_row = self._head_lines() <= y < self.height - len(self._remarks()[0]) and position < len(self.visible)
+        return self.table.rows[self.visible[position]].key if is_row else None
 
     def is_sign(self, x: int) -> bool:
         """Return True if the sign that opens and closes the row of the cursor is there."""
@@ -292,7 +287,7 @@ class TreeTable(TableHeads):
         below = self.height - len(footer)
         if y >= below:
             return self._remark(footer[y - below], palette, "strong" if self.tree else "text")
-        position = self.top + y - (1 if self.height > 1 else 0)
+        position = self.top + y - self._head_lines()
         if position < len(self.visible):
             ground = PLAIN if position != self.cursor else CURSOR if focused else BLURRED
             cached = self._cache.get((position, ground))
@@ -356,11 +351,8 @@ class TreeTable(TableHeads):
         return segments
 
     def _guides(self, position: int, row: Row) -> str:
-        if self._open is None:
-            sign = "▾ " if row.has_children else "  "
-        else:
-            opened = not row.key or row.key in self._open
-            sign = ("▾ " if opened else "▸ ") if row.has_children else "  "
+        is_open = self._open is None or not row.key or row.key in self._open
+        sign = ("▾ " if is_open else "▸ ") if row.has_children else "  "
         if row.depth == 0:
             return sign
         lines = []
