@@ -65,10 +65,10 @@ def parse(words: list[str]) -> argparse.Namespace:
         members = registry.sections(words[0])
         if members and words[0] not in members and words[1:] in (["--help"], ["-h"]):
             return _group_parser(words[0]).parse_args(["--help"])
-        name, *rest = registry.resolve(words)
+        name, *words = registry.resolve(words)
     else:
         _check_typo(words)
-        name, rest = "compare" if "--level" in words else "open", words
+        name = "compare" if "--level" in words else "open"
     from hwexplorer import options
     from hwexplorer.declare import example_words
     from hwexplorer.headless import answers
@@ -78,10 +78,10 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser = _Parser(full_name, description=registry.help_of(name), epilog=epilog)
     options.add(parser, (*verb.all_options(), options.DEVICES_DIR))
     parser.set_defaults(verb=name, run=verb.run or partial(answers.print_report, name, verb))
-    rest = [_flag(word, parser) for word in rest]
+    words = [_flag(word, parser) for word in words]
     if registry.takes_model(name) and not registry.names_model(name):
-        rest = spellings.with_model_first(rest)
-    arguments, wrong = parser.parse_known_args(spellings.with_joined_devices(rest))
+        words = spellings.with_model_first(words)
+    arguments, wrong = parser.parse_known_args(spellings.with_joined_devices(words))
     if wrong:
         raise _wrong_word(wrong[0], parser)
     if arguments.devices_dir:
@@ -115,12 +115,11 @@ def _group_parser(verb: str) -> argparse.ArgumentParser:
 def _flag(word: str, parser: _Parser) -> str:
     """`--Batch-Size=8` is `--batch=8`: case, hyphens and dots of options never matter."""
     flag, equals, value = word.partition("=")
-    flags = list(parser._option_string_actions)
-    if not flag.startswith("--") or flag in flags:
+    if not flag.startswith("--") or flag in parser._option_string_actions:
         return word
     from analysis.model.names import aliases
 
-    meant = aliases.option(flag, flags)
+    meant = aliases.option(flag, list(parser._option_string_actions))
     return f"--{meant}{equals}{value}" if meant else word
 
 

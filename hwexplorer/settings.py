@@ -182,10 +182,9 @@ def default_precision(model: str) -> str:
 
 def _file_stamp(model: str) -> float:
     """Return when a file of weights was written, 0 for other models: its format may change."""
-    if not (".gguf" in model or ".safetensors" in model):
-        return 0.0
     with suppress(OSError, ValueError):
-        return Path(model.rpartition(":")[0] or model).stat().st_mtime
+        if ".gguf" in model or ".safetensors" in model:
+            return Path(model.rpartition(":")[0] or model).stat().st_mtime
     return 0.0
 
 
@@ -193,8 +192,6 @@ def _file_stamp(model: str) -> float:
 def _default_precision(model: str, stamp: float) -> str:
     from analysis.model.names.model_ref import phases, stored_precision  # not needed to start the screen
 
-    if not model:
-        return formats.DEFAULT
     return stored_precision(model) or (formats.LANGUAGE if phases(model) else formats.DEFAULT)
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from itertools import takewhile
+
 from hardware.errors import RequestError
 from hwexplorer import registry
 
@@ -40,17 +43,13 @@ def with_joined_devices(words: list[str]) -> list[str]:
     if DEVICES not in words:
         return words
     first = words.index(DEVICES) + 1
-    end = first + 1
-    while end < len(words) and not words[end].startswith("-") and _is_device(words[end]):
-        end += 1
+    end = first + 1 + len(list(takewhile(_is_device, words[first + 1 :])))
     return [*words[:first], ",".join(words[first:end]), *words[end:]] if end > first + 1 else words
 
 
 def _is_device(word: str) -> bool:
     from hwexplorer import engine
 
-    try:
-        engine.device(word)
-    except RequestError:
-        return False
-    return True
+    with suppress(RequestError):
+        return not word.startswith("-") and bool(engine.device(word))
+    return False

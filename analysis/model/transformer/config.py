@@ -177,7 +177,7 @@ def size(config: Config) -> Size:
     head = 0 if c.encoder else table
     tables = (c.positions if c.position == "learned" else 0) * c.hidden + c.token_types * c.hidden
     tables += table if c.encoder or not c.tied else 0
-    idle = sparse * (c.experts - c.active) * (expert + _expert_bias(c))
+    idle = sparse * (c.experts - c.active) * (expert + _mlp_bias(c, c.expert_ffn))
     return Size(linear, head, tables, _vectors(c, sparse), idle)
 
 
@@ -190,8 +190,8 @@ def _projections(c: Config) -> int:
     return query + c.hidden * (c.kv_lora + c.rotary) + c.kv_lora * expanded + out
 
 
-def _expert_bias(c: Config) -> int:
-    return c.expert_ffn * (2 if c.gated else 1) + c.hidden if c.mlp_bias else 0
+def _mlp_bias(c: Config, width: int) -> int:
+    return width * (2 if c.gated else 1) + c.hidden if c.mlp_bias else 0
 
 
 def _vectors(c: Config, sparse: int) -> int:
@@ -201,9 +201,8 @@ def _vectors(c: Config, sparse: int) -> int:
     layer += (q + 2 * kv if c.qkv_bias else 0) + (c.hidden if c.o_bias else 0)
     layer += {"none": 0, "head": 2 * c.head_dim, "full": q + kv}[c.qk_norm]
     layer += c.kv_lora + c.q_lora + (c.heads if c.sinks else 0)
-    bias = (c.ffn * (2 if c.gated else 1) + c.hidden) if c.mlp_bias else 0
-    total = c.layers * layer + (c.layers - sparse) * bias
-    total += sparse * (c.active * _expert_bias(c) + (c.experts if c.router_bias else 0))
+    total = c.layers * layer + (c.layers - sparse) * _mlp_bias(c, c.ffn)
+    total += sparse * (c.active * _mlp_bias(c, c.expert_ffn) + (c.experts if c.router_bias else 0))
     return total + norm * (2 if c.embed_norm else 1) + (c.vocab if c.head_bias else 0) + (c.hidden if c.pooler else 0)
 
 

@@ -110,14 +110,13 @@ class ResultTable(OverlayScreen):
     def _target(self) -> tuple[Row, State] | None:
         """Return the row of the cursor and the state it leads to; say so and return None where it leads nowhere."""
         row = self.content.row
-        if row is None or not row.leads:
-            self.session.say("this row is what is on screen already", "warn")
-            return None
         try:
-            return row, self._state_of(row.leads)
+            if row is not None and row.leads:
+                return row, self._state_of(row.leads)
+            self.session.say("this row is what is on screen already", "warn")
         except RequestError as error:
             self.session.say(str(error), "bad")
-            return None
+        return None
 
     def action_apply(self) -> None:
         """Go to the state that the row leads to."""
