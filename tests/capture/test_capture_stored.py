@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import py_compile
+import sys
 from pathlib import Path
 
 import pytest
@@ -76,7 +77,7 @@ def test_the_capture_of_another_model_counts_as_absent(
 def test_a_subprocess_that_gives_nonsense_says_what(whole: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     data = altered.gzip.decompress(altered.altered(whole, altered.BY_HAND["macs negative"]))
     code = f"import sys; sys.stdout.buffer.write(b'{{\"bytes\": {len(data)}}}\\n' + {data!r})"
-    monkeypatch.setattr(job_module.ModelCapture, "_command", lambda self: [job_module.sys.executable, "-c", code])
+    monkeypatch.setattr(job_module.ModelCapture, "_command", lambda self: [sys.executable, "-c", code])
     with pytest.raises(CaptureError, match=r"^capture of resnet18 gave an amount that cannot be$"):
         store.load("resnet18", 64)
 

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+import hwexplorer
+from hardware.device import device_files
 from hwexplorer.cli import main
 
 ROOT = Path(__file__).parents[2]
@@ -41,3 +43,9 @@ def test_links_lead_to_files() -> None:
         links = re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8"))
         missing = [link for link in links if not (page.parent / link).exists()]
         assert not missing, f"{page.name}: {missing}"
+
+
+def test_the_readme_counts_models_and_devices() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    n_models = len(hwexplorer.models().document.models)
+    assert f"{n_models} models and {len(device_files(()))} devices ship" in text
