@@ -63,6 +63,7 @@ def causes_without_host(result: Estimate) -> tuple[Causes, Causes | None]:
     return Causes(whole.time_s - own.time_s, whole.energy_j - own.energy_j, whole.ideal_s), own
 
 
+@memoize()
 def _prices_by_cause(result: Estimate) -> Floats:
     """Return the price of each event in the row of its cause, (6, e)."""
     rows = np.zeros((len(CAUSES), len(result.events)))

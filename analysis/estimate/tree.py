@@ -210,7 +210,7 @@ def fusion_benefit(result: Estimate) -> Floats:
 def sum_over_branches(result: Estimate, branches: Sequence[outline.Branch]) -> Callable[..., Floats]:
     """Return the function that adds up values of operators without the host's work, (.., n), over the members of each
     branch, (.., k), and for the rows of the host and of the model the host's own values, (.., n). Parts of operators
-    have the share in `weights` (3, n), by default that of their work."""
+    have the share in `weights` (.., 3, n), by default that of their work."""
     index = np.concatenate([branch.members for branch in branches])
     sizes = np.array([len(branch.members) for branch in branches])
     starts = np.cumsum([0, *sizes[:-1]])
@@ -223,7 +223,7 @@ def sum_over_branches(result: Estimate, branches: Sequence[outline.Branch]) -> C
         """Add figures of operators up to the nodes above them."""
         chosen = values.take(index, axis=-1)
         if len(parts):
-            chosen[..., parts] *= (part_weights(result) if weights is None else weights)[place, index[parts]]
+            chosen[..., parts] *= (part_weights(result) if weights is None else weights)[..., place, index[parts]]
         total: Floats = np.add.reduceat(chosen, starts, axis=-1)
         if is_host.any():
             beside = 0.0 if host is None else host.sum(axis=-1, keepdims=True)
@@ -248,13 +248,13 @@ def part_weights(result: Estimate) -> Floats:
     return ratio(needs, total, 1 / len(needs))
 
 
-def _work_weights(result: Estimate) -> dict[str, Floats]:
-    """Return the share of each part of attention in its operator's arithmetic, (3, n)."""
+def _work_weights(result: Estimate) -> Floats:
+    """Return the share of each part of attention in the MACs and FLOPs of its operator, (2, 3, n)."""
     demand = result.demand
     half, none = np.full(demand.n, 0.5), np.zeros(demand.n)
     softmax = ratio(demand.vector_flops, demand.flops)
     product = (1.0 - softmax) / 2
-    return {"macs": np.stack([half, none, half]), "flops": np.stack([product, softmax, product])}
+    return np.array([[half, none, half], [product, softmax, product]])
 
 
 def branch_figures(
@@ -273,7 +273,7 @@ def branch_figures(
         of_host[:3] = latency_s, energy_j, shares(energy_j, latency_s, result)
     columns = total(np.stack([getattr(operators, name) for name in _ADDED]), of_host)
     sums = dict(zip(_ADDED, columns, strict=True))
-    sums |= {name: total(getattr(operators, name), None, weights) for name, weights in _work_weights(result).items()}
+    sums["macs"], sums["flops"] = total(np.stack([operators.macs, operators.flops]), None, _work_weights(result))
     # Whole subgraphs add up what subgraphs have, other nodes what operators have.
     is_whole = np.array([branch.kind in ("model", "group", "subgraph") for branch in branches])
     own = total(np.stack([_base_ideal_telling(subgraphs)[:, of] / size, _base_ideal_telling(operators)]))
