@@ -1,10 +1,11 @@
 """The verdict of a comparison: which device is best by one metric, how sure that is, and what would settle it.
 
-90 % and over is said to be so, 70 to 90 % probable, less too close to call. What rests on data sheets alone is
+90 % and over is said to be so, 70 to 90 % probable, less has no clear winner. What rests on data sheets alone is
 predicted, never best. The doubt stands first in a sentence: what a narrow screen cuts is its end."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -13,7 +14,7 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
 from analysis.explore.odds import probability, wider_band
 from analysis.text.evidence import describe_evidence, is_backed
-from analysis.text.headline import advantage, short_name
+from analysis.text.headline import advantage, ratio, short_name
 from hardware.device import ON_PAPER
 
 SURE, LIKELY = 0.9, 0.7
@@ -35,13 +36,18 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     lines: tuple[str, ...]
 
 
-def verdict(results: Sequence[Estimate], metric: str = "edp", on_paper: bool = False) -> Verdict | None:
+def verdict(
+    results: Sequence[Estimate], metric: str = "edp", on_paper: bool = False, unchanged: Sequence[Estimate] = ()
+) -> Verdict | None:
     """Compare devices by a metric; None where fewer than two can run the model. Designs on paper are never best: they
-    have a line of their own if they were asked for (`on_paper`) or would be."""
+    have a line of their own if they were asked for (`on_paper`) or would be. Devices with changed facts always have
+    one, against the device as it is, in the results or `unchanged`."""
     figure, noun = METRICS[metric].figure, METRICS[metric].noun
     ranked = sorted((one for one in results if one.can_win), key=figure)
     rivals = [one for one in ranked if one.device.silicon]
-    designs = [one for one in ranked if not one.device.silicon]
+    unreal = [one for one in ranked if not one.device.silicon]
+    designs = [one for one in unreal if not one.device.changes]
+    hypothetical = [one for one in unreal if one.device.changes]
     if len(ranked) < 2 or not rivals:
         return None
     best = rivals[0]
@@ -50,7 +56,10 @@ def verdict(results: Sequence[Estimate], metric: str = "edp", on_paper: bool = F
     measured = next((one for one in rivals if is_backed(one.trust)), None)
     is_predicted = not is_backed(best.trust)
     run = _run_to_measure(best, rival, metric) if rival is not None and (is_predicted or odds < SURE) else ""
-    lines = [_sentence(best, rival, odds, noun, is_predicted)]
+    if figure(unreal[0] if unreal else best) < figure(best):
+        noun += " of devices that exist"
+    lines = [_sentence(best, rival, odds, noun, is_predicted)] if rival is not None or not hypothetical else []
+    lines += [_against_unchanged(one, (*results, *unchanged), best, metric) for one in hypothetical]
     if is_predicted and measured is not None:
         lines.append(
             f"Best with measurements behind it: {short_name(measured.device)} ({describe_evidence(measured.trust)})."
@@ -76,13 +85,36 @@ def _sentence(best: Estimate, rival: Estimate | None, odds: float, noun: str, is
     name = short_name(best.device)
     if rival is None:
         return f"{name} is the only device here that exists and can run it."
-    sure, likely = f"{min(odds, MOST) * 100:.0f} % sure", "" if odds >= SURE else "probably "
-    least = f"the least {noun}: {advantage(best, rival)} {short_name(rival.device)}."
+    gap = f"{advantage(best, rival)} {short_name(rival.device)}."
     if odds < LIKELY:
-        return f"Too close to call ({sure}): {name} {'is predicted to have' if is_predicted else 'has'} {least}"
+        return f"No clear winner: {name}{' predicted' * is_predicted} first with {odds * 100:.0f} % by {noun}, {gap}"
+    sure, likely = f"{min(odds, MOST) * 100:.0f} % sure", "" if odds >= SURE else "probably "
+    least = f"the least {noun}: {gap}"
     if is_predicted:
         return f"Predicted from data sheets alone ({sure}): {name} {likely}has {least}"
     return f"{name} is {likely}best ({sure}), with {least}"
+
+
+def _against_unchanged(one: Estimate, results: Sequence[Estimate], best: Estimate, metric: str) -> str:
+    """Write `H100 with 2x memory_bandwidth (hypothetical): EDP -9 % against H100; TPU v4 still has 3.5x less.`"""
+    figure, device = METRICS[metric].figure, one.device
+    changes = " and ".join(re.sub(r"^(.+)\*(.+)$", r"\2x \1", change) for change in device.file.changes)
+    name = f"{device.file.name} {device.power_mode}".removeprefix(f"{device.vendor} ").rstrip()
+    key = device.key.removesuffix(device.changes)
+    base = next((other for other in results if other.device.key == key), None)
+    parts = []
+    if base is not None:
+        change = f"{figure(one) / (figure(base) or 1.0) * 100 - 100:+.0f} %"
+        parts.append(f"{METRICS[metric].title} {change} against {short_name(base.device)}")
+    factor = figure(one) / (figure(best) or 1.0)
+    if base is None or base is not best:
+        other = short_name(best.device)
+        parts.append(
+            f"{other} still has {ratio(factor)} less" if factor > 1 else f"{ratio(1 / factor)} less than {other}"
+        )
+    if factor < 1:
+        parts.append("it is not counted")
+    return f"{name} with {changes} (hypothetical): {'; '.join(parts)}."
 
 
 def _run_to_measure(best: Estimate, rival: Estimate, metric: str) -> str:

@@ -11,6 +11,7 @@ from analysis.text.evidence import is_backed
 from hardware.device import Device
 from hardware.quantity import quantity
 
+UNRANKED = ("on paper", "hypothetical")
 SAME = 1.05  # ratio below which two figures count as equal
 WAIT_MIN = 0.4  # share of the latency from which a device is said to wait on a cause
 _WAITS = {
@@ -47,12 +48,13 @@ def headlines(results: Sequence[Estimate], reference: Estimate, metric: str = "e
 
 
 def rank_words(results: Sequence[Estimate], metric: str) -> tuple[str, ...]:
-    """Return `1st`, `2nd` .. among the devices that exist and can run the model, `on paper` for a design."""
+    """Return `1st`, `2nd` .. among the devices that exist and can run the model, `on paper` for a design,
+    `hypothetical` for changed facts."""
     figure = METRICS[metric].figure
     ranked = sorted((one for one in results if one.can_win and one.device.silicon), key=figure)
     places = {id(one): place for place, one in enumerate(ranked, 1)}
     return tuple(
-        ("on paper" if one.fits else "")
+        (("hypothetical" if one.device.changes else "on paper") if one.fits else "")
         if not one.device.silicon
         else _ordinal(places[id(one)])
         if len(ranked) > 1 and id(one) in places
@@ -75,7 +77,7 @@ def _parts(result: Estimate, rank: str, reference: Estimate) -> list[str]:
     if result is reference:
         return [rank, "1x", *_waits(result)]
     compared = _factors(result, reference, "the energy") or ["as the reference"]
-    return [f"{rank}: {compared[0]}", *compared[1:]] if rank == "on paper" else [rank, *compared]
+    return [f"{rank}: {compared[0]}", *compared[1:]] if rank in UNRANKED else [rank, *compared]
 
 
 def _factors(result: Estimate, other: Estimate, more_energy: str) -> list[str]:

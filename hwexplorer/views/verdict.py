@@ -25,7 +25,9 @@ def answer(state: State, on_paper: bool = False) -> tuple[str, ...]:
     """Return the verdict among the devices of a state by its metric, the answer first; nothing of one device alone."""
     from analysis.explore.verdict import verdict as best_device  # not needed to start the screen
 
-    found = best_device([engine.result(state, name) for name in state.devices], state.metric, on_paper)
+    results = [engine.result(state, name) for name in state.devices]
+    changed = {one.device.key.removesuffix(one.device.changes) for one in results if one.device.changes}
+    found = best_device(results, state.metric, on_paper, [engine.result(state, name) for name in sorted(changed)])
     return found.lines if found is not None else ()
 
 

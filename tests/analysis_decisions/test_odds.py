@@ -7,7 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.metrics import METRICS
 from analysis.estimate.scenario import Scenario
 from analysis.explore.comparison import compare
 from analysis.explore.odds import BEATS, DOUBT, correlation, deciding_measurement, odds, probability
@@ -72,12 +74,12 @@ def test_what_exists_on_paper_is_not_to_be_measured() -> None:
 
 
 def test_the_verdict_speaks_by_odds_and_evidence() -> None:
-    """Sure is "is best", likely "probably", less too close to call; data sheets alone are predicted, never best."""
+    """Sure is "is best", likely "probably", less has no clear winner; data sheets alone are predicted, never best."""
     for names in (("l4", "t4"), ("h100_sxm", "h200_sxm"), ("h100_sxm", "tpu_v4"), ("h100_sxm", "a100_sxm4_80gb")):
         found = verdict([run(name) for name in names])
         assert found is not None
         first = found.lines[0]
-        assert first.startswith("Too close to call") is (found.odds < LIKELY)
+        assert first.startswith("No clear winner") is (found.odds < LIKELY)
         assert ("is best" in first) is (found.odds >= SURE and not found.is_predicted)
         assert ("redicted" in first) is found.is_predicted
         assert bool(found.measurement) is (found.odds < SURE or found.is_predicted)
@@ -89,3 +91,23 @@ def test_nothing_is_said_of_one_device_and_a_design_is_never_best() -> None:
     assert found is not None
     assert found.best != "kpu_t256"
     assert found.lines[-1].startswith("On paper: KPU-T256") == (run("kpu_t256").energy_j < run(found.best).energy_j)
+
+
+def test_changed_facts_are_hypothetical_and_compared_with_the_device_as_it_is() -> None:
+    changed = run("h100_sxm{memory_bandwidth*2}")
+    found = verdict([run("tpu_v4"), changed], unchanged=[run("h100_sxm")])
+    assert found is not None
+    assert found.best == "tpu_v4"
+    assert len(found.lines) == 1
+    assert found.lines[0].startswith("H100 SXM5 80GB with 2x memory_bandwidth (hypothetical): EDP -")
+    assert " % against H100 SXM5 80GB; TPU v4 still has " in found.lines[0]
+    assert "hypothetical: facts were changed" in describe_deviations(changed)
+
+
+def test_the_least_is_that_of_devices_that_exist_where_a_design_has_less() -> None:
+    results = [run("h100_sxm"), run("l4"), run("kpu_t256")]
+    for metric in ("energy", "latency"):
+        found = verdict(results, metric)
+        assert found is not None
+        is_beaten = min(results, key=METRICS[metric].figure).device.key == "kpu_t256"
+        assert ("of devices that exist" in found.lines[0]) is is_beaten

@@ -36,7 +36,7 @@ CSV_HEADERS = {
     ("models",): "key depth name family parameters macs input accuracy",
 }  # fmt: skip
 TEXT_HEADERS = {
-    ("compare", "resnet18"): "Device|Verdict|Latency|Energy/inf|EDP|Rate|Software|Evidence",
+    ("compare", "resnet18"): "Device|Rank|EDP ratio|Latency|Energy/inf|EDP|Rate|Software|Evidence",
     ("tree", "resnet18"): "Node|Share|%|Latency|Energy/inf|B|Cum|Kind|Modifier|F|Util|MMAC|DRAM|Fusion",
     ("events", "resnet18"): "Event|Share|%|Energy/inf|Waits|Count|of|Each|Band|Source|Energy/batch",
     ("models",): "Model|Family|Params|MACs|Input|Acc",

@@ -33,26 +33,34 @@ def brief_table(results: Sequence[Estimate], reference: Estimate, metric: str) -
     figure = METRICS[metric].figure
     ordered = sorted(results, key=lambda one: (not one.device.silicon, not one.can_win, figure(one)))
 
-    def verdict(one: Estimate) -> str:
-        """Return the verdict of a device."""
-        ratio = "1x" if one is reference else quantity(figure(one) / (figure(reference) or 1.0), "x", digits=2)
-        return f"{ranks[id(one)].removeprefix('on ')} {ratio}".strip() if one.fits else "does not fit"
+    def rank(one: Estimate) -> str:
+        """Return the rank of a device; what has changed facts has none."""
+        return ranks[id(one)].removeprefix("on ") if one.fits else "does not fit"
+
+    def ratio(one: Estimate) -> str:
+        """Return the metric of a device over that of the reference."""
+        told = "1x" if one is reference else quantity(figure(one) / (figure(reference) or 1.0), "x", digits=2)
+        return told if one.fits else ""
 
     shown = (
         Column("device", "Device", role="text", keep=0, of="device.key"),
-        Column("verdict", f"{METRICS[metric].title} to 1x" if metric != "edp" else "Verdict", role="text", keep=0,
-               of=verdict),
+        Column("rank", "Rank", role="text", keep=0, of=rank),
+        Column("ratio", f"{METRICS[metric].title.split()[0]} ratio", role="text", keep=0, of=ratio),
         _with_band("latency", "Latency", "s", ordered, lambda one: one.latency_s, lambda one: one.latency_band_s),
         _with_band("energy", "Energy/inf", "J", ordered, lambda one: one.energy_j_per_inference, _energy_band_j),
         Column("edp", "EDP", "Js", keep=1, of="edp_js"),
         Column("throughput", "Rate", "1/s", keep=4, of="throughput_per_s"),
         Column("software", "Software", role="text", keep=3, of=lambda one: f"{one.runtime.name} {one.precision_run}"),
-        Column("evidence", "Evidence", role="text", keep=2, of=lambda one: EVIDENCE[one.trust.level]),
+        Column("evidence", "Evidence", role="text", keep=2, of=_evidence),
     )  # fmt: skip
     lines = tuple(_device_line(one, reference, says[id(one)]) for one in ordered)
     notes = tuple(re.sub(r" \(.*\)$", "", note) for note in deviation_notes(ordered) if FITS_NOT not in note)
     made = rows(shown, ordered, key=lambda one: one.device.key)
     return Table("compare", "Devices", shown, made, (*lines, MORE), notes)
+
+
+def _evidence(one: Estimate) -> str:
+    return "none" if one.device.changes else EVIDENCE[one.trust.level]
 
 
 def _energy_band_j(one: Estimate) -> tuple[float, float]:
@@ -77,7 +85,7 @@ def _with_band(
 
 def _device_line(one: Estimate, reference: Estimate, headline: str) -> str:
     """Say what a device is among the others, and the part of software or the setting that helps most."""
-    said = [headline.removeprefix("on paper: ").replace(" · ", ", ")]
+    said = [headline.removeprefix("on paper: ").removeprefix("hypothetical: ").replace(" · ", ", ")]
     if request := request_sentence(one):
         said = [headline.split(" · ")[0], request.partition(": ")[2]]
     elif not one.fits:

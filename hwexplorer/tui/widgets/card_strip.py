@@ -245,7 +245,7 @@ class CardStrip(Widget, can_focus=False):
         phrase = " · ".join((*card.over, phrase))
         phrase = whole(phrase, width) or phrase.partition(" · ")[0]
         if width_of(phrase) > width:  # the sign of its evidence says it too
-            phrase = phrase.removeprefix("predicted ").removeprefix("on paper: ")
+            phrase = phrase.removeprefix("predicted ").removeprefix("on paper: ").removeprefix("hypothetical: ")
         phrase = "1x, the reference" if phrase == "1x" and width >= len("1x, the reference") else phrase
         role = "warn" if card.over or not card.fits else "good" if card.rank == 1 else "text"
         return [Segment(pad(shorten(phrase, width), width), self.palette.get(role))]
