@@ -136,17 +136,23 @@ def _rank(results: Sequence[Estimate], values: Sequence[float]) -> list[int]:
 
 
 def _exceeded_limits(state: State, result: Estimate) -> tuple[str, ...]:
-    """Write each limit that is exceeded: `too slow (7.35 ms > 5ms)`."""
+    """Write each limit that is exceeded: `too slow (7.35 ms > 5 ms)`."""
     if not state.limits:
         return ()
     from analysis.explore.constraint import parse_limits  # not needed to start the screen
 
     return tuple(
         f"{_EXCESS.get(limit.figure, 'not')} ({quantity(value, limit.unit)} {'<' if '>' in limit.sign else '>'} "
-        f"{str(limit).rpartition(limit.sign)[2].strip()})"
+        f"{_as_stated(limit.amount, limit.unit)})"
         for limit in parse_limits(state.limits)
         if not limit.holds(value := METRICS[limit.figure].figure(result))
     )
+
+
+def _as_stated(amount: float, unit: Unit) -> str:
+    """Write a limit without digits that nobody gave: `5 ms`."""
+    factor, label = prefix_for(amount, unit)
+    return f"{amount / factor:g} {label}"
 
 
 def _base_metric(state: State, device: str) -> float:

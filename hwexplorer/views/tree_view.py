@@ -14,7 +14,7 @@ from analysis.estimate import causes
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
-from analysis.estimate.outline import KIND, Branch, outline
+from analysis.estimate.outline import KIND, Branch, host_branches, outline
 from analysis.estimate.tree import (
     TreeFigures,
     TreeLevel,
@@ -221,10 +221,13 @@ def _deltas(state: State, branches: list[Branch]) -> list[float | None] | None:
 
 def by_node(state: State, branches: list[Branch]) -> list[float | None]:
     """Attributed figure of each node in the metric of the state, in J s, J per inference or s; of another model those
-    of the same name, and None for the others."""
+    of the same name, and None for the others, as for a row of the host on a device without one."""
     result, there = engine.result(state), branches
+    host = host_branches(result)
     if len(branches[0].members) != result.workload.n_operators:
         there = [branch for _, branch in outline(result, state.by, state.split_branches).walk()]
+    elif any(branch.kind == "host" for branch in branches) != bool(host):
+        there = [*(branch for branch in branches if branch.kind != "host"), *host]
     share = _shares_by_cause(result, sum_over_branches(result, there), state.metric).sum(axis=0)
     figures: list[float | None] = (share * METRICS[state.metric].figure(result)).tolist()
     if there is branches:

@@ -11,7 +11,7 @@ from hwexplorer.state import State, parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.session.screen_layout import strip_lines
-from hwexplorer.tui.widgets.card_strip import shorter_names
+from hwexplorer.tui.widgets.card_strip import CardStrip, shorter_names
 from hwexplorer.tui.widgets.cell_drawing import TRACE, stacked
 from hwexplorer.tui.widgets.column_widths import PERCENT
 from hwexplorer.views.cause_looks import LOOKS, cells
@@ -148,3 +148,10 @@ async def test_every_device_has_its_name_and_edp_at_any_size(model: str, size: t
         assert f" {card.figures[-1].text}" in line
     assert "EDP" in drawn[3 + (size[0] < 100)]
     assert strip.cards[-1].on_paper
+
+
+def test_a_limit_that_is_exceeded_is_told_in_a_narrow_column_by_figure_and_limit() -> None:
+    card = cards(parse("resnet50@b8,fp16/xeon_8490h?limits=L%3C1ms"))[0]
+    told = "".join(text for text, *_ in CardStrip(Palette("dark"))._phrase(card, 20)).strip()
+    assert told.endswith("> 1 ms")
+    assert told[0].isdigit()

@@ -16,7 +16,7 @@ from hwexplorer.provider import EngineProvider
 from hwexplorer.reports.show import events
 from hwexplorer.state import PLOTS, RANKS, parse, pinned, replace
 from hwexplorer.tui.session.copy_text import command
-from hwexplorer.views import heat
+from hwexplorer.views import heat, tree_view
 from hwexplorer.views.captions import MARKED
 from hwexplorer.views.plain import Plot
 from hwexplorer.views.verdict import lines as verdict_lines
@@ -95,17 +95,17 @@ def test_heat_columns_are_what_each_device_has() -> None:
         total = engine.result(state, device).energy_j_per_inference
         assert table.rows[0].cells[place] == pytest.approx(total)
         below = [row.cells[place] for row in table.rows if row.depth == 1]
-        assert sum(below) == pytest.approx(total)  # type: ignore[arg-type]
+        assert sum(value or 0.0 for value in below) == pytest.approx(total)  # type: ignore[misc]
     silicon = [d for d in state.devices if engine.device(d).silicon]
     assert len(silicon) == len(state.devices) - 1
     ahead = set()
     for row in table.rows:
         figures = {d: row.cells[place] for d, place in place_of.items()}
-        winner = min(silicon, key=figures.get)  # type: ignore[arg-type]
+        winner = min((d for d in silicon if figures[d] is not None), key=figures.get)  # type: ignore[arg-type]
         assert row.cells[names.index("wins")] == winner
         target, _, by = str(row.cells[names.index("on_paper")]).partition(" ")
         assert target not in silicon
-        if not figures[target]:  # a runtime without work of the host
+        if not target:  # a runtime without work of the host
             continue
         assert by.endswith("less") == (figures[target] < figures[winner])
         ahead.add(by.endswith("less"))
@@ -191,3 +191,12 @@ def test_the_copied_command_knows_what_no_option_names(text: str, capsys: pytest
 def test_plain_prints_the_focused_view(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["resnet18@b8?pane=events&at=layer1.0.conv1", "--plain"]) == 0
     assert " events = " in capsys.readouterr().out
+
+
+def test_the_host_counts_in_the_model_on_each_device_that_has_its_work() -> None:
+    state = parse("resnet18@b1,fp16/kpu_t256,tpu_v4?pin=tpu_v4@b1,fp16")
+    here, there = (engine.result(state, name) for name in ("kpu_t256", "tpu_v4"))
+    assert tree_view.tree(state).rows[0].cells[-1] == pytest.approx(here.edp_js / there.edp_js - 1)
+    host = next(row for row in heat.view(parse("resnet18@b1,fp16/tpu_v4,kpu_t256?heat=1")).rows if row.kind == "host")
+    assert host.cells[3] is None  # the KPU has no such work, and wins nothing by that
+    assert host.cells[-2:] == ("tpu_v4", "")

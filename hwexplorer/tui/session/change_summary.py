@@ -56,6 +56,8 @@ def summarize_change(before: State, after: State, was: Cards, now: Cards) -> str
         parts.append(f"pinned {after.pin}: deltas are against it" if after.pin else "nothing is pinned")
     if "limits" in changed and not after.limits:
         parts.append("no limits")
+    if "model" in changed and after.pin and "/" not in after.pin:
+        parts.append(f"pin recomputed for {after.model}")
     parts += [form.format(getattr(after, name)) for name, form in _SENTENCES.items() if name in changed and not parts]
     return "; ".join(parts)
 

@@ -115,6 +115,8 @@ class CardStrip(Widget, can_focus=False):
             sentence = re.sub(r" \([^()]*\)", "", sentence)  # its details are in the table of devices
             joined = lines[:strong] + wrap(" ".join([*lines[strong:], sentence]), width - 2)
             if len(joined) > self._answer_height:
+                if len(lines) == strong:  # no verdict yet: better its start than an empty line
+                    lines = joined
                 break
             lines = joined
         if y == self._answer_height - 1 and len(lines) > self._answer_height:
@@ -195,7 +197,8 @@ class CardStrip(Widget, can_focus=False):
         ]
 
     def _title(self, card: Card, room: int) -> list[Segment]:
-        """Name, sign of evidence, runtime. Of the name gives way what other devices share; then the runtime goes."""
+        """Name, sign of evidence, runtime. Of the name gives way what other devices share; then the runtime goes, and
+        with it a sign that reads as the start of one."""
         mark, runtime = f" {card.mark} ", safe(card.runtime)
         steps = list(shorter_names(safe(card.name)))
         others = [list(shorter_names(safe(other.name))) for other in self.cards if other.key != card.key]
@@ -203,6 +206,7 @@ class CardStrip(Widget, can_focus=False):
         named += [(name, "") for name, _ in named] or [(steps[0], "")]
         fitting = (pair for pair in named if width_of(pair[0]) + len(mark) + width_of(pair[1]) <= room)
         name, runtime = next(fitting, named[-1])
+        mark = "   " if not runtime and card.mark == "≈" else mark
         name = shorten(name, room - len(mark) - 1)
         style = self.palette.get("title" if card.key == self.on else "strong")
         rest = room - width_of(name) - len(mark)
@@ -244,6 +248,8 @@ class CardStrip(Widget, can_focus=False):
         phrase = re.sub(r"\b\d+(st|nd|rd|th)( · |$)", "", safe(card.phrase))  # its rank has a column
         phrase = " · ".join((*card.over, phrase))
         phrase = whole(phrase, width) or phrase.partition(" · ")[0]
+        if card.over and width_of(phrase) > width:  # the figure and the limit say which way it fails
+            phrase = re.sub(r".*\((.*)\)", r"\1", phrase)
         if width_of(phrase) > width:  # the sign of its evidence says it too
             phrase = phrase.removeprefix("predicted ").removeprefix("on paper: ").removeprefix("hypothetical: ")
         phrase = "1x, the reference" if phrase == "1x" and width >= len("1x, the reference") else phrase
