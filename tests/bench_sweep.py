@@ -6,15 +6,18 @@ import os
 import sys
 import time
 
+from analysis.estimate.scenario import Scenario
 from analysis.explore.search.catalogue_sweep import chunks, run_chunk
+from analysis.explore.search.grid import BATCHES
 from analysis.explore.search.workers import local
+from hardware.precision import SWEEP
 
 TARGET = 25_000
 
 
 def main() -> None:
     workers = int(sys.argv[1]) if len(sys.argv) > 1 else 2
-    work = chunks()
+    work = chunks(BATCHES, SWEEP, (), Scenario(), (), "csv")
     total = sum(chunk.n_rows for chunk in work)
     start, busy = time.perf_counter(), os.times()
     found = sum(part.count("\n") for part in local(run_chunk, work, workers))

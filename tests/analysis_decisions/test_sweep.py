@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
@@ -66,7 +67,12 @@ def test_the_order_of_models_does_not_matter() -> None:
 
 
 def _small(form: str = "csv") -> list[Chunk]:
-    return chunks((1, 8), ("fp32", "int8"), SOME[:4], DEFAULTS, form=form)
+    return _of_models(SOME[:4], chunks((1, 8), ("fp32", "int8"), DEFAULTS, Scenario(), (), form)[0])
+
+
+def _of_models(names: Sequence[str], chunk: Chunk) -> list[Chunk]:
+    """Return chunks of two of the models each."""
+    return [msgspec.structs.replace(chunk, models=tuple(names[i : i + 2])) for i in range(0, len(names), 2)]
 
 
 def test_rows_of_all_equal_single_estimates() -> None:
@@ -94,9 +100,8 @@ def test_all_as_json_round_trips() -> None:
     assert tuple(document["rows"][0]) == COLUMNS
 
 
-def test_processes_give_the_same_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalogue_sweep, "GROUP", 2)
-    work = chunks((1,), ("fp16",), SOME[:4], DEFAULTS[:2])
+def test_processes_give_the_same_text() -> None:
+    work = _of_models(SOME[:4], chunks((1,), ("fp16",), DEFAULTS[:2], Scenario(), (), "csv")[0])
     assert len(work) == 2
     assert list(local(run_chunk, work, 2)) == [run_chunk(chunk) for chunk in work]
 
@@ -194,7 +199,7 @@ def test_devices_of_a_folder_are_swept(tmp_path) -> None:  # type: ignore[no-unt
 
     text = (CATALOG / "kpu_t256.toml").read_text(encoding="utf-8").replace('id = "kpu_t256"', 'id = "mine"')
     (tmp_path / "mine.toml").write_text(text, encoding="utf-8")
-    work = chunks((1,), ("int8",), ("resnet18",), ("mine",), folders=(tmp_path,))
+    work = _of_models(("resnet18",), chunks((1,), ("int8",), ("mine",), Scenario(), (tmp_path,), "csv")[0])
     (line,) = run_chunk(work[0]).splitlines()
     assert line.startswith("resnet18,mine,1,int8")
 

@@ -19,6 +19,7 @@ from random import Random
 
 import pytest
 
+from analysis.estimate.scenario import Scenario
 from analysis.explore.search import catalogue_sweep, workers
 from analysis.model.names import zoo
 from hwexplorer import cli
@@ -140,7 +141,7 @@ def test_what_was_made_is_kept_and_not_made_again(
 
 
 def test_a_part_of_another_request_is_not_gone_on_with(tmp_path: Path) -> None:
-    one, other = (catalogue_sweep.chunks(batches=[batch], devices=["t4"]) for batch in (1, 2))
+    one, other = (catalogue_sweep.chunks([batch], ["fp32"], ["t4"], Scenario(), (), "csv") for batch in (1, 2))
     assert catalogue_sweep.key(one, ()) == catalogue_sweep.key(one, ()) != catalogue_sweep.key(other, ())
     path = tmp_path / "part"
     path.write_text("something else\n" * 5000)
