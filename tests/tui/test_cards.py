@@ -155,3 +155,26 @@ def test_a_limit_that_is_exceeded_is_told_in_a_narrow_column_by_figure_and_limit
     told = "".join(text for text, *_ in CardStrip(Palette("dark"))._phrase(card, 20)).strip()
     assert told.endswith("> 1 ms")
     assert told[0].isdigit()
+
+
+@pytest.mark.parametrize("key", ["up", "m"])
+async def test_on_a_small_screen_no_best_device_is_hidden_and_hidden_ones_are_named(key: str) -> None:
+    devices = "xeon_8490h,h100_sxm,tpu_v4,jetson_agx_orin,a100_sxm4_80gb,l40s,t4,l4"
+    app = HwExplorer(parse(f"resnet50@b1,fp16/{devices}"), EngineProvider())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.press(key)
+        await pilot.pause()
+        strip = app.explorer.strip
+        rows = strip._rows()
+        drawn = [strip.render_line(y).text for y in range(strip.size.height)]
+    best = next(card for card in strip.cards if card.rank == 1)
+    assert best in rows
+    assert any(not isinstance(row, str) and row.key == app.state.on for row in rows)
+    hidden = [card for card in strip.cards if card not in rows]
+    assert drawn[-1].strip().startswith(f"+{len(hidden)} more ({min(card.rank for card in hidden)} ")
+
+
+async def test_five_devices_have_a_line_each_on_a_small_screen() -> None:
+    app = HwExplorer(parse("resnet50@b1,fp16/xeon_8490h,h100_sxm,tpu_v4,jetson_agx_orin,l4"), EngineProvider())
+    async with app.run_test(size=(80, 24)):
+        assert len([row for row in app.explorer.strip._rows() if not isinstance(row, str)]) == 5

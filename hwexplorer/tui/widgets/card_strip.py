@@ -71,17 +71,35 @@ class CardStrip(Widget, can_focus=False):
             return [next((card for card in self.cards if card.key == self.on), self.cards[0])]
         above = ["answer"] * self._answer_height + ["heads"]
         below: list[Card | str] = list(self.cards)
+        if height < len(above) + len(below):
+            return [*above, *self._most_wanted(height - len(above) - 1), "more"]
         first_on_paper = next((place for place, card in enumerate(self.cards) if card.on_paper), 0)
         if first_on_paper and height > len(above) + len(below):
             below.insert(first_on_paper, "gap")
-        room = height - len(above)
-        place = next((place for place, card in enumerate(below) if isinstance(card, Card) and card.key == self.on), 0)
-        start = max(0, min(place - room + 1, len(below) - room))
-        return [*above, *below[start : start + room]]
+        return [*above, *below]
+
+    def _most_wanted(self, count: int) -> list[Card]:
+        """Choose the device under the cursor, the best, the reference, then by rank; in the order of all cards."""
+
+        def wanted(card: Card) -> tuple[bool, bool, bool, bool, int]:
+            """Return what cards are chosen by."""
+            is_reference = "1x" in card.phrase.split(" · ")
+            return card.key != self.on, card.rank != 1, not is_reference, not card.rank, card.rank
+
+        chosen = {card.key for card in sorted(self.cards, key=wanted)[:count]}
+        return [card for card in self.cards if card.key in chosen]
+
+    def _count_hidden(self, rows: Sequence[Card | str]) -> str:
+        """Return `+1 more (2 L4)`: rank and name of the devices without a line."""
+        hidden = sorted((card for card in self.cards if card not in rows), key=lambda card: (not card.rank, card.rank))
+        names = ", ".join(f"{card.rank or '-'} {safe(card.name)}" for card in hidden)
+        return f"+{len(hidden)} more ({names})"
 
     @property
     def _answer_height(self) -> int:
-        return answer_lines(*self.screen.size, len(self.cards)) if self.cards else 0
+        """The lines of the answer, two at least, where devices need the others."""
+        lines = answer_lines(*self.screen.size, len(self.cards)) if self.cards else 0
+        return max(min(lines, 2), min(lines, self.size.height - 1 - len(self.cards)))
 
     def on_click(self, event: events.Click) -> None:
         """Post what was clicked."""
@@ -98,6 +116,8 @@ class CardStrip(Widget, can_focus=False):
             segments = self._line(row, width) if len(rows) > 1 else self._single_line(row, width)
         elif row == "heads":
             segments = self._heads(width)
+        elif row == "more":
+            segments = [Segment(shorten("  " + self._count_hidden(rows), width), self.palette.get("dim"))]
         else:
             segments = self._answer_line(y, width) if row == "answer" else []
         if self.palette.ascii:
