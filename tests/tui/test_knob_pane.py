@@ -210,3 +210,15 @@ async def test_rows_stay_under_the_cursor_and_foot_and_pane_say_one_change() -> 
         assert app.session.message is not None
         change = app.session.message[0].partition("EDP ")[2].partition(" against")[0]
         assert change in next(line for line in screen_text(app).splitlines() if "┃ EDP" in line)
+
+
+async def test_the_first_knob_stays_selected_when_the_effects_arrive_and_a_key_turns_it() -> None:
+    app = HwExplorer(parse("alexnet@b2,fp16/h100_sxm?pane=knobs"), EngineProvider())
+    async with app.run_test(size=(120, 40)) as pilot:
+        content = app.explorer.panes["knobs"].content
+        selected = content.key
+        await known(app, pilot)
+        assert content.table.rows[0].key != selected  # the rows are sorted by now
+        assert content.key == content.curve.title == selected
+        await pilot.press("l")
+        assert app.state.fact == selected

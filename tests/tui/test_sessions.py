@@ -7,7 +7,8 @@ import sys
 from pathlib import Path
 
 from analysis.document import Column
-from hwexplorer.state import State
+from hwexplorer.state import State, replace
+from hwexplorer.tui.session.change_summary import summarize_change
 from hwexplorer.tui.session.copy_text import copy_text
 from hwexplorer.tui.session.saved_sessions import SavedSessions
 from hwexplorer.tui.widgets.tree_table import TreeTable
@@ -41,3 +42,9 @@ def test_what_is_copied_steers_no_terminal() -> None:
         assert taken.startswith("conv")
         assert taken.replace("\t", "").isprintable()
     assert copy_text("row", State(), table.table, table.row).endswith("\t1.00 ms")
+
+
+def test_the_foot_says_that_a_pin_follows_to_another_model() -> None:
+    before = State("resnet18", pin="tpu_v4@b8")
+    assert summarize_change(before, replace(before, model="alexnet"), (), ()) == "pin recomputed for alexnet"
+    assert summarize_change(replace(before, pin=""), State("alexnet"), (), ()) == "loaded alexnet"

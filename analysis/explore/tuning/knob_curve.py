@@ -145,6 +145,7 @@ class KnobTable:
         self.names = (*facts(unchanged.device), *prices(unchanged))
         self.slopes: dict[str, dict[str, float] | None] = {}
         self.costs: dict[Changes, NodeCost | None] = {}
+        self.first = ""  # the knob that was selected while nobody had chosen one
 
     def curve_changes(self, changes: Changes, name: str) -> list[tuple[KnobPosition, Changes]]:
         """List the positions of a knob, each with all changes of the device there."""
@@ -209,9 +210,12 @@ def evaluate_next(now: Estimate, unchanged: Estimate, name: str, metric: str) ->
 
 
 def select_knob(unchanged: Estimate, name: str, metric: str) -> str:
-    """Return the knob of a name, or the first one where the device has none of it."""
+    """Return the knob of a name; where the device has none of it the first one, which stays when knobs are sorted."""
     table = knob_table(unchanged)
-    return name if name in table.names else table.sorted_names(metric)[0]
+    if name in table.names:
+        return name
+    table.first = table.first or table.sorted_names(metric)[0]
+    return table.first
 
 
 def knobs(now: Estimate, unchanged: Estimate, name: str, metric: str, *, at_once: bool = False) -> KnobReport:

@@ -112,7 +112,7 @@ class KnobsPane(ViewPane):
     def fill(self, views: Views) -> None:
         """Take the view and the title."""
         self.content.show(views.knobs, self.state.metric, bool(self.state.fact))
-        self.content.go(self.state.fact)
+        self.content.go(self.state.fact or self.content.curve.title.removesuffix(" turned"))  # what a key turns
         self.set_title(views.device_name(self.state.on))
 
     def pick(self, at: FramedPane.Clicked) -> bool:
@@ -145,12 +145,23 @@ class PlotPane(ViewPane):
 
     def put_cursor(self, key: str) -> None:
         """Put the cursor of the state on a key."""
-        if not self.session.move_to_point(key):
+        if not self._move_to_point(key):
             self.redraw()
+
+    def _move_to_point(self, key: str) -> bool:
+        """Go to what a point stands for: a row of the tree, or a device at a batch. False where neither."""
+        device, _, batch = key.rpartition("@b")
+        if key in self.session.unfolded.place:
+            self.session.move_to(key)
+        elif device in self.state.devices:
+            self.session.apply(replace(self.state, on=device, batch=int(batch)))
+        else:
+            return False
+        return True
 
     def pick(self, at: FramedPane.Clicked) -> bool:
         """Go to what the point stands for."""
-        self.session.move_to_point(self.content.key_at(at.x, at.y))
+        self._move_to_point(self.content.key_at(at.x, at.y))
         return True
 
 

@@ -290,17 +290,6 @@ class Session:
         """Put the tree's cursor on a node; what hides it opens."""
         self.apply(tree_index.move_to(self.state, key, self.unfolded, self.index))
 
-    def move_to_point(self, key: str) -> bool:
-        """Go to what a point of the plot stands for: a row of the tree, or a device at a batch. False where neither."""
-        device, _, batch = key.rpartition("@b")
-        if key in self.unfolded.place:
-            self.move_to(key)
-        elif device in self.state.devices:
-            self.apply(replace(self.state, on=device, batch=int(batch)))
-        else:
-            return False
-        return True
-
     def do_every(self, opened: int) -> None:
         """Open or close all branches."""
         change = tree_index.open_all if opened else tree_index.close_all

@@ -32,8 +32,7 @@ class TreeTable(TableHeads):
         self.fold = fold  # opens and closes its branches itself: all of them where they fit, else none
         self.unfolded: frozenset[str] | None = None
         self.visible: list[int] = []
-        self.cursor = 0
-        self.top = 0
+        self.cursor = self.top = 0
         self.find = ""
         self.mark = ""
         self._key = ""
