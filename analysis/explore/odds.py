@@ -108,9 +108,14 @@ def _measurement(a: Estimate, b: Estimate, metric: str) -> str:
 
 
 def odds_sentence(found: Sequence[Odds]) -> str:
-    """Write `62 % sure it is faster, 90 % sure it needs less energy`; '' where nothing is in doubt."""
+    """Write `41 % chance it is faster, 90 % sure it needs less energy`; '' where nothing is in doubt."""
     doubtful = (one for one in found if DOUBT[0] < one.probability < DOUBT[1])
-    return ", ".join(f"{one.probability * 100:.0f} % sure it {BEATS[one.metric]}" for one in doubtful)
+    return ", ".join(f"{describe_odds(one.probability)} it {BEATS[one.metric]}" for one in doubtful)
+
+
+def describe_odds(probability: float) -> str:
+    """Write `90 % sure`; what is less likely than not is a chance."""
+    return f"{probability * 100:.0f} % {'sure' if probability >= 0.5 else 'chance'}"
 
 
 def deciding_measurement(found: Sequence[Odds]) -> str:

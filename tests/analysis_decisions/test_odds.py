@@ -12,7 +12,7 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.scenario import Scenario
 from analysis.explore.comparison import compare
-from analysis.explore.odds import BEATS, DOUBT, correlation, deciding_measurement, odds, probability
+from analysis.explore.odds import BEATS, DOUBT, correlation, deciding_measurement, describe_odds, odds, probability
 from analysis.explore.verdict import LIKELY, SURE, verdict
 from analysis.model import store
 from hardware.device import load_device
@@ -112,3 +112,7 @@ def test_the_least_is_that_of_devices_that_exist_where_a_design_has_less() -> No
         assert found is not None
         is_beaten = min(results, key=METRICS[metric].figure).device.key == "kpu_t256"
         assert ("of devices that exist" in found.lines[0]) is is_beaten
+
+
+def test_what_is_less_likely_than_not_is_never_sure() -> None:
+    assert [describe_odds(chance) for chance in (0.41, 0.5, 0.9)] == ["41 % chance", "50 % sure", "90 % sure"]
