@@ -178,3 +178,15 @@ async def test_five_devices_have_a_line_each_on_a_small_screen() -> None:
     app = HwExplorer(parse("resnet50@b1,fp16/xeon_8490h,h100_sxm,tpu_v4,jetson_agx_orin,l4"), EngineProvider())
     async with app.run_test(size=(80, 24)):
         assert len([row for row in app.explorer.strip._rows() if not isinstance(row, str)]) == 5
+
+
+async def test_beside_a_pin_the_verdict_begins_where_a_line_is_free() -> None:
+    devices = "l4,h100_sxm,rtx_4090"
+    app = HwExplorer(parse(f"resnet50@b1,fp16/{devices}?on=l4&pin=h100_sxm@b1,fp16"), EngineProvider())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        strip = app.explorer.strip
+        lines = [strip.render_line(y).text.strip() for y in range(strip._answer_height)]
+    assert lines[3]
+    assert app.session.views is not None
+    assert app.session.views.answer[0][:12] in " ".join(lines)

@@ -81,12 +81,12 @@ class CardStrip(Widget, can_focus=False):
     def _most_wanted(self, count: int) -> list[Card]:
         """Choose the device under the cursor, the best, the reference, then by rank; in the order of all cards."""
 
-        def wanted(card: Card) -> tuple[bool, bool, bool, bool, int]:
+        def order_of(card: Card) -> tuple[bool, bool, bool, bool, int]:
             """Return what cards are chosen by."""
             is_reference = "1x" in card.phrase.split(" · ")
             return card.key != self.on, card.rank != 1, not is_reference, not card.rank, card.rank
 
-        chosen = {card.key for card in sorted(self.cards, key=wanted)[:count]}
+        chosen = {card.key for card in sorted(self.cards, key=order_of)[:count]}
         return [card for card in self.cards if card.key in chosen]
 
     def _count_hidden(self, rows: Sequence[Card | str]) -> str:
