@@ -81,10 +81,16 @@ def node(result: Estimate, path: str = "", by: str = "subgraph") -> Node:
     if by != "subgraph" or kind == "group":
         return _branches(figures, path, by)
     if kind == "model":
-        host = () if divide_host_work(result)[1] is None else (_branches(figures, HOST, by),)
+        host = () if divide_host_work(result)[1] is None else (_host(figures),)
         below = tuple(_subgraph(figures, s) for s in range(len(result.partition.id)))
         return msgspec.structs.replace(_model(tree(result)), children=(*below, *host))
     return _subgraph(figures, index) if kind == "subgraph" else _operator(figures, index)
+
+
+def _host(figures: TreeFigures) -> Node:
+    """Return the host's work as a node beside the subgraphs."""
+    found, share = _branches(figures, HOST, "subgraph"), figures.subgraphs.share
+    return msgspec.structs.replace(found, cumulative=found.share + float(share[share >= found.share].sum()))
 
 
 def _model(figures: TreeFigures) -> Node:
