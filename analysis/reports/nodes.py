@@ -17,6 +17,7 @@ from analysis.estimate.tree import (
     TreeFigures,
     TreeLevel,
     branch_figures,
+    cumulative_share,
     find_node,
     modifier_or_none,
     operators_of,
@@ -81,16 +82,19 @@ def node(result: Estimate, path: str = "", by: str = "subgraph") -> Node:
     if by != "subgraph" or kind == "group":
         return _branches(figures, path, by)
     if kind == "model":
-        host = () if divide_host_work(result)[1] is None else (_host(figures),)
         below = tuple(_subgraph(figures, s) for s in range(len(result.partition.id)))
-        return msgspec.structs.replace(_model(tree(result)), children=(*below, *host))
+        if divide_host_work(result)[1] is not None:
+            below = _with_host(below, _branches(figures, HOST, by))
+        return msgspec.structs.replace(_model(tree(result)), children=below)
     return _subgraph(figures, index) if kind == "subgraph" else _operator(figures, index)
 
 
-def _host(figures: TreeFigures) -> Node:
-    """Return the host's work as a node beside the subgraphs."""
-    found, share = _branches(figures, HOST, "subgraph"), figures.subgraphs.share
-    return msgspec.structs.replace(found, cumulative=found.share + float(share[share >= found.share].sum()))
+def _with_host(subgraphs: tuple[Node, ...], host: Node) -> tuple[Node, ...]:
+    """Return the nodes below a model, the host's work last: cumulative shares run over all of them."""
+    nodes = (*subgraphs, host)
+    running = cumulative_share(np.array([each.share for each in nodes]))
+    pairs = zip(nodes, running.tolist(), strict=True)
+    return tuple(msgspec.structs.replace(each, cumulative=value) for each, value in pairs)
 
 
 def _model(figures: TreeFigures) -> Node:

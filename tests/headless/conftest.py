@@ -137,7 +137,13 @@ def factor(header: str) -> float:
 
 
 def shows(cell: str, value: float, unit: float) -> bool:
-    """Whether a printed number is this value, to half of its last digit."""
+    """Whether a printed number is this value, to half of its last digit; a cell may have a prefix of its own."""
+    if match := re.fullmatch(r"(.+) ([kMGTPEmnpfµ])", cell):
+        prefixes = dict(
+            zip("fpnµmkMGTPE", (1e-15, 1e-12, 1e-9, 1e-6, 1e-3, 1e3, 1e6, 1e9, 1e12, 1e15, 1e18), strict=True)
+        )
+        return shows(match[1], value, unit * prefixes[match[2]])
+    cell = cell.removesuffix("x")  # of a factor
     if match := re.fullmatch(r"(-?)<(\.\d+|1)", cell):
         return 0 < abs(value) / unit < float(match[2])
     if not re.fullmatch(r"-?[\d,]+(\.\d+)?", cell):
