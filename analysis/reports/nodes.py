@@ -33,6 +33,7 @@ from analysis.text.bound_reasons import (
     operator_reason,
     subgraph_reason,
 )
+from hardware.memo import memoize
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,17 +85,17 @@ def node(result: Estimate, path: str = "", by: str = "subgraph") -> Node:
     if kind == "model":
         below = tuple(_subgraph(figures, s) for s in range(len(result.partition.id)))
         if divide_host_work(result)[1] is not None:
-            below = _with_host(below, _branches(figures, HOST, by))
+            host = _branches(figures, HOST, by)
+            below += (msgspec.structs.replace(host, cumulative=float(_running_shares(result)[-1])),)
         return msgspec.structs.replace(_model(tree(result)), children=below)
     return _subgraph(figures, index) if kind == "subgraph" else _operator(figures, index)
 
 
-def _with_host(subgraphs: tuple[Node, ...], host: Node) -> tuple[Node, ...]:
-    """Return the nodes below a model, the host's work last: cumulative shares run over all of them."""
-    nodes = (*subgraphs, host)
-    running = cumulative_share(np.array([each.share for each in nodes]))
-    pairs = zip(nodes, running.tolist(), strict=True)
-    return tuple(msgspec.structs.replace(each, cumulative=value) for each, value in pairs)
+@memoize()
+def _running_shares(result: Estimate) -> Floats:
+    """Return the cumulative shares of all subgraphs and, last, of the host's work, which has the rest of the model."""
+    share = tree_without_host(result).subgraphs.share
+    return cumulative_share(np.append(share, 1.0 - share.sum()))
 
 
 def _model(figures: TreeFigures) -> Node:
@@ -132,7 +133,7 @@ def _subgraph(figures: TreeFigures, s: int) -> Node:
         reason=subgraph_reason(_reasons(result), s),
         children=tuple(_operator(figures, i) for i in parts.members[s]),
         **_by_cause(divide_host_work(result)[0], np.array(parts.members[s])),
-        **_columns(figures.subgraphs, s, result.scenario.batch),
+        **_columns(figures.subgraphs, s, result.scenario.batch) | {"cumulative": float(_running_shares(result)[s])},
     )
 
 

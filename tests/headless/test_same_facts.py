@@ -11,6 +11,8 @@ from itertools import accumulate
 
 import pytest
 
+import hwexplorer
+from hardware.device import load_device
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State, parse
 from hwexplorer.tui.app import HwExplorer
@@ -35,12 +37,9 @@ Rows = list[dict[str, str]]
 
 
 def facts() -> Facts:
-    """Of the view, before any of them is written."""
-    table = EngineProvider().compare(parse(STATE))
-    places = {column.title: place for place, column in enumerate(table.columns)}
-    return {
-        (str(row.cells[0]), title): float(row.cells[places[title]] or 0.0) for row in table.rows for title, *_ in TOLD
-    }
+    """Of the document, before any of them is written."""
+    rows = hwexplorer.compare(ASKED[0], batch=8, precision="fp16").to_dict()["rows"]
+    return {(str(row["device"]), title): float(row[in_json]) for row in rows for title, _, in_json in TOLD}
 
 
 class Cells(HTMLParser):
@@ -97,8 +96,9 @@ async def written(call: Call, name: str) -> Rows:
 
 def missing(known: Facts, rows: Rows, name: str) -> Iterator[tuple[str, str]]:
     """The facts that are not there: in JSON and CSV to the last bit, elsewhere to the last digit printed."""
-    first = {"json": "name", "csv": "device"}.get(name, "Device")
-    by_device = {row[first]: row for row in rows if first in row}
+    first = {"json": "device", "csv": "key"}.get(name, "Device")
+    ids = {load_device(device).name: device for device, _ in known}
+    by_device = {ids.get(row[first].removesuffix(" (paper)"), row[first]): row for row in rows if first in row}
     for title, in_csv, in_json in TOLD:
         for device in {device for device, _ in known}:
             value, row = known[device, title], by_device.get(device, {})
@@ -106,7 +106,7 @@ def missing(known: Facts, rows: Rows, name: str) -> Iterator[tuple[str, str]]:
                 found = float(row.get(in_json if name == "json" else in_csv, "nan")) == value
             else:
                 head = next((h for h in row if h == title or h.rpartition(" ")[0] == title), "")
-                found = bool(head) and shows(row[head], value, factor(head))
+                found = bool(head) and shows(row[head].split(" ")[0], value, factor(head))
             if not found:
                 yield device, title
 
