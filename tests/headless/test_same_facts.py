@@ -97,7 +97,7 @@ async def written(call: Call, name: str) -> Rows:
 def missing(known: Facts, rows: Rows, name: str) -> Iterator[tuple[str, str]]:
     """The facts that are not there: in JSON and CSV to the last bit, elsewhere to the last digit printed."""
     first = {"json": "device", "csv": "key"}.get(name, "Device")
-    ids = {load_device(device).name: device for device, _ in known}
+    ids = {load_device(device).name.removesuffix(" (paper)"): device for device, _ in known}
     by_device = {ids.get(row[first].removesuffix(" (paper)"), row[first]): row for row in rows if first in row}
     for title, in_csv, in_json in TOLD:
         for device in {device for device, _ in known}:
