@@ -140,7 +140,11 @@ def write(
     if before is None and path.is_symlink():  # of a stranger's folder, it makes a file elsewhere
         raise OSError(errno.EINVAL, "is a link to a file that is not there")
     if before is not None and (not stat.S_ISREG(before.st_mode) or _is_open(path)):
-        target = os.open(path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_NONBLOCK", 0))  # a FIFO nobody reads: no wait
+        try:
+            target = os.open(path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_NONBLOCK", 0))
+        except OSError as error:  # no wait
+            is_unread = error.errno == errno.ENXIO and stat.S_ISFIFO(before.st_mode)
+            raise OSError(error.errno, "is a FIFO that nobody reads" if is_unread else error.strerror) from None
         os.set_blocking(target, True)
         with os.fdopen(target, "wb") as file:
             file.writelines(map(_bytes, parts))

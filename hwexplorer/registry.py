@@ -206,7 +206,7 @@ class Answer:
         return {**{name: value for name, value in vars(self).items() if name != "report"}, "options": options}
 
     def __setstate__(self, known: dict[str, Any]) -> None:
-        vars(self).update(known, report=load(self.name))  # its functions are not pickled
+        vars(self).update(known, report=load(known["name"]))  # its functions are not pickled
 
     @cached_property
     def document(self) -> Any:

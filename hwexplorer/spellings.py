@@ -8,24 +8,25 @@ from itertools import takewhile
 from hardware.errors import RequestError
 from hwexplorer import registry
 
-# A flag, wherever it stands, and the words that the line then begins with.
-VERBS: dict[str, tuple[str, ...]] = {
-    "--list-models": ("models",),
-    "--list-devices": ("devices",),
-    "--list-cpus": ("devices", "--arch", "cpu"),
-    "--list-gpus": ("devices", "--arch", "gpu"),
-    "--explain-difference": ("explain",),
-}
-MODEL, DEVICES = "--model", "--on"
+MODEL, DEVICES, LIST, EXPLAIN = "--model", "--on", "--list-", "--explain-difference"
+LISTS = ("models", "devices")
 
 
 def with_verb(words: list[str]) -> list[str]:
     """Return the words with the verb that a flag stands for: `--list-models` is `models`."""
-    flag = next((word for word in words if word in VERBS), None)
+    flag = next((word for word in words if word == EXPLAIN or word.startswith(LIST)), None)
     if flag is None:
         return words
     rest = [word for word in words if word != flag]
-    return [*VERBS[flag], *(rest[1:] if rest and registry.is_verb(rest[0]) else rest)]
+    return [*_verb(flag), *(rest[1:] if rest and registry.is_verb(rest[0]) else rest)]
+
+
+def _verb(flag: str) -> tuple[str, ...]:
+    """Return the words that a line with this flag begins with: `--list-gpus` is `devices --arch gpu`."""
+    listed = flag.removeprefix(LIST)
+    if listed in LISTS:
+        return (listed,)
+    return ("explain",) if flag == EXPLAIN else ("devices", "--arch", listed.removesuffix("s"))
 
 
 def with_model_first(words: list[str]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from analysis.estimate.alternatives import Alternative, best_setting, widest_that_fits
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.serving import serving
+from hardware.precision import FORMATS, WIDE, parse
 from hardware.quantity import plain_number, quantity
 from hardware.sentence import count_noun
 
@@ -94,7 +95,8 @@ def fitting_format(result: Estimate) -> str:
 
 def accuracy_note(precision: str) -> str:
     """Say what a format asks of a model; floats of 16 bits and more take it as it is."""
-    is_wide = precision.startswith(("fp16", "bf16", "tf32", "fp32", "fp64"))
+    form = FORMATS[precision if precision in FORMATS else parse(precision).weights]
+    is_wide = form.kind == "float" and form.bits >= FORMATS[WIDE].bits
     return "check the accuracy" if is_wide else "needs calibration, accuracy changes"
 
 

@@ -211,6 +211,6 @@ def test_nothing_waits_for_a_reader_and_no_link_leads_away(tmp_path: Path) -> No
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
     for name in ("fifo", "link"):
-        with pytest.raises(OSError, match=r"No such device|is a link"):
+        with pytest.raises(OSError, match=r"nobody reads|is a link"):
             file_access.write(tmp_path / name, ["x"])
     assert not (tmp_path / "elsewhere").exists()

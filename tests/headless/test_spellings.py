@@ -12,6 +12,8 @@ from hwexplorer.cli import main, parse
     [
         ("--list-models", "models", {}),
         ("--list-cpus", "devices", {"arch": "cpu"}),
+        ("--list-tpus", "devices", {"arch": "tpu"}),
+        ("--list-devices", "devices", {"arch": None}),
         ("compare --model resnet18 --architectures GPU TPU", "compare", {"model": "resnet18", "on": "GPU,TPU"}),
         ("--model resnet18 --architecture GPU --level detailed", "compare", {"model": "resnet18", "on": "GPU"}),
         ("resnet18 --on GPU TPU", "open", {"model": "resnet18", "on": "GPU,TPU"}),

@@ -79,7 +79,7 @@ def test_every_format_has_the_same_rows(printed: Print, tmp_path: Path) -> None:
 
 
 def test_the_complete_report_has_a_section(printed: Print) -> None:
-    told = printed("report", "conv2d", "--on", "h100_sxm")
+    told = printed("report", "conv2d", "--on", "h100_sxm", "--all")
     assert told.index("Architectural events") < told.index("What it is called") < told.index("What to change")
     whole = json.loads(printed("report", "conv2d", "--on", "h100_sxm", "--format", "json"))
     assert whole["words"] == json.loads(printed("words", "conv2d", "--on", "h100_sxm", "--format", "json"))

@@ -14,7 +14,7 @@ from hwexplorer.declare import example_words
 VERBS = {
     "compare": ("compare", "rank"),
     "tree": ("tree", "edp", "partition"),
-    "show": ("coefficients", "concurrency", "energy", "events", "mapping", "memory", "plot", "roofline"),
+    "show": ("coefficients", "concurrency", "energy", "events", "load", "mapping", "memory", "plot", "roofline"),
     "report": (),
     "why": ("why", "diff", "explain"),
     "advise": (),

@@ -143,7 +143,7 @@ def test_a_wrong_configuration_is_one_line(config: object, said: str, tmp_path: 
         ("llama3_8b:tp=3", "allowed: 1, 2, 4"),
         ("llama3_8b:sequense=3", "did you mean sequence"),
         ("llama3_8b:phase=decod", "allowed: prefill, decode"),
-        ("bert_base:decode", "no parameter"),
+        ("bert_base:decode", "no phase 'decode'"),
         ("bert_base:kv=3", "no parameter"),
         ("decoder:hidden=100,heads=3", "multiple"),
         ("decoder:experts=4", "active"),

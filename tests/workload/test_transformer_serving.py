@@ -191,6 +191,8 @@ def test_what_users_ask_of_a_request() -> None:
     assert eager.time_to_first_token_s == pytest.approx(alone, rel=1e-6)
     assert figures.time_to_first_token_s <= run("llama3_8b:sequence=1024", batch=4).latency_s
     assert figures.tokens_per_s * figures.energy_j_per_token == pytest.approx(found.energy_j / found.latency_s)
-    assert run("llama3_8b:request,in=1024,out=256", batch=figures.largest_batch).fits
-    assert not run("llama3_8b:request,in=1024,out=256", batch=int(figures.largest_batch * 1.1)).fits
+    for batch, waves in ((figures.largest_batch, 1), (int(figures.largest_batch * 1.1), 2)):
+        many = run("llama3_8b:request,in=1024,out=256", batch=batch)
+        assert many.fits  # requests that do not fit together wait for those before them
+        assert many.waves == waves
     assert serving(run("llama3_8b:decode")) is None

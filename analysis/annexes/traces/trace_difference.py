@@ -76,8 +76,8 @@ def _input_differences(alignment: Alignment, batch: int, is_other_model: bool) -
 
 def _device_differences(trace: Trace, device: Device) -> list[str]:
     if not trace.on_device:
-        return [] if device.architecture == "cpu" else ["it ran on a CPU"]
-    if device.architecture == "cpu":
+        return [] if device.arch.is_host else ["it ran on a CPU"]
+    if device.arch.is_host:
         return [f"it ran on {trace.device or 'an accelerator'}"]
     chips, expected = _chip_names(trace.device), _chip_names(f"{device.name} {device.id.replace('_', ' ')}")
     return [f"it ran on {trace.device}"] if chips and expected and not chips & expected else []
