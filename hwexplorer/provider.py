@@ -14,9 +14,9 @@ from hwexplorer import engine, plots, registry
 from hwexplorer.registry import Answer
 from hwexplorer.state import State, node, replace
 from hwexplorer.views import device_cards, heat
+from hwexplorer.views.answer_lines import answer, verdict
 from hwexplorer.views.measured_times import is_read, trace_annex, trace_warning
 from hwexplorer.views.plain import Page, Table, Text
-from hwexplorer.views.verdict import answer, verdict
 
 if TYPE_CHECKING:
     from hwexplorer.export.sheet import Sheet

@@ -156,7 +156,7 @@ def test_nothing_on_paper_overtakes_unasked(verb: str, key: str) -> None:
 
 def test_the_screen_marks_and_asks_alike() -> None:
     from hwexplorer.reports.compare.compare import by_device
-    from hwexplorer.views.verdict import answer
+    from hwexplorer.views.answer_lines import answer
 
     state = State("conv2d", devices=("h100_sxm", "kpu_t256", "kpu_t64"))
     assert any(line.startswith("On paper: ") and "not counted" in line for line in answer(state, on_paper=True))

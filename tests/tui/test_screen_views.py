@@ -17,10 +17,10 @@ from hwexplorer.reports.show import events
 from hwexplorer.state import PLOTS, RANKS, parse, pinned, replace
 from hwexplorer.tui.session.copy_text import command
 from hwexplorer.views import heat, tree_view
+from hwexplorer.views.answer_lines import lines as verdict_lines
+from hwexplorer.views.answer_lines import verdict
 from hwexplorer.views.captions import MARKED
 from hwexplorer.views.plain import Plot
-from hwexplorer.views.verdict import lines as verdict_lines
-from hwexplorer.views.verdict import verdict
 
 PAIRS = (
     "resnet18@b8,fp16?pin=tpu_v4@b8",

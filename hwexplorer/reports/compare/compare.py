@@ -22,13 +22,13 @@ from hwexplorer.reports.compare._brief import brief_table, deviation_notes, devi
 from hwexplorer.state import State, pinned
 from hwexplorer.text.next_command import command
 from hwexplorer.views import levels
+from hwexplorer.views.answer_lines import answer
 from hwexplorer.views.captions import band_words, bound_counts, headline_of_state
 from hwexplorer.views.cause_looks import HELP
 from hwexplorer.views.device_cards import cards
 from hwexplorer.views.device_limits import check_limits
 from hwexplorer.views.plain import Page, Row, Stack, Table, Text
 from hwexplorer.views.tables import rows
-from hwexplorer.views.verdict import answer
 
 NODES = 25  # rows of a comparison node by node that are read at once
 LEVELS = ("summary", "detailed", "subgraph", "operator")

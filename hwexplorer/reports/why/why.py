@@ -36,7 +36,7 @@ from hwexplorer import engine
 from hwexplorer.declare import NODE, Report
 from hwexplorer.state import State
 from hwexplorer.state import format as format_state
-from hwexplorer.views import verdict
+from hwexplorer.views import answer_lines
 from hwexplorer.views.captions import band_words, category_words, energy_words, place_in_words
 from hwexplorer.views.cause_looks import LOOKS
 from hwexplorer.views.measured_times import add_measured_step, measured_times, trace_annex
@@ -87,7 +87,7 @@ def why(state: State, is_whole: bool = True) -> Text:
     if times := measured_times(state, whole):
         first.append(("Measured", trace_annex().node_lines(times, members)))
         waterfall = add_measured_step(times, members, waterfall)
-    if against := verdict.lines(state):
+    if against := answer_lines.lines(state):
         first.append((f"Against the pin{f', {state.at}' if state.at else ''}", against))
     below: list[Section] = [
         ("Time", _time(figures, kind, index, members)),
