@@ -96,7 +96,9 @@ def test_block_scaled_units_multiply_four_bits() -> None:
     """B200, RTX 5090, RTX PRO 6000 and Thor multiply fp4 at twice their fp8 rate or more; others unpack and say so."""
     for device in grid.catalogue(modes=False):
         runs, has = make_plan(device, "nvfp4"), ("matrix", "fp4") in device.peaks
-        assert has == (device.id in ("b200", "rtx_5090", "rtx_pro_6000_max_q", "jetson_thor"))
+        assert has == (
+            device.id in ("b200", "b300", "gb200", "mi355x", "rtx_5090", "rtx_pro_6000_max_q", "jetson_thor")
+        )
         assert bool(runs.marks) != has
         assert (runs.contraction[1] == "fp4") == has
         assert runs.widths.weights == 4.5 / 8

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 import grid
-from hypothesis import HealthCheck, given, reject, settings
+from hypothesis import HealthCheck, assume, given, reject, settings
 from hypothesis import strategies as st
 from test_estimate_conservation import check_sums
 from test_estimate_physics import check_physics
@@ -67,5 +67,6 @@ def test_more_is_never_slower_without_a_limit_of_power(
     bench, factors = asked
     factors = {name: factor for name, factor in factors.items() if not name.endswith("_w")}
     before = _run(bench, factors)
+    assume(not (knob == "units" and before.device.arch.id == "cpu"))  # more cores take longer to join after an operator
     after = _run(bench, {**factors, knob: bench.nearest_factor(knob, factors.get(knob, 1.0) * more)})
     assert after.latency_s <= before.latency_s * (1 + 1e-9)

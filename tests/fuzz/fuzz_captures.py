@@ -30,7 +30,9 @@ _OTHER = {
     *("models", "devices", "device", "validate", "coefficients", "search", "pareto", "sweep", "check", "rank", "trace"),
     *("design", "diff", "crossover"),
 }
-_REPORTS = [name for name in registry.names() if name not in _OTHER and isinstance(registry.load(name), Report)]
+_REPORTS = [
+    name for name in registry.names() if name not in (*_OTHER, "load") and isinstance(registry.load(name), Report)
+]
 
 
 def mutations(random: Random) -> Iterator[bytes]:

@@ -242,7 +242,7 @@ def test_terms_say_something_once() -> None:
     keys = [key for term in terms.terms() for key in term.keys]
     assert len(set(names)) == len(names)
     assert len(set(keys)) == len(keys)
-    assert "per batch" in terms.term_of_key("latency")
+    assert "of a batch" in terms.term_of_key("latency")
     assert "per inference" in terms.term_of_key("energy_per_inference")
 
 
@@ -283,8 +283,7 @@ async def test_limits_are_part_of_the_state_and_stand_in_the_foot() -> None:
         assert "limits=L<1ms,E<100mJ" in format(app.state)
         within = [card.key for card in app.explorer.strip.cards if not card.over]
         over = next(card.over for card in app.explorer.strip.cards if card.key == "xeon_8490h")
-        assert over[-1].startswith("too hungry (")
-        assert over[-1].endswith(" mJ > 100mJ)")
+        assert " mJ > 100 mJ" in over[-1]
         for _ in range(400):
             await pilot.pause(0.02)
             if "pass" in screen_text(app).splitlines()[-1]:

@@ -53,7 +53,7 @@ class Screen:
 
     def get_to(self, state: str) -> None:
         keys, shown = STATES[state]
-        self.until(lambda: b"layer1" in self.shown())
+        self.until(lambda: b"layer" in self.shown())
         self.program.settle(0.2)
         if keys:
             self.program.type(keys)
