@@ -19,6 +19,8 @@ MODELS = ("llama3_8b:decode,layers=2,kv=512", "llama3_8b:prefill,layers=1,sequen
 DEVICES = tuple(device.key for device in grid.catalogue(modes=False))
 precisions = st.builds(str.__add__, st.sampled_from(NAMES), st.sampled_from(("", "kv4", "kv8", "kv16")))
 
+FOUR_BIT_DEVICES = ("b200", "b300", "gb200", "mi355x", "rtx_5090", "rtx_pro_6000_max_q", "jetson_thor")
+
 
 def run(model: str, on: str, precision: str, batch: int, mode: str = "fused", **lengths: int) -> Estimate:
     return estimate(store.load(model), grid.device(on), Scenario(batch, precision, mode, **lengths))  # type: ignore[arg-type]
