@@ -31,7 +31,7 @@ class Shot(msgspec.Struct, frozen=True):
     keys: tuple[str, ...] = ()
     theme: str = "dark"
     ascii: bool = False
-    seconds: float = 0.0
+    seconds: float = 0.5  # the answer and the blocks follow the first frame
 
 
 SHOTS = (
@@ -41,7 +41,7 @@ SHOTS = (
     Shot("request", "llama3_8b:in=512,out=128@fp16?by=module&sort=share", keys=("full_stop",)),
     Shot("light", DEEP, theme="light"),
     Shot("ascii", DEEP, ascii=True),
-    Shot("models", "resnet50@b8,fp16?by=module&sort=share&pane=models&filter=net", GRID, seconds=0.5),
+    Shot("models", "resnet50@b8,fp16?by=module&sort=share&pane=models&filter=net", GRID),
     Shot("compare", "mobilenet_v2@b64,int8?pane=compare", SMALL),
     Shot("events", f"{DEEP}&pane=events", SMALL),
     Shot("why", f"{DEEP}&pane=why", SMALL),
@@ -49,12 +49,16 @@ SHOTS = (
     Shot("help", "resnet50", SMALL, keys=("question_mark",)),
     Shot("devices_in_tree", "resnet50@b8,fp16?heat=1&zoom=1&sort=share", GRID, keys=("full_stop",)),
     Shot("batch", "resnet50@b8,fp16?pane=plot&plot=batch", SMALL),
-    Shot("wide", "vit_b_16@b64,bf16?by=module&sort=share", (200, 60), keys=("full_stop",), seconds=0.5),
+    Shot("wide", "vit_b_16@b64,bf16?by=module&sort=share", (200, 60), keys=("full_stop",)),
 )
 
 
-# The knobs of an L4: more memory bandwidth, step by step, until it passes an L40S.
-TOUR = Shot("tour", "llama3_8b:decode/l40s,l4?on=l4&pane=knobs", keys=("right",) * 7, seconds=0.5)
+# The knobs of an A100: more memory bandwidth, step by step, until it passes an H100.
+TOUR = Shot(
+    "tour",
+    "llama3_8b:decode/h100_sxm,a100_sxm4_80gb?on=a100_sxm4_80gb&pane=knobs&knob=memory_bandwidth",
+    keys=("right",) * 5,
+)
 TOUR_FRAME_S = 0.9
 
 
