@@ -121,9 +121,14 @@ def vector_work(demand: Demand, special_flops: float) -> Floats:
 def memory_seconds(device: Device, flow: Traffic, bandwidth: Floats) -> tuple[Floats, Floats]:
     """Seconds per operator at the memory interface (s, n) and at the last on-chip level (n,)."""
     dram = memory_seconds_of(device, flow.dram_read + flow.dram_write, bandwidth)
+    return dram, last_level_seconds(device, flow.chip_read + flow.chip_write)
+
+
+def last_level_seconds(device: Device, moved_bytes: Floats) -> Floats:
+    """Return the seconds of so many bytes at the last on-chip level, at the share of its bandwidth that is reached."""
     reached = device.last_level_bandwidth * device.arch.data.assumed("last_level_reached")
-    chip = (flow.chip_read + flow.chip_write) / reached
-    return dram, chip
+    seconds: Floats = moved_bytes / reached
+    return seconds
 
 
 def memory_seconds_of(device: Device, moved_bytes: Floats, bandwidth: Floats | float) -> Floats:

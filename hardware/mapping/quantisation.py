@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from hardware.demand import OpClass
-from hardware.mapping.common import memory_seconds_of
+from hardware.mapping.common import last_level_seconds, memory_seconds_of
 from hardware.precision import FORMATS
 
 if TYPE_CHECKING:
@@ -30,9 +30,8 @@ def quantise_activations(mapping: Mapping, demand: Demand, setup: Setup, rates: 
     values = np.where(is_narrow, np.maximum(demand.gemm[0], 1.0) * m * k, 0.0)
     moved = values * (plan.widths.activations + FORMATS[plan.operand].bytes)
     near = np.minimum(moved, device.last_level_bytes * device.arch.data.assumed("quantised_in_cache"))
-    reached = device.last_level_bandwidth * device.arch.data.assumed("last_level_reached")
     far_s = memory_seconds_of(device, moved - near, float(rates.bandwidth[0, OpClass.ROW_NORM]))
-    seconds = np.where(is_narrow, device.light_start_s[0] + near / reached + far_s, 0.0)
+    seconds = np.where(is_narrow, device.light_start_s[0] + last_level_seconds(device, near) + far_s, 0.0)
     return msgspec.structs.replace(
         mapping, serial_s=seconds if mapping.serial_s is None else mapping.serial_s + seconds
     )

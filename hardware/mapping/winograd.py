@@ -11,7 +11,7 @@ import numpy as np
 
 from hardware.demand import READ, WRITE, Demand, Floats, Ints, OpClass, Transfers
 from hardware.efficiency import Efficiency
-from hardware.mapping.common import memory_seconds_of
+from hardware.mapping.common import last_level_seconds, memory_seconds_of
 from hardware.mapping.tiling import fma, tile_menu
 from hardware.precision import BASE
 
@@ -35,6 +35,7 @@ def rewrite_convolutions(demand: Demand, setup: Setup, rates: Efficiency) -> tup
     gemm = np.stack([np.full(demand.n, PRODUCTS), many, n, k])
     spread = PRODUCTS * (many * (n + k) + n * k) * demand.element_bytes  # transformed input, weights and result
     staged_s = memory_seconds_of(device, 2.0 * spread, float(rates.bandwidth[0, OpClass.MOVEMENT]))
+    staged_s = np.maximum(staged_s, last_level_seconds(device, 2.0 * spread))
     take = (many > 0) & (
         _seconds(demand, gemm * (many > 0), device, rates) + staged_s < _seconds(demand, demand.gemm, device, rates)
     )

@@ -5,10 +5,11 @@ with `--hypothesis-seed N`."""
 
 from __future__ import annotations
 
+import math
 import os
 
 import grid
-from hypothesis import HealthCheck, assume, given, reject, settings
+from hypothesis import HealthCheck, given, reject, settings
 from hypothesis import strategies as st
 from test_estimate_conservation import check_sums
 from test_estimate_physics import check_physics
@@ -59,6 +60,16 @@ def test_physics_holds(asked: tuple[KnobBench, dict[str, float]]) -> None:
         assert 0 < low <= high < float("inf")
 
 
+def _longer_joins_s(before: Estimate, after: Estimate) -> float:
+    """Return what the threads of more cores take at most to fork and join: once a kernel, and where a framework's
+    convolution rearranges its tensors in each of those regions."""
+    if "thread_join_s" not in before.device.facts:
+        return 0.0
+    regions = before.demand.n_kernels * (1 + before.device.arch.data.assumed("plain_reorder_regions"))
+    doublings = math.log2(max(after.device.units / before.device.units, 1.0))
+    return before.device.facts["thread_join_s"].value * doublings * regions
+
+
 @MANY
 @given(_benches(f"{{{UNLIMITED}}}"), st.sampled_from(("units", "clock_hz", "memory_bandwidth")), st.floats(1.0, 3.0))
 def test_more_is_never_slower_without_a_limit_of_power(
@@ -67,6 +78,5 @@ def test_more_is_never_slower_without_a_limit_of_power(
     bench, factors = asked
     factors = {name: factor for name, factor in factors.items() if not name.endswith("_w")}
     before = _run(bench, factors)
-    assume(not (knob == "units" and before.device.arch.id == "cpu"))  # more cores take longer to join after an operator
     after = _run(bench, {**factors, knob: bench.nearest_factor(knob, factors.get(knob, 1.0) * more)})
-    assert after.latency_s <= before.latency_s * (1 + 1e-9)
+    assert after.latency_s <= before.latency_s * (1 + 1e-9) + _longer_joins_s(before, after)

@@ -24,7 +24,7 @@ def _run(device: str, model: str = "resnet18", **scenario: object) -> Estimate:
     return estimate(workload, load_device(device), Scenario(**scenario))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("device", ["h100_sxm", "tpu_v4", "kpu_t256", "hailo8"])
+@pytest.mark.parametrize("device", ["h100_sxm", "epyc_9654", "tpu_v4", "kpu_t256", "hailo8"])
 def test_prices_take_their_share_of_the_energy(device: str) -> None:
     """Where power does not bind, the elasticity of a price is what its event takes, and of time nothing."""
     result = _run(device)
@@ -61,10 +61,9 @@ def test_what_wakes_a_fact_wakes_it() -> None:
         assert abs(slopes["latency"]) >= 0.8 * EFFECT_AWAKE > abs(before["latency"])
 
 
-@pytest.mark.xfail(reason="written for the launch costs of before kernels of engines were grouped; to be derived anew")
 def test_memory_waits_for_the_host_and_what_nothing_wakes_nothing_wakes() -> None:
-    """`memory_bandwidth does nothing until dispatch_s is below 15 us`, and that is so."""
-    result = _run("jetson_agx_orin", "mobilenet_v2", precision="fp16")
+    """`memory_bandwidth does nothing until dispatch_s is below 34 us`, and that is so."""
+    result = _run("jetson_agx_orin", "mobilenet_v2")
     bench = KnobBench(result.workload, result.device, result.scenario)
     said = {row.name: row.says for row in elasticities(result).elasticities if row.says}
     told = re.fullmatch(r"does nothing until dispatch_s is below ([\d.]+) µs", said["memory_bandwidth"])
@@ -134,7 +133,6 @@ def test_a_chip_that_matches_needs_no_change() -> None:
     assert all(turn.factor == 1.0 for way in found.ways for turn in way.turns)
 
 
-@pytest.mark.xfail(reason="its pair was of the CPU before threads took time to join; to be derived anew")
 def test_a_pair_is_found_where_no_knob_alone_matches() -> None:
     """A token of a language model on the KPU: neither power nor bandwidth alone, both together."""
     a, b = (_run(name, "llama3_8b:decode", precision="bf16") for name in ("kpu_t256", "h100_sxm"))
@@ -143,7 +141,7 @@ def test_a_pair_is_found_where_no_knob_alone_matches() -> None:
     assert set(pair.knobs) == {"power_limit_w", "memory_bandwidth"}
     assert pair.device
     assert not any(way.device for way in alone)
-    assert pair.size == pytest.approx(math.hypot(math.log(3.80), math.log(8.86)), rel=0.01)  # by exhaustive search
+    assert pair.size == pytest.approx(math.hypot(math.log(4.27), math.log(9.87)), rel=0.01)  # by exhaustive search
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -79,7 +79,7 @@ def test_the_verdict_speaks_by_odds_and_evidence() -> None:
         found = verdict([run(name) for name in names])
         assert found is not None
         first = found.lines[0]
-        assert first.startswith("No clear winner") is (found.odds < LIKELY)
+        assert first.startswith("Too close to call") is (found.odds < LIKELY)
         assert (" sure" in first) is (found.odds >= LIKELY)
         assert ("is best" in first) is (found.odds >= SURE and not found.is_predicted)
         assert ("redicted" in first) is found.is_predicted

@@ -28,11 +28,9 @@ _DEVICES = ("h100_sxm", "xeon_8490h", "tpu_v4", "kpu_t256")
 CASE_SECONDS = 20.0
 _OTHER = {
     *("models", "devices", "device", "validate", "coefficients", "search", "pareto", "sweep", "check", "rank", "trace"),
-    *("design", "diff", "crossover"),
+    *("design", "diff", "crossover", "load"),
 }
-_REPORTS = [
-    name for name in registry.names() if name not in (*_OTHER, "load") and isinstance(registry.load(name), Report)
-]
+_REPORTS = [name for name in registry.names() if name not in _OTHER and isinstance(registry.load(name), Report)]
 
 
 def mutations(random: Random) -> Iterator[bytes]:

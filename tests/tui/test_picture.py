@@ -18,13 +18,12 @@ def test_the_parts_of_a_model_make_its_arithmetic(model: str) -> None:
     assert sum(shares) == pytest.approx(1.0)  # type: ignore[arg-type]
 
 
-@pytest.mark.xfail(reason="at 80x24 the answer takes lines of the drawer; to be checked at a larger size")
 async def test_the_drawer_draws_the_model_under_the_cursor() -> None:
     app = HwExplorer(parse("llama3_8b:decode"), EngineProvider())
-    async with app.run_test(size=(80, 24)) as pilot:
+    async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("1", "/", *"vgg11", "escape", "/", *"resnet50")
         await pilot.pause(0.5)
-        assert "25.6 M" in screen_text(app)
+        assert "25.6 M Param · 4.09 G MAC" in screen_text(app)
         assert "layer3 ×6" in screen_text(app)
         await pilot.press("down")
         assert "layer3 ×6" not in screen_text(app)  # what is of another is gone at once

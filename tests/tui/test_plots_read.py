@@ -95,6 +95,7 @@ def test_what_is_launched_for_longer_than_it_works_lies_in_the_shade() -> None:
     assert inside[limited].all()
     dominated = is_launch_dominated(result)
     assert plot.notes[0] == f"{dominated.sum()} of {len(dominated)} kernels take longer to launch than to run (shaded)"
+    assert not [s for s in EngineProvider().plot(parse("gemm:8192x8192x8192/h100_sxm")).series if s.area]
     drawing = draw(plot, 76, 20, PALETTE)
     assert isinstance(drawing, Drawing)
     roof = next(series for series in plot.series if series.line)
