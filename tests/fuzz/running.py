@@ -15,6 +15,8 @@ reader's name, the seed and its number: `python -m tests.fuzz NAME --seed S --ca
 from __future__ import annotations
 
 import contextlib
+import io
+import json
 import multiprocessing
 import os
 import resource
@@ -29,6 +31,8 @@ from pathlib import Path
 from random import Random
 from time import monotonic
 from typing import Any
+
+from hwexplorer.cli import main
 
 CASE_SECONDS = 5.0  # of the processor, what a reader may take for one case
 WAITING = 10  # times as long may pass by the clock: the machine has other things to do
@@ -81,6 +85,24 @@ def refused(error: Exception) -> bool:
     assert message.strip(), "refused without a word"
     assert len(message) < 2_000, f"refused at length: {message[:200]}"
     return False
+
+
+def is_answered(words: list[str], *keys: str) -> bool:
+    """Run a command line that prints JSON: True if it does and has the keys, False if it is refused in one line."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main([*words, "--format", "json"])
+    if code:
+        assert code == 2, err.getvalue()
+        return refused(ValueError(err.getvalue()))
+    assert err.getvalue() == ""
+    document = json.loads(out.getvalue(), parse_constant=_no_number)
+    assert all(document[key] for key in keys)
+    return True
+
+
+def _no_number(name: str) -> None:
+    raise AssertionError(f"{name} in JSON")
 
 
 def cases(reader: str, seed: int) -> Iterator[Any]:

@@ -11,16 +11,16 @@ import pytest
 import hwexplorer
 from hardware.device import device_files
 from hwexplorer.cli import main
+from tests.sampling import first
 
 ROOT = Path(__file__).parents[2]
-PAGES = ("README.md", "docs/what-if.md", "docs/serving.md")
+PAGES = ("docs/what-if.md", "docs/serving.md")
 BLOCK = re.compile(r"^```\n(.*?)^```", re.DOTALL | re.MULTILINE)
-LONG = {"tune kpu_t256 resnet50,bert_base"}  # a design search of a minute; tests/analysis_decisions runs a small one
 
 
-def commands() -> list[str]:
-    """Return the command lines of the pages, without those that answer (they begin with `$`)."""
-    blocks = [block for page in PAGES for block in BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))]
+def commands(page: str) -> list[str]:
+    """Return the command lines of a page, without those that an answer follows (they begin with `$`)."""
+    blocks = BLOCK.findall((ROOT / page).read_text(encoding="utf-8"))
     lines = [line.split("  #")[0].strip() for block in blocks for line in block.splitlines()]
     return [line.removeprefix("hwexplorer ") for line in lines if line.startswith("hwexplorer ")]
 
@@ -29,7 +29,11 @@ def test_the_readme_has_at_most_900_words() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").split()) <= 900
 
 
-@pytest.mark.parametrize("words", [words for words in commands() if not any(map(words.startswith, LONG))])
+QUICK = commands("README.md")
+ALL = [*QUICK, *(words for page in PAGES for words in commands(page))]
+
+
+@pytest.mark.parametrize("words", first(ALL, len(QUICK)))
 def test_commands_run_as_printed(
     words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
