@@ -1,6 +1,6 @@
 """The verdict of a comparison: which device is best by one metric, how sure that is, and what would settle it.
 
-90 % and over is said to be so, 70 to 90 % probable, less has no clear winner. What rests on data sheets alone is
+90 % and over is said to be so, 70 to 90 % probable, less too close to call. What rests on data sheets alone is
 predicted, never best. The doubt stands first in a sentence: what a narrow screen cuts is its end."""
 
 from __future__ import annotations
