@@ -126,6 +126,14 @@ class GuardedConnection(RequestHandler):  # type: ignore[misc,unused-ignore]
         """`waiting` are the connections whose first request has not come, the oldest first."""
         super().__init__(server, loop=loop, lingering_time=0.0, logger=_LOG)
         self._waiting = waiting
+        make_request = self._request_factory
+        assert make_request is not None
+
+        def begin_request(*parts: Any) -> Any:
+            self._waiting.pop(self, None)
+            return make_request(*parts)
+
+        self._request_factory = begin_request
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin to wait for a request; the oldest connection leaves where too many wait."""
@@ -136,8 +144,7 @@ class GuardedConnection(RequestHandler):  # type: ignore[misc,unused-ignore]
         self._loop.call_later(HEAD_S, self._close_waiting)
 
     def _close_waiting(self) -> None:
-        self._waiting.pop(self, None)
-        if self._current_request is None and self.transport is not None:
+        if self in self._waiting and self.transport is not None:
             self.transport.abort()
 
     def connection_lost(self, exc: BaseException | None) -> None:

@@ -74,7 +74,7 @@ def test_what_exists_on_paper_is_not_to_be_measured() -> None:
 
 
 def test_the_verdict_speaks_by_odds_and_evidence() -> None:
-    """Sure is "is best", likely "probably", less has no clear winner; data sheets alone are predicted, never best."""
+    """Sure is "is best", likely "probably", less is too close to call; data sheets alone are predicted, never best."""
     for names in (("l4", "t4"), ("h100_sxm", "h200_sxm"), ("h100_sxm", "tpu_v4"), ("h100_sxm", "a100_sxm4_80gb")):
         found = verdict([run(name) for name in names])
         assert found is not None

@@ -206,6 +206,24 @@ async def test_nothing_of_this_machine_is_touched(served: Served, folder: Path) 
     assert list(folder.iterdir()) == []
 
 
+async def test_only_a_connection_without_a_first_request_is_closed(served: Served) -> None:
+    """What a slow client still reads is not cut when the time for a first request has passed."""
+    asks = f"GET /?token={served.token} HTTP/1.1\r\nHost: 127.0.0.1:{served.port}\r\n\r\n".encode()
+    asked_in, asked = await asyncio.open_connection("127.0.0.1", served.port)
+    silent_in, silent = await asyncio.open_connection("127.0.0.1", served.port)
+    asked.write(asks)
+    assert (await asked_in.readline()).startswith(b"HTTP/1.1 200")
+    silent.write(asks[:20])
+    await asyncio.sleep(web.HEAD_S + 0.5)
+    with suppress(ConnectionError):
+        assert await silent_in.read() == b""
+    asked.write(asks)
+    async with asyncio.timeout(PATIENCE_S):
+        assert b"HTTP/1.1 200" in await asked_in.readuntil(b"HTTP/1.1 200")
+    for writer in (asked, silent):
+        writer.close()
+
+
 async def test_an_export_is_a_download(served: Served, folder: Path) -> None:
     async with served.client() as there:
         await until(there, "resnet18")
