@@ -204,7 +204,7 @@ def test_the_verb_says_what_surprises_and_loses_nothing(capsys: pytest.CaptureFi
     assert sum(row["measured_s"] for row in found["rows"]) == pytest.approx(found["matched_s"])
     main(["trace", file, "--model", "resnet18", "--on", "xeon_8490h"])
     text = capsys.readouterr().out
-    assert text.index("maxpool") < text.index("By node")
+    assert text.index("maxpool") < text.index("By subgraph")
 
 
 def test_the_verb_refuses_in_a_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
