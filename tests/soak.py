@@ -1,6 +1,7 @@
-"""`python -m tests.soak [MINUTES] [SEED]`: the real program in a terminal under random keys, bytes, pastes and sizes.
+"""`python -m tests.soak [MINUTES] [SEED]`: the real program in a terminal under random keys, clicks, pastes and sizes.
 
-Prints its memory each minute, and at the end whether it left as it should, with the terminal as it was. Run by hand.
+The minutes are shared by five starts (a model, a wide and a narrow state, a request, a design). Prints the memory each
+minute, the slowest of the events that were timed, and whether `q` left with the terminal as it was. Run by hand.
 """
 
 from __future__ import annotations
@@ -12,13 +13,19 @@ import struct
 import sys
 import tempfile
 import termios
-from itertools import islice
 from pathlib import Path
 from random import Random
 from time import monotonic
 
-from tests.terminal import Program
+from tests.terminal import ESCAPE, Program
 
+STARTS = (
+    "resnet50",
+    "vit_b_16@b8,fp16/h100_sxm,tpu_v4,kpu_t256",
+    "llama3_8b:request,in=256,out=32/l4,h100_sxm",
+    "mobilenet_v2@int8/coral_edge_tpu,jetson_orin_nano",
+    "resnet18/h100_sxm{memory_bandwidth*2},h100_sxm",
+)
 MODELS = ("resnet50", "vit_b_16", "mobilenet_v2", "resnet18@b64,fp16/h100_sxm,tpu_v4", "efficientnet_b7", "mlp")
 KEYS = (
     *map(str.encode, "123456jkhlgG[]{}xmsSnNpDPvAuUzZTfF.,wWbBcCyYtrR/?:0 \r\t\x1b\x7f"),
@@ -33,40 +40,54 @@ SIZES = ((120, 40), (80, 24), (200, 60), (59, 15), (20, 5), (300, 90))
 
 def main(minutes: float, seed: int) -> int:
     random = Random(seed)
+    return max(soak(start, minutes / len(STARTS), random) for start in STARTS)
+
+
+def soak(state: str, minutes: float, random: Random) -> int:
+    """0 if the program outlives random events for these minutes and leaves as it should."""
     with tempfile.TemporaryDirectory(prefix="hwexplorer-soak-") as folder:
         home = {"HOME": folder, "XDG_CONFIG_HOME": folder, "XDG_DATA_HOME": folder, "XDG_CACHE_HOME": folder}
-        words = [sys.executable, "-m", "hwexplorer", "resnet50"]
-        program = Program(words, environment={**home, "HWEXPLORER_CACHE_DIR": folder}, folder=Path(folder))
+        words = [sys.executable, "-m", "hwexplorer", state]
+        program = Program(
+            words, environment={**home, "HWEXPLORER_CACHE_DIR": folder, "HWEXPLORER_DEBUG": "1"}, folder=Path(folder)
+        )
         before = termios.tcgetattr(program.fd)
-        program.until(re.compile(rb"resnet50"))
+        program.until(re.compile(state[:6].encode()))
         program.settle()
-        start, told, events = monotonic(), 0, 0
-        print(f"start: {program.memory():.0f} MB", flush=True)
+        start, told, events, slowest_s = monotonic(), 0, 0, (0.0, b"")
+        print(f"{state}: {program.memory():.0f} MB", flush=True)
         while (passed := monotonic() - start) < minutes * 60:
-            for event in islice(iter(lambda: _event(random, program), None), 50):
-                program.type(event)
+            for _ in range(50):
+                program.type(_event(random, program))
                 program.read(0.02)
                 events += 1
             program.settle(quiet=0.2, patience=10.0)
+            timed = random.choice(KEYS)
+            if repaint := program.key(timed):
+                slowest_s = max(slowest_s, (repaint.first, timed))
             if (ended := os.waitpid(program.pid, os.WNOHANG))[0]:
                 print(f"ENDED after {events} events with status {os.waitstatus_to_exitcode(ended[1])}")
+                print(ESCAPE.sub(b"", bytes(program.written))[-3000:].decode(errors="replace"))
                 return 1
             if passed // 60 >= told:
                 told = int(passed // 60) + 1
                 print(f"{passed / 60:.0f} min: {program.memory():.0f} MB after {events:,} events", flush=True)
+        print(f"slowest of the timed keys: {slowest_s[0]:.2f} s for {slowest_s[1]!r}")
         return _leave(program, before, events)
 
 
 def _event(random: Random, program: Program) -> bytes:
     """The bytes of a key, a command, a mouse event, a paste or rubbish; a new size has none."""
     kind = random.random()
-    if kind < 0.75:
+    if kind < 0.70:
         return random.choice(KEYS)
-    if kind < 0.85:
+    if kind < 0.80:
         command = random.choice(COMMANDS).format(model=random.choice(MODELS))
         return b"\x1b\x1b:" + command.encode() + b"\r"
     if kind < 0.90:
-        return f"\x1b[<{random.choice((0, 35, 64, 65))};{random.randint(1, 120)};{random.randint(1, 40)}M".encode()
+        button, column, row = random.choice((0, 0, 0, 2, 35, 64, 65)), random.randint(1, 120), random.randint(1, 40)
+        pressed = f"\x1b[<{button};{column};{row}M"
+        return (pressed + f"\x1b[<{button};{column};{row}m" if button < 3 else pressed).encode()
     if kind < 0.94:
         return b"\x1b[200~" + random.randbytes(20).replace(b"\x1b", b"") + b"\x1b[201~"
     if kind < 0.97:
@@ -83,14 +104,15 @@ def _leave(program: Program, before: list[object], events: int) -> int:
     program.settle()
     memory = program.memory()
     program.type(b"q")
-    pid, status, until = 0, 0, monotonic() + 30.0
+    asked = monotonic()
+    pid, status, until = 0, 0, asked + 30.0
     while not pid and monotonic() < until:
         program.gather(0.5)
         pid, status = os.waitpid(program.pid, os.WNOHANG)
     if not pid:
         program.end()
     is_same = termios.tcgetattr(program.fd) == before if pid else False
-    left = f"left with {os.waitstatus_to_exitcode(status)}" if pid else "did NOT leave"
+    left = f"left with {os.waitstatus_to_exitcode(status)} in {monotonic() - asked:.1f} s" if pid else "did NOT leave"
     print(f"end: {memory:.0f} MB after {events:,} events, {left}, terminal {'as before' if is_same else 'CHANGED'}")
     return 0 if pid and status == 0 and is_same else 1
 

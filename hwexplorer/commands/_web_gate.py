@@ -145,6 +145,7 @@ class GuardedConnection(RequestHandler):  # type: ignore[misc,unused-ignore]
 
     def _close_waiting(self) -> None:
         if self in self._waiting and self.transport is not None:
+            del self._waiting[self]  # now: the connection is told of its end later, when others may have come
             self.transport.abort()
 
     def connection_lost(self, exc: BaseException | None) -> None:

@@ -224,6 +224,17 @@ async def test_only_a_connection_without_a_first_request_is_closed(served: Serve
         writer.close()
 
 
+async def test_connections_that_ask_nothing_are_few(served: Served) -> None:
+    """Many that come at once: the oldest leave until as many are left as may wait."""
+    there = [await asyncio.open_connection("127.0.0.1", served.port) for _ in range(web.WAITING_MAX + 100)]
+    closed = [asyncio.ensure_future(reader.read()) for reader, _ in there]
+    await asyncio.sleep(1.0)
+    assert [one.done() for one in closed] == [True] * 100 + [False] * web.WAITING_MAX
+    for _, writer in there:
+        writer.close()
+    await asyncio.gather(*closed, return_exceptions=True)
+
+
 async def test_an_export_is_a_download(served: Served, folder: Path) -> None:
     async with served.client() as there:
         await until(there, "resnet18")
