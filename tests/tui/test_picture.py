@@ -28,3 +28,13 @@ async def test_the_drawer_draws_the_model_under_the_cursor() -> None:
         await pilot.press("down")
         assert "layer3 ×6" not in screen_text(app)  # what is of another is gone at once
     assert app.session.failures == []
+
+
+async def test_it_is_drawn_without_colours(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    app = HwExplorer(parse("resnet50"), EngineProvider())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("1")
+        await pilot.pause(0.5)
+        assert "layer3 ×6" in screen_text(app)
+    assert app.session.failures == []

@@ -8,7 +8,7 @@ from analysis.document import Cell, Column
 from analysis.model.names.model_ref import phases
 from hwexplorer.text.number_format import quantity, safe
 from hwexplorer.tui.palette import Palette
-from hwexplorer.tui.widgets.cell_drawing import plain, stacked
+from hwexplorer.tui.widgets.cell_drawing import bar, plain
 from hwexplorer.tui.widgets.cell_text import pad, wrap
 from hwexplorer.tui.widgets.tree_table import TreeTable
 from hwexplorer.views.plain import EMPTY_TABLE, NUMBERS, Table
@@ -61,8 +61,10 @@ class ModelTable(TreeTable):
         shares = sorted((share for _, share in parts), reverse=True)[: self._below - len(lines)]
         for told_name, share in [part for part in parts if part[1] >= shares[-1]]:
             name = Segment(pad(plain(told_name, palette), NAME), palette.get("text"))
-            drawn = stacked([share / shares[0]], self.width - NAME - 5, palette)
-            lines.append([name, *drawn, Segment(self._percent(share).rjust(5), palette.get("dim"))])
+            drawn = bar(share / shares[0], self.width - NAME - 5, palette.ascii)
+            lines.append(
+                [name, Segment(drawn, palette.get("bar")), Segment(self._percent(share).rjust(5), palette.get("dim"))]
+            )
         return lines
 
 
