@@ -26,8 +26,7 @@ _OURS = Path(__file__).parents[1]
 _MARK = len(source_hash(b""))
 _PART = 1 << 20
 _READ = os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)  # a FIFO without a writer: no wait
-_GROW = os.O_WRONLY | os.O_CREAT | getattr(os, "O_BINARY", 0)
-_CREATE = _GROW | os.O_EXCL
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 
 def open_regular(path: Path) -> BinaryIO:
@@ -128,14 +127,11 @@ def unzip(data: bytes, most: int) -> bytes:
     return plain
 
 
-def write(
-    path: Path, parts: Iterable[str | bytes], mode: int = 0o666, growing: Path | None = None, kept_bytes: int = 0
-) -> None:
+def write(path: Path, parts: Iterable[str | bytes], mode: int = 0o666) -> None:
     """Write all of a file or nothing, also when two processes write it at once or making the parts fails.
 
-    Links stay, and permissions; a new file has `mode`. A FIFO, a device or an open file is written into. A `growing`
-    file keeps what was made when broken off, and parts follow its first `kept_bytes`: one process at a time. Raises
-    OSError, a BlockingIOError where another has it."""
+    Links stay, and permissions; a new file has `mode`. A FIFO, a device or an open file is written into. Raises
+    OSError."""
     before = path.stat() if path.exists() else None
     if before is None and path.is_symlink():  # of a stranger's folder, it makes a file elsewhere
         raise OSError(errno.EINVAL, "is a link to a file that is not there")
@@ -150,45 +146,27 @@ def write(
             file.writelines(map(_bytes, parts))
         return
     place = Path(os.path.realpath(path))
-    temporary = growing or place.with_name(f".{place.name[:50]}.{os.urandom(4).hex()}")
+    temporary = place.with_name(f".{place.name[:50]}.{os.urandom(4).hex()}")
     try:
         permissions = mode if before is None else 0o600
-        with os.fdopen(os.open(temporary, _GROW if growing else _CREATE, permissions), "wb") as file:
-            if growing and not lock(file.fileno(), wait=False):
-                raise BlockingIOError(errno.EAGAIN, "is being written by another process")
-            file.truncate(kept_bytes)
-            file.seek(kept_bytes)
-            for part in parts:
-                file.write(_bytes(part))
-                if growing:
-                    file.flush()
+        with os.fdopen(os.open(temporary, _CREATE, permissions), "wb") as file:
+            file.writelines(map(_bytes, parts))
         if before is not None:
             os.chmod(temporary, stat.S_IMODE(before.st_mode))
         os.replace(temporary, place)
     except BaseException:
-        if growing is None:
-            temporary.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)
         raise
-
-
-def lock(file: int, *, wait: bool) -> bool:
-    """Hold an open file alone until it is closed; return False if another holds it and one does not wait."""
-    try:
-        import fcntl
-    except ImportError:
-        return True
-    try:
-        fcntl.flock(file, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 @contextmanager
 def turn(path: Path) -> Iterator[None]:
     """Let one at a time read, change and write a file; the others wait. Raises OSError."""
     with os.fdopen(os.open(path.with_name(f".{path.name[:50]}.lock"), os.O_RDWR | os.O_CREAT, 0o600), "wb") as file:
-        lock(file.fileno(), wait=True)
+        with suppress(ImportError):
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 

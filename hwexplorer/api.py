@@ -322,7 +322,6 @@ def validate(
     data: Sequence[Path | str] | Path | str | None = None,
     kernels: bool = False,
     cross_validate: bool = False,
-    groups: bool = False,
     devices_dir: Sequence[Path | str] | Path | str | None = None,
 ) -> Result[Any]:
     """Compare predictions with measurements."""

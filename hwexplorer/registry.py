@@ -35,6 +35,8 @@ TASKS = {
     "files": ("capture", "open", "serve", "completion"),
 }
 
+OLD_NAMES = {"elasticity": "knobs"}  # of sections that another one answers: they go on working, and are not listed
+
 
 class _Module(NamedTuple):
     """The module that declares a verb, and its folder's name where it is a section."""
@@ -63,7 +65,7 @@ def sections(verb: str) -> tuple[str, ...]:
 
 def is_verb(word: str) -> bool:
     """Return True for a verb, a section or an old name."""
-    return word in _modules() or word in verbs()
+    return word in _modules() or word in verbs() or word in OLD_NAMES
 
 
 def full_name(name: str) -> str:
@@ -75,6 +77,7 @@ def full_name(name: str) -> str:
 def resolve(words: list[str]) -> list[str]:
     """Return words that begin with a verb, as words that begin with the section that they mean: `show energy conv2d`
     is `energy conv2d`, `why conv2d l4 t4` is `explain conv2d l4 t4`. Raises RequestError."""
+    words = [*(OLD_NAMES.get(word, word) for word in words[:2]), *words[2:]]
     verb, rest = words[0], words[1:]
     members = sections(verb)
     if not members:

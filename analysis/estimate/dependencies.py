@@ -109,17 +109,6 @@ def heaviest_path(graph: Dependencies, weight: Floats) -> tuple[float, tuple[int
     return float(total), tuple(reversed(path))
 
 
-def chains(graph: Dependencies) -> int:
-    """Return a number of chains that hold every node once, each along edges: nodes are taken in order, each after one
-    before it that no other follows yet. All nodes together weigh at most so many times the heaviest path."""
-    followed = [False] * graph.n
-    count, after = graph.n, -1
-    for source, target in _edges(graph):
-        if target != after and not followed[source]:
-            followed[source], after, count = True, target, count - 1
-    return count
-
-
 def _edges(graph: Dependencies) -> list[tuple[int, int]]:
     """Return the edges by target: every edge into a node comes before any that leaves it."""
     order = np.lexsort((graph.source, graph.target))

@@ -13,12 +13,11 @@ import msgspec
 import numpy as np
 
 from analysis.document import column, records
-from analysis.estimate.dependencies import Dependencies, chains, heaviest_path, levels, operator_graph, subgraph_graph
+from analysis.estimate.dependencies import Dependencies, heaviest_path, levels, operator_graph, subgraph_graph
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.kernels import demand
 from analysis.model.ir.workload import Floats
-from analysis.reports.checks import Check
 from hardware.demand import READ, READ_WEIGHT, WRITE, Demand
 from hardware.device_file import Fact
 from hardware.execute import execute
@@ -101,7 +100,6 @@ class ConcurrencyReport(Head, frozen=True, kw_only=True):
     unit_name: str
     stages: tuple[Stage, ...]
     units: tuple[SubgraphUnits, ...]
-    checks: tuple[Check, ...]
 
 
 def concurrency(result: Estimate) -> ConcurrencyReport:
@@ -129,7 +127,6 @@ def concurrency(result: Estimate) -> ConcurrencyReport:
         unit_name=result.device.file.unit_name,
         stages=stages,
         units=_units(result),
-        checks=_checks(result, path, stages, chains(operators), kinds[0].speedup),
     )
 
 
@@ -248,30 +245,3 @@ def _splits(
             SubgraphSplit("reduction", int(k), 0.0, results * _PARTIAL_SUM_BYTES / demand.element_bytes),
         ]
     return tuple(sorted((split for split in splits if split.ways > 1), key=lambda split: -split.ways))
-
-
-def _checks(
-    result: Estimate, path: CriticalPath, stages: tuple[Stage, ...], n_chains: int, branches: float
-) -> tuple[Check, ...]:
-    """Compare figures that were computed independently: a path that is too long or too short, a time that does not add
-    up or an operator in the wrong stage fails one of them."""
-    staged, total_s, near = sum(stage.time_s for stage in stages), result.latency_s, 1.0 + 1e-9
-    is_path_possible = path.time_s <= total_s * near and path.flops <= float(_flops(result).sum()) * near
-    found = {
-        "branches": (
-            1.0 / near <= branches <= n_chains * near,
-            f"batch {result.scenario.batch}: at most {branches:.2f}x from branches; chains that hold all operators: "
-            f"{n_chains}, none of which takes longer than the critical path",
-        ),
-        "critical path": (
-            is_path_possible,
-            f"the critical path takes {path.time_fraction:.0%} of the time and does {path.flops_fraction:.0%} of the "
-            "FLOPs, never more than all",
-        ),
-        "stages": (
-            path.time_s <= staged * near and staged <= total_s * near,
-            f"stage after stage, the subgraphs of each at once: {staged * 1e3:.4g} ms, between the critical path "
-            f"({path.time_s * 1e3:.4g}) and one after another ({total_s * 1e3:.4g})",
-        ),
-    }
-    return tuple(Check(name, *result) for name, result in found.items())

@@ -12,7 +12,7 @@ from analysis.annexes.machine import efficiency_fit
 from analysis.annexes.machine.efficiency_fit import CrossValidation
 from analysis.annexes.machine.kernel_validation import KernelErrors, is_kernel_table, kernel_points, validate_kernels
 from analysis.annexes.machine.measured_rows import FITTED_ON, read_rows, shipped_rows
-from analysis.annexes.machine.row_validation import LARGE, ClassErrors, ErrorGroup, Validation, validate
+from analysis.annexes.machine.row_validation import LARGE, ClassErrors, Validation, validate
 from analysis.document import columns
 from hardware.errors import RequestError
 from hwexplorer import engine
@@ -25,7 +25,6 @@ from hwexplorer.views.tables import rows
 
 _ERRORS = "median_ape p90_ape bias spearman band_coverage band_half_width"
 CLASSES = columns(ClassErrors, f"name n devices {_ERRORS}")
-COLUMNS = columns(ErrorGroup, f"quantity n {_ERRORS} device device_mode framework precision scenario source")
 KERNEL_COLUMNS = columns(KernelErrors, f"device op n {_ERRORS}")
 
 
@@ -46,7 +45,6 @@ def _document(
     data: list[Path] | None,
     kernels: bool,
     cross_validate: bool,
-    groups: bool,
     tick: Callable[[int, int], None] | None = None,
 ) -> ModelGroups | KernelGroups:
     if kernels and data:
@@ -77,52 +75,16 @@ def _view(state: State, **options: Any) -> Table:
     if isinstance(document, KernelGroups):
         cells = rows(KERNEL_COLUMNS, document.kernels, key=("device", "op"))
         return Table("validate", "Single fp32 kernels, predicted against measured", KERNEL_COLUMNS, cells)
-    return _group_table(document) if options["groups"] else _class_table(document)
-
-
-def _class_table(models: ModelGroups) -> Table:
     notes = (
-        *(f"{each.rows} rows of {each.reason}, the nearest that there is" for each in models.replaced),
-        *(f"{each.rows} rows not predicted: {each.reason}" for each in models.skipped),
+        *(f"{each.rows} rows of {each.reason}, the nearest that there is" for each in document.replaced),
+        *(f"{each.rows} rows not predicted: {each.reason}" for each in document.skipped),
     )
     footer = (
-        f"{models.summary['predicted']} rows of models predicted, {models.summary['skipped']} not",
-        *map(_cross_validation_line, models.cross_validation),
+        f"{document.summary['predicted']} rows of models predicted, {document.summary['skipped']} not",
+        *map(_cross_validation_line, document.cross_validation),
     )
-    cells = rows(CLASSES, models.classes, key=("quantity", "name"), dim=lambda each: each.n < LARGE)
+    cells = rows(CLASSES, document.classes, key=("quantity", "name"), dim=lambda each: each.n < LARGE)
     return Table("validate", "Predicted against measured, by class of work", CLASSES, cells, footer=footer, notes=notes)
-
-
-def _group_table(models: ModelGroups) -> Table:
-    reasons = dict.fromkeys(
-        f"{group.quantity.replace('_', ' ')} of {group.device}, {group.framework}, {group.median_ape:.0%} off: "
-        f"{group.reason}"
-        for group in models.groups
-        if group.reason
-    )
-    notes = (*reasons, *(f"{skipped.rows} rows not predicted: {skipped.reason}" for skipped in models.skipped))
-    footer = (*_summary_lines(models), *map(_cross_validation_line, models.cross_validation))
-    places = iter(range(len(models.groups)))
-    cells = rows(COLUMNS, models.groups, key=lambda group: str(next(places)), dim=lambda group: group.n < LARGE)
-    return Table("validate", "Predicted against measured", COLUMNS, cells, footer=footer, notes=notes)
-
-
-def _summary_lines(validated: Validation) -> list[str]:
-    summary = validated.summary
-    lines = [
-        f"{summary['predicted']} rows predicted, {summary['skipped']} not; of vision models, medians over groups of "
-        f"{LARGE} rows or more:"
-    ]
-    for name, value in summary.items():
-        if name.endswith("_median_ape") and isinstance(value, float):
-            label = name.removesuffix("_median_ape")
-            rank = summary.get(f"{label}_spearman")
-            order = f", rank correlation {rank:.3f}" if isinstance(rank, float) else ""
-            lines.append(f"{label.replace('_', ' ')}: {value:.1%}{order} ({summary[f'{label}_groups']} groups)")
-    coverage, width = summary.get("band_coverage"), summary.get("band_half_width")
-    if isinstance(coverage, float) and isinstance(width, float):
-        lines.append(f"bands hold {coverage:.0%} of the rows, median half-width {width:.0%}")
-    return lines
 
 
 def _cross_validation_line(errors: CrossValidation) -> str:
@@ -146,11 +108,10 @@ VERB = Report(
             "--cross-validate", action="store_true", excludes="what",
             help="also fit anew with each device, each family of models, each runtime left out",
         ),
-        option("--groups", action="store_true", help="one row for each series of measurements"),
     ),
     document=_document,
     view=_view,
-    view_columns=(*CLASSES, *COLUMNS, *KERNEL_COLUMNS),
+    view_columns=(*CLASSES, *KERNEL_COLUMNS),
     ticks="rows predicted",
     on_screen=False,
     shown=("", "--kernels", "--data measured.csv"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from hardware import file_access, policy
@@ -38,10 +38,10 @@ def check(path: Path, overwrite: bool) -> None:
         raise RequestError(f"cannot write {str(path)[:80]}: {error.strerror or error}") from None
 
 
-def write(path: Path, content: str | bytes, overwrite: bool) -> None:
+def write(path: Path, content: str | bytes | Iterable[str], overwrite: bool) -> None:
     """Write atomically. Raises RequestError where the folder is missing or not writable, or the file exists."""
     check(path, overwrite)
     try:
-        file_access.write(path, (content,))
+        file_access.write(path, (content,) if isinstance(content, str | bytes) else content)
     except OSError as error:
         raise RequestError(f"cannot write {path}: {error.strerror or error}") from None

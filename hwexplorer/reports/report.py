@@ -7,11 +7,9 @@ from typing import Any
 
 import msgspec
 
-from analysis.document import columns
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.figures import head_fields
 from analysis.explore.comparison import insights, next_steps
-from analysis.reports.checks import Check, checks
 from analysis.text.bound_reasons import model_reason
 from analysis.text.evidence import describe_evidence
 from hardware.quantity import quantity
@@ -24,12 +22,10 @@ from hwexplorer.text.next_command import command
 from hwexplorer.views.captions import band_words, energy_words, headline_of_state
 from hwexplorer.views.device_cards import cards
 from hwexplorer.views.plain import Page, Table, Text, View
-from hwexplorer.views.tables import rows
 from hwexplorer.views.tree_view import tree
 
 OPEN = ("summary", "blocks", "plot", "events")  # parts of the page that are not folded: plot is the roofline
 BLOCKS = 7  # rows of brief text
-CHECKS = columns(Check, "verdict check says")
 
 
 def _summary(state: State) -> Text:
@@ -59,17 +55,10 @@ def _blocks(state: State) -> Table:
     return msgspec.structs.replace(shown, name="blocks", title="Where it goes")
 
 
-def _checks(state: State) -> Table:
-    results = checks(engine.result(state))
-    footer = f"{sum(check.passed for check in results)} of {len(results)} checks pass"
-    return Table("checks", "Checks", CHECKS, rows(CHECKS, results, key="name"), footer=(footer,))
-
-
 # What stands between the reports, by its place among theirs.
 PARTS: dict[int, Callable[[State], View]] = {
     -40: _summary,
     -35: _blocks,
-    -30: _checks,
     -20: roofline.plot,
     70: memory.plot,
     90: batch.plot,
@@ -119,7 +108,6 @@ def _document(state: State) -> dict[str, Any]:
     compared = replace(state, devices=(state.on,), baseline=state.on, at="", pin="")
     return {
         **head_fields(result, on_device=True),
-        "checks": checks(result),
         "compare": Answer("compare", compared).to_dict(),
         **{answer.name: answer.to_dict() for answer in _answers(state).values()},
     }

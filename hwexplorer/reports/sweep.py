@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import os
-import re
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from analysis.explore.search.grid import BATCHES
 from analysis.explore.search.model_sweep import BATCH_AIMS, BatchCrossover, BestBatch, Sweep
 from analysis.explore.search.model_sweep import sweep as run_sweep
 from analysis.model.ir.batch_limits import batches_of
-from hardware import file_access as hardware_files
 from hardware.errors import RequestError
 from hardware.precision import SWEEP
 from hardware.quantity import quantity
@@ -157,47 +155,14 @@ def _run_all(arguments: argparse.Namespace) -> None:
         engine.folders(),
         form,
     )
-    if arguments.resume and (target is None or (target.exists() and not target.is_file())):
-        raise RequestError("--resume goes on with a file: name it with -o")
-
-    def parts(done: int) -> Generator[str, None, None]:
-        rest = work[done:]
-        texts = workers.local(catalogue_sweep.run_chunk, rest, arguments.workers or 0)
-        return catalogue_sweep.join(form, _show_progress(rest, texts), done)
-
-    if target is None:
-        for part in parts(0):
-            output.put(part)
-    else:
-        _write(target, work, arguments.resume, parts)
-
-
-def _write(target: Path, work: list[Chunk], resume: bool, parts: Callable[[int], Generator[str, None, None]]) -> None:
-    """Chunk by chunk into `FILE.KEY.part`, which becomes the file when it is whole (another key is another output);
-    where it is broken off, whatever was made is kept and what to do is said."""
-    place = Path(os.path.realpath(target))
-    growing = place.with_name(f"{place.name[:200]}.{catalogue_sweep.key(work, work[0].folders)}.part")
-    done, kept = catalogue_sweep.count_whole_chunks(growing, work) if resume and growing.is_file() else (0, 0)
-    pieces = parts(done)
-    try:
-        hardware_files.write(target, pieces, growing=growing, kept_bytes=kept)
-    except BlockingIOError:
-        raise RequestError(f"another sweep writes {target}") from None
-    except BaseException as error:
-        pieces.close()  # workers end before anything is said
-        ended = catalogue_sweep.count_whole_chunks(growing, work)[0] if growing.is_file() else 0
-        if not ended:
-            growing.unlink(missing_ok=True)
-        hint = f"{ended} of {len(work)} parts are kept: --resume goes on with them" if ended else "nothing is kept"
-        if isinstance(error, OSError):
-            raise RequestError(f"cannot write {target}: {error.strerror or error}; {hint}") from None
-        if isinstance(error, RequestError):
-            raise RequestError(f"{error}; {hint}") from None
-        output.complain(hint)
-        raise
-    for other in place.parent.glob("*.part"):
-        if re.fullmatch(re.escape(place.name[:200]) + r"\.[0-9a-f]{12}\.part", other.name):
-            other.unlink(missing_ok=True)
+    texts = workers.local(catalogue_sweep.run_chunk, work, arguments.workers or 0)
+    with closing(texts):  # workers end before anything is said
+        parts = catalogue_sweep.join(form, _show_progress(work, texts))
+        if target is not None:
+            files.write(target, parts, overwrite=True)
+        else:
+            for part in parts:
+                output.put(part)
 
 
 def _show_progress(work: list[Chunk], parts: Iterator[str]) -> Iterator[str]:
@@ -216,9 +181,8 @@ def _run(arguments: argparse.Namespace) -> None:
         return
     if not arguments.model:
         raise RequestError("sweep needs a model, or --all for all shipped models on all devices, as CSV or JSON")
-    for name in ("workers", "resume"):
-        if getattr(arguments, name):
-            raise RequestError(f"--{name} belongs to sweep --all")
+    if arguments.workers:
+        raise RequestError("--workers belongs to sweep --all")
     answers.print_report("sweep", VERB, arguments)
 
 
@@ -229,7 +193,6 @@ VERB = Report(
         INCLUDE_PAPER,
         option("--image-sizes", type=whole_list("image size", IMAGE_MAX), metavar="S,..", help="pixels"),
         option("--workers", type=whole(1, 256), metavar="N", help="processes of --all (default: cores)"),
-        option("--resume", action="store_true", help="--all -o FILE goes on where it was broken off"),
     ),
     document=_document,
     title=_title,

@@ -81,8 +81,6 @@ def test_the_report_in_other_formats(form: str) -> None:
     done = hwexplorer("report", "mobilenet_v2", "--on", "kpu", "--all", "--format", form)
     assert done.code == 0, done.err
     assert "features" in done.out
-    if form != "csv":
-        assert "latency and roofline" in done.out
 
 
 def test_the_documents_are_those_of_the_verbs() -> None:
@@ -91,7 +89,6 @@ def test_the_documents_are_those_of_the_verbs() -> None:
     assert whole["schema"] == "hwexplorer/1"
     for verb in ("tree", "events", "energy", "memory", "edp", "roofline", "mapping", "concurrency"):
         assert whole[verb] == hwexplorer(verb, *words).json(), verb
-    assert all(check["passed"] in (True, False) for check in whole["checks"])
 
 
 def _on_screen(name: str) -> bool:

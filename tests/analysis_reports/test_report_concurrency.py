@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import msgspec
 import networkx
 import pytest
 import reports_grid as grid
@@ -46,35 +43,19 @@ def longest(result: Estimate, seconds: list[float]) -> float:
     return float(networkx.dag_longest_path_length(graph, "seconds"))
 
 
-def broken(result: Estimate, **changed: Any) -> list[str]:
-    """The checks that fail once an estimate is told something else."""
-    run = msgspec.structs.replace(result.run, **changed)
-    return [check.name for check in concurrency(msgspec.structs.replace(result, run=run)).checks if not check.passed]
-
-
-def test_checks_can_fail() -> None:
-    """Operators whose times do not add up to the latency contradict it, whichever way."""
-    result = grid.run("googlenet", "gpu")
-    assert broken(result) == []
-    longer = broken(result, latency_s=result.run.latency_s * 3.0)
-    assert {"branches", "critical path", "stages"} <= set(longer)
-    assert "branches" in broken(result, latency_s=result.run.latency_s / 1000.0)
-
-
 def test_chain_has_no_branches() -> None:
     found = concurrency(grid.run_toy(DIAMOND[:2]))
     assert found.theoretical_speedup == pytest.approx(1.0, rel=1e-12)
     assert found.widest_operators == 1
-    assert "at most 1.00x from branches" in found.checks[0].sentence
 
 
 @pytest.mark.parametrize(("model", "device", "batch", "execution"), grid.CASES)
 def test_invariants(model: str, device: str, batch: int, execution: str) -> None:
     result = grid.run(model, device, batch, execution)
     found = concurrency(result)
-    assert all(check.passed for check in found.checks), found.checks
+    staged = sum(stage.time_s for stage in found.stages)
     path = found.critical_path
-    assert path.time_s <= result.latency_s * (1 + 1e-12)
+    assert path.time_s * (1 - 1e-9) <= staged <= result.latency_s * (1 + 1e-9)
     assert path.flops <= found.total_flops * (1 + 1e-12)
     assert path.operators == found.operator_stages
     assert found.theoretical_speedup == pytest.approx(result.latency_s / longest(result, result.run.latency_s.tolist()))
@@ -96,7 +77,6 @@ def test_invariants(model: str, device: str, batch: int, execution: str) -> None
 def test_branches_of_googlenet() -> None:
     found = concurrency(grid.run("googlenet", "gpu"))
     assert found.widest_operators == 4, "an inception block has four branches"
-    assert found.checks[0].sentence.startswith("batch 1: at most ")
 
 
 def test_splits_of_a_product() -> None:

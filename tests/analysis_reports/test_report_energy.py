@@ -6,10 +6,10 @@ import msgspec
 import numpy as np
 import pytest
 import reports_grid as grid
+from consistency import checks
 
 from analysis.estimate.outline import HOST
 from analysis.estimate.tree import count_making, tree
-from analysis.reports.checks import checks
 from analysis.reports.edp_report import component_seconds, component_shares, edp_report
 from analysis.reports.energy_report import energy_report
 from analysis.reports.roofline_report import roofline

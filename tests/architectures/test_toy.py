@@ -57,7 +57,6 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "device": ("device", "abacus"),
     "device mode": ("device", "abacus:slow"),
     "coefficients": ("coefficients", *ON),
-    "elasticity": ("elasticity", "conv2d", *ON),
     "knobs": ("knobs", "conv2d", *ON),
     "crossover": ("crossover", "conv2d", "abacus", "h100_sxm", "--knob", "clock_hz"),
     "design": ("design", "--base", "abacus", "--workload", "conv2d", "--knobs", "clock_hz=1e6..4e6"),

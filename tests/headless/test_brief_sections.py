@@ -12,9 +12,7 @@ from tests.headless.conftest import Call
 
 SCREEN = 40
 ON = ("resnet50", "--on", "h100_sxm")
-VERBS = [
-    (verb, *ON) for verb in ("events", "energy", "why", "roofline", "mapping", "concurrency", "report", "elasticity")
-]
+VERBS = [(verb, *ON) for verb in ("events", "energy", "why", "roofline", "mapping", "concurrency", "report", "knobs")]
 OTHERS = (
     ("explain", "resnet50", "h100_sxm", "tpu_v4"),
     ("explain", "resnet50", "h100_sxm", "tpu_v4", "--metric", "energy"),

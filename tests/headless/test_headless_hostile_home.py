@@ -39,7 +39,6 @@ OTHERS = {
 OTHERS |= {"advise": "conv2d --on t4 --instead l4", "pareto": "conv2d --on t4", "validate": "--kernels"}  # quicker
 OTHERS |= {
     "crossover": "conv2d kpu_t256 tpu_v4 --knob clock_hz",
-    "elasticity": "conv2d --on t4",
     "report": "mlp --on t4",
 }
 

@@ -75,7 +75,7 @@ def test_the_report_is_a_brief_with_the_rest_folded() -> None:
     assert brief[:1] == [view.title.partition(": ")[0]]
     assert {"Summary", "Where it goes", "Architectural events"} <= set(brief)
     assert any(heading.startswith("Roofline") for heading in brief)
-    assert "Checks" not in brief
+    assert "What could run at once" not in brief
     assert as_html(view).count('<details class="part">') == len(view.parts) - 4
     above = html.unescape(as_html(view).partition("Summary")[0])
     assert all(str(figure) in above for figure in view.cards[0].figures)

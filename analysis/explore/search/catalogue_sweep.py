@@ -6,12 +6,11 @@ group, then device, batch, precision and model.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from itertools import accumulate, product
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +32,6 @@ from analysis.explore.search.grid import check_lists, list_scenarios
 from analysis.model import store
 from analysis.model.ir.workload import Floats, Workload
 from analysis.model.names import zoo
-from hardware import errors as hardware_errors
 from hardware.device import Device, catalogue_devices, load_device
 from hardware.errors import RequestError
 from hardware.mapping.common import Mapping
@@ -95,44 +93,12 @@ def chunks(
     ]  # fmt: skip
 
 
-def head(form: str) -> str:
-    """Return what a file of a format starts with."""
-    return ",".join(COLUMNS) + "\n" if form == "csv" else '{"schema": "hwexplorer/1", "rows": [\n'
-
-
-def join(form: str, parts: Iterator[str], done: int = 0) -> Generator[str, None, None]:
-    """Yield the text of the file from the texts of the chunks, but for `done` chunks that are written already."""
-    if not done:
-        yield head(form)
-    for place, part in enumerate(parts, done):
+def join(form: str, parts: Iterator[str]) -> Iterator[str]:
+    """Yield the text of the file from the texts of the chunks."""
+    yield ",".join(COLUMNS) + "\n" if form == "csv" else '{"schema": "hwexplorer/1", "rows": [\n'
+    for place, part in enumerate(parts):
         yield part if not place or form == "csv" else ",\n" + part
     yield "" if form == "csv" else "]}\n"
-
-
-def count_whole_chunks(path: Path, work: Sequence[Chunk]) -> tuple[int, int]:
-    """Return how many chunks of an interrupted file are whole, and their bytes. A row is a line."""
-    rows, form, done, end = 0, work[0].form, 0, 0
-    ends = list(accumulate(chunk.n_rows for chunk in work))
-    separator, most = (0, len(work)) if form == "csv" else (2, len(work) - 1)  # `,` and a line break come with the next
-    with path.open("rb") as file:
-        if file.readline() != head(form).encode():
-            return 0, 0
-        offset = file.tell()
-        for line in file:
-            offset += len(line)
-            rows += line.endswith(b"\n")
-            if done < most and rows == ends[done]:
-                done, end = done + 1, offset - separator
-    return done, end
-
-
-def key(asked: Sequence[Chunk] | msgspec.Struct, folders: Sequence[str]) -> str:
-    """Return a hash of the request, the code, the data and the device files: equal hashes mean equal figures."""
-    seen = hashlib.sha256(msgspec.json.encode(asked))
-    for folder in (Path(hardware_errors.__file__).parent, Path(__file__).parents[2], *map(Path, folders)):
-        for path in sorted(path for suffix in ("py", "toml", "gz") for path in folder.rglob(f"*.{suffix}")):
-            seen.update(str(path).encode(errors="surrogatepass") + path.read_bytes())
-    return seen.hexdigest()[:12]
 
 
 @lru_cache(maxsize=4)

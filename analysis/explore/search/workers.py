@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import TypeVar
 
 from hardware import policy
@@ -13,7 +13,7 @@ Work = TypeVar("Work")
 Result = TypeVar("Result")
 
 
-def local(run: Callable[[Work], Result], work: Sequence[Work], workers: int = 0) -> Iterator[Result]:
+def local(run: Callable[[Work], Result], work: Sequence[Work], workers: int = 0) -> Generator[Result, None, None]:
     """Do pieces of work here on `workers` processes (0: one per core available), results in order."""
     count = 1 if policy.is_served() else min(workers or cores(), len(work))
     if count <= 1:

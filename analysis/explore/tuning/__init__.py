@@ -1,1 +1,1 @@
-"""Facts and prices of a device changed: elasticities, curves over a knob, the least change that matches another."""
+"""Facts and prices of a device changed: curves over a knob, the least change that matches another device."""

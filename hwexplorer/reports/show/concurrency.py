@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from analysis.document import Column, columns
-from analysis.reports.checks import Check
 from analysis.reports.concurrency_report import (
     ConcurrencyReport,
     Parallelism,
@@ -49,7 +48,7 @@ UNITS = (
 
 
 def _summary(report: ConcurrencyReport, state: State) -> tuple[str, ...]:
-    path, passed = report.critical_path, sum(check.passed for check in report.checks)
+    path = report.critical_path
     return (
         f"running branches at once would be {report.theoretical_speedup:.2f}x as fast",
         f"{count_noun(report.n_stages, 'stage')} of subgraphs, {report.operator_stages} of operators; the widest has "
@@ -57,7 +56,6 @@ def _summary(report: ConcurrencyReport, state: State) -> tuple[str, ...]:
         f"the critical path has {count_noun(path.operators, 'operator')}, {path.flops_fraction:.0%} of the FLOPs and "
         f"{path.time_fraction:.0%} of the {quantity(report.total_s, 's')}",
         f"it goes through {chain(path.subgraphs, 6)}",
-        f"{passed} of {len(report.checks)} consistency checks pass",
     )
 
 
@@ -72,7 +70,6 @@ VERB = Report(
     parts=(
         facts(_summary),
         Rows("parallelism", "Parallelism", columns(Parallelism)),
-        Rows("checks", "Consistency checks", columns(Check, "name passed sentence")),
         Rows("stages", "Stages", STAGES),
         Rows("units", _units_title, UNITS, kind="type", brief={"digest": Digest("best", "subgraph")}),
     ),

@@ -1,4 +1,4 @@
-"""The least change of a device with which it matches another: of one fact, and of the best two."""
+"""The least change of one fact of a device with which it matches another."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _summary(document: Crossover, state: State) -> tuple[str, ...]:
     elif any(way.device for way in document.ways):
         answer = f"{document.a} matches {document.b} with the smallest change below that says yes"
     else:
-        answer = f"no change of one or two facts up to {FACTOR_MAX:g}x is enough; the nearest ones are listed"
+        answer = f"no change of one fact up to {FACTOR_MAX:g}x is enough; the nearest ones are listed"
     return (answer, *lines)
 
 
@@ -90,7 +90,7 @@ VERB = Report(
             type=names("knob"),
             action="append",
             metavar="FACT,..",
-            help="facts or prices to change, as clock_hz,units: each alone, and the best two",
+            help="facts or prices to change, as clock_hz,units: each alone",
         ),
         option(
             "--metric",

@@ -1,16 +1,13 @@
-"""Checks that the figures of an estimate agree with each other and with physics, in words.
+"""Checks that the figures of an estimate agree with each other and with physics.
 
 They compare figures that were computed in different ways, so that a mistake in one shows as a contradiction.
 """
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import msgspec
 import numpy as np
 
-from analysis.document import column
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.kernels import structure
 from analysis.estimate.peak_memory import storage_roots
@@ -29,13 +26,9 @@ _DRAM = 2  # of hardware.execute.RESOURCES
 class Check(msgspec.Struct, frozen=True):
     """One check; the sentence quotes the numbers it compared."""
 
-    name: Annotated[str, column("Check"), column("Check", key="check")]
-    passed: Annotated[
-        bool,
-        column("Passed", shown={True: "yes", False: "NO"}),
-        column("", key="verdict", shown={True: "pass", False: "FAIL"}),
-    ]
-    sentence: Annotated[str, column("What was found"), column("", key="says")]
+    name: str
+    passed: bool
+    sentence: str
 
 
 def checks(result: Estimate) -> tuple[Check, ...]:
