@@ -141,8 +141,18 @@ def _check_facts(path: Path, where: str, known: dict[str, Field], facts: dict[st
         _check_fact(path, f"{where}.{name}", fact, known[name].unit)
         if known[name].is_whole and (wrong := fraction(fact.value)):
             raise fail(path, f"{where}.{name}: {wrong}")
-        if fact.value <= 0.0 and known[name].is_required and not known[name].of:
-            raise fail(path, f"{where}.{name}: must be greater than 0, is {fact.value}")
+        if known[name].is_required and not known[name].of:
+            _check_positive(path, f"{where}.{name}", fact)
+
+
+def _check_positive(path: Path, where: str, fact: Fact) -> None:
+    if fact.value <= 0.0:
+        raise fail(path, f"{where}: must be greater than 0, is {fact.value}")
+
+
+def _check_rate(path: Path, where: str, fact: Fact, unit: str) -> None:
+    _check_fact(path, where, fact, unit)
+    _check_positive(path, where, fact)
 
 
 def _check_tables(path: Path, spec: DeviceFile) -> None:
@@ -150,12 +160,12 @@ def _check_tables(path: Path, spec: DeviceFile) -> None:
         _check_name(path, "fma_per_clock", "unit", unit, ("matrix", "vector"))
         for precision, fact in table.items():
             _check_name(path, f"fma_per_clock.{unit}", "precision", precision, UNITS)
-            _check_fact(path, f"fma_per_clock.{unit}.{precision}", fact, "FMA/clock")
+            _check_rate(path, f"fma_per_clock.{unit}.{precision}", fact, "FMA/clock")
     if BASE not in spec.fma_per_clock.get("vector", {}):
         raise fail(path, f"fma_per_clock.vector.{BASE} is missing: element-wise work needs a vector unit")
     for precision, fact in spec.peak_flops.items():
         _check_name(path, "peak_flops", "precision", precision, UNITS)
-        _check_fact(path, f"peak_flops.{precision}", fact, "FLOP/s")
+        _check_rate(path, f"peak_flops.{precision}", fact, "FLOP/s")
 
     for precision in spec.exceptions:
         _check_name(path, "exceptions", "precision", precision, UNITS)
