@@ -27,7 +27,8 @@ def windows(workload: Workload) -> Floats:
     is_image = np.array(
         [kind in ("conv", "depthwise_conv") and "2d" in target
          for kind, target in zip(ops.kind, ops.target, strict=True)], dtype=np.bool_)  # fmt: skip
-    which = np.flatnonzero(is_image & (ops.gemm > 0).any(axis=2).all(axis=1))  # one of unknown cost has no products
+    has_products = np.all(np.any(ops.gemm > 0, axis=2), axis=1)  # one of unknown cost has none
+    which = np.flatnonzero(is_image & has_products)
     if not len(which):
         return found
     one = workload.value_at(**dict.fromkeys(workload.dims, 1))
