@@ -50,7 +50,7 @@ class PowerMode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 class OwnEvidence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The evidence for estimates with a runtime on this device: `rows` measured, the median error of those left out of
-    the fit (a fraction), and the factors of the estimate that hold them."""
+    the fit (a fraction), and the factors of the estimate that hold them; of a `work_class` alone where one is named."""
 
     runtime: str
     mode: str
@@ -58,6 +58,7 @@ class OwnEvidence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     median_error: float
     low: float
     high: float
+    work_class: str = ""
 
 
 class Derived(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -141,7 +141,8 @@ def find_trust(setup: Setup, name: str) -> tuple[Trust, Factors | None]:
     it was metered)."""
     device, runtime, mode = setup.device, setup.runtime.id, setup.runtime.mode
     groups, cells = _by_name()
-    own = next((each for each in device.file.trust if runtime == each.runtime or mode == each.mode), None)
+    of_work = [each for each in device.file.trust if each.work_class in ("", name)]
+    own = next((each for each in of_work if runtime == each.runtime or mode == each.mode), None)
     if own is not None:
         return Trust("measured", own.rows, own.median_error, (own.low, own.high)), None
     group, rows = groups.get(name), cells.get((device.id, name), [])

@@ -199,7 +199,7 @@ def test_the_file_is_the_device_and_is_found_at_once(
     assert main(["calibrate", str(tmp_path / "m.jsonl")]) == 0
     page = capsys.readouterr().out
     assert "How it is known" in page
-    assert "Left out" in page
+    assert "Fitted" in page
     assert main(["compare", "resnet18", "--on", "this_cpu", "--format", "json"]) == 0
     row = json.loads(capsys.readouterr().out)["rows"][0]
     assert row["trust"]["level"] == "measured"
@@ -235,6 +235,28 @@ def test_a_csv_makes_a_device_too(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert made["error_after"] < made["error_before"]
     assert main(["validate", "--data", str(tmp_path / "rows.csv"), "--format", "json"]) == 0
     assert json.loads(capsys.readouterr().out)["summary"]["predicted"] == len(rows)
+
+
+def test_one_row_moves_its_class_towards_it_and_narrows_its_band(
+    own_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scenario = Scenario(32, "fp16", "tensorrt", "channels_last")
+    base = load_device("l40s")
+    before = {name: estimate(store.ready(name), base, scenario) for name in ("resnet50", "resnet101")}
+    measured_s = before["resnet50"].latency_s * 1.3
+    head = "device,framework,model,batch,precision,scenario,latency_ms"
+    (tmp_path / "row.csv").write_text(f"{head}\nl40s,TensorRT,resnet50,32,fp16,x,{measured_s * 1e3}\n")
+    assert main(["calibrate", "--from", str(tmp_path / "row.csv"), "--format", "json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    assert any("of convolutions takes" in note for note in made["notes"])
+    device = load_device("my_l40s", (own_folder,))
+    for name, one in before.items():
+        after = estimate(store.ready(name), device, scenario)
+        assert one.latency_s < after.latency_s < 1.3 * one.latency_s
+        assert after.trust.level == "measured"
+        assert after.trust.band[1] / after.trust.band[0] < one.trust.band[1] / one.trust.band[0]
+    other = Scenario(1, "fp16", "pytorch_eager")
+    assert estimate(store.ready("resnet50"), device, other).trust.level == "siblings"  # not of what was measured
 
 
 @pytest.mark.parametrize(

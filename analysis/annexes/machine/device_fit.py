@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
-from analysis.annexes.machine import trust_bands
+from analysis.annexes.machine import few_rows, row_validation, trust_bands
 from analysis.annexes.machine.described_device import HOST_LAUNCH_S, describe_device, measured_facts, nearest_device
 from analysis.annexes.machine.efficiency_fit import (
     FitRow,
@@ -22,9 +22,9 @@ from analysis.annexes.machine.efficiency_fit import (
     shipped_latency,
 )
 from analysis.annexes.machine.language_rows import interpret_row
-from analysis.annexes.machine.measured_rows import Unpredictable, family_of
+from analysis.annexes.machine.measured_rows import MeasuredRow, Unpredictable, family_of
 from analysis.annexes.machine.measurement_log import MeasurementLog
-from analysis.annexes.machine.row_validation import LARGE
+from analysis.annexes.machine.row_validation import LARGE, estimate_row
 from analysis.document import column, record
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
@@ -34,6 +34,7 @@ from hardware.device import Device, device_in_mode
 from hardware.device_file import DeviceFile, OwnEvidence
 from hardware.errors import RequestError
 from hardware.runtime import runtime_of_mode, runtimes
+from hardware.sentence import count_noun
 
 RUNTIME = "pytorch_eager"
 PULL = 3e-4  # towards the rates that ship, for classes that were hardly measured
@@ -51,20 +52,25 @@ class TimingRow(msgspec.Struct, frozen=True, kw_only=True):
     is_model: bool
     measured_s: Annotated[float, column("Measured", "s", role="quantity")]
     before_s: Annotated[float, column("Nearest", "s", keep=1, role="quantity", help="by the device it was made from")]
-    after_s: Annotated[float, column("Left out", "s", role="quantity", help="by a fit without its family")] = 0.0
+    after_s: Annotated[
+        float,
+        column("Fitted", "s", role="quantity", help="by a fit without its family; of fewer than ten rows, to them"),
+    ] = 0.0
     spread: Annotated[float, column("Spread", "%", keep=2, help="half of the middle two thirds of the repeats")]
 
 
 class OwnDevice(msgspec.Struct, frozen=True, kw_only=True):
     """A fitted device, the one of the catalogue it was made from, its timings, and why others were skipped. `noise` is
-    the spread between repeats, `taken` the share of time in which others had a core."""
+    the spread between repeats, `taken` the share of time in which others had a core. Fewer than ten rows move rates
+    and are not `left_out`."""
 
     device: Device
     nearest: Device
     rows: tuple[TimingRow, ...]
-    noise: float
-    taken: float
-    skipped: tuple[str, ...]
+    left_out: bool = True
+    noise: float = 0.0
+    taken: float = 0.0
+    skipped: tuple[str, ...] = ()
 
 
 class _Timings(msgspec.Struct, kw_only=True):
@@ -115,17 +121,20 @@ def fit_machine(log: MeasurementLog, name: str, progress: Progress = lambda _: N
 def fit_rows(
     table: Sequence[dict[str, str]], base: Device, name: str, progress: Progress = lambda _: None
 ) -> OwnDevice:
-    """Fit a device of this name, otherwise like `base`, to rows in the format of the shipped tables, whatever device
-    they name. Raises RequestError where too few can be predicted."""
-    device = device_in_mode(Path(f"{name}.toml"), msgspec.structs.replace(base.file, id=name, aliases=()), "")
+    """Make a device of this name, otherwise like `base`, of rows in the format of the shipped tables, whatever device
+    they name: ten rows or more fit its rates, fewer move them. Raises RequestError where none can be predicted."""
+    spec = msgspec.structs.replace(base.file, id=name, aliases=(), mode=base.power_mode)
+    device = device_in_mode(Path(f"{name}.toml"), spec, "")
     timings = _Timings(software="rows of a CSV")
+    measured: list[MeasuredRow] = []
     for cells in table:
         try:
-            row = interpret_row({**cells, "device": base.key})
+            row = interpret_row({"device_mode": "", "source": "", **cells, "device": base.key})
             if row.latency_s is None:
                 continue
             before_s = float(shipped_latency([make_fit_row(row, row.latency_s)], base.software.efficiency)[0])
-            fit_row = make_fit_row(msgspec.structs.replace(row, device=device), row.latency_s)
+            measured.append(msgspec.structs.replace(row, device=device))
+            fit_row = make_fit_row(measured[-1], row.latency_s)
         except Unpredictable as reason:
             timings.skipped.append(f"{cells.get('model', '')[:60]}: {reason}")
             continue
@@ -141,7 +150,36 @@ def fit_rows(
     chosen = [i for i, runtime in enumerate(names) if runtime == timings.runtime]
     timings.fit_rows, timings.rows = [timings.fit_rows[i] for i in chosen], [timings.rows[i] for i in chosen]
     timings.skipped = list(dict.fromkeys(timings.skipped))
+    if 0 < len(chosen) < LARGE:
+        return _move_device(base, device, [measured[i] for i in chosen], timings)
     return _fit_device(base, device, timings, progress)
+
+
+def _move_device(base: Device, device: Device, measured: Sequence[MeasuredRow], timings: _Timings) -> OwnDevice:
+    """Return the device with what limits these rows moved by what they say, and a band for their class of work."""
+    results = [estimate_row(row) for row in measured]
+    variances = few_rows.spreads(few_rows.spread_group(results[0]))
+    shares = [few_rows.time_shares(result) for result in results]
+    errors = np.log([row.measured_s / row.before_s for row in timings.rows])
+    told = few_rows.condition(shares, errors.tolist(), variances)
+    work_class = results[0].work_class
+    why = f"moved by {count_noun(len(measured), 'measurement')}: {', '.join(row.name for row in timings.rows)}"
+    low, high = (end**told.narrower for end in results[0].trust.band)
+    mode = results[0].runtime.mode
+    band = OwnEvidence(
+        runtime=timings.runtime, mode=mode, rows=len(measured), low=low, high=high, work_class=work_class,
+        median_error=median_error(timings.rows, before=True),
+    )  # fmt: skip
+    spec = few_rows.moved_file(device, told.parts, timings.runtime, why)
+    spec = msgspec.structs.replace(
+        spec, trust=(band,), notes=(*spec.notes, *few_rows.describe(told, shares, work_class))
+    )
+    moved = device_in_mode(Path(f"{device.id}.toml"), spec, "")
+    after_s = [row_validation.predict_row(msgspec.structs.replace(row, device=moved)).latency_s for row in measured]
+    rows = [msgspec.structs.replace(row, after_s=s) for row, s in zip(timings.rows, after_s, strict=True)]
+    return OwnDevice(
+        device=moved, nearest=base, rows=tuple(rows), left_out=False, skipped=tuple(timings.skipped)
+    )  # fmt: skip
 
 
 def _fit_device(base: Device, device: Device, timings: _Timings, progress: Progress) -> OwnDevice:

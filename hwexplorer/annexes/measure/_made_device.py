@@ -17,6 +17,7 @@ from hardware import file_access, places, policy
 from hardware.device import device_files as shipped_files
 from hardware.errors import RequestError
 from hardware.quantity import of_fact
+from hardware.sentence import count_noun
 from hwexplorer import engine
 from hwexplorer.export.render import encode, plain
 from hwexplorer.options import option
@@ -97,7 +98,7 @@ def keep_device(made: OwnDevice, folder: Path | None = None) -> MadeDevice:
         nearest=made.nearest.id,
         models=len(models),
         error_before=median_error(models, before=True) if models else None,
-        error_after=median_error(models) if models else None,
+        error_after=median_error(models) if models and made.left_out else None,
         band=band,
         shared=made.taken,
         notes=tuple(notes),
@@ -115,12 +116,18 @@ def device_page(made: MadeDevice) -> Page:
             f"{made.models} timings of models, each left out of the fit: median error {made.error_after:.0%}, by "
             f"{made.nearest} {made.error_before:.0%}; bands {made.band[0]:.2f} to {made.band[1]:.2f}"
         )
-    lines += [*made.notes, f"next: hwexplorer resnet50 --on {made.device} --runtime eager"]
+    elif made.models and made.band is not None:
+        lines.append(
+            f"{count_noun(made.models, 'measurement')}, {made.error_before:.0%} off by {made.nearest}; what limits it "
+            f"moved, and the band of such work is {made.band[0]:.2f} to {made.band[1]:.2f}"
+        )
+    model = next((row.name for row in made.rows if row.is_model), "resnet50")
+    lines += [*made.notes, f"next: hwexplorer compare {model} --on {made.nearest},{made.device}"]
     keys = iter(range(len(made.rows)))
     shown = rows(ROWS, made.rows, key=lambda _: str(next(keys)), dim=lambda row: not row.is_model)
     return Page(
         "measure",
-        f"A device of this machine: {made.device}",
+        f"A device made of measurements: {made.device}",
         (
             Text("summary", "Summary", (("", tuple(lines)),)),
             Table("facts", "Measured or read here", FACTS, rows(FACTS, made.facts, "name"), footer=()),

@@ -23,8 +23,10 @@ from hwexplorer.process import output
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    file = arguments.file or log_file("this_cpu")
-    if not arguments.file and not file.exists():
+    if arguments.file and arguments.source:
+        raise RequestError("name the file once: FILE and --from FILE are the same")
+    file = arguments.file or arguments.source or log_file("this_cpu")
+    if not (arguments.file or arguments.source) and not file.exists():
         raise RequestError("nothing is measured yet: `hwexplorer measure` does it, or name a file")
     policy.require_unserved(f"reading {file}", str(file))
     with output.Progress() as progress:
@@ -36,9 +38,13 @@ def _fit_file(file: Path, base: str | None, name: str | None, progress: Callable
     if not file.name.endswith((".csv", ".csv.gz")):
         log = read_log(file)
         return fit_machine(log, check_name(name or ("this_cpu" if log.machine.is_host else "this_gpu")), progress)
-    if base is None:
-        raise RequestError("of which device the rows are is not said: --on DEV, the one of the catalogue most like it")
-    return fit_rows(read_rows([file]), engine.device(base), check_name(name or "mine"), progress)
+    rows = read_rows([file])
+    try:
+        device = engine.device(base or (rows[0]["device"] if rows else ""))
+    except RequestError as error:
+        unknown = f"--on DEV must name the device of the catalogue most like that of the rows ({error})"
+        raise error if base else RequestError(unknown) from None
+    return fit_rows(rows, device, check_name(name or f"my_{device.id}"[:41]), progress)
 
 
 VERB = Verb(
@@ -47,12 +53,13 @@ VERB = Verb(
             "file", type=Path, nargs="?", metavar="FILE",
             help="of `measure` (default: what was measured here), or a CSV of measurements",
         ),
-        option("--name", metavar="NAME", help="of the device (default this_cpu, this_gpu)"),
+        option("--from", dest="source", type=Path, metavar="FILE", help="the same; one row of a CSV is enough"),
+        option("--name", metavar="NAME", help="of the device (default this_cpu, this_gpu, my_DEV)"),
         ON_ONE,
         TO,
         option("--format", choices=FORMATS, metavar="F", help="of the summary (default text)"),
         option("-o", "--output", metavar="FILE", help="write the summary here"),
     ),
     run=_run,
-    shown=("", "measured.csv --on t4 --name my_t4"),
+    shown=("", "measured.csv --on t4 --name my_t4", "--from row.csv"),
 )  # fmt: skip

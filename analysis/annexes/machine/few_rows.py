@@ -1,0 +1,148 @@
+"""What a few measurements of a chip say about it: too few for a fit of its rates, enough to move them.
+
+The time of a row is divided among what limits it: arithmetic and memory by family of operators, and the start of
+kernels. Rates differ between devices, and rows on a device, by known spreads (spreads.toml). Each error is divided as
+Gaussian variables are conditioned: what takes most of the time and differs most between devices moves most."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from analysis.estimate.estimate import Estimate
+from analysis.model.ir.workload import Floats
+from hardware import file_access
+from hardware.demand import OpClass
+from hardware.device import Device
+from hardware.device_file import DeviceFile, Fact
+from hardware.quantity import SourcedValue
+from hardware.runtime import Runtime, find_runtime
+
+SPREADS = Path(__file__).with_name("spreads.toml")
+MOST_ERROR = 1.0  # of a logarithm: a row that is further off is taken to be that far off
+STARTS = ("launch_s", "launch_cycles", "dispatch_s", "thread_join_s")  # facts of what a kernel takes to start
+FAMILIES = {OpClass.GEMM: "products", OpClass.CONV: "convolutions", OpClass.DEPTHWISE: "depthwise convolutions"}
+FAMILIES |= {OpClass.ATTENTION: "attention"}
+OTHER = "other operators"
+WORDS = {"compute": "arithmetic", "memory": "memory traffic", "start": "the start"}
+LEAST_MOVE = 0.01  # of a logarithm: less is not worth a sentence
+
+Part = tuple[str, str]  # a limit (compute, memory, start) and a family of operators
+Shares = dict[Part, float]
+Rates = dict[str, tuple[float, float, float]]
+
+
+class Posterior(msgspec.Struct, frozen=True):
+    """The logarithm by which each part takes longer than on other devices, and the factor by which the logarithm of a
+    band for such rows is narrower."""
+
+    parts: dict[Part, float]
+    narrower: float
+
+
+def family_of_operator(op: int) -> str:
+    """Return the family in whose rates a class of operators moves."""
+    return FAMILIES.get(OpClass(op), OTHER)
+
+
+def time_shares(result: Estimate) -> Shares:
+    """Return the shares of an estimate's time by what limits each kernel and the family of its largest operator."""
+    run, demand = result.run, result.demand
+    largest = np.full(demand.n_kernels, int(OpClass.ELEMENTWISE))
+    order = np.argsort(demand.macs, kind="stable")
+    largest[demand.kernel[order]] = demand.op_class[order]
+    start_s = np.minimum(run.overhead_s, run.kernel_s)
+    limits = np.where(run.kernel_memory_s > run.kernel_compute_s, "memory", "compute")
+    seconds: Shares = {("start", "all kernels"): float(start_s.sum())}
+    for limit, op, busy in zip(limits.tolist(), largest.tolist(), (run.kernel_s - start_s).tolist(), strict=True):
+        part = limit, family_of_operator(op)
+        seconds[part] = seconds.get(part, 0.0) + busy
+    total = sum(seconds.values()) or 1.0
+    return {part: value / total for part, value in seconds.items() if value}
+
+
+def spread_group(result: Estimate) -> str:
+    """Return the group of devices and work whose spreads apply: language models apart from others."""
+    known = file_access.shipped(SPREADS)
+    names = (f"{result.device.architecture} {result.workload.work}", result.device.architecture)
+    return next((name for name in names if name in known), "other")
+
+
+def spreads(group: str) -> dict[str, float]:
+    """Return variances of logarithms: of each limit between devices, and of a `row` on one device."""
+    return {name: float(value["value"]) ** 2 for name, value in file_access.shipped(SPREADS)[group].items()}
+
+
+def condition(rows: Sequence[Shares], errors: Sequence[float], variances: Mapping[str, float]) -> Posterior:
+    """Return what errors (logarithms of measured over predicted) of rows with these shares say of each part."""
+    parts = sorted({part for row in rows for part in row})
+    shares = np.array([[row.get(part, 0.0) for part in parts] for row in rows])
+    prior = np.array([variances[limit] for limit, _ in parts])
+    seen = (shares * prior) @ shares.T
+    joint = seen + variances["row"] * np.eye(len(rows))
+    e: Floats = np.clip(np.array(errors), -MOST_ERROR, MOST_ERROR)
+    moved = prior * (shares.T @ np.linalg.solve(joint, e))
+    typical = shares.mean(axis=0)
+    before = typical @ (prior * typical)
+    told = shares @ (prior * typical)
+    after = before - told @ np.linalg.solve(joint, told)
+    narrower = float(np.sqrt((after + variances["row"]) / (before + variances["row"])))
+    return Posterior(dict(zip(parts, moved.tolist(), strict=True)), narrower)
+
+
+def moved_file(device: Device, moved: Mapping[Part, float], runtime: str, why: str) -> DeviceFile:
+    """Return the file of a device whose rates and starts are moved; the record of the runtime is its own where it
+    states a rate at which weights are streamed."""
+    shipped = device.software
+    rates = msgspec.structs.replace(
+        shipped,
+        compute=_moved_rates(shipped.compute, moved, "compute"),
+        bandwidth=_moved_rates(shipped.bandwidth, moved, "memory"),
+        streaming=shipped.streaming and _slower(shipped.streaming, moved),
+    )
+    facts = dict(device.file.facts)
+    if slower := float(np.exp(moved.get(("start", "all kernels"), 0.0))):
+        for name in (name for name in STARTS if device.values.get(name)):
+            value, low, high = (each * slower for each in device.ends(name))
+            facts[name] = Fact(value, device.arch.data.facts[name].unit, why, "fitted", low, high)
+    return msgspec.structs.replace(device.file, rates=rates, facts=facts, runtimes=_own_runtime(device, runtime, moved))
+
+
+def _own_runtime(device: Device, runtime: str, moved: Mapping[Part, float]) -> dict[str, Runtime]:
+    general = find_runtime(device, runtime)
+    streaming = general.streaming.get(device.software_class) if general else None
+    if general is None or streaming is None or ("memory", FAMILIES[OpClass.GEMM]) not in moved:
+        return device.file.runtimes
+    own = {**general.streaming, device.software_class: _slower(streaming, moved)}
+    return {**device.file.runtimes, runtime: msgspec.structs.replace(general, streaming=own, id="")}
+
+
+def _slower(rate: SourcedValue, moved: Mapping[Part, float]) -> SourcedValue:
+    by = float(np.exp(-moved.get(("memory", FAMILIES[OpClass.GEMM]), 0.0)))
+    value, low, high = (min(each * by, 1.0) for each in rate.all)
+    return msgspec.structs.replace(rate, value=value, low=low, high=high)
+
+
+def _moved_rates(table: Rates, moved: Mapping[Part, float], limit: str) -> Rates:
+    rates = dict(table)
+    for op in OpClass:
+        by = float(np.exp(-moved.get((limit, family_of_operator(op)), 0.0)))
+        ends = table.get(op.name, table["other"])
+        rates[op.name] = (min(ends[0] * by, 1.0), min(ends[1] * by, 1.0), min(ends[2] * by, 1.0))
+    return rates
+
+
+def describe(told: Posterior, shares: Sequence[Shares], work_class: str) -> list[str]:
+    """Return sentences that say what moved, what moved most first, and where the rest of an error went."""
+    lines = []
+    for (limit, family), by in sorted(told.parts.items(), key=lambda item: -abs(item[1])):
+        share = float(np.mean([row.get((limit, family), 0.0) for row in shares]))
+        if abs(by) >= LEAST_MOVE:
+            pace = f"{abs(np.expm1(by)):.0%} {'longer' if by > 0 else 'less'}"
+            lines.append(f"{WORDS[limit]} of {family} takes {pace} ({share:.0%} of the time of what was measured)")
+    lines = lines or ["no rate moved by 1 %: the figures are those of similar devices"]
+    narrow = f"the band of {work_class} is {1 - told.narrower:.0%} narrower; other classes keep theirs"
+    return [*lines, narrow if work_class else "no class of work covers it, so no band is narrower"]

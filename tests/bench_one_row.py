@@ -1,0 +1,126 @@
+"""What one row of a chip says of its others, by hand: `nice python -m tests.bench_one_row`.
+
+Every device is left out in turn: of the fit of efficiencies and of the spreads. One random row of it is given back, and
+the other rows of its class of work and runtime are predicted without and with it. Prints the spreads over all devices,
+as analysis/annexes/machine/spreads.toml has them, and the median errors by architecture."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+
+from analysis.annexes.machine import efficiency_fit, few_rows, row_validation
+from analysis.annexes.machine.language_rows import interpret_row
+from analysis.annexes.machine.measured_rows import FITTED_ON, Unpredictable, shipped_rows
+
+LIMITS = ("compute", "memory", "start")
+LEAST_ROWS = 5
+FAR = 0.7  # logarithms beyond are of another cause
+PULL = 0.02  # towards the mean of the limits, of the weight of all pairs
+DRAWS = 40
+
+
+class Row(msgspec.Struct):
+    """A row's error without its device, and what its time is made of."""
+
+    device: str
+    group: str
+    cell: tuple[str, ...]
+    error: float
+    shares: few_rows.Shares
+
+    @property
+    def bounded(self) -> float:
+        """The error, no further than FAR."""
+        return float(np.clip(self.error, -FAR, FAR))
+
+
+def collect() -> list[Row]:
+    """Return every shipped row that can be predicted, by a fit without its device where it was fitted."""
+    left_out: dict[tuple[object, ...], float] = {}
+    for software, fit_rows in efficiency_fit.fit_rows_by_software(shipped_rows(FITTED_ON)).items():
+        if fit_rows:
+            full = efficiency_fit.fit_software(software, fit_rows)
+            _, seconds = efficiency_fit.cross_validate_fit(software, fit_rows, full, lambda _: None)
+            left_out |= dict(zip([row.identity for row in fit_rows], seconds["device"].tolist(), strict=True))
+    rows: dict[tuple[object, ...], Row] = {}
+    for cells in shipped_rows():
+        try:
+            row = interpret_row(cells)
+            result = row_validation.estimate_row(row)
+        except Unpredictable:
+            continue
+        if row.latency_s and result.work_class:
+            predicted = left_out.get(row.identity) or row_validation.predict_row(row).latency_s
+            cell = (row.device.id, result.runtime.id, result.work_class)
+            kind = few_rows.spread_group(result)
+            error = float(np.log(row.latency_s / predicted))
+            rows[row.identity] = Row(row.device.id, kind, cell, error, few_rows.time_shares(result))
+    return list(rows.values())
+
+
+def cells_of(rows: list[Row]) -> dict[tuple[str, ...], list[Row]]:
+    """Return the rows of each device, runtime and class of work that has enough of them."""
+    cells: dict[tuple[str, ...], list[Row]] = {}
+    for row in rows:
+        cells.setdefault(row.cell, []).append(row)
+    return {key: members for key, members in cells.items() if len(members) >= LEAST_ROWS}
+
+
+def fit_spreads(cells: list[list[Row]]) -> dict[str, float]:
+    """Return the variances of limits that best explain products of the errors of two rows of a cell (Haseman-Elston),
+    and that of a row: what is left."""
+    draw = np.random.default_rng(0)
+    normal, target, total = np.zeros((3, 3)), np.zeros(3), 0.0
+    for rows in cells:
+        for _ in range(150):
+            a, b = (rows[i] for i in draw.choice(len(rows), 2, replace=False))
+            x = np.array([
+                sum(share * b.shares.get(part, 0.0) for part, share in a.shares.items() if part[0] == limit)
+                for limit in LIMITS
+            ])  # fmt: skip
+            normal += np.outer(x, x) / 150
+            target += x * a.bounded * b.bounded / 150
+        total += float(np.mean([row.bounded**2 for row in rows])) / len(cells)
+    mean = max(float(target.sum() / normal.sum()), 0.0)
+    weight = PULL * float(np.trace(normal)) * np.eye(3)
+    values = np.full(3, mean)
+    for _ in range(200):  # coordinate descent, no variance below a hundredth
+        for i in range(3):
+            rest = (normal + weight)[i] @ values - (normal + weight)[i, i] * values[i]
+            values[i] = max((target[i] + weight[i, i] * mean - rest) / (normal + weight)[i, i], mean / 4, 1e-3)
+    taken = [sum(values[LIMITS.index(p[0])] * s * s for p, s in row.shares.items()) for rows in cells for row in rows]
+    return dict(zip(LIMITS, values.tolist(), strict=True)) | {"row": max(total - float(np.mean(taken)), 0.1 * total)}
+
+
+def main() -> None:
+    """Print the spreads and the errors without and with one row."""
+    cells = cells_of(collect())
+    groups = sorted({rows[0].group for rows in cells.values()})
+    draw = np.random.default_rng(1)
+    for group in groups:
+        members = [rows for rows in cells.values() if rows[0].group == group]
+        fitted = fit_spreads(members)
+        print(f"{group}: {len(members)} cells", {name: round(value**0.5, 3) for name, value in fitted.items()})
+        before, after, far = [], [], []
+        for rows in members:
+            others = [each for each in members if each[0].device != rows[0].device]
+            variances = fit_spreads(others) if len(others) > 2 else fitted
+            errors = []
+            for _ in range(DRAWS):
+                given, *rest = (rows[i] for i in draw.permutation(len(rows))[:25])
+                told = few_rows.condition([given.shares], [given.error], variances)
+                for row in rest:
+                    moved = sum(share * told.parts.get(part, 0.0) for part, share in row.shares.items())
+                    errors.append((abs(np.exp(-row.error) - 1), abs(np.exp(moved - row.error) - 1)))
+            one, two = np.median(np.array(errors), axis=0)
+            before.append(one)
+            after.append(two)
+            far += [(one, two)] if one > 0.15 else []
+            print(f"   {' '.join(rows[0].cell):70} {len(rows):4} {one:.3f} -> {two:.3f}")
+        away = np.median(np.array(far or [(0, 0)]), axis=0)
+        print(f"  median {np.median(before):.3f} -> {np.median(after):.3f}; {len(far)} beyond 15 %: {away.round(3)}")
+
+
+if __name__ == "__main__":
+    main()
