@@ -26,6 +26,8 @@ class Scheduler(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     memory_share: float
     request_s: SourcedValue
     prompt_token_s: SourcedValue
+    intake_s: SourcedValue
+    chunk_s: SourcedValue
     large: dict[str, Any] = {}
 
 

@@ -7,6 +7,7 @@ a token a step, so they are evaluated at once.
 from __future__ import annotations
 
 import heapq
+import math
 from collections import deque
 
 import msgspec
@@ -16,8 +17,6 @@ from analysis.model.ir.workload import Floats
 from analysis.serving.request_load import Counts, Load
 from analysis.serving.scheduler import Scheduler
 from analysis.serving.step_costs import StepCosts
-
-MOST_STEPS = 4096  # that are evaluated at once
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,78 +47,106 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return self.step_j + self.idle_j
 
 
-class _Server:
-    """The state of a run. A request is an index into the load."""
+class _Requests:
+    """The requests of a load with their times. The API server hands them to engines, and tokens to clients."""
 
-    def __init__(self, costs: StepCosts, scheduler: Scheduler, load: Load) -> None:
+    def __init__(self, load: Load, scheduler: Scheduler) -> None:
         n = load.requests
-        self.costs, self.scheduler, self.load = costs, scheduler, load
-        self.now = self.busy_s = self.step_j = self.idle_j = self.sequence_seconds = self.others_s = 0.0
-        self.steps = self.prompt_tokens = self.output_tokens = 0
-        self.arrival_s = load.arrival_s.astype(np.float64)
-        self.start_s, self.first_s, self.end_s = (np.full(n, np.nan) for _ in range(3))
-        self.others_until_first, self.others = np.zeros(n), np.zeros(n)
-        self.evictions = np.zeros(n, dtype=np.int64)
-        self.prompt_left = load.prompt.astype(np.int64)  # tokens that must go in before the next token comes out
-        self.output_left = load.output.astype(np.int64)
-        self.in_cache = np.zeros(n, dtype=np.int64)
-        self.waiting: deque[int] = deque()
-        self.prefilling: deque[int] = deque()
-        self.decoding: list[int] = []
-        self.cache_used = 0
+        self.load, self.scheduler = load, scheduler
+        self.prompt: list[int] = load.prompt.tolist()
+        self.cached: list[int] = load.cached.tolist()
+        self.output: list[int] = load.output.tolist()
+        self.total: list[int] = (load.prompt + load.cached + load.output).tolist()
+        self.arrival_s: list[float] = load.arrival_s.astype(np.float64).tolist()
+        self.start_s, self.first_s, self.end_s = ([math.nan] * n for _ in range(3))
+        self.others_s, self.evictions = [0.0] * n, [0] * n
+        self.sent = 0
+        self.intake_s = 0.0  # when the API server can read the next request
         # Requests on their way: the moment at which the API server has them ready, and their number.
         self.coming: list[tuple[float, int]] = []
-        self.sent = load.concurrency or n
-        for request in range(min(self.sent, n)):
-            self._send(request, float(self.arrival_s[request]))
+        for _ in range(min(load.concurrency or n, n)):
+            self.send_next(0.0)
 
-    def run(self) -> None:
-        """Serve all requests."""
-        while self.waiting or self.prefilling or self.decoding or self.coming:
-            while self.coming and self.coming[0][0] <= self.now:
-                self.waiting.append(heapq.heappop(self.coming)[1])
+    def send_next(self, time_s: float) -> None:
+        """Send the next request, if there is one: in a closed load at this time."""
+        if self.sent == len(self.prompt):
+            return
+        request, self.sent = self.sent, self.sent + 1
+        if self.load.concurrency:
+            self.arrival_s[request] = time_s
+        self.intake_s = max(self.intake_s, self.arrival_s[request]) + self.scheduler.intake_s.value
+        tokens_s = self.scheduler.prompt_token_s.value * (self.prompt[request] + self.cached[request])
+        heapq.heappush(self.coming, (self.intake_s + self.scheduler.request_s.value + tokens_s, request))
+
+
+class _Engine:
+    """An engine forms steps of the requests that it has. A request is an index into the load; `ticks` counts the
+    steps that gave each decoding sequence a token."""
+
+    def __init__(self, costs: StepCosts, requests: _Requests, coming: list[tuple[float, int]]) -> None:
+        self.costs, self.scheduler, self.requests, self.coming = costs, requests.scheduler, requests, coming
+        self.now = self.busy_s = self.step_j = self.idle_j = self.sequence_seconds = self.others_s = 0.0
+        self.outlet_s = 0.0  # when the API server has sent all tokens so far
+        self.ticks = self.steps = self.prompt_tokens = self.output_tokens = 0
+        self.waiting: deque[int] = deque()
+        self.prefilling: deque[int] = deque()
+        self.prompt_left: dict[int, int] = {}  # tokens that must go in before the next token comes out
+        self.evicted: dict[int, int] = {}  # tokens that an evicted sequence has yet to give
+        self.decoding: dict[int, int] = {}  # the tick at which each sequence ends, the newest sequence last
+        self.ends: list[tuple[int, int]] = []  # of the same, as a heap; entries of evicted sequences stay
+        self.decode_cache = self.cache_used = self.reserved = 0
+        self.others_until_first_s: dict[int, float] = {}
+
+    @property
+    def has_work(self) -> bool:
+        """True while it holds a request."""
+        return bool(self.waiting or self.prefilling or self.decoding)
+
+    @property
+    def next_s(self) -> float:
+        """The moment of its next step, infinite if it waits for nothing."""
+        if self.has_work:
+            return self.now
+        return max(self.coming[0][0], self.now) if self.coming else math.inf
+
+    def act(self, until_s: float = math.inf) -> None:
+        """Idle until a request is there, or run a step that holds prompts, or decode until one may come."""
+        if not self.has_work:
+            self.idle_until(self.next_s)
+        while self.coming and self.coming[0][0] <= self.now:
+            self.waiting.append(heapq.heappop(self.coming)[1])
+        if self.waiting:
             self._admit()
-            if self.prefilling:
-                self._step_with_prompts()
-            elif self.decoding:
-                self._decode_steps()
-            else:
-                self._idle_until(self.coming[0][0])
-
-    def _send(self, request: int, time_s: float) -> None:
-        self.arrival_s[request] = time_s
-        prompt = float(self.load.prompt[request] + self.load.cached[request])
-        ready_s = time_s + self.scheduler.request_s.value + self.scheduler.prompt_token_s.value * prompt
-        heapq.heappush(self.coming, (ready_s, request))
-
-    def _needs(self, request: int) -> int:
-        """Return the tokens of cache that a request needs to start."""
-        prompt = int(self.load.cached[request] + self.prompt_left[request])
-        return prompt + (int(self.output_left[request]) if self.scheduler.reserves else 1)
-
-    def _reserved(self) -> int:
-        if not self.scheduler.reserves:
-            return self.cache_used + sum(int(self.prompt_left[r]) for r in self.prefilling)
-        running = (*self.decoding, *self.prefilling)
-        return sum(int(self.in_cache[r] + self.prompt_left[r] + self.output_left[r]) for r in running)
+        if self.prefilling:
+            self._step_with_prompts()
+        elif self.decoding:
+            self._decode_steps(min(self.coming[0][0] if self.coming else math.inf, until_s) - self.now)
 
     def _admit(self) -> None:
-        reserved = self._reserved() if self.waiting else 0
+        reserves = self.scheduler.reserves
         while self.waiting and len(self.decoding) + len(self.prefilling) < self.scheduler.max_sequences:
             request = self.waiting[0]
-            needed = self._needs(request)
+            cached = self.requests.cached[request]
+            left = self._prompt_of(request)
+            needed = self.requests.total[request] if reserves else cached + left
             is_alone = not self.decoding and not self.prefilling
-            if reserved + needed > self.costs.cache_tokens and not is_alone:
+            if self.reserved + needed + (not reserves) > self.costs.cache_tokens and not is_alone:
                 return
             self.waiting.popleft()
+            self.cache_used += cached
+            self.reserved += needed
+            if math.isnan(self.requests.start_s[request]):
+                self.requests.start_s[request] = self.now
+            self.prompt_left[request] = left
             self.prefilling.append(request)
-            self.in_cache[request] = self.load.cached[request]
-            self.cache_used += int(self.load.cached[request])
-            reserved += needed
-            if np.isnan(self.start_s[request]):
-                self.start_s[request] = self.now
 
-    def _idle_until(self, time_s: float) -> None:
+    def _prompt_of(self, request: int) -> int:
+        """Return the tokens of a waiting request that must be computed: its prompt, and what was evicted."""
+        left = self.requests.total[request] - self.requests.cached[request]
+        return left - self.evicted.get(request, self.requests.output[request])
+
+    def idle_until(self, time_s: float) -> None:
+        """Let time pass without a step."""
         self.idle_j += (time_s - self.now) * self.costs.static_w
         self.now = time_s
 
@@ -130,105 +157,141 @@ class _Server:
         self.sequence_seconds += time_s * sequences
         self.steps += steps
 
+    def _send_tokens(self, tokens: int, steps: int, first_step_s: float) -> None:
+        """The API server sends so many tokens of each of the last steps, one after another."""
+        self.output_tokens += tokens * steps
+        each_s = tokens * self.scheduler.chunk_s.value
+        late_s = max(self.outlet_s, first_step_s) + steps * each_s
+        self.outlet_s = max(late_s, self.now + each_s)
+
     def _step_with_prompts(self) -> None:
         """Run one step that holds pieces of prompts, and the decoding sequences where the scheduler mixes them."""
-        decoding = list(self.decoding) if self.scheduler.mixes else []
-        room = max(self.scheduler.max_tokens - len(decoding), 1)
+        held = len(self.decoding)
+        decoding = held if self.scheduler.mixes else 0
+        room = max(self.scheduler.max_tokens - decoding, 1)
         pieces, pairs = [], 0.0
         for request in self.prefilling:
-            piece = min(int(self.prompt_left[request]), room)
+            left = self.prompt_left[request]
+            piece = min(left, room)
             if piece == 0:
                 break
-            pieces.append((request, piece))
-            pairs += piece * (float(self.in_cache[request]) + piece / 2)
+            pieces.append(piece)
+            pairs += piece * (self.requests.cached[request] + self._prompt_of(request) - left + piece / 2)
+            self.prompt_left[request] = left - piece
             room -= piece
-        tokens = sum(piece for _, piece in pieces)
-        mean = self._mean_cache(decoding)
-        cost = self.costs.mixed(len(decoding), mean, tokens, pairs)
-        held = len(self.decoding)
-        alone_s = float(self.costs.decode(held, np.array([self._mean_cache(self.decoding)]))[0, 0]) if held else 0.0
-        self._spend(float(cost[0]), float(cost[1]), len(decoding) + len(pieces), 1)
+        tokens = sum(pieces)
+        mean = self.decode_cache / held if held else 0.0
+        time_s, energy_j = self.costs.mixed(decoding, mean, tokens, pairs)
+        self._spend(time_s, energy_j, decoding + len(pieces), 1)
         # Sequences that decode wait for the prompts of others: the whole step where it holds none of their tokens.
-        self.others_s += float(cost[0]) - (alone_s if decoding else 0.0) if held else 0.0
+        if held:
+            self.others_s += time_s - (self.costs.lines(held).step(mean)[0] if decoding else 0.0)
         self.prompt_tokens += tokens
-        for request, piece in pieces:
-            self.prompt_left[request] -= piece
-            self.in_cache[request] += piece
-            self.cache_used += piece
-        self._give_tokens(decoding, 1)
+        self.cache_used += tokens
+        ready = []
         while self.prefilling and self.prompt_left[self.prefilling[0]] == 0:
-            request = self.prefilling.popleft()
-            self.decoding.append(request)
-            if np.isnan(self.first_s[request]):
-                self.first_s[request] = self.now
-                self.others_until_first[request] = self.others_s
-            self._give_tokens([request], 1)
+            ready.append(self.prefilling.popleft())
+        self._send_tokens(decoding + len(ready), 1, self.now)
+        if decoding:
+            self._give_tokens(1)
+        for request in ready:
+            self._finish_prompt(request)
         self._evict()
 
-    def _mean_cache(self, requests: list[int]) -> float:
-        return float(self.in_cache[requests].mean()) if requests else 0.0
+    def _finish_prompt(self, request: int) -> None:
+        """The prompt of a request is in: it gets a token, and decodes from now on."""
+        self.cache_used += 1
+        self.reserved += not self.scheduler.reserves
+        if math.isnan(self.requests.first_s[request]):
+            self.requests.first_s[request] = self.outlet_s
+            self.others_until_first_s[request] = self.others_s
+        self._decode(request, self.evicted.pop(request, self.requests.output[request]) - 1)
 
-    def _decode_steps(self) -> None:
-        """Run the steps until a request ends, one that can start arrives, or the cache is full."""
-        decoding = list(self.decoding)
-        n = len(decoding)
-        most = min(int(self.output_left[decoding].min()), MOST_STEPS)
-        if np.isfinite(self.costs.cache_tokens):
+    def _decode(self, request: int, output_left: int) -> None:
+        self.decoding[request] = self.ticks + output_left
+        self.decode_cache += self.requests.total[request] - output_left
+        heapq.heappush(self.ends, (self.ticks + output_left, request))
+        self._end_requests()
+
+    def _decode_steps(self, within_s: float) -> None:
+        """Run steps until a request ends, one that can start arrives, or the cache is full."""
+        n = len(self.decoding)
+        most = self.ends[0][0] - self.ticks
+        if self.costs.cache_tokens != math.inf:
             most = min(most, max(int((self.costs.cache_tokens - self.cache_used) // n), 1))
-        figures = self.costs.decode(n, self._mean_cache(decoding) + np.arange(most, dtype=np.float64))
-        ends = np.cumsum(figures[0])
-        if self.coming:
-            most = min(most, int(np.searchsorted(ends, self.coming[0][0] - self.now)) + 1)
-        self._spend(float(ends[most - 1]), float(figures[1, :most].sum()), n, most)
-        self._give_tokens(decoding, most)
+        lines, mean = self.costs.lines(n), self.decode_cache / n
+        first_step_s = self.now + lines.step(mean)[0]
+        steps, time_s, energy_j = lines.run(mean, most, within_s)
+        self._spend(time_s, energy_j, n, steps)
+        self._send_tokens(n, steps, first_step_s)
+        self._give_tokens(steps)
         self._evict()
 
-    def _give_tokens(self, requests: list[int], tokens: int) -> None:
-        """Each request gets tokens, which its cache keeps; those with all of them end."""
-        if not requests:
-            return
-        self.output_left[requests] -= tokens
-        self.in_cache[requests] += tokens
-        self.cache_used += tokens * len(requests)
-        self.output_tokens += tokens * len(requests)
-        for request in [request for request in requests if self.output_left[request] == 0]:
-            self.decoding.remove(request)
-            self.cache_used -= int(self.in_cache[request])
-            self.end_s[request] = self.now
-            self.others[request] = self.others_s - self.others_until_first[request]
-            if self.sent < self.load.requests:  # a client of a closed load sends its next one
-                self._send(self.sent, self.now)
-                self.sent += 1
+    def _give_tokens(self, steps: int) -> None:
+        """Each decoding sequence gets a token a step, which its cache keeps; those with all of them end."""
+        tokens = steps * len(self.decoding)
+        self.ticks += steps
+        self.decode_cache += tokens
+        self.cache_used += tokens
+        if not self.scheduler.reserves:
+            self.reserved += tokens
+        self._end_requests()
+
+    def _end_requests(self) -> None:
+        while self.ends and self.ends[0][0] <= self.ticks:
+            tick, request = heapq.heappop(self.ends)
+            if self.decoding.get(request) != tick:
+                continue  # it was evicted since
+            del self.decoding[request]
+            self._drop_cache(request, self.requests.total[request])
+            self.requests.end_s[request] = self.outlet_s
+            self.requests.others_s[request] = self.others_s - self.others_until_first_s.pop(request)
+            self.requests.send_next(self.outlet_s)
+
+    def _drop_cache(self, request: int, tokens: int) -> None:
+        self.decode_cache -= tokens
+        self.cache_used -= tokens
+        self.reserved -= self.requests.total[request] if self.scheduler.reserves else tokens
 
     def _evict(self) -> None:
         """Throw away the cache of the newest sequences while the next step does not fit."""
         while len(self.decoding) > 1 and self.cache_used + len(self.decoding) > self.costs.cache_tokens:
-            request = self.decoding.pop()
-            self.cache_used -= int(self.in_cache[request])
-            self.prompt_left[request] = int(self.in_cache[request] - self.load.cached[request])
-            self.in_cache[request] = 0
-            self.evictions[request] += 1
+            request, tick = self.decoding.popitem()
+            self.evicted[request] = tick - self.ticks
+            self._drop_cache(request, self.requests.total[request] - self.evicted[request])
+            self.requests.evictions[request] += 1
             self.waiting.appendleft(request)
+        while self.ends and self.decoding.get(self.ends[0][1]) != self.ends[0][0]:
+            heapq.heappop(self.ends)
 
 
 def simulate(costs: StepCosts, scheduler: Scheduler, load: Load) -> Run:
     """Serve a load. Deterministic. A request that the cache cannot hold alone is served all the same."""
-    server = _Server(costs, scheduler, load)
-    server.run()
+    requests = _Requests(load, scheduler)
+    engine = _Engine(costs, requests, requests.coming)
+    while engine.has_work or engine.coming:
+        engine.act()
+    return _make_run(requests, [engine])
+
+
+def _make_run(requests: _Requests, engines: list[_Engine]) -> Run:
+    end_of_run_s = max(max(engine.now, engine.outlet_s) for engine in engines)
+    for engine in engines:
+        engine.idle_until(end_of_run_s)
     return Run(
-        arrival_s=server.arrival_s,
-        start_s=server.start_s,
-        first_s=server.first_s,
-        end_s=server.end_s,
-        others_s=server.others,
-        evictions=server.evictions,
-        output=load.output,
-        end_of_run_s=server.now,
-        busy_s=server.busy_s,
-        step_j=server.step_j,
-        idle_j=server.idle_j,
-        sequence_seconds=server.sequence_seconds,
-        steps=server.steps,
-        prompt_tokens=server.prompt_tokens,
-        output_tokens=server.output_tokens,
+        arrival_s=np.array(requests.arrival_s),
+        start_s=np.array(requests.start_s),
+        first_s=np.array(requests.first_s),
+        end_s=np.array(requests.end_s),
+        others_s=np.array(requests.others_s),
+        evictions=np.array(requests.evictions),
+        output=requests.load.output,
+        end_of_run_s=end_of_run_s,
+        busy_s=sum(engine.busy_s for engine in engines),
+        step_j=sum(engine.step_j for engine in engines),
+        idle_j=sum(engine.idle_j for engine in engines),
+        sequence_seconds=sum(engine.sequence_seconds for engine in engines),
+        steps=sum(engine.steps for engine in engines),
+        prompt_tokens=sum(engine.prompt_tokens for engine in engines),
+        output_tokens=sum(engine.output_tokens for engine in engines),
     )

@@ -7,6 +7,8 @@ what stands before them. Each term is interpolated between estimates of the engi
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Callable, Sequence
 
 import msgspec
@@ -42,35 +44,102 @@ class StepCosts(msgspec.Struct, frozen=True, kw_only=True):
     cache_tokens: float
     latency_factors: tuple[float, float]
     energy_factors: tuple[float, float]
+    known_bases: dict[int, tuple[float, float]] = msgspec.field(default_factory=dict)
+    known_lines: dict[int, StepLines] = msgspec.field(default_factory=dict)
 
     def decode(self, sequences: int, cached: Floats) -> Floats:
         """Return (2, n) of steps that hold so many decoding sequences with `cached` (n,) mean tokens each."""
-        row = _along(self.sequences, self.decoding, sequences)
-        base = _along(self.tokens, self.linear, sequences)
-        return base[:, None] + np.stack([_line(self.cached, row[i], cached) for i in (0, 1)])
+        return np.array([self.lines(sequences).step(each) for each in cached.tolist()]).T
 
-    def mixed(self, sequences: int, cached: float, tokens: int, pairs: float) -> Floats:
-        """Return (2,) of a step that also holds `tokens` of prompts, which attend to `pairs` earlier tokens in all."""
-        linear = _along(self.tokens, self.linear, sequences + tokens)
+    def mixed(self, sequences: int, cached: float, tokens: int, pairs: float) -> tuple[float, float]:
+        """Return (time_s, energy_j) of a step that also holds `tokens` of prompts, which attend to `pairs` earlier
+        tokens in all."""
+        time_s, energy_j = self.without_attention(sequences + tokens)
         if sequences:
+            (with_s, with_j), (without_s, without_j) = (
+                self.lines(sequences).step(cached),
+                self.without_attention(sequences),
+            )
+            time_s, energy_j = time_s + with_s - without_s, energy_j + with_j - without_j
+        return time_s + float(self.pair[0]) * pairs, energy_j + float(self.pair[1]) * pairs
+
+    def without_attention(self, tokens: int) -> tuple[float, float]:
+        """Return (time_s, energy_j) of a step of so many tokens without attention, computed once."""
+        found = self.known_bases.get(tokens)
+        if found is None:
+            time_s, energy_j = _along(self.tokens, self.linear, tokens).tolist()
+            found = self.known_bases[tokens] = (time_s, energy_j)
+        return found
+
+    def lines(self, sequences: int) -> StepLines:
+        """Return the figures of steps of so many sequences along the length of their caches, computed once."""
+        found = self.known_lines.get(sequences)
+        if found is None:
             row = _along(self.sequences, self.decoding, sequences)
-            linear = linear + np.array([_line(self.cached, row[i], np.array([cached]))[0] for i in (0, 1)])
-        return linear + self.pair * pairs
+            figures = row + np.array(self.without_attention(sequences))[:, None]
+            found = self.known_lines[sequences] = StepLines(self.cached.tolist(), *figures.tolist())
+        return found
+
+
+class StepLines:
+    """Time and energy of steps of a number of sequences, piecewise linear in the mean length of their caches."""
+
+    def __init__(self, cached: list[float], time_s: list[float], energy_j: list[float]) -> None:
+        # Each piece: where it ends, where it begins, and (value there, slope) of time and energy. The last goes on.
+        ends = [*cached[1:-1], math.inf]
+        widths = [right - left for left, right in itertools.pairwise(cached)]
+        self.pieces = [
+            (
+                end,
+                cached[i],
+                time_s[i],
+                (time_s[i + 1] - time_s[i]) / widths[i],
+                energy_j[i],
+                (energy_j[i + 1] - energy_j[i]) / widths[i],
+            )
+            for i, end in enumerate(ends)
+        ]
+
+    def step(self, cached: float) -> tuple[float, float]:
+        """Return (time_s, energy_j) of one step."""
+        return self.run(cached, 1, math.inf)[1:]
+
+    def run(self, cached: float, most: int, within_s: float) -> tuple[int, float, float]:
+        """Return (steps, time_s, energy_j) of steps whose caches grow by a token each: at most so many, and none
+        that begins after `within_s`; one at least."""
+        steps, time_s, energy_j = 0, 0.0, 0.0
+        for end, begin, first_s, slope_s, first_j, slope_j in self.pieces:
+            if cached >= end:
+                continue
+            past = max(cached - begin, 0.0)
+            now_s, now_j = first_s + slope_s * past, first_j + slope_j * past
+            count = most - steps if end == math.inf else min(most - steps, math.ceil(end - cached))
+            spent_s = count * (now_s + slope_s * (count - 1) / 2)
+            if is_last := time_s + spent_s >= within_s:
+                count = max(min(count, _steps_within(now_s, slope_s, within_s - time_s)), 1)
+                spent_s = count * (now_s + slope_s * (count - 1) / 2)
+            steps, time_s, cached = steps + count, time_s + spent_s, cached + count
+            energy_j += count * (now_j + slope_j * (count - 1) / 2)
+            if is_last or steps >= most:
+                break
+        return steps, time_s, energy_j
+
+
+def _steps_within(first_s: float, slope_s: float, within_s: float) -> int:
+    """Return the steps until their times, which grow by `slope_s`, reach `within_s`."""
+    if slope_s <= 0.0:
+        return math.ceil(within_s / first_s)
+    half = first_s / slope_s - 0.5
+    return math.ceil(math.sqrt(half * half + 2.0 * max(within_s, 0.0) / slope_s) - half)
 
 
 def _along(grid: Floats, values: Floats, at: float) -> Floats:
     """Interpolate `values` (..., g) along their last axis, and go on along the last piece."""
-    i = int(np.clip(np.searchsorted(grid, at) - 1, 0, len(grid) - 2)) if len(grid) > 1 else 0
     if len(grid) == 1:
         return np.asarray(values[..., 0])
+    i = int(np.clip(np.searchsorted(grid, at) - 1, 0, len(grid) - 2))
     part = (at - grid[i]) / (grid[i + 1] - grid[i])
     return np.asarray(values[..., i] + (values[..., i + 1] - values[..., i]) * part)
-
-
-def _line(grid: Floats, values: Floats, at: Floats) -> Floats:
-    """Interpolate at many places, and go on along the last piece."""
-    slope = (values[-1] - values[-2]) / (grid[-1] - grid[-2])
-    return np.where(at > grid[-1], values[-1] + (at - grid[-1]) * slope, np.interp(at, grid, values))
 
 
 def step_costs(

@@ -109,7 +109,7 @@ def test_a_request_alone_takes_its_steps_and_nothing_else() -> None:
     run = simulate(COSTS, VLLM, open_load(1e-4, Lengths(prompt=64, output=3)))
     prefill_s = float(COSTS.mixed(0, 0.0, 64, 64 * 32.0)[0])
     decode_s = float(COSTS.decode(1, np.array([65.0, 66.0]))[0].sum())
-    host_s = VLLM.request_s.value + 64 * VLLM.prompt_token_s.value
+    host_s = VLLM.intake_s.value + VLLM.request_s.value + 64 * VLLM.prompt_token_s.value
     assert run.end_s[0] - run.arrival_s[0] == pytest.approx(host_s + prefill_s + decode_s)
     assert not run.others_s.any()
 
@@ -150,3 +150,18 @@ def test_a_wrong_trace_is_one_line(text: str, says: str) -> None:
 def test_cached_tokens_leave_something_of_the_prompt() -> None:
     with pytest.raises(RequestError, match="at most 9"):
         Lengths(prompt=10, output=1, cached=10)
+
+
+def test_an_api_server_sends_no_more_tokens_than_it_can() -> None:
+    slow = msgspec.structs.replace(VLLM, chunk_s=msgspec.structs.replace(VLLM.chunk_s, value=0.01))
+    lengths = Lengths(prompt=100, output=50)
+    quick_run, slow_run = (simulate(COSTS, each, closed_load(20, lengths)) for each in (VLLM, slow))
+    assert quick_run.output_tokens / quick_run.end_of_run_s > 100
+    assert slow_run.output_tokens / slow_run.end_of_run_s <= 100
+    assert (slow_run.end_s > quick_run.end_s).all()
+
+
+def test_requests_that_come_at_once_are_read_one_after_another() -> None:
+    run = simulate(COSTS, VLLM, closed_load(10, Lengths(prompt=10, output=5)))
+    assert np.diff(run.start_s[:10]).min() >= 0
+    assert run.start_s[9] >= 10 * VLLM.intake_s.value
