@@ -35,7 +35,7 @@ def roles(workload: Workload) -> Ints:
     for t, (name, role, producer) in enumerate(
         zip(tensors.name, tensors.role.tolist(), tensors.producer.tolist(), strict=True)
     ):
-        if (role == INPUT and name.endswith("kv_cache")) or producer in appends:
+        if (role == INPUT and name.endswith("_cache")) or producer in appends:
             role_of[t] = CACHE
     return role_of
 

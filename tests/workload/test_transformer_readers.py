@@ -64,8 +64,8 @@ def test_a_published_configuration_is_the_model_of_its_name(name: str) -> None:
 
 
 def test_a_kind_without_a_reader_says_what_can_be_captured() -> None:
-    with pytest.raises(ValueError, match=r"'mamba' is not supported.*others need transformers"):
-        hf_config.parse_config({"model_type": "mamba"})
+    with pytest.raises(ValueError, match=r"'reformer' is not supported.*others need transformers"):
+        hf_config.parse_config({"model_type": "reformer"})
 
 
 _SMALL = {

@@ -114,9 +114,9 @@ def test_the_hub_cache_is_looked_into(tmp_path: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        ({"model_type": "mamba"}, "not supported"),
+        ({"model_type": "reformer"}, "not supported"),
         ({"model_type": "llamma"}, "did you mean llama"),
-        ({}, "supported: bert"),
+        ({}, "supported: arcee, "),
         ({"model_type": "llama"}, "has no hidden_size"),
         (LLAMA | {"hidden_size": "wide"}, "config.json of type 'llama'"),
         (LLAMA | {"hidden_size": -1}, "hidden"),

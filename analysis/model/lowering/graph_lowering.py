@@ -145,8 +145,8 @@ class Lowering:
             self._write(row, target.storage, written, position, shares=old)
             self.values[node.name] = [replace(target, meta=node.outputs[0])]
             return
-        for meta in node.outputs:
-            self._write(row, meta.storage, meta, position)
+        for meta in node.outputs:  # one of several results may overwrite an operand
+            self._write(row, meta.storage, meta, position, shares=self.version.get(meta.storage))
         self.values[node.name] = [Value(meta, meta.storage, meta.numel) for meta in node.outputs]
         if bias is not None:
             self._bias(node, bias, row, scopes)

@@ -24,7 +24,11 @@ def attention(step: StepWriter, x: Tensor, caches: list[Tensor], layer: int, red
             ]
             shape = (step.batch, step.heads, step.sequence, c.value_dim)
             mixed = _attend_all(step, shape, heads) if c.encoder else _cached(step, shape, heads, caches, layer)
-        out = w.linear("o_proj", w.view(mixed, (*step.rows, step.heads * c.value_dim)), c.hidden, c.o_bias)
+        mixed = w.view(mixed, (*step.rows, step.heads * c.value_dim))
+        if c.attention_gate:
+            gate = w.activation("sigmoid", w.linear("gate_proj", x, step.heads * c.value_dim))
+            mixed = w.call_in("gate_mul", "Mul", "aten.mul.Tensor", mixed.shape, self=mixed, other=gate)
+        out = w.linear("o_proj", mixed, c.hidden, c.o_bias)
         return step.all_reduce("all_reduce", out) if reduce else out
 
 

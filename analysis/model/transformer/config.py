@@ -8,6 +8,7 @@ import msgspec
 
 from analysis.model.ir.lengths import steps, through_window
 from analysis.model.model_errors import ModelSpecError
+from analysis.model.transformer.mixers import Mixer, kinds
 
 MAX_SIZE = 1 << 24
 MAX_LAYERS = 1024
@@ -17,6 +18,16 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "activation": ("silu", "gelu", "gelu_tanh", "relu"),
     "position": ("rotary", "learned", "none"),
     "qk_norm": ("none", "head", "full"),
+    "mixer": ("none", *kinds()),
+}
+# The parts of a layer by its letter in `pattern`.
+LETTERS = {
+    "a": "attention ffn",
+    "r": "mixer ffn",
+    "p": "attention mixer ffn",
+    "A": "attention",
+    "R": "mixer",
+    "M": "ffn",
 }
 
 
@@ -29,6 +40,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     which keeps one vector of that width and `rotary` more; queries pass a bottleneck of `q_lora`.
     `parallel`: attention and FFN read the same input (with `shared_norm` the same normalised one). `post_norm`: norms
     follow each residual add (BERT); `sandwich_norm`: before and after each part. `sinks`: a learned score per head.
+    `pattern`: a letter per layer, again from the start after the last: attention (a), a `mixer` that keeps a state (r),
+    both in parallel (p), and after it an FFN; A, R, M: one part alone. `state_`: sizes of the mixer (`Mixer`).
     """
 
     hidden: int
@@ -73,6 +86,15 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     encoder: bool = False
     window: int = 0
     full_every: int = 0
+    attention_gate: bool = False
+    mixer: str = "none"
+    pattern: str = "a"
+    state_heads: int = 0
+    state_groups: int = 0
+    state_keys: int = 0
+    state_values: int = 1
+    state_rank: int = 0
+    state_conv: int = 4
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -98,6 +120,10 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             raise ModelSpecError("sparse_every counts layers: at least 1")
         if self.kv_lora and not self.rotary < self.head_dim:
             raise ModelSpecError("latent attention rotates a part of each head: rotary must be less than head_dim")
+        if not self.pattern or {*self.pattern} - {*LETTERS}:
+            raise ModelSpecError(f"pattern {self.pattern[:40]!r}: a letter per layer, of {', '.join(LETTERS)}")
+        if self.count("mixer") and (self.mixer == "none" or not self.state_heads):
+            raise ModelSpecError("layers that keep a state need mixer= and state_heads=")
         if self.position == "learned" and not self.positions:
             raise ModelSpecError("learned positions need positions=N, the rows of their table")
 
@@ -111,13 +137,36 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
             "kv_heads": self.kv_heads or self.heads,
             "expert_ffn": self.expert_ffn or (self.ffn if self.experts else 0),
             "rotary": self.rotary or (head_dim if self.position == "rotary" else 0),
+            "state_groups": self.state_groups or self.state_heads,
         }
         for field, value in derived.items():
             msgspec.structs.force_setattr(self, field, value)
 
+    def has(self, part: str, layer: int) -> bool:
+        """Return True if a layer has attention, a mixer or an FFN."""
+        return part in LETTERS[self.pattern[layer % len(self.pattern)]]
+
+    def count(self, part: str) -> int:
+        """Return how many layers have attention, a mixer or an FFN."""
+        return sum(self.has(part, layer) for layer in range(self.layers))
+
+    def mixer_sizes(self, tp: int = 1) -> Mixer:
+        """Return the recurrent layer of one of `tp` devices."""
+        return Mixer(
+            kind=kinds()[self.mixer],
+            hidden=self.hidden,
+            heads=self.state_heads // tp,
+            groups=max(1, self.state_groups // tp),
+            keys=self.state_keys,
+            values=self.state_values,
+            rank=self.state_rank,
+            conv=self.state_conv,
+        )
+
     def is_sparse(self, layer: int) -> bool:
         """Return True if this layer routes its tokens to experts."""
-        return bool(self.experts) and layer >= self.dense_layers and (layer + 1) % self.sparse_every == 0
+        is_chosen = layer >= self.dense_layers and (layer + 1) % self.sparse_every == 0
+        return bool(self.experts) and is_chosen and self.has("ffn", layer)
 
     def window_of(self, layer: int) -> int:
         """Return how many tokens back the attention of this layer sees; 0 for all."""
@@ -170,7 +219,8 @@ def size(config: Config) -> Size:
     mats = 3 if c.gated else 2
     sparse = sum(c.is_sparse(layer) for layer in range(c.layers))
     expert = mats * c.hidden * c.expert_ffn
-    linear = c.layers * _projections(c) + (c.layers - sparse) * mats * c.hidden * c.ffn
+    linear = c.count("attention") * _projections(c) + (c.count("ffn") - sparse) * mats * c.hidden * c.ffn
+    linear += c.count("mixer") * c.mixer_sizes().projections if c.mixer != "none" else 0
     linear += sparse * (c.active * expert + c.hidden * c.experts + mats * c.hidden * c.shared_ffn)
     linear += c.hidden * c.hidden if c.pooler else 0
     table = c.vocab * c.hidden
@@ -183,6 +233,7 @@ def size(config: Config) -> Size:
 
 def _projections(c: Config) -> int:
     q, out = c.heads * c.head_dim, c.heads * c.value_dim * c.hidden
+    q += q if c.attention_gate else 0
     if not c.kv_lora:
         return c.hidden * (q + c.kv_heads * (c.head_dim + c.value_dim)) + out
     query = c.q_lora * (c.hidden + q) if c.q_lora else c.hidden * q
@@ -197,11 +248,13 @@ def _mlp_bias(c: Config, width: int) -> int:
 def _vectors(c: Config, sparse: int) -> int:
     q, kv = c.heads * c.head_dim, c.kv_heads * c.head_dim
     norm = c.hidden * (2 if c.norm == "layer" else 1)
-    layer = norm * (4 if c.sandwich_norm else 1 if c.shared_norm else 2)
-    layer += (q + 2 * kv if c.qkv_bias else 0) + (c.hidden if c.o_bias else 0)
+    norms = sum(c.has("ffn", i) + (c.has("attention", i) or c.has("mixer", i)) for i in range(c.layers))
+    total = c.layers * norm if c.shared_norm else norms * norm * (2 if c.sandwich_norm else 1)
+    layer = (q + 2 * kv if c.qkv_bias else 0) + (c.hidden if c.o_bias else 0)
     layer += {"none": 0, "head": 2 * c.head_dim, "full": q + kv}[c.qk_norm]
     layer += c.kv_lora + c.q_lora + (c.heads if c.sinks else 0)
-    total = c.layers * layer + (c.layers - sparse) * _mlp_bias(c, c.ffn)
+    total += c.count("attention") * layer + (c.count("ffn") - sparse) * _mlp_bias(c, c.ffn)
+    total += c.count("mixer") * c.mixer_sizes().vectors if c.mixer != "none" else 0
     total += sparse * (c.active * _mlp_bias(c, c.expert_ffn) + (c.experts if c.router_bias else 0))
     return total + norm * (2 if c.embed_norm else 1) + (c.vocab if c.head_bias else 0) + (c.hidden if c.pooler else 0)
 
@@ -219,13 +272,16 @@ def macs(config: Config, run: StepSettings, batch: int = 1) -> float:
     width = 2 * c.kv_lora + c.rotary if latent else c.head_dim + c.value_dim
     if c.kv_lora and not latent:  # those of the cache are expanded again
         expanded = c.kv_lora * c.heads * (c.head_dim - c.rotary + c.value_dim)
-        linear += c.layers * expanded * run.kv / run.sequence
+        linear += c.count("attention") * expanded * run.kv / run.sequence
     all_tokens = run.kv + run.sequence
     seen = [
         run.sequence if c.encoder else through_window(c.window_of(layer) or all_tokens, run.sequence, run.kv)
         for layer in range(c.layers)
+        if c.has("attention", layer)
     ]
     attention = c.heads * width * sum(seen)
+    if c.mixer != "none":
+        linear += c.count("mixer") * float(c.mixer_sizes().state_macs(run.phase == "prefill"))
     scored = batch if run.phase == "prefill" else tokens
     pooled = batch * c.hidden**2 if c.pooler else 0
     return tokens * (linear + attention) + scored * sizes.head + pooled
@@ -234,7 +290,7 @@ def macs(config: Config, run: StepSettings, batch: int = 1) -> float:
 def degrees(config: Config) -> list[int]:
     """Tensor-parallel degrees that divide heads and FFN evenly."""
     common = gcd(config.heads, config.ffn)
-    for width in (config.expert_ffn, config.shared_ffn):
+    for width in (config.expert_ffn, config.shared_ffn, config.state_heads):
         common = gcd(common, width) if width else common
     fits = [d for d in range(1, common + 1) if common % d == 0]
     if config.kv_lora:  # one latent vector serves all heads: each device keeps it

@@ -80,6 +80,10 @@ class Writer:
         """Add an input of the model."""
         return self._source(name, meta(tuple(shape), self._storage(), dtype), INPUT)
 
+    def state(self, name: str, shape: Shape) -> Tensor:
+        """Return an input that calls overwrite (`update`), one for all phases."""
+        return self._weights.get(name) or self.input(name, shape)
+
     def _source(self, label: str, description: Meta, role: int) -> Tensor:
         value = Tensor(label, description)
         self._weights[label] = value
@@ -102,6 +106,10 @@ class Writer:
         kinds = dtypes or ("float32",) * len(shapes)
         results = [meta(tuple(shape), self._storage(), kind) for shape, kind in zip(shapes, kinds, strict=True)]
         return self._add(target, results, args)
+
+    def update(self, target: str, shape: Shape, state: Tensor, /, **args: Any) -> Tensor:
+        """Write a call with one new result that also overwrites `state`."""
+        return self._add(target, [meta(tuple(shape), self._storage()), state.meta], {"state": state, **args})[0]
 
     def view(self, value: Tensor, shape: Shape) -> Tensor:
         """Return the same memory under another shape, or a part of it."""

@@ -29,7 +29,7 @@ def config(where: str) -> Config:
 
 def has_reader(where: str) -> bool:
     """Return True if the architecture of a configuration has a reader here."""
-    return _read_at(where).get("model_type", "") in [*_TABLE["types"]]
+    return _kind(_read_at(where)) in _TABLE["types"]
 
 
 def notes(where: str) -> tuple[str, ...]:
@@ -49,17 +49,42 @@ def stored_precision(where: str) -> str:
 
 def parse_config(raw: Raw) -> Config:
     """Return the model that a `config.json` describes. Raises a `ModelSpecError`."""
-    kind = str(raw.get("model_type", ""))
+    kind = _kind(raw)
     if kind not in _TABLE["types"]:
         raise ModelSpecError(_unsupported(kind))
     try:
-        return msgspec.convert(_fields(raw, kind) | {"notes": _notes(raw)}, Config)
+        fields = {name: _value(raw, name, stated) for name, stated in _row(raw, kind).items()}
+        fields["notes"] = _notes(raw)
+        if "mixer" in fields and "pattern" not in fields:
+            fields["pattern"] = _pattern(raw)
+        return msgspec.convert(fields, Config)
     except KeyError as error:
         raise ModelSpecError(f"config.json of type {kind!r} has no {error.args[0]}") from None
     except (msgspec.ValidationError, TypeError, ValueError, ZeroDivisionError) as error:
         if isinstance(error, ModelSpecError):
             raise
         raise ModelSpecError(f"config.json of type {kind!r}: {' '.join(str(error).split())[:160]}") from None
+
+
+def _kind(raw: Raw) -> str:
+    """Return the model_type of a configuration, or that of its architecture if only this has a reader."""
+    kind, named = str(raw.get("model_type", "")), raw.get("architectures")
+    if kind in _TABLE["types"] or not isinstance(named, list) or not named:
+        return kind
+    architecture = str(named[0]).lower().partition("for")[0]
+    return next((known for known in _TABLE["types"] if known.replace("_", "") == architecture), kind)
+
+
+def _pattern(raw: Raw) -> str:
+    """Return the letters of layers with a state and with attention (`Config.pattern`)."""
+    keys = ("layer_types", "layers_block_type", "attn_type_list", "hybrid_override_pattern")
+    if words := next((raw[key] for key in keys if raw.get(key)), None):
+        return "".join(_TABLE["letters"][str(word)] for word in words)
+    layers, every = raw["num_hidden_layers"], raw.get("attn_layer_period") or raw.get("full_attention_interval") or 1
+    of_kimi = [layer - 1 for layer in raw.get("linear_attn_config", {}).get("full_attn_layers", ())]
+    attends = of_kimi or raw.get("attn_layer_indices") or raw.get("full_attn_idxs")
+    attends = attends or range(raw.get("attn_layer_offset", every - 1), layers, every)
+    return "".join("a" if layer in attends else "r" for layer in range(layers))
 
 
 def _unsupported(kind: str) -> str:
@@ -99,24 +124,28 @@ def _notes(raw: Raw) -> list[str]:
 # --- fields -----------------------------------------------------------------------------------------------
 
 
-def _fields(raw: Raw, kind: str) -> Raw:
-    """Return the fields of a Config by the row of a model_type, after those of the row that it is like."""
-    row = (_TABLE["types"].get(kind) or _TABLE["shared"][kind]).copy()
+def _row(raw: Raw, kind: str) -> Raw:
+    """Return the row of a model_type, over those of the row that it is like; `["", value]` is a value."""
+    row: Raw = (_TABLE["types"].get(kind) or _TABLE["shared"][kind]).copy()
     like, family = row.pop("like", ""), row.pop("family", "")
-    fields = _fields(raw, like) if like else {}
-    fields |= presets.family(family) if family else {}
-    return fields | _derived_fields(raw, kind) | {name: _value(raw, name, stated) for name, stated in row.items()}
+    constants = (presets.family(family) if family else {}) | _derived_fields(raw, kind)
+    return (_row(raw, like) if like else {}) | {name: ["", value] for name, value in constants.items()} | row
 
 
 def _value(raw: Raw, name: str, stated: Any) -> Any:
     if isinstance(stated, str):
-        return raw[stated]
+        for key in stated.split("."):
+            raw = raw[key]
+        return raw
     if not isinstance(stated, list):
         return stated
     keys, default = stated
+    if not keys:
+        return default
     if keys == "sliding_window" and not raw.get("use_sliding_window", True):
         return default
     value = next((raw[key] for key in keys.split() if raw.get(key) is not None), default)
+    value = value[0] if isinstance(value, list) and value else value  # one for each layer
     if name != "activation":
         return bool(value) if isinstance(default, bool) else value
     if (known := _TABLE["activations"]).get(str(value)) is None:
@@ -129,16 +158,32 @@ def _derived_fields(raw: Raw, kind: str) -> Raw:
     if raw.get("mlp_only_layers") or raw.get("decoder_sparse_step", 1) != 1 or raw.get("moe_layer_freq", 1) != 1:
         raise ModelSpecError("config.json: layers with and without experts in turn are not supported")
     match kind:
-        case "deepseek":
-            return {"shared_ffn": raw["moe_intermediate_size"] * (raw.get("n_shared_experts") or 0)}
+        case "deepseek" | "ernie4_5_moe":
+            keys = ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts")
+            shared = next((raw[key] for key in keys if raw.get(key)), 0)
+            return {"shared_ffn": raw["moe_intermediate_size"] * shared}
         case "deepseek_v2":  # a head is a part that is rotated and one that is not
             width = raw["qk_nope_head_dim"] + raw["qk_rope_head_dim"]
             return {"head_dim": width, "router_bias": raw.get("topk_method") == "noaux_tc"}
-        case "glm" | "glm4_moe":
+        case "glm" | "glm4_moe" | "qwen3_next" | "stablelm":
             head_dim = raw.get("head_dim") or raw["hidden_size"] // raw["num_attention_heads"]
-            is_normed = bool(raw.get("use_qk_norm"))
             rotary = int(float(raw.get("partial_rotary_factor", 0.5)) * head_dim)
-            return {"rotary": rotary, "qk_norm": "head" if is_normed else "none"}
+            return {"rotary": rotary} | ({"qk_norm": "head"} if raw.get("use_qk_norm") else {})
+        case "jamba":
+            return {"state_heads": raw.get("mamba_expand", 2) * raw["hidden_size"]}
+        case "rwkv7":
+            ranks = [raw[f"{gate}_low_rank_dim"] for gate in ("decay", "gate", "a", "v")]
+            heads = raw["hidden_size"] // raw.get("head_dim", 64)
+            return {"heads": heads, "state_heads": heads, "state_rank": sum(ranks)}
+        case "lfm2" if raw.get("block_auto_adjust_ff_dim", True):
+            width, step = int(2 * raw.get("block_ff_dim", 12288) / 3), raw.get("block_multiple_of", 256)
+            return {"ffn": -(-int(width * raw.get("block_ffn_dim_multiplier", 1)) // step) * step}
+        case "exaone4":  # "LLLG": every fourth layer is global
+            pattern = raw.get("sliding_window_pattern") or 4
+            return {"full_every": len(pattern) if isinstance(pattern, str) else pattern}
+        case "hunyuan_v1_moe":
+            shared = raw.get("num_shared_expert") or 0
+            return {"shared_ffn": raw["intermediate_size"] * (shared[0] if isinstance(shared, list) else shared)}
         case "gpt2":
             return {"ffn": raw.get("n_inner") or 4 * raw["n_embd"]}
         case "opt":

@@ -24,6 +24,7 @@ from analysis.model.operators.operator_call import OperatorCall, OperatorCost
 from analysis.model.transformer.attention import attention
 from analysis.model.transformer.config import Config, StepSettings, degrees
 from analysis.model.transformer.graph_writer import StepWriter, Tensor, Writer
+from analysis.model.transformer.recurrence import mix_by_state
 
 
 def build(name: str, config: Config, run: StepSettings, origin: str = "configuration") -> Workload:
@@ -69,7 +70,7 @@ def _graph(config: Config, run: StepSettings) -> Graph:
         results, repeats = _request(prompt), {"decode": dim("output") - 1}
     else:
         results, repeats = [_head(prompt, *_layers(prompt, caches))], {}
-    cache = InputSpec("kv_cache", "float32", (config.layers, sequences, dims[-1], prompt.cached_width))
+    cache = InputSpec("kv_cache", "float32", (config.count("attention"), sequences, dims[-1], prompt.cached_width))
     dims += [SHARE] if run.spreads_sequences else []
     for phase in ("", DECODING) if run.phase == "request" else ("",):
         dims += [name(window, phase) for window in windows(config) for name in (attended_dim, cached_dim)]
@@ -149,8 +150,23 @@ def _layer(step: StepWriter, x: Tensor, layer: int, caches: list[Tensor]) -> Ten
         second = normed if c.shared_norm else w.norm("mlp_norm", x, c.norm)
         parts = w.add("parallel_add", attention(step, normed, caches, layer, False), _mlp(step, second, layer, False))
         return w.add("residual", x, step.all_reduce("all_reduce", parts))
-    x = w.add("attention_residual", x, _residual(step, "attention_after_norm", attention(step, normed, caches, layer)))
-    return w.add("mlp_residual", x, _residual(step, "mlp_after_norm", _mlp(step, w.norm("mlp_norm", x, c.norm), layer)))
+    if mixed := _mix(step, normed, caches, layer):
+        x = w.add("attention_residual", x, _residual(step, "attention_after_norm", mixed))
+    if not c.has("ffn", layer):
+        return x
+    normed = w.norm("mlp_norm", x, c.norm) if mixed else normed
+    return w.add("mlp_residual", x, _residual(step, "mlp_after_norm", _mlp(step, normed, layer)))
+
+
+def _mix(step: StepWriter, x: Tensor, caches: list[Tensor], layer: int) -> Tensor | None:
+    """Write what mixes the tokens of a layer: attention, a recurrent mixer, the sum of both, or nothing."""
+    c, mixed = step.config, None
+    if c.has("attention", layer):
+        mixed = attention(step, x, caches, layer, not c.has("mixer", layer))
+    if c.has("mixer", layer):
+        own = mix_by_state(step, x, layer)
+        mixed = step.all_reduce("all_reduce", step.w.add("parallel_add", mixed, own) if mixed else own)
+    return mixed
 
 
 def _residual(step: StepWriter, name: str, part: Tensor) -> Tensor:

@@ -1,0 +1,86 @@
+"""Layers that keep a state of constant size, read from `mixers.toml`: widths, parameters and MACs in closed form."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import cache
+from pathlib import Path
+
+import msgspec
+
+from hardware import file_access
+
+Terms = dict[str, int]  # a width: how often each size counts
+
+
+class MixerKind(msgspec.Struct, frozen=True):
+    """A kind of recurrent layer: a row of `mixers.toml`."""
+
+    project: Terms
+    convolve: Terms = {}
+    low_rank: list[tuple[Terms, Terms]] = []
+    vectors: Terms = {}
+    norm: Terms = {}
+    products: int = 0
+    scan: tuple[int, int] = (0, 0)
+    chunk: int = 0
+    chunk_keys: int = 0
+    chunk_values: int = 0
+
+    @property
+    def has_state(self) -> bool:
+        """True if it keeps more than the last inputs of its convolution."""
+        return bool(self.products or self.scan[0])
+
+
+@cache
+def kinds() -> dict[str, MixerKind]:
+    """Return the kinds of recurrent layers by name."""
+    return msgspec.convert(file_access.shipped(Path(__file__).with_suffix(".toml")), dict[str, MixerKind])
+
+
+class Mixer(msgspec.Struct, frozen=True, kw_only=True):
+    """A recurrent layer: each of `heads` keeps `keys` x `values` numbers, each of `groups` has keys of its own; `conv`
+    tokens pass the short convolution."""
+
+    kind: MixerKind
+    hidden: int
+    heads: int
+    groups: int
+    keys: int
+    values: int
+    rank: int
+    conv: int
+
+    def width(self, terms: Terms) -> int:
+        """Return a width of the table in elements."""
+        inner = self.heads * self.values
+        sizes = {
+            "hidden": self.hidden, "inner": inner, "key_width": self.groups * self.keys, "heads": self.heads,
+            "values": self.values, "rank": self.rank, "states": inner * self.keys,
+        }  # fmt: skip
+        return sum(count * sizes[name] for name, count in terms.items())
+
+    @property
+    def inner(self) -> int:
+        """Elements of the values of all heads."""
+        return self.heads * self.values
+
+    @property
+    def projections(self) -> int:
+        """Elements of the matrices that multiply every token, the short convolution among them."""
+        low = sum(self.width(a) * self.width(b) for a, b in self.kind.low_rank)
+        convolved = self.width(self.kind.convolve) * self.conv
+        return self.hidden * self.width(self.kind.project) + low + convolved + self.inner * self.hidden
+
+    @property
+    def vectors(self) -> int:
+        """Elements that are learned beside the matrices."""
+        return self.width(self.kind.vectors) + self.width(self.kind.norm)
+
+    def state_macs(self, is_chunked: bool) -> Fraction:
+        """Multiply-accumulates of a token with the state and, if prefill takes chunks, with tokens before it there."""
+        kind = self.kind
+        beside = kind.chunk_keys * self.groups * self.keys + kind.chunk_values * self.inner
+        in_chunk = Fraction(kind.chunk + 1, 2) * beside if is_chunked else 0
+        return Fraction(kind.products * self.inner * self.keys) + in_chunk
