@@ -33,6 +33,7 @@ from analysis.model.ir.operator_graph import (
 from analysis.model.ir.poly import Poly, dim, poly, product
 from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, InputSpec
 from analysis.model.operators import cost_rules
+from hardware.architectures.known_architectures import TORCH_HOST
 
 MAX_BATCH = 65536
 Inputs = tuple[tuple[Any, ...], dict[str, Any]]
@@ -49,7 +50,7 @@ def export(
     """Return the operator graph of `module` in evaluation mode. `batch_dims` gives per input tensor the dimension that
     is the batch, by default 0. `most` is the largest batch it must work for."""
     labels = _labels(module)
-    parameters = sum(parameter.numel() for parameter in module.parameters())
+    parameters = sum({_identity(tensor): tensor.numel() for tensor in module.parameters()}.values())
     with suppress(NotImplementedError):  # an exported module is in evaluation mode, or never
         module = module.eval()
     if any(p.device.type == "meta" for p in module.parameters()):
@@ -114,9 +115,15 @@ def _has_vmap(program: Any) -> bool:
 
 def _labels(module: Any) -> dict[str, str]:
     """Return every name of a parameter or buffer -> the first name of that tensor, so tied weights are one."""
-    first: dict[int, str] = {}
+    first: dict[Any, str] = {}
     named = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
-    return {name: first.setdefault(id(tensor), name) for name, tensor in named}
+    return {name: first.setdefault(_identity(tensor), name) for name, tensor in named}
+
+
+def _identity(tensor: Any) -> Any:
+    """Return what tied weights have in common: the tensor, or its memory where a program was loaded from a file."""
+    memory = tensor.data_ptr() if tensor.device.type == TORCH_HOST else 0
+    return (memory, tensor.shape) if memory else id(tensor)
 
 
 def graph_of(program: Any, labels: dict[str, str], parameters: int, names: Sequence[str] = ()) -> Graph:

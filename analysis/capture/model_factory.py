@@ -7,6 +7,7 @@ import importlib.util
 import inspect
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,8 @@ from hardware.names import hint
 Built = tuple[Any, Any]  # a module, and the inputs that came with it as they were given; None for none
 
 
-def module_of(target: targets.Target, file: Path) -> Any:
-    """Return the module that holds the factory, imported as its author would."""
+def _import_module(target: targets.Target, file: Path) -> Any:
+    """Import the module that holds the factory as its author would."""
     try:
         if not target.path.endswith(".py"):
             package = file.parent if file.name == "__init__.py" else file
@@ -44,9 +45,11 @@ def module_of(target: targets.Target, file: Path) -> Any:
         raise CaptureError(failure_text.explain(error, "importing it")) from None
 
 
-def find(module: Any, target: targets.Target) -> Any:
+def find(target: targets.Target, file: Path) -> Any:
     """Return the factory of a target. Raises a CaptureError with the nearest name."""
-    value = module
+    if target.is_program:
+        return partial(torch.export.load, file)
+    value = module = _import_module(target, file)
     for name in target.factory.split("."):
         if not hasattr(value, name):
             known = [key for key in vars(value) if not key.startswith("_")] if hasattr(value, "__dict__") else []

@@ -43,10 +43,11 @@ def capture_target(target: targets.Target, progress: Progress) -> Workload:
     if library_models.is_library_model(target):
         build = partial(library_models.build, target)
     else:
-        build = partial(model_factory.build, model_factory.find(model_factory.module_of(target, file), target), target)
-    graph = _capture(build, target.inputs, target.batch_dim, progress)
+        build = partial(model_factory.build, model_factory.find(target, file), target)
+    ways = ("real",) if target.is_program else ("none", "real")
+    graph = _capture(build, target.inputs, target.batch_dim, progress, ways)
     progress("lower", 0.95)
-    said = hf_config.notes(target.factory) if target.is_configuration else (UNWATCHED,)
+    said = hf_config.notes(target.factory) if target.is_configuration else (UNWATCHED,) * (not target.is_program)
     versions = {"torch": graph.versions["torch"], **imported_files.versions()}
     graph = replace(graph, versions=versions, notes=(*said, *graph.notes))
     return lower_graph(graph, target.label, "custom", str(file))
@@ -70,7 +71,7 @@ def capture_module(module: Any, inputs: Any, batch_dim: int | None, name: str) -
 def build_model(target: targets.Target, file: Path) -> Built:
     """Return the module with its own weights, and the inputs that came with it. Raises CaptureError."""
     try:
-        return model_factory.build(model_factory.find(model_factory.module_of(target, file), target), target)
+        return model_factory.build(model_factory.find(target, file), target)
     except ModelError:
         raise
     except BaseException as error:

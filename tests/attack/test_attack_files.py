@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from analysis.annexes.readers import pt2
 from analysis.annexes.readers.onnx import onnx_file as onnx_file
 from analysis.annexes.readers.onnx import onnx_model as onnx_model
 from analysis.model import store
@@ -22,42 +21,34 @@ from analysis.model.process.workload_jobs import FileReading, WorkloadJob
 from analysis.model.reading_budget import STEPS, Budget
 from hardware import file_access
 from hwexplorer.cli import main
-from tests.attack import onnx_files, pt2_files
+from tests.attack import onnx_files
 from tests.sampling import first
 
-SMALL = [("onnx", name) for name in onnx_files.SMALL] + [("pt2", name) for name in pt2_files.SMALL]
-LARGE = [("onnx", name) for name in onnx_files.LARGE] + [("pt2", name) for name in pt2_files.LARGE]
 # What a budget of a tenth may come to: two seconds of a fast machine and a tenth of its gigabyte.
 _SHARE = 10
 _SECONDS = 15.0
 
 
-def built(kind: str, name: str) -> bytes:
-    files = onnx_files if kind == "onnx" else pt2_files
-    return (files.SMALL | files.LARGE)[name]()
-
-
-def written(folder: Path, kind: str, name: str) -> Path:
-    path = folder / f"net.{kind}"
-    path.write_bytes(built(kind, name))
+def written(folder: Path, name: str) -> Path:
+    path = folder / "net.onnx"
+    path.write_bytes((onnx_files.SMALL | onnx_files.LARGE)[name]())
     return path
 
 
 def read(path: Path, budget: Budget) -> str:
     """The line it is refused with, or nothing where it is read."""
-    load = onnx_model.load if path.suffix == ".onnx" else pt2.load
     try:
-        operators = load(path, budget=budget).n_operators
+        operators = onnx_model.load(path, budget=budget).n_operators
     except ModelError as error:
         return str(error)
     assert operators > 0
     return ""
 
 
-@pytest.mark.parametrize(("kind", "name"), SMALL)
-def test_a_small_file_is_read_or_refused(kind: str, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", onnx_files.SMALL)
+def test_a_small_file_is_read_or_refused(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    path = written(tmp_path, kind, name)
+    path = written(tmp_path, name)
     start = time.process_time()
     line = read(path, Budget(STEPS // _SHARE))
     assert time.process_time() - start < _SECONDS
@@ -67,26 +58,19 @@ def test_a_small_file_is_read_or_refused(kind: str, name: str, tmp_path: Path, m
     assert sorted(tmp_path.iterdir()) == [path]
 
 
-@pytest.mark.parametrize(
-    ("kind", "name", "says"),
-    [
-        ("pt2", "a negative size", "a tensor has a negative size (y: batch, -1*batch"),
-        ("pt2", "a size that a batch makes negative", "a tensor has a negative size (y: batch, 30 + -1*batch"),
-        ("onnx", "a size that a batch makes negative", "Pad: the shape of its result cannot be told: a size comes out"),
-    ],
-)
-def test_a_size_below_nothing_is_refused(kind: str, name: str, says: str, tmp_path: Path) -> None:
-    assert says in read(written(tmp_path, kind, name), Budget(STEPS // _SHARE))
+def test_a_size_below_nothing_is_refused(tmp_path: Path) -> None:
+    name, says = "a size that a batch makes negative", "Pad: the shape of its result cannot be told: a size comes out"
+    assert says in read(written(tmp_path, name), Budget(STEPS // _SHARE))
 
 
 def test_work_below_nothing_is_refused(tmp_path: Path) -> None:
-    line = read(written(tmp_path, "onnx", "a window of less than nothing"), Budget(STEPS // _SHARE))
+    line = read(written(tmp_path, "a window of less than nothing"), Budget(STEPS // _SHARE))
     assert line == "net.onnx: an operator does less than no work (o@2: max_pool2d)"
 
 
-@pytest.mark.parametrize(("kind", "name"), first(LARGE, 6))
-def test_a_large_file_costs_no_more_than_its_budget(kind: str, name: str, tmp_path: Path) -> None:
-    path = written(tmp_path, kind, name)
+@pytest.mark.parametrize("name", first(list(onnx_files.LARGE), 3))
+def test_a_large_file_costs_no_more_than_its_budget(name: str, tmp_path: Path) -> None:
+    path = written(tmp_path, name)
     code = """
 import resource, sys
 from pathlib import Path
@@ -101,15 +85,12 @@ print(after.ru_utime - before.ru_utime, (after.ru_maxrss - before.ru_maxrss) << 
     seconds, taken, line = done.stdout.split(maxsplit=2)
     assert line.startswith(path.name), done.stderr
     assert float(seconds) < _SECONDS
-    assert int(taken) < 700 << 20  # of a `.pt2` the text is in memory, up to 256 MiB
+    assert int(taken) < 700 << 20
 
 
-@pytest.mark.parametrize(
-    ("kind", "name"), [("onnx", "10,000,000 empty constants"), ("pt2", "255 KB that unpack to 6.3 GB")]
-)
-def test_the_whole_budget_is_spent_before_the_limits_of_its_process(kind: str, name: str, tmp_path: Path) -> None:
+def test_the_whole_budget_is_spent_before_the_limits_of_its_process(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="asks for more work than reading any model takes"):
-        store.load(str(written(tmp_path, kind, name)))
+        store.load(str(written(tmp_path, "10,000,000 empty constants")))
 
 
 def test_reading_is_given_up_at_once(tmp_path: Path) -> None:

@@ -26,7 +26,7 @@ from hwexplorer.state import State, parse
         ("gemm:8x8x8", Spec, "gemm:M=8,N=8,K=8"), ("GEMM", Spec, "gemm"), ("conv2d:size=28", Spec, None),
         ("Llama3-8B:Decode,kv=512", object, "llama3_8b:decode,kv=512"), ("qwen2.5-3b", object, "qwen2_5_3b"),
         ("net.py:make(1x3,batch=none)", Target, "net.py:make(1x3,batch=none)"), ("net.onnx", Target, "net.onnx"),
-        ("some.package:make", Target, "some.package:make()"), ("a.pt2", Target, "a.pt2"),
+        ("some.package:make", Target, "some.package:make()"), ("a.pt2", Target, "a.pt2()"),
     ],
 )  # fmt: skip
 def test_every_kind_of_name(text: str, kind: type, canonical: str | None) -> None:

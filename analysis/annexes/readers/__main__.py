@@ -25,13 +25,9 @@ def _read(text: str, progress: Progress) -> Workload:
         from analysis.model.transformer import weight_headers
 
         return weight_headers.load(path, target.factory, budget)
-    if target.takes_inputs:
-        from analysis.annexes.readers.onnx import onnx_model
+    from analysis.annexes.readers.onnx import onnx_model
 
-        return onnx_model.load(path, target.inputs, budget)
-    from analysis.annexes.readers import pt2
-
-    return pt2.load(path, budget)
+    return onnx_model.load(path, target.inputs, budget)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Sizes in an exported program: its shape expressions, read without evaluating anything, and which reshapes copy."""
+"""Sizes as expressions of symbols, read without evaluating anything, and which reshapes copy."""
 
 from __future__ import annotations
 
@@ -15,65 +15,30 @@ REFERENCE = 7  # the value of a live dimension at which strides are compared
 
 
 def expression(text: str, symbols: Mapping[str, Poly]) -> Poly:
-    """Return a size as written by torch: `2*s77`, or `Mul(Integer(2), Symbol('s77', positive=True, integer=True))`.
-    Only symbols, integers, sums, products, small powers and exact floor divisions; anything else raises SizeError."""
-    return _size(_parsed(text), symbols)
-
-
-def stride(text: str, symbols: Mapping[str, Poly]) -> int:
-    """Return a stride at the reference point. Strides may choose the lesser or greater of two."""
-    return _number(_parsed(text), symbols)
-
-
-def _parsed(text: str) -> ast.expr:
+    """Return a size like `2*s77`: only symbols, integers, sums, products, small powers and exact floor divisions;
+    anything else raises SizeError."""
     if len(text) > _MAX_EXPRESSION:
         raise SizeError("a shape expression is too long")
     try:
-        return ast.parse(text, mode="eval").body  # parses, never runs
+        parsed = ast.parse(text, mode="eval").body  # parses, never runs
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise SizeError(f"{text[:60]!r} is no shape expression") from None
-
-
-def _number(node: ast.expr, symbols: Mapping[str, Poly]) -> int:
-    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.args:
-        values = [_number(argument, symbols) for argument in node.args] if node.func.id in _NUMBERS else []
-        if values:
-            return _NUMBERS[node.func.id](values)
-    return _size(node, symbols).value_at(batch=REFERENCE)
-
-
-_NUMBERS: dict[str, Callable[[list[int]], int]] = {"Min": min, "Max": max, "Mul": prod, "Add": sum}
-
-
-def whole(value: object) -> Poly:
-    """Return a plain size. Raises SizeError."""
-    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= _MAX_SIZE:
-        raise SizeError(f"{str(value)[:40]!r} is no size")
-    return poly(value)
+    return _size(parsed, symbols)
 
 
 def _size(node: ast.expr, symbols: Mapping[str, Poly]) -> Poly:
     match node:
         case ast.Constant(value=int(number)) if abs(number) <= _MAX_SIZE:
             return poly(int(number))
-        case ast.Name(id=name) | ast.Call(func=ast.Name(id="Symbol"), args=[ast.Constant(value=str(name))]):
-            return _symbol(name, symbols)
-        case ast.Call(func=ast.Name(id="Integer"), args=[number]):
-            return _size(number, symbols)
+        case ast.Name(id=name) if name in symbols:
+            return symbols[name]
+        case ast.Name(id=name):
+            raise SizeError(f"a tensor size depends on the data ({name[:40]})")
         case ast.UnaryOp(op=ast.USub(), operand=operand):
             return _size(operand, symbols) * -1
-        case ast.BinOp(left=left, op=sign, right=right):
-            name, parts = type(sign).__name__, [left, right]
-        case ast.Call(func=ast.Name(id=name), args=[_, *_] as parts):
-            pass
-        case _:
-            raise SizeError(f"a shape expression has a {type(node).__name__}")
-    if name not in _STEPS:
-        raise SizeError(f"a shape expression calls {name[:40]}")
-    result = _size(parts[0], symbols)
-    for part in parts[1:]:
-        result = check_size(_STEPS[name](result, _size(part, symbols)))
-    return result
+        case ast.BinOp(left=left, op=sign, right=right) if type(sign).__name__ in _STEPS:
+            return check_size(_STEPS[type(sign).__name__](_size(left, symbols), _size(right, symbols)))
+    raise SizeError(f"a shape expression has a {type(node).__name__}")
 
 
 def _power(base: Poly, exponent: Poly) -> Poly:
@@ -89,29 +54,10 @@ def _power(base: Poly, exponent: Poly) -> Poly:
 _STEPS: dict[str, Callable[[Poly, Poly], Poly]] = {
     "Add": Poly.__add__,
     "Sub": Poly.__sub__,
-    **dict.fromkeys(("Mul", "Mult"), Poly.__mul__),
-    **dict.fromkeys(("FloorDiv", "CleanDiv"), Poly.__floordiv__),
+    "Mult": Poly.__mul__,
+    "FloorDiv": Poly.__floordiv__,
     "Pow": _power,
 }
-
-
-def symbols_in(text: str) -> list[str]:
-    """Return the names of the symbols of a shape expression."""
-    nodes = list(ast.walk(_parsed(text)))
-    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
-    quoted = [
-        node.args[0].value
-        for node in nodes
-        if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant)
-    ]
-    plain = [node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in called]
-    return [*(name for name in quoted if isinstance(name, str)), *plain]
-
-
-def _symbol(name: str, symbols: Mapping[str, Poly]) -> Poly:
-    if name not in symbols:
-        raise SizeError(f"a tensor size depends on the data ({name[:40]})")
-    return symbols[name]
 
 
 Layout = tuple[tuple[int, ...], tuple[int, ...]]  # sizes and strides at the reference point

@@ -29,7 +29,8 @@ DTYPES = (
 )  # fmt: skip
 STORED = CAPTURE_SUFFIX  # a workload as `hwexplorer capture -o` writes it
 WEIGHTS = (".gguf", ".safetensors")  # with what is asked of the transformer they belong to: `net.gguf:decode,kv=4096`
-_READ = (".pt2", ".onnx", STORED, *WEIGHTS)  # read as data: nothing of them runs
+PROGRAM = ".pt2"  # of torch.export, which runs what the file says to load it
+_READ = (".onnx", STORED, *WEIGHTS)  # read as data: nothing of them runs
 _MAX_RANK = 12
 _MAX_INPUTS = 64
 _MAX_SOURCE = 16 << 20
@@ -39,6 +40,7 @@ _CALL = r"(?P<call>\((?:[^()]|\([^()]*\))*\))?"
 _BRACKETS = {"[": "]", "(": ")", "{": "}"}
 _FILE = rf"(?a)(?P<path>[^()]*\.py)(?::(?P<factory>{_NAME}(?:\.{_NAME})*))?{_CALL}"
 _WEIGHTS = r"(?P<path>[^()]*\.(?:gguf|safetensors))(?::(?P<options>[\w=,. ]{1,200}))?"
+_PROGRAM = rf"(?P<path>[^()]*\{PROGRAM})(?P<call>\(\))?"
 _ONNX = rf"(?P<path>[^()]*\.onnx){_CALL}"
 _CONFIGURATION = rf"(?i)hf:(?P<path>[^()]*){_CALL}"
 _MODULE = rf"(?a)(?P<path>{_NAME}(?:\.{_NAME})*):(?P<factory>{_NAME}(?:\.{_NAME})*){_CALL}"
@@ -82,7 +84,12 @@ class Target(msgspec.Struct, frozen=True):
     @property
     def is_module(self) -> bool:
         """Named by a Python module: the name may be that of something else."""
-        return self.runs_code and not self.path.endswith(".py")
+        return self.runs_code and not self.path.endswith((".py", PROGRAM))
+
+    @property
+    def is_program(self) -> bool:
+        """An exported program, which has its inputs."""
+        return self.path.endswith(PROGRAM)
 
     @property
     def is_library(self) -> bool:
@@ -102,7 +109,7 @@ class Target(msgspec.Struct, frozen=True):
     @property
     def takes_inputs(self) -> bool:
         """True if its file can leave the shapes of inputs open."""
-        return self.runs_code or self.path.endswith(".onnx")
+        return (self.runs_code and not self.is_program) or self.path.endswith(".onnx")
 
     @property
     def label(self) -> str:
@@ -112,6 +119,8 @@ class Target(msgspec.Struct, frozen=True):
 
     def __str__(self) -> str:
         words = [str(item) for item in self.inputs]
+        if self.is_program:
+            return f"{self.path}()"
         if not self.runs_code:
             return f"{self.path}({','.join(words)})" if words else self.path + f":{self.factory}" * bool(self.factory)
         if self.batch_dim != 0:
@@ -121,8 +130,8 @@ class Target(msgspec.Struct, frozen=True):
     @property
     def words(self) -> tuple[str, ...]:
         """The same as it is typed after a verb: its code may run, which `str` does not say."""
-        if not self.runs_code:
-            return (str(self),)
+        if not self.runs_code or self.is_program:
+            return (str(self).removesuffix("()"),)
         batch = () if self.batch_dim == 0 else ("--batch-dim", str(self.batch_dim).lower())
         return (f"{self.path}:{self.factory}", *(w for item in self.inputs for w in ("--input", str(item))), *batch)
 
@@ -132,8 +141,10 @@ def parse(text: str) -> Target | None:
     text = text.strip()
     if not {".", ":"} & {*text} or text.lower().startswith("hf:"):
         return None
-    if text.endswith((".pt2", STORED)):
+    if text.endswith(STORED):
         return Target(text)
+    if match := re.fullmatch(_PROGRAM, text):
+        return Target(match["path"], called=match["call"] is not None)
     if match := re.fullmatch(_WEIGHTS, text):
         return Target(match["path"], match["options"] or "")
     if match := re.fullmatch(_ONNX, text):
@@ -246,7 +257,7 @@ def shipped_at(target: Target) -> Path:
 def source(target: Target) -> Path:
     """Return the file that defines a target, without importing anything. Raises `UnknownModelError` or RequestError."""
     policy.require_unserved(f"reading {target.path}", target.path)
-    if target.path.endswith((".py", *_READ)):
+    if target.path.endswith((".py", PROGRAM, *_READ)):
         try:
             path = Path(target.path).expanduser()
             if path.is_file():

@@ -59,7 +59,7 @@ class ModelCapture(WorkloadJob):
 
 
 class FileReading(WorkloadJob):
-    """A file that is data (`.onnx`, `.pt2`): nothing of it runs, but it can be made to keep its reader busy."""
+    """A file that is data (`.onnx`): nothing of it runs, but it can be made to keep its reader busy."""
 
     def __init__(self, target: Target) -> None:
         targets.source(target)
