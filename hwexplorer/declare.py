@@ -165,9 +165,10 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     options: tuple[Option, ...] = ()
     # document(state, **options): what was found, a struct in SI units whose fields are the keys of the JSON.
     document: Callable[..., Any]
-    # The view is made from it: a page under a title, or the one part where there is no title. `main` names the table
-    # that CSV carries, by default the last part.
-    title: Callable[[Any, State], str] | None = None
+    # The view is made from it: a page under a title, or the one part where there is no title. A title in words stands
+    # before the subject: `Energy of resnet50, batch 1, ..`; '' is the subject alone. `main` names the table that CSV
+    # carries, by default the last part.
+    title: str | Callable[[Any, State], str] | None = None
     parts: tuple[Part, ...] = ()
     main: str = ""
     # A view that follows from more than the document: view(state, **options), with tables of these columns.

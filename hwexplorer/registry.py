@@ -272,7 +272,16 @@ class Answer:
         if report.title is None:
             return parts[0]
         main = [part.name for part in parts].index(report.main) if report.main and is_whole else -1
-        return Page(self.name, report.title(self.document, self.state), parts, main=main)
+        return Page(self.name, self._title(), parts, main=main)
+
+    def _title(self) -> str:
+        from hwexplorer.views.captions import headline_of_state, place_in_words
+
+        title = self.report.title
+        if callable(title):
+            return title(self.document, self.state)
+        describe = headline_of_state if self.report.subject.several else place_in_words
+        return f"{title} of {describe(self.state)}" if title else describe(self.state)
 
     @property
     def command(self) -> str:

@@ -238,14 +238,18 @@ def _cheapest(priced: Sequence[DeviceCost], unpriced: Sequence[str], unfit: Sequ
     if priced:
         least = min(priced, key=lambda row: row.total_usd)
         rivals = [row.device for row in priced if row is not least and row.total_low_usd < least.total_high_usd]
-        doubt = f", not surely below {', '.join(rivals)}" if rivals else ""
-        ends = " - ".join(map(plain_number, (least.total_low_usd, least.total_high_usd)))
-        parts.append(f"cheapest: {least.device}, {plain_number(least.total_usd)} USD ({ends}; {least.pays_for}){doubt}")
+        ends = " to ".join(map(plain_number, (least.total_low_usd, least.total_high_usd)))
+        parts.append(
+            f"{least.device} is cheapest: {plain_number(least.total_usd)} USD per million inferences ({ends}; pays for "
+            f"{least.pays_for})."
+        )
+        if rivals:
+            parts.append(f"It is not certain: {', '.join(rivals)} may cost less, as the ranges overlap.")
     if unpriced:
-        parts.append(f"no price is known of {', '.join(unpriced)}: electricity only, which is not what they cost")
+        parts.append(f"No price is known for {', '.join(unpriced)}: only electricity is counted.")
     if unfit:
-        parts.append(f"on {', '.join(unfit)} it does not run (compare says why): the row is what it would cost")
-    return "; ".join(parts)
+        parts.append(f"The model does not run on {', '.join(unfit)} (`compare` says why).")
+    return " ".join(parts)
 
 
 def _assumption(name: str, value: float, given: bool) -> Assumption:

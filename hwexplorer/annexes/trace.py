@@ -32,7 +32,6 @@ from hwexplorer.headless import answers
 from hwexplorer.options import option
 from hwexplorer.process import output
 from hwexplorer.state import State
-from hwexplorer.views.captions import node_title
 from hwexplorer.views.measured_times import TERMS
 
 _TERM = {"shown": TERMS}
@@ -90,6 +89,13 @@ def _run(arguments: argparse.Namespace) -> None:
     answers.print_report("trace", VERB, arguments)
 
 
+def _title(report: TraceReport, state: State) -> str:
+    """Return the subject with the runtime that was predicted, which is that of the trace where the state leaves it
+    open."""
+    subject = f"{report.model}, batch {report.batch}, {report.precision}"
+    return f"Measured and predicted time of {subject}, {report.predicted_with} on {engine.device(state.on).label}"
+
+
 def _subgraphs(report: TraceReport) -> tuple[MeasuredNode, ...]:
     return tuple(sorted(report.tree.children, key=lambda node: -node.measured_s))
 
@@ -116,7 +122,7 @@ VERB = Report(
     ),
     run=_run,
     document=_document,
-    title=lambda document, state: node_title("Measured beside predicted", state),
+    title=_title,
     parts=(
         facts(lambda report, state: report_lines(report)),
         Rows("gaps", "Nothing ran, by what the host did", columns(TraceGap), key="name", optional=True),

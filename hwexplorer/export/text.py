@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -33,6 +33,7 @@ STEPS = 32
 LEFT = ("text", "bar", "flag")  # roles whose cells stand at the left
 POINTS = 25  # of a plot, in brief text
 NAME_LEAST = 16
+FEW_ROWS = 4  # of a table whose columns stand below each other where they do not fit
 
 
 def render(view: View | Page, width: int = 0, is_whole: bool = True) -> str:
@@ -63,26 +64,25 @@ def _first_rows(view: Table) -> Table:
 
 
 def table(view: Table, width: int = 0) -> str:
-    """Title, header, rows indented by depth, footer and notes. Columns that do not fit are dropped by `keep`."""
+    """Title, header, rows indented by depth, footer and notes. Columns that do not fit stand below in a table of few
+    rows; else they are dropped by `keep`, and named."""
     cells = columns_as_text(view, bool(width))
-    widths = [max(map(_cells, column)) for column in cells]
-    kept = _fit(view.columns, widths, width)
-    over = sum(widths[c] + 2 for c in kept) - 2 - width
-    if width and over > 0:  # not even the columns that stay have room: the first gives way
-        widths[0] = max(widths[0] - over, NAME_LEAST)
-        cells[0] = [_shorten(text, widths[0]) for text in cells[0]]
     lines = [*_wrap(safe(view.title), width), ""] if view.title else []
-    for r in range(len(view.rows) + 1):
-        parts = []
-        for c in kept:
-            text = cells[c][r]
-            space = " " * (widths[c] - _cells(text))
-            parts.append(text + space if view.columns[c].role in LEFT else space + text)
-        lines.append("  ".join(parts).rstrip())
-    letters = [view.columns[c] for c in kept if view.columns[c].role in ("flag", "bar") and view.columns[c].help]
+    shown, rest = [0], list(range(1, len(view.columns)))
+    while rest and (len(shown) == 1 or len(view.rows) <= FEW_ROWS):
+        kept = _fit([view.columns[c] for c in (0, *rest)], [_width(cells[c]) for c in (0, *rest)], width)
+        if len(kept) == 1:
+            break
+        block = [(0, *rest)[place] for place in kept]
+        lines += ["", *_lines(view, cells, block, width)] if len(shown) > 1 else _lines(view, cells, block, width)
+        shown += block[1:]
+        rest = [c for c in rest if c not in block]
+    if len(shown) == 1:
+        lines += _lines(view, cells, shown, width)
+    letters = [view.columns[c] for c in shown if view.columns[c].role in ("flag", "bar") and view.columns[c].help]
     below = [f"{column.title}: {column.help.replace(HELP, BLOCK_HELP) if width else column.help}" for column in letters]
-    if dropped := [column.title for c, column in enumerate(view.columns) if c not in kept]:
-        more = f"{count_noun(len(dropped), 'column')} more ({', '.join(dropped)})"
+    if rest:
+        more = f"{count_noun(len(rest), 'column')} more ({', '.join(view.columns[c].title for c in rest)})"
         below.append(f"{more}: widen, or --format csv")
     below += [safe(line) for line in view.footer]
     below += [f"! {safe(note)}" for note in view.notes]
@@ -93,11 +93,34 @@ def table(view: Table, width: int = 0) -> str:
     return "\n".join(line.rstrip() for line in lines) + "\n"
 
 
+def _lines(view: Table, cells: list[list[str]], kept: list[int], width: int) -> list[str]:
+    """Return the head and the rows of some columns. Where not even these have room the first gives way."""
+    widths = {c: _width(cells[c]) for c in kept}
+    gap = "  " if not width or sum(widths.values()) + 2 * len(kept) - 2 <= width else " "
+    first = kept[0]
+    over = sum(widths.values()) + len(gap) * (len(kept) - 1) - width
+    if width and over > 0:
+        widths[first] = max(widths[first] - over, NAME_LEAST)
+        cells[first] = [_shorten(text, widths[first]) for text in cells[first]]
+    lines = []
+    for r in range(len(view.rows) + 1):
+        parts = []
+        for c in kept:
+            text = cells[c][r]
+            space = " " * (widths[c] - _cells(text))
+            parts.append(text + space if view.columns[c].role in LEFT else space + text)
+        lines.append(gap.join(parts).rstrip())
+    return lines
+
+
+def _width(column: list[str]) -> int:
+    return max(map(_cells, column))
+
+
 def fit_columns(view: Table, width: int) -> Table:
     """Return the table with the columns that fit a width, and a line that names the others."""
     columns = view.columns
-    widths = [max(map(_cells, column)) for column in columns_as_text(view)]
-    kept = _fit(columns, widths, width)
+    kept = _fit(columns, list(map(_width, columns_as_text(view))), width)
     dropped = ", ".join(column.title for c, column in enumerate(columns) if c not in kept)
     if not dropped:
         return view
@@ -132,9 +155,12 @@ def _wrap(line: str, width: int, indent: str = "") -> list[str]:
     )
 
 
-def _fit(columns: tuple[Column, ...], widths: list[int], width: int) -> list[int]:
+def _fit(columns: Sequence[Column], widths: list[int], width: int) -> list[int]:
+    """Return the places of the columns that fit, all with one space between them where two have no room."""
     kept = list(range(len(columns)))
-    while width and sum(widths[c] + 2 for c in kept) - 2 > width:
+    if not width or sum(widths) + len(widths) - 1 <= width:
+        return kept
+    while sum(widths[c] + 2 for c in kept) - 2 > width:
         last = max(kept, key=lambda c: (columns[c].keep, c))
         if columns[last].keep == 0:
             break

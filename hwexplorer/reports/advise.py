@@ -8,7 +8,7 @@ import msgspec
 
 from analysis.document import Column, columns, record
 from analysis.estimate.figures import Figures
-from analysis.estimate.metrics import AIMS
+from analysis.estimate.metrics import AIMS, METRICS
 from analysis.explore.advice import Advice, Suggestion, advise
 from analysis.explore.next_step import NextStep
 from analysis.text.insight import accuracy_note
@@ -17,7 +17,6 @@ from hwexplorer.declare import DEVICE, Report, Rows, Section
 from hwexplorer.options import choice, names, option
 from hwexplorer.state import State, configuration_name
 from hwexplorer.text.next_command import command
-from hwexplorer.views.captions import MARKED
 from hwexplorer.views.plain import Text
 
 
@@ -80,10 +79,8 @@ def _document(state: State, aim: str, instead: tuple[str, ...] | None, on_paper:
     return advise(engine.result(state), others, aim)
 
 
-def _title(advice: Advice, state: State) -> str:
-    helping = f"{len(advice.suggestions)} of {advice.tried} changes help, sorted by {advice.aim}"
-    scenario = f"batch {advice.batch}, {advice.precision}, {advice.now.runtime}"
-    return f"{advice.model} on {MARKED[advice.now.device]}, {scenario}: {helping}"
+def _heading(advice: Advice) -> str:
+    return f"{len(advice.suggestions)} of {advice.tried} changes help, sorted by {METRICS[advice.aim].noun}"
 
 
 def _commands(advice: Advice, state: State) -> Text:
@@ -117,8 +114,8 @@ VERB = Report(
         configurations.INCLUDE_PAPER,
     ),
     document=_document,
-    title=_title,
-    parts=(Rows("advise", "", COLUMNS, of=_changes, leads=lambda change: change.leads), _commands),
+    title="",
+    parts=(Rows("advise", _heading, COLUMNS, of=_changes, leads=lambda change: change.leads), _commands),
     main="advise",
     section=Section(100, "What to change"),
     examples={"advise": "conv2d --on h100_sxm"},

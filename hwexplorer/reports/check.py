@@ -41,7 +41,7 @@ VERB = Report(
     parts=(
         Rows(
             "check",
-            lambda ran: f"{ran.model}: batch {ran.batch}, {ran.precision}, {ran.execution}",
+            lambda ran: f"{ran.model}, batch {ran.batch}, {ran.precision}, {ran.execution}",
             COLUMNS,
             of="findings",
             key="rule",

@@ -11,18 +11,19 @@ from hwexplorer.configurations import INCLUDE_PAPER, asks_for_paper
 from hwexplorer.declare import DEVICES, Report, Rows, Section, facts
 from hwexplorer.options import amount, option
 from hwexplorer.state import State
-from hwexplorer.views.captions import MARKED, headline_of_state
+from hwexplorer.views.captions import MARKED
 from hwexplorer.views.plain import Text
 
-COLUMNS = (
-    *columns(DeviceCost, "device total_usd pays_for", device={"shown": MARKED}),
+_MONEY = (
+    *columns(DeviceCost, "device total_usd", device={"shown": MARKED}),
     Column(
-        "band", "Band USD", role="text", keep=4,
+        "band", "Range USD", role="text", keep=1,
         of=lambda row: f"{plain_number(row.total_low_usd)} - {plain_number(row.total_high_usd)}",
         help="over the bands of time and energy and over the offers",
     ),
-    *columns(DeviceCost, "electricity_usd hire_usd purchase_usd kwh carbon_kg time lifetime"),
+    *columns(DeviceCost, "pays_for kwh carbon_kg"),
 )  # fmt: skip
+COLUMNS = (*_MONEY, *columns(DeviceCost, "electricity_usd hire_usd purchase_usd time lifetime"))
 _Price = tuple[str, float]
 
 
@@ -41,6 +42,17 @@ def _document(
     stated = {name: value for name, value in given.items() if value is not None}
     results = [engine.result(state, name) for name in state.devices]
     return cost(results, settings(stated, hire, purchase), asks_for_paper(state, on_paper))
+
+
+def _assumed(bill: CostReport, state: State) -> tuple[str, ...]:
+    """Return prices and assumptions in brief, without their ranges and sources."""
+    paid = [f"{p.device} {p.value:g} USD {'an hour' if p.kind == 'hire' else 'to buy'}" for p in bill.prices]
+    values = [f"{a.name} {a.value:g}{'x' if a.unit == 'x' else f' {a.unit}'}" for a in bill.assumptions]
+    return (
+        *((f"Prices: {', '.join(paid)}",) if paid else ()),
+        f"Assumed: {', '.join(values)}",
+        "Ranges and sources of both: --all. Your own: --hourly, --price, --electricity ..",
+    )
 
 
 def _assumptions(bill: CostReport, state: State) -> Text:
@@ -81,16 +93,20 @@ VERB = Report(
         INCLUDE_PAPER,
     ),
     document=_document,
-    title=lambda document, state: f"{headline_of_state(state)}: per million inferences",
+    title="Cost",
     parts=(
         facts(lambda bill, state: (bill.cheapest,)),
-        Rows("cost", "", COLUMNS, of="rows", key="device"),
+        Rows(
+            "cost", "Per million inferences", COLUMNS, of="rows", key="device",
+            brief={"columns": _MONEY, "footer": _assumed},
+        ),
         Rows(
             "break_even", "Break-even", columns(BreakEven, first={"shown": MARKED}, then={"shown": MARKED}),
             key=("first", "then"), optional=True,
         ),
         _assumptions,
     ),
+    brief_parts=("summary", "cost", "break_even"),
     main="cost",
     section=Section(110, "What it costs"),
     examples={"cost": "conv2d --on h100_sxm,tpu_v4"},

@@ -19,7 +19,7 @@ from hwexplorer.plots import batch, memory, roofline
 from hwexplorer.registry import Answer
 from hwexplorer.state import State, replace
 from hwexplorer.text.next_command import command
-from hwexplorer.views.captions import band_words, energy_words, headline_of_state
+from hwexplorer.views.captions import band_words, energy_words, place_in_words
 from hwexplorer.views.device_cards import cards
 from hwexplorer.views.plain import Page, Table, Text, View
 from hwexplorer.views.tree_view import tree
@@ -82,7 +82,7 @@ def _view(state: State) -> Page:
     parts = [PARTS[place](state) if place in PARTS else _headed(answers[place]) for place in sorted({*PARTS, *answers})]
     full = next(part for part in parts if isinstance(part, Table) and part.name == "tree")
     here = cards(replace(state, devices=(state.on,), baseline=state.on))
-    return Page("report", _title(state), tuple(parts), csv=full, is_long=True, brief=OPEN, cards=here)
+    return Page("report", place_in_words(state), tuple(parts), csv=full, is_long=True, brief=OPEN, cards=here)
 
 
 def _brief(state: State) -> Page:
@@ -91,11 +91,7 @@ def _brief(state: State) -> Page:
     rows = tuple(row for row in blocks.rows if row.depth < 2)[:BLOCKS]
     footer = ("every section: --all, or -o report.html",)
     short = msgspec.structs.replace(blocks, rows=rows, footer=footer, notes=())
-    return Page("report", _title(state), (msgspec.structs.replace(_summary(state), title=""), short))
-
-
-def _title(state: State) -> str:
-    return f"{headline_of_state(state)}; {engine.result(state).runtime.name} on {engine.device(state.on).name}"
+    return Page("report", place_in_words(state), (msgspec.structs.replace(_summary(state), title=""), short))
 
 
 def _headed(answer: Answer) -> View | Page:

@@ -30,7 +30,7 @@ from hwexplorer.options import MODEL, names, option, or_default, whole, whole_li
 from hwexplorer.process import output
 from hwexplorer.settings import IMAGE_MAX
 from hwexplorer.state import State, replace
-from hwexplorer.views.captions import MARKED, figures_lead
+from hwexplorer.views.captions import MARKED, figures_lead, headline_of_state
 from hwexplorer.views.plain import Table
 from hwexplorer.views.tables import rows
 
@@ -106,7 +106,8 @@ def _document(
 
 
 def _title(sweep: Sweep, state: State) -> str:
-    return f"{sweep.model}: {len(sweep.rows)} configurations; runtime {sweep.execution}, layout {sweep.layout}"
+    batches = f"batches {', '.join(map(str, sweep.batches))}" if len(sweep.batches) > 1 else f"batch {sweep.batches[0]}"
+    return headline_of_state(state, f"{batches}, {', '.join(sweep.precisions)}")
 
 
 def _not_fitting(sweep: Sweep, state: State) -> tuple[str, ...]:

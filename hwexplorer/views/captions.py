@@ -9,8 +9,9 @@ from analysis.estimate.figures import Figures
 from analysis.model.names import zoo
 from hardware.execute import BOUNDS
 from hardware.quantity import quantity
+from hardware.runtime import AUTO
 from hwexplorer import engine
-from hwexplorer.state import State, configuration_name
+from hwexplorer.state import State, configuration_name, replace
 from hwexplorer.views.plain import Amount, Band
 
 
@@ -22,37 +23,41 @@ class _Marked(dict[str, str]):
 
 
 MARKED = _Marked()
+LINE = 90  # characters of a title that lists its devices
 
 
-def headline_of_state(state: State) -> str:
-    """Return the subject of every figure on screen, in one line."""
-    model = engine.workload(state)
-    macs = model.total(model.operators.macs, batch=1)
-    size = f", {state.image_size} px" if state.image_size else ""
-    parameters = quantity(model.parameters, "SI")
-    each = f" on each of {model.devices} devices" if model.devices > 1 else ""
-    return f"{model.name}{size}: {quantity(macs, 'MAC')}, {parameters} parameters{each}; {scenario_words(state)}"
+def headline_of_state(state: State, settings: str = "") -> str:
+    """Return the subject of figures in one line: model, batch, format, runtime, devices; of many devices their number.
+    `settings` stands for batch and format where there are several."""
+    if len(state.devices) == 1:
+        return place_in_words(replace(state, at="", on=state.devices[0]), settings)
+    runtime = "usual runtimes" if state.execution == AUTO else ""
+    subject = f"{_name_with_size(state)}, {scenario_words(state, runtime, settings)}"
+    line = f"{subject} on {', '.join(engine.device(name).key for name in state.devices)}"
+    return line if len(line) <= LINE else f"{subject} on {len(state.devices)} devices"
 
 
-def scenario_words(state: State, runtime: str = "") -> str:
+def _name_with_size(state: State) -> str:
+    """Return the name of the model, with the size of its images where that is set."""
+    name = engine.workload(state).name
+    return f"{name} at {state.image_size} px" if state.image_size else name
+
+
+def scenario_words(state: State, runtime: str = "", settings: str = "") -> str:
     """The scenario in words: `batch 8, fp16, auto`; of a language model with its lengths. `runtime` is what `auto` is
-    on a device."""
+    on a device, `settings` stands for batch and format."""
     lengths = "".join(f", {name} {value}" for name, value in engine.workload(state).defaults.items())
     layout = "" if state.layout == "nchw" else f", {state.layout.replace('_', ' ')}"
-    return f"batch {state.batch}{lengths}, {state.precision}, {runtime or state.execution}{layout}"
+    settings = settings or f"batch {state.batch}{lengths}, {state.precision}"
+    return f"{settings}, {runtime or state.execution}{layout}"
 
 
-def place_in_words(state: State) -> str:
+def place_in_words(state: State, settings: str = "") -> str:
     """Return the subject of a node's figures: `layer1.0.conv1 of resnet18, batch 8, fp16, xla on Google TPU v4`."""
     result = engine.result(state)
-    model = result.workload.name
-    node = f"{state.at} of {model}" if state.at not in ("", "/", model) else model
-    return f"{node}, {scenario_words(state, result.runtime.name)} on {result.device.label}"
-
-
-def node_title(what: str, state: State) -> str:
-    """Return the title of a report: `Energy of layer4 of resnet50, batch 8, fp16, tensorrt on NVIDIA H100`."""
-    return f"{what} of {place_in_words(state)}"
+    model = _name_with_size(state)
+    node = f"{state.at} of {model}" if state.at not in ("", "/", result.workload.name) else model
+    return f"{node}, {scenario_words(state, result.runtime.name, settings)} on {result.device.label}"
 
 
 def bound_counts(result: Estimate) -> str:

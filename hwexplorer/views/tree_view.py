@@ -32,7 +32,7 @@ from hardware.execute import BOUNDS
 from hardware.sentence import count_noun
 from hwexplorer import engine
 from hwexplorer.state import EACH, State, pinned, replace
-from hwexplorer.views.captions import headline_of_state
+from hwexplorer.views.captions import place_in_words
 from hwexplorer.views.cause_looks import HELP
 from hwexplorer.views.measured_times import measured_cells, measured_times, trace_notes, trace_warning
 from hwexplorer.views.plain import Row, Stack, Table
@@ -105,7 +105,7 @@ def tree(state: State) -> Table:
     delta = () if deltas is None else (msgspec.structs.replace(DELTA, title=DELTA_TITLE[state.metric]),)
     return Table(
         "tree",
-        "; ".join(filter(None, (trace_warning(state, result), f"{headline_of_state(state)} on {result.device.label}"))),
+        "; ".join(filter(None, (trace_warning(state, result), place_in_words(state)))),
         (*columns, *delta, *(MEASURED if beside else ())),
         tuple(rows),
         footer=_footer(figures, root, state, dict(zip(map(id, branches), parts.sum(axis=0).tolist(), strict=True))),

@@ -33,30 +33,34 @@ def brief_table(results: Sequence[Estimate], reference: Estimate, metric: str) -
     figure = METRICS[metric].figure
     ordered = sorted(results, key=lambda one: (not one.device.silicon, not one.can_win, figure(one)))
 
-    def rank(one: Estimate) -> str:
-        """Return the rank of a device; what has changed facts has none."""
-        return ranks[id(one)].removeprefix("on ") if one.fits else "does not fit"
-
-    def ratio(one: Estimate) -> str:
-        """Return the metric of a device over that of the reference."""
-        told = "1x" if one is reference else quantity(figure(one) / (figure(reference) or 1.0), "x", digits=2)
-        return told if one.fits else ""
+    def verdict(one: Estimate) -> str:
+        """Return the rank of a device, and its metric over that of the reference."""
+        if not one.fits:
+            return "does not fit"
+        ratio = "1x" if one is reference else quantity(figure(one) / (figure(reference) or 1.0), "x", digits=2)
+        return ", ".join(filter(None, (ranks[id(one)].removeprefix("on "), ratio)))
 
     shown = (
         Column("device", "Device", role="text", keep=0, of="device.key"),
-        Column("rank", "Rank", role="text", keep=0, of=rank),
-        Column("ratio", f"{METRICS[metric].title.split()[0]} ratio", role="text", keep=0, of=ratio),
+        Column("verdict", "Verdict", role="text", keep=0, of=verdict),
         _with_band("latency", "Latency", "s", ordered, lambda one: one.latency_s, lambda one: one.latency_band_s),
         _with_band("energy", "Energy/inf", "J", ordered, lambda one: one.energy_j_per_inference, _energy_band_j),
         Column("edp", "EDP", "Js", keep=1, of="edp_js"),
         Column("throughput", "Rate", "1/s", keep=4, of="throughput_per_s"),
-        Column("software", "Software", role="text", keep=3, of=lambda one: f"{one.runtime.name} {one.precision_run}"),
+        Column("software", "Software", role="text", keep=3, of=_software),
         Column("evidence", "Evidence", role="text", keep=2, of=_evidence),
     )  # fmt: skip
     lines = tuple(_device_line(one, reference, says[id(one)]) for one in ordered)
     notes = tuple(re.sub(r" \(.*\)$", "", note) for note in deviation_notes(ordered) if FITS_NOT not in note)
     made = rows(shown, ordered, key=lambda one: one.device.key)
-    return Table("compare", "Devices", shown, made, (*lines, MORE), notes)
+    legend = (
+        f"Verdict: rank by {METRICS[metric].noun}, and {METRICS[metric].noun} over that of {reference.device.key} (1x)"
+    )
+    return Table("compare", "Devices", shown, made, (legend, *lines, MORE), notes)
+
+
+def _software(one: Estimate) -> str:
+    return f"{one.runtime.name.removesuffix(' compiler')} ({one.precision_run})"
 
 
 def _evidence(one: Estimate) -> str:

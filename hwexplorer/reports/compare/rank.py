@@ -11,6 +11,7 @@ from analysis.model import store
 from analysis.model.names import zoo
 from analysis.model.transformer import transformer_request as transformer_spec
 from hardware.errors import RequestError, unknown
+from hardware.sentence import count_noun
 from hwexplorer import engine
 from hwexplorer.declare import Report, Rows, Subject
 from hwexplorer.options import ON_ONE, OWN_MODEL, SCENARIO, choice, option
@@ -45,10 +46,10 @@ def _document(state: State, models: list[str] | None, family: str, order: str) -
 
 
 def _title(ranking: Rank) -> str:
-    count = len(ranking.rows)
+    runtimes = " or ".join(dict.fromkeys(row.candidate.point.runtime for row in ranking.rows))
     return (
-        f"{count} model{'s' * (count != 1)} on {MARKED[ranking.device]} by {ranking.order}; batch {ranking.batch}, "
-        f"{ranking.precision}, {ranking.execution}"
+        f"{count_noun(len(ranking.rows), 'model')} by {ranking.order}, batch {ranking.batch}, {ranking.precision}, "
+        f"{runtimes} on {MARKED[ranking.device]}"
     )
 
 

@@ -11,7 +11,7 @@ from hwexplorer.declare import EVERYWHERE, Report, facts
 from hwexplorer.options import names, option
 from hwexplorer.reports._candidates import COLUMNS, KEY, ON_PAPER, candidate_rows, describe_candidate
 from hwexplorer.state import State, replace
-from hwexplorer.views.captions import list_names
+from hwexplorer.views.captions import headline_of_state, list_names
 from hwexplorer.views.plain import Plot, Series
 from hwexplorer.views.tables import row_key
 
@@ -35,7 +35,8 @@ def _document(
 
 
 def _title(pareto: Pareto, state: State) -> str:
-    return f"{list_names(pareto.models)}: energy against latency"
+    models = f"{list_names(pareto.models)}: " if len(pareto.models) > 1 else ""
+    return f"{models}{headline_of_state(state, f'{pareto.evaluated:,} settings')}"
 
 
 def _answer(pareto: Pareto, state: State) -> Iterator[str]:

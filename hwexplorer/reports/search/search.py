@@ -23,6 +23,7 @@ from hwexplorer.declare import EVERYWHERE, Report, facts
 from hwexplorer.options import amount, choice, option
 from hwexplorer.reports._candidates import COLUMNS, ODDS, ON_PAPER, candidate_rows, describe_candidate
 from hwexplorer.state import State
+from hwexplorer.views.captions import headline_of_state
 from hwexplorer.views.plain import Text
 
 # What each limit is, and an amount of it.
@@ -59,7 +60,8 @@ def _document(
 
 
 def _title(search: ConstrainedSearch, state: State) -> str:
-    return f"{search.model}: {', '.join(search.constraints)}; by {search.order}"
+    subject = headline_of_state(state, f"{search.evaluated:,} settings")
+    return f"{subject}: {', '.join(search.constraints)}, sorted by {METRICS[search.order].noun}"
 
 
 def _remainder(search: ConstrainedSearch, state: State) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from hardware.quantity import quantity
 from hardware.sentence import count_noun
 from hwexplorer.declare import DEVICE, Report, Rows, Section, document_of_estimate, facts
 from hwexplorer.state import State
-from hwexplorer.views.captions import chain, list_names, node_title
+from hwexplorer.views.captions import chain, list_names
 from hwexplorer.views.digest import Digest
 
 STAGES = (
@@ -66,7 +66,7 @@ def _units_title(report: ConcurrencyReport) -> str:
 VERB = Report(
     subject=DEVICE,
     document=document_of_estimate(concurrency),
-    title=lambda document, state: node_title("Concurrency", state),
+    title="Concurrency",
     parts=(
         facts(_summary),
         Rows("parallelism", "Parallelism", columns(Parallelism)),

@@ -10,7 +10,7 @@ from hardware.quantity import quantity
 from hwexplorer.declare import NODE, Report, Rows, Section, document_of_estimate, facts
 from hwexplorer.options import TOP
 from hwexplorer.state import State
-from hwexplorer.views.captions import category_words, energy_words, node_title
+from hwexplorer.views.captions import category_words, energy_words
 
 # `compute` is a cause; a component with that key also has control and clocks.
 _WORDS = {"compute": "logic", "memory": "data movement", "static": "static power"}
@@ -45,7 +45,7 @@ VERB = Report(
     subject=NODE,
     options=(TOP,),
     document=document_of_estimate(energy_report),
-    title=lambda document, state: node_title("Energy", state),
+    title="Energy",
     parts=(
         facts(_summary),
         Rows("components", "By component", COMPONENTS, key="name", brief=_PER_INFERENCE),

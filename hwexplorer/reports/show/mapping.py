@@ -11,7 +11,6 @@ from hardware.sentence import count_noun
 from hwexplorer.declare import NODE, Report, Rows, Section, document_of_estimate, facts
 from hwexplorer.reports._buckets import distribution
 from hwexplorer.state import State
-from hwexplorer.views.captions import node_title
 from hwexplorer.views.digest import BOUND_IN_WORDS, Digest
 
 
@@ -65,7 +64,7 @@ _BRIEF = (
 VERB = Report(
     subject=NODE,
     document=document_of_estimate(mapping_report),
-    title=lambda document, state: node_title("Mapping", state),
+    title="Mapping",
     parts=(
         facts(_summary),
         distribution("utilization", "Utilisation of kernels", "Utilisation", "time", {"Kernels": ""}),

@@ -31,11 +31,6 @@ SAVINGS = (
 )
 
 
-def _title(report: MemoryReport, state: State) -> str:
-    name = engine.workload(state).name
-    return f"Memory of {name} on {engine.device(state.on).name}, batch {state.batch}, {state.precision}"
-
-
 def _summary(report: MemoryReport, state: State) -> tuple[str, ...]:
     scratch = quantity(report.workspace_bytes, "byte") if report.workspace_rule else "unknown (none counted)"
     kept = report.checkpointing
@@ -73,7 +68,7 @@ def _layer(name: str) -> str:
 VERB = Report(
     subject=DEVICE,
     document=document_of_estimate(memory_report),
-    title=_title,
+    title="Memory",
     parts=(
         facts(_summary),
         Rows("roles", "Peak memory by role of tensors", columns(TensorRole)),

@@ -10,7 +10,6 @@ from hardware.sentence import count_noun
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Rows, Section, facts
 from hwexplorer.state import State
-from hwexplorer.views.captions import node_title
 from hwexplorer.views.digest import BOUND_IN_WORDS, Digest
 from hwexplorer.views.measured_times import measured_times
 
@@ -46,7 +45,7 @@ _BRIEF = "kernel bound latency measured ratio measured_rate compute memory overh
 VERB = Report(
     subject=NODE,
     document=_document,
-    title=lambda document, state: node_title("Roofline", state),
+    title="Roofline",
     parts=(
         facts(_summary),
         Rows(

@@ -16,7 +16,6 @@ from hardware.quantity import quantity
 from hwexplorer.declare import DEVICE, Report, Rows, Section, document_of_estimate, facts
 from hwexplorer.options import TOP
 from hwexplorer.state import State
-from hwexplorer.views.captions import node_title
 
 NODES = columns(
     EdpNode,
@@ -43,7 +42,7 @@ VERB = Report(
     subject=DEVICE,
     options=(TOP,),
     document=document_of_estimate(edp_report),
-    title=lambda document, state: node_title("Energy-delay product", state),
+    title="Energy-delay product",
     parts=(
         facts(_summary),
         Rows(

@@ -35,7 +35,7 @@ def _summary(report: PartitionReport, state: State) -> tuple[str, ...]:
 VERB = Report(
     subject=MODEL,
     document=_document,
-    title=lambda document, state: f"Partition of {engine.workload(state).name}, batch {state.batch}",
+    title=lambda document, state: f"Partition of {document.model}, batch {document.batch}, {document.precision}",
     parts=(
         facts(_summary),
         Rows("operators", "Operators by type", KINDS, of="operators_by_type"),

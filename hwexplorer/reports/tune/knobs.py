@@ -28,7 +28,6 @@ from hwexplorer.declare import DEVICE, Report, Rows
 from hwexplorer.options import option
 from hwexplorer.settings import NAMES
 from hwexplorer.state import State, replace
-from hwexplorer.views.captions import node_title
 
 
 def estimate_unchanged(state: State) -> Estimate:
@@ -162,7 +161,7 @@ VERB = Report(
         Rows("curve", lambda document: document.knob, _CURVE, of=_curve_rows, brief=_BRIEF_CURVE),
         Rows("knobs", _knobs_title, COLUMNS, key="name", brief=_BRIEF_KNOBS),
     ),
-    title=lambda document, state: node_title("Knobs", state),
+    title="Knobs",
     on_screen=False,
     examples={"knobs": "conv2d --on kpu_t256{clock_hz*0.8} --knob clock_hz"},
 )

@@ -55,8 +55,8 @@ def _title(explained: Explanation, state: State) -> str:
     metric = METRICS[explained.metric]
     noun = metric.noun if explained.per_inference or explained.metric != "energy" else "energy of the batch"
     settings = f", batch {a.batch}, {a.precision}" if (a.batch, a.precision) == (b.batch, b.precision) else ""
-    sides = (f"{_label(explained, first)} ({side.runtime})" for first, side in ((True, a), (False, b)))
-    return f"{explained.model}{settings}: {noun} of {' against '.join(sides)}"
+    sides = (f"{side.runtime} on {_label(explained, first)}" for first, side in ((True, a), (False, b)))
+    return f"{explained.model}{settings}, {' against '.join(sides)}: {noun}"
 
 
 def _label(explained: Explanation, first: bool) -> str:
