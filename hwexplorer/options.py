@@ -221,6 +221,7 @@ OUTPUT = (
     ALL,
     option("--format", choices=(*FORMATS, SCREEN), metavar="F", help=f"{', '.join(FORMATS)} (default text)"),
     option("-o", "--output", metavar="FILE", help="write here; the suffix picks the format"),
+    option("--ascii", action="store_true", help="ASCII characters only, as a terminal without Unicode gets"),
 )
 
 DEVICES_DIR = option(

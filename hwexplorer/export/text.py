@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from analysis.document import Cell, Column
 from hardware.sentence import count_noun
 from hwexplorer.text.number_format import delta, header, quantity, safe, scale_for
-from hwexplorer.views.cause_looks import BLOCK_HELP, HELP, letter_bar
+from hwexplorer.views.cause_looks import HELP, cause_bar
 from hwexplorer.views.plain import (
     NUMBERS,
     SUMMARY,
@@ -33,7 +33,6 @@ STEPS = 32
 LEFT = ("text", "bar", "flag")  # roles whose cells stand at the left
 POINTS = 25  # of a plot, in brief text
 NAME_LEAST = 16
-FEW_ROWS = 4  # of a table whose columns stand below each other where they do not fit
 
 
 def render(view: View | Page, width: int = 0, is_whole: bool = True) -> str:
@@ -64,12 +63,12 @@ def _first_rows(view: Table) -> Table:
 
 
 def table(view: Table, width: int = 0) -> str:
-    """Title, header, rows indented by depth, footer and notes. Columns that do not fit stand below in a table of few
-    rows; else they are dropped by `keep`, and named."""
-    cells = columns_as_text(view, bool(width))
+    """Title, header, rows indented by depth, footer and notes. Columns that do not fit are dropped by `keep` and
+    named; those of a stacked table stand below the others."""
+    cells = columns_as_text(view)
     lines = [*_wrap(safe(view.title), width), ""] if view.title else []
     shown, rest = [0], list(range(1, len(view.columns)))
-    while rest and (len(shown) == 1 or len(view.rows) <= FEW_ROWS):
+    while rest and (len(shown) == 1 or view.is_stacked):
         kept = _fit([view.columns[c] for c in (0, *rest)], [_width(cells[c]) for c in (0, *rest)], width)
         if len(kept) == 1:
             break
@@ -80,7 +79,7 @@ def table(view: Table, width: int = 0) -> str:
     if len(shown) == 1:
         lines += _lines(view, cells, shown, width)
     letters = [view.columns[c] for c in shown if view.columns[c].role in ("flag", "bar") and view.columns[c].help]
-    below = [f"{column.title}: {column.help.replace(HELP, BLOCK_HELP) if width else column.help}" for column in letters]
+    below = [f"{column.title}: {column.help}" for column in letters]
     if rest:
         more = f"{count_noun(len(rest), 'column')} more ({', '.join(view.columns[c].title for c in rest)})"
         below.append(f"{more}: widen, or --format csv")
@@ -168,13 +167,13 @@ def _fit(columns: Sequence[Column], widths: list[int], width: int) -> list[int]:
     return kept
 
 
-def columns_as_text(view: Table, blocks: bool = False) -> list[list[str]]:
+def columns_as_text(view: Table) -> list[list[str]]:
     """Return each column of a table as text, its head first."""
-    return [_column(view.columns, index, view.rows, blocks) for index in range(len(view.columns))]
+    return [_column(view.columns, index, view.rows) for index in range(len(view.columns))]
 
 
-def _column(columns: tuple[Column, ...], index: int, rows: tuple[Row, ...], blocks: bool = False) -> list[str]:
-    """Return the head and the cells of a column as text. Bars by cause are of blocks on a terminal, else of letters."""
+def _column(columns: tuple[Column, ...], index: int, rows: tuple[Row, ...]) -> list[str]:
+    """Return the head and the cells of a column as text."""
     column = columns[index]
     values = [row.cells[index] for row in rows]
     if column.role in ("text", "flag"):
@@ -183,7 +182,7 @@ def _column(columns: tuple[Column, ...], index: int, rows: tuple[Row, ...], bloc
         return [column.title, *(pad + word for pad, word in zip(indent, words, strict=True))]
     numbers = [value if isinstance(value, NUMBERS) else None for value in values]
     if column.role == "bar":
-        return [column.title, *(bar(value, blocks) for value in values)]
+        return [column.title, *(bar(value) for value in values)]
     if column.role == "delta":
         return [column.title, *(delta(value) for value in numbers)]
     if column.role == "quantity":
@@ -192,25 +191,25 @@ def _column(columns: tuple[Column, ...], index: int, rows: tuple[Row, ...], bloc
     return [header(column.title, scale.label), *(scale.cell(value) for value in numbers)]
 
 
-def bar(fraction: Cell, blocks: bool = False) -> str:
-    """A fraction as a bar of plain characters, of letters by cause where it is known what it is made of."""
+def bar(fraction: Cell) -> str:
+    """A fraction as a bar, by cause where it is known what it is made of."""
     if isinstance(fraction, Stack):
-        return letter_bar(fraction.parts, BAR, blocks)
-    return "#" * round(min(max(fraction, 0.0), 1.0) * BAR) if isinstance(fraction, int | float) else ""
+        return cause_bar(fraction.parts, BAR)
+    return "█" * round(min(max(fraction, 0.0), 1.0) * BAR) if isinstance(fraction, int | float) else ""
 
 
 def sections(view: Text) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """Return the sections of a text, its steps after the summary as bars of plain characters."""
+    """Return the sections of a text, its steps after the summary as bars by cause."""
     if not view.steps:
         return view.sections
     widest = max(len(step.name) for step in view.steps)
     lines = tuple(
         f"{step.name:<{widest}}  {quantity(step.seconds, 's'):>8}  "
-        f"{' ' * round(step.start * STEPS)}{letter_bar(step.bar.parts, STEPS)}".rstrip()
+        f"{' ' * round(step.start * STEPS)}{cause_bar(step.bar.parts, STEPS)}".rstrip()
         for step in view.steps
     )
     first = 1 if view.sections and view.sections[0][0] == SUMMARY else 0
-    return (*view.sections[:first], ("Where the time goes", lines), *view.sections[first:])
+    return (*view.sections[:first], ("Where the time goes", (*lines, HELP)), *view.sections[first:])
 
 
 def prose(view: Text, width: int = 0) -> str:

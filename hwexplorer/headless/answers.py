@@ -9,6 +9,7 @@ from hwexplorer.headless import asked_state
 from hwexplorer.process import output
 from hwexplorer.registry import Answer
 from hwexplorer.state import State
+from hwexplorer.text.number_format import to_ascii
 
 
 class RuleFailed(output.OutputError):
@@ -41,7 +42,7 @@ def print_report(name: str, report: Report, arguments: argparse.Namespace) -> No
             made = answer.to_text(form, output.width(), arguments.all)
         if form == "csv" and answer.missing_rules:  # its first line names the columns
             output.complain(answer.missing_rules)
-        return made
+        return to_ascii(made) if arguments.ascii else made
 
     output.emit(arguments, make)
     if report.fails is not None and (broken := report.fails(answer.document)):

@@ -124,8 +124,8 @@ def _crossovers(sweep: Sweep, state: State) -> Table:
 
     overtaking = columns(
         BatchCrossover,
-        "before after metric precision image_size batch says",
-        Column("says", "Who leads", role="text", keep=1, of=says),
+        "says metric batch precision image_size before after",
+        Column("says", "Who leads", role="text", keep=0, of=says),
         before={"shown": MARKED},
         after={"shown": MARKED},
     )

@@ -32,10 +32,7 @@ LOOKS = (
 )
 assert len(LOOKS) == len(CAUSES)
 _LEAST = 1e-9  # of a width: what is less is one trace, not several
-HELP, BLOCK_HELP = (
-    "by cause: " + ", ".join(f"{mark} {look.name}" for mark, look in zip(marks, LOOKS, strict=True))
-    for marks in ([look.letter for look in LOOKS], [look.texture for look in LOOKS])
-)
+HELP = "by cause: " + ", ".join(f"{look.texture} {look.name}" for look in LOOKS)
 
 
 def cells(parts: Sequence[float], width: int) -> list[int]:
@@ -53,7 +50,6 @@ def cells(parts: Sequence[float], width: int) -> list[int]:
     return counts
 
 
-def letter_bar(parts: Sequence[float], width: int, blocks: bool = False) -> str:
-    """Return a bar of letters, or of blocks of a texture for each cause."""
-    marks = [look.texture if blocks else look.letter for look in LOOKS]
-    return "".join(mark * count for mark, count in zip(marks, cells(parts, width), strict=True))
+def cause_bar(parts: Sequence[float], width: int) -> str:
+    """Return a bar of blocks, of a texture for each cause."""
+    return "".join(look.texture * count for look, count in zip(LOOKS, cells(parts, width), strict=True))

@@ -77,7 +77,8 @@ class Row(msgspec.Struct, frozen=True):
 
 class Table(msgspec.Struct, frozen=True):
     """`footer` lines prove the sums or state totals; `notes` are remarks (marked precisions, what does not fit). Text
-    shows the `first` rows unless all are asked for, 0 for all."""
+    shows the `first` rows unless all are asked for, 0 for all. Columns of a table that `is_stacked` stand below each
+    other where they have no room beside each other."""
 
     name: str
     title: str
@@ -86,6 +87,7 @@ class Table(msgspec.Struct, frozen=True):
     footer: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     first: int = 0
+    is_stacked: bool = False
 
 
 NUMBERS = (int, float)  # a tuple: `int | float` would be put together for every cell

@@ -130,3 +130,39 @@ def test_why_of_a_merged_row_says_what_its_operators_are(call: Call) -> None:
     assert "3 times depthwise 3 x 3 convolution of 384 channels" in text
     text = call("why", "resnet50", "--on", "h100_sxm", "--node", "layer1.0-2.conv2").out
     assert "3 times 3,136 x 64 x 576 product on tensor cores" in text
+
+
+HEADS = ("Device", "Verdict", "Latency ", "Energy/inf ", "EDP ", "Rate ", "Software", "Evidence")
+
+
+@pytest.mark.parametrize("on", ["", "jetson_agx_orin,h100_sxm,hailo10h", "jetson_agx_xavier_cpu,mi300x"])
+def test_compare_has_its_eight_columns_at_a_hundred_characters(
+    call: Call, monkeypatch: pytest.MonkeyPatch, on: str
+) -> None:
+    monkeypatch.setenv("HWEXPLORER_WIDTH", "100")
+    lines = call("compare", "vit_b_16", *(("--on", on) if on else ())).out.splitlines()
+    heads = " ".join(line for line in lines if line.startswith("Device "))
+    assert all(head in heads for head in HEADS)
+    assert max(map(len, lines)) <= 100
+
+
+@pytest.mark.parametrize(
+    ("words", "title"),
+    [
+        (("sweep", "resnet18", "--batches", "1,8"), "resnet18, batches 1, 8, fp32, TensorRT on NVIDIA L4"),
+        (("search", "resnet18", "--max-power", "25W"), "resnet18, 32 settings, TensorRT on NVIDIA L4: power <= "),
+        (("pareto", "resnet18", "--batches", "1"), "resnet18, 4 settings, TensorRT on NVIDIA L4"),
+        (("memory", "resnet18"), "Memory of resnet18, batch 1, fp32, TensorRT on NVIDIA L4"),
+        (("advise", "resnet18"), "resnet18, batch 1, fp32, TensorRT on NVIDIA L4"),
+        (("cost", "resnet18"), "Cost of resnet18, batch 1, fp32, TensorRT on NVIDIA L4"),
+    ],
+)
+def test_first_line_says_model_batch_format_runtime_and_device(call: Call, words: tuple[str, ...], title: str) -> None:
+    assert call(*words, "--on", "l4").out.startswith(title)
+
+
+def test_cost_is_brief_and_its_sources_are_in_all(call: Call) -> None:
+    brief, whole = (call("cost", "resnet18", *more).out for more in ((), ("--all",)))
+    assert "EIA" not in brief
+    assert "Ranges and sources of both: --all" in brief
+    assert "[published: EIA" in whole

@@ -64,7 +64,7 @@ def test_without_a_terminal_the_model_alone_prints_the_comparison() -> None:
     assert (alone.returncode, alone.stderr) == (0, "")
     assert alone.stdout == compare.stdout
     assert json.loads(run("resnet18", "--format", "json").stdout)["model"] == "resnet18"
-    assert run().stdout.startswith("resnet50: ")
+    assert run().stdout.startswith("resnet50, batch 1, fp32, ")
 
 
 # --- streams ----------------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ def test_a_cache_folder_that_cannot_be_written(call: Call, cached: Path) -> None
     cached.parent.write_text("a file where the folder should be")
     done = call("compare", MODEL)
     assert (done.code, done.err) == (0, "")
-    assert done.out.startswith(f"{MODEL}: ")
+    assert done.out.startswith(f"{MODEL}, ")
     assert call("tree", MODEL).code == 0  # the same process does not capture twice
 
 

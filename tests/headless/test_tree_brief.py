@@ -6,6 +6,7 @@ import pytest
 
 from hwexplorer.registry import Answer
 from hwexplorer.state import parse
+from tests.headless.conftest import Call
 
 
 @pytest.mark.parametrize("model", ["resnet50", "efficientnet_b0", "llama3_70b:decode", "swin_t", "conv2d"])
@@ -25,7 +26,9 @@ def test_siblings_fall_and_all_of_them_are_shown_or_counted() -> None:
     assert len(answer.to_text("text", is_whole=True).splitlines()) > 200
 
 
-def test_terminal_has_blocks_by_cause_and_a_pipe_letters() -> None:
+def test_bars_are_blocks_by_cause_and_ascii_where_it_is_asked_for(call: Call) -> None:
     answer = Answer("tree", parse("resnet50/h100_sxm"))
-    assert "█ compute" in answer.to_text("text", 100)
-    assert "c compute" in answer.to_text("text")
+    assert all("█ compute" in answer.to_text("text", width) for width in (0, 100))
+    text = call("tree", "resnet50", "--on", "h100_sxm", "--ascii").out
+    assert text.isascii()
+    assert "# compute" in text

@@ -230,6 +230,8 @@ def test_what_ran_the_trace_is_what_it_is_compared_with(tmp_path: Path, capsys: 
     for words, runtime in (((), "PyTorch eager"), (("--runtime", "onnxruntime"), "ONNX Runtime")):
         main(["trace", file, "--model", "resnet18", "--on", "xeon_8490h", "--format", "json", *words])
         assert json.loads(capsys.readouterr().out)["predicted_with"] == runtime
+        main(["trace", file, "--model", "resnet18", "--on", "xeon_8490h", *words])
+        assert f", {runtime} on Intel Xeon" in capsys.readouterr().out.splitlines()[0]
     state = State(model="resnet18", devices=("xeon_8490h",), trace=file)
     assert any("of PyTorch eager, the estimate of OpenVINO" in note for note in tree(state).notes)
 

@@ -56,7 +56,7 @@ def brief_table(results: Sequence[Estimate], reference: Estimate, metric: str) -
     legend = (
         f"Verdict: rank by {METRICS[metric].noun}, and {METRICS[metric].noun} over that of {reference.device.key} (1x)"
     )
-    return Table("compare", "Devices", shown, made, (legend, *lines, MORE), notes)
+    return Table("compare", "Devices", shown, made, (legend, *lines, MORE), notes, is_stacked=True)
 
 
 def _software(one: Estimate) -> str:

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from analysis.document import Column
 from hwexplorer import engine
-from hwexplorer.reports.compare._brief import MORE, brief_table
+from hwexplorer.reports.compare._brief import brief_table
 from hwexplorer.reports.compare.compare import by_device, sort_rows
 from hwexplorer.state import State
 from hwexplorer.views.plain import Table
@@ -27,7 +27,7 @@ def pane_table(state: State) -> Table:
         for row in full.rows
     )
     beside = (_give_way(full.columns[place]) for place in places)
-    lines = tuple(line for line in brief.footer if line != MORE)
+    lines = brief.footer[1:-1]  # neither the legend nor what else there is
     return replace(brief, title=full.title, columns=(*brief.columns, *beside), rows=rows, footer=lines)
 
 

@@ -67,7 +67,7 @@ SUMMARY = columns(
     Column("ratio", "EDP ratio", "x", keep=3, of=lambda row: row.ratio("edp"), help="to the baseline"),
     Column("known", "Evidence", role="text", keep=2, of="figures.trust.level", shown=EVIDENCE),
     Column(
-        "causes", "EDP by cause", role="bar", keep=5, help=HELP,
+        "causes", "EDP", role="bar", keep=5, help=HELP,
         of=lambda row: Stack(shares(row.run, "edp").sum(axis=1).tolist()),
     ),
     Column(
@@ -208,7 +208,7 @@ def by_device(state: State, columns: tuple[Column, ...] = READING) -> Table:
     )
     return Table(
         "compare", headline_of_state(state), shown, table_rows,
-        footer=insights(results, reference), notes=deviation_notes(results),
+        footer=insights(results, reference), notes=deviation_notes(results), is_stacked=True,
     )  # fmt: skip
 
 
