@@ -186,6 +186,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     fails: Callable[[Any], str] | None = None
     # What `document` counts: it takes `tick`, a function of (done, total).
     ticks: str = ""
+    # The module of the report that answers in its place about a model under a load.
+    of_load: str = ""
     # For a verb that at times does something else.
     run: Callable[[argparse.Namespace], None] | None = None
     # Words after the verb, by the name of the golden files that hold what they print; those that help shows before.

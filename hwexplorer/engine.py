@@ -26,15 +26,21 @@ from analysis.model.names.targets import Target
 from analysis.model.process.process_limits import USER_LIMITS, ProcessLimits
 from analysis.model.reading_budget import Progress
 from hardware import device as catalogue
-from hardware import places, policy
+from hardware import file_access, places, policy
 from hardware.device import Device
 from hardware.errors import RequestError
-from hardware.memo import forget_memos, memoize
+from hardware.memo import forget_memos, memoize, share_memos
 from hwexplorer.state import State
 from hwexplorer.text import next_command
 
 if TYPE_CHECKING:
     from analysis.model.process.workload_jobs import WorkloadJob
+    from analysis.model.transformer.transformer_request import Request
+    from analysis.serving.deployment import Layout, Server
+    from analysis.serving.serving_report import Served
+
+_COUNT = re.compile(r"(?P<name>.*[^*])\*(?P<count>[1-9][0-9]{0,3})")  # `h100_sxm*8`: eight of them share a load
+MOST_TRACE_BYTES = 32 << 20  # of a trace of requests
 
 
 class Engine:
@@ -62,7 +68,7 @@ class Engine:
 
     def devices_changed(self) -> None:
         """Forget the devices, since a file of one of the folders is new or another."""
-        forget_memos(self, Engine.device, Engine._estimate)
+        forget_memos(self, Engine.device, Engine._estimate, Engine._server, Engine._served)
 
     def folders(self) -> tuple[Path, ...]:
         """Return the folders of device files that were named, and the one where `calibrate` keeps the user's."""
@@ -71,7 +77,9 @@ class Engine:
 
     @memoize(keep=256)
     def device(self, name: str) -> Device:
-        """Return a device by id, `id:power_mode`, alias or class."""
+        """Return a device by id, `id:power_mode`, alias or class; of several that share a load (`l4*8`) one."""
+        if (several := _COUNT.fullmatch(name)) is not None:
+            return self.device(several["name"])
         shipped = name.partition(":")[0] in catalogue.device_files(self._folders)
         return catalogue.load_device(name, self._folders if shipped else self.folders())
 
@@ -87,6 +95,8 @@ class Engine:
     @memoize(keep=8)
     def model(self, ref: ModelRef) -> Workload:
         """Return a model that is ready. Raises RequestError for one that has to be captured first."""
+        if getattr(ref, "load", None) is not None:
+            return self._model_of_load(ref)  # type: ignore[arg-type]
         workload = self._captured.get(ref)
         if workload is None:
             with _request_errors():
@@ -117,7 +127,93 @@ class Engine:
     def result(self, state: State, device: str = "") -> Estimate:
         """Return the estimate of a state on a device, by default the one under the cursor."""
         self.workload(state)
-        return self._estimate(self.ref(state), scenario(state), device or state.on)
+        ref, at = self.ref(state), scenario(state)
+        self.count_devices(state, device or state.on)
+        if (served := self.find_served(state, device)) is not None:  # a step of the load, as an average over its run
+            at = msgspec.structs.replace(at, batch=max(round(served.row.mean_batch), 1))
+            ref = self.refer(served.server.layout.name_of(ref))  # type: ignore[arg-type]
+        return self._estimate(ref, at, device or state.on)
+
+    def _model_of_load(self, ref: Request) -> Workload:
+        """Return the model of a load: one of its requests, under the name of the load."""
+        request = self.model(self.refer(ref.spell("request", *ref.lengths)))
+        named = msgspec.structs.replace(request, name=ref.text)
+        share_memos(request, named)
+        return named
+
+    def request_under_load(self, state: State) -> Request | None:
+        """Return the model of a state and its load; None where it has none."""
+        if ":" not in state.model:
+            return None
+        ref = self.ref(state)
+        return ref if getattr(ref, "load", None) is not None else None  # type: ignore[return-value]
+
+    def count_devices(self, state: State, name: str) -> int:
+        """Return how many devices a name means: 8 for `l4*8`, 0 for as many as the model's name says. Raises
+        RequestError where several have no load to share."""
+        several = _COUNT.fullmatch(name)
+        if several is not None and self.request_under_load(state) is None:
+            count = several["count"]
+            raise RequestError(
+                f"{name}: {count} devices share a load, as llama3_8b:serve,rate=5; one batch takes tp={count}"
+            )
+        return int(several["count"]) if several is not None else 0
+
+    def find_served(self, state: State, device: str = "") -> Served | None:
+        """Return what becomes of the load of a state on a device; None without a load, or where the model does not
+        fit."""
+        if self.request_under_load(state) is None:
+            return None
+        from analysis.serving.deployment import DoesNotFitError
+
+        with suppress(DoesNotFitError):
+            return self.served(state, device)
+        return None
+
+    def served(self, state: State, device: str = "") -> Served:
+        """Return what becomes of the load of a state on a device. Raises DoesNotFitError, and RequestError where the
+        model has no load, or the state a batch."""
+        ref = self.request_under_load(state)
+        if ref is None:
+            raise RequestError(f"{state.model[:60]} has no load; as llama3_8b:serve,in=1024,out=256,rate=5")
+        if state.batch != 1:
+            raise RequestError(f"{ref.text[:60]} has no batch: what arrives while a step runs is in the next one")
+        if any(length is not None for length in (state.sequence, state.kv)):
+            raise RequestError("a load has lengths in= and out= in its name, no --sequence and --kv")
+        return self._served(ref, scenario(state), device or state.on, state.limits, _file_of_load(ref))
+
+    @memoize(keep=64)
+    def _served(self, ref: Request, scenario: Scenario, device: str, limits: str, file: tuple[str, int, int]) -> Served:
+        from analysis.serving import serving_report
+        from analysis.serving.request_load import read_load
+
+        assert ref.load is not None
+        trace = None
+        if file[0]:
+            text = file_access.read(Path(file[0]), MOST_TRACE_BYTES).decode("utf-8", "replace")
+            trace = read_load(text, ref.load.text, ref.load.cached)
+        lengths = serving_report.lengths_of(ref)
+        load = serving_report.load_of_spec(ref.load, lengths, trace)
+        server = self.server(ref, scenario, device, max(load.longest, lengths.longest))
+        return serving_report.serve_load(server, device, ref.load.text, load, serving_report.parse_limits(limits))
+
+    def server(self, ref: Request, scenario: Scenario, device: str, longest: int) -> Server:
+        """Return the devices of a name (`h100_sxm*8`), ready to serve requests of at most so many tokens."""
+        from analysis.serving.deployment import find_layout
+
+        several = _COUNT.fullmatch(device)
+        layout = find_layout(ref, int(several["count"]) if several else 0)
+        base = self.refer(ref.spell("prefill"))
+        return self._server(base, layout, scenario, several["name"] if several else device, longest)  # type: ignore[arg-type]
+
+    @memoize(keep=64)
+    def _server(self, base: Request, layout: Layout, scenario: Scenario, device: str, longest: int) -> Server:
+        from analysis.serving.deployment import deploy
+
+        with _request_errors():
+            return deploy(
+                base, layout, self.device(device), scenario, lambda name: self.model(self.refer(name)), longest
+            )
 
     # As many as one screen needs (six devices, and as many pinned): of the largest model each is half a megabyte.
     @memoize(keep=16)
@@ -242,7 +338,7 @@ class Engine:
 
     def _forget_models(self) -> None:
         self.revision += 1
-        forget_memos(self, Engine.model, Engine._estimate)
+        forget_memos(self, Engine.model, Engine._estimate, Engine._server, Engine._served)
 
 
 @contextmanager
@@ -262,6 +358,19 @@ def _stamp(ref: ModelRef) -> tuple[int, int]:
     return status.st_mtime_ns, status.st_size
 
 
+def _file_of_load(ref: Request) -> tuple[str, int, int]:
+    """Return the file of requests of a load, when it was written and its size; nothing of another load."""
+    path = ref.load.requests if ref.load else ""
+    if not path:
+        return "", 0, 0
+    policy.require_unserved(f"reading {path}")
+    try:
+        status = Path(path).stat()
+    except OSError as error:
+        raise RequestError(f"cannot read {path[:80]}: {error.strerror}") from None
+    return path, status.st_mtime_ns, status.st_size
+
+
 def scenario(state: State) -> Scenario:
     """Return the settings of a state that estimates take; the image size belongs to the model."""
     return Scenario(**{name: getattr(state, name) for name in Scenario.__struct_fields__})
@@ -271,6 +380,8 @@ ENGINE = Engine()
 use_folders, folders, device = ENGINE.use_folders, ENGINE.folders, ENGINE.device
 ref, captured_model, fixed_batch = ENGINE.ref, ENGINE.captured_model, ENGINE.fixed_batch
 workload, result = ENGINE.workload, ENGINE.result
+request_under_load, server = ENGINE.request_under_load, ENGINE.server
+served, find_served, count_devices = ENGINE.served, ENGINE.find_served, ENGINE.count_devices
 is_ready, is_edited, is_adopted = ENGINE.is_ready, ENGINE.is_edited, ENGINE.is_adopted
 capture, capture_again, capture_job = ENGINE.capture, ENGINE.capture_again, ENGINE.capture_job
 keep, adopt, resolve_model_name = ENGINE.keep, ENGINE.adopt, ENGINE.resolve_model_name

@@ -190,13 +190,28 @@ def is_report(name: str) -> bool:
     return isinstance(load(name), Report)
 
 
+def _load_about(name: str, state: State) -> Report | Verb:
+    """Return what a verb declares, or the report that answers in its place about a model under a load."""
+    from hwexplorer.declare import Report
+
+    report = load(name)
+    if not isinstance(report, Report) or not report.of_load:
+        return report
+    from hwexplorer import engine
+
+    if engine.request_under_load(state) is None:
+        return report
+    stand_in: Report = import_module(report.of_load).VERB
+    return stand_in
+
+
 class Answer:
     """The answer of a report about a state: a document for programs, a view for people."""
 
     def __init__(self, name: str, state: State, **options: Any) -> None:
         from hwexplorer.declare import Report
 
-        report = load(name)
+        report = _load_about(name, state)
         if not isinstance(report, Report):
             raise unknown("report", name, names())
         self.name, self.report = name, report
@@ -209,7 +224,7 @@ class Answer:
         return {**{name: value for name, value in vars(self).items() if name != "report"}, "options": options}
 
     def __setstate__(self, known: dict[str, Any]) -> None:
-        vars(self).update(known, report=load(known["name"]))  # its functions are not pickled
+        vars(self).update(known, report=_load_about(known["name"], known["state"]))  # its functions are not pickled
 
     @cached_property
     def document(self) -> Any:

@@ -49,12 +49,13 @@ _CHOICES = {"pane": PANES, "metric": METRICS, "by": BYS, "sort": SORTS, "plot": 
 class State(msgspec.Struct, frozen=True):
     """Everything the screen shows follows from this; keys map State -> State.
 
-    `devices` are ids, `id:power_mode`, classes or these with `{changes}`; `on` is the device under the cursor and
-    `baseline` what others are compared with, both spelt as in `devices`. `at` is the node under the cursor ("" is the
-    model), `open` the expanded nodes, `pin` what deltas are taken against while `diff` (see `pinned`). `find` searches
-    the tree, `filter` the model list, `rank` orders devices, `heat` shows each of them in the tree, `limits` holds
-    devices against `L<5ms E<1J`, `fold` joins rows below a percentage, `dynamic` leaves out clocks and static power,
-    `trace` is a file laid over the tree, `fact` the knob that is looked at. A wrong value raises RequestError."""
+    `devices` are ids, `id:power_mode`, classes or these with `{changes}`, `l4*8` for eight that share a load. `on` is
+    the device under the cursor and `baseline` what others are compared with, both spelt as in `devices`. `at` is the
+    node under the cursor ("" is the model), `open` the expanded nodes, `pin` what deltas are taken against while `diff`
+    (see `pinned`). `find` searches the tree, `filter` the model list, `rank` orders devices, `heat` shows each of them
+    in the tree, `limits` holds devices against `L<5ms E<1J`, `fold` joins rows below a percentage, `dynamic` leaves out
+    clocks and static power, `trace` is a file laid over the tree, `fact` the knob that is looked at. A wrong value
+    raises RequestError."""
 
     model: str = "resnet50"
     image_size: int | None = None
@@ -225,6 +226,8 @@ def parse(text: str) -> State:
     from analysis.model.names.aliases import stored_precision  # these are not needed to start the screen
     from analysis.model.names.model_ref import plain
 
+    # The slashes of a file of requests are of its path.
+    text = re.sub(r"(?<=[:,]requests=)[^,@?%]*\.csv", lambda path: path[0].replace("/", "%2F"), text)
     head, _, query = plain(text).partition("?")
     names, _, devices = head.partition("/")
     if "/" in re.sub(r"\{[^{}]*\}", "", devices) and not head.lower().startswith("hf:"):

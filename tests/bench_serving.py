@@ -15,8 +15,9 @@ from collections import defaultdict
 import numpy as np
 
 from analysis.estimate.estimate import Estimate
+from analysis.serving.deployment import Server, make_server
 from analysis.serving.request_load import Lengths, closed_load
-from analysis.serving.serving_report import Server, make_server, time_per_token_s
+from analysis.serving.serving_report import time_per_token_s
 from hardware.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.state import State

@@ -36,6 +36,8 @@ METRICS = {
     "macs": Metric("macs", "MAC", "MACs", "MACs"),
     "flops": Metric("flops", "FLOP", "FLOPs", "FLOPs"),
     "operators": Metric("operators", "count", "Operators", "operators"),
+    "ttft": Metric("ttft_p99_s", "s", "Time to first token, 99th percentile", "time to first token"),
+    "tpot": Metric("tpot_p99_s", "s", "Time per output token, 99th percentile", "time per output token"),
 }
 # Those that nodes have parts of which add up to the model's: what trees are shown in and devices compared by.
 ADDITIVE = ("edp", "energy", "latency")

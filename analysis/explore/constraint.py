@@ -27,7 +27,7 @@ COMPARISONS: dict[str, Callable[[float, float], bool]] = {
     "=": lambda a, b: abs(a - b) <= _CLOSE * max(abs(a), abs(b)),
     "!=": lambda a, b: abs(a - b) > _CLOSE * max(abs(a), abs(b)),
 }
-LETTERS = {"L": "latency", "E": "energy", "P": "power", "M": "memory"}
+LETTERS = {"L": "latency", "E": "energy", "P": "power", "M": "memory", "ttft": "ttft", "tpot": "tpot"}
 _LIMIT = re.compile(r"([A-Za-z]+)(<=|>=|<|>)([^<>=\s]+)")
 _FORMS = {  # figures with arguments of their own: how many, and how they are written
     "share": (1, 2, "a path and, if need be, a device: share(layer4.*, gpu)"),
@@ -85,14 +85,23 @@ def parse_limits(text: str) -> tuple[Constraint, ...]:
     limits = []
     for word in text.replace(",", " ").split():
         if (limit := parse_limit(word)) is None:
-            raise RequestError(f"limit {word[:40]!r}: one of L<5ms, E<1J, P<30W, M<8GB is expected")
+            raise RequestError(
+                f"limit {word[:40]!r}: one of L<5ms, E<1J, P<30W, M<8GB, under a load ttft<1s or tpot<30ms, is expected"
+            )
         limits.append(limit)
     return tuple(limits)
 
 
-def broken_limits(text: str, result: object) -> tuple[str, ...]:
-    """Return the limits of a text that an estimate does not satisfy."""
-    return tuple(str(limit) for limit in parse_limits(text) if not limit.holds(METRICS[limit.figure].figure(result)))
+def broken_limits(text: str, *results: object) -> tuple[str, ...]:
+    """Return the limits of a text that an estimate, or else the load that it serves, does not satisfy."""
+    return tuple(str(limit) for limit in parse_limits(text) if not _holds(limit, results))
+
+
+def _holds(limit: Constraint, results: tuple[object, ...]) -> bool:
+    """Return whether the first result that has the figure is within a limit; False where none has it."""
+    metric = METRICS[limit.figure]
+    having = next((result for result in results if hasattr(result, metric.key)), None)
+    return having is not None and limit.holds(metric.figure(having))
 
 
 # --- rules of CI ----------------------------------------------------------------------------------------------

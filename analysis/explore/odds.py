@@ -40,8 +40,13 @@ def _constants() -> dict[str, float]:
 
 def probability(a: Estimate, b: Estimate, metric: str) -> float:
     """Return the probability that `a` would be measured below `b`, 0 to 1; a half for the same run."""
-    (middle_a, spread_a), (middle_b, spread_b) = _logarithm(a, metric), _logarithm(b, metric)
-    together = correlation(a, b) * spread_a * spread_b
+    return odds_of_less(_logarithm(a, metric), _logarithm(b, metric), correlation(a, b))
+
+
+def odds_of_less(a: tuple[float, float], b: tuple[float, float], correlated: float) -> float:
+    """Return the probability that `a` is less than `b`, each the mean and standard deviation of a logarithm."""
+    (middle_a, spread_a), (middle_b, spread_b) = a, b
+    together = correlated * spread_a * spread_b
     spread = sqrt(max(spread_a**2 + spread_b**2 - 2.0 * together, 0.0))
     gap = middle_b - middle_a
     if gap == 0.0:
@@ -52,8 +57,8 @@ def probability(a: Estimate, b: Estimate, metric: str) -> float:
 def _logarithm(one: Estimate, metric: str) -> tuple[float, float]:
     """Return mean and standard deviation of the logarithm of the measured figure. What a device takes longer for, it
     takes more energy for: the deviations of the factors of an EDP add up."""
-    latency = _middle_and_spread(one.latency_s, one.latency_band_s)
-    energy = _middle_and_spread(one.energy_j, one.energy_band_j)
+    latency = middle_and_spread(one.latency_s, one.latency_band_s)
+    energy = middle_and_spread(one.energy_j, one.energy_band_j)
     if metric == "edp":
         return latency[0] + energy[0], latency[1] + energy[1]
     return latency if metric == "latency" else energy
@@ -64,7 +69,8 @@ def wider_band(sides: Sequence[Estimate], metric: str) -> Estimate:
     return max(sides, key=lambda side: _logarithm(side, metric)[1])
 
 
-def _middle_and_spread(value: float, band: tuple[float, float]) -> tuple[float, float]:
+def middle_and_spread(value: float, band: tuple[float, float]) -> tuple[float, float]:
+    """Return mean and standard deviation of the logarithm of a figure with such a band."""
     low, high = (log(max(end, value * _LEAST)) for end in band)
     deviations = NormalDist().inv_cdf(0.5 + _constants()["coverage"] / 2.0)
     return (low + high) / 2.0, (high - low) / 2.0 / deviations
@@ -87,7 +93,7 @@ def odds(results: Sequence[Estimate], reference: Estimate) -> tuple[Odds, ...]:
 
 def odds_below(value: float, band: tuple[float, float], limit: float) -> float:
     """Return the probability that a figure with such a band would be measured at most at a limit."""
-    middle, spread = _middle_and_spread(value, band)
+    middle, spread = middle_and_spread(value, band)
     return NormalDist(middle, spread).cdf(log(limit)) if spread else float(log(limit) >= middle)
 
 

@@ -15,7 +15,6 @@ from hardware.errors import RequestError
 Counts = NDArray[np.int64]
 REQUESTS = 400  # of an open load: the 99th percentile is that of the slowest four
 ROUNDS, LEAST = 6, 32  # of a closed load: requests that each of its clients sends, and all of them at least
-SEED = 0
 MAX_REQUESTS = 20_000
 TRACE_COLUMNS = ("arrival_s", "prompt_tokens", "output_tokens")
 
@@ -36,15 +35,21 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
         """The number of requests."""
         return len(self.prompt)
 
+    @property
+    def longest(self) -> int:
+        """The most tokens that the cache of a request holds."""
+        return int((self.prompt + self.cached + self.output).max())
+
 
 class Lengths(msgspec.Struct, frozen=True, kw_only=True):
     """Tokens of a request: of its prompt, of the part of the prompt that the cache holds already, and of its answer.
-    Each length is drawn between 1 - `spread` times what is stated and what is stated."""
+    Each length is drawn between 1 - `spread` times what is stated and what is stated, with `seed`."""
 
     prompt: int
     output: int
     cached: int = 0
     spread: float = 0.0
+    seed: int = 0
 
     def __post_init__(self) -> None:
         if self.cached >= self.prompt:
@@ -52,9 +57,14 @@ class Lengths(msgspec.Struct, frozen=True, kw_only=True):
                 f"{self.cached} cached tokens leave nothing of a prompt of {self.prompt}: at most {self.prompt - 1}"
             )
 
+    @property
+    def longest(self) -> int:
+        """The most tokens that the cache of a request holds."""
+        return self.prompt + self.output
+
     def draw(self, arrival_s: Floats, concurrency: int = 0) -> Load:
         """Return requests of these lengths, the same ones at every call."""
-        random = np.random.default_rng(SEED)
+        random = np.random.default_rng(self.seed)
         n = len(arrival_s)
 
         def lengths(stated: int) -> Counts:
@@ -72,7 +82,7 @@ class Lengths(msgspec.Struct, frozen=True, kw_only=True):
 
 def open_load(rate_per_s: float, lengths: Lengths) -> Load:
     """Return requests that arrive at random (Poisson): at every rate the same ones, nearer or further apart."""
-    gaps = np.random.default_rng(SEED).exponential(1.0, REQUESTS)
+    gaps = np.random.default_rng(lengths.seed).exponential(1.0, REQUESTS)
     return lengths.draw(np.cumsum(gaps) / gaps.mean() / rate_per_s)
 
 
@@ -81,12 +91,15 @@ def closed_load(concurrency: int, lengths: Lengths) -> Load:
     return lengths.draw(np.zeros(max(concurrency * ROUNDS, LEAST)), concurrency)
 
 
-def read_load(text: str, name: str) -> Load:
-    """Return the requests of a CSV with `TRACE_COLUMNS`. Raises RequestError with the line that is wrong."""
+def read_load(text: str, name: str, cached: int = 0) -> Load:
+    """Return the requests of a CSV with `TRACE_COLUMNS`, of each of whose prompts the cache holds `cached` tokens.
+    Raises RequestError with the line that is wrong."""
     try:
-        return _read_rows(csv.DictReader(io.StringIO(text, newline="")), name)
+        load = _read_rows(csv.DictReader(io.StringIO(text, newline="")), name)
     except csv.Error as error:
         raise RequestError(f"{name}: no table of requests: {error}") from None
+    held = np.minimum(cached, load.prompt - 1)
+    return msgspec.structs.replace(load, prompt=load.prompt - held, cached=held)
 
 
 def _read_rows(rows: csv.DictReader[str], name: str) -> Load:

@@ -10,13 +10,16 @@ import msgspec
 import numpy as np
 
 from analysis.document import column
-from analysis.estimate.estimate import Estimate
-from analysis.explore.deployment_cost import S_PER_HOUR, prices, settings
+from analysis.explore import constraint
+from analysis.explore.deployment_cost import S_PER_HOUR
+from analysis.explore.odds import correlation, middle_and_spread, odds_of_less
 from analysis.model.ir.workload import Floats
-from analysis.serving.request_load import Lengths, Load, closed_load, open_load
-from analysis.serving.scheduler import Scheduler, find_scheduler
-from analysis.serving.simulation import Run, simulate
-from analysis.serving.step_costs import Evaluate, StepCosts, step_costs
+from analysis.model.transformer.load_spec import LoadSpec
+from analysis.model.transformer.transformer_request import Request
+from analysis.serving.deployment import Server
+from analysis.serving.request_load import REQUESTS, Lengths, Load, closed_load, open_load
+from analysis.serving.scheduler import Scheduler
+from analysis.serving.simulation import Run
 
 CLIENTS = (1, 4, 16, 64, 256)  # of the curve that is shown where no load is named
 KNEE = 0.8  # of the highest rate; more load buys little beyond
@@ -31,13 +34,17 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ServedLoad(msgspec.Struct, frozen=True, kw_only=True):
-    """A device serves a load. Seconds of requests are percentiles; `arrivals_per_s` is 0 for clients that wait
-    for their answers; `lag_per_s` is how many more requests arrive in a second than are served, 0 where the server
-    keeps up; `good_per_s` are requests a second within the limits."""
+    """Devices serve a load; `key` is how they are spelt (`l4*8`), `layout` how they share the model. Seconds of
+    requests are percentiles; `arrivals_per_s` is 0 for clients that wait for their answers; `lag_per_s` is how many
+    more requests arrive in a second than are served, 0 where the server keeps up; `good_per_s` are requests a second
+    within the limits."""
 
-    device: Annotated[str, column("Device", role="text")]
+    key: Annotated[str, column("Device", role="text")]
+    device: Annotated[str, column("Name", role="text")]
+    layout: Annotated[str, column("Layout", keep=2, help="tp shards, ep experts, pp stages, dp replicas")]
     runtime: Annotated[str, column("Software", keep=2)]
     load: Annotated[str, column("Load")]
+    request_p50_s: Annotated[float, column("Request p50", "s", keep=4, help="time of a request, from arrival to end")]
     ttft_p50_s: Annotated[float, column("TTFT p50", "s", help="time to first token, half of the requests are below")]
     ttft_p90_s: Annotated[float, column("TTFT p90", "s", keep=4)]
     ttft_p99_s: Annotated[float, column("TTFT p99", "s")]
@@ -51,14 +58,30 @@ class ServedLoad(msgspec.Struct, frozen=True, kw_only=True):
     lag_per_s: float
     tokens_per_s: Annotated[float, column("Tokens/s", "1/s", help="output tokens a second")]
     power_w: Annotated[float, column("Power", "W", keep=3, help="watts of all devices, idle time included")]
-    energy_j_per_token: Annotated[float, column("J/token", "J", help="joules per output token, idle time included")]
+    energy_j_per_token: Annotated[
+        float, column("J/token", "J", key="energy_per_token", help="joules per output token, idle time included")
+    ]
     energy_band_j_per_token: tuple[float, float]
     usd_per_million_tokens: Annotated[
         float | None, column("USD/M tokens", help="hire of all devices per million output tokens")
     ]
-    mean_batch: Annotated[float, column("Batch", keep=2, help="sequences in a step, averaged over time")]
+    mean_batch: Annotated[float, column("Batch", keep=2, help="sequences in a step of a replica, averaged over time")]
     busy_fraction: float
+    utilization: Annotated[
+        float, column("Use", "%", help="requests a second over those that full batches of such requests reach")
+    ]
     devices: int
+
+    def figure(self, metric: str) -> float:
+        """Return what an aim makes least: time of a request (latency), joules per token (energy), or their product."""
+        factors = {"latency": (self.request_p50_s,), "energy": (self.energy_j_per_token,)}
+        return math.prod(factors.get(metric, (self.request_p50_s, self.energy_j_per_token)))
+
+    @property
+    def state(self) -> str:
+        """Say whether it keeps up: `keeps up at 38 % of its capacity`, `falls behind by 3 requests/s`."""
+        behind = f"falls behind by {self.lag_per_s:.2g} requests/s: its queue grows without end"
+        return behind if self.lag_per_s > 0 else f"keeps up at {self.utilization:.0%} of its capacity"
 
 
 class Wait(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,62 +100,131 @@ class ServingReport(msgspec.Struct, frozen=True, kw_only=True):
     model: str
     prompt_tokens: int
     output_tokens: int
+    metric: str
     loads: tuple[ServedLoad, ...]
     waits: tuple[Wait, ...]
     answers: tuple[str, ...]
+    not_fitting: tuple[str, ...]
     schedulers: tuple[str, ...]
 
 
-class Server(msgspec.Struct, frozen=True, kw_only=True):
-    """A device with its software, ready to serve loads of these lengths."""
+class Served(msgspec.Struct, frozen=True, kw_only=True):
+    """A load that a server has served: the requests, when each got its tokens, and the figures."""
 
-    first: Estimate
-    scheduler: Scheduler
-    costs: StepCosts
-
-    @property
-    def hire_usd(self) -> float | None:
-        """The published price to hire all its devices for an hour, USD; None where none is known."""
-        known = prices(self.first, settings({}, {}, {}))
-        hire = next((price.value for price in known if price.kind == "hire"), None)
-        return hire and hire * self.first.workload.devices
-
-    def serve(self, load: Load) -> Run:
-        """Simulate a load."""
-        return simulate(self.costs, self.scheduler, load)
+    row: ServedLoad
+    load: Load
+    run: Run
+    server: Server
 
 
-def make_server(evaluate: Evaluate, longest: int) -> Server:
-    """Return the server of a device; `evaluate` makes estimates of its steps, caches grow to `longest` tokens."""
-    first = evaluate("decode", 1, 1, max(longest // 2, 2))
-    scheduler = find_scheduler(first.runtime.id, first.device.memory_bytes)
-    costs = step_costs(
-        evaluate, scheduler.max_sequences, scheduler.max_tokens, (longest // 2, longest), scheduler.memory_share
+def serve_load(server: Server, key: str, text: str, load: Load, limits: Limits) -> Served:
+    """Serve a load on a server that is spelt `key`."""
+    run = server.serve(load)
+    return Served(row=_row(server, key, text, load, run, limits), load=load, run=run, server=server)
+
+
+def lengths_of(request: Request) -> Lengths:
+    """Return the lengths of the requests of a load."""
+    load = request.load or LoadSpec()
+    return Lengths(
+        prompt=request.run.sequence,
+        output=request.run.output,
+        cached=load.cached,
+        spread=load.spread,
+        seed=load.seed,
     )
-    return Server(first=first, scheduler=scheduler, costs=costs)
+
+
+def parse_limits(text: str) -> Limits:
+    """Return the limits of a load among those of a state (`ttft<1s tpot<30ms L<5ms`)."""
+    found = {one.figure: one.amount for one in constraint.parse_limits(text)}
+    return Limits(ttft_s=found.get("ttft", np.inf), tpot_s=found.get("tpot", np.inf))
+
+
+def load_of_spec(spec: LoadSpec, lengths: Lengths, trace: Load | None = None) -> Load:
+    """Return the requests of a load in a model's name; `trace` are those of its file."""
+    if trace is not None:
+        return trace
+    return closed_load(spec.concurrency, lengths) if spec.concurrency else open_load(spec.rate, lengths)
 
 
 def serving_report(
-    model: str, servers: Sequence[Server], lengths: Lengths, loads: Sequence[tuple[str, Load]], limits: Limits
+    model: str,
+    metric: str,
+    by_server: Sequence[Sequence[Served]],
+    lengths: Lengths,
+    limits: Limits,
+    not_fitting: Sequence[str] = (),
+    is_curve: bool = False,
 ) -> ServingReport:
-    """Serve the named loads on every device, or, where there are none, a curve over numbers of clients."""
-    named = loads or [(client_words(clients), closed_load(clients, lengths)) for clients in CLIENTS]
-    rows, waits, answers = [], [], []
-    for server in servers:
-        runs = [(text, load, server.serve(load)) for text, load in named]
-        rows += [_row(server, text, load, run, limits) for text, load, run in runs]
-        waits += _waits(server, runs[-1][2])
-        answers += _answers(server, rows[-len(runs) :], lengths, limits, not loads)
-    said = dict.fromkeys(f"{s.first.runtime.name}: {_scheduler_words(s.scheduler)}" for s in servers)
+    """Report the loads that each server has served; the best by `metric` first where each has served one. `is_curve`:
+    the loads are those of a curve that nobody named."""
+    is_single = all(len(served) == 1 for served in by_server)
+    ordered, answers = by_server, list[str]()
+    if is_single and by_server:
+        best_first = order_by_aim([served[0] for served in by_server], metric)
+        ordered = [[served] for served in best_first]
+        answers += [first_words(best_first, metric)] if len(ordered) > 1 else []
+    rows, waits = list[ServedLoad](), list[Wait]()
+    for served in ordered:
+        server, own = served[0].server, [one.row for one in served]
+        rows += own
+        waits += _waits(server, served[-1].run)
+        answers += _answers(server, own, lengths, limits, is_curve)
+    said = dict.fromkeys(
+        f"{s[0].server.first.runtime.name}: {_scheduler_words(s[0].server.scheduler)}" for s in ordered
+    )
     return ServingReport(
         model=model,
         prompt_tokens=lengths.prompt,
         output_tokens=lengths.output,
+        metric=metric,
         loads=tuple(rows),
         waits=tuple(waits),
         answers=tuple(answers),
+        not_fitting=tuple(not_fitting),
         schedulers=tuple(said),
     )
+
+
+def order_by_aim(served: Sequence[Served], metric: str) -> list[Served]:
+    """Return servers of one load, the best first: those that fall behind, and devices on paper, win nothing."""
+
+    def place(one: Served) -> tuple[bool, bool, float]:
+        """Return what one stands behind others for."""
+        return one.row.lag_per_s > 0, not one.server.first.device.silicon, one.row.figure(metric)
+
+    return sorted(served, key=place)
+
+
+AIMS = {"latency": "time of a request", "energy": "joules per token", "edp": "joules per token x time of a request"}
+
+
+def first_words(ordered: Sequence[Served], metric: str) -> str:
+    """Say which server is first by an aim, how far, and how sure that is."""
+    first, second = ordered[:2]
+    if first.row.lag_per_s > 0:
+        return "No device keeps up with the load: all fall behind"
+    if second.row.lag_per_s > 0:
+        return f"{first.row.key} is the only one that keeps up"
+    ratio = second.row.figure(metric) / first.row.figure(metric)
+    chance = min(odds_first(first, second, metric), 0.99)
+    sure = f"{chance:.0%} sure" if chance >= 0.7 else "too close to call"
+    return f"{first.row.key} has the least {AIMS[metric]}: {second.row.key} has {ratio:.2g} times as much ({sure})"
+
+
+def odds_first(first: Served, second: Served, metric: str) -> float:
+    """Return the probability that a server would be measured below another by an aim."""
+
+    def logarithm(one: Served) -> tuple[float, float]:
+        """Return mean and standard deviation of the logarithm of the aim."""
+        row, (low, high) = one.row, one.server.costs.latency_factors
+        time_s = middle_and_spread(row.request_p50_s, (row.request_p50_s * low, row.request_p50_s * high))
+        energy = middle_and_spread(row.energy_j_per_token, row.energy_band_j_per_token)
+        sides = {"latency": (time_s,), "energy": (energy,)}.get(metric, (time_s, energy))
+        return sum(middle for middle, _ in sides), sum(spread for _, spread in sides)
+
+    return odds_of_less(logarithm(first), logarithm(second), correlation(first.server.first, second.server.first))
 
 
 def client_words(clients: int) -> str:
@@ -142,9 +234,9 @@ def client_words(clients: int) -> str:
 
 def _scheduler_words(scheduler: Scheduler) -> str:
     mixes = "prompts and decoding in one step" if scheduler.mixes else "prompts in steps of their own"
+    source = scheduler.version if scheduler.version.startswith("no ") else f"defaults of {scheduler.version}"
     return (
-        f"at most {scheduler.max_sequences:,} sequences and {scheduler.max_tokens:,} tokens a step, {mixes} "
-        f"(defaults of {scheduler.version})"
+        f"at most {scheduler.max_sequences:,} sequences and {scheduler.max_tokens:,} tokens a step, {mixes} ({source})"
     )
 
 
@@ -158,25 +250,29 @@ def _steady(run: Run, load: Load) -> slice:
     return slice(min(load.concurrency, len(run.end_s) - 1), None)
 
 
-def _row(server: Server, text: str, load: Load, run: Run, limits: Limits) -> ServedLoad:
+def _row(server: Server, key: str, text: str, load: Load, run: Run, limits: Limits) -> ServedLoad:
     kept = _steady(run, load)
     ttft_s, tpot_s = (run.first_s - run.arrival_s)[kept], time_per_token_s(run)[kept]
     low, high = server.costs.latency_factors
     per_token_j = run.energy_j / run.output_tokens
     is_good = (ttft_s <= limits.ttft_s) & (tpot_s <= limits.tpot_s)
     rate = load.requests / run.end_of_run_s
-    hire_usd = server.hire_usd
+    hire_usd, capacity_per_s = server.hire_usd, server.capacity_per_s(load)
+    arrivals = 0.0 if load.concurrency or not load.arrival_s[-1] else load.requests / float(load.arrival_s[-1])
     return ServedLoad(
-        device=server.first.device.name,
+        key=key,
+        device=server.name,
+        layout=server.layout.words or "one device",
         runtime=server.first.runtime.name,
         load=text,
+        request_p50_s=float(np.median((run.end_s - run.arrival_s)[kept])),
         **{f"ttft_p{p}_s": float(np.percentile(ttft_s, p)) for p in (50, 90, 99)},
         **{f"tpot_p{p}_s": float(np.percentile(tpot_s, p)) for p in (50, 90, 99)},
         tpot_band_s=(float(np.median(tpot_s)) * low, float(np.median(tpot_s)) * high),
         requests_per_s=rate,
-        arrivals_per_s=0.0 if load.concurrency or not load.arrival_s[-1] else load.requests / float(load.arrival_s[-1]),
+        arrivals_per_s=arrivals,
         good_per_s=rate * float(is_good.mean()),
-        lag_per_s=_lag(load, run),
+        lag_per_s=_lag(load, run, capacity_per_s),
         tokens_per_s=run.output_tokens / run.end_of_run_s,
         power_w=run.energy_j / run.end_of_run_s,
         energy_j_per_token=per_token_j,
@@ -186,17 +282,19 @@ def _row(server: Server, text: str, load: Load, run: Run, limits: Limits) -> Ser
         ),
         usd_per_million_tokens=hire_usd and hire_usd * 1e6 / (run.output_tokens / run.end_of_run_s * S_PER_HOUR),
         mean_batch=run.sequence_seconds / run.busy_s,
-        busy_fraction=run.busy_s / run.end_of_run_s,
-        devices=server.first.workload.devices,
+        busy_fraction=run.busy_s / run.end_of_run_s / min(server.layout.dp, load.requests),
+        utilization=max(rate, arrivals) / capacity_per_s,
+        devices=server.layout.devices,
     )
 
 
-def _lag(load: Load, run: Run) -> float:
+def _lag(load: Load, run: Run, capacity_per_s: float) -> float:
     """Return how many more requests arrive in a second than end, 0 for a server that keeps up: one that ends its last
     request soon after it arrived."""
     last_s = float(load.arrival_s[-1])
     quickest_s = float((run.end_s - run.arrival_s).min())
-    if load.concurrency or run.end_of_run_s <= BEHIND * last_s + 2 * quickest_s:
+    is_over = last_s > 0 and load.requests > capacity_per_s * last_s and load.requests >= REQUESTS
+    if load.concurrency or (run.end_of_run_s <= BEHIND * last_s + 2 * quickest_s and not is_over):
         return 0.0
     return load.requests / last_s - load.requests / run.end_of_run_s if last_s else 0.0
 
@@ -218,7 +316,7 @@ def _waits(server: Server, run: Run) -> list[Wait]:
     parts = [(name, find(run)) for name, find in PARTS]
     return [
         Wait(
-            device=server.first.device.name,
+            device=server.name,
             part=name,
             typical_s=float(seconds[around].mean()),
             slowest_s=float(seconds[slowest].mean()),
@@ -229,12 +327,8 @@ def _waits(server: Server, run: Run) -> list[Wait]:
 
 
 def _answers(server: Server, rows: Sequence[ServedLoad], lengths: Lengths, limits: Limits, is_curve: bool) -> list[str]:
-    name = server.first.device.name
-    lines = [
-        f"{name} falls behind by {row.lag_per_s:.2g} requests/s at {row.load}: its queue grows without end"
-        for row in rows
-        if row.lag_per_s > 0
-    ]
+    name = server.name
+    lines = [f"At {row.load} {name} {row.state}" for row in rows if row.lag_per_s > 0]
     if is_curve:
         highest = max(row.tokens_per_s for row in rows)
         knee = next(row for row in rows if row.tokens_per_s >= KNEE * highest)
@@ -248,13 +342,13 @@ def _answers(server: Server, rows: Sequence[ServedLoad], lengths: Lengths, limit
 
 
 def _limit_answers(server: Server, rows: Sequence[ServedLoad], lengths: Lengths, limits: Limits) -> list[str]:
-    name, rate = server.first.device.name, highest_rate(server, lengths, limits)
+    name, rate = server.name, highest_rate(server, lengths, limits)
     if not rate:
         return [f"{name} is within the limits at no load"]
     lines = [f"{name} holds {rate:.3g} requests/s within the limits (99 % of requests)"]
     if wanted := max((row.arrivals_per_s for row in rows), default=0.0):
         copies = math.ceil(wanted / rate)
-        devices = f" of {server.first.workload.devices} devices" * (server.first.workload.devices > 1)
+        devices = f" of {server.layout.devices} devices" * (server.layout.devices > 1)
         lines.append(f"{wanted:.3g} requests/s take {copies:,} such server{'s' * (copies > 1)}{devices}")
     return lines
 

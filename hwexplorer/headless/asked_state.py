@@ -127,7 +127,7 @@ def prepare_models(states: Iterable[State], strict: bool = False) -> None:
     for wanted in states:
         spelt: dict[str, str] = {}
         for name in wanted.devices:
-            other = spelt.setdefault(engine.device(name).key, name)
+            other = spelt.setdefault(f"{engine.device(name).key}*{engine.count_devices(wanted, name)}", name)
             if other != name:
                 raise RequestError(f"{other!r} and {name!r} are the same device: name it once")
         capture_model(wanted)

@@ -23,12 +23,22 @@ _TITLES = {"edp": "EDP", "energy": "energy", "latency": "latency"}
 
 def answer(state: State, on_paper: bool = False) -> tuple[str, ...]:
     """Return the verdict among the devices of a state by its metric, the answer first; nothing of one device alone."""
+    if engine.request_under_load(state) is not None:
+        return _answer_under_load(state)
     from analysis.explore.verdict import verdict as best_device  # not needed to start the screen
 
     results = [engine.result(state, name) for name in state.devices]
     changed = {one.device.key.removesuffix(one.device.changes) for one in results if one.device.changes}
     found = best_device(results, state.metric, on_paper, [engine.result(state, name) for name in sorted(changed)])
     return found.lines if found is not None else ()
+
+
+def _answer_under_load(state: State) -> tuple[str, ...]:
+    """Return which devices serve the load best, and how sure that is; nothing of one device alone."""
+    from analysis.serving.serving_report import first_words, order_by_aim
+
+    served = [one for name in state.devices if (one := engine.find_served(state, name)) is not None]
+    return (first_words(order_by_aim(served, state.metric), state.metric),) if len(served) > 1 else ()
 
 
 def verdict(state: State) -> str:

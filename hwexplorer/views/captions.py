@@ -29,33 +29,46 @@ LINE = 90  # characters of a title that lists its devices
 def headline_of_state(state: State, settings: str = "") -> str:
     """Return the subject of figures in one line: model, batch, format, runtime, devices; of many devices their number.
     `settings` stands for batch and format where there are several."""
-    if len(state.devices) == 1:
+    is_load = engine.request_under_load(state) is not None
+    if len(state.devices) == 1 and not is_load:
         return place_in_words(replace(state, at="", on=state.devices[0]), settings)
     runtime = "usual runtimes" if state.execution == AUTO else ""
     subject = f"{_name_with_size(state)}, {scenario_words(state, runtime, settings)}"
-    line = f"{subject} on {', '.join(engine.device(name).key for name in state.devices)}"
+    line = f"{subject} on {', '.join(name if is_load else engine.device(name).key for name in state.devices)}"
     return line if len(line) <= LINE else f"{subject} on {len(state.devices)} devices"
 
 
 def _name_with_size(state: State) -> str:
     """Return the name of the model, with the size of its images where that is set."""
     name = engine.workload(state).name
+    if engine.request_under_load(state) is not None:  # the load follows in words
+        return name.partition(":serve")[0]
     return f"{name} at {state.image_size} px" if state.image_size else name
 
 
 def scenario_words(state: State, runtime: str = "", settings: str = "") -> str:
     """The scenario in words: `batch 8, fp16, auto`; of a language model with its lengths. `runtime` is what `auto` is
     on a device, `settings` stands for batch and format."""
-    lengths = "".join(f", {name} {value}" for name, value in engine.workload(state).defaults.items())
     layout = "" if state.layout == "nchw" else f", {state.layout.replace('_', ' ')}"
-    settings = settings or f"batch {state.batch}{lengths}, {state.precision}"
+    settings = settings or f"{_work_words(state)}, {state.precision}"
     return f"{settings}, {runtime or state.execution}{layout}"
+
+
+def _work_words(state: State) -> str:
+    """Return the batch and the lengths, or the load: `5 requests/s of 1024 prompt and 256 output tokens`."""
+    if (request := engine.request_under_load(state)) is not None and request.load is not None:
+        cached = f", {request.load.cached} of them cached," if request.load.cached else ""
+        return f"{request.load.text} of {request.run.sequence} prompt{cached} and {request.run.output} output tokens"
+    lengths = "".join(f", {name} {value}" for name, value in engine.workload(state).defaults.items())
+    return f"batch {state.batch}{lengths}"
 
 
 def place_in_words(state: State, settings: str = "") -> str:
     """Return the subject of a node's figures: `layer1.0.conv1 of resnet18, batch 8, fp16, xla on Google TPU v4`."""
     result = engine.result(state)
     model = _name_with_size(state)
+    if engine.find_served(state) is not None:
+        model = f"{model}, mean step of {result.scenario.batch} sequences"
     node = f"{state.at} of {model}" if state.at not in ("", "/", result.workload.name) else model
     return f"{node}, {scenario_words(state, result.runtime.name, settings)} on {result.device.label}"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -17,8 +18,18 @@ from hwexplorer import engine
 from hwexplorer.state import State
 from hwexplorer.views.plain import Card, CardFigure, Stack
 
+if TYPE_CHECKING:
+    from analysis.serving.serving_report import ServedLoad
+
 MARKS = {"measured": "✓", "siblings": "≈", "engineering": "≈", "design_target": "◌"}
-_EXCESS = {"latency": "too slow", "energy": "too hungry", "power": "too much power", "memory": "too large"}
+_EXCESS = {
+    "latency": "too slow",
+    "ttft": "slow to begin",
+    "tpot": "too slow",
+    "energy": "too hungry",
+    "power": "too much power",
+    "memory": "too large",
+}
 FAR = 4.0  # times the least: what is further off runs out of the common scale
 
 
@@ -31,11 +42,36 @@ class _Column(msgspec.Struct, frozen=True):
     per: str = ""
     more_is_better: bool = False
 
-    def value(self, result: Estimate) -> float:
-        """Return the figure of an estimate in SI units."""
-        request = serving(result)
-        value: float = getattr(request if hasattr(request, self.field) else result, self.field)
-        return value
+
+class _Subject(msgspec.Struct, frozen=True):
+    """The subject of a card: a device as it is spelt, its estimate, and the load that it serves if there is one."""
+
+    key: str
+    result: Estimate
+    row: ServedLoad | None
+    is_load: bool
+
+    @property
+    def fits(self) -> bool:
+        """True if the model, and the caches of a load, fit into the memory."""
+        return self.result.fits and (self.row is not None or not self.is_load)
+
+    @property
+    def competes(self) -> bool:
+        """True if it may be the best of those that exist."""
+        keeps_up = self.row is None or not self.row.lag_per_s
+        return self.fits and keeps_up and self.result.can_win and self.result.device.silicon
+
+    def metric(self, name: str) -> float:
+        """Return the figure that devices are compared by."""
+        return METRICS[name].figure(self.result) if self.row is None else self.row.figure(name)
+
+    def value(self, column: _Column) -> float:
+        """Return the figure of a column in SI units, 0 of a load that does not fit."""
+        for source in (self.row, serving(self.result), self.result):
+            if hasattr(source, column.field):
+                return float(getattr(source, column.field) or 0.0)
+        return 0.0
 
 
 _EDP = _Column("EDP", "Js", "edp_js")
@@ -44,6 +80,13 @@ _USUAL = (
     _Column("rate", "1/s", "throughput_per_s", more_is_better=True),
     _Column("energy", "J", "energy_j_per_inference", "/inf"),
     _EDP,
+)
+# Of a load the slowest requests count, and what the bill is.
+_LOAD = (
+    _Column("TTFT p99", "s", "ttft_p99_s"),
+    _Column("TPOT p99", "s", "tpot_p99_s"),
+    _Column("", "", "tokens_per_s", "tokens/s", more_is_better=True),
+    _Column("", "J", "energy_j_per_token", "/token"),
 )
 # Users of a language model judge a request, a prompt and a step of decoding by their tokens.
 _REQUEST = (
@@ -67,17 +110,22 @@ def _phase_columns(latency: str, what: str) -> tuple[_Column, ...]:
 
 def cards(state: State) -> tuple[Card, ...]:
     """In the order of the state's devices."""
-    results = [engine.result(state, name) for name in state.devices]
-    values = [METRICS[state.metric].figure(result) for result in results]
+    is_load = engine.request_under_load(state) is not None
+    subjects = []
+    for name in state.devices:
+        served = engine.find_served(state, name)
+        subjects.append(_Subject(name, engine.result(state, name), served.row if served else None, is_load))
+    results = [subject.result for subject in subjects]
+    values = [subject.metric(state.metric) for subject in subjects]
     near = [value for value in values if value <= FAR * min(values)]
     full = max(near) or 1.0
     phrases = headlines(results, engine.result(state, state.baseline), state.metric)
-    figures = zip(*(_figures(column, results) for column in _columns(results[0])), strict=True)
-    ranks = _rank(results, values)
+    figures = zip(*(_figures(column, subjects) for column in _columns(subjects[0])), strict=True)
+    ranks = _rank(subjects, values)
     return tuple(
         Card(
-            key=key,
-            name=_name(result),
+            key=subject.key,
+            name=_name(subject),
             mark=MARKS[result.trust.level],
             runtime=result.runtime.name,
             rank=rank,
@@ -87,19 +135,22 @@ def cards(state: State) -> tuple[Card, ...]:
             latency_s=result.latency_s,
             energy_j=result.energy_j_per_inference,
             bar=Stack((shares(result, state.metric).sum(axis=1) * value / full).tolist()),
-            most=_high(result, state.metric) / full,
-            fits=result.fits,
-            over=_exceeded_limits(state, result),
-            phrase=phrase,
-            ghost=_base_metric(state, key) / full,
+            most=_high(result, state.metric) / METRICS[state.metric].figure(result) * value / full,
+            fits=subject.fits,
+            over=_exceeded_limits(state, subject),
+            phrase=subject.row.state if subject.row else phrase if subject.fits else "does not fit",
+            ghost=0.0 if is_load else _base_metric(state, subject.key) / full,
         )
-        for key, result, value, rank, own_figures, phrase in zip(
-            state.devices, results, values, ranks, figures, phrases, strict=True
+        for subject, result, value, rank, own_figures, phrase in zip(
+            subjects, results, values, ranks, figures, phrases, strict=True
         )
     )
 
 
-def _columns(result: Estimate) -> tuple[_Column, ...]:
+def _columns(subject: _Subject) -> tuple[_Column, ...]:
+    if subject.is_load:
+        return _LOAD
+    result = subject.result
     lengths = result.workload.defaults
     if serving(result) is not None:
         return _REQUEST
@@ -108,34 +159,30 @@ def _columns(result: Estimate) -> tuple[_Column, ...]:
     return _phase_columns("TPOT", "token") if lengths.get("sequence") == 1 else _phase_columns("TTFT", "prompt")
 
 
-def _figures(column: _Column, results: Sequence[Estimate]) -> list[CardFigure]:
+def _figures(column: _Column, subjects: Sequence[_Subject]) -> list[CardFigure]:
     """Return a figure of every device with three digits, all in the unit that takes the fewest cells."""
-    values = [column.value(result) for result in results]
+    values = [subject.value(column) for subject in subjects]
     candidates = [(1.0, "")] if not column.unit else [prefix_for(value, column.unit) for value in values]
     written = [
         (factor, label, [fixed(value / factor, decimals_for(value / factor, 3)) for value in values])
         for factor, label in sorted(set(candidates), reverse=True)
     ]
     _, label, texts = min(written, key=lambda form: max(map(len, form[2])))
-    rivals = [value for value, result in zip(values, results, strict=True) if _competes(result)]
+    rivals = [value for value, subject in zip(values, subjects, strict=True) if subject.competes]
     best = (max if column.more_is_better else min)(rivals, default=0.0) if len(rivals) > 1 else None
     return [
-        CardFigure(column.label, text, f"{label}{column.per}", is_best=value == best and _competes(result))
-        for value, text, result in zip(values, texts, results, strict=True)
+        CardFigure(column.label, text, f"{label}{column.per}", is_best=value == best and subject.competes)
+        for value, text, subject in zip(values, texts, subjects, strict=True)
     ]
 
 
-def _competes(result: Estimate) -> bool:
-    return result.can_win and result.device.silicon
-
-
-def _rank(results: Sequence[Estimate], values: Sequence[float]) -> list[int]:
+def _rank(subjects: Sequence[_Subject], values: Sequence[float]) -> list[int]:
     """Return the place of each device among those that exist, from 1; 0 of one that competes with none."""
-    rivals = sorted(value for value, result in zip(values, results, strict=True) if _competes(result))
-    return [rivals.index(value) + 1 if _competes(result) else 0 for value, result in zip(values, results, strict=True)]
+    rivals = sorted(value for value, subject in zip(values, subjects, strict=True) if subject.competes)
+    return [rivals.index(value) + 1 if subject.competes else 0 for value, subject in zip(values, subjects, strict=True)]
 
 
-def _exceeded_limits(state: State, result: Estimate) -> tuple[str, ...]:
+def _exceeded_limits(state: State, subject: _Subject) -> tuple[str, ...]:
     """Write each limit that is exceeded: `too slow (7.35 ms > 5 ms)`."""
     if not state.limits:
         return ()
@@ -145,7 +192,7 @@ def _exceeded_limits(state: State, result: Estimate) -> tuple[str, ...]:
         f"{_EXCESS.get(limit.figure, 'not')} ({quantity(value, limit.unit)} {'<' if '>' in limit.sign else '>'} "
         f"{_as_stated(limit.amount, limit.unit)})"
         for limit in parse_limits(state.limits)
-        if not limit.holds(value := METRICS[limit.figure].figure(result))
+        if not limit.holds(value := subject.value(_Column("", "", METRICS[limit.figure].key)))
     )
 
 
@@ -161,11 +208,12 @@ def _base_metric(state: State, device: str) -> float:
     return 0.0 if base == device else METRICS[state.metric].figure(engine.result(state, base))
 
 
-def _name(result: Estimate) -> str:
-    """Without its maker, whose name is long and says little; with what was changed of it."""
-    device = result.device
+def _name(subject: _Subject) -> str:
+    """Without its maker, whose name is long and says little; with what was changed of it, and how many there are."""
+    device = subject.result.device
     name = f"{device.file.name.removeprefix(device.vendor)} {device.power_mode}".strip()
-    return f"{name or device.id} {device.changes}".strip()
+    count = f" x {subject.row.devices}" if subject.row and subject.row.devices > 1 else ""
+    return f"{name or device.id} {device.changes}".strip() + count
 
 
 def _high(result: Estimate, metric: str) -> float:

@@ -26,7 +26,11 @@ def check_limits(state: State) -> LimitsCheck | None:
     """Check the devices of a state against its limits; None without limits."""
     if not state.limits:
         return None
-    results = {name: engine.result(state, name) for name in state.devices}
-    found = {name: broken_limits(state.limits, r) if r.fits else ("does not fit",) for name, r in results.items()}
+    found = {}
+    for name in state.devices:
+        result, served = engine.result(state, name), engine.find_served(state, name)
+        figures = (result, served.row) if served else (result,)
+        is_fitting = result.fits and (served is not None or engine.request_under_load(state) is None)
+        found[name] = broken_limits(state.limits, *figures) if is_fitting else ("does not fit",)
     failing = {name: why for name, why in found.items() if why}
     return LimitsCheck(state.limits, tuple(name for name in state.devices if name not in failing), failing)

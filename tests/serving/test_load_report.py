@@ -27,7 +27,7 @@ def test_more_clients_give_more_tokens_for_fewer_joules(capsys: pytest.CaptureFi
 
 def test_a_queue_without_end_is_an_answer(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "load", MODEL, "--on", "l4", "--rate", "500"]) in (0, None)
-    assert "NVIDIA L4 falls behind by" in capsys.readouterr().out
+    assert "At 500 requests/s NVIDIA L4 falls behind by" in capsys.readouterr().out
 
 
 def test_a_trace_of_requests_is_served(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

@@ -12,12 +12,15 @@ from analysis.model import request_bounds
 from analysis.model.model_errors import ModelSpecError
 from analysis.model.transformer import presets
 from analysis.model.transformer.config import CHOICES, DEFAULTS, PHASES, Config, StepSettings, macs, size
+from analysis.model.transformer.load_spec import ARRIVALS, LoadSpec, parse_load
+from analysis.model.transformer.load_spec import OPTIONS as LOAD_OPTIONS
 from hardware.amount import parse_whole
 from hardware.errors import RequestError
 from hardware.names import hint, match_name
 
 GENERIC = ("decoder", "encoder")
 HUB = "hf:"
+SERVE = "serve"  # the word of a model under a load
 MAX_TP = 4096
 
 _LENGTHS = ("sequence", "kv", "in", "out")  # of a request, each phase its own
@@ -28,11 +31,12 @@ _FLAGS = [f.name for f in msgspec.structs.fields(Config) if f.type is bool and f
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A checked request. `text` is its shortest spelling."""
+    """A checked request, or a model under a `load` of such requests. `text` is its shortest spelling."""
 
     text: str
     config: Config
     run: StepSettings
+    load: LoadSpec | None = None
     image_size: ClassVar[None] = None
     runs_code: ClassVar[bool] = False
     is_captured: ClassVar[bool] = False
@@ -50,12 +54,31 @@ class Request(msgspec.Struct, frozen=True):
         """The request in each phase, from the one it is in on: `llama3_8b` -> prefill, decode and request."""
         if self.config.encoder:
             return {}
+        at = PHASES.index(self.run.phase)
+        return {phase: self.spell(phase) for phase in (*PHASES[at:], *PHASES[:at])}
+
+    def spell(self, phase: str, *words: str, without: tuple[str, ...] = ()) -> str:
+        """Return the name of the model in a phase, at its default lengths and without a load, with more words; options
+        that are named `without` are left out."""
         is_hub = self.text.startswith(HUB)
         head, options = split_hub(self.text) if is_hub else self.text.partition(":")[::2]
-        kept = [word for word in options.split(",") if word.partition("=")[0] not in ("", *PHASES, *_LENGTHS)]
-        asked = {phase: [phase] * (phase != "prefill") + kept for phase in PHASES}
-        at = PHASES.index(self.run.phase)
-        return {phase: ":".join([head, ",".join(asked[phase])]).rstrip(":") for phase in (*PHASES[at:], *PHASES[:at])}
+        left_out = ("", SERVE, *PHASES, *_LENGTHS, *LOAD_OPTIONS, *without)
+        kept = [word for word in options.split(",") if word.partition("=")[0] not in left_out]
+        return ":".join([head, ",".join([*[phase] * (phase != "prefill"), *kept, *words])]).rstrip(":")
+
+    @property
+    def lengths(self) -> tuple[str, ...]:
+        """The options that state the lengths of a request."""
+        return (f"in={self.run.sequence}", f"out={self.run.output}")
+
+    @property
+    def shares(self) -> tuple[str, ...]:
+        """The options that say how devices share each operator."""
+        return tuple(f"{name}={n}" for name, n in (("tp", self.run.tp), ("ep", self.run.ep)) if n > 1)
+
+    def with_load(self, load: LoadSpec, *shares: str) -> str:
+        """Return the name of the model under a load of such requests, with the words that say how devices share it."""
+        return self.spell(SERVE, *self.lengths, *load.words, *shares, without=("tp", "ep"))
 
 
 def names() -> list[str]:
@@ -107,10 +130,16 @@ def request_of(head: str, config: Config, options: str) -> Request:
     """Return the request that `options` make for a model of this configuration. Raises a `ModelSpecError`."""
     changes: dict[str, Any] = {}
     lengths: dict[str, int] = {}
+    load: dict[str, str] = {}
+    is_served = False
     phase = "prefill"
     for part in filter(None, (part.strip() for part in options.split(","))):
         key, equals, value = (word.strip().lower() for word in part.partition("="))
-        if not equals and key in PHASES and not config.encoder:
+        if not equals and key == SERVE and not config.encoder:
+            phase, is_served = "request", True
+        elif key in LOAD_OPTIONS and not config.encoder:
+            load[key] = part.partition("=")[2].strip()
+        elif not equals and key in PHASES and not config.encoder:
             phase = key
         elif key == "phase" and not config.encoder:
             phase = _choice("phase", value, PHASES)
@@ -125,7 +154,13 @@ def request_of(head: str, config: Config, options: str) -> Request:
             changes[key] = _whole(key, value, 0, request_bounds.PARAMETER)
         else:
             raise ModelSpecError(_unknown(head, key, bool(equals), config))
-    return _build_request(head, config, changes, phase, lengths)
+    if not load and not is_served:
+        return _build_request(head, config, changes, phase, lengths)
+    if not is_served and ("decode" in options or not load.keys() & {*ARRIVALS}):
+        raise ModelSpecError(f"{head[:60]}: {next(iter(load))}= belongs to a load, as {head[:60]}:serve,rate=5")
+    request = _build_request(head, config, changes, "request", lengths)
+    served = parse_load(head, load, request.run.sequence, config.layers)
+    return msgspec.structs.replace(request, text=request.with_load(served, *request.shares), load=served)
 
 
 def _build_request(head: str, config: Config, changes: dict[str, Any], phase: str, lengths: dict[str, int]) -> Request:
@@ -180,10 +215,11 @@ def _choice(key: str, value: str, allowed: tuple[str, ...]) -> str:
 
 def _unknown(head: str, key: str, has_value: bool, config: Config) -> str:
     if not has_value:
-        phases = "it has no phases" if config.encoder else f"its phases are {', '.join(PHASES)}"
-        return f"{head[:60]} has no phase {key[:40]!r}; {hint(key, () if config.encoder else PHASES, phases)}"
+        words = () if config.encoder else (*PHASES, SERVE)
+        phases = f"its phases are {', '.join(words)}" if words else "it has no phases"
+        return f"{head[:60]} has no phase {key[:40]!r}; {hint(key, words, phases)}"
     not_encoders = ("kv", "in", "out") if config.encoder else ()
-    lengths = [word for word in _RUN if word not in not_encoders]
+    lengths = [word for word in (*_RUN, *(() if config.encoder else LOAD_OPTIONS)) if word not in not_encoders]
     right = hint(key, [*lengths, *_SIZES, *_FLAGS, *CHOICES], f"allowed: {', '.join(lengths)}, or a size as layers=16")
     return f"{head[:60]} has no parameter {key[:40]!r}; {right}"
 

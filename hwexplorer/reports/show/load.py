@@ -2,117 +2,170 @@
 
 from __future__ import annotations
 
-import argparse
 import math
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace as with_fields
+
 from analysis.document import columns
-from analysis.estimate.estimate import Estimate
-from analysis.model.names.model_ref import phases
-from analysis.serving.request_load import Lengths, Load, closed_load, open_load, read_load
+from analysis.model.transformer.load_spec import MOST_CLIENTS, MOST_RATE, LoadSpec
+from analysis.model.transformer.transformer_request import Request
+from analysis.serving.deployment import DoesNotFitError
 from analysis.serving.serving_report import (
+    CLIENTS,
     Limits,
     ServedLoad,
-    Server,
     ServingReport,
     Wait,
-    client_words,
-    make_server,
+    lengths_of,
+    parse_limits,
     serving_report,
 )
-from hardware import file_access, policy
 from hardware.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.declare import DEVICES, Report, Rows, facts
 from hwexplorer.options import amount, option
 from hwexplorer.state import State, replace
-from hwexplorer.views.captions import headline_of_state
+from hwexplorer.views.captions import headline_of_state, list_names
 
-MOST_BYTES = 32 << 20  # of a trace of requests
-MOST_CLIENTS = 4096
 _LOADS = columns(
     ServedLoad,
-    "device load ttft_p50 ttft_p99 tpot_p50 tpot_p99 tokens energy_j_per_token usd_per_million_tokens requests good "
-    "power mean_batch runtime ttft_p90 tpot_p90",
+    "key load ttft_p50 ttft_p99 tpot_p50 tpot_p99 tokens energy_per_token usd_per_million_tokens utilization "
+    "requests good power mean_batch layout device runtime ttft_p90 tpot_p90 request_p50",
+    load=2, requests=4, mean_batch=3, layout=3, device=6, runtime=5, ttft_p90=6, tpot_p90=6,
+)  # fmt: skip
+RATES = option(
+    "--rate", type=amount("1/s"), action="append", metavar="R", help="requests a second, at random (Poisson)"
+)
+LIMITS = (
+    option("--max-ttft", type=amount("s"), metavar="S", help="time to first token at most, as 1s"),
+    option("--max-tpot", type=amount("s"), metavar="S", help="time per output token at most, as 30ms"),
+)
+CLIENTS_OPTION = option(
+    "--clients", type=int, action="append", metavar="N", help="clients that each wait for their answer"
 )
 _OPTIONS = (
-    option("--rate", type=amount("1/s"), action="append", metavar="R", help="requests a second, at random (Poisson)"),
-    option("--clients", type=int, action="append", metavar="N", help="clients that each wait for their answer"),
+    RATES,
+    CLIENTS_OPTION,
     option("--requests", type=Path, metavar="FILE", help="a trace: CSV of arrival_s, prompt_tokens, output_tokens"),
     option("--cached", type=int, default=0, metavar="N", help="tokens of each prompt that the cache holds already"),
     option("--spread", type=amount("fraction"), default=0.0, metavar="X",
            help="lengths vary from 1 - X times those stated to those stated"),
-    option("--max-ttft", type=amount("s"), metavar="S", help="time to first token at most, as 1s"),
-    option("--max-tpot", type=amount("s"), metavar="S", help="time per output token at most, as 30ms"),
+    *LIMITS,
 )  # fmt: skip
 
 
-def _server(state: State, device: str, names: dict[str, str], longest: int) -> Server:
-    def evaluate(phase: str, batch: int, sequence: int, kv: int) -> Estimate:
-        """Return the estimate of a step."""
-        lengths = f"kv={kv}" if phase == "decode" else f"sequence={sequence},kv={kv}"
-        name = names[phase]
-        model = f"{name}{',' if ':' in name else ':'}{lengths}"
-        return engine.result(replace(state, model=model, batch=batch), device)
-
-    return make_server(evaluate, longest)
-
-
-def _loads(lengths: Lengths, options: argparse.Namespace) -> list[tuple[str, Load]]:
-    loads = [(f"{rate:g} requests/s", open_load(rate, lengths)) for rate in options.rate or ()]
-    loads += [(client_words(clients), closed_load(clients, lengths)) for clients in options.clients or ()]
-    if options.requests is not None:
-        policy.require_unserved(f"reading {options.requests}")
-        text = file_access.read(options.requests, MOST_BYTES).decode("utf-8", "replace")
-        loads.append((options.requests.name, read_load(text, options.requests.name)))
-    return loads
+def request_of(state: State) -> Request:
+    """Return the request of a state, with its load or without. Raises RequestError for what is no language model."""
+    ref = engine.ref(state)
+    if not isinstance(ref, Request) or ref.config.encoder:
+        raise RequestError(f"{state.model[:60]} is no language model; as llama3_8b:serve,in=1024,out=256,rate=5")
+    if ref.run.phase == "request":
+        return ref
+    request = engine.ENGINE.refer(ref.spell("request"))
+    assert isinstance(request, Request)
+    return request
 
 
-def _lengths(state: State, names: dict[str, str], cached: int, spread: float) -> Lengths:
-    """Return the lengths of the requests that the state names, those of a request by default."""
-    stated = engine.captured_model(state).defaults
-    if "output" not in stated:
-        stated = engine.captured_model(replace(state, model=names["request"])).defaults
-    return Lengths(prompt=stated["sequence"], output=stated["output"], cached=cached, spread=spread)
-
-
-def _document(state: State, **given: Any) -> ServingReport:
-    options = argparse.Namespace(**given)
-    names = phases(state.model)
-    if "request" not in names:
-        raise RequestError(f"{state.model[:60]} is no language model; as llama3_8b:request,in=1024,out=256")
-    if any(not 0 < rate < 1e6 for rate in options.rate or ()):
-        raise RequestError("--rate: more than 0 and less than a million requests a second")
-    if any(not 1 <= clients <= MOST_CLIENTS for clients in options.clients or ()):
+def _specs(request: Request, given: dict[str, Any]) -> list[LoadSpec]:
+    """Return the loads that options name, or else that of the model's name; none of these for a curve."""
+    base = request.load or LoadSpec()
+    own = {"cached": given.get("cached") or base.cached, "spread": given.get("spread") or base.spread}
+    base = with_fields(base, rate=0.0, concurrency=0, requests="", **own)
+    rates, clients = given.get("rate") or (), given.get("clients") or ()
+    if any(not 0 < rate <= MOST_RATE for rate in rates):
+        raise RequestError(f"--rate: more than 0 and at most {MOST_RATE:,.0f} requests a second")
+    if any(not 1 <= count <= MOST_CLIENTS for count in clients):
         raise RequestError(f"--clients: 1 to {MOST_CLIENTS:,}")
-    lengths = _lengths(state, names, options.cached, options.spread)
-    loads = _loads(lengths, options)
-    longest = [int((load.prompt + load.cached + load.output).max()) for _, load in loads]
-    servers = [_server(state, name, names, max([lengths.prompt + lengths.output, *longest])) for name in state.devices]
-    limits = Limits(ttft_s=options.max_ttft or math.inf, tpot_s=options.max_tpot or math.inf)
-    return serving_report(state.model, servers, lengths, loads, limits)
+    specs = [with_fields(base, rate=rate) for rate in rates]
+    specs += [with_fields(base, concurrency=count) for count in clients]
+    if given.get("requests") is not None:
+        specs.append(with_fields(base, requests=str(given["requests"])))
+    if specs or request.load is None:
+        return specs
+    return [with_fields(request.load, **own)]
 
 
-def _summary(report: ServingReport, state: State) -> tuple[str, ...]:
-    return (
-        f"requests of {report.prompt_tokens:,} prompt and {report.output_tokens:,} output tokens, simulated by steps",
-        *report.answers,
-        *report.schedulers,
+def limits_of(state: State, given: dict[str, Any]) -> Limits:
+    """Return the limits that options name, or else those of the state."""
+    stated = parse_limits(state.limits)
+    return Limits(
+        ttft_s=given.get("max_ttft") or stated.ttft_s,
+        tpot_s=given.get("max_tpot") or stated.tpot_s,
     )
 
 
+def limits_text(limits: Limits) -> str:
+    """Return limits as a state has them."""
+    amounts = (("ttft", limits.ttft_s), ("tpot", limits.tpot_s))
+    return " ".join(f"{name}<{amount:g}s" for name, amount in amounts if math.isfinite(amount))
+
+
+def _document(state: State, **given: Any) -> ServingReport:
+    if given.get("level", "summary") != "summary":
+        raise RequestError("--level compares one batch; of a load `hwexplorer tree` shows the parts")
+    request, limits = request_of(state), limits_of(state, given)
+    specs = _specs(request, given)
+    is_curve = not specs
+    specs = specs or [
+        with_fields(LoadSpec(cached=given["cached"], spread=given["spread"]), concurrency=n) for n in CLIENTS
+    ]
+    lengths = with_fields(lengths_of(request), cached=specs[0].cached, spread=specs[0].spread)
+    by_server, not_fitting = [], []
+    for device in state.devices:
+        at = replace(state, limits=limits_text(limits))
+        names = [request.with_load(spec, *request.shares) for spec in specs]
+        try:
+            by_server.append([engine.served(replace(at, model=name), device) for name in names])
+        except DoesNotFitError as error:
+            not_fitting.append(str(error))
+    return serving_report(state.model, state.metric, by_server, lengths, limits, not_fitting, is_curve)
+
+
+def _title(report: ServingReport, state: State) -> str:
+    """Return the model, the loads that are served, and the settings."""
+    model = headline_of_state(state).partition("; ")[0]
+    loads = list_names(list(dict.fromkeys(row.load for row in report.loads)))
+    lengths = f"{report.prompt_tokens} prompt and {report.output_tokens} output tokens"
+    return f"{model}; {loads or 'no load'} of {lengths}, {state.precision}, {state.execution}"
+
+
+def _summary(report: ServingReport, state: State) -> Iterator[str]:
+    yield from report.answers
+    yield from report.not_fitting
+    yield f"requests of {report.prompt_tokens:,} prompt and {report.output_tokens:,} output tokens, simulated by steps"
+    yield from report.schedulers
+
+
+def _lines(report: ServingReport, state: State) -> Iterator[str]:
+    """Yield a line for each device and load: whether it keeps up, and how sure its figures are."""
+    for row in report.loads:
+        bands = f"TPOT {_band(row.tpot_band_s, row.tpot_p50_s)}, J/token "
+        bands += _band(row.energy_band_j_per_token, row.energy_j_per_token)
+        yield f"{row.key} ({row.layout}, {row.load}): {row.state}; {bands}"
+    if unpriced := dict.fromkeys(row.key for row in report.loads if row.usd_per_million_tokens is None):
+        yield f"no USD: no price to hire {', '.join(unpriced)} is published"
+
+
+def _band(ends: tuple[float, float], value: float) -> str:
+    low, high = (f"{(end / value - 1) * 100:+.0f}" for end in ends) if value else ("0", "0")
+    return f"{low}/{high} %"
+
+
+LOADS = Rows("loads", "Loads", _LOADS, key=("key", "load"), footer=_lines)
 VERB = Report(
     subject=DEVICES,
     options=_OPTIONS,
     document=_document,
-    title=lambda document, state: f"{headline_of_state(state)} under load",
+    title=_title,
     parts=(
         facts(_summary),
-        Rows("loads", "Loads", _LOADS),
+        LOADS,
         Rows("waits", "Where the time of a request goes", columns(Wait), notes=("of the last load of each device",)),
     ),
     main="loads",
     on_screen=False,
-    examples={"load": "llama3_8b:request,in=1024,out=256 --on h100_sxm,l4 --rate 4"},
+    examples={"load": "llama3_8b:serve,in=1024,out=256,rate=4 --on h100_sxm,l4"},
 )

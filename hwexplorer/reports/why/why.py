@@ -77,7 +77,8 @@ def why(state: State, is_whole: bool = True) -> Text:
     figures = tree_figures(result)
     kind, index = find_node(result, state.at)
     members = operators_of(whole, state.at)
-    best = _best_setting(whole, members)
+    served = engine.find_served(state)
+    best = _best_setting(whole, members) if served is None else None
     reason = _HOST if state.at == HOST else _reason(figures, kind, index, members)
     first: list[Section] = [
         (SUMMARY, reason),

@@ -1,0 +1,112 @@
+"""The load that a language model serves, as its name has it: `rate=5`, `concurrency=32` or `requests=FILE.csv`, the
+tokens that the cache holds already, how lengths vary, and over how many replicas and stages of a pipeline it runs."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from analysis.model.model_errors import ModelSpecError
+from hardware.amount import parse_amount, parse_whole
+from hardware.errors import RequestError
+from hardware.quantity import quantity
+
+MOST_RATE = 1e5  # requests a second
+MOST_CLIENTS = 4096
+MOST_DEVICES = 4096  # replicas, or stages
+MOST_SEED = 10**9
+ARRIVALS = ("rate", "concurrency", "requests")
+OPTIONS = (*ARRIVALS, "cached", "spread", "seed", "dp", "pp")
+# The letters of one decade of rates, which a key goes through.
+_DECADE = (1.0, 2.0, 5.0)
+
+
+class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """A load: `rate` requests a second that arrive at random, or `concurrency` clients that wait for their answers, or
+    the file of `requests`. `cached` tokens of each prompt are in the cache; lengths are drawn from 1 - `spread` times
+    those stated to those stated, with `seed`. `dp` replicas share one queue; each has `pp` stages."""
+
+    rate: float = 0.0
+    concurrency: int = 0
+    requests: str = ""
+    cached: int = 0
+    spread: float = 0.0
+    seed: int = 0
+    dp: int = 1
+    pp: int = 1
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The options of a name that say it, defaults left out."""
+        plain = LoadSpec()
+        given = {name: value for name in OPTIONS if (value := getattr(self, name)) != getattr(plain, name)}
+        return tuple(
+            f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in given.items()
+        )
+
+    @property
+    def text(self) -> str:
+        """The load in words: `5 requests/s`, `32 clients`, `monday.csv`."""
+        if self.requests:
+            return self.requests.rpartition("/")[2]
+        if self.concurrency:
+            return f"{self.concurrency:,} client{'s' * (self.concurrency != 1)}"
+        return f"{self.rate:g} request{'s' * (self.rate != 1)}/s"
+
+    def scaled(self, up: bool) -> LoadSpec:
+        """Return the next load up or down: twice or half the clients, the next rate of 1, 2, 5, 10 ..; a file of
+        requests stays."""
+        if self.concurrency:
+            clients = min(self.concurrency * 2, MOST_CLIENTS) if up else max(self.concurrency // 2, 1)
+            return msgspec.structs.replace(self, concurrency=clients)
+        if self.requests:
+            return self
+        decade = 10.0 ** math.floor(math.log10(self.rate))
+        rates = [float(f"{step * decade * ten:.3g}") for ten in (0.1, 1.0, 10.0) for step in _DECADE]
+        above, below = (rate for rate in rates if rate > self.rate * 1.001), (r for r in rates if r < self.rate * 0.999)
+        rate = next(above) if up else max(below)
+        return msgspec.structs.replace(self, rate=min(max(rate, 1e-3), MOST_RATE))
+
+
+def parse_load(head: str, options: dict[str, str], prompt: int, layers: int) -> LoadSpec:
+    """Return the load that options of a name say. Raises ModelSpecError."""
+    given = [name for name in ARRIVALS if options.get(name)]
+    if len(given) != 1:
+        wrong = f"{' and '.join(given)} exclude each other" if given else "a served model needs a load"
+        raise ModelSpecError(f"{head[:60]}: {wrong}; name one of rate=5, concurrency=32 and requests=FILE.csv")
+    load = LoadSpec(
+        rate=_number("rate", options.get("rate", "0"), "1/s", MOST_RATE, "rate" in options),
+        concurrency=_whole(options, "concurrency", 1, MOST_CLIENTS, 0),
+        requests=options.get("requests", ""),
+        cached=_whole(options, "cached", 0, 10**9, 0),
+        spread=_number("spread", options.get("spread", "0"), "fraction", 1.0),
+        seed=_whole(options, "seed", 0, MOST_SEED, 0),
+        dp=_whole(options, "dp", 1, MOST_DEVICES, 1),
+        pp=_whole(options, "pp", 1, layers, 1),
+    )
+    if load.cached >= prompt:
+        raise ModelSpecError(f"cached={load.cached} leaves nothing of a prompt of {prompt}: at most {prompt - 1}")
+    return load
+
+
+def _number(name: str, text: str, unit: str, most: float, above_zero: bool = False) -> float:
+    try:
+        value = parse_amount(text, unit)
+    except RequestError:
+        value = math.nan
+    if not (0 < value <= most if above_zero else 0 <= value <= most):
+        least = "above 0, at most" if above_zero else "from 0 to"
+        raise ModelSpecError(
+            f"{name}={text[:40]} is not a number {least} {quantity(most, unit if unit == '1/s' else '')}"
+        )
+    return value
+
+
+def _whole(options: dict[str, str], name: str, least: int, most: int, default: int) -> int:
+    if name not in options:
+        return default
+    try:
+        return parse_whole(options[name], least, most)
+    except RequestError:
+        raise ModelSpecError(f"{name}={options[name][:40]} is not a whole number from {least} to {most}") from None

@@ -1,0 +1,262 @@
+"""The devices that serve a load together: shards of each operator (tp), experts (ep), stages of a pipeline (pp) and
+replicas behind one queue (dp)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import msgspec
+import numpy as np
+
+from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.scenario import Scenario
+from analysis.explore.deployment_cost import prices, settings
+from analysis.model.ir.workload import Floats, Workload
+from analysis.model.transformer.config import degrees
+from analysis.model.transformer.transformer_request import Request
+from analysis.serving.request_load import Load
+from analysis.serving.scheduler import Scheduler, find_scheduler
+from analysis.serving.simulation import Run, simulate
+from analysis.serving.step_costs import Evaluate, StepCosts, step_costs
+from hardware.device import Device
+from hardware.errors import RequestError
+from hardware.quantity import quantity
+
+BYTES = 2.0  # of an element that a stage hands to the next
+
+
+class DoesNotFitError(RequestError):
+    """The weights, or one request with its cache, do not fit into the memory of the devices."""
+
+
+class Layout(msgspec.Struct, frozen=True, kw_only=True):
+    """How devices share a model: `dp` replicas of `pp` stages of `tp` shards; `ep` devices share the experts."""
+
+    tp: int = 1
+    pp: int = 1
+    dp: int = 1
+    ep: int = 1
+
+    @property
+    def shards(self) -> int:
+        """The devices of one stage."""
+        return max(self.tp, self.ep)
+
+    @property
+    def devices(self) -> int:
+        """The number of all devices."""
+        return self.shards * self.pp * self.dp
+
+    @property
+    def words(self) -> str:
+        """The layout as names have it: `tp=4,dp=2`; '' for one device."""
+        return ",".join(f"{name}={value}" for name in self.__struct_fields__ if (value := getattr(self, name)) > 1)
+
+    @property
+    def shares(self) -> tuple[str, ...]:
+        """The words of a name that say how the devices of a stage share each operator."""
+        return tuple(f"{name}={value}" for name, value in (("tp", self.tp), ("ep", self.ep)) if value > 1)
+
+    def name_of(self, request: Request) -> str:
+        """Return the name of a model under its load in this layout."""
+        assert request.load is not None
+        return request.with_load(msgspec.structs.replace(request.load, dp=self.dp, pp=self.pp), *self.shares)
+
+
+def find_layout(request: Request, count: int) -> Layout:
+    """Return the layout that a name states over `count` devices, 0 for as many as it takes. Devices that it leaves open
+    become shards, as many as divide the model, then replicas. Raises RequestError for a number that it cannot fill."""
+    run, load = request.run, request.load
+    layout = Layout(tp=run.tp, ep=run.ep, pp=load.pp if load else 1, dp=load.dp if load else 1)
+    if count in (0, layout.devices):
+        return layout
+    if layout == Layout():
+        layout = Layout(tp=max(degree for degree in degrees(request.config) if count % degree == 0))
+    if count % layout.devices:
+        raise RequestError(f"{layout.words} takes {layout.devices} devices at a time, which does not divide {count}")
+    return msgspec.structs.replace(layout, dp=layout.dp * (count // layout.devices))
+
+
+class PipelinedCosts(StepCosts, frozen=True, kw_only=True):
+    """A step of a pipeline gives each sequence a token: as many micro-batches as stages follow one another through all
+    stages. Fewer sequences than stages leave stages idle, the bubbles. `hop_s` and `token_hop_s` are seconds that a
+    stage takes to hand on a micro-batch, and more for each of its tokens; `max_tokens` is what a micro-batch holds."""
+
+    stages: int
+    hop_s: float
+    token_hop_s: float
+    max_tokens: int
+
+    def decode(self, sequences: int, cached: Floats) -> Floats:
+        batches = min(self.stages, max(sequences, 1))
+        share = sequences / batches
+        return self._through(StepCosts.decode(self, share, cached), batches, share)  # type: ignore[arg-type]
+
+    def mixed(self, sequences: int, cached: float, tokens: int, pairs: float) -> Floats:
+        filled = min(self.stages, max(math.ceil(tokens / self.max_tokens), 1))
+        batches = min(self.stages, max(sequences, filled))
+        share, prompt = sequences / batches, tokens / filled
+        cost = StepCosts.mixed(self, share, cached, prompt, pairs / filled)  # type: ignore[arg-type]
+        full = self._through(cost[:, None], filled, share + prompt)[:, 0]
+        if batches > filled:  # those without prompts wait for those with them, and take less energy
+            without = StepCosts.decode(self, share, np.array([cached]))[:, 0]  # type: ignore[arg-type]
+            full = full + np.array([0.0, (batches - filled) * (without[1] - self.device_w * without[0])])
+        return full
+
+    @property
+    def device_w(self) -> float:
+        """The static power of a stage."""
+        return self.static_w / self.stages
+
+    def _through(self, cost: Floats, batches: int, tokens: float) -> Floats:
+        """Return time and energy of `batches` micro-batches of this cost, (2, n), through all stages."""
+        hops_s = (self.stages - 1) * (self.hop_s + tokens * self.token_hop_s)
+        idle_j = self.static_w * hops_s + (self.stages - batches) * self.device_w * cost[0]
+        return np.stack([cost[0] + hops_s, batches * cost[1] + idle_j])
+
+
+class Server(msgspec.Struct, frozen=True, kw_only=True):
+    """Devices with their software, ready to serve loads."""
+
+    first: Estimate
+    scheduler: Scheduler
+    costs: StepCosts
+    layout: Layout = Layout()
+
+    @property
+    def hire_usd(self) -> float | None:
+        """The published price to hire all its devices for an hour, USD; None where none is known."""
+        known = prices(self.first, settings({}, {}, {}))
+        hire = next((price.value for price in known if price.kind == "hire"), None)
+        return hire and hire * self.layout.devices
+
+    @property
+    def name(self) -> str:
+        """The device, and how many there are: `NVIDIA L4 x 2`."""
+        count = self.layout.devices
+        return self.first.device.name + f" x {count}" * (count > 1)
+
+    def capacity_per_s(self, load: Load) -> float:
+        """Return the requests a second that batches as full as the cache and the scheduler let them be would serve, of
+        the mean lengths of a load."""
+        prompt, cached, output = (float(part.mean()) for part in (load.prompt, load.cached, load.output))
+        held = cached + prompt + output / 2
+        # As many prompts begin as answers end: a step that mixes them holds so many tokens of prompts beside each token.
+        mixed_in = prompt / output if self.scheduler.mixes else 0.0
+        most = min(
+            self.costs.cache_tokens / held, self.scheduler.max_sequences, self.scheduler.max_tokens / (1 + mixed_in)
+        )
+        sequences = max(int(most), 1)
+        tokens = round(sequences * mixed_in)
+        pairs_per_token = cached + prompt / 2
+        if self.scheduler.mixes:
+            step_s = float(self.costs.mixed(sequences, held, tokens, tokens * pairs_per_token)[0])
+        else:
+            step_s = float(self.costs.decode(sequences, np.array([held]))[0, 0])
+            chunk = self.scheduler.max_tokens
+            prefill_s = float(self.costs.mixed(0, 0.0, chunk, chunk * pairs_per_token)[0]) / chunk
+            step_s += prefill_s * sequences * prompt / output
+        return self.layout.dp * sequences / output / step_s
+
+    def serve(self, load: Load) -> Run:
+        """Simulate a load: its requests go to the replicas in turn."""
+        replicas = self.layout.dp
+        if replicas == 1 or load.requests < replicas:
+            return simulate(self.costs, self.scheduler, load)
+        shares = [_share(load, replica, replicas) for replica in range(replicas)]
+        return _join_runs([simulate(self.costs, self.scheduler, share) for share in shares], self.costs.static_w)
+
+
+def _share(load: Load, replica: int, replicas: int) -> Load:
+    """Return the requests of a replica, and its clients."""
+    parts = {name: getattr(load, name)[replica::replicas] for name in ("arrival_s", "prompt", "cached", "output")}
+    clients = load.concurrency and max((load.concurrency + replicas - 1 - replica) // replicas, 1)
+    return msgspec.structs.replace(load, **parts, concurrency=clients)
+
+
+def _join_runs(runs: list[Run], static_w: float) -> Run:
+    """Return the runs of replicas as one: requests in the order of the load; a replica that is done first idles."""
+    end_s = max(run.end_of_run_s for run in runs)
+    joined: dict[str, object] = {}
+    for name in Run.__struct_fields__:
+        values = [getattr(run, name) for run in runs]
+        if isinstance(values[0], np.ndarray):
+            whole = np.empty(sum(map(len, values)), dtype=values[0].dtype)
+            for replica, part in enumerate(values):
+                whole[replica :: len(runs)] = part
+            joined[name] = whole
+        else:
+            joined[name] = sum(values)
+    joined["end_of_run_s"] = end_s
+    joined["idle_j"] = sum(run.idle_j + (end_s - run.end_of_run_s) * static_w for run in runs)
+    return Run(**joined)  # type: ignore[arg-type]
+
+
+def deploy(
+    request: Request,
+    layout: Layout,
+    device: Device,
+    scenario: Scenario,
+    find_model: Callable[[str], Workload],
+    longest: int,
+) -> Server:
+    """Return the server of a model in a layout, whose caches grow to `longest` tokens; `find_model` opens a model by
+    its name. Raises DoesNotFitError."""
+    names = {phase: request.spell(phase, *layout.shares, without=("tp", "ep")) for phase in ("prefill", "decode")}
+
+    def evaluate(phase: str, batch: int, sequence: int, kv: int) -> Estimate:
+        """Return the estimate of a step."""
+        at = msgspec.structs.replace(scenario, batch=batch, sequence=sequence, kv=kv)
+        return estimate(find_model(names[phase]), device, at)
+
+    return make_server(evaluate, longest, layout, request.config.hidden)
+
+
+def make_server(evaluate: Evaluate, longest: int, layout: Layout | None = None, hidden: int = 0) -> Server:
+    """Return a server; `evaluate` makes estimates of its steps, caches grow to `longest` tokens, and `hidden` elements
+    of each token go from stage to stage. Without a layout it is that of the estimates. Raises DoesNotFitError."""
+    first, full = (evaluate("decode", 1, 1, kv) for kv in (max(longest // 2, 2), max(longest, 3)))
+    layout = layout or Layout(tp=first.workload.devices)
+    scheduler = find_scheduler(first.runtime.id, first.device.memory_bytes)
+    _check_fit(full, layout, scheduler.memory_share)
+    costs = step_costs(
+        evaluate, scheduler.max_sequences, scheduler.max_tokens, (longest // 2, longest), scheduler.memory_share
+    )
+    if layout.pp > 1:
+        costs = _pipelined(costs, layout.pp, hidden, first, scheduler)
+        scheduler = msgspec.structs.replace(scheduler, max_tokens=scheduler.max_tokens * layout.pp)
+    return Server(first=first, scheduler=scheduler, costs=costs, layout=layout)
+
+
+def _pipelined(costs: StepCosts, stages: int, hidden: int, first: Estimate, scheduler: Scheduler) -> PipelinedCosts:
+    """Return the costs of a pipeline. Each stage holds its layers, and their part of every cache."""
+    device, weights = first.device, first.memory.weight_bytes
+    room = device.memory_bytes * scheduler.memory_share
+    # Where one device alone holds no cache, a token of a request takes what a cache of its length takes of the peak.
+    lone = max(first.peak_memory_bytes - weights, 1.0) / max(first.workload.defaults["kv"], 1)
+    each = (room - weights) / costs.cache_tokens if costs.cache_tokens and np.isfinite(costs.cache_tokens) else lone
+    fields = {name: getattr(costs, name) for name in StepCosts.__struct_fields__}
+    fields |= {"static_w": costs.static_w * stages, "cache_tokens": max((stages * room - weights) / each, 0.0)}
+    return PipelinedCosts(
+        **fields,
+        stages=stages,
+        hop_s=device.link_latency_s,
+        token_hop_s=hidden * BYTES / device.link_bandwidth,
+        max_tokens=scheduler.max_tokens,
+    )
+
+
+def _check_fit(full: Estimate, layout: Layout, memory_share: float) -> None:
+    """Raise DoesNotFitError if the weights and one request at its full length take more than the devices have."""
+    device, shards = full.device, layout.shards
+    needed, room = full.peak_memory_bytes, device.memory_bytes * memory_share * layout.pp
+    if needed <= room:
+        return
+    least = 2 ** math.ceil(math.log2(max(needed * shards / (device.memory_bytes * memory_share), 1.0)))
+    each = " each" * (layout.devices > 1)
+    raise DoesNotFitError(
+        f"{device.name}{f' x {layout.devices}' * (layout.devices > 1)} does not fit: weights and one request take "
+        f"{quantity(needed / layout.pp, 'byte')} of {quantity(device.memory_bytes * memory_share, 'byte')}{each}; "
+        f"{least} devices or more would do, as {device.key}*{least}"
+    )

@@ -1,0 +1,101 @@
+"""Devices that serve a load together, and what verbs say of a load in a model's name."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analysis.serving.deployment import Layout
+from analysis.serving.simulation import simulate
+from hwexplorer import engine
+from hwexplorer.cli import main
+from hwexplorer.state import State
+from tests.serving.test_simulation import LOADS, first_requests
+
+MODEL = "llama3_8b:serve,in=256,out=32,rate=4"
+
+
+def served(model: str, device: str) -> Any:
+    return engine.served(State(model, precision="bf16", devices=(device,), on=device))
+
+
+def answer(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    assert main([*words, "--format", "json"]) in (0, None)
+    return json.loads(capsys.readouterr().out)
+
+
+def test_devices_share_a_model_by_shards_and_replicas_by_the_rest() -> None:
+    assert served(MODEL, "l4*2").server.layout == Layout(tp=2)
+    assert served(MODEL, "l4*6").server.layout == Layout(tp=2, dp=3)
+    assert served(MODEL.replace("rate", "pp=2,rate"), "l4*4").server.layout == Layout(pp=2, dp=2)
+    assert served("llama3_8b:serve,rate=4,pp=2,tp=4", "l4").row.devices == 8
+
+
+@settings(max_examples=12, deadline=None)
+@given(LOADS, st.integers(2, 5))
+def test_replicas_do_the_work_of_all_requests(load: Any, replicas: int) -> None:
+    server = served(MODEL, f"h100_sxm*{replicas}" if replicas == 3 else f"l4*{2 * replicas}").server
+    load, replicas = first_requests(load, 40), server.layout.dp
+    run = server.serve(load)
+    assert run.output_tokens == load.output.sum()
+    assert (run.end_s >= run.first_s).all()
+    assert run.end_of_run_s == run.end_s.max()
+    idle_s = run.end_of_run_s * min(replicas, load.requests) - run.busy_s
+    assert run.idle_j == pytest.approx(idle_s * server.costs.static_w, rel=1e-6, abs=1e-3)
+
+
+def test_a_replica_of_one_is_the_server_itself() -> None:
+    one = served(MODEL, "l4")
+    alone = simulate(one.server.costs, one.server.scheduler, one.load)
+    assert alone.end_s == pytest.approx(one.run.end_s)
+
+
+def test_a_pipeline_holds_more_and_is_no_quicker_for_one_request() -> None:
+    alone, stages = (served(f"llama3_8b:serve,in=256,out=32,rate=0.01,pp={pp}", "l4") for pp in (1, 4))
+    assert stages.server.costs.cache_tokens > 4 * alone.server.costs.cache_tokens
+    assert stages.row.tpot_p50_s >= alone.row.tpot_p50_s
+    assert stages.row.energy_j_per_token > alone.row.energy_j_per_token  # three of four stages wait
+    many, many_stages = (served(f"llama3_8b:serve,in=256,out=32,concurrency=128,pp={pp}", "l4") for pp in (1, 4))
+    assert 1.5 < many_stages.row.tokens_per_s / many.row.tokens_per_s < 4.0
+
+
+def test_capacity_is_what_no_load_exceeds() -> None:
+    for model in ("in=256,out=32", "in=1024,out=256", "in=64,out=512"):
+        one = served(f"llama3_8b:serve,{model},concurrency=256", "l4")
+        assert 0.5 < one.row.utilization < 1.05
+    assert served("llama3_8b:serve,in=256,out=32,rate=500", "l4").row.lag_per_s > 100
+
+
+def test_compare_names_the_best_first_and_what_does_not_fit(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["compare", "llama3_70b:serve,in=256,out=32,rate=1", "--on", "l4*8,h100_sxm*4,l4"]
+    document = answer(capsys, *words)
+    rows = document["loads"]
+    assert [row["key"] for row in rows] == ["h100_sxm*4", "l4*8"]
+    aims = [row["energy_j_per_token"] * row["request_p50_s"] for row in rows]
+    assert aims == sorted(aims)
+    assert "NVIDIA L4 does not fit" in document["not_fitting"][0]
+    assert main(words) in (0, None)
+    out = capsys.readouterr().out
+    assert "batch 1" not in out
+    assert "1 request/s of 256 prompt and 32 output tokens" in out
+
+
+def test_parts_of_a_tree_add_up_to_the_mean_step_of_the_load(capsys: pytest.CaptureFixture[str]) -> None:
+    tree = answer(capsys, "tree", MODEL, "--on", "h100_sxm")
+    row = served(MODEL, "h100_sxm").row
+    assert tree["batch"] == round(row.mean_batch)
+    assert sum(child["energy_j"] for child in tree["children"]) == pytest.approx(tree["energy_j"])
+    per_token = tree["energy_j"] / tree["batch"] / 32
+    assert per_token == pytest.approx(row.energy_j_per_token, rel=0.4)  # the run idles between requests as well
+
+
+def test_an_equal_request_is_an_equal_answer() -> None:
+    first, again = (served(MODEL, "l4") for _ in range(2))
+    assert np.array_equal(first.run.end_s, again.run.end_s)
+    other = served(MODEL + ",seed=1", "l4")
+    assert not np.array_equal(first.run.end_s, other.run.end_s)

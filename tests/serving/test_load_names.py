@@ -1,0 +1,109 @@
+"""A load in the name of a model: what it says, how it is written, what is wrong with it in one line."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from analysis.model.model_errors import ModelError
+from analysis.model.names.model_ref import refer
+from analysis.model.transformer.load_spec import LoadSpec
+from analysis.model.transformer.transformer_request import Request
+from hwexplorer import state as states
+from hwexplorer.cli import main
+
+HEAD = "llama3_8b:serve,in=256,out=32"
+
+
+def request_named(text: str) -> Request:
+    """Return what a name means."""
+    ref = refer(text)
+    assert isinstance(ref, Request)
+    return ref
+
+
+LOADS = st.builds(
+    lambda arrivals, cached, seed, dp, pp: LoadSpec(**arrivals, cached=cached, seed=seed, dp=dp, pp=pp),
+    st.one_of(
+        st.floats(0.01, 1000).map(lambda rate: {"rate": float(f"{rate:g}")}),
+        st.integers(1, 4096).map(lambda clients: {"concurrency": clients}),
+        st.just({"requests": "Monday.csv"}),
+    ),
+    st.integers(0, 255),
+    st.integers(0, 1000),
+    st.integers(1, 8),
+    st.integers(1, 32),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(LOADS)
+def test_a_load_is_written_as_it_is_read(load: LoadSpec) -> None:
+    request = request_named(request_named("llama3_8b:request,in=256,out=32,tp=2").with_load(load, "tp=2"))
+    assert request.load == load
+    assert (request.run.sequence, request.run.output, request.run.tp) == (256, 32, 2)
+    assert request_named(str(request)) == request
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(0.01, 1000) | st.integers(1, 4096))
+def test_a_key_raises_and_lowers_a_load(amount: float) -> None:
+    load = LoadSpec(concurrency=amount) if isinstance(amount, int) else LoadSpec(rate=amount)
+
+    def size(one: LoadSpec) -> float:
+        return one.concurrency or one.rate
+
+    assert size(load) < size(load.scaled(True)) <= 4.01 * size(load) or size(load) == 4096
+    assert size(load) / 4.01 <= size(load.scaled(False)) < size(load) or size(load) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("llama3_8b:serve", "needs a load"),
+        (f"{HEAD},rate=nan", "rate=nan is not a number above 0"),
+        (f"{HEAD},rate=0", "rate=0 is not"),
+        (f"{HEAD},rate=-1", "rate=-1 is not"),
+        (f"{HEAD},rate=1e9", "at most 100"),
+        (f"{HEAD},rat=5", "did you mean rate"),
+        ("llama3_8b:srve,rate=5", "did you mean serve"),
+        (f"{HEAD},rate=5,concurrency=2", "exclude each other"),
+        (f"{HEAD},rate=5,cached=256", "at most 255"),
+        (f"{HEAD},rate=5,spread=2", "spread=2 is not"),
+        (f"{HEAD},rate=5,pp=33", "from 1 to 32"),
+        ("llama3_8b:cached=5", "belongs to a load"),
+        ("llama3_8b:decode,rate=5", "belongs to a load"),
+        ("bert_base:rate=5", "no parameter 'rate'"),
+    ],
+)
+def test_a_wrong_load_is_one_line(name: str, says: str) -> None:
+    with pytest.raises(ModelError, match=says) as error:
+        refer(name)
+    assert "\n" not in str(error.value)
+
+
+def test_the_path_of_a_trace_is_part_of_the_model() -> None:
+    state = states.parse("llama3_8b:serve,in=256,out=32,requests=/data/monday.csv,cached=8/l4*8,h100_sxm")
+    assert state.devices == ("l4*8", "h100_sxm")
+    assert request_named(state.model).load == LoadSpec(requests="/data/monday.csv", cached=8)
+    assert states.parse(states.format(state)) == state
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["compare", "resnet18", "--on", "l4*2"], "2 devices share a load"),
+        (["compare", f"{HEAD},rate=5", "--on", "l4", "--batch", "8"], "has no batch"),
+        (["compare", f"{HEAD},rate=5", "--on", "l4", "--kv", "8"], "has no --kv"),
+        (["compare", f"{HEAD},rate=5,dp=2", "--on", "l4*3"], "does not divide 3"),
+        (["compare", f"{HEAD},rate=5", "--on", "l4,l4*2", "--level", "operator"], "compares one batch"),
+        (["compare", f"{HEAD},requests=/nowhere.csv", "--on", "l4"], "cannot read /nowhere.csv"),
+        (["tree", "llama3_8b:serve,rate=5,tp=3", "--on", "l4"], "tp=3 does not divide"),
+    ],
+)
+def test_wrong_words_are_one_line(words: list[str], says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert says in error
+    assert error.count("\n") == 1
