@@ -142,7 +142,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         the mean lengths of a load."""
         prompt, cached, output = (float(part.mean()) for part in (load.prompt, load.cached, load.output))
         held = cached + prompt + output / 2
-        # As many prompts begin as answers end: a step that mixes them holds so many tokens of prompts beside each token.
+        # As many prompts begin as answers end: where steps mix them, so many tokens of prompts stand beside each token.
         mixed_in = prompt / output if self.scheduler.mixes else 0.0
         most = min(
             self.costs.cache_tokens / held, self.scheduler.max_sequences, self.scheduler.max_tokens / (1 + mixed_in)

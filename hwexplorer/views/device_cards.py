@@ -138,7 +138,7 @@ def cards(state: State) -> tuple[Card, ...]:
             most=_high(result, state.metric) / METRICS[state.metric].figure(result) * value / full,
             fits=subject.fits,
             over=_exceeded_limits(state, subject),
-            phrase=subject.row.state if subject.row else phrase if subject.fits else "does not fit",
+            phrase=subject.row.state if subject.row else "does not fit" if is_load else phrase,
             ghost=0.0 if is_load else _base_metric(state, subject.key) / full,
         )
         for subject, result, value, rank, own_figures, phrase in zip(
