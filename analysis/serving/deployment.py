@@ -12,13 +12,13 @@ import numpy as np
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.explore.deployment_cost import prices, settings
-from analysis.model.ir.workload import Floats, Workload
+from analysis.model.ir.workload import Workload
 from analysis.model.transformer.config import degrees
 from analysis.model.transformer.transformer_request import Request
 from analysis.serving.request_load import Load
 from analysis.serving.scheduler import Scheduler, find_scheduler
 from analysis.serving.simulation import Run, simulate
-from analysis.serving.step_costs import Evaluate, StepCosts, step_costs
+from analysis.serving.step_costs import Evaluate, StepCosts, StepLines, step_costs
 from hardware.device import Device
 from hardware.errors import RequestError
 from hardware.quantity import quantity
@@ -80,40 +80,42 @@ def find_layout(request: Request, count: int) -> Layout:
 
 class PipelinedCosts(StepCosts, frozen=True, kw_only=True):
     """A step of a pipeline gives each sequence a token: as many micro-batches as stages follow one another through all
-    stages. Fewer sequences than stages leave stages idle, the bubbles. `hop_s` and `token_hop_s` are seconds that a
-    stage takes to hand on a micro-batch, and more for each of its tokens; `max_tokens` is what a micro-batch holds."""
+    stages. Fewer sequences than stages leave stages idle, the bubbles. `micro_batch` costs one of them; `hop_s` and
+    `token_hop_s` are seconds that a stage takes to hand it on, and more for each token; it holds `max_tokens`."""
 
+    micro_batch: StepCosts
     stages: int
     hop_s: float
     token_hop_s: float
     max_tokens: int
 
-    def decode(self, sequences: int, cached: Floats) -> Floats:
-        batches = min(self.stages, max(sequences, 1))
-        share = sequences / batches
-        return self._through(StepCosts.decode(self, share, cached), batches, share)  # type: ignore[arg-type]
+    def lines(self, sequences: int) -> StepLines:
+        found = self.known_lines.get(sequences)
+        if found is None:
+            batches = min(self.stages, sequences)
+            share = math.ceil(sequences / batches)
+            one, grid = self.micro_batch.lines(share), self.cached.tolist()
+            figures = [self._pass_stages(*one.step(cached), batches, share) for cached in grid]
+            found = self.known_lines[sequences] = StepLines(grid, *map(list, zip(*figures, strict=True)))
+        return found
 
-    def mixed(self, sequences: int, cached: float, tokens: int, pairs: float) -> Floats:
+    def mixed(self, sequences: int, cached: float, tokens: int, pairs: float) -> tuple[float, float]:
         filled = min(self.stages, max(math.ceil(tokens / self.max_tokens), 1))
         batches = min(self.stages, max(sequences, filled))
-        share, prompt = sequences / batches, tokens / filled
-        cost = StepCosts.mixed(self, share, cached, prompt, pairs / filled)  # type: ignore[arg-type]
-        full = self._through(cost[:, None], filled, share + prompt)[:, 0]
+        share, prompt = math.ceil(sequences / batches), math.ceil(tokens / filled)
+        time_s, energy_j = self._pass_stages(
+            *self.micro_batch.mixed(share, cached, prompt, pairs / filled), filled, share + prompt
+        )
         if batches > filled:  # those without prompts wait for those with them, and take less energy
-            without = StepCosts.decode(self, share, np.array([cached]))[:, 0]  # type: ignore[arg-type]
-            full = full + np.array([0.0, (batches - filled) * (without[1] - self.device_w * without[0])])
-        return full
+            alone_s, alone_j = self.micro_batch.lines(share).step(cached)
+            energy_j += (batches - filled) * (alone_j - self.micro_batch.static_w * alone_s)
+        return time_s, energy_j
 
-    @property
-    def device_w(self) -> float:
-        """The static power of a stage."""
-        return self.static_w / self.stages
-
-    def _through(self, cost: Floats, batches: int, tokens: float) -> Floats:
-        """Return time and energy of `batches` micro-batches of this cost, (2, n), through all stages."""
+    def _pass_stages(self, time_s: float, energy_j: float, batches: int, tokens: int) -> tuple[float, float]:
+        """Return time and energy of `batches` micro-batches of this cost and these tokens through all stages."""
         hops_s = (self.stages - 1) * (self.hop_s + tokens * self.token_hop_s)
-        idle_j = self.static_w * hops_s + (self.stages - batches) * self.device_w * cost[0]
-        return np.stack([cost[0] + hops_s, batches * cost[1] + idle_j])
+        idle_j = self.static_w * hops_s + (self.stages - batches) * self.micro_batch.static_w * time_s
+        return time_s + hops_s, batches * energy_j + idle_j
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
@@ -236,10 +238,11 @@ def _pipelined(costs: StepCosts, stages: int, hidden: int, first: Estimate, sche
     # Where one device alone holds no cache, a token of a request takes what a cache of its length takes of the peak.
     lone = max(first.peak_memory_bytes - weights, 1.0) / max(first.workload.defaults["kv"], 1)
     each = (room - weights) / costs.cache_tokens if costs.cache_tokens and np.isfinite(costs.cache_tokens) else lone
-    fields = {name: getattr(costs, name) for name in StepCosts.__struct_fields__}
+    fields = {name: getattr(costs, name) for name in StepCosts.__struct_fields__ if not name.startswith("known")}
     fields |= {"static_w": costs.static_w * stages, "cache_tokens": max((stages * room - weights) / each, 0.0)}
     return PipelinedCosts(
         **fields,
+        micro_batch=costs,
         stages=stages,
         hop_s=device.link_latency_s,
         token_hop_s=hidden * BYTES / device.link_bandwidth,
