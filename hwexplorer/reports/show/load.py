@@ -125,11 +125,10 @@ def _document(state: State, **given: Any) -> ServingReport:
 
 
 def _title(report: ServingReport, state: State) -> str:
-    """Return the model, the loads that are served, and the settings."""
-    model = headline_of_state(state).partition("; ")[0]
-    loads = list_names(list(dict.fromkeys(row.load for row in report.loads)))
-    lengths = f"{report.prompt_tokens} prompt and {report.output_tokens} output tokens"
-    return f"{model}; {loads or 'no load'} of {lengths}, {state.precision}, {state.execution}"
+    """Return the model, the loads that are served, the settings, and the devices."""
+    loads = list_names(list(dict.fromkeys(row.load for row in report.loads))) or "no load"
+    tokens = f"{report.prompt_tokens} prompt and {report.output_tokens} output tokens"
+    return headline_of_state(state, f"{loads} of {tokens}, {state.precision}")
 
 
 def _summary(report: ServingReport, state: State) -> Iterator[str]:
