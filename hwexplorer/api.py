@@ -309,8 +309,6 @@ def trace(
     *,
     model: AnyModel | None = None,
     on: str | None = None,
-    run: bool = False,
-    threads: int | None = None,
     **options: Unpack[ScenarioOptions],
 ) -> Result[Any]:
     """Lay a measured trace over a model: each operator's time beside the predicted one."""

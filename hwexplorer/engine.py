@@ -290,11 +290,6 @@ class Engine:
             raise RequestError(f"{ref.label} is not captured yet and a state runs no code by itself: {command}")
         return allowed
 
-    def run_limits(self, state: State) -> ProcessLimits:
-        """Return what a run of the model may take. Raises RequestError where nobody asked for its code to run."""
-        with _request_errors():
-            return self._limits(self.ref(state)) or USER_LIMITS
-
     def capture(self, state: State, progress: Progress | None = None) -> None:
         """Capture the model of a state and keep it, waiting for it. Raises RequestError with what went wrong."""
         ref = self.ref(state)
@@ -385,7 +380,7 @@ served, find_served, count_devices = ENGINE.served, ENGINE.find_served, ENGINE.c
 is_ready, is_edited, is_adopted = ENGINE.is_ready, ENGINE.is_edited, ENGINE.is_adopted
 capture, capture_again, capture_job = ENGINE.capture, ENGINE.capture_again, ENGINE.capture_job
 keep, adopt, resolve_model_name = ENGINE.keep, ENGINE.adopt, ENGINE.resolve_model_name
-allow, run_limits = ENGINE.allow, ENGINE.run_limits
+allow = ENGINE.allow
 
 
 def revision() -> int:

@@ -2,8 +2,7 @@
 
 Times the probes, the models that the fit of `hwexplorer measure` is made on, 20 torchvision models and 10 of families
 that the fit never saw, at batch 1 and 8, all in turn; fits a device to the first two, and prints how it predicts the
-others, beside the nearest device of the catalogue. Then traces of four models: what part of their time finds its node.
-`--log` keeps the timings and goes on with them.
+others, beside the nearest device of the catalogue. `--log` keeps the timings and goes on with them.
 """
 
 from __future__ import annotations
@@ -24,7 +23,6 @@ from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from hardware import file_access
 from hardware.device import Device
-from hwexplorer.cli import main as hwexplorer
 
 FIT = tuple(
     file_access.table(Path(__file__).parents[1] / "analysis/annexes/machine/probes.toml")["models"]["default"]["names"]
@@ -39,7 +37,6 @@ UNSEEN = (
     "mnasnet1_0", "shufflenet_v2_x1_0", "convnext_tiny", "maxvit_t", "regnet_y_400mf", "googlenet", "resnext50_32x4d",
     *(f"{OWN}:{name}" for name in ("lstm", "gru", "encoder")),
 )  # fmt: skip
-TRACED = ("resnet50", "vit_b_16", "mobilenet_v3_large", f"{OWN}:encoder")
 
 
 def main() -> None:
@@ -47,7 +44,6 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=900.0)
     parser.add_argument("--threads", type=int, default=0)
     parser.add_argument("--log", type=Path)
-    parser.add_argument("--no-traces", action="store_true")
     asked = parser.parse_args()
     log = asked.log or Path(tempfile.mkdtemp()) / "bench.jsonl"
     models = tuple(dict.fromkeys((*FIT, *KNOWN, *UNSEEN)))
@@ -56,10 +52,6 @@ def main() -> None:
     measured = torch_process.measure_models(plan, log, asked.seconds, _show)
     print(f"load after: {host_facts.load_average():.1f}; log: {log}")
     judge(measured)
-    if not asked.no_traces:
-        for name in TRACED:
-            words = ("trace", name, "--run", "--on", "xeon_8490h", "--runtime", "eager")
-            hwexplorer([*words, *(("--threads", str(asked.threads)) if asked.threads else ())])
     os._exit(0)
 
 

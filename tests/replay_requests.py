@@ -41,7 +41,7 @@ DRAWN: dict[str, tuple[str, ...]] = {
     "language_by": ("module", "kind"),
     "metric": ("edp", "energy", "latency", "memory"),
     "match": ("edp", "energy", "latency"),
-    "plot": ("roofline", "roofs", "energy_roofs", "cumulative", "batch", "pareto", "memory"),
+    "plot": ("roofline", "roofs", "cumulative", "batch", "pareto", "memory"),
     "top": ("3", "10", "30"),
     "dynamic": ("", "", "--dynamic"),
     "price": ("", "", "--electricity 0.3 --carbon 50", "--duty 50%", "--overhead 1.5 --lifetime 5"),

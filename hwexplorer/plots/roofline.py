@@ -56,13 +56,13 @@ def _measured_points(state: State, result: Estimate, shown: Points) -> tuple[lis
     return [msgspec.structs.replace(series, device=-1)], f"; {len(met)} as measured too, in another colour"
 
 
-def under_roofs(name: str, title: str, series: list[Series], *notes: str, rate: str = "Rate", unit: Unit) -> Plot:
+def under_roofs(name: str, title: str, series: list[Series], *notes: str, unit: Unit) -> Plot:
     """Return a plot of series by arithmetic intensity and a rate."""
     return Plot(
         name=name,
         title=title,
         x_title="FLOP per DRAM byte",
-        y_title=rate,
+        y_title="Rate",
         x_unit="FLOP/byte",
         y_unit=unit,
         series=tuple(series),

@@ -53,7 +53,6 @@ def test_the_catalogue_has_some() -> None:
         ("device", "kpu"),
         ("devices",),
         ("explain", "conv2d", "gpu", "kpu"),
-        ("plot", "conv2d", "--plot", "energy_roofs"),
         ("plot", "conv2d", "--plot", "pareto"),
         ("plot", "conv2d", "--plot", "batch"),
         ("plot", "conv2d", "--plot", "roofs"),

@@ -413,7 +413,6 @@ model = nn.Sequential(nn.Linear(8, 4), nn.ReLU())
 w = hwexplorer.capture(model, torch.zeros(1, 8))
 assert model.training and model[0].weight.device.type == 'cpu'
 print(repr(w))
-print(len(w._repr_html_()) < 4000 and '<table>' in w._repr_html_() and 'H100' in w._repr_html_())
 print(w.macs, w.coverage, w.inputs[0].shape)
 try:
     hwexplorer.capture(nn.Linear(3, 4), torch.zeros(1, 8))
@@ -423,7 +422,6 @@ except Exception as error:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     assert done.stdout.splitlines() == [
         "<Sequential: 36.0 parameters, 32.0 MAC, 3 operators, inputs batchx8>",
-        "True",
         "32.0 1.0 ('batch', 8)",
         "CaptureError 0",
     ]

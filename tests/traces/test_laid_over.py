@@ -236,37 +236,6 @@ def test_what_ran_the_trace_is_what_it_is_compared_with(tmp_path: Path, capsys: 
     assert any("of PyTorch eager, the estimate of OpenVINO" in note for note in tree(state).notes)
 
 
-def test_a_run_here_is_laid_over_the_tree(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ("squeezenet1_1", "--run", "--threads", "1", "--on", "xeon_8490h", "--runtime", "eager", "--format", "json")
-    assert main(["trace", *words]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert found["coverage"] > 0.95
-    total_s = found["matched_s"] + found["unmatched_s"] + found["gap_s"] - found["overlap_s"]
-    assert total_s == pytest.approx(found["wall_s"])
-    assert "without the profiler" in found["notes"][0]
-    assert found["predicted_energy_j"] > 0
-    assert (found["measured_energy_j"] is None) == ("energy is not read" in found["notes"][1])
-    assert {node["id"] for node in found["tree"]["children"]}
-
-
-def test_a_model_that_cannot_run_here_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (tmp_path / "net.py").write_text(
-        "import torch\nclass Net(torch.nn.Module):\n  def forward(self, x):\n    return x.no\n"
-    )
-    cases = [
-        ("llama3_8b", "there is no module of it to run"),
-        ("resnet18 --precision int8", "not int8"),
-        (f"{tmp_path}/net.py:Net --input 1x3", "no"),
-        (f"{tmp_path}/none.py:Net", "no file"),
-        ("resnet18@b1,fp32?x", ""),
-    ]
-    for words, says in cases:
-        assert main(["trace", *words.split(), "--run"]) == 2
-        said = capsys.readouterr().err
-        assert says in said
-        assert said.count("\n") == 1
-
-
 def test_a_region_of_tensorrt_is_all_that_is_not_shown_beside_it(tmp_path: Path) -> None:
     """What its compiler makes one kernel of stands for every operator up to the last that it names."""
     workload = store.ready("vit_b_16")

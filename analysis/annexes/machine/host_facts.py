@@ -103,15 +103,6 @@ class EnergyMeter:
         except (OSError, ValueError):
             return None
 
-    def joules_of_one(self, run: Callable[[], None], seconds: float) -> float | None:
-        """Return the joules of one run, the mean of as many as fill the seconds; None where no counter is read."""
-        before, runs, until = self.joules(), 0, time.perf_counter() + seconds
-        while before is not None and (not runs or time.perf_counter() < until):
-            run()
-            runs += 1
-        after = self.joules()
-        return None if before is None or after is None else (after - before) / runs
-
     def close(self) -> None:
         """Stop the thread that reads power rails."""
         self._until.set()

@@ -1,7 +1,7 @@
 """Design search: changes of a chip within ranges of its facts, by what they cost over several models.
 
 A design is a what-if device (hardware/what_if.py). Its score is the weighted geometric mean, over the models, of a
-metric against that of the base; less is better. The models are evaluated together, as in a sweep of the catalogue.
+metric against that of the base; less is better.
 """
 
 from __future__ import annotations
@@ -12,28 +12,22 @@ import random
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
 
 from analysis.document import record
-from analysis.estimate.bundle import BundleDemand, bundle_demand, evaluate_bundle, peak_memory_bytes
+from analysis.estimate.estimate import estimate
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.scenario import Scenario
-from analysis.estimate.totals import rates
-from analysis.estimate.workspace import blocked
 from analysis.explore.constraint import Constraint
 from analysis.explore.search.candidates import front
-from analysis.explore.search.catalogue_sweep import bundled, shipped_workload
-from analysis.explore.tuning.knob_bench import NodeCost
-from analysis.model.ir.workload import Floats
+from analysis.explore.search.catalogue_sweep import shipped_workload
+from analysis.explore.tuning.knob_bench import NodeCost, node_cost
 from hardware.architectures.data import WHOLE
 from hardware.area import area
 from hardware.device import Device, load_device
 from hardware.errors import RequestError
-from hardware.runtime import Runtime, resolve_runtime
-from hardware.setup import make_setup
 from hardware.what_if import ARRAY, Change, apply_changes, check_value, find_field, parse_value
 
 PIECE = 16  # designs that a worker evaluates at a time
@@ -148,11 +142,6 @@ def _base(base: str, folders: tuple[str, ...]) -> Device:
     return load_device(base, tuple(map(Path, folders)))
 
 
-@lru_cache(maxsize=64)
-def _bundle_demand(models: tuple[str, ...], mode: str, places_models: bool, batch: int, widths: Any) -> BundleDemand:
-    return bundle_demand(bundled(models, mode, places_models), (batch,), widths)
-
-
 Piece = tuple[DesignStudy, tuple[tuple[float, ...], ...]]  # designs by the values of the knobs
 
 
@@ -200,37 +189,10 @@ def mean(values: Sequence[float], study: DesignStudy) -> float:
 
 def _costs(study: DesignStudy, device: Device) -> tuple[list[NodeCost], float, str]:
     """Return the cost of each model, the most power that one draws, and which does not fit in memory."""
-    asked = study.scenario
-    costs: dict[str, NodeCost] = {}
-    power_w, refused = 0.0, ""
-    for runtime, models in _by_runtime(study, device):
-        setup = make_setup(device, asked.precision, runtime, asked.layout)
-        demands = _bundle_demand(models, runtime.mode, device.arch.places_models, asked.batch, setup.plan.widths)
-        totals, _ = evaluate_bundle(demands, setup)
-        held = _peak_bytes(models, runtime.mode, asked.batch, setup.plan.widths, blocked(device, runtime.mode))
-        for i, model in enumerate(models):
-            each = rates(asked.batch, totals.latency_s[i], totals.energy_j[i], totals.pipelined_s[i])
-            costs[model] = NodeCost(float(totals.latency_s[i]), float(each.energy_j_per_inference))
-            power_w = max(power_w, float(each.average_power_w))
-            if held[i] > device.memory_bytes:
-                refused = f"{model} does not fit in memory"
-    return [costs[model] for model, _ in study.models], power_w, refused
-
-
-def _by_runtime(study: DesignStudy, device: Device) -> Iterator[tuple[Runtime, tuple[str, ...]]]:
-    works: dict[str, tuple[Runtime, list[str]]] = {}
-    for model, _ in study.models:
-        runtime = resolve_runtime(
-            device, study.scenario.execution, shipped_workload(model).work, study.scenario.precision
-        )
-        works.setdefault(runtime.id, (runtime, []))[1].append(model)
-    for runtime, models in works.values():
-        yield runtime, tuple(models)
-
-
-@lru_cache(maxsize=64)
-def _peak_bytes(models: tuple[str, ...], mode: str, batch: int, widths: Any, block: float) -> Floats:
-    return peak_memory_bytes([shipped_workload(model) for model in models], mode, (batch,), widths, block)
+    results = [estimate(shipped_workload(model), device, study.scenario) for model, _ in study.models]
+    unfit = [result.workload.name for result in results if not result.fits]
+    power_w = max(result.average_power_w for result in results)
+    return list(map(node_cost, results)), power_w, f"{unfit[-1]} does not fit in memory" if unfit else ""
 
 
 Runner = Callable[[Sequence[Piece]], Iterator[list[Design]]]

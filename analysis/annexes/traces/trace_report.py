@@ -153,8 +153,7 @@ class UnmatchedRow(msgspec.Struct, frozen=True, kw_only=True):
 class TraceReport(Head, frozen=True, kw_only=True):
     """`wall_s` of one run = `matched_s` + `unmatched_s` + `gap_s` - `overlap_s`; `coverage` is the matched share of
     the operators' time. `predicted_with` is the runtime of the estimate; `ratio` is the measured time over the
-    predicted one. `measured_energy_j` of one run without the profiler, where a run here read it. `incomplete` warns of
-    another model, batch or device than the trace's."""
+    predicted one. `incomplete` warns of another model, batch or device than the trace's."""
 
     incomplete: str
     format: str
@@ -170,7 +169,6 @@ class TraceReport(Head, frozen=True, kw_only=True):
     predicted_with: str
     predicted_s: float
     predicted_energy_j: float
-    measured_energy_j: float | None = None
     missing_s: float
     ratio: float | None
     gaps: tuple[TraceGap, ...]

@@ -1,4 +1,4 @@
-"""Points of a plot of the screen: roofline, roofs, energy_roofs, cumulative, batch, pareto, memory."""
+"""Points of a plot of the screen: roofline, roofs, cumulative, batch, pareto, memory."""
 
 from __future__ import annotations
 
@@ -24,5 +24,5 @@ VERB = Report(
     options=(choice("--plot", PLOTS, metavar="NAME", help="which, by default roofline"),),
     document=_document,
     view=plot,
-    examples={"plot": "conv2d --plot roofline", "energy_roofs": "conv2d --plot energy_roofs"},
+    examples={"plot": "conv2d --plot roofline"},
 )
