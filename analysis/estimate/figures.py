@@ -11,7 +11,6 @@ from analysis.document import YES_NO, column, record
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.serving import Serving, serving
-from analysis.estimate.totals import rates
 from analysis.estimate.trust import Trust
 from analysis.model.ir.workload import Workload
 from hardware import precision
@@ -127,12 +126,6 @@ def _formats(result: Estimate) -> dict[str, str] | msgspec.UnsetType:
         return msgspec.UNSET
     plan = result.plan
     return {"weights": plan.weights, "activations": plan.stored, "cache": plan.cache}
-
-
-def with_cost(of: Figures, latency_s: float, energy_j: float, **others: Any) -> Figures:
-    """The record at another latency and energy of the batch; everything that follows from them follows."""
-    follows = msgspec.structs.asdict(rates(of.batch, latency_s, energy_j))
-    return msgspec.structs.replace(of, latency_s=latency_s, energy_j=energy_j, **follows, **others)
 
 
 def head_fields(result: Estimate, on_device: bool = False) -> dict[str, Any]:

@@ -3,18 +3,16 @@ that are tried come from analysis/estimate/alternatives.py."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
 from analysis.estimate.alternatives import Alternative, alternatives, best_setting
 from analysis.estimate.estimate import Estimate, estimate
-from analysis.estimate.figures import Figures, Head, figures, head_fields, with_cost
+from analysis.estimate.figures import Figures, Head, figures, head_fields
 from analysis.estimate.metrics import AIMS, METRICS
-from analysis.estimate.scenario import Scenario
 from analysis.explore.next_step import NextStep, request_of
 from analysis.explore.odds import odds, odds_sentence
-from analysis.reports.recomputation import recompute_one
 from analysis.text.insight import NOTICEABLE, change_effects
 from hardware.device import Device
 from hardware.errors import unknown
@@ -62,7 +60,7 @@ def advise(result: Estimate, devices: Sequence[Device], aim: str = "energy") -> 
     settings = [_try(result, other) for other in alternatives(result)] if is_whole else []
     tried = [suggestion for suggestion, _ in settings]
     if is_whole:
-        tried += [*_try_devices(result, real), *_try_recomputing(result)]
+        tried += _try_devices(result, real)
     useful = [suggestion for suggestion in tried if _helps(suggestion)]
     combined = _combine(result, [one for one in settings if _helps(one[0])], aim) if is_whole else None
     if combined is not None:
@@ -135,22 +133,6 @@ def _try_devices(result: Estimate, devices: Sequence[Device]) -> list[Suggestion
     ]
     best = [min(fitting, key=lambda s: METRICS[name].figure(s.after), default=None) for name in ("energy", "latency")]
     return [s for i, s in enumerate(best) if s is not None and s not in best[:i]]
-
-
-def _try_recomputing(result: Estimate) -> Iterator[Suggestion]:
-    """Yield the effect of recomputing the value held across the memory peak instead of keeping it."""
-    recomputed = recompute_one(result)
-    if not recomputed.value or recomputed.saved_bytes <= 0:
-        return
-    now = figures(result)
-    memory = now.peak_memory_bytes - recomputed.saved_bytes
-    after = with_cost(
-        now, now.latency_s + recomputed.latency_s, now.energy_j + recomputed.energy_j, peak_memory_bytes=memory,
-        activation_bytes=now.activation_bytes - recomputed.saved_bytes,
-    )  # fmt: skip
-    why = f"{recomputed.kernels} kernels run again; {recomputed.value} is not held across the peak"
-    step = NextStep("memory", result.workload, (result.device.key,), Scenario())
-    yield _suggestion("checkpointing", f"recompute {recomputed.value}", now, after, why, step)
 
 
 def _combine(result: Estimate, useful: Sequence[tuple[Suggestion, Estimate]], aim: str) -> Suggestion | None:

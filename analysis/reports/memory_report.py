@@ -19,8 +19,8 @@ from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.peak_memory import allocation_bytes, cache_bytes, lifetimes
 from analysis.estimate.roles import roles, tensor_bytes
 from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, Floats
+from analysis.reports.checkpointing import Checkpointing, checkpointing
 from analysis.reports.kernel_rows import kernels
-from analysis.reports.recomputation import Checkpointing, Recomputation, checkpointing, recompute_one
 from hardware.device import Device
 from hardware.precision import ACTIVATION, CACHE, KEPT, QUANTIZED, parse
 
@@ -102,7 +102,6 @@ class MemoryReport(Head, frozen=True, kw_only=True):
     live: tuple[LiveValue, ...]
     levels: tuple[MemoryLevel, ...]
     quantization: tuple[Quantization, ...]
-    recomputation: Recomputation
     checkpointing: Checkpointing
     timeline: tuple[Moment, ...]
     cache_bytes: float = 0.0
@@ -131,7 +130,6 @@ def memory_report(result: Estimate) -> MemoryReport:
         live=_live(result, size, at),
         levels=_levels(result),
         quantization=tuple(_quantization(result)),
-        recomputation=recompute_one(result),
         checkpointing=checkpointing(result),
         timeline=_timeline(result),
         cache_bytes=cache_bytes(workload, batch, result.plan.widths),

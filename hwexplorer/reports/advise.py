@@ -34,8 +34,8 @@ class _Change(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def leads(self) -> str:
-        """The run with the change; what one has now leads nowhere, nor does one that no scenario has."""
-        if self.step is None or self.step.report != "compare":
+        """The run with the change; what one has now leads nowhere."""
+        if self.step is None:
             return ""
         run = self.step.scenario
         size = () if self.step.image_size is None else (f"i{self.step.image_size}",)

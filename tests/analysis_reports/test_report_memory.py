@@ -9,8 +9,8 @@ import reports_grid as grid
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.workspace import blocked, workspace
 from analysis.model.ir.workload import BUFFER, WEIGHT
+from analysis.reports.checkpointing import checkpointing
 from analysis.reports.memory_report import memory_report
-from analysis.reports.recomputation import checkpointing, recompute_one
 from hardware.precision import FORMATS
 
 # a is held from the start to the end; c and d are large. x is the input, held to the end.
@@ -85,10 +85,7 @@ def test_report(model: str, device: str, batch: int, execution: str) -> None:
         assert q.saved_bytes == found.peak_bytes - q.peak_bytes >= 0
         assert q.latency_ratio == pytest.approx(q.latency_s / result.latency_s)
         assert q.energy_ratio == pytest.approx(q.energy_j / result.energy_j)
-    one, kept = found.recomputation, found.checkpointing
-    assert one.before_bytes == pytest.approx(found.peak_bytes - found.weight_bytes)
-    assert 0 <= one.saved_bytes == one.before_bytes - one.peak_bytes
-    assert bool(one.value) == (one.saved_bytes > 0) == (one.kernels > 0) == (one.latency_s > 0)
+    kept = found.checkpointing
     assert kept.checkpointed_bytes <= kept.kept_bytes
     assert kept.saved_bytes == pytest.approx(kept.kept_bytes - kept.checkpointed_bytes)
     assert 0 <= kept.latency_s <= result.latency_s
@@ -103,19 +100,6 @@ def test_liveness_by_hand() -> None:
     found = memory_report(result)
     assert [v.name for v in found.live] == ["c", "a", "x", "b"]
     assert found.reuse == pytest.approx((1 + 10 + 1 + 100 + 1 + 11) / 112)
-
-
-def test_recomputing_a_held_value_by_hand() -> None:
-    result = grid.run_toy(HELD)
-    found = recompute_one(result)
-    assert (found.value, found.kernels) == ("a", 1)
-    assert (found.before_bytes, found.peak_bytes, found.saved_bytes) == (112 * 4, 102 * 4, 10 * 4)
-    assert found.latency_s == pytest.approx(float(result.run.kernel_s[0]))
-    assert found.energy_j == pytest.approx(float(result.run.energy_j[0]))
-
-
-def test_nothing_to_recompute_in_a_chain() -> None:
-    assert recompute_one(grid.run_toy(CHAIN)).value == ""
 
 
 def test_checkpointing_a_chain_is_about_its_square_root() -> None:

@@ -44,8 +44,8 @@ KEYS = {
     },
     "memory": ON_DEVICE | {
         "peak_bytes", "weight_bytes", "activation_bytes", "workspace_bytes", "peak_kernel", "workspace_rule",
-        "device_bytes", "fits", "total_activation_bytes", "reuse", "live", "levels", "quantization", "recomputation",
-        "checkpointing", "timeline", "cache_bytes", "roles",
+        "device_bytes", "fits", "total_activation_bytes", "reuse", "live", "levels", "quantization", "checkpointing",
+        "timeline", "cache_bytes", "roles",
     },
     "edp": ON_DEVICE | {
         "edp_js", "energy_j", "energy_j_per_inference", "latency_s", "n_subgraphs", "n_operators", "components",

@@ -16,12 +16,9 @@ from analysis.reports.memory_report import (
     memory_report,
 )
 from hardware.quantity import quantity
-from hwexplorer import engine
 from hwexplorer.declare import DEVICE, Report, Rows, Section, document_of_estimate, facts
 from hwexplorer.state import State
 from hwexplorer.views.digest import Digest
-from hwexplorer.views.plain import Row, Table
-from hwexplorer.views.tables import rows
 
 SAVINGS = (
     *columns(Quantization, "change peak saved"),
@@ -48,18 +45,6 @@ def _summary(report: MemoryReport, state: State) -> tuple[str, ...]:
     )
 
 
-def _savings(report: MemoryReport, state: State) -> Table:
-    result, one = engine.result(state), report.recomputation
-    changes = rows(SAVINGS, report.quantization)
-    footer = "recomputing no single value lowers the peak: what is large there is in use"
-    if one.value:
-        cost = (one.latency_s / (result.latency_s or 1.0), one.energy_j / (result.energy_j or 1.0))
-        peak = report.peak_bytes - one.saved_bytes
-        changes += (Row("recompute", (f"recompute {one.value}", peak, one.saved_bytes, *cost, "")),)
-        footer = f"recomputing it runs {one.kernels} kernels again"
-    return Table("savings", "What would save memory, and its cost", SAVINGS, changes, footer=(footer,))
-
-
 def _layer(name: str) -> str:
     """Return the name of a value without the number of its layer."""
     return re.sub(r"\.\d+\.", ".", name)
@@ -83,7 +68,7 @@ VERB = Report(
             },
         ),
         Rows("levels", "What fits where", columns(MemoryLevel)),
-        _savings,
+        Rows("savings", "What narrower formats would save, and their cost", SAVINGS, of="quantization"),
         Rows("timeline", "Over the execution order", columns(Moment, "kernel bar total activations workspace")),
     ),
     brief_parts=("summary", "roles", "live"),
