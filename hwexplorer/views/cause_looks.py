@@ -32,7 +32,7 @@ LOOKS = (
 )
 assert len(LOOKS) == len(CAUSES)
 _LEAST = 1e-9  # of a width: what is less is one trace, not several
-HELP = "by cause: " + ", ".join(f"{look.texture} {look.name}" for look in LOOKS)
+HELP = ", ".join(f"{look.texture} {look.name}" for look in LOOKS)
 
 
 def cells(parts: Sequence[float], width: int) -> list[int]:

@@ -43,7 +43,7 @@ _MODIFIER = (
 )
 COLUMNS = (
     Column("name", "Node", role="text", keep=0),
-    Column("bar", "Share", "%", role="bar", keep=0, help=f"of the model, {HELP}"),
+    Column("bar", "Share", "%", role="bar", keep=0, help=f"of the model, by cause: {HELP}"),
     Column("share", "%", "%", keep=0),
     Column("edp", "EDP J·s", "Js", role="quantity", keep=0, help="the model's EDP divided: rows of a level add up"),
     Column("latency", "Latency s", "s", role="quantity", keep=1),

@@ -246,7 +246,7 @@ def test_one_row_moves_its_class_towards_it_and_narrows_its_band(
     measured_s = before["resnet50"].latency_s * 1.3
     head = "device,framework,model,batch,precision,scenario,latency_ms"
     (tmp_path / "row.csv").write_text(f"{head}\nl40s,TensorRT,resnet50,32,fp16,x,{measured_s * 1e3}\n")
-    assert main(["calibrate", "--from", str(tmp_path / "row.csv"), "--format", "json"]) == 0
+    assert main(["calibrate", str(tmp_path / "row.csv"), "--format", "json"]) == 0
     made = json.loads(capsys.readouterr().out)
     assert any("of convolutions takes" in note for note in made["notes"])
     device = load_device("my_l40s", (own_folder,))

@@ -23,10 +23,8 @@ from hwexplorer.process import output
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    if arguments.file and arguments.source:
-        raise RequestError("name the file once: FILE and --from FILE are the same")
-    file = arguments.file or arguments.source or log_file("this_cpu")
-    if not (arguments.file or arguments.source) and not file.exists():
+    file = arguments.file or log_file("this_cpu")
+    if not arguments.file and not file.exists():
         raise RequestError("nothing is measured yet: `hwexplorer measure` does it, or name a file")
     policy.require_unserved(f"reading {file}", str(file))
     with output.Progress() as progress:
@@ -51,9 +49,8 @@ VERB = Verb(
     options=(
         option(
             "file", type=Path, nargs="?", metavar="FILE",
-            help="of `measure` (default: what was measured here), or a CSV of measurements",
+            help="of `measure` (default: what was measured here), or a CSV of measurements, one row or more",
         ),
-        option("--from", dest="source", type=Path, metavar="FILE", help="the same; one row of a CSV is enough"),
         option("--name", metavar="NAME", help="of the device (default this_cpu, this_gpu, my_DEV)"),
         ON_ONE,
         TO,
@@ -61,5 +58,5 @@ VERB = Verb(
         option("-o", "--output", metavar="FILE", help="write the summary here"),
     ),
     run=_run,
-    shown=("", "measured.csv --on t4 --name my_t4", "--from row.csv"),
+    shown=("", "measured.csv --on t4 --name my_t4"),
 )  # fmt: skip

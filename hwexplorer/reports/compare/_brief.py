@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
 from analysis.document import Column
-from analysis.estimate.causes import causes, values_by_cause
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
 from analysis.explore.attribution import software_words
-from analysis.text.evidence import EVIDENCE, describe_evidence
+from analysis.text.evidence import EVIDENCE
 from analysis.text.headline import headlines, rank_words, short_name
 from analysis.text.insight import fitting_format, request_sentence, setting_hint
-from hardware.area import area
 from hardware.quantity import quantity
+from hwexplorer.export.text import columns_as_text
 from hwexplorer.text.number_format import header, scale_for
-from hwexplorer.views.captions import band_words, bound_counts
-from hwexplorer.views.plain import Section, Table, Text
+from hwexplorer.views.captions import band_words
+from hwexplorer.views.plain import Table, Text
 from hwexplorer.views.tables import rows
 
-WORTH_NAMING = 0.01  # share of the time or the energy of a cause
 FITS_NOT = ": does not fit: "  # is said in the line of a device
 MORE = "More: --all (memory, power, utilisation, causes, all sentences), --level detailed, --format csv"
 
@@ -110,46 +108,12 @@ def deviation_notes(results: Sequence[Estimate]) -> tuple[str, ...]:
     return (*(f"{', '.join(each)}: {mark}" for mark, each in names.items()), *results[0].workload.notes)
 
 
-# --- a page for each device -----------------------------------------------------------------------------------
-
-
-def device_pages(results: Sequence[Estimate], reference: Estimate, metric: str, steps: tuple[str, ...]) -> Text:
-    """Return a block of labelled lines for each device, and what to ask next."""
-    says = headlines(results, reference, metric)
-    sections = [_page(one, said) for one, said in zip(results, says, strict=True)]
-    return Text("devices", "Device by device", (*sections, ("Next", steps)))
-
-
-def _page(one: Estimate, said: str) -> Section:
-    lines = tuple(f"{label:<11} {text}" for label, text in _facts(one))
-    return f"{one.device.label} ({said.replace(' · ', ', ')})", lines
-
-
-def _facts(one: Estimate) -> Iterator[tuple[str, str]]:
-    """Yield the lines of a page: label and text."""
-    batch, die, spent = one.scenario.batch, area(one.device), causes(one).sum_over(slice(None))
-    energy = ", ".join(f"{name} {quantity(joules / batch, 'J')}" for name, joules in one.component_j.items())
-    yield "Latency", f"{quantity(one.latency_s, 's')} ({band_words(one.latency_band_s, one.latency_s)}) per batch"
-    yield "Time in", _shares(values_by_cause(spent.time_s))
-    band = band_words(one.energy_band_j, one.energy_j)
-    yield "Energy/inf", f"{quantity(one.energy_j_per_inference, 'J')} ({band}): {energy}"
-    yield "Energy in", _shares(values_by_cause(spent.energy_j))
-    yield "EDP", f"{quantity(one.edp_js, 'Js')} (energy per inference x latency)"
-    rate, power = quantity(one.throughput_per_s, "1/s"), quantity(one.average_power_w, "W")
-    yield "Rate", f"{rate} at {power} of {quantity(one.power_limit_w, 'W')}"
-    held = (one.memory.peak_bytes, one.device.memory_bytes, one.memory.weight_bytes, one.memory.activation_peak_bytes)
-    peak, has, weights, activations = (quantity(size, "byte") for size in held)
-    yield "Memory", f"{peak} of {has}: weights {weights}, activations {activations}"
-    yield "Use", f"{one.utilization:.1%} of the {one.precision_run} peak"
-    yield "Limit", f"{one.bound} (kernels: {bound_counts(one)})"
-    yield "Software", f"{one.runtime.name}, {one.precision_run}"
-    yield "Evidence", describe_evidence(one.trust)
-    rate = quantity(one.throughput_per_s / die.total_mm2, "1/s")
-    yield "Die", f"{die.total_mm2:,.0f} mm2 by published rules, {rate} per mm2"
-
-
-def _shares(values: dict[str, float]) -> str:
-    """Return causes by share, the largest first."""
-    total = sum(values.values()) or 1.0
-    ordered = sorted(values.items(), key=lambda pair: -pair[1])
-    return ", ".join(f"{name} {value / total:.0%}" for name, value in ordered if value / total >= WORTH_NAMING)
+def device_pages(table: Table, steps: tuple[str, ...]) -> Text:
+    """Return the figures of each device below each other, and what to ask next."""
+    names, *columns = columns_as_text(table)
+    width = max(len(column[0]) for column in columns)
+    pages = [
+        (name, tuple(f"{column[0]:<{width}}  {column[place].strip()}" for column in columns if column[place].strip()))
+        for place, name in enumerate(names[1:], 1)
+    ]
+    return Text("devices", "Device by device", (*pages, ("", steps)))

@@ -67,7 +67,7 @@ SUMMARY = columns(
     Column("ratio", "EDP ratio", "x", keep=3, of=lambda row: row.ratio("edp"), help="to the baseline"),
     Column("known", "Evidence", role="text", keep=2, of="figures.trust.level", shown=EVIDENCE),
     Column(
-        "causes", "EDP", role="bar", keep=5, help=HELP,
+        "causes", "EDP by cause", role="bar", keep=5, help=HELP,
         of=lambda row: Stack(shares(row.run, "edp").sum(axis=1).tolist()),
     ),
     Column(
@@ -157,24 +157,25 @@ def _view(state: State, level: str, on_paper: bool) -> Table | Page:
     """Return the whole answer: all columns, every sentence. CSV has its columns in an order of its own."""
     if level in ("subgraph", "operator"):
         return levels.by_node(state, _by_level(state, level, on_paper))
-    more = DETAILED[len(SUMMARY) :] if level == "detailed" else ()
-    table = sort_rows(by_device(state, (*READING, *more)), state)
+    table = _sorted_devices(state, level, READING)
     if level == "detailed":
         table = replace(table, footer=(*table.footer, *_steps(state)))
-    csv = sort_rows(by_device(state, (*SUMMARY, *more)), state)
-    return replace(_page(state, on_paper, replace(table, title="Devices")), csv=csv, cards=cards(state))
+    page = _page(state, on_paper, replace(table, title="Devices"))
+    return replace(page, csv=_sorted_devices(state, level, SUMMARY), cards=cards(state))
+
+
+def _sorted_devices(state: State, level: str, columns: tuple[Column, ...]) -> Table:
+    more = DETAILED[len(SUMMARY) :] if level == "detailed" else ()
+    return sort_rows(by_device(state, (*columns, *more)), state)
 
 
 def _brief(state: State, level: str, on_paper: bool) -> Table | Page:
     """Return what fits a screen: the answer, a row and a line for each device; in detail a page for each."""
     if level in ("subgraph", "operator"):
         return replace(_view(state, level, on_paper), first=NODES)
-    results, reference = _results(state), engine.result(state, state.baseline)
     if level == "detailed":
-        view: Table | Text = device_pages(results, reference, state.metric, _steps(state))
-    else:
-        view = brief_table(results, reference, state.metric)
-    return _page(state, on_paper, view)
+        return _page(state, on_paper, device_pages(_sorted_devices(state, level, READING), _steps(state)))
+    return _page(state, on_paper, brief_table(_results(state), engine.result(state, state.baseline), state.metric))
 
 
 def _steps(state: State) -> tuple[str, ...]:
