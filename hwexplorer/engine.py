@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from analysis.model.process.workload_jobs import WorkloadJob
     from analysis.model.transformer.transformer_request import Request
     from analysis.serving.deployment import Layout, Server
+    from analysis.serving.request_load import Load
     from analysis.serving.serving_report import Served
 
 _COUNT = re.compile(r"(?P<name>.*[^*])\*(?P<count>[1-9][0-9]{0,3})")  # `h100_sxm*8`: eight of them share a load
@@ -68,7 +69,7 @@ class Engine:
 
     def devices_changed(self) -> None:
         """Forget the devices, since a file of one of the folders is new or another."""
-        forget_memos(self, Engine.device, Engine._estimate, Engine._server, Engine._served)
+        forget_memos(self, Engine.device, Engine._estimate, Engine._stage, Engine._served)
 
     def folders(self) -> tuple[Path, ...]:
         """Return the folders of device files that were named, and the one where `calibrate` keeps the user's."""
@@ -185,17 +186,22 @@ class Engine:
     @memoize(keep=64)
     def _served(self, ref: Request, scenario: Scenario, device: str, limits: str, file: tuple[str, int, int]) -> Served:
         from analysis.serving import serving_report
-        from analysis.serving.request_load import read_load
 
         assert ref.load is not None
-        trace = None
-        if file[0]:
-            text = file_access.read(Path(file[0]), MOST_TRACE_BYTES).decode("utf-8", "replace")
-            trace = read_load(text, ref.load.text, ref.load.cached)
         lengths = serving_report.lengths_of(ref)
-        load = serving_report.load_of_spec(ref.load, lengths, trace)
+        load = serving_report.load_of_spec(ref.load, lengths, self.read_trace(ref))
         server = self.server(ref, scenario, device, max(load.longest, lengths.longest))
         return serving_report.serve_load(server, device, ref.load.text, load, serving_report.parse_limits(limits))
+
+    def read_trace(self, ref: Request) -> Load | None:
+        """Return the requests of the file that a load names; None of another load."""
+        from analysis.serving.request_load import read_load
+
+        if ref.load is None or not ref.load.requests:
+            return None
+        file = Path(_file_of_load(ref)[0])
+        text = file_access.read(file, MOST_TRACE_BYTES).decode("utf-8", "replace")
+        return read_load(text, ref.load.text, ref.load.cached)
 
     def server(self, ref: Request, scenario: Scenario, device: str, longest: int) -> Server:
         """Return the devices of a name (`h100_sxm*8`), ready to serve requests of at most so many tokens."""
@@ -203,17 +209,24 @@ class Engine:
 
         several = _COUNT.fullmatch(device)
         layout = find_layout(ref, int(several["count"]) if several else 0)
-        base = self.refer(ref.spell("prefill"))
-        return self._server(base, layout, scenario, several["name"] if several else device, longest)  # type: ignore[arg-type]
+        return self.server_in_layout(ref, layout, scenario, several["name"] if several else device, longest)
+
+    def server_in_layout(self, ref: Request, layout: Layout, scenario: Scenario, device: str, longest: int) -> Server:
+        """Return devices in a layout, ready to serve requests of at most so many tokens. Raises DoesNotFitError."""
+        from analysis.serving.deployment import Layout, arrange
+
+        base = self.refer(ref.spell("prefill", without=("tp", "ep")))
+        shards = Layout(tp=layout.tp, ep=layout.ep)
+        stage = self._stage(base, shards, scenario, device, longest)  # type: ignore[arg-type]
+        return arrange(stage, layout, ref.config.hidden)
 
     @memoize(keep=64)
-    def _server(self, base: Request, layout: Layout, scenario: Scenario, device: str, longest: int) -> Server:
-        from analysis.serving.deployment import deploy
+    def _stage(self, base: Request, shards: Layout, scenario: Scenario, device: str, longest: int) -> Server:
+        from analysis.serving.deployment import open_stage
 
         with _request_errors():
-            return deploy(
-                base, layout, self.device(device), scenario, lambda name: self.model(self.refer(name)), longest
-            )
+            on = self.device(device)
+            return open_stage(base, shards, on, scenario, lambda name: self.model(self.refer(name)), longest)
 
     # As many as one screen needs (six devices, and as many pinned): of the largest model each is half a megabyte.
     @memoize(keep=16)
@@ -333,7 +346,7 @@ class Engine:
 
     def _forget_models(self) -> None:
         self.revision += 1
-        forget_memos(self, Engine.model, Engine._estimate, Engine._server, Engine._served)
+        forget_memos(self, Engine.model, Engine._estimate, Engine._stage, Engine._served)
 
 
 @contextmanager
@@ -375,7 +388,7 @@ ENGINE = Engine()
 use_folders, folders, device = ENGINE.use_folders, ENGINE.folders, ENGINE.device
 ref, captured_model, fixed_batch = ENGINE.ref, ENGINE.captured_model, ENGINE.fixed_batch
 workload, result = ENGINE.workload, ENGINE.result
-request_under_load, server = ENGINE.request_under_load, ENGINE.server
+request_under_load, server_in_layout = ENGINE.request_under_load, ENGINE.server_in_layout
 served, find_served, count_devices = ENGINE.served, ENGINE.find_served, ENGINE.count_devices
 is_ready, is_edited, is_adopted = ENGINE.is_ready, ENGINE.is_edited, ENGINE.is_adopted
 capture, capture_again, capture_job = ENGINE.capture, ENGINE.capture_again, ENGINE.capture_job

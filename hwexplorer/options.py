@@ -157,6 +157,11 @@ def whole_list(what: str, most: int) -> Callable[[str], tuple[int, ...]]:
     return convert
 
 
+def amounts(what: str, unit: str) -> Callable[[str], tuple[float, ...]]:
+    """A converter of `1,2.5,4`: its amounts of this unit, ascending."""
+    return lambda text: tuple(sorted({parse_amount(part, unit) for part in names(what)(text)}))
+
+
 def amount(unit: str) -> Callable[[str], float]:
     """Return a converter of amounts of this unit: `100mJ`."""
     return lambda text: parse_amount(text, unit)

@@ -139,6 +139,11 @@ def _published() -> dict[tuple[str, str], dict[str, Any]]:
     }
 
 
+def hired_devices() -> frozenset[str]:
+    """Return the devices whose price to hire is published."""
+    return frozenset(device for device, kind in _published() if kind == "hire")
+
+
 def prices(result: Estimate, by: CostSettings) -> tuple[DevicePrice, ...]:
     """Return the known prices of a device: given ones, else published hire, else a published list price. A changed
     device has no published price; another power mode has that of the device."""

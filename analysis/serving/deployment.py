@@ -119,9 +119,11 @@ class PipelinedCosts(StepCosts, frozen=True, kw_only=True):
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
-    """Devices with their software, ready to serve loads."""
+    """Devices with their software, ready to serve loads. `first` and `full` estimate a step of one sequence, with half
+    of its tokens in the cache and with all."""
 
     first: Estimate
+    full: Estimate
     scheduler: Scheduler
     costs: StepCosts
     layout: Layout = Layout()
@@ -195,7 +197,7 @@ def _join_runs(runs: list[Run], static_w: float) -> Run:
     return Run(**joined)  # type: ignore[arg-type]
 
 
-def deploy(
+def open_stage(
     request: Request,
     layout: Layout,
     device: Device,
@@ -203,8 +205,8 @@ def deploy(
     find_model: Callable[[str], Workload],
     longest: int,
 ) -> Server:
-    """Return the server of a model in a layout, whose caches grow to `longest` tokens; `find_model` opens a model by
-    its name. Raises DoesNotFitError."""
+    """Return the server of the shards of a layout alone, without its stages and replicas, whose caches grow to
+    `longest` tokens; `find_model` opens a model by its name."""
     names = {phase: request.spell(phase, *layout.shares, without=("tp", "ep")) for phase in ("prefill", "decode")}
 
     def evaluate(phase: str, batch: int, sequence: int, kv: int) -> Estimate:
@@ -212,23 +214,36 @@ def deploy(
         at = msgspec.structs.replace(scenario, batch=batch, sequence=sequence, kv=kv)
         return estimate(find_model(names[phase]), device, at)
 
-    return make_server(evaluate, longest, layout, request.config.hidden)
+    shards = Layout(tp=layout.tp, ep=layout.ep)
+    return msgspec.structs.replace(_make_stage(evaluate, longest), layout=shards)
 
 
-def make_server(evaluate: Evaluate, longest: int, layout: Layout | None = None, hidden: int = 0) -> Server:
-    """Return a server; `evaluate` makes estimates of its steps, caches grow to `longest` tokens, and `hidden` elements
-    of each token go from stage to stage. Without a layout it is that of the estimates. Raises DoesNotFitError."""
+def make_server(evaluate: Evaluate, longest: int) -> Server:
+    """Return the server that `evaluate` makes estimates of, whose caches grow to `longest` tokens. Raises
+    DoesNotFitError."""
+    stage = _make_stage(evaluate, longest)
+    return arrange(stage, stage.layout, 0)
+
+
+def _make_stage(evaluate: Evaluate, longest: int) -> Server:
     first, full = (evaluate("decode", 1, 1, kv) for kv in (max(longest // 2, 2), max(longest, 3)))
-    layout = layout or Layout(tp=first.workload.devices)
     scheduler = find_scheduler(first.runtime.id, first.device.memory_bytes)
-    _check_fit(full, layout, scheduler.memory_share)
     costs = step_costs(
         evaluate, scheduler.max_sequences, scheduler.max_tokens, (longest // 2, longest), scheduler.memory_share
     )
+    layout = Layout(tp=first.workload.devices)
+    return Server(first=first, full=full, scheduler=scheduler, costs=costs, layout=layout)
+
+
+def arrange(stage: Server, layout: Layout, hidden: int) -> Server:
+    """Return stages and replicas of a server as a layout has them; `hidden` elements of each token go from stage to
+    stage. Raises DoesNotFitError."""
+    _check_fit(stage.full, layout, stage.scheduler.memory_share)
+    costs, scheduler = stage.costs, stage.scheduler
     if layout.pp > 1:
-        costs = _pipelined(costs, layout.pp, hidden, first, scheduler)
+        costs = _pipelined(costs, layout.pp, hidden, stage.first, scheduler)
         scheduler = msgspec.structs.replace(scheduler, max_tokens=scheduler.max_tokens * layout.pp)
-    return Server(first=first, scheduler=scheduler, costs=costs, layout=layout)
+    return msgspec.structs.replace(stage, costs=costs, scheduler=scheduler, layout=layout)
 
 
 def _pipelined(costs: StepCosts, stages: int, hidden: int, first: Estimate, scheduler: Scheduler) -> PipelinedCosts:

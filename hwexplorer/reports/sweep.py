@@ -18,6 +18,7 @@ from analysis.explore.search.grid import BATCHES
 from analysis.explore.search.model_sweep import BATCH_AIMS, BatchCrossover, BestBatch, Sweep
 from analysis.explore.search.model_sweep import sweep as run_sweep
 from analysis.model.ir.batch_limits import batches_of
+from analysis.model.transformer.load_spec import MOST_CLIENTS
 from hardware.errors import RequestError
 from hardware.precision import SWEEP
 from hardware.quantity import quantity
@@ -26,7 +27,7 @@ from hwexplorer.configurations import GRID, INCLUDE_PAPER, asks_for_paper, catal
 from hwexplorer.declare import DEVICES, Report, Rows, Subject
 from hwexplorer.export import files
 from hwexplorer.headless import answers
-from hwexplorer.options import MODEL, names, option, or_default, whole, whole_list
+from hwexplorer.options import MODEL, amounts, names, option, or_default, whole, whole_list
 from hwexplorer.process import output
 from hwexplorer.settings import IMAGE_MAX
 from hwexplorer.state import State, replace
@@ -192,6 +193,13 @@ VERB = Report(
     options=(
         *GRID,
         INCLUDE_PAPER,
+        option("--rates", type=amounts("rate", "1/s"), metavar="R,..", help="of a load: requests a second, as 1,2,4"),
+        option(
+            "--clients",
+            type=whole_list("clients", MOST_CLIENTS),
+            metavar="N,..",
+            help="of a load: clients that each wait for their answer",
+        ),
         option("--image-sizes", type=whole_list("image size", IMAGE_MAX), metavar="S,..", help="pixels"),
         option("--workers", type=whole(1, 256), metavar="N", help="processes of --all (default: cores)"),
     ),
@@ -215,6 +223,7 @@ VERB = Report(
     ),
     main="sweep",
     states=_states,
+    of_load="hwexplorer.reports._sweep_load",
     ticks="configurations",
     run=_run,
     examples={"sweep": "conv2d --batches 1,8 --precisions fp32 --on h100_sxm,tpu_v4"},

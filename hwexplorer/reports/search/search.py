@@ -20,12 +20,16 @@ from hardware.errors import RequestError
 from hardware.quantity import quantity
 from hwexplorer.configurations import GRID, INCLUDE_PAPER, evaluated
 from hwexplorer.declare import EVERYWHERE, Report, facts
-from hwexplorer.options import amount, choice, option
+from hwexplorer.options import amount, choice, option, whole
 from hwexplorer.reports._candidates import COLUMNS, ODDS, ON_PAPER, candidate_rows, describe_candidate
 from hwexplorer.state import State
 from hwexplorer.views.captions import headline_of_state
 from hwexplorer.views.plain import Text
 
+LOAD_LIMITS = (
+    option("--max-ttft", type=amount("s"), metavar="S", help="of a load: 99 % of the times to first token, as 1s"),
+    option("--max-tpot", type=amount("s"), metavar="S", help="of a load: 99 % of the times per output token, as 30ms"),
+)
 # What each limit is, and an amount of it.
 LIMITS = {
     "energy": "energy per inference: 100mJ",
@@ -45,9 +49,14 @@ def _document(
     precisions: tuple[str, ...] | None,
     power_modes: bool,
     on_paper: bool,
+    most: int = 8,
+    max_ttft: float | None = None,
+    max_tpot: float | None = None,
     tick: Callable[[int, int], None] | None = None,
     **given: float | None,
 ) -> ConstrainedSearch:
+    if max_ttft or max_tpot:
+        raise RequestError("--max-ttft and --max-tpot limit a load, as llama3_8b:serve,in=1024,out=256,rate=5")
     limits = []
     for option_name, value in given.items():
         figure = option_name.partition("_")[2]
@@ -123,6 +132,15 @@ VERB = Report(
         choice("--sort", ORDERS, default="edp", metavar="BY", dest="order"),
         *GRID,
         INCLUDE_PAPER,
+        *LOAD_LIMITS,
+        option(
+            "--devices",
+            type=whole(1, 64),
+            default=8,
+            dest="most",
+            metavar="N",
+            help="of a load: devices of a kind at most (default 8)",
+        ),
     ),
     document=_document,
     title=_title,
@@ -141,6 +159,7 @@ VERB = Report(
     ),
     main="search",
     ticks="configurations",
+    of_load="hwexplorer.reports.search._load",
     on_screen=False,
     examples={"search": "conv2d --on h100_sxm,tpu_v4 --max-latency 1ms"},
 )

@@ -13,6 +13,7 @@ from analysis.document import columns
 from analysis.model.transformer.load_spec import MOST_CLIENTS, MOST_RATE, LoadSpec
 from analysis.model.transformer.transformer_request import Request
 from analysis.serving.deployment import DoesNotFitError
+from analysis.serving.request_load import Load
 from analysis.serving.serving_report import (
     CLIENTS,
     Limits,
@@ -36,24 +37,15 @@ _LOADS = columns(
     "requests good power mean_batch layout device runtime ttft_p90 tpot_p90 request_p50",
     load=2, requests=4, mean_batch=3, layout=3, device=6, runtime=5, ttft_p90=6, tpot_p90=6,
 )  # fmt: skip
-RATES = option(
-    "--rate", type=amount("1/s"), action="append", metavar="R", help="requests a second, at random (Poisson)"
-)
-LIMITS = (
-    option("--max-ttft", type=amount("s"), metavar="S", help="time to first token at most, as 1s"),
-    option("--max-tpot", type=amount("s"), metavar="S", help="time per output token at most, as 30ms"),
-)
-CLIENTS_OPTION = option(
-    "--clients", type=int, action="append", metavar="N", help="clients that each wait for their answer"
-)
 _OPTIONS = (
-    RATES,
-    CLIENTS_OPTION,
+    option("--rate", type=amount("1/s"), action="append", metavar="R", help="requests a second, at random (Poisson)"),
+    option("--clients", type=int, action="append", metavar="N", help="clients that each wait for their answer"),
     option("--requests", type=Path, metavar="FILE", help="a trace: CSV of arrival_s, prompt_tokens, output_tokens"),
     option("--cached", type=int, default=0, metavar="N", help="tokens of each prompt that the cache holds already"),
     option("--spread", type=amount("fraction"), default=0.0, metavar="X",
            help="lengths vary from 1 - X times those stated to those stated"),
-    *LIMITS,
+    option("--max-ttft", type=amount("s"), metavar="S", help="time to first token at most, as 1s"),
+    option("--max-tpot", type=amount("s"), metavar="S", help="time per output token at most, as 30ms"),
 )  # fmt: skip
 
 
@@ -86,6 +78,11 @@ def _specs(request: Request, given: dict[str, Any]) -> list[LoadSpec]:
     if specs or request.load is None:
         return specs
     return [with_fields(request.load, **own)]
+
+
+def trace_of(request: Request) -> Load | None:
+    """Return the requests of the file that a load names; None of another load."""
+    return engine.ENGINE.read_trace(request)
 
 
 def limits_of(state: State, given: dict[str, Any]) -> Limits:

@@ -1,0 +1,152 @@
+"""A search for the devices and the layout that serve one load within limits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Annotated
+
+import msgspec
+
+from analysis.document import column
+from analysis.explore.odds import odds_below
+from analysis.model.transformer.config import Config, degrees
+from analysis.serving.deployment import DoesNotFitError, Layout, Server
+from analysis.serving.request_load import Load
+from analysis.serving.server_flags import CommandLine, command_lines
+from analysis.serving.serving_report import AIMS, Limits, Served, ServedLoad, odds_first, serve_load
+from hardware.quantity import quantity
+
+STAGES = (1, 2, 4, 8)
+ORDERS = ("edp", "energy", "latency", "throughput", "cost")
+MOST_SURE = 0.99  # bands tell no more
+
+
+class LoadCandidate(msgspec.Struct, frozen=True, kw_only=True):
+    """A deployment, and the odds that what would be measured keeps the limits."""
+
+    row: ServedLoad
+    odds: Annotated[float, column("Odds", "%", help="that what would be measured keeps the limits, by the bands")]
+
+
+class LoadSearch(msgspec.Struct, frozen=True, kw_only=True):
+    """The deployments that serve a load within limits, the best first; of each device and layout the fewest replicas.
+    `first_odds` is the probability that the first is better than the second, None by cost and throughput, which a
+    load that is kept up with fixes; `nearest` exceeds the limits least where nothing is found."""
+
+    model: str
+    limits: str
+    order: str
+    evaluated: int
+    not_fitting: int
+    falling_behind: int
+    found: tuple[LoadCandidate, ...]
+    first_odds: float | None
+    nearest: ServedLoad | None
+    commands: tuple[CommandLine, ...]
+
+
+def layouts(config: Config, most: int) -> Iterator[Layout]:
+    """Yield the layouts of one replica of at most `most` devices."""
+    shards = [(tp, ep) for tp in degrees(config) for ep in (sorted({1, tp}) if config.experts else (1,))]
+    if config.experts:
+        shards += [(1, ep) for ep in (2, 4, 8, 16, 32, 64) if config.experts % ep == 0]
+    for tp, ep in dict.fromkeys(shards):
+        for pp in STAGES:
+            layout = Layout(tp=tp, ep=ep, pp=pp)
+            if layout.devices <= most and pp <= config.layers and _is_power(tp):
+                yield layout
+
+
+def _is_power(number: int) -> bool:
+    return number & (number - 1) == 0
+
+
+def search_layouts(
+    model: str,
+    devices: Sequence[str],
+    candidates: Sequence[Layout],
+    most: int,
+    load: Load,
+    text: str,
+    limits: Limits,
+    order: str,
+    find_server: Callable[[str, Layout], Server],
+    tick: Callable[[int, int], None] | None,
+) -> LoadSearch:
+    """Serve a load on each device in each layout, with as many replicas as keep up with it and the limits."""
+    tried, not_fitting, done = list[Served](), 0, 0
+    for device in devices:
+        for layout in candidates:
+            done += 1
+            if tick is not None:
+                tick(done, len(devices) * len(candidates))
+            try:
+                server = find_server(device, layout)
+            except DoesNotFitError:
+                not_fitting += 1
+                continue
+            tried += _serve_with_replicas(server, device, most, load, text, limits)
+    within = sorted((one for one in tried if _keeps(one, limits)), key=lambda one: _order(one, order))
+    misses = [one for one in tried if not _keeps(one, limits)]
+    first = within[0] if within else None
+    return LoadSearch(
+        model=model,
+        limits=_limits_text(limits),
+        order=order,
+        evaluated=len(tried) + not_fitting,
+        not_fitting=not_fitting,
+        falling_behind=sum(one.row.lag_per_s > 0 for one in tried),
+        found=tuple(LoadCandidate(row=one.row, odds=_odds_of_keeping(one, limits)) for one in within),
+        first_odds=odds_first(within[0], within[1], order) if len(within) > 1 and order in AIMS else None,
+        nearest=None if within or not misses else min(misses, key=lambda one: _excess(one, limits)).row,
+        commands=command_lines(first.server, load.longest) if first is not None else (),
+    )
+
+
+def _serve_with_replicas(
+    server: Server, device: str, most: int, load: Load, text: str, limits: Limits
+) -> Iterator[Served]:
+    """Yield the deployment with the fewest replicas that keep the limits, or else that with the most there may be."""
+    highest = most // server.layout.devices
+    last_s = float(load.arrival_s[-1])
+    rate = load.requests / last_s if last_s and not load.concurrency else 0.0
+    replicas = min(max(math.ceil(rate / server.capacity_per_s(load)), 1), highest)
+    while True:
+        layout = msgspec.structs.replace(server.layout, dp=replicas)
+        key = f"{device}*{layout.devices}" if layout.devices > 1 else device
+        served = serve_load(msgspec.structs.replace(server, layout=layout), key, text, load, limits)
+        if _keeps(served, limits) or replicas >= highest:
+            yield served
+            return
+        replicas = min(replicas * 2, highest)
+
+
+def _keeps(served: Served, limits: Limits) -> bool:
+    return not served.row.lag_per_s and _excess(served, limits) <= 1
+
+
+def _excess(served: Served, limits: Limits) -> float:
+    """Return by what factor the 99th percentiles miss the limits; at most 1 where they do not."""
+    return max(served.row.ttft_p99_s / limits.ttft_s, served.row.tpot_p99_s / limits.tpot_s, 1e-9)
+
+
+def _order(served: Served, order: str) -> tuple[float, int]:
+    row = served.row
+    own = {"cost": row.usd_per_million_tokens or math.inf, "throughput": -row.tokens_per_s / row.devices}
+    return own.get(order, row.figure(order)), row.devices
+
+
+def _odds_of_keeping(served: Served, limits: Limits) -> float:
+    low, high = served.server.costs.latency_factors
+    figures = ((served.row.ttft_p99_s, limits.ttft_s), (served.row.tpot_p99_s, limits.tpot_s))
+    odds = [odds_below(value, (value * low, value * high), limit) for value, limit in figures if math.isfinite(limit)]
+    return min([MOST_SURE, *odds])
+
+
+def _limits_text(limits: Limits) -> str:
+    stated = (("TTFT", limits.ttft_s), ("TPOT", limits.tpot_s))
+    return (
+        ", ".join(f"{name} p99 at most {quantity(limit, 's')}" for name, limit in stated if math.isfinite(limit))
+        or "no limits"
+    )

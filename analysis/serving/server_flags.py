@@ -1,0 +1,69 @@
+"""The command lines that start a server as a deployment has it, from server_flags.toml."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from analysis.document import column
+from analysis.serving.deployment import Server
+from hardware import file_access
+
+
+class ServerFlags(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The words of one server; server_flags.toml explains them."""
+
+    title: str
+    vendors: tuple[str, ...]
+    command: str
+    tp: str
+    pp: str
+    dp: str
+    ep: str
+    attention_dp: str
+    formats: dict[str, str]
+    source: str
+
+
+class CommandLine(msgspec.Struct, frozen=True, kw_only=True):
+    """The command line of a server that starts a deployment."""
+
+    server: Annotated[str, column("Server")]
+    command: Annotated[str, column("Command")]
+
+
+@lru_cache(1)
+def _servers() -> dict[str, ServerFlags]:
+    return msgspec.convert(file_access.table(Path(__file__).with_suffix(".toml")), dict[str, ServerFlags])
+
+
+def command_lines(server: Server, longest: int) -> tuple[CommandLine, ...]:
+    """Return how each server that runs on the devices is started in their layout, for requests of at most so many
+    tokens, with the limits that the simulation has."""
+    vendor = server.first.device.vendor
+    return tuple(
+        CommandLine(server=flags.title, command=_command(flags, server, longest))
+        for flags in _servers().values()
+        if vendor in flags.vendors
+    )
+
+
+def _command(flags: ServerFlags, server: Server, longest: int) -> str:
+    layout, scheduler, precision = server.layout, server.scheduler, server.first.scenario.precision
+    spreads = layout.ep > 1 and layout.tp == 1
+    degrees = {name: value for name in ("tp", "pp", "ep") if (value := getattr(layout, name)) > 1}
+    words = [flags.command, flags.formats.get(precision, f"# a checkpoint in {precision}")]
+    words += [getattr(flags, name) for name in degrees if not (name == "ep" and spreads)]
+    words += [flags.attention_dp] * spreads + [flags.dp] * (layout.dp > 1)
+    # What follows a mark of the shell is a remark: it stands last.
+    line = " ".join(sorted(filter(None, words), key=lambda word: "# " in word))
+    return line.format(
+        longest=longest,
+        sequences=scheduler.max_sequences,
+        tokens=scheduler.max_tokens // layout.pp,
+        memory=scheduler.memory_share,
+        **msgspec.structs.asdict(layout),
+    )

@@ -1,0 +1,109 @@
+"""The devices and the layout that serve one load within limits, and the commands that start them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from analysis.document import columns
+from analysis.explore.deployment_cost import hired_devices
+from analysis.serving.deployment import Layout, Server
+from analysis.serving.load_search import MOST_SURE, LoadCandidate, LoadSearch, layouts, search_layouts
+from analysis.serving.serving_report import AIMS, ServedLoad, lengths_of, load_of_spec
+from hardware.quantity import quantity
+from hwexplorer import engine
+from hwexplorer.configurations import catalogue
+from hwexplorer.declare import EVERYWHERE, Report, Rows, facts
+from hwexplorer.reports.show.load import limits_of, request_of, trace_of
+from hwexplorer.state import State
+from hwexplorer.views.captions import headline_of_state
+from hwexplorer.views.plain import Text
+
+SHOWN = 40
+_COLUMNS = columns(
+    ServedLoad,
+    "key layout ttft_p99 tpot_p99 tokens energy_per_token usd_per_million_tokens utilization odds good power",
+    *columns(LoadCandidate, "odds"),
+    within="row", layout=0, good=3, power=4,
+)  # fmt: skip
+_AIMS = {**AIMS, "throughput": "most tokens/s of each device", "cost": "USD per token"}
+
+
+def _document(
+    state: State, most: int, order: str, tick: Callable[[int, int], None] | None = None, **given: Any
+) -> LoadSearch:
+    request, limits = request_of(state), limits_of(state, given)
+    assert request.load is not None
+    load = load_of_spec(request.load, lengths_of(request), trace_of(request))
+    everywhere = set(state.devices) >= set(catalogue())
+    devices = [name for name in state.devices if not everywhere or name in hired_devices()]
+
+    def find_server(device: str, layout: Layout) -> Server:
+        """Return a device in a layout."""
+        return engine.server_in_layout(request, layout, engine.scenario(state), device, load.longest)
+
+    candidates = list(layouts(request.config, most))
+    return search_layouts(
+        state.model, devices, candidates, most, load, request.load.text, limits, order, find_server, tick
+    )
+
+
+def _answer(search: LoadSearch, state: State) -> Iterator[str]:
+    """Yield the best deployment, how sure that is, and the cheapest where it is another."""
+    if not search.found:
+        yield f"No deployment keeps {search.limits}"
+        if search.nearest is not None:
+            yield f"nearest: {describe(search.nearest)}; {search.nearest.state}"
+        return
+    best = search.found[0]
+    sure, odds = "", search.first_odds
+    if odds is not None:
+        sure = f"{min(odds, MOST_SURE):.0%} sure it is first; " if odds >= 0.7 else "the next is too close to call; "
+    yield f"least {_AIMS[search.order]}: {describe(best.row)} ({sure}{best.odds:.0%} sure to keep the limits)"
+    priced = [one.row for one in search.found if one.row.usd_per_million_tokens is not None]
+    cheapest = min(priced, key=lambda row: row.usd_per_million_tokens or 0.0, default=best.row)
+    fewest = min((one.row for one in search.found), key=lambda row: row.devices)
+    for what, row in (("cheapest", cheapest), ("fewest devices", fewest)):
+        if row is not best.row:
+            yield f"{what}: {describe(row)}"
+
+
+def describe(row: ServedLoad) -> str:
+    """Write `h100_sxm*4 (tp=2,dp=2), TTFT p99 0.3 s, TPOT p99 20 ms, 0.5 J and 1.1 USD a million tokens`."""
+    usd = f", {row.usd_per_million_tokens:.3g} USD/M tokens" if row.usd_per_million_tokens else ""
+    times = f"TTFT p99 {quantity(row.ttft_p99_s, 's')}, TPOT p99 {quantity(row.tpot_p99_s, 's')}"
+    return f"{row.key} ({row.layout}), {times}, {quantity(row.energy_j_per_token, 'J')}/token{usd}"
+
+
+def _left_out(search: LoadSearch, state: State) -> Iterator[str]:
+    yield (
+        f"{len(search.found)} of {search.evaluated} deployments keep {search.limits} and keep up; "
+        f"{search.not_fitting} do not fit, {search.falling_behind} fall behind"
+    )
+
+
+def _commands(search: LoadSearch, state: State) -> Text:
+    lines = tuple(f"{line.server}\t{line.command}" for line in search.commands)
+    return Text("commands", "", (("Commands that start the first", lines),) if lines else ())
+
+
+VERB = Report(
+    subject=EVERYWHERE,
+    document=_document,
+    title=lambda search, state: f"{headline_of_state(state)}; {search.limits}; by {search.order}",
+    parts=(
+        facts(_answer),
+        Rows(
+            "search",
+            "",
+            _COLUMNS,
+            of=lambda search: search.found[:SHOWN],
+            key=("row.key", "row.layout"),
+            notes=_left_out,
+            first=12,
+        ),
+        _commands,
+    ),
+    main="search",
+    on_screen=False,
+)

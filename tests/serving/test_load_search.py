@@ -1,0 +1,83 @@
+"""A search for the devices and the layout of one load, and a sweep over loads."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from analysis.model.transformer.presets import preset
+from analysis.serving.deployment import Layout
+from analysis.serving.load_search import layouts
+from hwexplorer.cli import main
+
+MODEL = "llama3_8b:serve,in=256,out=32,rate=4"
+
+
+def answer(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    assert main([*words, "--format", "json"]) in (0, None)
+    return json.loads(capsys.readouterr().out)
+
+
+def test_found_deployments_keep_the_limits_the_best_first(capsys: pytest.CaptureFixture[str]) -> None:
+    limits = ("--max-ttft", "500ms", "--max-tpot", "45ms")
+    found = answer(capsys, "search", MODEL, "--on", "l4,h100_sxm", "--devices", "4", *limits, "--sort", "energy")[
+        "found"
+    ]
+    rows = [one["row"] for one in found]
+    assert rows
+    assert all(row["ttft_p99_s"] <= 0.5 and row["tpot_p99_s"] <= 0.045 and row["devices"] <= 4 for row in rows)
+    joules = [row["energy_j_per_token"] for row in rows]
+    assert joules == sorted(joules)
+    assert all(0 < one["odds"] < 1 for one in found)
+
+
+def test_limits_that_nothing_keeps_name_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["search", MODEL, "--on", "l4", "--devices", "2", "--max-tpot", "1us"]
+    assert main(words) in (0, None)
+    out = capsys.readouterr().out
+    assert "No deployment keeps TPOT p99 at most 1.00 µs" in out
+    assert "nearest: l4*2" in out
+
+
+def test_the_commands_start_the_layout_that_was_found(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("search", "llama3_70b:serve,in=256,out=32,rate=1", "--on", "h100_sxm", "--devices", "4")
+    document = answer(capsys, *words)
+    layout = document["found"][0]["row"]["layout"]
+    commands = {line["server"]: line["command"] for line in document["commands"]}
+    degree = dict(part.split("=") for part in layout.split(","))["tp"]
+    assert f"--tensor-parallel-size {degree}" in commands["vLLM"]
+    assert f"--tp-size {degree}" in commands["SGLang"]
+    assert f"--tp_size {degree}" in commands["TensorRT-LLM"]
+    assert "--max-model-len 288" in commands["vLLM"]
+
+
+def test_layouts_share_devices_evenly() -> None:
+    dense, sparse = (set(layouts(preset(name).config, 8)) for name in ("llama3_8b", "mixtral_8x7b"))
+    assert Layout(tp=2, pp=4) in dense
+    assert all(layout.devices <= 8 and layout.ep == 1 for layout in dense)
+    assert {Layout(ep=8), Layout(tp=4, ep=4), Layout(tp=8)} <= sparse
+
+
+def test_a_sweep_goes_from_light_to_heavy(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = answer(capsys, "sweep", MODEL, "--on", "l4", "--rates", "1,8,2")["loads"]
+    assert [row["load"] for row in rows] == ["1 request/s", "2 requests/s", "8 requests/s"]
+    assert [row["tpot_p50_s"] for row in rows] == sorted(row["tpot_p50_s"] for row in rows)
+    assert len(answer(capsys, "sweep", MODEL, "--on", "l4")["loads"]) == 5
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["search", "resnet18", "--on", "l4", "--max-ttft", "1s"], "limit a load"),
+        (["sweep", MODEL, "--on", "l4", "--batches", "1,2"], "belongs to one batch"),
+    ],
+)
+def test_options_of_the_other_kind_are_one_line(
+    words: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert says in error
+    assert error.count("\n") == 1
