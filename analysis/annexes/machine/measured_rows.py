@@ -136,6 +136,9 @@ def row_device(name: str, mode: str, source: str, folders: tuple[Path, ...]) -> 
 
 def interpret_vision_row(row: dict[str, str], folders: tuple[Path, ...] = ()) -> MeasuredRow:
     """Return the request of a row of vision or of an encoder. Raises Unpredictable with the reason."""
+    for rule in file_access.shipped(ROWS)["unfit"]:
+        if all(part in (row.get(name) or "").lower() for name, part in rule.items() if name != "reason"):
+            raise Unpredictable(rule["reason"])
     device, count = _devices(row, folders)
     latency, energy = parse_cell(row, "latency_ms", 1e-3), parse_cell(row, "energy_mJ_per_inference", 1e-3)
     batch = int(parse_cell(row, "batch", 1) or 0)
