@@ -46,7 +46,8 @@ def fitted(observed: dict[str, list[FitRow]]) -> dict[str, RateFit]:
 def test_every_row_is_predicted_or_counted(found: row_validation.Validation) -> None:
     skipped = sum(s.rows for s in found.skipped)
     assert found.summary["predicted"] == len(ROWS) - skipped
-    assert {s.reason for s in found.skipped} == {"device is not in the catalogue"}
+    others = {rule["reason"] for rule in file_access.shipped(measured_rows.ROWS)["unfit"]}  # of something else
+    assert {s.reason for s in found.skipped} - others == {"device is not in the catalogue"}
 
 
 @pytest.mark.parametrize(
