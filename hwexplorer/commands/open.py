@@ -66,7 +66,6 @@ VERB = Verb(
     options=(
         *_SUBJECT.options,
         BASELINE,
-        option("--ascii", action="store_true", help="plain characters only"),
         option("--no-mouse", action="store_true", help="leave the mouse to the terminal"),
         option("--theme", default="", metavar="NAME", help="dark, light, ansi .. (default: your settings)"),
         option("--plain", action="store_true", help="print the view that the screen would focus, as text"),
