@@ -100,7 +100,7 @@ def _by_argument(options: Sequence[Option]) -> dict[str, Option]:
 
 
 def _describe(options: dict[str, Option]) -> list[str]:
-    return [f"{name}: {option.help.replace('%%', '%')}" for name, option in options.items()]
+    return [f"{name}: {option.help}" for name, option in options.items()]
 
 
 def _ask(name: str, *words: Any, **values: Any) -> Result[Any]:

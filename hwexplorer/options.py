@@ -115,7 +115,9 @@ def add(parser: argparse.ArgumentParser, options: tuple[Option, ...]) -> None:
         if each.group not in places:
             title, _, note = each.group.partition("\n")
             places[each.group] = parser.add_argument_group(title, note or None)
-        places[each.excludes or each.group].add_argument(*each.flags, help=each.help, **each.settings)
+        places[each.excludes or each.group].add_argument(
+            *each.flags, help=each.help.replace("%", "%%"), **each.settings
+        )
 
 
 def count_words(words: list[str], options: Iterable[Option]) -> int:

@@ -76,7 +76,7 @@ def sentence(line: str) -> str:
 
 def _option(option: Option) -> str:
     metavar = option.settings.get("metavar") or ""
-    return f"| `{option.flags[-1]} {metavar}".rstrip() + f"` | {_md(option.help.replace('%%', '%'))} |"
+    return f"| `{option.flags[-1]} {metavar}".rstrip() + f"` | {_md(option.help)} |"
 
 
 def _md(text: str) -> str:
@@ -129,7 +129,7 @@ def _man_options(options: Iterable[Option]) -> Iterator[str]:
         value = option.settings.get("metavar") or ""
         names = ", ".join(option.flags) if not option.is_word else str(value or option.name)
         head = names if option.is_word else f"{names} {value}".rstrip()
-        yield f".TP\n.B {_safe(head)}\n{_safe(option.help.replace('%%', '%'))}"
+        yield f".TP\n.B {_safe(head)}\n{_safe(option.help)}"
 
 
 def _safe(words: str) -> str:

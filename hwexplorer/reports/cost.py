@@ -86,7 +86,7 @@ VERB = Report(
         ),
         option("--lifetime", type=amount(""), metavar="YEARS", help="years a device serves"),
         option(
-            "--duty", type=amount("fraction"), metavar="X", help="share of its life that it works on this: 0.5 or 50%%"
+            "--duty", type=amount("fraction"), metavar="X", help="share of its life that it works on this: 0.5 or 50%"
         ),
         option("--hourly", type=_price, action="append", metavar="DEV=USD", help="hire per hour, power included"),
         option("--price", type=_price, action="append", metavar="DEV=USD", help="purchase price"),
