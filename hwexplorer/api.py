@@ -123,7 +123,7 @@ def _arguments(verb: str, options: Sequence[Option], values: dict[str, Any]) -> 
     """Return values as a verb takes them, defaults included. Raises TypeError, and RequestError for a wrong value."""
     named = _by_argument(options)
     if unknown := [name for name in values if name not in named]:
-        raise TypeError(f"{verb}() has no argument {unknown[0]!r}")
+        raise TypeError(f"{verb}() has no argument {unknown[0]!r}; it takes {', '.join(named)}")
     arguments = argparse.Namespace(verb=verb, **{option.name: option.default for option in options})
     for name, value in values.items():
         if value is not None and value is not False:

@@ -11,6 +11,15 @@ from pathlib import Path
 _OURS = str(Path(__file__).resolve().parents[1])
 _folders: list[str] = []  # of the user's model: a line there is what is blamed first
 _DETAIL = 220
+# What a message or the line of code shows, and what to do about it.
+_ADVICE = {
+    r"\.numpy\(\)": "NumPy cannot be captured; stay with torch functions",
+    "PackedSequence": "a packed sequence cannot be captured; give its module the padded tensor",
+    "nested_tensor|torch\\.jagged|NestedTensor": "nested tensors cannot be captured; give a padded tensor and its mask",
+    r"not require grad|\b(jacrev|jacfwd|hessian|vjp|jvp|grad|backward)\(": (
+        "gradients inside forward cannot be captured; capture the module whose gradient it takes"
+    ),
+}
 _TEXT_MAX, _LINE_MAX = 20_000, 500  # of a message: the patterns below take the square of a line's length
 
 
@@ -76,12 +85,11 @@ def explain(error: BaseException, during: str) -> str:
         return f"{at}more memory was asked for than a capture may take (--memory-limit raises it)"
     if is_data_dependent(error):
         return at + _data_dependent(error)
+    tried = f"{_message_of(root)}\n{_source_line(error)}"
+    if advice := next((advice for pattern, advice in _ADVICE.items() if re.search(pattern, tried)), None):
+        return f"{at}{advice}"
     if (missing := _missing_kernel(error)) is not None:
         return f"{at}the operator {missing} has no shape rule; give it one with torch.library.register_fake"
-    if ".numpy()" in _message_of(root):
-        return f"{at}NumPy cannot be captured; stay with torch functions"
-    if "PackedSequence" in _message_of(root):
-        return f"{at}a packed sequence cannot be captured; give its module the padded tensor"
     if isinstance(root, SyntaxError):
         return f"{Path(root.filename or '').name}:{root.lineno}: SyntaxError: {root.msg}"
     if isinstance(root, ImportError) and "relative import" in _message_of(root):

@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
@@ -81,6 +82,13 @@ def _weights_enum() -> Any:
     return WeightsEnum
 
 
+def _order_of_contractions(contract_path: Any, equation: str, *operands: Any, **options: Any) -> Any:
+    """Return the order in which an einsum contracts its operands, at the example's batch: a search that compared sizes
+    would fix them."""
+    shapes = [tuple(getattr(getattr(size, "node", None), "hint", size) for size in x.shape) for x in operands]
+    return contract_path(equation, *shapes, shapes=True, **options)
+
+
 @contextmanager
 def export_settings() -> Iterator[None]:
     """Set inference, no warnings, and attention as separate operators rather than one fused fast path."""
@@ -90,9 +98,15 @@ def export_settings() -> Iterator[None]:
     checks = distribution._validate_args
     distribution.set_default_validate_args(False)  # it asks for values, which an export has not
     silenced = logging.root.manager.disable
+    stack = ExitStack()
+    if torch.backends.opt_einsum.is_available():
+        orders = torch.backends.opt_einsum.get_opt_einsum()
+        stack.enter_context(
+            patch.object(orders, "contract_path", partial(_order_of_contractions, orders.contract_path))
+        )
     logging.disable(logging.CRITICAL)  # torch logs whole graphs before it raises what we report in a line
     try:
-        with torch.no_grad(), warnings.catch_warnings():
+        with stack, torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch.nn.modules.lazy import LazyModuleMixin
 from torch.utils._pytree import tree_map
@@ -54,7 +55,13 @@ def capture_target(target: targets.Target, progress: Progress) -> Workload:
 
 
 def capture_module(module: Any, inputs: Any, batch_dim: int | None, name: str) -> Workload:
-    """Return the workload of a module at hand, whose weights stay as they are."""
+    """Return the workload of a module or function at hand, whose weights stay as they are. Shapes stand for tensors of
+    zeros where no tensor is given, arrays for tensors."""
+    if not isinstance(module, torch.nn.Module):
+        module = _Function(module)
+    inputs = tree_map(lambda value: torch.as_tensor(value) if isinstance(value, np.ndarray) else value, inputs)
+    if not tensors_in(inputs):
+        inputs = tree_map(lambda value: torch.zeros(value) if _is_shape(value) else value, inputs, is_leaf=_is_shape)
     was_training = module.training
     quiet = io.StringIO()
     try:
@@ -63,6 +70,18 @@ def capture_module(module: Any, inputs: Any, batch_dim: int | None, name: str) -
     finally:
         module.train(was_training)
     return lower_graph(replace(graph, versions={"torch": graph.versions["torch"]}), name, "custom", "python")
+
+
+class _Function(torch.nn.Module):  # type: ignore[misc]
+    """A function as a module without weights."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.forward = function
+
+
+def _is_shape(value: Any) -> bool:
+    return isinstance(value, (tuple, list)) and bool(value) and all(type(size) is int for size in value)
 
 
 # --- a model to run ---------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.tree import tree
 from analysis.reports.kernel_rows import kernels
-from analysis.reports.operator_classes import OperatorInfo, operator_infos
+from analysis.reports.operator_classes import OperatorInfo, OperatorTensor, operator_infos
 
 if TYPE_CHECKING:
     import networkx
@@ -72,12 +72,20 @@ def model_graph(result: Estimate) -> ModelGraph:
     return ModelGraph(**head_fields(result, on_device=True), nodes=nodes, edges=edges)
 
 
+def plain(value: Any) -> Any:
+    """Return tensors by their sizes: `batch x 64 x 56 x 56, 64 x 64 x 3 x 3`; other values as they are."""
+    if not isinstance(value, tuple) or not all(isinstance(each, OperatorTensor) for each in value):
+        return value
+    return ", ".join(" x ".join(map(str, tensor.shape or ())) or tensor.name for tensor in value)
+
+
 def to_networkx(graph: ModelGraph) -> networkx.DiGraph[str]:
-    """The same for questions of graphs: nodes by id, all figures as attributes. Imports networkx."""
+    """The same for questions of graphs: nodes by id, all figures as attributes, tensors as text, which every format of
+    networkx writes. Imports networkx."""
     import networkx
 
     def rest(record: msgspec.Struct, *names: str) -> dict[str, Any]:
-        return {name: value for name, value in msgspec.structs.asdict(record).items() if name not in names}
+        return {name: plain(value) for name, value in msgspec.structs.asdict(record).items() if name not in names}
 
     network: networkx.DiGraph[str] = networkx.DiGraph()
     network.add_nodes_from((node.id, rest(node, "id")) for node in graph.nodes)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -52,6 +53,12 @@ class Result(Generic[Document]):
 
         names, *lines = grid(self._answer.view())
         return tuple(dict(zip(map(str, names), line, strict=True)) for line in lines)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
 
     def records(self) -> list[dict[str, Any]]:
         """Return the rows as flat dictionaries; a field within a field is named after it, `trust.level`."""

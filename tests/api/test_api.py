@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import networkx
+import numpy as np
 import pytest
+import torch
 
 import hwexplorer as hx
 from analysis.explore.comparison import Comparison
@@ -158,6 +160,21 @@ def test_a_captured_module_is_a_model_everywhere() -> None:
         assert (compared.model, compared.macs_per_inference) == ("mine: [é]", 32)
     assert hx.rank([captured, "mlp"], on="gpu").rows[0]
     assert len(hx.model(captured).graph()) == captured.n_operators
+
+
+@pytest.mark.parametrize(
+    "inputs",
+    [(2, 8), torch.Size((2, 8)), [(2, 8)], {"input": (2, 8)}, np.zeros((2, 8), dtype=np.float32)],
+    ids=str,
+)
+def test_shapes_and_arrays_are_inputs_of_a_capture(inputs: Any) -> None:
+    assert hx.capture(torch.nn.Linear(8, 4), inputs).macs == 32
+
+
+def test_a_function_is_a_model() -> None:
+    captured = hx.capture(lambda x, y: torch.relu(x @ y), (torch.zeros(2, 8), torch.zeros(8, 4)))
+    assert captured.macs == 32
+    assert len(hx.compare(captured, on="gpu")) == 1
 
 
 def test_the_notebook_runs() -> None:

@@ -340,3 +340,14 @@ class Loops(nn.Module):
         loops = torch.arange(x.shape[0], device=x.device).expand(2, -1)
         edges = torch.cat([others, loops], dim=1)
         return torch.zeros_like(x[:, :8]).index_add(0, edges[1], self.fc(x)[edges[0]])
+
+
+class Nested(nn.Module):
+    def forward(self, x: Any) -> Any:
+        return torch.nested.nested_tensor([x, x[:2]]).to_padded_tensor(0.0)
+
+
+class Forces(nn.Module):
+    def forward(self, x: Any) -> Any:
+        x = x.requires_grad_(True)
+        return torch.autograd.grad(x.pow(2).sum(), x)[0]

@@ -208,6 +208,16 @@ def test_attention_forms_agree() -> None:
     assert gemm(w, "matmul", 2) == (6, 10, 10, 4)
 
 
+def test_an_einsum_contracts_in_the_order_that_its_library_takes() -> None:
+    def ordered(s: Any, x: Any, path: Any) -> Any:
+        return torch.ops.aten.einsum("bti,ij,jk->btk", [x, s.a.weight, s.b.weight], path=path)
+
+    parts = {"a": nn.Linear(64, 64, bias=False), "b": nn.Linear(2, 64, bias=False)}
+    for path, each, once in (([1, 2, 0, 1], 16 * 64 * 2, 64 * 64 * 2), (None, 16 * 64 * 64 + 16 * 64 * 2, 0)):
+        w = lowered(module(lambda s, x, path=path: ordered(s, x, path), **parts), torch.empty(2, 16, 64))
+        assert macs(w, "matmul", 3) == 3 * each + once
+
+
 def test_multihead_attention_shows_its_projections() -> None:
     def forward(s: Any, x: Any) -> Any:
         return s.attn(x, x, x, need_weights=False)[0]

@@ -103,6 +103,15 @@ def test_packed_sequences_are_called_that() -> None:
         captured("Packed", "2x5x16,2:int64")
 
 
+@pytest.mark.parametrize(
+    ("factory", "said"),
+    [("Nested", "nested tensors cannot be captured; give a padded"), ("Forces", "gradients inside forward cannot be")],
+)
+def test_what_no_export_holds_is_refused_with_advice(factory: str, said: str) -> None:
+    with pytest.raises(CaptureError, match=said):
+        captured(factory, "4x3")
+
+
 def test_a_forward_that_collects_its_arguments() -> None:
     shape = ("batch", 3, 16, 16)
     assert [item.shape for item in captured("Starred").inputs] == [shape]

@@ -93,7 +93,8 @@ def _gemm_of_shapes(left: tuple[Poly, ...], right: tuple[Poly, ...]) -> Gemm:
 
 
 def _einsum(call: OperatorCall) -> OperatorCost:
-    """Contract two operands at a time, left to right; a letter stays until no later operand or result needs it."""
+    """Contract two operands at a time: as its `path` says, else left to right; a letter stays until no later operand or
+    result needs it."""
     shapes = [call.metas[ref.name].shape for ref in references(call.args["tensors"])]
     sides = str(call.args["equation"]).replace(" ", "").split("->")
     terms = [_spell_ellipsis(term, len(shape)) for term, shape in zip(sides[0].split(","), shapes, strict=True)]
@@ -108,9 +109,12 @@ def _einsum(call: OperatorCall) -> OperatorCost:
             if sizes.get(letter, ONE) == ONE:
                 sizes[letter] = size
     macs, gemm = ZERO, (ONE, ONE, ONE, ONE)
-    current = terms[0]
-    for position, term in enumerate(terms[1:], start=1):
-        needed = set(result).union(*terms[position + 1 :])
+    path = whole_numbers(call.args.get("path") or [])
+    pairs = list(zip(path[::2], path[1::2], strict=True)) or [(0, 1)] * (len(terms) - 1)
+    for pair in pairs:
+        current, term = (terms[i] for i in sorted(pair))
+        terms = [other for i, other in enumerate(terms) if i not in pair]
+        needed = set(result).union(*terms)
         union = "".join(dict.fromkeys(current + term))
         kept = [x for x in union if x in needed]
         groups = [
@@ -122,7 +126,7 @@ def _einsum(call: OperatorCall) -> OperatorCost:
         step = [product(sizes[x] for x in group) for group in groups]
         macs = macs + product(step)
         gemm = (step[0], step[1], step[2], step[3])
-        current = "".join(kept)
+        terms.insert(len(terms) if path else 0, "".join(kept))
     return OperatorCost("matmul", macs=macs, gemm=gemm)
 
 

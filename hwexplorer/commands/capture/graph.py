@@ -9,7 +9,7 @@ from itertools import chain
 import msgspec
 
 from analysis.model.ir.coverage import uncovered_note
-from analysis.reports.model_graph import ModelGraph, model_graph, to_networkx
+from analysis.reports.model_graph import ModelGraph, model_graph, plain, to_networkx
 from analysis.reports.operator_classes import OperatorTensor
 from hwexplorer import engine
 from hwexplorer.declare import DEVICE, Verb
@@ -39,9 +39,7 @@ def _graphml(graph: ModelGraph) -> str:
 
     clean = networkx.relabel_nodes(to_networkx(graph), safe)
     for attributes in (clean.graph, *(values for _, values in clean.nodes.data())):
-        attributes |= {
-            name: safe(_text(value)) for name, value in attributes.items() if not isinstance(value, int | float)
-        }
+        attributes |= {name: safe(value) for name, value in attributes.items() if not isinstance(value, int | float)}
     return "\n".join(networkx.generate_graphml(clean)) + "\n"
 
 
@@ -65,16 +63,9 @@ def _attributes(record: msgspec.Struct, *without: str) -> str:
     return ", ".join(f"{name}={_quote(value)}" for name, value in values.items() if name not in without)
 
 
-def _text(value: str | tuple[OperatorTensor, ...]) -> str:
-    """Tensors by their sizes: `batch x 64 x 56 x 56, 64 x 64 x 3 x 3`."""
-    if isinstance(value, str):
-        return value
-    return ", ".join(" x ".join(map(str, tensor.shape or ())) or tensor.name for tensor in value)
-
-
 def _quote(value: str | float | tuple[OperatorTensor, ...]) -> str:
     """Return a DOT string: a backslash would escape, a quote end it."""
-    text = f"{value:.6g}" if isinstance(value, int | float) else safe(_text(value))
+    text = f"{value:.6g}" if isinstance(value, int | float) else safe(plain(value))
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
