@@ -17,7 +17,7 @@ from torch.export.graph_signature import InputKind
 from torch.utils._pytree import SUPPORTED_NODES, tree_leaves, tree_map
 from torch.utils.flop_counter import flop_registry
 
-from analysis.capture.inner_graphs import BoundValue, ExportError, InnerGraphs, LoopCall
+from analysis.capture.inner_graphs import BoundValue, ExportError, InnerGraphs
 from analysis.capture.tensor_lifetimes import watch_lifetimes
 from analysis.capture.torch_settings import export_settings, versions
 from analysis.model.ir.operator_graph import (
@@ -135,9 +135,7 @@ def graph_of(program: Any, labels: dict[str, str], parameters: int, names: Seque
     inputs: list[InputSpec] = []
     outputs: tuple[str, ...] = ()
     for fx_node in walk.inline.calls(program.graph):
-        if isinstance(fx_node, LoopCall):
-            nodes.append(walk.loop_node(fx_node))
-        elif fx_node.op == "placeholder":
+        if fx_node.op == "placeholder":
             value = fx_node.meta.get("val")
             if not isinstance(value, torch.Tensor):
                 continue
@@ -226,17 +224,6 @@ class _Walk:
         except ExportError:  # as Min(8, 8*batch): where it is not told, nothing is copied
             return True
         return all(outer == inner * size for (_, outer), (size, inner) in pairwise(known))
-
-    def loop_node(self, call: LoopCall) -> GraphNode:
-        """Return the node of a call that a loop implies: a slice is a view, a stack a tensor of its own."""
-        parts = [Ref(part.name) for part in call.parts]
-        if call.length is None:
-            piled = self.meta(call.parts[0].value, call.parts[0].prefix)
-            inside = Meta(self.meta(call.value).shape, piled.dtype, piled.storage)
-            return GraphNode(call.name, "aten.select.int", {"self": parts[0]}, (inside,))
-        one = self.meta(call.value, f"{call.name}.")
-        pile = Meta((poly(call.length), *one.shape), one.dtype, one.storage)
-        return GraphNode(call.name, "aten.stack.default", {"tensors": parts}, (pile,))
 
     def node(self, fx_node: Any) -> GraphNode | None:
         """Return the node of a call, or None for bookkeeping (size arithmetic, assertions)."""

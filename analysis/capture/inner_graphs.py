@@ -1,4 +1,4 @@
-"""Calls that hold graphs of their own (branches, loops, regions with another precision) laid out flat."""
+"""Calls that hold graphs of their own (branches, regions with another precision) laid out flat."""
 
 from __future__ import annotations
 
@@ -17,8 +17,6 @@ _REGIONS = {
     "invoke_subgraph": (0, 2),
     "wrap": (0, 1),
 }
-_MAX_TURNS = 2048
-_MAX_CALLS = 100_000
 
 
 class ExportError(Exception):
@@ -36,16 +34,6 @@ class BoundValue:
     prefix: str
 
 
-@dataclass(frozen=True, slots=True)
-class LoopCall:
-    """A call that a loop implies: the slice a turn works on (`length` is None), or the results of all turns stacked."""
-
-    name: str
-    parts: tuple[BoundValue, ...]
-    value: Any
-    length: int | None = None
-
-
 class InnerGraphs:
     """Lays out the graphs inside calls: `calls` walks a graph, `resolve` and `name` say what a value is called then."""
 
@@ -60,9 +48,6 @@ class InnerGraphs:
         for node in graph.nodes:
             if node.op != "call_function":
                 yield node
-                continue
-            if (loop := self._loop(node)) is not None:
-                yield from self._turns(node, *loop)
                 continue
             if (inner := self._inner(node)) is not None:
                 module, arguments = inner
@@ -82,7 +67,7 @@ class InnerGraphs:
         return self.prefix.get(node.graph, "") + str(node.name)
 
     def storage(self, value: Any, prefix: str) -> int:
-        """Return a number for the memory behind a tensor: its own in every turn of a loop."""
+        """Return a number for the memory behind a tensor: its own in every inner graph."""
         try:
             key: Any = (prefix, value.untyped_storage()._cdata)
         except (NotImplementedError, RuntimeError):  # a tensor inside vmap has none of its own
@@ -110,19 +95,6 @@ class InnerGraphs:
             module = self._module(arguments[place]) if len(arguments) > place else None
             return (module, tuple(arguments[first:])) if module is not None else None
         return None
-
-    def _loop(self, node: Any) -> tuple[Any, list[Any], list[Any], list[Any]] | None:
-        """Return body, carried values, what it runs over, and the rest of a loop over the first tensor dimension."""
-        kind, arguments = _kind(node), node.args
-        if kind == "scan" and len(arguments) >= 3:
-            parts = arguments[0], arguments[1], arguments[2], arguments[3] if len(arguments) > 3 else ()
-        elif kind == "map_impl" and len(arguments) >= 2:
-            parts = arguments[0], (), arguments[1], arguments[2] if len(arguments) > 2 else ()
-        else:
-            return None
-        body = self._module(parts[0])
-        bound = [[self._bound(item) for item in items] for items in parts[1:]]
-        return (body, bound[0], bound[1], bound[2]) if body is not None and bound[1] else None
 
     def _module(self, node: Any) -> Any:
         node = self.resolve(node)
@@ -153,9 +125,7 @@ class InnerGraphs:
             self.alias[place] = argument
             self._same_memory(place.meta.get("val"), prefix, argument)
         for node in self.calls(graph):
-            if isinstance(node, LoopCall):
-                yield node
-            elif node.op == "output":
+            if node.op == "output":
                 self.alias[graph] = self._bound(node.args[0])
             elif node.op != "placeholder":
                 yield node
@@ -170,38 +140,6 @@ class InnerGraphs:
             number = self.storage(argument.value, argument.prefix)
             self._storages[prefix, inside.untyped_storage()._cdata] = number
 
-    def _turns(self, node: Any, body: Any, carried: list[Any], over: list[Any], rest: list[Any]) -> Iterator[Any]:
-        """Yield the nodes of every turn of a loop, then the stacks of their results."""
-        turns = over[0].value.shape[0]
-        kind = _kind(node).removesuffix("_impl")
-        if not isinstance(turns, int):
-            raise _error_at(node, f"its {kind} runs over the batch, one sample after the other")
-        if turns > _MAX_TURNS or turns * len(body.graph.nodes) > _MAX_CALLS:
-            message = f"its {kind} of {turns} turns is too long to lay out (at most {_MAX_TURNS}): shorten it"
-            raise _error_at(node, message)
-        places = [place for place in body.graph.nodes if place.op == "placeholder"]
-        count = len(carried)
-        piles: list[list[BoundValue]] = []
-        for turn in range(turns):
-            prefix = f"{self.name(node)}.{turn}."
-            slices = []
-            for position, tensor in enumerate(over):
-                one = BoundValue(f"{prefix}slice{position}", places[count + position].meta["val"], prefix)
-                yield LoopCall(one.name, (tensor,), one.value)
-                slices.append(one)
-            yield from self._enter(body, prefix, [*carried, *slices, *rest])
-            results = self.alias.pop(body.graph)
-            carried = results[:count]
-            piles = piles or [[] for _ in results[count:]]
-            for pile, result in zip(piles, results[count:], strict=True):
-                pile.append(result)
-        stacked = []
-        for position, pile in enumerate(piles):
-            name = f"{self.name(node)}.all{position}"
-            yield LoopCall(name, tuple(pile), pile[0].value, turns)
-            stacked.append(BoundValue(name, pile[0].value, f"{name}."))
-        self.alias[node] = [*carried, *stacked]
-
     def _part(self, node: Any) -> bool:
         """Bind a `getitem` of a call that was laid out flat to one of its results; return True for one."""
         if getattr(node.target, "__name__", "") != "getitem":
@@ -215,9 +153,3 @@ class InnerGraphs:
 
 def _kind(node: Any) -> str:
     return getattr(node.target, "__name__", "") if isinstance(node.target, torch._ops.HigherOrderOperator) else ""
-
-
-def _error_at(node: Any, message: str) -> ExportError:
-    error = ExportError(message)
-    error.where = node.meta.get("stack_trace") or ""
-    return error

@@ -1,4 +1,4 @@
-"""Many models evaluated in one pass: their kernels side by side in one Demand, equal kernels once.
+"""Many models of one device each evaluated in one pass: their kernels side by side in one Demand, equal kernels once.
 
 Of the kernels of a hundred models a quarter are distinct. Two kernels are equal when every polynomial in them is, so
 they cost the same on every device at every batch. The distinct ones are run once per device and gathered per model;
@@ -22,7 +22,7 @@ from analysis.estimate.totals import Places, Totals, totals
 from analysis.estimate.windows import windows
 from analysis.model.ir.workload import Floats, Workload
 from hardware.demand import Calls, Demand, Stream, Transfers
-from hardware.execute import execute, repeat_kernels, scale_to_devices
+from hardware.execute import execute
 from hardware.map_demand import map_demand
 from hardware.mapping.common import Mapping, mapping_key
 from hardware.precision import ACTIVATION, CACHE, KEPT, QUANTIZED, Widths
@@ -52,14 +52,11 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True):
 
 class BundleDemand(msgspec.Struct, frozen=True):
     """A bundle at some batches and widths of its tensors: the joint demand of b x w runs, those of a batch side by
-    side, and per run whether convolutions do most of its multiply-accumulates (None without any). Per operator, shape
-    (n,): `times` how often it runs and `devices` how many do it at once; None where all run once, on one device."""
+    side, and per run whether convolutions do most of its multiply-accumulates (None without any)."""
 
     bundle: Bundle
     demand: Demand
     convolution: tuple[bool | None, ...]
-    times: Floats | None
-    devices: Floats | None
 
 
 def make_bundle(workloads: Sequence[Workload], execution: str, places_models: bool = False) -> Bundle:
@@ -131,8 +128,7 @@ def _signatures(workload: Workload, s: Structure) -> list[bytes]:
     local = np.zeros((n, (len(_ROLES) + 1) * len(workload.monomials)))
     np.add.at(local, s.inside.op, _widths(s.inside))
     columns = (ops.macs, ops.flops, ops.special, s.elements, ops.gemm.reshape(n, -1), local)
-    repeats = np.zeros((n, 0)) if workload.repeats is None else workload.repeats
-    operators = np.column_stack([s.op_class, s.head, s.begins, s.prompts, windows(workload)[6], *columns, repeats])
+    operators = np.column_stack([s.op_class, s.head, s.begins, s.prompts, windows(workload)[6], *columns])
     moved = _widths(moves)
     # Transfers of a kernel name their operator by its place in the kernel.
     counts = np.bincount(s.kernel, minlength=s.n_kernels)
@@ -141,9 +137,7 @@ def _signatures(workload: Workload, s: Structure) -> list[bytes]:
     place[order] = rank
     transfers = np.column_stack([place[moves.op], moves.role, moves.previous < 0, moved, _distances(s, moved)])
     weights = np.stack([moved[moves.is_weight].sum(axis=0), moved.sum(axis=0)])
-    head = repr(
-        (workload.monomials, workload.defaults, workload.windows, workload.routing, workload.parallel, weights.tolist())
-    ).encode()
+    head = repr((workload.monomials, workload.defaults, workload.windows, weights.tolist())).encode()
     rows = _rows(operators, s.kernel, s.n_kernels)
     return [head + a + b"|" + b for a, b in zip(rows, _rows(transfers, moves.kernel, s.n_kernels), strict=True)]
 
@@ -182,12 +176,7 @@ def bundle_demand(one: Bundle, batches: Sequence[int], widths: Widths) -> Bundle
     runs = [(workload, batch) for batch in batches for workload in one.workloads]
     alone = [demand(workload, batch, widths, many.execution) for workload, batch in runs]
     convolution = tuple(mostly_convolution(one) for one in alone)
-    times = devices = None
-    if any(workload.repeats is not None for workload in many.workloads):
-        times = _by_operator(many, [_repeats(workload, batch) for workload, batch in runs])
-    if any(workload.devices > 1 for workload in many.workloads):
-        devices = _by_operator(many, [np.full(w.n_operators, float(w.devices)) for w in many.workloads])
-    return BundleDemand(many, _join(many, alone), convolution, times, devices)
+    return BundleDemand(many, _join(many, alone), convolution)
 
 
 def _repeat_bundle(one: Bundle, times: int) -> Bundle:
@@ -209,17 +198,6 @@ def _repeat_bundle(one: Bundle, times: int) -> Bundle:
             op_ptr=np.concatenate([[0], np.cumsum(np.tile(np.diff(places.op_ptr), times))]),
         ),
     )
-
-
-def _repeats(workload: Workload, batch: int) -> Floats:
-    if workload.repeats is None:
-        return np.ones(workload.n_operators)
-    times: Floats = workload.repeats @ workload.value_at(batch=batch)
-    return times
-
-
-def _by_operator(many: Bundle, each: list[Floats]) -> Floats:
-    return np.concatenate([values[mine] for values, mine in zip(each, many.ops, strict=True)])
 
 
 def peak_memory_bytes(
@@ -261,7 +239,6 @@ def _join(many: Bundle, alone: list[Demand]) -> Demand:
         calls=Calls(
             **{name: join([getattr(one.calls, name) for one in alone], many.ops) for name in Calls.__struct_fields__}
         ),
-        links=_links(many, [one.links for one in alone]),
         right_bytes=None if alone[0].right_bytes is None else column("right_bytes"),
         unpack_ops=None if alone[0].unpack_ops is None else column("unpack_ops"),
         stream=_stream(many, alone) if many.places_models else None,
@@ -284,13 +261,6 @@ def _stream(many: Bundle, alone: list[Demand]) -> Stream:
     )
 
 
-def _links(many: Bundle, alone: list[Floats | None]) -> Floats | None:
-    if all(one is None for one in alone):
-        return None
-    each = [np.zeros((3, w.n_operators)) if one is None else one for w, one in zip(many.workloads, alone, strict=True)]
-    return np.concatenate([one[:, mine] for one, mine in zip(each, many.ops, strict=True)], axis=1)
-
-
 def evaluate_bundle(
     demands: BundleDemand, setup: Setup, mapped: dict[tuple[Any, ...], Mapping] | None = None
 ) -> tuple[Totals, tuple[str, ...]]:
@@ -302,9 +272,5 @@ def evaluate_bundle(
     if key not in mapped:
         mapped[key] = map_demand(demands.demand, setup, setup.device.software.efficiency.nominal)
     run = execute(demands.demand, setup, mapped[key])
-    if demands.times is not None:
-        run, _ = repeat_kernels(run, demands.demand, demands.times)
-    if demands.devices is not None:
-        run = scale_to_devices(run, demands.devices)
     formats = {mostly: precision_run(setup.plan, mostly) for mostly in (None, False, True)}
     return totals(run, demands.bundle.places), tuple(map(formats.__getitem__, demands.convolution))

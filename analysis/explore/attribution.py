@@ -5,7 +5,6 @@ EDP is a product: its difference is attributed by Shapley, `de * mean(t) + dt * 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -13,18 +12,16 @@ import numpy as np
 
 from analysis.estimate.causes import STEPS, causes, steps
 from analysis.estimate.estimate import COMPONENTS, Estimate, estimate
-from analysis.estimate.families import FAMILIES, family_energy, family_of
+from analysis.estimate.families import FAMILIES, family_energy
 from analysis.estimate.kernels import structure
 from analysis.estimate.peak_memory import allocation_bytes, lifetimes
 from analysis.model.ir.workload import Floats
 from hardware.execute import BOUNDS, LAUNCH, RESOURCES
-from hardware.memo import memoize
 from hardware.quantity import quantity
 from hardware.runtime import LIKE_FOR_LIKE
 
 _ROUNDING = 1e-12  # relative difference that is none
 WORTH_SAYING = 0.05  # of a ratio of latencies: a part of software that is named
-_MOST_IN_ONE = 0.6  # share of the subgraphs: a stage with more of them says little
 TIMES = (*RESOURCES, "launch", "power limit")
 
 
@@ -74,6 +71,11 @@ def list_parts(names: Sequence[str], a: Floats, b: Floats, is_sorted: bool = Tru
     if abs(total) < _ROUNDING * float(np.abs(a).sum() + np.abs(b).sum()):
         total = np.inf  # the sides are equal: rounding has no causes
     return _sorted_parts(names, a, b, difference, total, is_sorted)
+
+
+def is_comparable(here: Estimate, there: Estimate) -> bool:
+    """Return whether both estimates are of the same model in the same subgraphs."""
+    return here.workload.name == there.workload.name and here.partition.id == there.partition.id
 
 
 def _sorted_parts(
@@ -170,74 +172,6 @@ def _attribute_edp(a: Estimate, b: Estimate) -> Groups:
             a.partition.id, [subgraph for _, _, subgraph, *_ in sides], [times for *_, times in sides], a, b
         ),
     }  # fmt: skip
-
-
-# --- by stage and cause -----------------------------------------------------------------------------------
-
-
-class StageDifference(msgspec.Struct, frozen=True):
-    """A difference by stage of the model and by cause: `parts` (stages, causes) in the unit of the metric."""
-
-    parts: Floats
-    stages: tuple[str, ...]
-    causes: tuple[str, ...]
-
-
-def is_comparable(here: Estimate, there: Estimate) -> bool:
-    """Return whether both estimates are of the same model in the same subgraphs."""
-    return here.workload.name == there.workload.name and here.partition.id == there.partition.id
-
-
-def attribute_to_stages(here: Estimate, there: Estimate, metric: str) -> StageDifference:
-    """Attribute the difference of two comparable estimates to stages and causes."""
-    stage_of = stage_names(here.partition.id)
-    stages = tuple(dict.fromkeys(stage_of))
-    stage = np.array([stages.index(name) for name in stage_of])
-    energy = _family_energies(here) - _family_energies(there)
-    time = _cause_times(here) - _cause_times(there)
-    if metric == "edp":
-        energy = energy * ((here.latency_s + there.latency_s) / 2)
-        time = time * ((here.energy_j_per_inference + there.energy_j_per_inference) / 2)
-    elif metric == "energy":
-        time = time * 0.0
-    else:
-        energy = energy * 0.0
-    columns = np.concatenate([energy, time], axis=1).T
-    parts = np.stack([np.bincount(stage, column, minlength=len(stages)) for column in columns], axis=1).astype(float)
-    causes = (*(f"{name.removesuffix(' power')} energy" for name in FAMILIES), *(f"{name} time" for name in TIMES))
-    return StageDifference(parts, stages, causes)
-
-
-def stage_names(ids: tuple[str, ...]) -> list[str]:
-    """Return the stage of each subgraph: the first level of its path at which no stage holds most of them."""
-    paths = [name.split("/")[0].split(".") for name in ids]
-    for depth in range(1, max(map(len, paths), default=1) + 1):
-        names = [".".join(path[:depth]) for path in paths]
-        if max(Counter(names).values()) <= _MOST_IN_ONE * len(names):
-            return names
-    return list(ids)
-
-
-@memoize()
-def _family_energies(result: Estimate) -> Floats:
-    """Return the energy per inference by subgraph and family, (s, 8), J. Cached, since the pinned side stays."""
-    price = np.zeros((len(FAMILIES), len(result.events)))  # of each event, in the row of its family
-    for place, (event, each_j) in enumerate(zip(result.events, result.run.prices.value.tolist(), strict=True)):
-        price[FAMILIES.index(family_of(event)), place] = each_j
-    by_operator = price @ result.run.counts  # (families, operators)
-    return np.stack([result.partition.total(row) for row in by_operator], axis=1) / result.scenario.batch
-
-
-def _cause_times(result: Estimate) -> Floats:
-    """Return the time by subgraph and by what kernels wait for, (s, 6), s, divided as the latency of operators is."""
-    run, kernel = result.run, result.demand.kernel
-    per_kernel = np.zeros((result.demand.n_kernels, len(TIMES)))
-    per_kernel[np.arange(len(run.busy_s)), run.resource] = run.busy_s
-    per_kernel[:, -2] = run.overhead_s
-    per_kernel[:, -1] = run.kernel_s - run.unthrottled_s
-    total = per_kernel.sum(axis=1)
-    shares = per_kernel / np.where(total > 0, total, 1.0)[:, None]
-    return np.stack([result.partition.total(run.latency_s * share[kernel]) for share in shares.T], axis=1)
 
 
 # --- by software and chip ---------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from analysis.estimate.metrics import METRICS
 from analysis.estimate.scenario import Scenario
 from analysis.explore.attribution import software_words
 from analysis.explore.next_step import NextStep
-from analysis.explore.odds import Odds, deciding_measurement, odds, odds_sentence
+from analysis.explore.odds import Odds, odds, odds_sentence
 from analysis.explore.verdict import Verdict, verdict
 from analysis.model.ir.workload import Workload
 from analysis.text.headline import headlines
@@ -157,7 +157,6 @@ def insights(results: Sequence[Estimate], reference: Estimate) -> tuple[str, ...
         if result is not reference and result.energy_j > 0 and result.fits and reference.fits:
             doubt = odds_sentence([one for one in chances if one.device == result.device.key])
             lines.append(comparison_sentence(result, reference, software_words(reference, result), doubt))
-    lines += filter(None, (deciding_measurement(chances),))
     lines += (design_price_sentence(result, designed) for result in results if (designed := as_designed(result)))
     return (*lines, *(line for result in results for line in device_sentences(result)))
 

@@ -1,4 +1,4 @@
-"""Odds that one device beats another where their bands overlap, and the one measurement that would decide it.
+"""Odds that one device beats another where their bands overlap.
 
 The logarithm of a measured figure is taken as normal, with its middle at that of the band. Errors of estimates that
 share constants (a device, a runtime) are correlated (odds.toml)."""
@@ -23,13 +23,12 @@ _LEAST = 1e-6  # of a figure: the low end of a band that begins at 0
 
 
 class Odds(msgspec.Struct, frozen=True, kw_only=True):
-    """The probability that `device` beats `other` in a metric, and the `measurement` that would decide a doubt."""
+    """The probability that `device` beats `other` in a metric."""
 
     metric: str
     device: str
     other: str
     probability: float
-    measurement: str
 
 
 @lru_cache(maxsize=1)
@@ -98,19 +97,7 @@ def odds_below(value: float, band: tuple[float, float], limit: float) -> float:
 
 
 def _odds(a: Estimate, b: Estimate, metric: str) -> Odds:
-    chance = probability(a, b, metric)
-    measurement = _measurement(a, b, metric) if DOUBT[0] < chance < DOUBT[1] else ""
-    return Odds(metric=metric, device=a.device.key, other=b.device.key, probability=chance, measurement=measurement)
-
-
-def _measurement(a: Estimate, b: Estimate, metric: str) -> str:
-    """Name the run to measure: of devices that exist, the one with the wider band; '' if neither exists."""
-    real = [side for side in (a, b) if side.device.silicon]
-    if not real:
-        return ""
-    one = wider_band(real, metric)
-    run = f"{one.workload.name} at batch {one.scenario.batch}, {one.precision_run}, with {one.runtime.name}"
-    return f"{metric} of {run} on {one.device.key}"
+    return Odds(metric=metric, device=a.device.key, other=b.device.key, probability=probability(a, b, metric))
 
 
 def odds_sentence(found: Sequence[Odds]) -> str:
@@ -122,12 +109,3 @@ def odds_sentence(found: Sequence[Odds]) -> str:
 def describe_odds(probability: float) -> str:
     """Write `90 % sure`; what is less likely than not is a chance."""
     return f"{probability * 100:.0f} % {'sure' if probability >= 0.5 else 'chance'}"
-
-
-def deciding_measurement(found: Sequence[Odds]) -> str:
-    """Name the measurement that decides the closest comparison; '' where nothing is in doubt."""
-    doubtful = [one for one in found if one.measurement]
-    if not doubtful:
-        return ""
-    closest = min(doubtful, key=lambda one: abs(one.probability - 0.5))
-    return f"to settle {closest.device} or {closest.other}: measure the {closest.measurement}"

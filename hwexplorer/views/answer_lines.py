@@ -1,7 +1,7 @@
 """The verdicts: which device is best; and what is on screen against the pin, in one line: how much, and what makes
 most of the difference, and where.
 
-`h100_sxm b8 vs tpu_v4 b8: EDP +29 %, 81 % of it DRAM energy, 60 % of that in layer3`.
+`h100_sxm b8 vs tpu_v4 b8: EDP +29 %, 81 % of it DRAM energy, most in layer3.0.conv1`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from analysis.estimate.causes import shares
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.tree import operators_of
-from analysis.explore.attribution import StageDifference, attribute_to_stages, is_comparable
+from analysis.explore.attribution import attribute, is_comparable
 from hwexplorer import engine
 from hwexplorer.state import State, pinned
 from hwexplorer.text.number_format import delta
@@ -54,7 +54,7 @@ def verdict(state: State) -> str:
         return f"{head} ({there.workload.name})"
     if abs(change) < LEAST:
         return head
-    return head + _largest_cause(attribute_to_stages(here, there, state.metric))
+    return head + _largest_parts(here, there, state.metric)
 
 
 def lines(state: State) -> tuple[str, ...]:
@@ -98,21 +98,12 @@ def _head(state: State, here: Estimate, there: Estimate, change: float) -> str:
     return f"{' vs '.join(names)}: {_TITLES[state.metric]} {delta(change)}"
 
 
-def _largest_cause(gap: StageDifference) -> str:
-    """The largest cause that goes the way of the difference, and the place where most of it is."""
-    total = float(gap.parts.sum())
-    by_cause = gap.parts.sum(axis=0) / total
-    cause = int(by_cause.argmax())
-    told = f", {_part(float(by_cause[cause]))} {gap.causes[cause]}"
-    inside = gap.parts[:, cause] / total
-    place = int(inside.argmax())
-    if len(gap.stages) > 1 and inside[place] > 0:
-        share = float(inside[place]) / max(float(by_cause[cause]), 1e-12)
-        if share <= 1.0:
-            told += f", {share * 100:.0f} % of that in {gap.stages[place]}"
-        else:
-            told += f", most in {gap.stages[place]}"
-    return told
+def _largest_parts(here: Estimate, there: Estimate, metric: str) -> str:
+    """Write the largest cause that goes the way of the difference, and the subgraph with most of the difference."""
+    groups = attribute(here, there, metric, per_inference=True)
+    cause = max(groups["family" if metric == "energy" else "cause"], key=lambda part: part.fraction)
+    name = " ".join(reversed(cause.name.split(": ")))  # `DRAM energy`
+    return f", {_part(cause.fraction)} {name}, most in {max(groups['subgraph'], key=lambda part: part.fraction).name}"
 
 
 def _part(fraction: float) -> str:

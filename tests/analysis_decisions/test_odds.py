@@ -11,8 +11,7 @@ from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.scenario import Scenario
-from analysis.explore.comparison import compare
-from analysis.explore.odds import BEATS, DOUBT, correlation, deciding_measurement, describe_odds, odds, probability
+from analysis.explore.odds import BEATS, correlation, describe_odds, probability
 from analysis.explore.verdict import LIKELY, SURE, verdict
 from analysis.model import store
 from hardware.device import load_device
@@ -56,21 +55,6 @@ def test_shared_constants_move_together() -> None:
     ]
     shared, apart = (probability(a, each, "latency") for each in slower)
     assert 0.5 < apart < shared
-
-
-def test_a_comparison_says_what_would_settle_it() -> None:
-    devices = [load_device(name) for name in NAMES]
-    found = compare(store.load("resnet18"), devices, Scenario(1, "fp16"), "h100_sxm")
-    assert {each.device for each in found.odds} == {device.key for device in devices} - {"h100_sxm"}
-    for each in found.odds:
-        assert bool(each.measurement) == (DOUBT[0] < each.probability < DOUBT[1])
-    line = deciding_measurement(found.odds)
-    assert line in found.insights
-
-
-def test_what_exists_on_paper_is_not_to_be_measured() -> None:
-    reference = run("kpu_t256")
-    assert all("kpu" not in each.measurement for each in odds([run("tpu_v4"), run("kpu_t64")], reference))
 
 
 def test_the_verdict_speaks_by_odds_and_evidence() -> None:

@@ -54,7 +54,9 @@ def _brief(state: State) -> Table:
 
 def name_bounds(table: Table) -> Table:
     """Return a tree whose column of limits has words for its letters."""
-    place = next(place for place, column in enumerate(table.columns) if column.key == "bound")
+    place = next((place for place, column in enumerate(table.columns) if column.key == "bound"), None)
+    if place is None:  # devices side by side
+        return table
     names = {letter: name for name, letter in BOUND_LETTERS.items()} | {"": ""}
     rows = [
         replace(row, cells=(*row.cells[:place], names[str(row.cells[place])], *row.cells[place + 1 :]))
