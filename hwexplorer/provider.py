@@ -20,6 +20,7 @@ from hwexplorer.views.plain import Page, Table, Text
 
 if TYPE_CHECKING:
     from hwexplorer.export.sheet import Sheet
+    from hwexplorer.reports.why.why import NodeGain
 
 _FACT = re.compile(r"^(\S+) {2,}(.+?) {2,}")  # name and value in their columns
 _SIGN = {True: "x", False: ""}
@@ -51,6 +52,18 @@ class EngineProvider:
     def models(self, state: State) -> Table:
         """Rows keyed by model name."""
         return _table("models", replace(state, filter=""))  # the pane narrows what it shows itself
+
+    def why(self, state: State) -> Text:
+        """Return the causes of the cost of the node under the cursor."""
+        from hwexplorer.reports.why import why
+
+        return why.why(state, says_setting=False)
+
+    def next_step(self, state: State) -> NodeGain | None:
+        """Return the setting that helps the node under the cursor most. It takes some estimates."""
+        from hwexplorer.reports.why import why
+
+        return why.next_step(state)
 
     def compare(self, state: State) -> Table:
         """Rows keyed by device, spelt as in `state.devices`."""

@@ -1,5 +1,6 @@
 """Views computed before they are asked for, while nothing is typed: those of the rows around the cursor, then those of
-the next and previous batch and precision, one at a time. Nothing is drawn, and a key stops it at once."""
+the other devices and of the next and previous batch and precision, one at a time. Nothing is drawn, and a key stops it
+at once."""
 
 from __future__ import annotations
 
@@ -19,6 +20,7 @@ from hwexplorer.tui.widgets.tree_table import TreeTable
 ROWS_DELAY_S = 0.03  # without a key, before the rows around the cursor: two small views each
 SETTINGS_DELAY_S = 0.15  # and before the settings, whose views are larger
 PAUSE_S = 0.01  # between two views: a key comes first
+DEVICES_MAX = 8  # whose views are computed ahead: a click on any of them is answered as a key is
 NEIGHBOURS = ("batch_up", "batch_down", "precision_up", "precision_down")
 
 
@@ -96,10 +98,12 @@ class Prefetch:
                 yield self._session.provider.turn_knob(state, by)
 
     def _setting_states(self) -> Iterator[State]:
+        state = self._session.state
+        yield from (replace(state, on=device) for device in state.devices[:DEVICES_MAX])
         for id in NEIGHBOURS:
             change = key_table.BY_ID[id].change
             if change is not None:
-                yield change(self._session.state)
+                yield change(state)
 
     def _step(self, then: Callable[[], None] | None) -> None:
         """Compute the next view that is queued; `then` is called after the last."""

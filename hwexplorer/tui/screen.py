@@ -10,6 +10,7 @@ from collections.abc import Callable
 from time import monotonic
 from typing import Any, cast
 
+from rich.segment import Segment
 from textual import events
 from textual.layout import Layout
 from textual.timer import Timer
@@ -39,6 +40,7 @@ from hwexplorer.tui.session.session_events import (
 from hwexplorer.tui.session.view_cache import Views
 from hwexplorer.tui.widgets import status_lines
 from hwexplorer.tui.widgets.card_strip import CardStrip
+from hwexplorer.tui.widgets.cell_text import whole
 from hwexplorer.tui.widgets.framed_pane import FramedPane, PaneLayout, StatusLine
 from hwexplorer.tui.widgets.tree_table import TreeTable
 from hwexplorer.views.plain import Text
@@ -151,6 +153,7 @@ class ExplorerScreen(LayeredScreen):
                 self._fill_later(views, later)
             else:
                 self.strip.show(views.cards, state.on, state.metric, self.strip.answer)
+                self.panes["why"].caption = []
                 self.call_after_refresh(self._show_later)
             for name in session.visible_views(state):
                 if name in self.panes:
@@ -166,6 +169,8 @@ class ExplorerScreen(LayeredScreen):
             self.bars["head"].refresh(layout=True)  # a child: that is what makes its parent place anew
         boxes = self.boxes(*self.size)
         for name, pane in self.panes.items():
+            if name == "tree" or (name == state.pane and name != "why"):
+                pane.caption = status_lines.legend(self.colours, boxes[name][2] - 6 if name in boxes else 0)
             if name in boxes:
                 pane.redraw_if(pane.stamp(views))
 
@@ -174,6 +179,10 @@ class ExplorerScreen(LayeredScreen):
         self.strip.show(views.cards, self.state.on, self.state.metric, tuple(filter(None, answer)))
         if "heat" in later:
             self.panes["heat"].fill(views)
+        if "next_step" in later:
+            pane = self.panes["why"]
+            text = whole(str(views.next_step or ""), pane.size.width - 6, ", ")
+            pane.caption = [Segment(text, self.colours.get("text"))] if text else []
 
     def _show_later(self) -> None:
         """Make and draw what is shown after the first drawing of a state."""
@@ -186,7 +195,9 @@ class ExplorerScreen(LayeredScreen):
             self.session.report_failure(error)
             return
         self._fill_later(views, later)
-        self.panes["heat"].redraw()
+        self.show_lines()
+        for name in ("heat", "why"):
+            self.panes[name].redraw()
 
     def show_lines(self) -> None:
         """Draw the lines around the panes."""

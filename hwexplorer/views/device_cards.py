@@ -11,6 +11,7 @@ from analysis.estimate.causes import shares
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.serving import serving
+from analysis.text.evidence import EVIDENCE
 from analysis.text.headline import headlines
 from hardware.quantity import Unit, decimals_for, fixed, prefix_for, quantity
 from hardware.what_if import split_changes
@@ -21,7 +22,6 @@ from hwexplorer.views.plain import Card, CardFigure, Stack
 if TYPE_CHECKING:
     from analysis.serving.serving_report import ServedLoad
 
-MARKS = {"measured": "✓", "siblings": "≈", "engineering": "≈", "design_target": "◌"}
 _EXCESS = {
     "latency": "too slow",
     "ttft": "slow to begin",
@@ -126,7 +126,7 @@ def cards(state: State) -> tuple[Card, ...]:
         Card(
             key=subject.key,
             name=_name(subject),
-            mark=MARKS[result.trust.level],
+            evidence=EVIDENCE[result.trust.level],
             runtime=result.runtime.name,
             rank=rank,
             on_paper=not result.device.silicon,

@@ -121,14 +121,13 @@ SUMMARY = "Summary"  # the heading of the section that stands above the steps
 class Text(msgspec.Struct, frozen=True):
     """Headed paragraphs, after the `steps` of a waterfall.
 
-    On screen sections from `folded` on open on demand, and a key tries `setting`."""
+    On screen sections from `folded` on open on demand."""
 
     name: str
     title: str
     sections: tuple[Section, ...]
     steps: tuple[WaterfallStep, ...] = ()
     folded: int | None = None
-    setting: str = ""
 
 
 class Series(msgspec.Struct, frozen=True):
@@ -187,7 +186,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
 
     key: str
     name: str
-    mark: str
+    evidence: str
     runtime: str
     rank: int
     on_paper: bool

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -86,22 +86,17 @@ def tree(state: State) -> Table:
     apart, without_rule = _any_of(add_up, ~figures.fused, ~result.workload.operators.has_rule)
     by_key = _cells(figures, nodes, level, parts, add_up, apart)
     cells = list(zip(*(by_key[column.key] for column in columns), strict=True))
+    if deltas is not None:
+        cells = [(*row, change) for row, change in zip(cells, deltas, strict=True)]
+    if beside:
+        cells = [(*row, *times) for row, times in zip(cells, beside, strict=True)]
     rows: list[Row] = []
     is_falling = state.descending != (state.sort in ("graph", "name"))
-    ranks = _ranks(state.sort, branches, level, parts.sum(axis=0))
-    place = {id(branch): i for i, branch in enumerate(branches)}
-
-    def add(branch: Branch, depth: int) -> None:
-        i = place[id(branch)]
-        end = (*(() if deltas is None else (deltas[i],)), *(beside[i] if beside else ()))
+    for i in _sorted_places(nodes, _ranks(state.sort, branches, level, parts.sum(axis=0)), is_falling):
+        depth, branch = nodes[i]
         kind = branch.type if branch.kind in ("subgraph", "operator") else branch.kind
         dim = branch.kind == "operator" and without_rule[i]
-        several = bool(branch.children)
-        rows.append(Row(branch.key, (*cells[i], *end), depth=depth, has_children=several, kind=kind, dim=dim))
-        for child in sorted(branch.children, key=lambda child: ranks[place[id(child)]], reverse=is_falling):
-            add(child, depth + 1)
-
-    add(root, 0)
+        rows.append(Row(branch.key, cells[i], depth=depth, has_children=bool(branch.children), kind=kind, dim=dim))
     delta = () if deltas is None else (msgspec.structs.replace(DELTA, title=DELTA_TITLE[state.metric]),)
     return Table(
         "tree",
@@ -111,6 +106,21 @@ def tree(state: State) -> Table:
         footer=_footer(figures, root, state, dict(zip(map(id, branches), parts.sum(axis=0).tolist(), strict=True))),
         notes=(*laid, *describe_deviations(result)),
     )
+
+
+def _sorted_places(nodes: list[tuple[int, Branch]], ranks: Sequence[Any], is_falling: bool) -> Iterator[int]:
+    """Yield the places of nodes, siblings by rank, each before all below it."""
+    below: list[list[int]] = [[] for _ in nodes]
+    path: list[int] = []
+    for i, (depth, _) in enumerate(nodes):
+        del path[depth:]
+        if path:
+            below[path[-1]].append(i)
+        path.append(i)
+    waiting = [0]
+    while waiting:
+        yield (i := waiting.pop())
+        waiting += sorted(below[i], key=ranks.__getitem__, reverse=is_falling)[::-1] if below[i][1:] else below[i]
 
 
 def _columns(metric: str) -> tuple[Column, ...]:

@@ -10,6 +10,7 @@ from hardware import precision
 from hardware.errors import RequestError, unknown
 from hwexplorer.export.sheet import Sheet
 from hwexplorer.provider import EngineProvider
+from hwexplorer.reports.why.why import NodeGain
 from hwexplorer.state import State, pinned, replace
 from hwexplorer.views.plain import Card, CardFigure, Page, Plot, Row, Series, Stack, Table, Text
 
@@ -127,7 +128,7 @@ class Fake(EngineProvider):
             Card(
                 key=name,
                 name=DEVICES[name][0],
-                mark="✓",
+                evidence="measured",
                 runtime="compiler",
                 rank=0,
                 on_paper=name.startswith("kpu"),
@@ -236,7 +237,10 @@ class Fake(EngineProvider):
             ("Mapping", ("401,408 threads, 1,568 blocks of 256, 132/132 SMs, 1.5 waves; depthwise: 12 % of peak.",)),
             ("Sources", ("DRAM read\t31 pJ/byte ± 20 % (published)", "tensor core\t0.35 pJ/FLOP (fitted)")),
         )
-        return Text("why", f"Why · {state.at or state.model}", sections, setting=f"b{state.batch * 4}")
+        return Text("why", f"Why · {state.at or state.model}", sections)
+
+    def next_step(self, state: State) -> NodeGain | None:
+        return NodeGain(f"b{state.batch * 4}", 3.0, 2.0)
 
     def plot(self, state: State) -> Plot:
         rows = self.tree(state).rows[1:]

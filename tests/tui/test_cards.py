@@ -27,7 +27,7 @@ def test_a_card_says_what_it_costs_and_what_it_goes_into() -> None:
         assert [figure.label for figure in card.figures] == ["latency", "rate", "energy", "EDP"]
         assert sum(card.bar.parts) == pytest.approx(card.bar)
         assert card.most > card.bar
-    assert shown["kpu_t256"].mark == "◌"
+    assert shown["kpu_t256"].evidence == "paper"
     assert shown["kpu_t256"].phrase.startswith("on paper: ")
     assert "waiting for kernel launches" in shown["h100_sxm"].phrase
     assert shown["xeon_8490h"].bar > 1  # off the common scale

@@ -112,18 +112,16 @@ class ViewPane(FramedPane):
 
     def click(self, at: FramedPane.Clicked) -> None:
         """Go to the pane and the row that was clicked, which stays under the pointer; a double click opens it."""
-        self.session.apply(replace(self.state, pane=self.pane))
         if at.y < 0 or not self.pick(at):
-            return
-        if at.times == 2 and self.double_click:
+            self.session.apply(replace(self.state, pane=self.pane))
+        elif at.times == 2 and self.double_click:
             self.session.emit(ActionRequested(self.double_click))
-        self.refill()
 
     def pick(self, at: FramedPane.Clicked) -> bool:
-        """Go to the row that was clicked; return False where there is none."""
+        """Go to the row that was clicked, in one step with its pane; return False where there is none."""
         content = self.content
         if not isinstance(content, TreeTable):
-            return True
+            return False
         if (column := content.head_at(at.x, at.y)) is not None:
             self._sort(column)
             return False
@@ -131,8 +129,8 @@ class ViewPane(FramedPane):
         if key is None:
             return False
         content.go(key, still=True)
-        if self.cursor:
-            self.session.apply(replace(self.state, **{self.cursor: key}))
+        if not self.session.apply(replace(self.state, pane=self.pane, **({self.cursor: key} if self.cursor else {}))):
+            self.refill()
         if at.times == 1 and content.is_sign(at.x):
             self.session.emit(ActionRequested("toggle"))
         return True

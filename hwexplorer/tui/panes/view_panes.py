@@ -8,7 +8,7 @@ from hwexplorer.state import PLOTS, RANKS, State, node, replace
 from hwexplorer.tui.panes.view_pane import ViewPane
 from hwexplorer.tui.session.session_events import ActionRequested
 from hwexplorer.tui.session.view_cache import Views
-from hwexplorer.tui.widgets.framed_pane import FramedPane
+from hwexplorer.tui.widgets.framed_pane import CAPTION, FramedPane
 from hwexplorer.tui.widgets.knob_content import KnobContent
 from hwexplorer.tui.widgets.plot_area import PlotArea
 from hwexplorer.tui.widgets.prose import Prose
@@ -94,7 +94,7 @@ class HeatPane(ViewPane):
         self.content.update(views.heat, hide=("bar", "delta") if self.size.width < BAR_WIDTH else ("delta",))
         self.content.go(self.state.at)
         self.heading = f"Blocks x devices · {METRICS[self.state.metric].title}"
-        self.remark = "◂ least · yellow 2x · red 10x as much"
+        self.remark = "◂ least" + " · yellow 2x · red 10x as much" * (not self.palette.textured)
 
     def click(self, at: FramedPane.Clicked) -> None:
         """Go to the node of the block that was clicked."""
@@ -161,8 +161,7 @@ class PlotPane(ViewPane):
 
     def pick(self, at: FramedPane.Clicked) -> bool:
         """Go to what the point stands for."""
-        self._move_to_point(self.content.key_at(at.x, at.y))
-        return True
+        return self._move_to_point(self.content.key_at(at.x, at.y)) and super().pick(at)
 
 
 def point_of(state: State) -> str:
@@ -176,6 +175,12 @@ class WhyPane(ViewPane):
     finds_rows = False
     content: Prose
     make_content = Prose
+
+    def click(self, at: FramedPane.Clicked) -> None:
+        """Try the setting that the frame offers where that was clicked."""
+        super().click(at)
+        if at.y == CAPTION:
+            self.session.do_lift()
 
     def fill(self, views: Views) -> None:
         """Take the view and the title."""

@@ -123,7 +123,7 @@ class Session:
     def later_views(self, state: State) -> tuple[str, ...]:
         """Return the names of the views that a state shows once the others are drawn."""
         boxes = self.visible_boxes(state)
-        return tuple(name for name, box in zip(SHOWN_LATER, ("cards", "heat"), strict=True) if box in boxes)
+        return tuple(name for name, box in SHOWN_LATER.items() if box in boxes)
 
     # --- state --------------------------------------------------------------------------------------------
 
@@ -224,7 +224,7 @@ class Session:
 
     def idle_actions(self) -> tuple[str, ...]:
         """Return the actions that would do nothing in the present state, which the footer leaves out."""
-        has_setting = self.state.pane == "why" and self.views is not None and self.views.why.setting
+        has_setting = self.cache.has("next_step", self.state) and self.cache.view("next_step", self.state)
         return ("lift",) * (not has_setting) + ("phase",) * (not _has_phases(self.state.model))
 
     def do_phase(self) -> None:
@@ -243,12 +243,11 @@ class Session:
 
     def do_lift(self) -> None:
         """Try the setting that Why says would lift the limit of the node."""
-        setting = self.views.why.setting if self.views is not None else ""
-        if not setting:
+        step = self.views.next_step if self.views is not None else None
+        if step is None:
             self.say("no setting is known that would lift this limit", "dim")
-            return
-        if self.apply(states.with_setting(self.state, setting)):
-            self.say(f"{setting}; u undoes", "good")
+        elif self.apply(states.with_setting(self.state, step.setting)):
+            self.say(f"{step.setting}; u undoes", "good")
 
     def do_turn(self, by: int) -> None:
         """Turn the knob under the cursor a step, or put it back (0)."""

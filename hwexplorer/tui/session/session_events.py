@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import msgspec
 
-from hwexplorer.export.sheet import Sheet
 from hwexplorer.state import State
 from hwexplorer.views.plain import Text
+
+if TYPE_CHECKING:
+    from hwexplorer.export.sheet import Sheet
 
 
 class SessionEvent(msgspec.Struct, frozen=True):

@@ -20,9 +20,11 @@ from hwexplorer.views.plain import Card, Page, Plot, Row, Table, Text
 
 if TYPE_CHECKING:
     from hwexplorer.provider import EngineProvider
+    from hwexplorer.reports.why.why import NodeGain
 
 ALWAYS_SHOWN = ("cards", "tree", "status", "verdict")  # whatever the panes
-SHOWN_LATER = ("answer", "heat")  # after the first drawing of a state: they say more of what is on screen already
+# After the first drawing of a state, with the part of the screen: they say more of what is there already.
+SHOWN_LATER = {"answer": "cards", "heat": "heat", "next_step": "why"}
 VIEWS_MAX = 160  # fewer where they are long, so that large models do not fill the memory
 VIEWS_MIN = 60  # those of the state on screen and of its neighbours
 ROWS_MAX = 12_000
@@ -41,6 +43,7 @@ class Views:
     answer: tuple[str, ...]
     events: Table
     why: Text
+    next_step: NodeGain | None
     plot: Plot
     knobs: Page
     status: str

@@ -22,6 +22,7 @@ from hwexplorer.views.plain import Card, CardFigure
 LEFT = 4  # cells: the cursor's sign and the rank
 NAME_MIN, NAME_MAX, TITLE_SHARE = 22, 34, 23  # cells of name and runtime; of the width in percent
 BAR_MIN, BAR_MAX, PHRASE_MIN, PHRASE_GOOD = 7, 24, 22, 28
+SIGNS = {"measured": "✓", "similar chip": "≈"}  # of evidence; of the rest the phrase says what it is
 _MEMORY = r"\d+ ?[GM]B"
 _FORM = r"SXM\d*|PCIe|OAM|NVL|HGX"
 
@@ -168,12 +169,16 @@ class CardStrip(Widget, can_focus=False):
         return list(zip(wide, heads, strict=True)), bar, rest - bar - (bar > 0)
 
     def _heads(self, width: int) -> list[Segment]:
-        columns, bar, _ = self._columns(width)
+        columns, bar, phrase = self._columns(width)
         heads = "".join(pad(head, wide - 1, True) + " " for wide, head in columns if wide)
-        title = pad(f"{' ' * LEFT}device", LEFT + self._title_room(width))
+        room = self._title_room(width)
+        known = [f"{sign} {words}" for words, sign in SIGNS.items() if any(c.evidence == words for c in self.cards)]
+        title = pad(" " * LEFT + whole("  ".join(["device", *known]), room, "  "), LEFT + room)
         metric = {"edp": "EDP"}.get(self.metric, self.metric)
         by_cause = pad(whole(f"{metric} by cause", bar, " by "), bar) + " " * (bar > 0)
-        return [Segment(pad(f"{title}{heads} {by_cause}verdict", width), self.palette.get("header"))]
+        best, hatch = ("<", "-") if self.palette.ascii else ("◂", "╌")
+        verdict = whole(f"verdict  {best} best" + f"  {hatch} uncertain" * (bar > 0), phrase, "  ")
+        return [Segment(pad(f"{title}{heads} {by_cause}{verdict}", width), self.palette.get("header"))]
 
     def _line(self, card: Card, width: int) -> list[Segment]:
         columns, bar, phrase = self._columns(width)
@@ -217,22 +222,20 @@ class CardStrip(Widget, can_focus=False):
         ]
 
     def _title(self, card: Card, room: int) -> list[Segment]:
-        """Name, sign of evidence, runtime. Of the name gives way what other devices share; then the runtime goes, and
-        with it a sign that reads as the start of one."""
-        mark, runtime = f" {card.mark} ", safe(card.runtime)
+        """Name, sign of evidence, runtime. Of the name gives way what other devices share; then the runtime goes."""
+        mark, runtime = f" {SIGNS.get(card.evidence, ' ')} ", safe(card.runtime)
         steps = list(shorter_names(safe(card.name)))
         others = [list(shorter_names(safe(other.name))) for other in self.cards if other.key != card.key]
         named = [(name, runtime) for place, name in enumerate(steps) if all(name != other[place] for other in others)]
         named += [(name, "") for name, _ in named] or [(steps[0], "")]
         fitting = (pair for pair in named if width_of(pair[0]) + len(mark) + width_of(pair[1]) <= room)
         name, runtime = next(fitting, named[-1])
-        mark = "   " if not runtime and card.mark == "≈" else mark
         name = shorten(name, room - len(mark) - 1)
         style = self.palette.get("title" if card.key == self.on else "strong")
         rest = room - width_of(name) - len(mark)
         return [
             Segment(name, style if card.fits else style + Style(strike=True)),
-            Segment(mark, self.palette.get("good" if card.mark == "✓" else "dim")),
+            Segment(mark, self.palette.get("good" if card.evidence == "measured" else "dim")),
             Segment(pad(runtime, rest), self.palette.get("dim")),
         ]
 
@@ -270,8 +273,10 @@ class CardStrip(Widget, can_focus=False):
         phrase = whole(phrase, width) or phrase.partition(" · ")[0]
         if card.over and width_of(phrase) > width:  # the figure and the limit say which way it fails
             phrase = re.sub(r".*\((.*)\)", r"\1", phrase)
-        if width_of(phrase) > width:  # the sign of its evidence says it too
-            phrase = phrase.removeprefix("predicted ").removeprefix("on paper: ").removeprefix("hypothetical: ")
+        if width_of(phrase) > width:
+            phrase = (
+                phrase.replace("predicted ", "pred. ").replace("on paper: ", "paper: ").replace("hypothetical: ", "")
+            )
         phrase = "1x, the reference" if phrase == "1x" and width >= len("1x, the reference") else phrase
         role = "warn" if card.over or not card.fits else "good" if card.rank == 1 else "text"
         return [Segment(pad(shorten(phrase, width), width), self.palette.get(role))]

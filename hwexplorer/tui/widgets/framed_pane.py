@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.segment import Segment
 from textual import events
 from textual.geometry import NULL_OFFSET, Region, Size, Spacing
@@ -15,6 +17,7 @@ from hwexplorer.tui.palette import CLICK, Palette
 from hwexplorer.tui.widgets.cell_text import ascii_cells, shorten, whole, width_of
 
 FAR = 10**6  # rows: more than there are
+FRAME, CAPTION = -1, -2  # where no line of the content was clicked
 
 
 class Content:
@@ -63,7 +66,7 @@ class FramedPane(Widget, can_focus=False):
     """Draws its own frame: one line of title, a mark for the scroll position, thick where the keys go."""
 
     class Clicked(Message):
-        """A click at a place of the content (`y` -1: on the frame); `times` 2: the second of a double one."""
+        """A click at a place of the content (`y`: or FRAME, CAPTION); `times` 2: the second of a double one."""
 
         def __init__(self, pane: str, x: int, y: int, times: int) -> None:
             super().__init__()
@@ -82,6 +85,7 @@ class FramedPane(Widget, can_focus=False):
         self.palette = palette
         self.heading = name.title()
         self.remark = ""
+        self.caption: list[Segment] = []  # in the lower line of the frame
         self.active = False
         self._stamp: object = None
         self._drawn: list[Strip] = []
@@ -151,8 +155,7 @@ class FramedPane(Widget, can_focus=False):
         bars = "||" if self.palette.ascii else "┃┃" if self.active else "││"
         if y == height - 1:
             ends = "++" if self.palette.ascii else "┗┛" if self.active else "╰╯"
-            flat = self._flat()
-            return Strip([Segment(ends[0] + flat * (width - 2) + ends[1], side)], width)
+            return self._edge(width, ends, self.caption)
         mark = ("#" if self.palette.ascii else "█") if y - 1 in thumb else bars[1]
         line = self.content.line(y - 1, self.palette, self.active)
         made_of = (line, bars[0], mark, side, width)
@@ -172,24 +175,20 @@ class FramedPane(Widget, can_focus=False):
         return strip.adjust_cell_length(width, self.palette.get("text"))
 
     def _top(self, width: int) -> Strip:
-        palette = self.palette
-        side = palette.get("accent" if self.active else "guide")
-        ends, flat = "++" if palette.ascii else "┏┓" if self.active else "╭╮", self._flat()
         title = shorten(safe(f"{self.number or ''} {self.heading}".strip()), width - 6)
         remark = whole(safe(self.remark), max(0, width - 8 - width_of(title)))
-        used = width_of(title) + 5
-        segments = [
-            Segment(ends[0] + flat, side),
-            Segment(" ", side),
-            Segment(title, palette.get("title" if self.active else "header")),
-            Segment(" ", side),
-        ]
-        if remark:
-            used += width_of(remark) + 3
-            end = [Segment(" ", side), Segment(remark, palette.get("dim")), Segment(" " + flat, side)]
-        else:
-            end = []
-        return Strip([*segments, Segment(flat * (width - used), side), *end, Segment(ends[1], side)], width)
+        words = [Segment(title, self.palette.get("title" if self.active else "header"))]
+        ends = "++" if self.palette.ascii else "┏┓" if self.active else "╭╮"
+        return self._edge(width, ends, words, [Segment(remark, self.palette.get("dim"))] if remark else [])
+
+    def _edge(self, width: int, ends: str, left: list[Segment], right: Sequence[Segment] = ()) -> Strip:
+        """A line of the frame between its ends, with words on its left and on its right."""
+        side, flat = self.palette.get("accent" if self.active else "guide"), self._flat()
+        space = [Segment(" ", side)]
+        left = [Segment(ends[0] + flat, side), *(space if left else ()), *left, *(space if left else ())]
+        right = [*(space if right else ()), *right, Segment(f" {flat}{ends[1]}" if right else ends[1], side)]
+        used = sum(segment.cell_length for segment in (*left, *right))
+        return Strip([*left, Segment(flat * (width - used), side), *right], width)
 
     def _thumb(self, height: int) -> range:
         first, page, total = self.content.extent()
@@ -202,11 +201,10 @@ class FramedPane(Widget, can_focus=False):
     def on_click(self, event: events.Click) -> None:
         """Post what was clicked."""
         event.stop()
-        inside = self.framed
-        y = event.y - (1 if inside else 0)
-        edge = inside and not 0 < event.y < self.size.height - 1
-        x = event.x - (2 if inside else 0)
-        self.post_message(self.Clicked(self.pane, x, -1 if edge else y, event.chain))
+        x, y, last = event.x, event.y, self.size.height - 1
+        if self.framed:
+            x, y = x - 2, y - 1 if 0 < y < last else CAPTION if y and self.caption else FRAME
+        self.post_message(self.Clicked(self.pane, x, y, event.chain))
 
     def on_mouse_scroll_down(self, event: events.MouseScrollDown) -> None:
         """Post three lines down."""

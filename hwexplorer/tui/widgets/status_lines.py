@@ -25,7 +25,6 @@ from hwexplorer.tui.widgets.line_editor import EditedLine
 from hwexplorer.views.cause_looks import LOOKS
 
 KEYS_WIDTH_MIN = 15  # cells: fewer say nothing
-STATUS_MIN = 24  # cells of a status that is cut
 Part = tuple[str, str]  # role, text
 
 
@@ -68,7 +67,7 @@ class _Row:
 
 
 def head_line(state: State, status: str, width: int, palette: Palette) -> list[Segment]:
-    """Return the model, settings, device and pin; on the right the marks, and what the colours of bars mean."""
+    """Return the model, settings, device and pin; on the right what deviates from them."""
     row = _Row(palette)
 
     def chip(role: str, text: str, action: str, space: str) -> None:
@@ -92,28 +91,23 @@ def head_line(state: State, status: str, width: int, palette: Palette) -> list[S
         text = f"{safe(pin.on)} {settings_text(pin) if is_changed else ''}".strip()
         row.add(("dim", "  vs "))
         chip("warn", text if state.diff else f"({text})", "swap", "")
-    rest = width - row.width - 1
-    legends = [parts for parts in (legend(palette), legend(palette, True)) if _width(parts) < rest]
-    texts = [whole(safe(status), rest - _width(parts) - 4, "; ") for parts in legends]
-    colours, text = next(
-        (pair for pair in zip(legends, texts, strict=True) if pair[1]), (legends[0] if legends else [], "")
-    )
-    if status and not text:  # what is not as it was asked goes before what colours mean, where both have no room
-        colours = legends[-1] if legends and rest - _width(legends[-1]) > STATUS_MIN else []
-        text = shorten(safe(status), rest - _width(colours) - 4)
-    rest -= _width(colours)
-    row.add(("text", " " * (rest - width_of(text) - 2)), ("dim", text), ("text", " " * min(2, rest)), *colours)
+    rest = width - row.width - 3
+    text = whole(safe(status), rest, "; ") or shorten(safe(status), rest)
+    row.add(("text", " " * (rest + 2 - width_of(text))), ("dim", text))
     return row.segments
 
 
-def legend(palette: Palette, is_short: bool = False) -> list[Part]:
-    """Return what each colour, texture or letter of a bar stands for."""
-    parts: list[Part] = []
-    for place, look in enumerate(LOOKS):
-        sign = look.letter if palette.ascii else look.texture if palette.textured else "█"
-        name = look.short if is_short else f"{look.name} "
-        parts += [(f"{CAUSE}{place}", sign), ("dim", f" {name.strip()} " if palette.ascii else name)]
-    return parts
+def legend(palette: Palette, width: int) -> list[Segment]:
+    """Return what each colour, texture or letter of a bar stands for; nothing where there is no room for all."""
+    for between, names in ((" ", [look.name for look in LOOKS]), ("", [look.short for look in LOOKS])):
+        parts: list[Part] = []
+        for place, (look, name) in enumerate(zip(LOOKS, names, strict=True)):
+            sign = look.letter if palette.ascii else look.texture if palette.textured else "█"
+            space = " " * (bool(parts) and (palette.ascii or bool(between)))
+            parts += [("dim", space), (f"{CAUSE}{place}", sign), ("dim", f"={name}" if palette.ascii else name)]
+        if _width(parts) <= width:
+            return _segments(parts, palette)
+    return []
 
 
 def tab_line(state: State, width: int, palette: Palette) -> list[Segment]:

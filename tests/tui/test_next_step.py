@@ -1,0 +1,53 @@
+"""What to do next stands on the first screen, and costs the first frame nothing."""
+
+from __future__ import annotations
+
+import pytest
+
+from hwexplorer.provider import EngineProvider
+from hwexplorer.reports.why import why
+from hwexplorer.state import parse
+from hwexplorer.tui.app import HwExplorer
+from hwexplorer.tui.session.session import Session
+from hwexplorer.tui.session.session_events import SessionEvent, StateChanged
+from tests.tui.fake import Fake
+from tests.tui.test_app import screen_text
+from tests.tui.test_mouse import place_of
+
+SMALL = (80, 24)
+
+
+async def test_first_screen_says_what_to_try_and_what_colours_and_signs_mean() -> None:
+    app = HwExplorer(parse("resnet50"), EngineProvider(), opens_heaviest=True)
+    async with app.run_test(size=SMALL) as pilot:
+        await pilot.pause()
+        lower_edge = next(line for line in screen_text(app).splitlines() if "try batch" in line)
+        assert "faster" in lower_edge
+        assert "DRAM" in lower_edge
+        heads = next(line for line in screen_text(app).splitlines() if "verdict" in line)
+        assert "≈ similar chip" in heads
+        assert "◂ best" in heads
+
+
+def test_views_of_the_first_frame_run_no_alternative(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(why, "best_setting", lambda *_: pytest.fail("an alternative was estimated"))
+    session = Session(parse("resnet50"), EngineProvider())
+    session.size = SMALL
+    assert session.views is not None
+    session.views.make(session.visible_views(session.state))
+
+
+async def test_a_click_on_what_to_try_sets_it_and_one_on_a_row_is_drawn_once() -> None:
+    app = HwExplorer(parse("resnet50@b2?pane=events"), Fake())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        events: list[SessionEvent] = []
+        app.session.subscribe(events.append)
+        x, y = place_of(app, "tree", "layer1.0.conv1")
+        await pilot.click("#tree", offset=(x, y))
+        assert (app.state.pane, app.state.at) == ("tree", "layer1.0.conv1")
+        assert sum(isinstance(event, StateChanged) for event in events) == 1
+        app._click_chain_last_time = None
+        x, y = place_of(app, "why", "try batch 8")
+        await pilot.click("#why", offset=(x, y))
+        assert app.state.batch == 8
