@@ -99,7 +99,6 @@ def why(state: State, is_whole: bool = True, says_setting: bool = True) -> Text:
     figures = tree_figures(result)
     kind, index = find_node(result, state.at)
     members = operators_of(whole, state.at)
-    served = engine.find_served(state)
     best = next_step(state) if says_setting else None
     reason = _HOST if state.at == HOST else _reason(figures, kind, index, members)
     first: list[Section] = [
