@@ -218,9 +218,13 @@ def encode_trust(trust: TrustTable) -> str:
     """Return the table as JSON of one row a line, numbers of four digits."""
     parts = []
     for name in ("classes", "measured"):
-        rows = (msgspec.json.encode(_round(msgspec.to_builtins(row))).decode() for row in getattr(trust, name))
-        parts.append(f'"{name}": [\n' + ",\n".join(rows) + "\n]")
+        parts.append(f'"{name}": [\n' + encode_rows(getattr(trust, name)) + "\n]")
     return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def encode_rows(rows: Iterable[msgspec.Struct]) -> str:
+    """Return rows of evidence as JSON, one a line, numbers of four digits."""
+    return ",\n".join(msgspec.json.encode(_round(msgspec.to_builtins(row))).decode() for row in rows)
 
 
 def _round(value: Any) -> Any:

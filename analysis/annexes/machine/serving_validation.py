@@ -1,0 +1,203 @@
+"""Services under load against published runs: time to first token, time per token, joules per token and throughput."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import numpy as np
+
+from analysis.annexes.machine.measured_rows import SHIPPED, Unpredictable, family_of, read_rows
+from analysis.annexes.machine.prediction_errors import PredictionErrors, measure_errors
+from analysis.annexes.machine.row_validation import PredictionPoint, SkippedRows
+from analysis.annexes.machine.serving_rows import TABLE, ServedRow, interpret_served_row, make_costs
+from analysis.annexes.machine.trust_bands import class_factors, encode_rows, make_residual
+from analysis.document import column
+from analysis.estimate.trust import ClassEvidence
+from analysis.serving import load_trust
+from analysis.serving.simulation import simulate
+from hardware import file_access
+
+NAME = "served at load"
+KNEE = 0.8  # of the highest throughput of a curve, as in `show load`
+WITHIN_KNEE = 2.0  # one doubling of load
+LEAST_CURVE = 4  # loads of a curve that has a knee
+FIGURES = ("TTFT", "TPOT", "energy", "throughput")
+
+
+class ServedErrors(PredictionErrors, frozen=True, kw_only=True):
+    """Errors of a figure over the rows of a group: all, those of an engine, of a device, of a model."""
+
+    figure: Annotated[str, column("Figure")]
+    group: Annotated[str, column("Rows of")]
+
+
+class ServedGroups(msgspec.Struct, frozen=True, kw_only=True):
+    """Errors of services under load; the share of curves whose knee is found within one doubling of the load; the
+    regret of choosing the best of three or more measured systems by prediction, a fraction."""
+
+    served: tuple[ServedErrors, ...]
+    evidence: tuple[ClassEvidence, ...]
+    curves: int
+    knees_found: float
+    choices: int
+    best_chosen: float
+    median_regret: float
+    worst_regret: float
+    skipped: tuple[SkippedRows, ...]
+
+
+class _Predicted(msgspec.Struct, frozen=True):
+    row: ServedRow
+    figures: dict[str, float]
+
+    @property
+    def output_per_s(self) -> tuple[float, float]:
+        """Output tokens a second of a closed load, measured and predicted, from times of requests."""
+        outputs = float(self.row.load.output.mean()) - 1.0
+
+        def rate(figures: dict[str, float]) -> float:
+            """Return requests in flight over the time of a request, times its tokens."""
+            time_s = figures.get("TTFT", 0.0) + outputs * figures["TPOT"]
+            return self.row.load.concurrency * outputs / time_s
+
+        return rate(self.row.measured), rate(self.figures)
+
+
+def predict_served(
+    table: Iterable[dict[str, str]], folders: tuple[Path, ...] = (), progress: Callable[[int], None] = lambda _: None
+) -> tuple[list[_Predicted], Counter[str]]:
+    """Simulate every row of a table of services. Return the predictions, and rows without one by reason."""
+    deployments: dict[object, list[ServedRow]] = defaultdict(list)
+    skipped: Counter[str] = Counter()
+    for row in table:
+        try:
+            served = interpret_served_row(row, folders)
+        except Unpredictable as reason:
+            skipped[str(reason)] += 1
+        else:
+            deployments[served.deployment.key].append(served)
+    predicted: list[_Predicted] = []
+    for rows in deployments.values():
+        try:
+            costs = make_costs(rows)
+        except Unpredictable as reason:
+            skipped[str(reason)] += len(rows)
+            continue
+        for each in rows:
+            predicted.append(_Predicted(each, each.predict(simulate(costs, each.scheduler, each.load))))
+            progress(len(predicted) + sum(skipped.values()))
+    return predicted, skipped
+
+
+def validate_served(predicted: Sequence[_Predicted], skipped: Counter[str]) -> ServedGroups:
+    """Return the errors of predictions by figure and group, and what was decided on them."""
+    groups: dict[tuple[str, str], list[_Predicted]] = defaultdict(list)
+    for each in predicted:
+        setup = each.row.deployment
+        for figure in each.row.measured:
+            for group in ("all", setup.scheduler, setup.device.name, setup.model):
+                groups[figure, group].append(each)
+    knees = [found for curve in _curves(predicted) if (found := _finds_knee(curve)) is not None]
+    regrets = [_regret(group) for group in _choices(predicted)]
+    return ServedGroups(
+        served=tuple(
+            measure_errors(
+                ServedErrors,
+                [(each.row.measured[figure], each.figures[figure], _band(figure, each)) for each in groups[figure, group]],
+                figure=figure,
+                group=group,
+            )
+            for figure, group in sorted(groups, key=lambda key: (FIGURES.index(key[0]), key[1] != "all"))
+        ),
+        evidence=tuple(load_trust.load_evidence().values()),
+        curves=len(knees),
+        knees_found=float(np.mean(knees)) if knees else 0.0,
+        choices=len(regrets),
+        best_chosen=float(np.mean([regret == 0.0 for regret in regrets])) if regrets else 0.0,
+        median_regret=float(np.median(regrets)) if regrets else 0.0,
+        worst_regret=max(regrets, default=0.0),
+        skipped=tuple(SkippedRows(reason, n) for reason, n in skipped.most_common()),
+    )
+
+
+def _band(figure: str, each: _Predicted) -> tuple[float, float]:
+    low, high = load_trust.load_band(figure)
+    return each.figures[figure] * low, each.figures[figure] * high
+
+
+def _closed(predicted: Sequence[_Predicted]) -> list[_Predicted]:
+    return [each for each in predicted if each.row.load.concurrency and {"TTFT", "TPOT"} <= each.row.measured.keys()]
+
+
+def _curves(predicted: Sequence[_Predicted]) -> list[list[_Predicted]]:
+    """Return rows that differ in the number of clients only."""
+    curves: dict[object, dict[int, _Predicted]] = defaultdict(dict)
+    for each in _closed(predicted):
+        curves[each.row.source, each.row.deployment.key, each.row.lengths][each.row.load.concurrency] = each
+    return [list(curve.values()) for curve in curves.values() if len(curve) >= LEAST_CURVE]
+
+
+def _finds_knee(curve: Sequence[_Predicted]) -> bool | None:
+    """Return whether the load from which more buys little is predicted within a doubling."""
+    ordered = sorted(curve, key=lambda each: each.row.load.concurrency)
+    knees = []
+    for rates in zip(*(each.output_per_s for each in ordered), strict=True):
+        first = next(i for i, rate in enumerate(rates) if rate >= KNEE * max(rates))
+        knees.append(ordered[first].row.load.concurrency)
+    return bool(max(knees) <= WITHIN_KNEE * min(knees))
+
+
+def _choices(predicted: Sequence[_Predicted]) -> list[list[_Predicted]]:
+    """Return rows of three systems or more that serve the same model at the same load."""
+    groups: dict[object, dict[object, _Predicted]] = defaultdict(dict)
+    for each in _closed(predicted):
+        load = each.row.load
+        groups[each.row.source, each.row.deployment.model, each.row.lengths, load.concurrency][each.row.deployment.key] = each
+    return [list(group.values()) for group in groups.values() if len(group) >= 3]
+
+
+def _regret(group: Sequence[_Predicted]) -> float:
+    """Return how much less output a device gives with the system that is predicted best than with the best."""
+    rates = [[rate / each.row.deployment.devices for rate in each.output_per_s] for each in group]
+    chosen = max(rates, key=lambda pair: pair[1])
+    return 1.0 - chosen[0] / max(measured for measured, _ in rates)
+
+
+def served_evidence(predicted: Sequence[_Predicted]) -> list[ClassEvidence]:
+    """Return the errors of each figure and the narrowest band that holds enough of devices and models left out."""
+    evidence = []
+    for figure in FIGURES:
+        residuals = [
+            make_residual(
+                PredictionPoint(
+                    name=NAME,
+                    quantity=figure,
+                    device=each.row.deployment.device.id,
+                    family=family_of(each.row.deployment.model),
+                    runtime=each.row.deployment.runtime,
+                    mode="",
+                    work_class=NAME,
+                    measured=each.row.measured[figure],
+                    predicted=each.figures[figure],
+                    band=(0.0, 0.0),
+                )
+            )
+            for each in predicted
+            if figure in each.row.measured
+        ]
+        if residuals:
+            evidence.append(class_factors(NAME, figure, residuals))
+    return evidence
+
+
+def main() -> None:
+    predicted, _ = predict_served(read_rows([SHIPPED / TABLE]))
+    file_access.write(load_trust.PATH, ["[\n", encode_rows(served_evidence(predicted)), "\n]\n"])
+
+
+if __name__ == "__main__":
+    main()
