@@ -11,9 +11,13 @@ import msgspec
 from analysis.annexes.machine import efficiency_fit
 from analysis.annexes.machine.efficiency_fit import CrossValidation
 from analysis.annexes.machine.kernel_validation import KernelErrors, is_kernel_table, kernel_points, validate_kernels
-from analysis.annexes.machine.measured_rows import FITTED_ON, read_rows, shipped_rows
+from analysis.annexes.machine.measured_rows import FITTED_ON, SHIPPED, read_rows, shipped_rows
 from analysis.annexes.machine.row_validation import LARGE, ClassErrors, Validation, validate
+from analysis.annexes.machine.serving_rows import TABLE as SERVED_TABLE
+from analysis.annexes.machine.serving_validation import ServedErrors, ServedGroups, predict_served, validate_served
 from analysis.document import columns
+from analysis.estimate.trust import ClassEvidence
+from analysis.serving.load_trust import load_evidence
 from hardware.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.declare import CATALOGUE, Report
@@ -25,13 +29,16 @@ from hwexplorer.views.tables import rows
 
 _ERRORS = "median_ape p90_ape bias spearman band_coverage band_half_width"
 CLASSES = columns(ClassErrors, f"name n devices {_ERRORS}")
+SERVED_NEEDED = ("device", "public_model", "phase_split", "load_kind", "runtime", "source")
+SERVED_COLUMNS = columns(ServedErrors, f"figure group n {_ERRORS}")
 KERNEL_COLUMNS = columns(KernelErrors, f"device op n {_ERRORS}")
 
 
 class ModelGroups(Validation, frozen=True, kw_only=True):
-    """Errors of whole models, and the cross-validation of the fit."""
+    """Errors of whole models, the cross-validation of the fit, and the errors of served loads that were recorded."""
 
     cross_validation: tuple[CrossValidation, ...]
+    served: tuple[ClassEvidence, ...]
 
 
 class KernelGroups(msgspec.Struct, frozen=True):
@@ -44,13 +51,18 @@ def _document(
     state: State,
     data: list[Path] | None,
     kernels: bool,
+    served: bool,
     cross_validate: bool,
     tick: Callable[[int, int], None] | None = None,
-) -> ModelGroups | KernelGroups:
+) -> ModelGroups | KernelGroups | ServedGroups:
     if kernels and data:
         raise RequestError("--kernels validates the shipped table of kernels: leave --data out")
     if kernels:
         return KernelGroups(validate_kernels())
+    if served:
+        loads = read_rows(data or [SHIPPED / SERVED_TABLE], SERVED_NEEDED)
+        predicted, skipped = predict_served(loads, engine.folders(), lambda done: tick and tick(done, len(loads)))
+        return validate_served(predicted, skipped)
     tables = [path for path in data or () if is_kernel_table(path)]
     models = [path for path in data or () if path not in tables]
     measured = read_rows(models) if data else shipped_rows()
@@ -67,7 +79,8 @@ def _document(
     if cross_validate:
         with Progress() as shown:
             errors = efficiency_fit.cross_validate(fitted_on, engine.folders(), shown.show)
-    return ModelGroups(**msgspec.structs.asdict(validated), cross_validation=errors)
+    recorded = () if data else tuple(load_evidence().values())
+    return ModelGroups(**msgspec.structs.asdict(validated), cross_validation=errors, served=recorded)
 
 
 def _view(state: State, **options: Any) -> Table:
@@ -75,6 +88,8 @@ def _view(state: State, **options: Any) -> Table:
     if isinstance(document, KernelGroups):
         cells = rows(KERNEL_COLUMNS, document.kernels, key=("device", "op"))
         return Table("validate", "Single fp32 kernels, predicted against measured", KERNEL_COLUMNS, cells)
+    if isinstance(document, ServedGroups):
+        return _served_table(document)
     notes = (
         *(f"{each.rows} rows of {each.reason}, the nearest that there is" for each in document.replaced),
         *(f"{each.rows} rows not predicted: {each.reason}" for each in document.skipped),
@@ -82,6 +97,7 @@ def _view(state: State, **options: Any) -> Table:
     footer = (
         f"{document.summary['predicted']} rows of models predicted, {document.summary['skipped']} not",
         *map(_cross_validation_line, document.cross_validation),
+        *map(_served_line, document.served),
     )
     cells = rows(CLASSES, document.classes, key=("quantity", "name"), dim=lambda each: each.n < LARGE)
     return Table("validate", "Predicted against measured, by class of work", CLASSES, cells, footer=footer, notes=notes)
@@ -95,6 +111,29 @@ def _cross_validation_line(errors: CrossValidation) -> str:
     )
 
 
+def _served_line(errors: ClassEvidence) -> str:
+    left_out = (("device", errors.device_out), ("family of models", errors.family_out))
+    held = "; ".join(f"without each {name}: {share:.0%}" for name, share in left_out if share is not None)
+    return (
+        f"services under load, {errors.quantity}: {errors.median_error:.1%} off ({errors.rows:,} runs on "
+        f"{errors.devices} device{'s' * (errors.devices > 1)}; recorded, --served repeats it); its band holds, {held}"
+    )
+
+
+def _served_table(document: ServedGroups) -> Table:
+    footer = (
+        *map(_served_line, document.evidence),
+        f"knee within one doubling of the load on {document.knees_found:.0%} of {document.curves} curves",
+        f"of {document.choices} groups of three or more systems at one load, the best is chosen in "
+        f"{document.best_chosen:.0%}; tokens/s per device lost by the choice: median {document.median_regret:.0%}, "
+        f"worst {document.worst_regret:.0%}",
+    )
+    notes = [f"{each.rows} runs not predicted: {each.reason}" for each in document.skipped]
+    cells = rows(SERVED_COLUMNS, document.served, key=("figure", "group"), dim=lambda each: each.n < LARGE)
+    title = "Services under load, predicted against measured"
+    return Table("validate", title, SERVED_COLUMNS, cells, footer=footer, notes=tuple(notes))
+
+
 VERB = Report(
     subject=CATALOGUE,
     options=(
@@ -105,14 +144,17 @@ VERB = Report(
             "--kernels", action="store_true", excludes="what", help="single GPU kernels instead of whole models"
         ),
         option(
+            "--served", action="store_true", excludes="what", help="services under load instead of single batches"
+        ),
+        option(
             "--cross-validate", action="store_true", excludes="what",
             help="also fit anew with each device, each family of models, each runtime left out",
         ),
     ),
     document=_document,
     view=_view,
-    view_columns=(*CLASSES, *KERNEL_COLUMNS),
+    view_columns=(*CLASSES, *SERVED_COLUMNS, *KERNEL_COLUMNS),
     ticks="rows predicted",
     on_screen=False,
-    shown=("", "--kernels", "--data measured.csv"),
+    shown=("", "--kernels", "--served", "--data measured.csv"),
 )  # fmt: skip

@@ -24,7 +24,7 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from analysis.model.model_errors import ModelError
-from analysis.serving.request_load import SEED, Lengths, Load
+from analysis.serving.request_load import Lengths, Load
 from analysis.serving.scheduler import Scheduler, find_scheduler
 from analysis.serving.simulation import Run
 from analysis.serving.step_costs import Evaluate, StepCosts, step_costs
@@ -38,7 +38,7 @@ MORE_TOKENS = 64  # of a step beyond a prompt and its sequences, where flags say
 
 
 class Benchmark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a source ran its loads; the fields are explained in serving.toml."""
+    """A source ran its loads so; the fields are explained in serving.toml."""
 
     source: str
     requests_per_client: int
@@ -63,7 +63,7 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What identifies it."""
+        """The settings that identify it."""
         rest = (self.precision, self.runtime, self.scheduler, self.attention_copies)
         return self.device.key, self.model, self.options, *rest
 
@@ -212,7 +212,7 @@ def _lengths(row: dict[str, str]) -> tuple[int, int]:
 def _load(row: dict[str, str], lengths: Lengths, benchmark: Benchmark) -> Load:
     requests = int(parse_cell(row, "requests") or 0)
     if rate := parse_cell(row, "request_rate_per_s"):
-        gaps = np.random.default_rng(SEED).exponential(1.0 / rate, requests)
+        gaps = np.random.default_rng(lengths.seed).exponential(1.0 / rate, requests)
         return lengths.draw(np.cumsum(gaps))
     clients = round(parse_cell(row, "running_batch") or parse_cell(row, "concurrency") or 0)
     if row["load_kind"] == "one batch":

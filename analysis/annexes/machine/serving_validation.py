@@ -95,23 +95,17 @@ def predict_served(
 
 def validate_served(predicted: Sequence[_Predicted], skipped: Counter[str]) -> ServedGroups:
     """Return the errors of predictions by figure and group, and what was decided on them."""
-    groups: dict[tuple[str, str], list[_Predicted]] = defaultdict(list)
+    groups: dict[tuple[int, int, str], list[_Predicted]] = defaultdict(list)
     for each in predicted:
         setup = each.row.deployment
         for figure in each.row.measured:
-            for group in ("all", setup.scheduler, setup.device.name, setup.model):
-                groups[figure, group].append(each)
+            for kind, group in enumerate(("all", setup.scheduler, setup.device.name, setup.model)):
+                groups[FIGURES.index(figure), kind, group].append(each)
     knees = [found for curve in _curves(predicted) if (found := _finds_knee(curve)) is not None]
     regrets = [_regret(group) for group in _choices(predicted)]
     return ServedGroups(
         served=tuple(
-            measure_errors(
-                ServedErrors,
-                [(each.row.measured[figure], each.figures[figure], _band(figure, each)) for each in groups[figure, group]],
-                figure=figure,
-                group=group,
-            )
-            for figure, group in sorted(groups, key=lambda key: (FIGURES.index(key[0]), key[1] != "all"))
+            _errors(FIGURES[figure], group, groups[figure, kind, group]) for figure, kind, group in sorted(groups)
         ),
         evidence=tuple(load_trust.load_evidence().values()),
         curves=len(knees),
@@ -124,9 +118,11 @@ def validate_served(predicted: Sequence[_Predicted], skipped: Counter[str]) -> S
     )
 
 
-def _band(figure: str, each: _Predicted) -> tuple[float, float]:
+def _errors(figure: str, group: str, members: Sequence[_Predicted]) -> ServedErrors:
     low, high = load_trust.load_band(figure)
-    return each.figures[figure] * low, each.figures[figure] * high
+    pairs = [(each.row.measured[figure], each.figures[figure]) for each in members]
+    rows = [(measured, predicted, (predicted * low, predicted * high)) for measured, predicted in pairs]
+    return measure_errors(ServedErrors, rows, figure=figure, group=group)
 
 
 def _closed(predicted: Sequence[_Predicted]) -> list[_Predicted]:
@@ -156,7 +152,9 @@ def _choices(predicted: Sequence[_Predicted]) -> list[list[_Predicted]]:
     groups: dict[object, dict[object, _Predicted]] = defaultdict(dict)
     for each in _closed(predicted):
         load = each.row.load
-        groups[each.row.source, each.row.deployment.model, each.row.lengths, load.concurrency][each.row.deployment.key] = each
+        groups[each.row.source, each.row.deployment.model, each.row.lengths, load.concurrency][
+            each.row.deployment.key
+        ] = each
     return [list(group.values()) for group in groups.values() if len(group) >= 3]
 
 
@@ -195,6 +193,7 @@ def served_evidence(predicted: Sequence[_Predicted]) -> list[ClassEvidence]:
 
 
 def main() -> None:
+    """Write load_trust.json."""
     predicted, _ = predict_served(read_rows([SHIPPED / TABLE]))
     file_access.write(load_trust.PATH, ["[\n", encode_rows(served_evidence(predicted)), "\n]\n"])
 

@@ -216,9 +216,7 @@ def _percent(fraction: float | None) -> str:
 
 def encode_trust(trust: TrustTable) -> str:
     """Return the table as JSON of one row a line, numbers of four digits."""
-    parts = []
-    for name in ("classes", "measured"):
-        parts.append(f'"{name}": [\n' + encode_rows(getattr(trust, name)) + "\n]")
+    parts = [f'"{name}": [\n' + encode_rows(getattr(trust, name)) + "\n]" for name in ("classes", "measured")]
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 

@@ -1,0 +1,92 @@
+"""Published runs of services as loads: what is read, what is left out and why, and what `validate --served` says."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from analysis.annexes.machine.measured_rows import SHIPPED, Unpredictable, read_rows
+from analysis.annexes.machine.serving_rows import TABLE, interpret_served_row
+from analysis.serving.load_trust import load_band, load_evidence
+from hwexplorer.cli import main
+
+ROWS = read_rows([SHIPPED / TABLE])
+
+
+def row(**cells: str) -> dict[str, str]:
+    return next(each for each in ROWS if all(each[name] == value for name, value in cells.items()))
+
+
+PLAIN = row(source="InferenceX, as kept by AIConfigurator", runtime="vllm", model="llama3_70b", flag="")
+
+
+def test_a_run_starts_with_all_clients_and_counts_all_requests() -> None:
+    served = interpret_served_row(PLAIN)
+    assert served.load.requests == 10 * served.load.concurrency
+    assert not served.load.arrival_s.any()
+    assert served.statistic == "mean"
+    assert served.scheduler.max_sequences == served.load.concurrency
+
+
+def test_experts_that_a_degree_does_not_divide_lie_on_all_devices() -> None:
+    served = interpret_served_row(row(model="gpt_oss_120b", tensor_parallel="4", expert_parallel="2", flag=""))
+    assert served.deployment.options == "tp=4,ep=4"
+
+
+def test_flags_of_a_note_bound_the_scheduler() -> None:
+    served = interpret_served_row(row(source="dstack, H100 and MI300X", request_rate_per_s="16", device="h100_sxm"))
+    assert (served.scheduler.max_sequences, served.scheduler.max_tokens) == (512, 512)
+    assert served.load.concurrency == 0
+    assert np.diff(served.load.arrival_s).mean() == pytest.approx(1 / 16, rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("cells", "reason"),
+    [
+        ({"load_kind": "mlperf server"}, "MLPerf"),
+        ({"flag": "workers_not_stated"}, "workers"),
+        ({"flag": "devices_unclear"}, "contradict"),
+        ({"flag": "rate_not_in_file"}, "rate"),
+    ],
+)
+def test_rows_are_left_out_for_a_reason(cells: dict[str, str], reason: str) -> None:
+    with pytest.raises(Unpredictable, match=reason):
+        interpret_served_row(row(**cells))
+
+
+def test_a_queue_is_no_time_to_first_token() -> None:
+    assert "TTFT" not in interpret_served_row(row(flag="queue", phase_split="aggregated", model="llama3_70b")).measured
+
+
+def test_bands_hold_the_estimate_and_most_of_what_was_left_out() -> None:
+    for figure, evidence in load_evidence().items():
+        low, high = load_band(figure)
+        assert low < 1 < high
+        held = [share for share in (evidence.device_out, evidence.family_out) if share is not None]
+        assert held
+        assert min(held) >= 0.8
+
+
+def test_validate_served_reads_a_table_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "mine.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(PLAIN))
+        writer.writeheader()
+        writer.writerows([PLAIN | {"concurrency": clients} for clients in ("2", "4", "8", "16")])
+        writer.writerow(row(load_kind="mlperf server"))
+    assert main(["validate", "--served", "--data", str(path), "--format", "json"]) in (0, None)
+    answer = json.loads(capsys.readouterr().out)
+    assert {(each["figure"], each["n"]) for each in answer["served"]} == {("TTFT", 4), ("TPOT", 4)}
+    assert answer["curves"] == 1
+    assert [each["rows"] for each in answer["skipped"]] == [1]
+
+
+def test_a_table_of_other_measurements_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text("device,model\nt4,resnet50\n")
+    assert main(["validate", "--served", "--data", str(path)]) == 2
+    assert "column 'public_model' is missing" in capsys.readouterr().err
