@@ -17,6 +17,7 @@ from analysis.model.ir.workload import Floats
 from analysis.model.transformer.load_spec import LoadSpec
 from analysis.model.transformer.transformer_request import Request
 from analysis.serving.deployment import Server
+from analysis.serving.load_trust import load_band
 from analysis.serving.request_load import REQUESTS, Lengths, Load, closed_load, open_load
 from analysis.serving.scheduler import Scheduler
 from analysis.serving.simulation import Run
@@ -51,6 +52,7 @@ class ServedLoad(msgspec.Struct, frozen=True, kw_only=True):
     tpot_p50_s: Annotated[float, column("TPOT p50", "s", help="time per output token after the first")]
     tpot_p90_s: Annotated[float, column("TPOT p90", "s", keep=4)]
     tpot_p99_s: Annotated[float, column("TPOT p99", "s")]
+    ttft_band_s: tuple[float, float]
     tpot_band_s: tuple[float, float]
     requests_per_s: Annotated[float, column("Requests/s", "1/s", keep=1)]
     arrivals_per_s: float
@@ -253,7 +255,7 @@ def _steady(run: Run, load: Load) -> slice:
 def _row(server: Server, key: str, text: str, load: Load, run: Run, limits: Limits) -> ServedLoad:
     kept = _steady(run, load)
     ttft_s, tpot_s = (run.first_s - run.arrival_s)[kept], time_per_token_s(run)[kept]
-    low, high = server.costs.latency_factors
+    costs, ttft_p50_s, tpot_p50_s = server.costs, float(np.median(ttft_s)), float(np.median(tpot_s))
     per_token_j = run.energy_j / run.output_tokens
     is_good = (ttft_s <= limits.ttft_s) & (tpot_s <= limits.tpot_s)
     rate = load.requests / run.end_of_run_s
@@ -268,7 +270,8 @@ def _row(server: Server, key: str, text: str, load: Load, run: Run, limits: Limi
         request_p50_s=float(np.median((run.end_s - run.arrival_s)[kept])),
         **{f"ttft_p{p}_s": float(np.percentile(ttft_s, p)) for p in (50, 90, 99)},
         **{f"tpot_p{p}_s": float(np.percentile(tpot_s, p)) for p in (50, 90, 99)},
-        tpot_band_s=(float(np.median(tpot_s)) * low, float(np.median(tpot_s)) * high),
+        ttft_band_s=_band("TTFT", ttft_p50_s, costs.latency_factors),
+        tpot_band_s=_band("TPOT", tpot_p50_s, costs.latency_factors),
         requests_per_s=rate,
         arrivals_per_s=arrivals,
         good_per_s=rate * float(is_good.mean()),
@@ -276,16 +279,19 @@ def _row(server: Server, key: str, text: str, load: Load, run: Run, limits: Limi
         tokens_per_s=run.output_tokens / run.end_of_run_s,
         power_w=run.energy_j / run.end_of_run_s,
         energy_j_per_token=per_token_j,
-        energy_band_j_per_token=(
-            per_token_j * server.costs.energy_factors[0],
-            per_token_j * server.costs.energy_factors[1],
-        ),
+        energy_band_j_per_token=_band("energy", per_token_j, costs.energy_factors),
         usd_per_million_tokens=hire_usd and hire_usd * 1e6 / (run.output_tokens / run.end_of_run_s * S_PER_HOUR),
         mean_batch=run.sequence_seconds / run.busy_s,
         busy_fraction=run.busy_s / run.end_of_run_s / min(server.layout.dp, load.requests),
         utilization=max(rate, arrivals) / capacity_per_s,
         devices=server.layout.devices,
     )
+
+
+def _band(figure: str, value: float, of_a_step: tuple[float, float]) -> tuple[float, float]:
+    """Return the band of a figure of a load: that of published runs, wider where a step itself is known no better."""
+    low, high = load_band(figure)
+    return value * min(low, of_a_step[0]), value * max(high, of_a_step[1])
 
 
 def _lag(load: Load, run: Run, capacity_per_s: float) -> float:

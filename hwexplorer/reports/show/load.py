@@ -138,7 +138,9 @@ def _summary(report: ServingReport, state: State) -> Iterator[str]:
 def _lines(report: ServingReport, state: State) -> Iterator[str]:
     """Yield a line for each device and load: whether it keeps up, and how sure its figures are."""
     for row in report.loads:
-        bands = f"TPOT {_band(row.tpot_band_s, row.tpot_p50_s)}, J/token "
+        bands = (
+            f"TTFT {_band(row.ttft_band_s, row.ttft_p50_s)}, TPOT {_band(row.tpot_band_s, row.tpot_p50_s)}, J/token "
+        )
         bands += _band(row.energy_band_j_per_token, row.energy_j_per_token)
         yield f"{row.key} ({row.layout}, {row.load}): {row.state}; {bands}"
     if unpriced := dict.fromkeys(row.key for row in report.loads if row.usd_per_million_tokens is None):
