@@ -19,7 +19,7 @@ from hardware.errors import RequestError, unknown
 from hardware.names import nearest
 from hwexplorer import registry, spellings
 from hwexplorer.process import signals
-from hwexplorer.process.output import OutputError, complain, put, say
+from hwexplorer.process.output import OutputError, complain, put
 
 THREADS = "OPENBLAS_NUM_THREADS"
 
@@ -179,8 +179,6 @@ def main(words: Sequence[str] | None = None) -> int:
         with signals.handle_signals():
             _run(list(sys.argv[1:] if words is None else words))
     except RequestError as error:
-        for line in getattr(error, "picture", tuple)():
-            say(line)
         return _complain(str(error), 2)
     except KeyboardInterrupt:
         return _complain("interrupted", 130)

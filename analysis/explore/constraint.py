@@ -15,7 +15,7 @@ import msgspec
 
 from analysis.estimate.metrics import CHANGING, METRICS, RULED
 from hardware.amount import parse_amount
-from hardware.errors import RequestError
+from hardware.errors import RequestError, unknown
 from hardware.quantity import Unit, quantity
 
 _CLOSE = 1e-9  # relative: figures nearer than that are equal
@@ -29,6 +29,7 @@ COMPARISONS: dict[str, Callable[[float, float], bool]] = {
 }
 LETTERS = {"L": "latency", "E": "energy", "P": "power", "M": "memory", "ttft": "ttft", "tpot": "tpot"}
 _LIMIT = re.compile(r"([A-Za-z]+)(<=|>=|<|>)([^<>=\s]+)")
+_RULE = re.compile(r"([A-Za-z_]+)\s*(?:\(([^()<>]*)\))?\s*(<=|>=|<|>)\s*([^<>]+)")
 _FORMS = {  # figures with arguments of their own: how many, and how they are written
     "share": (1, 2, "a path and, if need be, a device: share(layer4.*, gpu)"),
     "ratio": (3, 3, "a figure and two devices: ratio(energy, cpu, gpu)"),
@@ -107,87 +108,32 @@ def _holds(limit: Constraint, results: tuple[object, ...]) -> bool:
 # --- rules of CI ----------------------------------------------------------------------------------------------
 
 
-class RuleError(RequestError):
-    """A rule that cannot be read: what is wrong, and a caret under the column."""
-
-    def __init__(self, text: str, column: int, message: str) -> None:
-        self.text, self.column = text, column
-        super().__init__(f"rule {text[:120]!r}, column {column + 1}: {message}")
-
-    def picture(self) -> tuple[str, str]:
-        """Return the rule in one line, and a caret under the column."""
-        return " ".join(self.text.splitlines()), f"{' ' * self.column}^"
-
-
-class _Reader:
-    """The text of a rule and the place up to which it is read."""
-
-    def __init__(self, text: str) -> None:
-        self.text, self.place = text, 0
-
-    def fail(self, message: str, place: int | None = None) -> RuleError:
-        """Return an error at a place, where reading stands unless given."""
-        return RuleError(self.text, self.place if place is None else place, message)
-
-    def take(self, pattern: str) -> str | None:
-        """Read what matches after spaces; None where nothing does."""
-        self.place += len(self.text[self.place :]) - len(self.text[self.place :].lstrip())
-        match = re.compile(pattern).match(self.text, self.place)
-        self.place = match.end() if match else self.place
-        return match[0] if match else None
-
-
 def parse_rule(text: str) -> Constraint:
-    """Return the constraint that a text states. Raises RuleError with the column of what is wrong."""
-    reader, figures = _Reader(text), (*RULED, *_FORMS)
-    figure = reader.take(r"[A-Za-z_]+")
-    if figure is None:
-        raise reader.fail(f"a figure is expected ({', '.join(figures)})")
-    if figure not in figures:
-        raise reader.fail(f"unknown figure {figure!r} (allowed: {', '.join(figures)})", reader.place - len(figure))
-    arguments = _read_arguments(reader)
-    sign = reader.take(r"<=|>=|<|>")
-    if sign is None:
-        reader.take(r"")
-        raise reader.fail("a comparison is expected (<, <=, >, >=)")
-    _check_arguments(reader, figure, arguments)
-    reader.take(r"")
-    where = tuple(argument for argument, _ in arguments)
-    unit = METRICS[figure].unit if figure in METRICS else ("" if figure == "ratio" else "%")
+    """Return the constraint that a text states. Raises RequestError in one line."""
     try:
-        amount = parse_amount(text[reader.place :], "fraction" if unit == "%" else unit)
+        match = _RULE.fullmatch(text.strip())
+        if match is None:
+            raise RequestError(
+                "a figure, a comparison (<, <=, >, >=) and an amount are expected, as energy(gpu) < 50mJ"
+            )
+        figure, arguments, sign, amount = match.groups()
+        where = tuple(word.strip() for word in arguments.split(",")) if arguments and arguments.strip() else ()
+        _check_figure(figure, where)
+        unit = METRICS[figure].unit if figure in METRICS else ("" if figure == "ratio" else "%")
+        return Constraint(figure, sign, parse_amount(amount, "fraction" if unit == "%" else unit), where, text)
     except RequestError as error:
-        raise reader.fail(str(error)) from None
-    return Constraint(figure, sign, amount, where, text)
+        raise RequestError(f"rule {text[:120]!r}: {error}") from None
 
 
-def _read_arguments(reader: _Reader) -> list[tuple[str, int]]:
-    """Read the arguments in parentheses, each with the column it begins at; none where there are none."""
-    if reader.take(r"\(") is None or reader.take(r"\)") is not None:
-        return []
-    arguments: list[tuple[str, int]] = []
-    while True:
-        reader.take(r"")
-        place, word = reader.place, reader.take(r"[^,()\s<>]+")
-        if word is None:
-            raise reader.fail("an argument is expected: a device or a path")
-        arguments.append((word, place))
-        if reader.take(r"\)") is not None:
-            return arguments
-        if reader.take(r",") is None:
-            raise reader.fail("',' or ')' is expected")
-
-
-def _check_arguments(reader: _Reader, figure: str, arguments: list[tuple[str, int]]) -> None:
-    """Raise RuleError for a wrong number of arguments, or a figure among them that there is not."""
-    if figure not in _FORMS:
-        if len(arguments) > 1:
-            raise reader.fail(f"{figure} takes one device", arguments[1][1])
-        return
-    least, most, form = _FORMS[figure]
-    if not least <= len(arguments) <= most:
-        raise reader.fail(f"{figure} takes {form}", 0)
+def _check_figure(figure: str, where: tuple[str, ...]) -> None:
+    """Raise RequestError for an unknown figure, or for arguments that it does not take."""
+    if figure not in (*RULED, *_FORMS):
+        raise unknown("figure", figure, (*RULED, *_FORMS))
+    least, most, form = _FORMS.get(figure, (0, 1, "one device"))
+    if not least <= len(where) <= most:
+        raise RequestError(f"{figure} takes {form}")
+    if not all(re.fullmatch(r"\S+", word) for word in where):
+        raise RequestError(f"an argument is a device or a path, not {', '.join(map(repr, where))[:60]}")
     allowed = {"ratio": RULED, "change": tuple(CHANGING)}.get(figure)
-    name, place = arguments[0]
-    if allowed is not None and name not in allowed:
-        raise reader.fail(f"unknown figure {name!r} (allowed: {', '.join(allowed)})", place)
+    if allowed is not None and where[0] not in allowed:
+        raise unknown("figure", where[0], allowed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import suppress
 
 import pytest
 from decisions import hwexplorer, run
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 
 from analysis.estimate.metrics import METRICS, RULED
 from analysis.estimate.tree import tree
-from analysis.explore.constraint import RuleError, parse_rule
+from analysis.explore.constraint import parse_rule
 from analysis.explore.rule_check import check, edp_share
 from hardware.errors import RequestError
 
@@ -60,30 +61,28 @@ def test_ratios() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "column"),
+    ("text", "says"),
     [
-        ("", 0), ("< 5", 0), ("enrgy(gpu) < 5mJ", 0), ("energy(gpu < 5mJ", 11), ("energy(gpu) 5mJ", 12),
-        ("energy(gpu) < 5mV", 14), ("energy(gpu) <", 13), ("energy(gpu, cpu) < 5", 12), ("share() < 1", 0),
-        ("ratio(speed, cpu, gpu) > 1", 6), ("ratio(energy, cpu) > 1", 0), ("energy(,) < 1", 7),
-        ("energy(gpu) < 5mJ or so", 14), ("energy(gpu) = 5", 12),
+        ("", "are expected"), ("< 5", "are expected"), ("enrgy(gpu) < 5mJ", "did you mean energy"),
+        ("energy(gpu < 5mJ", "are expected"), ("energy(gpu) 5mJ", "are expected"), ("energy(gpu) < 5mV", "5mV"),
+        ("energy(gpu) <", "are expected"), ("energy(gpu, cpu) < 5", "energy takes one device"),
+        ("share() < 1", "share takes a path"), ("ratio(speed, cpu, gpu) > 1", "unknown figure 'speed'"),
+        ("ratio(energy, cpu) > 1", "ratio takes a figure and two devices"), ("share(,) < 1", "an argument is a device"),
+        ("energy(gpu) < 5mJ or so", "or so"), ("energy(gpu) = 5", "are expected"),
     ],
 )  # fmt: skip
-def test_the_caret_stands_under_what_is_wrong(text: str, column: int) -> None:
-    with pytest.raises(RuleError) as caught:
+def test_wrong_rule_is_one_line_that_quotes_it(text: str, says: str) -> None:
+    with pytest.raises(RequestError) as caught:
         parse_rule(text)
-    assert caught.value.column == column
-    assert caught.value.picture()[-1] == " " * column + "^"
+    assert str(caught.value).startswith(f"rule {text!r}: ")
+    assert says in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 @given(st.text(max_size=40))
-def test_any_text_is_a_rule_or_a_rule_error(text: str) -> None:
-    column = 0
-    try:
+def test_any_text_is_a_rule_or_a_request_error(text: str) -> None:
+    with suppress(RequestError):
         parse_rule(text)
-    except RuleError as error:
-        column = error.column
-    assert 0 <= column <= len(text)
 
 
 def test_exit_codes() -> None:
@@ -97,9 +96,6 @@ def test_exit_codes() -> None:
     assert document["holds"] is False
     wrong = hwexplorer("check", "resnet18", "--rule", "energy(gpu) ~ 1J")
     assert wrong.code == 2
-    lines = wrong.err.splitlines()
-    assert lines[0] == "energy(gpu) ~ 1J"
-    assert lines[1] == " " * 12 + "^"
-    assert len(lines) == 3
+    assert wrong.err.count("\n") == 1
     assert hwexplorer("check", "resnet18").code == 2
     assert hwexplorer("check", "resnet18", "--rule", "energy(gpux) < 1J").code == 2

@@ -11,7 +11,6 @@ import pytest
 import trace_files as files
 
 from analysis.annexes.traces.alignment import align_trace
-from analysis.annexes.traces.chrome import MODULE
 from analysis.annexes.traces.trace_file import read_trace
 from analysis.annexes.traces.trace_record import (
     Span,
@@ -120,17 +119,6 @@ def test_modules_tell_twins_apart() -> None:
     paths = result.workload.operators.path
     for pair in align_trace(assemble_trace("pytorch", kept), result).pairs:
         assert paths[pair.operators[0]].startswith(pair.op.module), pair.op.module
-
-
-def test_ranges_of_one_run_name_the_modules_of_all(tmp_path: Path) -> None:
-    data = json.loads(files.kineto_cpu(tmp_path / "t.json").read_text())
-    data["traceEvents"].append(files._event(f"{MODULE}features.0", "user_annotation", 0.5, 58))
-    data["traceEvents"].append(files._event(f"{MODULE}fc", "user_annotation", 69.5, 25))
-    (tmp_path / "t.json").write_text(json.dumps(data))
-    trace = read_trace(tmp_path / "t.json")
-    assert [op.module for op in trace.ops] == ["features.0", "", "", "fc"]
-    assert trace.runs == 2
-    assert (trace.wall_s, trace.gap_s) == pytest.approx((100e-6, 24e-6))
 
 
 def test_gaps_have_causes_that_add_up(tmp_path: Path) -> None:

@@ -196,24 +196,6 @@ def _group_rows(rows: Iterable[Residual], key: Callable[[Residual], Any]) -> dic
     return groups
 
 
-def classes_markdown(known: Iterable[ClassEvidence]) -> str:
-    """Return the table of classes as the README has it."""
-    head = ("class of work", "rows", "devices", "median error", "rank", "held, devices / families left out", "band")
-    lines = [f"| {' | '.join(head)} |", "|---" + "|--:" * (len(head) - 1) + "|"]
-    for each in known:
-        if each.name != ENGINEERING:
-            rank = "" if each.rank is None else f"{each.rank:.2f}"
-            left_out = f"{_percent(each.device_out)} / {_percent(each.family_out)}"
-            band = f"{each.band[0]:.2f} - {each.band[1]:.2f}"
-            cells = (each.name, f"{each.rows:,}", each.devices, _percent(each.median_error), rank, left_out, band)
-            lines.append(f"| {' | '.join(map(str, cells))} |")
-    return "\n".join(lines) + "\n"
-
-
-def _percent(fraction: float | None) -> str:
-    return "-" if fraction is None else f"{fraction * 100:.0f} %"
-
-
 def encode_trust(trust: TrustTable) -> str:
     """Return the table as JSON of one row a line, numbers of four digits."""
     parts = [f'"{name}": [\n' + encode_rows(getattr(trust, name)) + "\n]" for name in ("classes", "measured")]

@@ -31,7 +31,6 @@ US = 1e-6
 LAUNCHES = ("cuda_runtime", "cuda_driver", "runtime", "hip_runtime", "xpu_runtime")
 ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset")
 OPERATORS = ("cpu_op", "operator")
-MODULE = "module: "  # begins the ranges in which a run names its modules
 SIZE_MAX = 1 << 40  # of a side of a tensor
 GRAPH = 8  # kernels of one launch; more are a replayed graph
 _WAITS = ("synchronize", "memcpy", "item", "local_scalar")  # in the names of calls in which the host waits or copies
@@ -105,7 +104,6 @@ class _OpNode(msgspec.Struct, eq=False):
     """An operator of the trace while its tree is built: its event, the operators in it, what it launched."""
 
     event: ChromeEvent
-    module: str = ""
     parts: list[_OpNode] = []
     launched: list[ChromeEvent] = []
 
@@ -114,10 +112,9 @@ class _OpNode(msgspec.Struct, eq=False):
         """The start of its event."""
         return self.event.start_s
 
-    def trace_op(self, on_device: bool, module: str = "") -> TraceOp:
+    def trace_op(self, on_device: bool) -> TraceOp:
         """Return the operator with its device time, or its own time where nothing ran on a device."""
-        module = self.module or module
-        parts = [part.trace_op(on_device, module) for part in self.parts]
+        parts = [part.trace_op(on_device) for part in self.parts]
         launched_s = sum(event.seconds for event in self.launched)
         args = self.event.args
         return TraceOp(
@@ -125,7 +122,6 @@ class _OpNode(msgspec.Struct, eq=False):
             kind=operator_kind(self.event.name),
             seconds=launched_s + sum(part.seconds for part in parts) if on_device else self.event.seconds,
             shapes=input_shapes(args.get("Input Dims", args.get("Input dims"))),
-            module=module,
             kernels=tuple(event.name for event in self.launched),
             parts=tuple(part for part in parts if part.seconds > 0),
         )
@@ -193,7 +189,6 @@ def read_kineto(data: dict[str, Any]) -> Trace:
     windows = _run_windows(events, operators or kernels)
     if len(windows) == 1:
         windows = recorded.repeats(windows[0]) or windows
-    _name_modules(recorded.nodes, [e for e in events if e.name.startswith(MODULE)], windows)
     windows = windows[1:] if len(windows) > 2 else windows  # the first warms caches up
     runs = [recorded.run(window) for window in windows]
     devices = data.get("deviceProperties")
@@ -228,7 +223,7 @@ def _run_windows(events: Sequence[ChromeEvent], operators: Sequence[ChromeEvent]
     whole trace."""
     named: dict[str, list[ChromeEvent]] = defaultdict(list)
     for event in events:
-        if event.category == "user_annotation" and not event.name.startswith(MODULE):
+        if event.category == "user_annotation":
             named["step" if event.name.startswith("ProfilerStep") else event.name].append(event)
     # An annotation that holds another of its name would count its time twice.
     groups = {
@@ -248,22 +243,6 @@ def _run_windows(events: Sequence[ChromeEvent], operators: Sequence[ChromeEvent]
     if spans := [e.span for e in best if operators_s([e]) > 0]:
         return spans
     return [(min(e.start_s for e in operators), max(e.end_s for e in events if e.category in (*OPERATORS, *ON_DEVICE)))]
-
-
-def _name_modules(nodes: Sequence[_OpNode], ranges: Sequence[ChromeEvent], windows: Sequence[Span]) -> None:
-    """Set each operator's module, where ranges name them in one run: the others ran the same in the same order."""
-    if not ranges:
-        return
-    lanes = _group_by_lane(_nest_events(ranges))
-    runs = [_in_window(nodes, window) for window in windows]
-    for node in nodes:
-        around = _find_innermost(lanes, node.event.lane, node.start_s)
-        node.module = around.event.name.removeprefix(MODULE) if around else node.module
-    best = max(runs, key=lambda run: sum(bool(node.module) for node in run), default=[])
-    for run in runs:
-        if [node.event.name for node in run] == [node.event.name for node in best]:
-            for node, other in zip(run, best, strict=True):
-                node.module = node.module or other.module
 
 
 class _Recorded:
