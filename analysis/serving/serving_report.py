@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
@@ -21,6 +21,7 @@ from analysis.serving.load_trust import load_band
 from analysis.serving.request_load import REQUESTS, Lengths, Load, closed_load, open_load
 from analysis.serving.scheduler import Scheduler
 from analysis.serving.simulation import Run
+from analysis.serving.waits import Wait, list_waits
 
 CLIENTS = (1, 4, 16, 64, 256)  # of the curve that is shown where no load is named
 KNEE = 0.8  # of the highest rate; more load buys little beyond
@@ -84,16 +85,6 @@ class ServedLoad(msgspec.Struct, frozen=True, kw_only=True):
         """Say whether it keeps up: `keeps up at 38 % of its capacity`, `falls behind by 3 requests/s`."""
         behind = f"falls behind by {self.lag_per_s:.2g} requests/s: its queue grows without end"
         return behind if self.lag_per_s > 0 else f"keeps up at {self.utilization:.0%} of its capacity"
-
-
-class Wait(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of the time of requests takes these seconds of the median request and of the slowest percent."""
-
-    device: Annotated[str, column("Device", role="text")]
-    part: Annotated[str, column("Time of a request", role="text")]
-    typical_s: Annotated[float, column("Median", "s")]
-    slowest_s: Annotated[float, column("Slowest 1 %", "s")]
-    slowest_fraction: Annotated[float, column("Share", role="bar", key="bar", keep=2)]
 
 
 class ServingReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,7 +162,7 @@ def serving_report(
     for served in ordered:
         server, own = served[0].server, [one.row for one in served]
         rows += own
-        waits += _waits(server, served[-1].run)
+        waits += list_waits(server.name, served[-1].run)
         answers += _answers(server, own, lengths, limits, is_curve)
     said = dict.fromkeys(
         f"{s[0].server.first.runtime.name}: {_scheduler_words(s[0].server.scheduler)}" for s in ordered
@@ -303,33 +294,6 @@ def _lag(load: Load, run: Run, capacity_per_s: float) -> float:
     if load.concurrency or (run.end_of_run_s <= BEHIND * last_s + 2 * quickest_s and not is_over):
         return 0.0
     return load.requests / last_s - load.requests / run.end_of_run_s if last_s else 0.0
-
-
-PARTS: tuple[tuple[str, Callable[[Run], Floats]], ...] = (
-    ("API server and queue", lambda run: run.start_s - run.arrival_s),
-    ("prefill of its prompt", lambda run: run.first_s - run.start_s),
-    ("its own decode steps", lambda run: run.end_s - run.first_s - run.others_s),
-    ("prefill of others", lambda run: run.others_s),
-)
-
-
-def _waits(server: Server, run: Run) -> list[Wait]:
-    total_s = run.end_s - run.arrival_s
-    order = np.argsort(total_s, kind="stable")
-    slowest = order[-max(len(order) // 100, 1) :]
-    around = order[len(order) * 45 // 100 : max(len(order) * 55 // 100, 1)]
-    around = around if len(around) else order
-    parts = [(name, find(run)) for name, find in PARTS]
-    return [
-        Wait(
-            device=server.name,
-            part=name,
-            typical_s=float(seconds[around].mean()),
-            slowest_s=float(seconds[slowest].mean()),
-            slowest_fraction=float(seconds[slowest].mean() / total_s[slowest].mean()),
-        )
-        for name, seconds in parts
-    ]
 
 
 def _answers(server: Server, rows: Sequence[ServedLoad], lengths: Lengths, limits: Limits, is_curve: bool) -> list[str]:

@@ -13,7 +13,11 @@ IS_OVER_BATCHES = True
 
 
 def plot(state: State) -> Plot:
-    """Return the plot of a state."""
+    """Return the plot of a state: over the batch, or over the load where it has one."""
+    if engine.request_under_load(state) is not None:
+        from hwexplorer.plots import _over_loads  # not needed without a load
+
+        return _over_loads.plot(state)
     metric = METRICS[state.metric]
     lines, points, best = [], [], []
     for place, device in enumerate(state.devices):

@@ -68,6 +68,29 @@ def phases(model: str) -> dict[str, str]:
     return meant.phases
 
 
+def load_words(model: str) -> str:
+    """Return the load in a model's name in words: `5 requests/s`; '' for a model without one, or none."""
+    load = getattr(_meaning(model), "load", None)
+    return load.text if load is not None else ""
+
+
+def scale_load(model: str, up: bool) -> str | None:
+    """Return the name of a model under the next load up or down; None for a model without a load."""
+    meant = _meaning(model)
+    load = getattr(meant, "load", None)
+    return None if load is None else meant.with_load(load.scaled(up), *meant.shares)  # type: ignore[union-attr]
+
+
+def _meaning(model: str) -> ModelRef | None:
+    """Return what a name means if it may have a load; None for others, which are not read."""
+    if ":" not in model or "=" not in model:
+        return None
+    try:
+        return refer(model)
+    except ModelError:
+        return None
+
+
 def stored_precision(model: str) -> str:
     """Return the precision in which a configuration or a file of weights is stored; '' for another model, or if none
     here is that."""

@@ -19,11 +19,11 @@ from analysis.serving.serving_report import (
     Limits,
     ServedLoad,
     ServingReport,
-    Wait,
     lengths_of,
     parse_limits,
     serving_report,
 )
+from analysis.serving.waits import Wait
 from hardware.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.declare import DEVICES, Report, Rows, facts

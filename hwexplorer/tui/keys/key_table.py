@@ -107,10 +107,10 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
         _action("choose", "enter", "Load", "Load the model under the cursor", panes="models", hint="load"),
     ),
     "Estimate": (
-        _action("batch_down", "[", "Halve batch", "Halve the batch, down to 1",
+        _action("batch_down", "[", "Halve batch", "Halve the batch, or take the load before",
             lambda s: changes.scale_batch(s, False)),
-        _action("batch_up", "]", "Double batch", "Double the batch, up to 4096", lambda s: changes.scale_batch(s, True),
-            hint="batch"),
+        _action("batch_up", "]", "Double batch", "Double the batch, up to 4096, or take the next load",
+            lambda s: changes.scale_batch(s, True), hint="batch"),
         _action("precision_down", "{", "Precision before", "The precision before, of " + ", ".join(formats.KEYS),
             changes.cycle("precision", formats.KEYS, -1)),
         _action("precision_up", "}", "Next precision", "The next precision, of " + ", ".join(formats.KEYS),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from analysis.model.names.model_ref import scale_load
 from hwexplorer import settings
 from hwexplorer import state as states
 from hwexplorer.state import State, replace
@@ -25,7 +26,9 @@ def cycle(field: str, values: tuple[str, ...], step: int = 1) -> Change:
 
 
 def scale_batch(state: State, double: bool) -> State:
-    """Double or halve the batch, within its limits."""
+    """Double or halve the batch, within its limits; of a load its clients, or take the next rate."""
+    if (heavier := scale_load(state.model, double)) is not None:
+        return replace(state, model=heavier)
     batch = min(settings.BATCH_MAX, state.batch * 2) if double else max(1, state.batch // 2)
     return replace(state, batch=batch)
 

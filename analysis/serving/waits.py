@@ -1,0 +1,65 @@
+"""What the requests of a run wait for, and who is in the server as time passes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated
+
+import msgspec
+import numpy as np
+
+from analysis.document import column
+from analysis.model.ir.workload import Floats
+from analysis.serving.simulation import Run
+
+
+class Wait(msgspec.Struct, frozen=True, kw_only=True):
+    """A part of the time of requests takes these seconds of the median request and of the slowest percent."""
+
+    device: Annotated[str, column("Device", role="text")]
+    part: Annotated[str, column("Time of a request", role="text")]
+    typical_s: Annotated[float, column("Median", "s")]
+    slowest_s: Annotated[float, column("Slowest 1 %", "s")]
+    slowest_fraction: Annotated[float, column("Share", role="bar", key="bar", keep=2)]
+
+
+PARTS: tuple[tuple[str, Callable[[Run], Floats]], ...] = (
+    ("API server and queue", lambda run: run.start_s - run.arrival_s),
+    ("prefill of its prompt", lambda run: run.first_s - run.start_s),
+    ("its own decode steps", lambda run: run.end_s - run.first_s - run.others_s),
+    ("prefill of others", lambda run: run.others_s),
+)
+
+
+def list_waits(device: str, run: Run) -> list[Wait]:
+    """Return what each part of a request takes: of those around the median, and of the slowest percent."""
+    total_s = run.end_s - run.arrival_s
+    order = np.argsort(total_s, kind="stable")
+    slowest = order[-max(len(order) // 100, 1) :]
+    around = order[len(order) * 45 // 100 : max(len(order) * 55 // 100, 1)]
+    around = around if len(around) else order
+    parts = [(name, find(run)) for name, find in PARTS]
+    return [
+        Wait(
+            device=device,
+            part=name,
+            typical_s=float(seconds[around].mean()),
+            slowest_s=float(seconds[slowest].mean()),
+            slowest_fraction=float(seconds[slowest].mean() / total_s[slowest].mean()),
+        )
+        for name, seconds in parts
+    ]
+
+
+def timeline(run: Run, moments: int) -> Floats:
+    """Return the requests that wait, whose prompts go in, and that decode, (3, moments): means over equal parts of the
+    run."""
+    edges = np.linspace(0.0, run.end_of_run_s, moments + 1)
+
+    def time_inside(begin_s: Floats, end_s: Floats) -> Floats:
+        """Return the mean number of requests between begin and end in each part."""
+        inside = np.clip(end_s[:, None], edges[:-1], edges[1:]) - np.clip(begin_s[:, None], edges[:-1], edges[1:])
+        return np.asarray(inside.sum(axis=0) / np.diff(edges))
+
+    stages = ((run.arrival_s, run.start_s), (run.start_s, run.first_s), (run.first_s, run.end_s))
+    return np.stack([time_inside(begin_s, end_s) for begin_s, end_s in stages])

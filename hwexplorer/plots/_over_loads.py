@@ -1,0 +1,76 @@
+"""The metric of the state over the load on each device, with the knee and the limits."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from msgspec.structs import replace as with_fields
+
+from analysis.model.transformer.transformer_request import Request
+from analysis.serving.serving_report import KNEE, ServedLoad, parse_limits
+from hardware.quantity import Unit
+from hwexplorer import engine
+from hwexplorer.state import State, replace
+from hwexplorer.views.captions import MARKED
+from hwexplorer.views.plain import Plot, Series
+
+PARTS = (0.1, 0.25, 0.5, 0.65, KNEE, 0.9, 1.1)  # of the capacity of a device: the loads that are served
+_AXES: dict[str, tuple[str, Unit, Callable[[ServedLoad], float]]] = {
+    "latency": ("TPOT p99", "s", lambda row: row.tpot_p99_s),
+    "energy": ("J per token", "J", lambda row: row.energy_j_per_token),
+    "edp": ("J per token x time of a request", "Js", lambda row: row.figure("edp")),
+}
+
+
+def plot(state: State) -> Plot:
+    """Return the plot of a state with a load."""
+    title, unit, figure = _AXES[state.metric]
+    lines, points, knees, notes = list[Series](), list[Series](), list[tuple[str, ServedLoad]](), list[str]()
+    limits = parse_limits(state.limits)
+    for place, device in enumerate(state.devices):
+        rows = curve(state, device)
+        if not rows:
+            notes.append(f"{MARKED[device]} does not fit")
+            continue
+        x, y = tuple(row.arrivals_per_s for row in rows), tuple(figure(row) for row in rows)
+        names = tuple(f"{device} at {row.arrivals_per_s:.3g}/s" for row in rows)
+        lines.append(Series(device, x, y, line=True, device=place))
+        points.append(Series(device, x, y, keys=names, labels=names, device=place))
+        knees.append((device, rows[PARTS.index(KNEE)]))
+        within = [row for row in rows if row.ttft_p99_s <= limits.ttft_s and row.tpot_p99_s <= limits.tpot_s]
+        if math.isfinite(min(limits.ttft_s, limits.tpot_s)):
+            most = f"up to {within[-1].arrivals_per_s:.3g} requests/s" if within else "at no load"
+            notes.append(f"{device} keeps {state.limits} {most}")
+    names = tuple(f"knee of {device}" for device, _ in knees)
+    x, y = tuple(row.arrivals_per_s for _, row in knees), tuple(figure(row) for _, row in knees)
+    series = [*points, *lines, Series("knee", x, y, keys=names, labels=names, mark=True)]
+    if state.metric == "latency" and math.isfinite(limits.tpot_s) and points:
+        ends = min(min(one.x) for one in points), max(max(one.x) for one in points)
+        series.append(Series("limit", ends, (limits.tpot_s, limits.tpot_s), line=True, guide=True))
+    knee = ", ".join(f"{device} {row.arrivals_per_s:.3g} requests/s" for device, row in knees)
+    return Plot(
+        name="batch",
+        title=f"{title} of {state.model.partition(':')[0]} by load, {state.precision}, {state.execution}",
+        x_title="Requests/s",
+        y_title=title,
+        x_unit="1/s",
+        y_unit=unit,
+        series=tuple(series),
+        notes=(*([f"knee, at {KNEE:.0%} of the capacity: {knee}"] if knee else []), *notes),
+    )
+
+
+def curve(state: State, device: str) -> list[ServedLoad]:
+    """Return what a device makes of random arrivals at parts of its capacity; nothing where the model does not fit."""
+    served, request = engine.find_served(state, device), engine.request_under_load(state)
+    if served is None or request is None or request.load is None:
+        return []
+    capacity_per_s = served.server.capacity_per_s(served.load)
+    return [engine.served(_at_rate(state, request, part * capacity_per_s), device).row for part in PARTS]
+
+
+def _at_rate(state: State, request: Request, rate: float) -> State:
+    assert request.load is not None
+    load = with_fields(request.load, rate=float(f"{rate:.3g}"), concurrency=0, requests="")
+    return replace(state, model=request.with_load(load, *request.shares))

@@ -1,0 +1,40 @@
+"""A load on one device in words: what requests wait for, and who is in the server as time passes."""
+
+from __future__ import annotations
+
+from analysis.serving.serving_report import Served
+from analysis.serving.waits import list_waits, timeline
+from hardware.quantity import quantity
+from hwexplorer.views.plain import Section
+
+MOMENTS = 60  # of a timeline
+_BLOCKS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
+
+
+def load_sections(served: Served) -> list[Section]:
+    """Return what the slow requests of a load wait for, and the timeline of its batches."""
+    row = served.row
+    head = (
+        f"{row.state}; a request takes {quantity(row.request_p50_s, 's')}",
+        f"first token after {quantity(row.ttft_p50_s, 's')}, of the slowest 1 % after {quantity(row.ttft_p99_s, 's')}",
+        f"then a token each {quantity(row.tpot_p50_s, 's')}, of the slowest 1 % each {quantity(row.tpot_p99_s, 's')}",
+    )
+    waits = sorted(list_waits(row.key, served.run), key=lambda wait: -wait.slowest_s)
+    lines = tuple(
+        f"{wait.slowest_fraction:4.0%} {wait.part}: {quantity(wait.slowest_s, 's')}, at the median "
+        f"{quantity(wait.typical_s, 's')}"
+        for wait in waits
+    )
+    return [("Under load", head), ("What the slowest 1 % of requests wait for", lines), _timeline(served)]
+
+
+def _timeline(served: Served) -> Section:
+    """Return the requests in the server over the run, each line on a scale of its own."""
+    names = ("waiting", "prompts", "decoding")
+    counts = timeline(served.run, MOMENTS)
+    lines = []
+    for name, values in zip(names, counts, strict=True):
+        highest = float(values.max())
+        places = (values / (highest or 1.0) * (len(_BLOCKS) - 1)).round().astype(int)
+        lines.append(f"{name:<9}{''.join(_BLOCKS[place] for place in places.tolist())} up to {highest:.3g}")
+    return f"Requests in the server over {quantity(served.run.end_of_run_s, 's')}", tuple(lines)
