@@ -27,6 +27,7 @@ def plot(state: State) -> Plot:
     """Return the plot of a state with a load."""
     title, unit, figure = _AXES[state.metric]
     lines, points, knees, notes = list[Series](), list[Series](), list[tuple[str, ServedLoad]](), list[str]()
+    kept: list[str] = []  # the highest load of each device that keeps the limits
     limits = parse_limits(state.limits)
     for place, device in enumerate(state.devices):
         rows = curve(state, device)
@@ -40,15 +41,16 @@ def plot(state: State) -> Plot:
         knees.append((device, rows[PARTS.index(KNEE)]))
         within = [row for row in rows if row.ttft_p99_s <= limits.ttft_s and row.tpot_p99_s <= limits.tpot_s]
         if math.isfinite(min(limits.ttft_s, limits.tpot_s)):
-            most = f"up to {within[-1].arrivals_per_s:.3g} requests/s" if within else "at no load"
-            notes.append(f"{device} keeps {state.limits} {most}")
+            kept.append(f"{device} up to {within[-1].arrivals_per_s:.3g}/s" if within else f"{device} at no load")
     names = tuple(f"knee of {device}" for device, _ in knees)
     x, y = tuple(row.arrivals_per_s for _, row in knees), tuple(figure(row) for _, row in knees)
     series = [*points, *lines, Series("knee", x, y, keys=names, labels=names, mark=True)]
     if state.metric == "latency" and math.isfinite(limits.tpot_s) and points:
         ends = min(min(one.x) for one in points), max(max(one.x) for one in points)
         series.append(Series("limit", ends, (limits.tpot_s, limits.tpot_s), line=True, guide=True))
-    knee = ", ".join(f"{device} {row.arrivals_per_s:.3g} requests/s" for device, row in knees)
+    knee = ", ".join(f"{device} {row.arrivals_per_s:.3g}/s" for device, row in knees)
+    said = [f"{state.limits} kept by {', '.join(kept)}"] if kept else []
+    said += [f"knee, at {KNEE:.0%} of the capacity: {knee}"] if knee else []
     return Plot(
         name="batch",
         title=f"{title} of {state.model.partition(':')[0]} by load, {state.precision}, {state.execution}",
@@ -57,7 +59,7 @@ def plot(state: State) -> Plot:
         x_unit="1/s",
         y_unit=unit,
         series=tuple(series),
-        notes=(*([f"knee, at {KNEE:.0%} of the capacity: {knee}"] if knee else []), *notes),
+        notes=tuple(filter(None, ("; ".join(said), *notes))),
     )
 
 

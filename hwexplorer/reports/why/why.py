@@ -39,7 +39,6 @@ from hwexplorer.state import format as format_state
 from hwexplorer.views import answer_lines
 from hwexplorer.views.captions import band_words, category_words, energy_words, place_in_words
 from hwexplorer.views.cause_looks import LOOKS
-from hwexplorer.views.load_lines import load_sections
 from hwexplorer.views.measured_times import add_measured_step, measured_times, trace_annex
 from hwexplorer.views.plain import SUMMARY, Section, Stack, Text, WaterfallStep
 
@@ -107,7 +106,9 @@ def why(state: State, is_whole: bool = True, says_setting: bool = True) -> Text:
         ("", _actual(figures, kind, members, best)),
     ]
     waterfall = _steps(result, members)
-    if served is not None and not state.at:
+    if not state.at and (served := engine.find_served(state)) is not None:
+        from hwexplorer.views.load_lines import load_sections  # not needed without a load
+
         first += load_sections(served)
     if times := measured_times(state, whole):
         first.append(("Measured", trace_annex().node_lines(times, members)))

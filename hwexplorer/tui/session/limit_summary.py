@@ -51,6 +51,7 @@ class DeviceLimits:
         self._follow(state)
         rows = [replace(row, cells=(*row.cells[:2], *(self._figures.get(row.key) or _UNKNOWN))) for row in table.rows]
         with_figures = replace(table, columns=(*table.columns[:2], *COLUMNS), rows=tuple(rows))
+        text = " ".join(word for word in text.split() if not _is_of_load(word))
         tests = row_query.conditions(with_figures, text, _LETTERS)
         dimmed = [replace(row, dim=not all(test(row) for test in tests)) for row in rows]
         return replace(with_figures, rows=tuple(sorted(dimmed, key=_rank)))
@@ -73,6 +74,8 @@ class DeviceLimits:
 
     def summary(self, state: State) -> str:
         """Return `limits L<5ms E<1J: 3 of 74 pass`, with `...` while not all devices are known."""
+        if any(map(_is_of_load, state.limits.split())):  # the catalogue is not put under the load
+            return f"limits {state.limits}"
         self._follow(state)
         key = (state.limits, state.devices, len(self._figures), id(self._state))
         if key != self._summary[0]:
@@ -82,6 +85,10 @@ class DeviceLimits:
             count = f"{sum(not row.dim for row in rows)} of {tried} pass" if is_complete else "..."
             self._summary = key, f"limits {state.limits}: {count}"
         return self._summary[1]
+
+
+def _is_of_load(word: str) -> bool:
+    return word.casefold().startswith(("ttft", "tpot"))
 
 
 def _rank(row: Row) -> tuple[bool, float]:

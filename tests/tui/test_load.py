@@ -1,0 +1,61 @@
+"""The screen on a language model under load."""
+
+from __future__ import annotations
+
+import re
+
+from hwexplorer.provider import EngineProvider
+from hwexplorer.state import parse
+from hwexplorer.tui.app import HwExplorer
+from tests.tui.test_app import screen_text
+
+STATE = "llama3_8b:serve,in=256,out=32,rate=5/h100_sxm,l4*2"
+
+
+async def test_the_batch_keys_turn_the_load() -> None:
+    app = HwExplorer(parse(STATE), EngineProvider())
+    async with app.run_test(size=(120, 40)) as pilot:
+        text = screen_text(app)
+        assert "5 requests/s" in text
+        assert "batch 1" not in text
+        assert "tokens/s" in text
+        await pilot.press("]")
+        assert app.state.model == "llama3_8b:serve,in=256,out=32,rate=10"
+        assert app.state.batch == 1
+        await pilot.press("[", "[")
+        assert app.state.model == "llama3_8b:serve,in=256,out=32,rate=2"
+        assert "2 requests/s" in screen_text(app)
+    assert app.session.failures == []
+
+
+async def test_devices_stand_in_the_order_of_the_load_with_the_verdict() -> None:
+    app = HwExplorer(parse(STATE + "?pane=compare&metric=energy"), EngineProvider())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        text = screen_text(app)
+        assert re.search(r"TTFT p50.*TPOT p99.*J/token", text)
+        assert "l4*2 has the least joules per token" in text
+        assert text.index("l4*2  ") < text.index("h100_sxm  ", text.index("TTFT p50"))
+    assert app.session.failures == []
+
+
+async def test_why_says_what_the_slow_requests_wait_for() -> None:
+    app = HwExplorer(parse(STATE + "?pane=why&zoom=1"), EngineProvider())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("space")
+        text = screen_text(app)
+        assert "What the slowest 1 % of requests wait for" in text
+        assert "its own decode steps" in text
+        assert re.search("decoding +[\u2581-\u2588]{20}", text)
+    assert app.session.failures == []
+
+
+async def test_the_plot_over_the_load_has_the_knee_and_the_limits() -> None:
+    app = HwExplorer(parse(STATE + "?pane=plot&zoom=1&plot=batch&metric=latency&limits=tpot<20ms"), EngineProvider())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        text = screen_text(app)
+        assert "Requests/s" in text
+        assert "knee, at 80% of the capacity" in text
+        assert re.search(r"tpot<20ms kept by h100_sxm up to [0-9.]+/s, l4\*2 at no load", text)
+    assert app.session.failures == []
