@@ -42,13 +42,13 @@ fuzz: $(VENV)/.test
 	$(BIN)/python -m tests.fuzz $(ARGS)
 
 screenshots: $(VENV)/.test
-	$(BIN)/python -m hwexplorer.tui.screenshots screenshots
+	$(BIN)/python -m tests.screenshots screenshots
 	$(BIN)/python -m tests.recording screenshots/tour.cast
 
 # Rewrites what the verbs are expected to print, and the references; read the diff before you commit it.
 golden: $(VENV)/.test
 	HWEXPLORER_GOLDEN=1 $(BIN)/python -m pytest -q tests/golden
-	$(BIN)/python -m hwexplorer.reference
+	$(BIN)/python -m tests.reference
 
 # Regenerates the shipped captures from torchvision; minutes, needs torch.
 captures: $(VENV)/.run

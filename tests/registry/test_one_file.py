@@ -17,11 +17,11 @@ from hwexplorer import registry, reports
 from hwexplorer.cli import main
 from hwexplorer.declare import Report
 from hwexplorer.provider import EngineProvider
-from hwexplorer.reference.verbs import markdown
 from hwexplorer.registry import Answer
 from hwexplorer.state import State
 from hwexplorer.tui.commands import command_table
 from tests.golden.test_golden import FILES
+from tests.reference.verbs import markdown
 
 TOY = Path(__file__).with_name("reports")
 WORDS = ("words", "conv2d", "--on", "h100_sxm", "--least", "4")

@@ -8,16 +8,16 @@ import pytest
 
 from hwexplorer.state import parse
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.key_reference import markdown
 from hwexplorer.tui.keys.keymap import remap
 from hwexplorer.tui.user_settings import UserSettings, read
+from tests.reference.keys import markdown
 from tests.tui.fake import Fake
 
 GRID = (120, 40)
 
 
 def test_the_key_reference_is_generated() -> None:
-    assert Path("KEYS.md").read_text() == markdown(), "run: python -m hwexplorer.tui.key_reference > KEYS.md"
+    assert Path("KEYS.md").read_text() == markdown(), "run: python -m tests.reference.keys > KEYS.md"
 
 
 def written(tmp_path: Path, text: str) -> tuple[UserSettings, str]:

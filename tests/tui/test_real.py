@@ -14,9 +14,9 @@ from hwexplorer.cli import main
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import PANES, State, parse
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.screenshots import SHOTS, animate, take
 from hwexplorer.tui.session.copy_text import command
 from hwexplorer.tui.terminals import clipboard
+from tests.screenshots import SHOTS, animate, take
 from tests.tui.test_app import screen_text
 from tests.tui.test_fuzz import KEYS, SIZES
 

@@ -1,11 +1,10 @@
-"""Files of the checkout that are made of what verbs and keys declare: `python -m hwexplorer.reference` writes them."""
+"""Files of the checkout that are made of what verbs and keys declare: `python -m tests.reference` writes them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from hwexplorer.reference import verbs
-from hwexplorer.tui import key_reference as keys
+from tests.reference import keys, verbs
 
 FILES: dict[str, Callable[[], str]] = {
     "KEYS.md": keys.markdown,

@@ -1,4 +1,4 @@
-"""Pictures of the screen from state strings: `python -m hwexplorer.tui.screenshots FOLDER`."""
+"""Pictures of the screen from state strings: `python -m tests.screenshots FOLDER`."""
 
 from __future__ import annotations
 

@@ -1,8 +1,0 @@
-"""`python -m hwexplorer.reference` writes the generated files of the checkout."""
-
-from pathlib import Path
-
-from hwexplorer.reference import FILES
-
-for name, make in FILES.items():
-    Path(name).write_text(make(), encoding="utf-8")
