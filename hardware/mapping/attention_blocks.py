@@ -52,5 +52,7 @@ def time_attention(mapping: Mapping, demand: Demand, setup: Setup, rates: Effici
     # Its rows of queries come, and its results leave, at what one multiprocessor keeps in flight.
     carried = 2.0 * tile_rows * width * demand.element_bytes / device.bytes_per_clock_per_unit
     start_s = (assumed("attention_start_cycles") + carried) / device.clock_hz
-    serial_s[index] = waves * start_s + more * device.kernel_start_s[0]
+    # Blocks of few rows stand side by side on a multiprocessor: some start while others attend.
+    beside = np.where(rows <= assumed("packed_rows"), assumed("decoding_blocks"), 1.0)
+    serial_s[index] = np.ceil(blocks / (device.units * beside)) * start_s + more * device.kernel_start_s[0]
     return msgspec.structs.replace(mapping, matrix_s=matrix_s, serial_s=serial_s)

@@ -1,5 +1,6 @@
-"""Activations that a kernel of its own rounds to the narrow format of a product: it reads them wide, finds their scales
-and writes them narrow, before each product of narrow operands. Engines of language models keep all else in 16 bits."""
+"""Activations that kernels of their own round to the narrow format of a product: they read them wide to find their
+scales, read them again and write them narrow, before each product of narrow operands. Engines of language models keep
+all else in 16 bits."""
 
 from __future__ import annotations
 
@@ -28,7 +29,7 @@ def quantise_activations(mapping: Mapping, demand: Demand, setup: Setup, rates: 
     _, m, _, k = demand.gemm
     is_narrow = (demand.op_class == OpClass.GEMM) & demand.head & (demand.right <= plan.widths.weights)
     values = np.where(is_narrow, np.maximum(demand.gemm[0], 1.0) * m * k, 0.0)
-    moved = values * (plan.widths.activations + FORMATS[plan.operand].bytes)
+    moved = values * (2.0 * plan.widths.activations + FORMATS[plan.operand].bytes)
     near = np.minimum(moved, device.last_level_bytes * device.arch.data.assumed("quantised_in_cache"))
     far_s = memory_seconds_of(device, moved - near, float(rates.bandwidth[0, OpClass.ROW_NORM]))
     seconds = np.where(is_narrow, device.light_start_s[0] + last_level_seconds(device, near) + far_s, 0.0)
