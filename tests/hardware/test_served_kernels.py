@@ -45,7 +45,7 @@ def test_attention_never_falls_with_batch_or_keys(batch: int, more: int, kv: int
 
 
 def test_blocks_of_few_rows_start_while_others_attend() -> None:
-    """900 sequences on an H200 read 1.5 MB of cache each, in 0.33 ms; their 55 rounds of blocks do not add 4 us each."""
+    """900 sequences on an H200 read 1.5 MB of cache each, in 0.33 ms; their 55 rounds of blocks add no 4 us each."""
     result = _run("h200_sxm", "decode", 900, kv=384)
     serial_s = result.run.mapping.serial_s
     assert serial_s is not None
