@@ -21,6 +21,8 @@ from analysis.annexes.traces.trace_record import (
     average_runs,
     covered_s,
     find_repeats,
+    hint_notes,
+    join_followers,
     module_path,
     operator_kind,
 )
@@ -135,6 +137,39 @@ def test_time_in_which_something_ran() -> None:
 )  # fmt: skip
 def test_names_stand_for_kinds(name: str, kind: str) -> None:
     assert operator_kind(name) == kind
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("bmm_MxE4m3_MxE2m1MxE4m3_Fp32_Ab32_t128x128x256u2_s4_swiGlu_sm100f", "matmul"),
+        ("void moe::dev::routing::routingCustom::routingIndicesClusterKernel<KernelParams>", "gather"),
+        ("void moe::dev::finalize::finalizeKernelVecLoad<KernelParams>", "reduce"),
+        ("_finalize_matmul_scatter_bf16", "reduce"),
+        ("kernel_cutlass_kernel_flashinfernormkernelsfused_add_rmsnormFusedAddRMSNormKernel_object", "norm"),
+        ("void vllm::rotary_embedding_kernel<c10::BFloat16, true>(long const*)", "elementwise"),
+        ("void vllm::reshape_and_cache_flash_kernel<__nv_bfloat16>", "copy"),
+        ("void flashinfer::BatchDecodeWithPagedKVCacheKernel<0>", "attention"),
+        ("fmhaSm100fKernel_QkvBfloat16OBfloat16H128PagedKvDenseP64VarSeqQ8Kv128StaticSwapsAbForGen", "attention"),
+        ("_fwd_grouped_kernel_stage1", "attention"),
+        ("/model/encoder/layers.0/self_attn/MatMul_1", "matmul"),
+        ("/backbone/layer1/conv1/Conv", "conv"),
+    ],
+)
+def test_kernels_of_servers_have_the_kinds_of_their_operators(name: str, kind: str) -> None:
+    assert operator_kind(name) == kind
+
+
+def test_a_kernel_that_ends_another_is_a_part_of_it() -> None:
+    names = ("kernel_unified_attention_3d", "reduce_segments", "gemm", "splitKreduce_kernel", "add")
+    joined = join_followers(TraceOp(name=name, seconds=1.0) for name in names)
+    assert [(op.name, op.seconds) for op in joined] == [(names[0], 2.0), ("gemm", 2.0), ("add", 1.0)]
+
+
+def test_names_tell_of_quantised_weights_and_of_training() -> None:
+    assert hint_notes(["ampere_sgemm_64x64", "softmax"]) == []
+    assert "quantised" in hint_notes(["mul_mat_q<(ggml_type)12, 64>"])[0]
+    assert "training" in hint_notes(["void multi_tensor_apply_kernel<Adam>"])[0]
 
 
 def laid_over(file: str, model: str, device: str, batch: int, precision: str, execution: str) -> Alignment:

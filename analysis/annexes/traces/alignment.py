@@ -22,7 +22,7 @@ from analysis.annexes.traces.matched_pairs import (
     leaf_ops,
     make_alignment,
 )
-from analysis.annexes.traces.trace_record import Trace, TraceError, TraceOp
+from analysis.annexes.traces.trace_record import Trace, TraceError, TraceOp, join_followers
 from analysis.estimate.estimate import Estimate
 from analysis.model.ir.workload import WEIGHT
 from hardware.demand import OpClass
@@ -51,7 +51,7 @@ def align_trace(trace: Trace, result: Estimate) -> Alignment:
         trace = divide_into_runs(trace, result)
         if trace.runs > 1 or any(op.count > 1 for op in trace.ops):  # calls are merged: no order tells them apart
             return align_sums(trace, result)
-    ops = [op for top in trace.ops for op in leaf_ops(top)]
+    ops = join_followers(op for top in trace.ops for op in leaf_ops(top))
     shown = [op for op in ops if op.kind != "view"]
     model, measured = _model_items(result), [_trace_item(op) for op in shown]
     matches = _align_items(model, measured)

@@ -22,6 +22,7 @@ from analysis.annexes.traces.trace_record import (
     covered_s,
     find_repeats,
     find_runtime,
+    hint_notes,
     merge_spans,
     operator_kind,
     subtract_spans,
@@ -201,14 +202,7 @@ def read_kineto(data: dict[str, Any]) -> Trace:
         device=first.get("name", ""),
         on_device=bool(kernels),
         runtime=find_runtime([op for run in runs for op in run.ops], producer),
-        notes=(*recorded.notes(windows), *_training_note(operators)),
-    )
-
-
-def _training_note(operators: Sequence[ChromeEvent]) -> tuple[str, ...]:
-    is_training = any(e.name.startswith("autograd::engine") or e.name.endswith("Backward0") for e in operators)
-    return (
-        ("it is of training: backward passes and the optimizer are in it, not in the estimate",) if is_training else ()
+        notes=(*recorded.notes(windows), *hint_notes(event.name for event in operators)),
     )
 
 

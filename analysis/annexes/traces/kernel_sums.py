@@ -32,20 +32,20 @@ def divide_into_runs(trace: Trace, result: Estimate) -> Trace:
     for op in trace.ops:
         in_file[kind_family(op.kind)] += op.count
     ratios = {kind: in_file[kind] / in_model[kind] for kind in _COUNTED if in_model[kind] and in_file[kind]}
-    whole = [kind for kind, n in ratios.items() if n > 1.0 - NEAR and abs(n - round(n)) < NEAR * n]
-    if not whole:
+    several = [kind for kind, n in ratios.items() if n > 1.0 - NEAR and abs(n - round(n)) < NEAR * n]
+    if not several:
         return msgspec.structs.replace(
             trace, notes=(*trace.notes, "the file does not say how many runs it holds: it is taken for one")
         )
-    kind = whole[0]
-    runs = round(ratios[kind])
+    kind = several[0]
+    runs = ratios[kind]
     note = (
-        f"the file does not say how many runs it holds: taken for {runs}, by its {in_file[kind]} kernels of "
+        f"the file does not say how many runs it holds: taken for {runs:.4g}, by its {in_file[kind]} kernels of "
         f"{kind.replace('_', ' ')} and the model's {in_model[kind]}"
     )
     return msgspec.structs.replace(
         trace,
-        runs=runs,
+        runs=max(round(runs), 1),
         wall_s=trace.wall_s / runs,
         gap_s=trace.gap_s / runs,
         overlap_s=trace.overlap_s / runs,

@@ -99,7 +99,7 @@ def assemble_trace(
         ops=tuple(ops),
         runtime=runtime or NAMES["runtimes"].get(format_, ""),
         gaps=tuple(sorted((gaps or {}).items(), key=lambda gap: -gap[1])),
-        notes=tuple(notes),
+        notes=tuple(dict.fromkeys((*notes, *hint_notes(name for op in ops for name in _all_names(op))))),
     )
 
 
@@ -190,6 +190,26 @@ def module_path(name: str) -> str:
 
 
 _KIND_PATTERNS = [(re.compile("|".join(row["names"]), re.IGNORECASE), row["kind"]) for row in NAMES["kinds"]]
+_HINTS = [(re.compile("|".join(row["names"]), re.IGNORECASE), row["note"]) for row in NAMES["hints"]]
+_FOLLOWS = re.compile("|".join(NAMES["follows"]), re.IGNORECASE)
+
+
+def hint_notes(names: Iterable[str]) -> list[str]:
+    """Return what names of operators and kernels tell of the run as a whole, a note each."""
+    shown = {name[:300] for name in names}
+    return [note for pattern, note in _HINTS if any(pattern.search(name) for name in shown)]
+
+
+def join_followers(ops: Iterable[TraceOp]) -> list[TraceOp]:
+    """Return operators with each kernel that only ends the one before it as a part of that one."""
+    joined: list[TraceOp] = []
+    for op in ops:
+        if joined and _FOLLOWS.search(op.name[:300]):
+            seconds = joined[-1].seconds + op.seconds
+            joined[-1] = msgspec.structs.replace(joined[-1], seconds=seconds, parts=(*joined[-1].parts, op))
+        else:
+            joined.append(op)
+    return joined
 
 
 @lru_cache(maxsize=4096)
