@@ -14,6 +14,8 @@ import numpy as np
 from analysis.document import Column, column, records
 from analysis.estimate.estimate import COMPONENTS, Estimate
 from analysis.estimate.figures import Head, head_fields
+from analysis.estimate.host_work import divide_host_work
+from analysis.estimate.outline import HOST
 from analysis.estimate.totals import ratio
 from analysis.estimate.tree import estimate_of_node, operators_of
 from analysis.model.ir.workload import Floats, Ints
@@ -81,15 +83,18 @@ class EnergyReport(Head, frozen=True, kw_only=True):
 
 def energy_report(result: Estimate, path: str = "", top: int = TOP) -> EnergyReport:
     """Return the energy of a node ('' is the model). Raises RequestError for an unknown node."""
-    members, result = operators_of(result, path), estimate_of_node(result, path)
+    members, whole = operators_of(result, path), result
+    result = estimate_of_node(whole, path)
+    rest, host = divide_host_work(whole) if result is whole else (result, None)
     run, parts, batch = result.run, result.partition, result.scenario.batch
     component = result.component_energy_j[:, members].sum(axis=1)
     energy, time = float(run.energy_j[members].sum()), float(run.latency_s[members].sum())
     static, used = float(component[COMPONENTS.index("static")]), _utilization(result, members)
     lost = static * (1.0 - used)
-    per_operator = np.vstack([run.energy_j, result.component_energy_j, run.latency_s])
-    subgraph = parts.subgraph[members]
-    sums = [np.bincount(subgraph, row[members], minlength=len(parts.id)) for row in per_operator]
+    per_operator, subgraph = _amounts(rest), parts.subgraph[members]
+    sums = np.array([np.bincount(subgraph, row[members], minlength=len(parts.id)) for row in per_operator])
+    of_host = None if host is None else _amounts(host).sum(axis=1)
+    kinds = result.workload.operators.kind
     peak_w, peak_kernel = _peak_power(result, path)
     return EnergyReport(
         **head_fields(result, on_device=True),
@@ -110,11 +115,14 @@ def energy_report(result: Estimate, path: str = "", top: int = TOP) -> EnergyRep
         utilization=used,
         idle_loss_j=lost,
         idle_loss_fraction=lost / energy if energy else 0.0,
-        top_subgraphs=_consumers(parts.id, parts.kind, np.unique(subgraph), np.array(sums), energy, batch, top),
-        top_operators=_consumers(
-            parts.operator_id, result.workload.operators.kind, members, per_operator, energy, batch, top
-        ),
+        top_subgraphs=_consumers(parts.id, parts.kind, np.unique(subgraph), sums, of_host, energy, batch, top),
+        top_operators=_consumers(parts.operator_id, kinds, members, per_operator, of_host, energy, batch, top),
     )
+
+
+def _amounts(result: Estimate) -> Floats:
+    """Return energy, its components and latency of each operator, shape (5, n)."""
+    return np.vstack([result.run.energy_j, result.component_energy_j, result.run.latency_s])
 
 
 def _by_category(result: Estimate, members: Ints) -> dict[str, float]:
@@ -151,10 +159,14 @@ def _peak_power(result: Estimate, path: str) -> tuple[float, str]:
 
 
 def _consumers(
-    ids: tuple[str, ...], kinds: tuple[str, ...], members: Ints, sums: Floats, total_j: float, batch: int, top: int
-) -> tuple[Consumer, ...]:
-    """Return the `top` members by energy, the largest first, ties in order. `sums` (5, k) are energy, its components
-    and latency of all nodes over the batch."""
+    ids: tuple[str, ...], kinds: tuple[str, ...], members: Ints, sums: Floats, of_host: Floats | None,
+    total_j: float, batch: int, top: int,
+) -> tuple[Consumer, ...]:  # fmt: skip
+    """Return the `top` members by energy, the largest first, ties in order. `sums` (5, k) are the amounts of all nodes
+    over the batch, `of_host` (5,) those of the work of the host, which is a row of its own."""
+    if of_host is not None:
+        members, sums = np.append(members, len(ids)), np.column_stack([sums, of_host])
+        ids, kinds = (*ids, HOST), (*kinds, "host")
     order = members[np.argsort(-sums[0, members], kind="stable")][:top]
     energy, *components, latency = sums[:, order]
     share = energy / (total_j or np.inf)

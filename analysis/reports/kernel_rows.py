@@ -8,10 +8,12 @@ import msgspec
 import numpy as np
 
 from analysis.estimate.estimate import Estimate
+from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.tree import operators_of
 from analysis.model.ir.workload import Floats, Ints
 from hardware.execute import BOUNDS, RESOURCES
 from hardware.memo import memoize
+from hardware.quantity import quantity
 
 
 class Kernels(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -87,6 +89,17 @@ def kernels(result: Estimate) -> Kernels:
         memory_s=run.kernel_memory_s,
         overhead_s=run.overhead_s,
     )
+
+
+def describe_host_work(result: Estimate) -> tuple[str, ...]:
+    """Say which kernels have the work of the host between runs in their time; nothing where there is none."""
+    host = divide_host_work(result)[1]
+    if host is None:
+        return ()
+    waiting = np.flatnonzero(result.demand.per_kernel(host.run.latency_s) > 0)
+    names = ", ".join(kernels(result).id[k] for k in waiting.tolist())
+    time = quantity(float(host.run.latency_s.sum()), "s")
+    return (f"{time} of the time of {names} is the host between runs",)
 
 
 def kernels_of(result: Estimate, path: str) -> Ints:

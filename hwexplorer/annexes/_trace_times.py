@@ -9,10 +9,12 @@ from analysis.annexes.traces.trace_record import Trace, TraceError, TraceOp
 from analysis.annexes.traces.trace_report import MeasuredOperators, TraceReport, report_measured
 from analysis.estimate.estimate import Estimate
 from analysis.model.ir.workload import Ints
+from analysis.text.headline import SAME, ratio
 from hardware.errors import RequestError
 from hardware.memo import memoize
 from hardware.quantity import quantity
 from hardware.runtime import AUTO, find_runtime
+from hardware.sentence import count_noun
 from hwexplorer import engine
 from hwexplorer.state import State, replace
 from hwexplorer.views.measured_times import TERMS
@@ -96,11 +98,9 @@ def trace_notes(state: State, result: Estimate) -> tuple[str, ...]:
         report = _report(_measured_operators(result, trace))
     except RequestError as error:
         return (str(error),)
-    idle, unmatched = report.gap_s / report.wall_s, report.unmatched_s / report.wall_s
     return (
         *((report.incomplete,) if report.incomplete else ()),
-        f"{report.producer}: {quantity(report.wall_s, 's')} a run, {report.coverage:.0%} of the operators' time is on "
-        f"a node; not matched {unmatched:.0%}, nothing ran {idle:.0%}",
+        *report_lines(report)[:3],
         *describe_other_runtime(trace, result),
     )
 
@@ -111,9 +111,9 @@ def node_lines(measured: MeasuredOperators, members: Ints) -> tuple[str, ...]:
     time, result = measured.time(members), measured.result
     if not measured.is_seen[members].any():
         return (f"not in the trace; predicted {quantity(time.missing_s, 's')}",)
-    ratio = "" if time.ratio is None else f" = {time.ratio:.3g}x the {quantity(time.predicted_s, 's')} predicted"
-    off = f", most of the difference where {TERMS[time.term]} is what costs" if time.term else ""
-    lines = [f"measured {quantity(time.measured_s, 's')}{ratio}{off}; {time.share:.1%} of the wall time"]
+    against = "" if time.ratio is None else f", {_against(time.measured_s, time.predicted_s)}"
+    mostly = f" (mostly {TERMS[time.term]})" if time.term else ""
+    lines = [f"measured {quantity(time.measured_s, 's')}{against}{mostly}; {time.share:.1%} of the run"]
     if time.missing_s > 0:
         lines.append(f"predicted {quantity(time.missing_s, 's')} for operators that the trace does not show")
     if len(members) == result.workload.n_operators:
@@ -135,13 +135,23 @@ def report_lines(report: TraceReport) -> tuple[str, ...]:
     """Return the answer first: the time of a run, the parts that add up to it, and the largest surprises."""
     wall_s = report.wall_s
     matched, unmatched, idle = (part / wall_s for part in (report.matched_s, report.unmatched_s, report.gap_s))
-    at_once = f" - at once {report.overlap_s / wall_s:.1%}" if report.overlap_s else ""
+    at_once = f"; {report.overlap_s / wall_s:.1%} ran at the same time as others" if report.overlap_s else ""
     where = f" on {report.measured_on}" if report.measured_on else ""
     return (
-        f"{report.producer}{where}: {quantity(wall_s, 's')} a run, mean of {report.runs}; "
-        f"predicted {quantity(report.predicted_s, 's')} with {report.predicted_with}",
-        f"matched {matched:.1%} + not matched {unmatched:.1%} + nothing ran {idle:.1%}{at_once} = 100 %; "
-        f"{report.coverage:.1%} of the operators' time is some operator's of the model",
+        f"a run took {quantity(wall_s, 's')}, {_against(wall_s, report.predicted_s)}",
+        f"measured by {report.producer}{where}, mean of {count_noun(report.runs, 'run')}; predicted with "
+        f"{report.predicted_with}",
+        f"of a run {matched:.1%} are operators of the model, {unmatched:.1%} other operators, {idle:.1%} idle{at_once}",
         *report.surprises,
         *report.notes,
+    )
+
+
+def _against(measured_s: float, predicted_s: float) -> str:
+    """Return `1.3x slower than the predicted 4.00 ms`."""
+    if not predicted_s or 1 / SAME < measured_s / predicted_s < SAME:
+        return f"as predicted ({quantity(predicted_s, 's')})"
+    factor = measured_s / predicted_s
+    return f"{ratio(max(factor, 1 / factor))} {'slower' if factor > 1 else 'faster'} than the predicted " + quantity(
+        predicted_s, "s"
     )

@@ -74,13 +74,13 @@ VERB = Report(
     title=_title,
     parts=(
         facts(lambda report, state: report_lines(report)),
-        Rows("gaps", "Nothing ran, by what the host did", columns(TraceGap), key="name", optional=True),
+        Rows("gaps", "Idle time, by what the host did", columns(TraceGap), key="name", optional=True),
         Rows(
             "tree", "By subgraph", TREE, of=_subgraphs, key="id", kind="kind", children=lambda node: node.children,
-            brief={"children": None, "first": 10},
+            without=lambda report: () if report.missing_s else ("missing",), brief={"children": None, "first": 10},
         ),
-        Rows("unmatched", "Measured, and no operator of the model", UNMATCHED, key="name", brief=_FIRST),
-        Rows("missing", "Of the model, and not seen (time: predicted)", UNMATCHED, key="name", brief=_FIRST),
+        Rows("unmatched", "Measured, but not in the model", UNMATCHED, key="name", brief=_FIRST),
+        Rows("missing", "In the model, but not in the trace (predicted time)", UNMATCHED, key="name", brief=_FIRST),
         Rows("rows", "By node", NODES, kind="type"),
     ),
     brief_parts=("summary", "tree", "unmatched", "missing"),

@@ -69,7 +69,9 @@ def table(view: Table, width: int = 0) -> str:
     lines = [*_wrap(safe(view.title), width), ""] if view.title else []
     shown, rest = [0], list(range(1, len(view.columns)))
     while rest and (len(shown) == 1 or view.is_stacked):
-        kept = _fit([view.columns[c] for c in (0, *rest)], [_width(cells[c]) for c in (0, *rest)], width)
+        kept = _fit(
+            [view.columns[c] for c in (0, *rest)], [_width(cells[c]) for c in (0, *rest)], width, view.is_stacked
+        )
         if len(kept) == 1:
             break
         block = [(0, *rest)[place] for place in kept]
@@ -154,10 +156,11 @@ def _wrap(line: str, width: int, indent: str = "") -> list[str]:
     )
 
 
-def _fit(columns: Sequence[Column], widths: list[int], width: int) -> list[int]:
-    """Return the places of the columns that fit, all with one space between them where two have no room."""
+def _fit(columns: Sequence[Column], widths: list[int], width: int, is_stacked: bool = False) -> list[int]:
+    """Return the places of the columns that fit; of a stacked table all with one space between them, where two have no
+    room."""
     kept = list(range(len(columns)))
-    if not width or sum(widths) + len(widths) - 1 <= width:
+    if not width or (is_stacked and sum(widths) + len(widths) - 1 <= width):
         return kept
     while sum(widths[c] + 2 for c in kept) - 2 > width:
         last = max(kept, key=lambda c: (columns[c].keep, c))

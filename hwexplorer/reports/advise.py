@@ -9,7 +9,7 @@ import msgspec
 from analysis.document import Column, columns, record
 from analysis.estimate.figures import Figures
 from analysis.estimate.metrics import AIMS, METRICS
-from analysis.explore.advice import Advice, Suggestion, advise
+from analysis.explore.advice import Advice, advise
 from analysis.explore.next_step import NextStep
 from analysis.text.insight import accuracy_note
 from hwexplorer import configurations, engine
@@ -84,22 +84,21 @@ def _heading(advice: Advice) -> str:
 
 
 def _commands(advice: Advice, state: State) -> Text:
-    """Return the commands that show the changes, with what a format asks of the model."""
-    lines = tuple(map(_command, advice.suggestions)) or ("nothing tried helps",)
-    paper = tuple(map(_command, advice.design_targets))
-    sections = [("Commands", lines)]
+    """Return the commands that show the changes, with what their formats ask of the model."""
+    sections = [("Commands, in the same order", tuple(command(s.step) for s in advice.suggestions) or ("none",))]
     if advice.next:
-        sections.insert(0, (f"First: {advice.next} (compare and why say so too)", ()))
-    if paper:
-        sections.append(("On paper only", paper))
+        sections.insert(0, (f"Start with {advice.next}", ()))
+    if advice.design_targets:
+        on_paper = tuple(f"{s.change}: {command(s.step)}" for s in advice.design_targets)
+        sections.append(("On paper only", on_paper))
+    notes: dict[str, list[str]] = {}
+    for form in dict.fromkeys(s.after.precision for s in advice.suggestions if "precision" in s.change):
+        notes.setdefault(accuracy_note(form), []).append(form)
+    if notes:
+        sections.append(("Accuracy", tuple(f"{', '.join(forms)}: {note}" for note, forms in notes.items())))
     if advice.without_avail:
         sections.append(("Tried, no gain", (", ".join(advice.without_avail),)))
     return Text("savings", "", tuple(sections))
-
-
-def _command(s: Suggestion) -> str:
-    note = f" ({accuracy_note(s.after.precision_run)})" if "precision" in s.change else ""
-    return f"{s.change}{note}: {command(s.step)}"
 
 
 CATALOGUE = ("catalogue",)

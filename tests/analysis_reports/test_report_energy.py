@@ -8,6 +8,7 @@ import pytest
 import reports_grid as grid
 from consistency import checks
 
+from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.outline import HOST
 from analysis.estimate.tree import count_making, tree
 from analysis.reports.edp_report import component_seconds, component_shares, edp_report
@@ -72,7 +73,9 @@ def test_energy(model: str, device: str, batch: int, execution: str) -> None:
         (found.top_subgraphs, len(result.partition.id)),
         (found.top_operators, result.workload.n_operators),
     ):
-        assert len(top) == count
+        named = [c.id for c in top]
+        assert len(set(named)) == len(top) == count + (divide_host_work(result)[1] is not None)
+        assert (HOST in named) is (len(top) > count)  # its energy is none of an operator's
         assert sum(c.energy_j for c in top) == pytest.approx(result.energy_j)
         assert [c.energy_j for c in top] == sorted((c.energy_j for c in top), reverse=True)
         assert top[-1].cumulative == pytest.approx(1.0)

@@ -116,7 +116,7 @@ def is_costliest(app: HwExplorer, _: Path) -> None:
     leaves = [row for row in app.session.views.unfolded.rows if not row.has_children] if app.session.views else []
     heaviest = max(leaves, key=lambda row: app.session.unfolded.share(row.key))
     assert app.session.unfolded.share(app.state.at) == app.session.unfolded.share(heaviest.key)
-    assert "ideal on the roof" in screen_text(app)
+    assert "ideal (roofline)" in screen_text(app)
 
 
 async def events_by_keys(hand: Hand, _: Path) -> None:

@@ -19,6 +19,7 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.model.ir.workload import Floats, Ints
 from hardware.execute import BOUNDS
+from hardware.sentence import count_noun
 
 SURPRISING = 1.5  # times slower or faster than predicted, beyond the whole's own ratio
 RELEVANT = 0.01  # share of the wall time below which nothing is a surprise
@@ -26,7 +27,7 @@ NAMED = 100  # characters of a kernel's name in a surprise
 NAME, TIME, SHARE = column("Name"), column("Time", "s", key="seconds"), column("Share", "%")
 RATIO = column("Ratio", "x", help="measured over predicted")
 OF_WALL = column("Share", "%", keep=1, help="of the wall time of one run")
-TERM = column("Term", keep=2, help="cause of the operators that make most of the difference")
+TERM = column("Mostly", keep=2, help="what most of the predicted time is")
 _TERMS = {
     "compute": "arithmetic", "on_chip": "on-chip traffic", "dram": "DRAM traffic", "launch": "launch",
     "throttled": "power limit", "static": "static power",
@@ -43,7 +44,7 @@ class MeasuredTime(msgspec.Struct, frozen=True, kw_only=True):
     ratio: Annotated[float | None, RATIO]
     share: Annotated[float, OF_WALL]
     term: Annotated[str, TERM]
-    missing_s: Annotated[float, column("Not seen", "s", keep=4, help="predicted for operators that the trace has not")]
+    missing_s: Annotated[float, column("Missing", "s", keep=4, help="predicted for operators not in the trace")]
 
 
 class MeasuredNode(MeasuredTime, frozen=True, kw_only=True):
@@ -284,24 +285,26 @@ def _surprises(
     lines = []
     if trace.gap_s > RELEVANT * trace.wall_s:
         shares = [(name, seconds / trace.wall_s) for name, seconds in trace.gaps]
-        causes = ", ".join(f"{share:.0%} {name}" for name, share in shares if share > RELEVANT)
-        why = causes or "host, data loading or copies"
-        lines.append(f"nothing ran for {trace.gap_s / trace.wall_s:.0%} of the time: {why}")
+        causes = ", ".join(f"{name} ({share:.0%})" for name, share in shares if share > RELEVANT)
+        why = causes or "the host, data loading or copies"
+        lines.append(f"the device was idle for {trace.gap_s / trace.wall_s:.0%} of the run, waiting for {why}")
     lines += [
-        f"{row.name[:NAMED]}, {row.count}x: {row.share:.0%} of the time, which the estimate does not have"
+        f"{row.name[:NAMED]} ({count_noun(row.count, 'call')}) takes {row.share:.0%} of the run; the prediction has "
+        "no such operator"
         for row in unmatched[:3]
         if row.share > RELEVANT
     ]
     compared = [(row, row.ratio / ratio) for row in rows if row.ratio and row.share > RELEVANT]
     odd = [(row, times) for row, times in compared if not 1 / SURPRISING < times < SURPRISING]
     for row, times in odd[:5]:
-        against = f"{times:.1f}x as slow" if times > 1 else f"{1 / times:.1f}x as fast"
+        against = f"{times:.1f}x slower" if times > 1 else f"{1 / times:.1f}x faster"
         why = (
-            f"copies in it that the estimate does not have: {row.copies}"
+            f"it contains copies that were not predicted: {row.copies}"
             if row.copies
-            else f"its {_TERMS[row.term]} is probably mispredicted"
+            else f"its predicted time is mostly {_TERMS[row.term]}"
         )
         lines.append(
-            f"{row.id} ({row.type}), {row.share:.0%} of the time: {against} as predicted, compared with the rest; {why}"
+            f"{row.id} ({row.type}) takes {row.share:.0%} of the run and is {against} against its prediction than the "
+            f"other operators: {why}"
         )
     return tuple(lines)

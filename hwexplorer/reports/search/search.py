@@ -39,7 +39,6 @@ LIMITS = {
     "throughput": "inferences per second: 10000",
     "cost": "electricity of a million inferences, USD: 0.05",
 }
-SHOWN = 40
 
 
 def _document(
@@ -73,11 +72,6 @@ def _title(search: ConstrainedSearch, state: State) -> str:
     return f"{subject}: {', '.join(search.constraints)}, sorted by {METRICS[search.order].noun}"
 
 
-def _remainder(search: ConstrainedSearch, state: State) -> tuple[str, ...]:
-    more = len(search.found) - SHOWN
-    return (f"{more} more keep the limits",) if more > 0 else ()
-
-
 def _answer(search: ConstrainedSearch, state: State) -> Iterator[str]:
     """Yield the best configuration, the best measured one, and the best that keeps the limits beyond doubt."""
     yield search.verdict
@@ -96,7 +90,7 @@ def _answer(search: ConstrainedSearch, state: State) -> Iterator[str]:
 
 def _words(search: ConstrainedSearch, state: State) -> Text:
     lines = [
-        f"{r.constraint}: {r.leaves} of {search.evaluated - search.not_fitting} keep it; "
+        f"{r.constraint}: {r.leaves} of {search.evaluated - search.not_fitting:,} keep it; "
         f"the best has {quantity(r.best, r.unit)}"
         for r in search.rulings
     ]
@@ -150,8 +144,7 @@ VERB = Report(
             "search",
             "",
             (*COLUMNS[:-2], ODDS, *COLUMNS[-2:]),
-            of=lambda search: search.found[:SHOWN],
-            notes=_remainder,
+            of="found",
             first=15,
         ),
         ON_PAPER,

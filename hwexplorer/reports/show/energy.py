@@ -5,12 +5,16 @@ from __future__ import annotations
 import msgspec
 
 from analysis.document import Column, columns
+from analysis.estimate.outline import HOST
 from analysis.reports.energy_report import Consumer, EnergyPart, EnergyReport, energy_report
 from hardware.quantity import quantity
+from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Rows, Section, document_of_estimate, facts
 from hwexplorer.options import TOP
 from hwexplorer.state import State
 from hwexplorer.views.captions import category_words, energy_words
+from hwexplorer.views.digest import Digest
+from hwexplorer.views.plain import Table
 
 # `compute` is a cause; a component with that key also has control and clocks.
 _WORDS = {"compute": "logic", "memory": "data movement", "static": "static power"}
@@ -26,15 +30,38 @@ CONSUMERS = columns(
 )
 
 
+def _short_name(row: Consumer) -> str:
+    """Return a subgraph with its operator where that has another name: `layer1.0.conv1/relu`."""
+    if row.id == HOST:
+        return "the host, between runs"
+    subgraph, _, operator = row.id.rpartition("/")
+    name = operator.rpartition(".")[2]
+    return subgraph if subgraph.endswith(name) else f"{subgraph}/{name}".lstrip("/")
+
+
+_ALIKE = columns(
+    Consumer,
+    "name per_inference compute_per_inference memory_per_inference static_per_inference latency",
+    name={"of": _short_name},
+)
+
+
+def _alike(report: EnergyReport, state: State) -> Table:
+    """Return the operators that use most, alike ones as one."""
+    digest = Digest("per_inference", "operator", "%")
+    part = Rows("alike", "Operators that use most", _ALIKE, of="top_operators", kind="type", digest=digest)
+    result = engine.result(state)
+    return part(energy_report(result, state.at, result.demand.n + 1), state)
+
+
 def _summary(report: EnergyReport, state: State) -> tuple[str, ...]:
     watts = {name: quantity(getattr(report, f"{name}_w"), "W") for name in _POWERS}
     return (
         f"{energy_words(report.energy_j, report.batch)} in {quantity(report.latency_s, 's')}",
         f"average power {watts['average_power']}; highest {watts['peak_power']}, in {report.peak_power_kernel}; "
         f"limit {watts['power_limit']}, TDP {watts['tdp']}",
-        f"static power {watts['static_power']} takes {1 - report.efficiency:.0%} of the energy",
-        f"{report.idle_loss_fraction:.0%} of the energy is static power of units that do nothing "
-        f"(utilisation {report.utilization:.1%})",
+        f"static power of {watts['static_power']} takes {1 - report.efficiency:.0%} of the energy, "
+        f"{report.idle_loss_fraction:.0%} in units that do no work ({report.utilization:.1%} of the peak is used)",
     )
 
 
@@ -50,10 +77,11 @@ VERB = Report(
         facts(_summary),
         Rows("components", "By component", COMPONENTS, key="name", brief=_PER_INFERENCE),
         Rows("categories", "By category of events", PARTS, key="name"),
-        Rows("operators", "Operators that use most", CONSUMERS, of="top_operators", kind="type", brief=_PER_INFERENCE),
+        Rows("operators", "Operators that use most", CONSUMERS, of="top_operators", kind="type"),
+        _alike,
         Rows("subgraphs", "Subgraphs that use most", CONSUMERS, of="top_subgraphs", kind="type"),
     ),
-    brief_parts=("summary", "components", "operators"),
+    brief_parts=("summary", "components", "alike"),
     section=Section(30, "Where the energy goes"),
     examples={"energy": "conv2d --on h100_sxm"},
 )

@@ -125,9 +125,9 @@ def _sum(events: Iterable[EventRow], field: str) -> float:
 
 
 def _total(report: EventReport, shown_j: float, is_dynamic: bool) -> str:
-    total = f"{len(report.events)} events = {energy_words(shown_j, report.batch, 4)}"
+    total = f"{len(report.events)} events add up to {energy_words(shown_j, report.batch, 4)}"
     if not is_dynamic:
-        return f"{total}, as the node"
+        return f"{total}, the energy of the node"
     share = shown_j / report.total_j if report.total_j else 0.0
     return f"{total}, {share:.0%} of the node; clocks and static power are left out"
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 
 from analysis.document import Column, columns
+from analysis.reports.kernel_rows import describe_host_work
 from analysis.reports.mapping_report import Bound, KernelRow, MappingReport, mapping_report
 from hardware.quantity import quantity
 from hardware.sentence import count_noun
+from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Rows, Section, document_of_estimate, facts
 from hwexplorer.reports._buckets import distribution
 from hwexplorer.state import State
@@ -35,15 +37,16 @@ KERNELS = (
 def _summary(report: MappingReport, state: State) -> list[str]:
     bounds = ", ".join(f"{row.bound} {row.count} ({row.time_fraction:.0%})" for row in report.bounds if row.count)
     lines = [
-        f"{count_noun(report.kernels, 'kernel')} in {quantity(report.latency_s, 's')}",
-        f"kernels by what bounds them, and their time: {bounds}",
-        f"utilisation {report.average_utilization:.1%} averaged over time, {report.mean_utilization:.1%} over kernels",
+        f"{count_noun(report.kernels, 'kernel')} in {quantity(report.latency_s, 's')}; by what limits them, with their "
+        f"share of the time: {bounds}",
+        f"{report.average_utilization:.1%} of the peak is used on average over time; the mean of the kernels is "
+        f"{report.mean_utilization:.1%}",
         f"{round(report.units_active, 1):,g} of {report.units_total:,.0f} {report.unit_name}s active on average "
         f"({report.units_active_fraction:.0%})",
     ]
     if report.occupancy is not None:
-        lines.append(f"occupancy {report.occupancy:.0%}: resident warps over the most that an SM holds")
-    return lines
+        lines.append(f"occupancy {report.occupancy:.0%}: an SM holds that share of the warps it could")
+    return [*lines, *describe_host_work(engine.result(state))]
 
 
 def _empty_columns(report: MappingReport) -> tuple[str, ...]:

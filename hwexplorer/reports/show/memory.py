@@ -39,9 +39,11 @@ def _summary(report: MemoryReport, state: State) -> tuple[str, ...]:
         f"{'fits' if report.fits else 'DOES NOT FIT'} in {quantity(report.device_bytes, 'byte')}",
         *([f"{quantity(report.cache_bytes, 'byte')} of it key-value cache"] if report.cache_bytes else []),
         f"workspace: {report.workspace_rule or workspace.UNKNOWN}",
-        f"reuse {report.reuse:.1f}x: {quantity(report.total_activation_bytes, 'byte')} of values pass through",
-        f"training would keep {quantity(kept.kept_bytes, 'byte')} of activations; checkpointed in {kept.segments} "
-        f"segments {quantity(kept.checkpointed_bytes, 'byte')}, for {again:.0%} of a forward pass more",
+        f"memory of activations is used {report.reuse:.1f} times over: all values together are "
+        f"{quantity(report.total_activation_bytes, 'byte')}",
+        f"training would keep {quantity(kept.kept_bytes, 'byte')} of activations, or "
+        f"{quantity(kept.checkpointed_bytes, 'byte')} with checkpoints in {kept.segments} segments and {again:.0%} "
+        "more forward time",
     )
 
 

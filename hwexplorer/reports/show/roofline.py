@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from analysis.document import columns
+from analysis.reports.kernel_rows import describe_host_work
 from analysis.reports.roofline_report import KernelRoof, RooflineReport, describe_launch_dominated, roofline
 from hardware.precision import rate_unit
 from hardware.quantity import quantity
@@ -33,10 +34,12 @@ def _summary(report: RooflineReport, state: State) -> tuple[str, ...]:
     average = "no bytes leave the chip" if intensity is None else f"average intensity {intensity:.3g} FLOP/byte"
     return (
         describe_launch_dominated(report.launch_dominated, len(report.kernels)),
-        f"{quantity(report.latency_s, 's')} in all; kernels by what bounds them: {bounds}",
-        f"{average}; ridge {report.ridge:.3g} FLOP/byte: {peak} ({unit} unit, {form}) over "
+        f"kernels by what limits them, {quantity(report.latency_s, 's')} together: {bounds}",
+        f"{average}; the ridge is at {report.ridge:.3g} FLOP/byte: {peak} ({unit} unit, {form}) over "
         f"{quantity(report.memory_bandwidth, 'byte/s')} of memory",
-        f"at best memory bounds {count_noun(report.left, 'kernel')} (left of the ridge), arithmetic {report.right}",
+        f"without overhead, memory would limit {count_noun(report.left, 'kernel')} (below the ridge) and arithmetic "
+        f"{report.right}",
+        *describe_host_work(engine.result(state)),
     )
 
 

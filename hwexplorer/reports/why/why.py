@@ -47,7 +47,7 @@ NOTHING = 1e-9  # of the latency: a step below is none
 
 
 # What the steps of analysis/estimate/causes.py are called.
-STEP_NAMES = ("ideal on the roof", "+ tiles and waves", "+ memory wait", "+ launch", "+ power limit")
+STEP_NAMES = ("ideal (roofline)", "+ tiles and waves", "+ memory wait", "+ launch", "+ power limit")
 
 
 class NodeGain(msgspec.Struct, frozen=True):
