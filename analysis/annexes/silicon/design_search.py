@@ -1,4 +1,4 @@
-"""Design search: changes of a chip within ranges of its facts, by what they cost over several models.
+"""Design search: a grid of changes of a chip, by what they cost over several models.
 
 A design is a what-if device (hardware/what_if.py). Its score is the weighted geometric mean, over the models, of a
 metric against that of the base; less is better.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 import math
-import random
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -24,7 +23,6 @@ from analysis.explore.constraint import Constraint
 from analysis.explore.search.candidates import front
 from analysis.explore.search.catalogue_sweep import shipped_workload
 from analysis.explore.tuning.knob_bench import NodeCost, node_cost
-from hardware.architectures.data import WHOLE
 from hardware.area import area
 from hardware.device import Device, load_device
 from hardware.errors import RequestError
@@ -32,35 +30,14 @@ from hardware.what_if import ARRAY, Change, apply_changes, check_value, find_fie
 
 PIECE = 16  # designs that a worker evaluates at a time
 DESIGNS_MAX = 1_000_000
-HOW = ("grid", "random", "local")
-_KEPT, _OFFSPRING, _STRIDE = 8, 32, 0.5  # of local search: designs kept, new ones in a round at least, ln of a step
-
 _REFUSALS = {"power": "more power than allowed", "area": "a larger die than allowed"}
 
 
 class DesignKnob(msgspec.Struct, frozen=True):
-    """A fact with the values that it may have, `least` to `most` in SI units, or the few of `values`."""
+    """A fact with the values that it may have, in SI units."""
 
     name: str
-    least: float
-    most: float
-    values: tuple[float, ...] = ()
-    is_whole: bool = False
-
-    def steps(self) -> tuple[float, ...]:
-        """Return the values of a grid: the few given, or the least one doubled up to the largest."""
-        if self.values:
-            return self.values
-        count = math.floor(math.log2(self.most / self.least) + 1e-9) + 1
-        doubled = [self.least * 2.0**i for i in range(count)]
-        return (*doubled, self.most) if doubled[-1] < self.most * (1 - 1e-9) else tuple(doubled)
-
-    def value_at(self, share: float) -> float:
-        """Return the value at a share of the range, in logarithms."""
-        if self.values:
-            return self.values[min(int(share * len(self.values)), len(self.values) - 1)]
-        value = self.least * (self.most / self.least) ** share
-        return float(round(value)) if self.is_whole else value
+    values: tuple[float, ...]
 
     def change(self, value: float) -> Change:
         """Return the change that sets the fact to a value."""
@@ -101,8 +78,6 @@ class DesignReport(msgspec.Struct, frozen=True, kw_only=True):
     knobs: tuple[DesignKnob, ...]
     models: tuple[str, ...]
     metric: str
-    how: str
-    seed: int
     evaluated: int
     refused: int
     as_it_is: Design
@@ -112,29 +87,27 @@ class DesignReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_knob(device: Device, text: str) -> DesignKnob:
-    """Parse `units=64..1024`, or a few values `units=64|256`. Raises RequestError."""
+    """Parse a range that is doubled through, `units=64..1024`, or a few values, `units=64|256`. Raises RequestError."""
     name, equals, written = text.partition("=")
     least, dots, most = written.partition("..")
     if not equals or not written:
         raise RequestError(f"knob {text[:40]!r}: a fact and its range are expected, as units=64..1024 or units=64|256")
     full, unit = find_field(device, name)
-    if dots:
-        ends = parse_value(least, unit), parse_value(most, unit)
-        if not 0 < ends[0] < ends[1]:
-            raise RequestError(f"knob {text[:40]!r}: a range from a value above 0 to a larger one is expected")
-        _check_values(text, ends, unit)
-        return DesignKnob(full, *ends, is_whole=unit in WHOLE)
-    values = tuple(sorted({parse_value(value, unit) for value in written.split("|")}))
-    _check_values(text, values, unit)
-    return DesignKnob(full, values[0], values[-1], values)
-
-
-def _check_values(text: str, values: Sequence[float], unit: str) -> None:
+    values = {parse_value(value, unit) for value in ((least, most) if dots else written.split("|"))}
+    if dots and (len(values) < 2 or not 0 < parse_value(least, unit) < parse_value(most, unit)):
+        raise RequestError(f"knob {text[:40]!r}: a range from a value above 0 to a larger one is expected")
     for value in values:
         try:
             check_value(value, unit)
         except ValueError as error:
             raise RequestError(f"knob {text[:40]!r}: {error}") from None
+    return DesignKnob(full, _doubled(min(values), max(values)) if dots else tuple(sorted(values)))
+
+
+def _doubled(least: float, most: float) -> tuple[float, ...]:
+    """Return the least value doubled up to the largest, which is the last."""
+    doubled = [least * 2.0**i for i in range(math.floor(math.log2(most / least) + 1e-9) + 1)]
+    return (*doubled, most) if doubled[-1] < most * (1 - 1e-9) else tuple(doubled)
 
 
 @lru_cache(maxsize=4)
@@ -199,52 +172,21 @@ Runner = Callable[[Sequence[Piece]], Iterator[list[Design]]]
 Tick = Callable[[int, int], None]
 
 
-def search_designs(
-    study: DesignStudy, how: str, count: int, seed: int, run: Runner, tick: Tick | None = None, most: int = 20
-) -> DesignReport:
-    """Evaluate `count` designs (a grid: all of it) and keep the best. The same seed finds the same designs, on however
-    many workers. Raises RequestError where none can be."""
+def search_designs(study: DesignStudy, run: Runner, tick: Tick | None = None, most: int = 20) -> DesignReport:
+    """Evaluate the grid of designs and keep the best. Raises RequestError where none can be."""
+    total = math.prod(len(knob.values) for knob in study.knobs)
+    if total > DESIGNS_MAX:
+        raise RequestError(f"a grid of {total:,} designs (allowed: {DESIGNS_MAX:,}): take fewer values")
+    points = list(itertools.product(*(knob.values for knob in study.knobs)))
     found: list[Design] = []
-
-    def evaluate_points(points: Sequence[tuple[float, ...]], total: int) -> None:
-        pieces = [(study, tuple(points[i : i + PIECE])) for i in range(0, len(points), PIECE)]
-        for designs in run(pieces):
-            found.extend(designs)
-            if tick is not None:
-                tick(min(len(found), total), total)
-
-    if how == "grid":
-        points = list(itertools.product(*(one.steps() for one in study.knobs)))
-        if len(points) > DESIGNS_MAX:
-            raise RequestError(
-                f"a grid of {len(points):,} designs (allowed: {DESIGNS_MAX:,}): --how random takes fewer"
-            )
-        evaluate_points(points, len(points))
-    else:
-        draw = random.Random(seed)
-        first = count if how == "random" else min(count, max(_OFFSPRING, count // 5))
-        evaluate_points([tuple(one.value_at(draw.random()) for one in study.knobs) for _ in range(first)], count)
-        while len(found) < count:
-            parents = sorted((one for one in found if not one.refused), key=lambda one: one.score)[:_KEPT]
-            size = min(max(_OFFSPRING, count // 10), count - len(found))
-            evaluate_points([_neighbouring_values(study, draw, parents) for _ in range(size)], count)
-    return _report(study, how, seed, found, most)
+    for designs in run([(study, tuple(points[i : i + PIECE])) for i in range(0, total, PIECE)]):
+        found.extend(designs)
+        if tick is not None:
+            tick(len(found), total)
+    return _report(study, found, most)
 
 
-def _neighbouring_values(study: DesignStudy, draw: random.Random, parents: Sequence[Design]) -> tuple[float, ...]:
-    """Return a design near one of the best, with one or two knobs changed a little; a random one without any."""
-    if not parents:
-        return tuple(one.value_at(draw.random()) for one in study.knobs)
-    values = list(draw.choice(parents).values)
-    for i in draw.sample(range(len(values)), min(len(values), draw.randint(1, 2))):
-        one = study.knobs[i]
-        width = math.log(one.most / one.least) or 1.0
-        share = math.log(values[i] / one.least) / width + draw.gauss(0.0, _STRIDE / width)
-        values[i] = one.value_at(min(max(share, 0.0), 1.0))
-    return tuple(values)
-
-
-def _report(study: DesignStudy, how: str, seed: int, found: Sequence[Design], most: int) -> DesignReport:
+def _report(study: DesignStudy, found: Sequence[Design], most: int) -> DesignReport:
     allowed = list({one.values: one for one in found if not one.refused}.values())
     reasons = [one.refused for one in found if one.refused]
     why = max(set(reasons), key=lambda reason: (reasons.count(reason), reason)) if reasons else ""
@@ -261,8 +203,6 @@ def _report(study: DesignStudy, how: str, seed: int, found: Sequence[Design], mo
         study,
         base=base.key,
         models=tuple(model for model, _ in study.models),
-        how=how,
-        seed=seed,
         evaluated=len(found),
         refused=len(reasons),
         as_it_is=_make_design(base, (), _costs(study, base), 1.0),

@@ -1,4 +1,4 @@
-"""Design search: thousands of changed chips over several models, best first, with area and cost."""
+"""Design search: a grid of changed chips over several models, best first, with area and cost."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from functools import partial
 
 from analysis.annexes.silicon.design_search import (
-    HOW,
     Design,
     DesignKnob,
     DesignReport,
@@ -28,8 +27,6 @@ from hwexplorer import engine
 from hwexplorer.declare import Report, Rows, Subject
 from hwexplorer.options import OWN_MODEL, SCENARIO, amount, choice, option, whole
 from hwexplorer.state import State, replace
-
-DESIGNS = 1000  # of a search that is no grid
 
 
 def _device(design: Design) -> str:
@@ -82,9 +79,6 @@ def _document(
     measure: str | None,
     max_power: float | None,
     max_area: str | None,
-    how: str | None,
-    designs: int | None,
-    seed: int | None,
     workers: int | None,
     top: int | None,
     tick: Callable[[int, int], None] | None = None,
@@ -105,16 +99,11 @@ def _document(
         limits=tuple(Constraint(figure, "<=", most) for figure, most in limits.items() if most is not None),
         folders=tuple(map(str, engine.folders())),
     )
-    way = how or ("grid" if designs is None else "random")
-    if way == "grid" and designs is not None:
-        raise RequestError("--how grid takes all designs of the grid: --designs is of random and local")
-    run = partial(pools.local, evaluate_designs, workers=workers or 1)
-    return search_designs(study, way, designs or DESIGNS, seed or 0, run, tick, top or 20)
+    return search_designs(study, partial(pools.local, evaluate_designs, workers=workers or 1), tick, top or 20)
 
 
 def _knob(knob: DesignKnob) -> str:
-    ends = "|".join(f"{v:g}" for v in knob.values) if knob.values else f"{knob.least:g}..{knob.most:g}"
-    return f"{knob.name}={ends}"
+    return f"{knob.name}={'|'.join(f'{value:g}' for value in knob.values)}"
 
 
 def _footer(document: DesignReport, state: State) -> Iterable[str]:
@@ -134,14 +123,11 @@ VERB = Report(
         option("--workload", required=True, type=_workloads, metavar="M,..", help="models, with weights: resnet50*2"),
         option(
             "--knobs", required=True, type=lambda text: tuple(split_list(text)), metavar="K=A..B,..",
-            help="facts and their ranges: units=64..1024,scratchpad_bytes=16M..256M,array=8|16|32",
+            help="facts with ranges that are doubled through, or values: units=64..1024,array=8|16|32",
         ),
         choice("--metric", KNOB_METRICS, metavar="M", dest="measure", help="what is made least"),
         option("--max-power", type=amount("W"), metavar="W", help="designs that draw no more on average: 30W"),
         option("--max-area", metavar="MM2", help="designs with no larger die: 200mm2"),
-        choice("--how", HOW, metavar="H", help="a grid of doubled values (default), random, or local search"),
-        option("--designs", type=whole(1, 1_000_000), metavar="N", help=f"of random and local (default {DESIGNS})"),
-        option("--seed", type=whole(0, 2**31), metavar="N", help="of random and local: the same finds the same"),
         option("--workers", type=whole(1, 256), metavar="N", help="processes (default 1)"),
         option("--top", type=whole(1, 1000), metavar="N", help="designs shown (default 20)"),
     ),
