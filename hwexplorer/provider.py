@@ -131,16 +131,19 @@ class EngineProvider:
         return replace(text, sections=tuple(sections))
 
     def figures(self, state: State, device: str) -> tuple[Cell, ...]:
-        """Return latency (s), energy per inference (J), power (W) and memory (bytes) on a device; None where it does
-        not fit, nothing for a device that is not compared and whose mappings take seconds to search."""
+        """Return the evidence, latency (s), energy per inference (J), power (W) and memory (bytes) on a device; no
+        figures where it does not fit, nothing for a device that is not compared and whose mappings take seconds to
+        search."""
         from analysis.estimate.estimate import estimate
+        from analysis.text.evidence import EVIDENCE
 
         if engine.device(device).arch.is_searched and device not in state.devices:
             return ()
         ran = estimate(engine.workload(state), engine.device(device), engine.scenario(state))
         if not ran.fits:
-            return (None,) * 4
-        return ran.latency_s, ran.energy_j_per_inference, ran.average_power_w, float(ran.memory.peak_bytes)
+            return ("does not fit", *(None,) * 4)
+        figures = ran.latency_s, ran.energy_j_per_inference, ran.average_power_w, float(ran.memory.peak_bytes)
+        return EVIDENCE[ran.trust.level], *figures
 
     def operators_below(self, state: State) -> frozenset[str]:
         """The operators that the row `state.at` stands for: those of every one of merged blocks."""

@@ -57,7 +57,7 @@ def run(
             finally:
                 app.session.end()
                 with suppress(RequestError):
-                    saved_sessions.save(LAST, app.state)
+                    saved_sessions.save(LAST, app.state, app.session.figures())
                     kept = True
         if app._exception is not None:
             raise app._exception

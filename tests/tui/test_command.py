@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -160,13 +161,17 @@ async def test_sessions_are_saved_listed_and_loaded(tmp_path: Path) -> None:
         await typed(pilot, "save monday")
         await pilot.press("]", "]")
         await typed(pilot, "sessions")
-        assert "monday" in screen_text(app)
+        row = next(line for line in screen_text(app).splitlines() if "monday" in line)
+        for told in ("resnet50", "batch 8", "h100_sxm", datetime.now().strftime("%Y-%m-%d")):
+            assert told in row
         await pilot.press("escape")
         await typed(pilot, "load monday")
         assert app.state.batch == 8
         await typed(pilot, "load tuesday")
         assert app.session.message is not None
         assert "unknown session" in app.session.message[0]
+    keeper.path.write_text('{"old": "resnet50@b4"}')  # as it was written before figures and dates were kept
+    assert keeper.state("old").batch == 4
     keeper.path.write_text("{nonsense")
     async with HwExplorer(State(), Fake(), saved_sessions=keeper).run_test(size=GRID) as pilot:
         app = await typed(pilot, "save x")

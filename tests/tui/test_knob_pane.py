@@ -195,7 +195,7 @@ async def test_no_color_says_it_by_shape(monkeypatch: pytest.MonkeyPatch) -> Non
     async with app.run_test(size=(120, 40)) as pilot:
         await known(app, pilot)
         assert "░" in screen_text(app)
-        assert "▲ 6.70 TB/s" in screen_text(app)
+        assert "▲ now 6.70 TB/s" in screen_text(app)
 
 
 async def test_rows_stay_under_the_cursor_and_foot_and_pane_say_one_change() -> None:

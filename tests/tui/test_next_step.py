@@ -51,3 +51,32 @@ async def test_a_click_on_what_to_try_sets_it_and_one_on_a_row_is_drawn_once() -
         x, y = place_of(app, "why", "try batch 8")
         await pilot.click("#why", offset=(x, y))
         assert app.state.batch == 8
+
+
+async def test_limits_put_passing_devices_first_and_name_the_best_with_its_evidence() -> None:
+    app = HwExplorer(parse("resnet50@b8,fp16?limits=L<5ms,E<20mJ"), EngineProvider())
+    async with app.run_test(size=SMALL) as pilot:
+        await pilot.press("a")
+        for _ in range(400):
+            await pilot.pause(0.02)
+            if " pass; best: " in screen_text(app):
+                break
+        heading, heads, first = screen_text(app).splitlines()[:3]
+        assert "batch 8 · fp16" in heading
+        assert "Evidence" in heads
+        table = app.explorer.overlay_screen.content.table  # type: ignore[union-attr]
+        passing = [row for row in table.rows if not row.dim]
+        assert table.rows[: len(passing)] == tuple(passing)
+        assert passing[0].key in first
+        best = heading.partition("best: ")[2].split()[0].rstrip(";")
+        evidence = next(row.cells[2] for row in passing if row.key == best)
+        assert evidence in ("measured", "similar chip")
+
+
+async def test_the_drawer_of_models_is_tall_and_has_facts_on_a_small_screen() -> None:
+    app = HwExplorer(parse("resnet50?pane=models"), EngineProvider())
+    async with app.run_test(size=SMALL) as pilot:
+        await pilot.pause(0.4)
+        assert app.explorer.panes["models"].size.height >= 20
+        assert "MACs" in screen_text(app)
+        assert "25.6 M Param" in screen_text(app)

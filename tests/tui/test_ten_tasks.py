@@ -229,8 +229,8 @@ async def restore_by_keys(hand: Hand, _: Path) -> None:
 
 async def restore_by_mouse(hand: Hand, _: Path) -> None:
     await hand.click("R sessions")
-    await hand.until(lambda: hand.place(KEPT))
-    await hand.click(KEPT, times=2)
+    await hand.until(lambda: hand.place(parse(KEPT).model))
+    await hand.click("last", times=2)
 
 
 def is_restored(app: HwExplorer, _: Path) -> None:

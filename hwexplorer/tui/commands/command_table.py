@@ -14,10 +14,10 @@ from hwexplorer import registry
 from hwexplorer import state as states
 from hwexplorer.export.files import SCREEN
 from hwexplorer.export.sheet import Sheet
-from hwexplorer.settings import SETTINGS, Setting, defaults_of
+from hwexplorer.settings import SETTINGS, Setting, defaults_of, labels
 from hwexplorer.state import preferred, replace
 from hwexplorer.tui.palette import THEMES
-from hwexplorer.tui.session.saved_sessions import SavedSessions
+from hwexplorer.tui.session.saved_sessions import SavedSession, SavedSessions
 from hwexplorer.tui.session.session import Session
 from hwexplorer.tui.session.session_events import (
     ActionRequested,
@@ -217,16 +217,36 @@ def _saved_sessions(session: Session) -> SavedSessions:
 
 def _save(session: Session, words: list[str]) -> None:
     name = _one_word(words, "save monday")
-    _saved_sessions(session).save(name, session.state)
+    _saved_sessions(session).save(name, session.state, session.figures())
     session.say(f"saved as {name}: `:load {name}` or `hwexplorer open --session {name}` brings it back", "good")
+
+
+SESSION_COLUMNS = (
+    ("name", "Session", 0),
+    ("model", "Model", 0),
+    ("settings", "Settings", 0),
+    ("figures", "Figures", 0),
+    ("date", "Saved", 0),
+    ("devices", "Devices", 2),
+)
+
+
+def _session_cells(saved: SavedSession) -> tuple[str, ...]:
+    """Return the cells of a session after its name; of a state that is none any more its text."""
+    try:
+        state = states.parse(saved.state)
+    except RequestError:
+        return saved.state, "", saved.figures, saved.date, ""
+    settings = " ".join(text for text, _ in labels(state))
+    return state.model, settings, saved.figures, saved.date, ", ".join(state.devices)
 
 
 def _list_sessions(session: Session, words: list[str]) -> None:
     saved = session.saved_sessions.all() if session.saved_sessions is not None else {}
     if not saved:
         raise RequestError("none is saved yet: `:save NAME` saves one")
-    columns = (Column("name", "Session", role="text", keep=0), Column("state", "State", role="text", keep=0))
-    rows = tuple(Row(name, (name, text), leads=text) for name, text in saved.items())
+    columns = tuple(Column(key, title, role="text", keep=keep) for key, title, keep in SESSION_COLUMNS)
+    rows = tuple(Row(name, (name, *_session_cells(one)), leads=one.state) for name, one in saved.items())
     sheet = Sheet(f"{len(saved)} saved", "", Table("sessions", "Sessions", columns, rows))
     session.emit(SheetOpened("sessions", sheet, states.parse))
 

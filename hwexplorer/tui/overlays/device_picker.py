@@ -9,6 +9,7 @@ from hwexplorer.tui.overlays.overlay_screen import Host, OverlayScreen
 from hwexplorer.tui.prompts.prompt import Prompt
 from hwexplorer.tui.session import row_query
 from hwexplorer.tui.session.limit_summary import limits_in
+from hwexplorer.tui.widgets.cell_text import whole
 from hwexplorer.tui.widgets.framed_pane import FramedPane
 from hwexplorer.tui.widgets.status_lines import settings_text
 from hwexplorer.tui.widgets.tree_table import TreeTable
@@ -28,7 +29,8 @@ class DevicePicker(OverlayScreen):
         self.is_pointed = False  # at a row by keys, since the text changed
         self.prompt = prompt = DevicesPrompt(self)
         self.fill(prompt.search_text)
-        self.content.go(session.state.on)
+        if not self.has_limits:
+            self.content.go(session.state.on)
 
     def fill(self, typed: str) -> None:
         """Show the devices with these words; limits among them grey the rest out."""
@@ -47,7 +49,9 @@ class DevicePicker(OverlayScreen):
         self.content.update(replace(table, rows=rows), only=" ".join(words) * (not rows))
         keys = [row.key for row in rows]
         self.content.go(next((key for key in (*words, *before) if key in keys), keys[0] if keys else ""))
-        self.pane.heading = f"Devices · {len(session.state.devices)} chosen · {settings_text(session.state)}"
+        told = table.title if is_limited else f"{len(session.state.devices)} chosen"
+        heading = f"Devices · {settings_text(session.state)} · {told}"
+        self.pane.heading = whole(heading, self.pane.size.width - 6, "; ") or heading
         self.pane.remark = f"{len(rows)} of {len(table.rows)}"
         self.pane.redraw()
         if is_limited and session.limits.compute_some(session.state, keys):

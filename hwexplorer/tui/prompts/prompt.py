@@ -12,10 +12,8 @@ from hwexplorer.tui.keys.keymap import Hint
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.session.session import Session
 from hwexplorer.tui.widgets import line_editor, status_lines
-from hwexplorer.tui.widgets.cell_text import shorten
+from hwexplorer.tui.widgets.cell_text import shorten, whole
 from hwexplorer.tui.widgets.line_editor import EditedLine
-
-LIMITS_WIDTH_MAX = 44  # cells
 
 
 class Prompt:
@@ -92,5 +90,6 @@ def footer(
         return status_lines.progress_line(*job.progress, monotonic() - job.started, width, palette)
     limits = ""
     if shows_limits and session.views is not None and session.state.limits:
-        limits = f" {shorten(session.limits.summary(session.state), LIMITS_WIDTH_MAX)} "
+        told = session.limits.summary(session.state)
+        limits = f" {whole(told, width // 2, '; ') or shorten(told, width // 2)} "
     return status_lines.hint_line(hints, width, palette, limits)

@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from analysis.document import Cell, Column
+from analysis.text.evidence import EVIDENCE
 from hardware.errors import RequestError
 from hwexplorer.settings import SCENARIO_FIELDS
 from hwexplorer.state import State, replace
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from hwexplorer.tui.session.view_cache import ViewCache
 
 COLUMNS = (
+    Column("evidence", "Evidence", role="text", keep=0),
     Column("latency", "Latency", "s", role="quantity", keep=0),
     Column("energy_per_inference", "Energy/inf", "J", role="quantity", keep=0),
     Column("power", "Power", "W", role="quantity", keep=0),
@@ -30,6 +32,7 @@ COLUMNS = (
 _LETTERS = {"l": "latency", "e": "energy_per_inference", "energy": "energy_per_inference", "p": "power", "m": "memory"}
 _RUN = SCENARIO_FIELDS | {"model"}
 _UNKNOWN: tuple[Cell, ...] = (None,) * len(COLUMNS)
+BACKED = (EVIDENCE["measured"], EVIDENCE["siblings"])  # evidence that a best device has
 SLICE_S = 0.01  # of computing between two looks at the keyboard
 
 
@@ -47,14 +50,30 @@ class DeviceLimits:
             self._state, self._figures = state, {}  # figures of another scenario are of no use
 
     def apply(self, state: State, table: Table, text: str) -> Table:
-        """Return the devices with their figures: those within the limits first, the others dim. Raises RequestError."""
+        """Return the devices with their figures: those within the limits first, the best first, the others dim; the
+        title says how many they are and which is best. Raises RequestError."""
         self._follow(state)
         rows = [replace(row, cells=(*row.cells[:2], *(self._figures.get(row.key) or _UNKNOWN))) for row in table.rows]
         with_figures = replace(table, columns=(*table.columns[:2], *COLUMNS), rows=tuple(rows))
         text = " ".join(word for word in text.split() if not _is_of_load(word))
         tests = row_query.conditions(with_figures, text, _LETTERS)
         dimmed = [replace(row, dim=not all(test(row) for test in tests)) for row in rows]
-        return replace(with_figures, rows=tuple(sorted(dimmed, key=_rank)))
+        ordered = tuple(sorted(dimmed, key=_rank))
+        return replace(with_figures, title=self._headline(ordered), rows=ordered)
+
+    def _headline(self, rows: Sequence[Row]) -> str:
+        """Write `28 of 85 pass; best: l4; predicted better: tpu_v4`, `..` while not all are known. A device without
+        measurements of it or of similar chips is predicted, never the best."""
+        if any(row.key not in self._figures for row in rows):
+            return ".."
+        passing = [row for row in rows if not row.dim]
+        told = [f"{len(passing)} of {sum(bool(self._figures[row.key]) for row in rows)} pass"]
+        best = next((row for row in passing if row.cells[2] in BACKED), None)
+        if best:
+            told.append(f"best: {best.key}")
+        if passing and passing[0] is not best:
+            told.append(f"predicted {'better' if best else 'best'}: {passing[0].key}")
+        return "; ".join(told)
 
     def compute_some(self, state: State, devices: Sequence[str] | None = None) -> bool:
         """Compute figures for SLICE_S, by default of the catalogue; return True when some were missing."""
@@ -73,17 +92,14 @@ class DeviceLimits:
         return len(missing) > 0
 
     def summary(self, state: State) -> str:
-        """Return `limits L<5ms E<1J: 3 of 74 pass`, with `...` while not all devices are known."""
+        """Return `limits L<5ms E<1J: 3 of 74 pass; best: l4`."""
         if any(map(_is_of_load, state.limits.split())):  # the catalogue is not put under the load
             return f"limits {state.limits}"
         self._follow(state)
         key = (state.limits, state.devices, len(self._figures), id(self._state))
         if key != self._summary[0]:
-            rows = self.apply(state, self._cache.view("devices", state), state.limits).rows
-            tried = sum(bool(self._figures.get(row.key)) for row in rows)
-            is_complete = all(row.key in self._figures for row in rows)
-            count = f"{sum(not row.dim for row in rows)} of {tried} pass" if is_complete else "..."
-            self._summary = key, f"limits {state.limits}: {count}"
+            table = self.apply(state, self._cache.view("devices", state), state.limits)
+            self._summary = key, f"limits {state.limits}: {table.title}"
         return self._summary[1]
 
 
@@ -91,12 +107,13 @@ def _is_of_load(word: str) -> bool:
     return word.casefold().startswith(("ttft", "tpot"))
 
 
-def _rank(row: Row) -> tuple[bool, float]:
-    """Return what devices are ordered by: those within the limits first, by energy x latency."""
-    latency, energy = row.cells[2:4]
+def _rank(row: Row) -> tuple[bool, bool, float]:
+    """Return what devices are ordered by: those within the limits first, designs on paper last among them, by energy x
+    latency."""
+    evidence, latency, energy = row.cells[2:5]
     if row.dim or not isinstance(latency, NUMBERS) or not isinstance(energy, NUMBERS):
-        return row.dim, 0.0
-    return False, float(latency) * float(energy)
+        return row.dim, False, 0.0
+    return False, evidence == EVIDENCE["design_target"], float(latency) * float(energy)
 
 
 def limits_in(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from pathlib import Path
 
 import msgspec
@@ -21,26 +22,36 @@ def sessions_file() -> Path:
     return user_folder("state") / "sessions.json"
 
 
+class SavedSession(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A state as a string, when it was saved, and what the device under its cursor takes."""
+
+    state: str
+    date: str = ""
+    figures: str = ""
+
+
 class SavedSessions:
     """Reads when asked, writes at once. A file that cannot be read counts as empty and is not written over."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def all(self) -> dict[str, str]:
-        """State strings by name, the last session first. Raises RequestError where the file is not one of ours, or
-        not for whoever looks."""
+    def all(self) -> dict[str, SavedSession]:
+        """Return the sessions by name, the last one first; of old files the states alone are known. Raises RequestError
+        where the file is not one of ours, or not for whoever looks."""
         policy.require_unserved("keeping sessions")
         try:
-            saved = msgspec.json.decode(file_access.text(file_access.read(self.path, FILE_MAX)), type=dict[str, str])
+            text = file_access.text(file_access.read(self.path, FILE_MAX))
+            saved = msgspec.json.decode(text, type=dict[str, SavedSession | str])
         except (FileNotFoundError, NotADirectoryError):
             return {}
         except (OSError, msgspec.MsgspecError, RecursionError) as error:
             why = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())[:100]
             raise RequestError(f"sessions cannot be read, {self.path}: {why}") from None
-        return dict(sorted(saved.items(), key=lambda pair: (pair[0] != LAST, pair[0])))
+        names = sorted(saved, key=lambda name: (name != LAST, name))
+        return {name: SavedSession(one) if isinstance(one := saved[name], str) else one for name in names}
 
-    def save(self, name: str, state: State) -> None:
+    def save(self, name: str, state: State, figures: str = "") -> None:
         """Raises RequestError for a bad name or a folder one may not write to."""
         if not name or len(name) > NAME_MAX or not name.isprintable() or " " in name:
             raise RequestError(f"a session is named by a word of at most {NAME_MAX} characters")
@@ -48,7 +59,8 @@ class SavedSessions:
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with file_access.turn(self.path):
-                kept = self.all() | {name: format(state)}
+                date = datetime.now().isoformat(" ", "minutes")
+                kept = self.all() | {name: SavedSession(format(state), date, figures)}
                 file_access.write(self.path, [msgspec.json.format(msgspec.json.encode(kept), indent=2), "\n"])
         except OSError as error:
             raise RequestError(f"sessions cannot be written, {self.path}: {error.strerror or error}") from None
@@ -60,4 +72,4 @@ class SavedSessions:
             if not kept:
                 raise RequestError("no session is saved yet (:save NAME saves one)")
             raise unknown("session", name, kept)
-        return parse(kept[name])
+        return parse(kept[name].state)

@@ -44,14 +44,14 @@ def arrange(width: int, height: int, pane: str, zoom: bool, devices: int = 4) ->
         above = 2 + has_line
         around |= {"tabs": (0, 1, width, 1)} | ({"cards": (0, 2, width, 1)} if has_line else {})
         return Layout("tabs", {**around, pane: (0, above, width, height - above - 1)})
-    top = strip_lines(width, height, devices)
+    top = 1 if pane == "models" and height < GAP_HEIGHT else strip_lines(width, height, devices)
     is_large = width >= 180 and height >= 50
     if pane == "compare":  # all devices, and of what is said about them as much as there is room for
         top = min(devices + 10, (height - 2) // 2)
     around["compare" if pane == "compare" else "cards"] = (0, 1, width, top)
     x = 0
     if pane == "models" or is_large:
-        x = max(30, min(44, width // 5))
+        x = max(30, min(44, width // (5 if is_large else 2)))
         around["models"] = (0, 1 + top, x, height - 2 - top)
     body = (x, 1 + top, width - x, height - 2 - top)
     mode: Mode = "grid" if body[2] >= 76 and body[3] >= (20 if width >= 100 else 40) else "small"

@@ -212,7 +212,7 @@ class CardStrip(Widget, can_focus=False):
         while len(figures) > 2 and width_of("  ".join(figures)) > room:
             figures.pop(1)
         text = "  ".join(figures)
-        phrase = whole(safe(card.phrase), room - width_of(text) - 2)
+        phrase = whole(" · ".join((*card.over, safe(card.phrase))), room - width_of(text) - 2)
         strong = self.palette.get("strong")
         return [
             Segment(" ", strong),

@@ -11,7 +11,7 @@ from analysis.estimate.metrics import METRICS
 from hwexplorer.text.number_format import delta
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.cell_drawing import plain
-from hwexplorer.tui.widgets.cell_text import pad, shorten, width_of
+from hwexplorer.tui.widgets.cell_text import pad, shorten, whole, width_of
 from hwexplorer.tui.widgets.tree_table import TreeTable
 from hwexplorer.views.plain import EMPTY_TABLE, Page, Row, Table
 
@@ -19,6 +19,7 @@ SPARKS, SPARKS_ASCII = "▁▂▃▄▅▆▇█", ".:-=+*#@"
 ABOVE = 6  # lines over the table: three metrics, the range, the curve, the marks
 LEAST = 5  # lines of the table, without which it has all the room
 WIDEST = 3  # cells of a place of the curve
+SIGNS = {"now": "▲^", "knee": "△v"}  # below the curve; the second where only ASCII may be
 BAR, TOLD = 30, 18  # cells at most of a bar, and of what is told beside it
 
 
@@ -115,19 +116,15 @@ class KnobContent(TreeTable):
         return self._marks(rows, wide, palette)
 
     def _marks(self, rows: tuple[Row, ...], wide: int, palette: Palette) -> list[Segment]:
-        """Under the curve: a sign where the knob is, and at the knee; words where there is room before the next."""
-        marked = [(place * wide, row) for place, row in enumerate(rows) if row.cells[-1]]
-        drawn: list[Segment] = []
-        used = 0
-        for (start, row), end in zip(marked, [start for start, _ in marked[1:]] + [self.width], strict=True):
-            mark = str(row.cells[-1])
-            is_now = mark.startswith("now")
-            sign = "^" if palette.ascii else "▲" if is_now else "△"
-            label = f" {mark.strip().replace('now', str(row.cells[0]))} "
-            told = plain(sign + label * (start + 1 + width_of(label) <= end), palette)
-            drawn += [
-                Segment(" " * (start - used), palette.get("text")),
-                Segment(told, palette.get("accent" if is_now else "warn")),
-            ]
-            used = start + width_of(told)
-        return drawn
+        """Under the curve: a sign where the knob is, and at the knee; then what they are."""
+        line, meanings = "", []
+        for place, row in enumerate(rows):
+            for mark in str(row.cells[-1]).split():
+                sign = SIGNS[mark][palette.ascii]
+                line = line.ljust(place * wide) + sign
+                meanings.append(f"{sign} {mark} {row.cells[0]}")
+        told = plain("  ".join(["", *meanings]), palette)
+        return [
+            Segment(line, palette.get("accent")),
+            Segment(whole(told, self.width - width_of(line), "  "), palette.get("dim")),
+        ]
