@@ -69,7 +69,7 @@ class Engine:
 
     def devices_changed(self) -> None:
         """Forget the devices, since a file of one of the folders is new or another."""
-        forget_memos(self, Engine.device, Engine._estimate, Engine._stage, Engine._served)
+        forget_memos(self, Engine.device, Engine._estimate, Engine._open_stage, Engine._serve)
 
     def folders(self) -> tuple[Path, ...]:
         """Return the folders of device files that were named, and the one where `calibrate` keeps the user's."""
@@ -168,10 +168,10 @@ class Engine:
         from analysis.serving.deployment import DoesNotFitError
 
         with suppress(DoesNotFitError):
-            return self.served(state, device)
+            return self.serve_load(state, device)
         return None
 
-    def served(self, state: State, device: str = "") -> Served:
+    def serve_load(self, state: State, device: str = "") -> Served:
         """Return what becomes of the load of a state on a device. Raises DoesNotFitError, and RequestError where the
         model has no load, or the state a batch."""
         ref = self.request_under_load(state)
@@ -181,10 +181,10 @@ class Engine:
             raise RequestError(f"{ref.text[:60]} has no batch: what arrives while a step runs is in the next one")
         if any(length is not None for length in (state.sequence, state.kv)):
             raise RequestError("a load has lengths in= and out= in its name, no --sequence and --kv")
-        return self._served(ref, scenario(state), device or state.on, state.limits, _file_of_load(ref))
+        return self._serve(ref, scenario(state), device or state.on, state.limits, _file_of_load(ref))
 
     @memoize(keep=64)
-    def _served(self, ref: Request, scenario: Scenario, device: str, limits: str, file: tuple[str, int, int]) -> Served:
+    def _serve(self, ref: Request, scenario: Scenario, device: str, limits: str, file: tuple[str, int, int]) -> Served:
         from analysis.serving import serving_report
 
         assert ref.load is not None
@@ -201,7 +201,7 @@ class Engine:
             return None
         file = Path(_file_of_load(ref)[0])
         text = file_access.read(file, MOST_TRACE_BYTES).decode("utf-8", "replace")
-        return read_load(text, ref.load.text, ref.load.cached)
+        return read_load(text, file.name, ref.load.cached)
 
     def server(self, ref: Request, scenario: Scenario, device: str, longest: int) -> Server:
         """Return the devices of a name (`h100_sxm*8`), ready to serve requests of at most so many tokens."""
@@ -217,11 +217,12 @@ class Engine:
 
         base = self.refer(ref.spell("prefill", without=("tp", "ep")))
         shards = Layout(tp=layout.tp, ep=layout.ep)
-        stage = self._stage(base, shards, scenario, device, longest)  # type: ignore[arg-type]
-        return arrange(stage, layout, ref.config.hidden)
+        room = 1 << (longest - 1).bit_length()  # lengths that are near each other share their estimates
+        stage = self._open_stage(base, shards, scenario, device, room)  # type: ignore[arg-type]
+        return arrange(stage, layout, ref.config.hidden, longest)
 
     @memoize(keep=64)
-    def _stage(self, base: Request, shards: Layout, scenario: Scenario, device: str, longest: int) -> Server:
+    def _open_stage(self, base: Request, shards: Layout, scenario: Scenario, device: str, longest: int) -> Server:
         from analysis.serving.deployment import open_stage
 
         with _request_errors():
@@ -346,7 +347,7 @@ class Engine:
 
     def _forget_models(self) -> None:
         self.revision += 1
-        forget_memos(self, Engine.model, Engine._estimate, Engine._stage, Engine._served)
+        forget_memos(self, Engine.model, Engine._estimate, Engine._open_stage, Engine._serve)
 
 
 @contextmanager
@@ -389,7 +390,7 @@ use_folders, folders, device = ENGINE.use_folders, ENGINE.folders, ENGINE.device
 ref, captured_model, fixed_batch = ENGINE.ref, ENGINE.captured_model, ENGINE.fixed_batch
 workload, result = ENGINE.workload, ENGINE.result
 request_under_load, server_in_layout = ENGINE.request_under_load, ENGINE.server_in_layout
-served, find_served, count_devices = ENGINE.served, ENGINE.find_served, ENGINE.count_devices
+serve_load, find_served, count_devices = ENGINE.serve_load, ENGINE.find_served, ENGINE.count_devices
 is_ready, is_edited, is_adopted = ENGINE.is_ready, ENGINE.is_edited, ENGINE.is_adopted
 capture, capture_again, capture_job = ENGINE.capture, ENGINE.capture_again, ENGINE.capture_job
 keep, adopt, resolve_model_name = ENGINE.keep, ENGINE.adopt, ENGINE.resolve_model_name

@@ -31,7 +31,7 @@ class DoesNotFitError(RequestError):
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
-    """How devices share a model: `dp` replicas of `pp` stages of `tp` shards; `ep` devices share the experts."""
+    """A layout divides a model among devices: `dp` replicas of `pp` stages of `tp` shards; `ep` share the experts."""
 
     tp: int = 1
     pp: int = 1
@@ -222,7 +222,7 @@ def make_server(evaluate: Evaluate, longest: int) -> Server:
     """Return the server that `evaluate` makes estimates of, whose caches grow to `longest` tokens. Raises
     DoesNotFitError."""
     stage = _make_stage(evaluate, longest)
-    return arrange(stage, stage.layout, 0)
+    return arrange(stage, stage.layout, 0, longest)
 
 
 def _make_stage(evaluate: Evaluate, longest: int) -> Server:
@@ -235,10 +235,10 @@ def _make_stage(evaluate: Evaluate, longest: int) -> Server:
     return Server(first=first, full=full, scheduler=scheduler, costs=costs, layout=layout)
 
 
-def arrange(stage: Server, layout: Layout, hidden: int) -> Server:
+def arrange(stage: Server, layout: Layout, hidden: int, longest: int) -> Server:
     """Return stages and replicas of a server as a layout has them; `hidden` elements of each token go from stage to
-    stage. Raises DoesNotFitError."""
-    _check_fit(stage.full, layout, stage.scheduler.memory_share)
+    stage. Raises DoesNotFitError if no request of the `longest` tokens fits."""
+    _check_fit(stage, layout, longest)
     costs, scheduler = stage.costs, stage.scheduler
     if layout.pp > 1:
         costs = _pipelined(costs, layout.pp, hidden, stage.first, scheduler)
@@ -265,16 +265,19 @@ def _pipelined(costs: StepCosts, stages: int, hidden: int, first: Estimate, sche
     )
 
 
-def _check_fit(full: Estimate, layout: Layout, memory_share: float) -> None:
+def _check_fit(stage: Server, layout: Layout, longest: int) -> None:
     """Raise DoesNotFitError if the weights and one request at its full length take more than the devices have."""
-    device, shards = full.device, layout.shards
-    needed, room = full.peak_memory_bytes, device.memory_bytes * memory_share * layout.pp
+    device, shards, memory_share = stage.first.device, layout.shards, stage.scheduler.memory_share
+    half, whole = (one.scenario.kv or 0 for one in (stage.first, stage.full))
+    each = (stage.full.peak_memory_bytes - stage.first.peak_memory_bytes) / max(whole - half, 1)
+    needed = stage.first.peak_memory_bytes + each * (longest - half)
+    room = device.memory_bytes * memory_share * layout.pp
     if needed <= room:
         return
     least = 2 ** math.ceil(math.log2(max(needed * shards / (device.memory_bytes * memory_share), 1.0)))
-    each = " each" * (layout.devices > 1)
+    of_each = " each" * (layout.devices > 1)
     raise DoesNotFitError(
         f"{device.name}{f' x {layout.devices}' * (layout.devices > 1)} does not fit: weights and one request take "
-        f"{quantity(needed / layout.pp, 'byte')} of {quantity(device.memory_bytes * memory_share, 'byte')}{each}; "
+        f"{quantity(needed / layout.pp, 'byte')} of {quantity(device.memory_bytes * memory_share, 'byte')}{of_each}; "
         f"{least} devices or more would do, as {device.key}*{least}"
     )

@@ -49,8 +49,6 @@ def plot(state: State) -> Plot:
         ends = min(min(one.x) for one in points), max(max(one.x) for one in points)
         series.append(Series("limit", ends, (limits.tpot_s, limits.tpot_s), line=True, guide=True))
     knee = ", ".join(f"{device} {row.arrivals_per_s:.3g}/s" for device, row in knees)
-    said = [f"{state.limits} kept by {', '.join(kept)}"] if kept else []
-    said += [f"knee, at {KNEE:.0%} of the capacity: {knee}"] if knee else []
     return Plot(
         name="batch",
         title=f"{title} of {state.model.partition(':')[0]} by load, {state.precision}, {state.execution}",
@@ -59,7 +57,11 @@ def plot(state: State) -> Plot:
         x_unit="1/s",
         y_unit=unit,
         series=tuple(series),
-        notes=tuple(filter(None, ("; ".join(said), *notes))),
+        notes=(
+            *([f"{state.limits} kept by {', '.join(kept)}"] if kept else []),
+            *([f"knee: {knee}"] if knee else []),
+            *notes,
+        ),
     )
 
 
@@ -69,7 +71,7 @@ def curve(state: State, device: str) -> list[ServedLoad]:
     if served is None or request is None or request.load is None:
         return []
     capacity_per_s = served.server.capacity_per_s(served.load)
-    return [engine.served(_at_rate(state, request, part * capacity_per_s), device).row for part in PARTS]
+    return [engine.serve_load(_at_rate(state, request, part * capacity_per_s), device).row for part in PARTS]
 
 
 def _at_rate(state: State, request: Request, rate: float) -> State:

@@ -57,6 +57,8 @@ def scenario_words(state: State, runtime: str = "", settings: str = "") -> str:
 def _work_words(state: State) -> str:
     """Return the batch and the lengths, or the load: `5 requests/s of 1024 prompt and 256 output tokens`."""
     if (request := engine.request_under_load(state)) is not None and request.load is not None:
+        if request.load.requests:
+            return request.load.text
         cached = f", {request.load.cached} of them cached," if request.load.cached else ""
         return f"{request.load.text} of {request.run.sequence} prompt{cached} and {request.run.output} output tokens"
     lengths = "".join(f", {name} {value}" for name, value in engine.workload(state).defaults.items())
@@ -67,10 +69,12 @@ def place_in_words(state: State, settings: str = "") -> str:
     """Return the subject of a node's figures: `layer1.0.conv1 of resnet18, batch 8, fp16, xla on Google TPU v4`."""
     result = engine.result(state)
     model = _name_with_size(state)
-    if engine.find_served(state) is not None:
+    device = result.device.label
+    if (served := engine.find_served(state)) is not None:
         model = f"{model}, mean step of {result.scenario.batch} sequences"
+        device += f" x {served.row.devices}" * (served.row.devices > 1)
     node = f"{state.at} of {model}" if state.at not in ("", "/", result.workload.name) else model
-    return f"{node}, {scenario_words(state, result.runtime.name, settings)} on {result.device.label}"
+    return f"{node}, {scenario_words(state, result.runtime.name, settings)} on {device}"
 
 
 def bound_counts(result: Estimate) -> str:

@@ -21,7 +21,7 @@ MODEL = "llama3_8b:serve,in=256,out=32,rate=4"
 
 
 def served(model: str, device: str) -> Any:
-    return engine.served(State(model, precision="bf16", devices=(device,), on=device))
+    return engine.serve_load(State(model, precision="bf16", devices=(device,), on=device))
 
 
 def answer(capsys: pytest.CaptureFixture[str], *words: str) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -10,6 +12,7 @@ from analysis.model.model_errors import ModelError
 from analysis.model.names.model_ref import refer
 from analysis.model.transformer.load_spec import LoadSpec
 from analysis.model.transformer.transformer_request import Request
+from hwexplorer import engine
 from hwexplorer import state as states
 from hwexplorer.cli import main
 
@@ -107,3 +110,40 @@ def test_wrong_words_are_one_line(words: list[str], says: str, capsys: pytest.Ca
     error = capsys.readouterr().err
     assert says in error
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("rows", "says"),
+    [
+        ([], "no request"),
+        (["1,5,5", "0,5,5"], "line 3: arrives before the request of the line above"),
+        (["-1,5,5"], "line 2: times are 0 s or more"),
+        (["nan,5,5"], "line 2: times are 0 s or more"),
+        (["0,5,0"], "tokens 1 to 10 million"),
+    ],
+)
+def test_a_wrong_trace_in_a_name_is_one_line(
+    rows: list[str], says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    trace = tmp_path / "trace.csv"
+    trace.write_text("\n".join(["arrival_s,prompt_tokens,output_tokens", *rows]))
+    assert main(["compare", f"llama3_8b:serve,requests={trace}", "--on", "l4"]) == 2
+    error = capsys.readouterr().err
+    assert says in error
+    assert error.count("\n") == 1
+
+
+def test_a_trace_is_read_again_when_it_changes(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.csv"
+    state = states.State(f"llama3_8b:serve,requests={trace}", precision="bf16", devices=("l4",), on="l4")
+    trace.write_text("arrival_s,prompt_tokens,output_tokens\n0,100,10\n")
+    assert engine.serve_load(state).load.requests == 1
+    trace.write_text("arrival_s,prompt_tokens,output_tokens\n0,100,10\n1,100,10\n")
+    assert engine.serve_load(state).load.requests == 2
+
+
+def test_a_model_that_does_not_fit_is_one_line_that_says_what_would(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "llama3_70b:serve,in=256,out=32,rate=1", "--on", "l4"]) in (0, None)
+    out = " ".join(capsys.readouterr().out.split())
+    assert "NVIDIA L4 does not fit: weights and one request take 141 GB of 21.6 GB" in out
+    assert "l4*8" in out

@@ -34,7 +34,7 @@ def test_a_trace_of_requests_is_served(capsys: pytest.CaptureFixture[str], tmp_p
     trace = tmp_path / "trace.csv"
     trace.write_text("arrival_s,prompt_tokens,output_tokens\n0,100,10\n0.5,200,20\n")
     (row,) = loads(capsys, "--on", "h100_sxm", "--requests", str(trace))
-    assert row["load"] == "trace.csv"
+    assert row["load"] == "the requests of trace.csv"
 
 
 @pytest.mark.parametrize(

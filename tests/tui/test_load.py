@@ -56,6 +56,6 @@ async def test_the_plot_over_the_load_has_the_knee_and_the_limits() -> None:
         await pilot.pause()
         text = screen_text(app)
         assert "Requests/s" in text
-        assert "knee, at 80% of the capacity" in text
+        assert "knee: h100_sxm" in text
         assert re.search(r"tpot<20ms kept by h100_sxm up to [0-9.]+/s, l4\*2 at no load", text)
     assert app.session.failures == []

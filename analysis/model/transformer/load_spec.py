@@ -47,9 +47,9 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def text(self) -> str:
-        """The load in words: `5 requests/s`, `32 clients`, `monday.csv`."""
+        """The load in words: `5 requests/s`, `32 clients`, `the requests of monday.csv`."""
         if self.requests:
-            return self.requests.rpartition("/")[2]
+            return f"the requests of {self.requests.rpartition('/')[2]}"
         if self.concurrency:
             return f"{self.concurrency:,} client{'s' * (self.concurrency != 1)}"
         return f"{self.rate:g} request{'s' * (self.rate != 1)}/s"

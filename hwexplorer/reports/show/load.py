@@ -115,7 +115,7 @@ def _document(state: State, **given: Any) -> ServingReport:
         at = replace(state, limits=limits_text(limits))
         names = [request.with_load(spec, *request.shares) for spec in specs]
         try:
-            by_server.append([engine.served(replace(at, model=name), device) for name in names])
+            by_server.append([engine.serve_load(replace(at, model=name), device) for name in names])
         except DoesNotFitError as error:
             not_fitting.append(str(error))
     return serving_report(state.model, state.metric, by_server, lengths, limits, not_fitting, is_curve)
@@ -123,15 +123,17 @@ def _document(state: State, **given: Any) -> ServingReport:
 
 def _title(report: ServingReport, state: State) -> str:
     """Return the model, the loads that are served, the settings, and the devices."""
-    loads = list_names(list(dict.fromkeys(row.load for row in report.loads))) or "no load"
+    loads = list(dict.fromkeys(row.load for row in report.loads))
+    if len(loads) < 2 and engine.request_under_load(state) is not None:
+        return headline_of_state(state)
     tokens = f"{report.prompt_tokens} prompt and {report.output_tokens} output tokens"
-    return headline_of_state(state, f"{loads} of {tokens}, {state.precision}")
+    return headline_of_state(state, f"{list_names(loads) or 'no load'} of {tokens}, {state.precision}")
 
 
 def _summary(report: ServingReport, state: State) -> Iterator[str]:
     yield from report.answers
     yield from report.not_fitting
-    yield f"requests of {report.prompt_tokens:,} prompt and {report.output_tokens:,} output tokens, simulated by steps"
+    yield "each step is simulated; its time and energy are estimates"
     yield from report.schedulers
 
 
