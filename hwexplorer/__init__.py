@@ -17,10 +17,8 @@ from typing import TYPE_CHECKING, Any
 from hwexplorer.version import VERSION
 
 if TYPE_CHECKING:
-    from analysis.capture.notebook import Captured
+    from analysis.capture.module_at_hand import capture as capture
     from hwexplorer.api import *  # noqa: F403
-
-    def capture(model: Any, inputs: Any, *, batch_dim: int | None = 0, name: str = "") -> Captured: ...
 
 
 __version__ = VERSION
@@ -29,7 +27,7 @@ __version__ = VERSION
 def __getattr__(name: str) -> Any:
     """Load a function when it is asked for: a terminal opens without any."""
     if name == "capture":
-        from analysis import capture
+        from analysis.capture.module_at_hand import capture
 
         return capture
     # `from hwexplorer import state` asks here first: a module must load nothing else.

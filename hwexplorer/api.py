@@ -243,6 +243,9 @@ def search(
     max_power: Amount = None,
     min_throughput: Amount = None,
     max_cost: Amount = None,
+    max_ttft: Amount = None,
+    max_tpot: Amount = None,
+    devices: int | None = None,
     sort: Literal["edp", "energy", "latency", "throughput", "cost"] | None = None,
     batches: Wholes = None,
     precisions: Names = None,
@@ -261,6 +264,8 @@ def sweep(
     batches: Wholes = None,
     precisions: Names = None,
     image_sizes: Wholes = None,
+    rates: Sequence[float] | float | None = None,
+    clients: Wholes = None,
     power_modes: bool = False,
     include_design_targets: bool = False,
     **options: Unpack[ScenarioOptions],
@@ -320,6 +325,7 @@ def validate(
     data: Sequence[Path | str] | Path | str | None = None,
     kernels: bool = False,
     cross_validate: bool = False,
+    served: bool = False,
     devices_dir: Sequence[Path | str] | Path | str | None = None,
 ) -> Result[Any]:
     """Compare predictions with measurements."""

@@ -180,20 +180,19 @@ async def test_sessions_are_saved_listed_and_loaded(tmp_path: Path) -> None:
         assert keeper.path.read_text() == "{nonsense"
 
 
-async def test_export_of_everything_and_of_the_screen(tmp_path: Path) -> None:
+async def test_export_of_the_screen_asks_before_it_overwrites(tmp_path: Path) -> None:
     async with HwExplorer(parse("resnet18@b8"), EngineProvider()).run_test(size=GRID) as pilot:
-        app = await typed(pilot, f"export_all {shlex.quote(str(tmp_path / 'all'))}")
-        names_ = {path.name for path in (tmp_path / "all").iterdir()}
-        assert {"tree.json", "events.csv", "why.html", "plot.txt", "screen.svg", "state.txt"} <= names_
-        assert parse((tmp_path / "all" / "state.txt").read_text()) == app.state
-        svg = (tmp_path / "all" / "screen.svg").read_text()
+        app = await typed(pilot, f"export {shlex.quote(str(tmp_path / 'one.svg'))}")
+        svg = (tmp_path / "one.svg").read_text()
+        assert svg.startswith("<svg")
         assert "http" not in svg.replace("http://www.w3.org", "")
-        app = await typed(pilot, f"export_all {shlex.quote(str(tmp_path / 'all'))}")
-        assert app.explorer.prompt is not None
+        app = await typed(pilot, f"export {shlex.quote(str(tmp_path / 'one.svg'))}")
         assert isinstance(app.explorer.prompt, OverwritePrompt)
         await pilot.press("n")
-        app = await typed(pilot, f"export {shlex.quote(str(tmp_path / 'one.svg'))}")
-        assert (tmp_path / "one.svg").read_text().startswith("<svg")
+        assert (tmp_path / "one.svg").read_text() == svg
+        app = await typed(pilot, f"export {shlex.quote(str(tmp_path))}/")
+        assert app.session.message is not None
+        assert "folder" in app.session.message[0] or "suffix" in app.session.message[0]
         assert app.session.failures == []
 
 

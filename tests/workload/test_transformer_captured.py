@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from transformer_cases import total, workload
 
-import analysis.capture
+from analysis.capture.module_at_hand import capture
 from analysis.estimate.peak_memory import weight_bytes
 from analysis.model.ir.workload import Workload
 from hardware.precision import uniform
@@ -63,7 +63,7 @@ def per_kind(model: Workload, values: Any, batch: int) -> Counter[str]:
 @pytest.mark.parametrize("batch", [1, 5])
 def test_written_is_captured(batch: int) -> None:
     ids = torch.zeros(2, TOKENS, dtype=torch.int64)
-    captured = analysis.capture(Decoder(), ids)  # type: ignore[operator]
+    captured = capture(Decoder(), ids)
     written = workload(f"{NAME},position=none").bound(sequence=TOKENS, kv=0)
     assert written.parameters == captured.parameters
     assert weight_bytes(written, batch, uniform(2.0)) == weight_bytes(captured, batch, uniform(2.0))

@@ -168,7 +168,7 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
         _action("copy_row", "Y", "Copy row", "Copy the row under the cursor, tabs between cells", "copy", "row"),
         _action("copy_command", "c", "Copy command", "Copy the command that prints this view", "copy", "command"),
         _action("copy_state", "L", "Copy state", "Copy this screen as one string for hwexplorer", "copy", "state"),
-        _action("export", "e", "Export", "Write this view, the screen (.svg) or all (a folder)", "prompt", "export",
+        _action("export", "e", "Export", "Write this view, or the screen (.svg)", "prompt", "export",
             hint="export"),
     ),
     "Program": (

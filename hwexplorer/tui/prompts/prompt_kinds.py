@@ -150,7 +150,7 @@ class CommandPrompt(Prompt):
 
 
 class ExportPrompt(Prompt):
-    """A file name, proposed at first, or a folder."""
+    """A file name, proposed at first."""
 
     label = "export to"
 
@@ -164,13 +164,13 @@ class ExportPrompt(Prompt):
         """Return what stands on the right of the line."""
         path = self._path()
         saves = f" to {path}" if path != self.text.strip() else ""
-        return self._error or f"{' '.join(SUFFIXES)} or a folder/ · enter saves{saves}, esc cancels"
+        return self._error or f"{' '.join(SUFFIXES)} · enter saves{saves}, esc cancels"
 
     def offers(self) -> dict[str, str]:
         """Return the words that can be clicked, and the text that comes of each."""
         path = PurePath(self.text)
         stem = str(path.with_suffix("")) if path.name else self.text
-        return {suffix: stem + suffix for suffix in SUFFIXES} | {"folder/": f"{stem}/"}
+        return {suffix: stem + suffix for suffix in SUFFIXES}
 
     def _path(self) -> str:
         """Return the file that the text names: of a format alone (`json`) the name that was proposed."""
@@ -184,13 +184,11 @@ class ExportPrompt(Prompt):
         return super().ends_with(key, character) and not (key == "enter" and self._error)
 
     def _find_error(self) -> str:
-        name, path = self._path(), Path(self._path())
+        path = Path(self._path())
         try:
-            if not name:
+            if not self._path():
                 return "a file name is expected, as resnet50.json"
             path = path if policy.is_served() else path.expanduser()  # else it goes to the browser
-            if name.endswith(("/", "\\")) or (not policy.is_served() and path.is_dir()):
-                return ""
             files.format_of(path, dict.fromkeys(SUFFIXES, ""))
             return "" if policy.is_served() or path.parent.is_dir() else "that folder does not exist"
         except (OSError, RequestError, RuntimeError, ValueError) as error:

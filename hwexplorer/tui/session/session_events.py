@@ -63,7 +63,7 @@ class ThemeRequested(SessionEvent, frozen=True):
 
 
 class ExportRequested(SessionEvent, frozen=True):
-    """The view in focus is to be written to a file, or every view to a folder."""
+    """The view in focus is to be written to a file."""
 
     path: str
 

@@ -1,6 +1,8 @@
-"""A workload that says in a line what it is. No torch here."""
+"""A module at hand captured as a workload that says in a line what it is. torch is imported when it is called."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from analysis.model.ir.coverage import coverage
 from analysis.model.ir.workload import Workload
@@ -23,8 +25,14 @@ class Captured(Workload, frozen=True, dict=True):
         return f"<{_summary(self)}>"
 
 
-def as_captured(workload: Workload) -> Captured:
-    """Return a workload that says what it is."""
+def capture(model: Any, inputs: Any, *, batch_dim: int | None = 0, name: str = "") -> Captured:
+    """Return the workload of a torch module or function and its example inputs: a tensor, an array or a shape as
+    (1, 3, 224, 224), several in a tuple or list, or by name in a dictionary. `batch_dim` is the dimension that becomes
+    the batch; None keeps all sizes as they are. Raises a `CaptureError` that says in one line what cannot be captured
+    and where."""
+    from analysis.capture.user_model import capture_module
+
+    workload = capture_module(model, inputs, batch_dim, name or getattr(model, "__name__", type(model).__name__))
     return Captured(**{name: getattr(workload, name) for name in workload.__struct_fields__})
 
 
