@@ -18,6 +18,7 @@ from typing import Any, NoReturn
 from hardware.errors import RequestError, unknown
 from hardware.names import nearest
 from hwexplorer import registry, spellings
+from hwexplorer.export.files import SCREEN
 from hwexplorer.process import signals
 from hwexplorer.process.output import OutputError, complain, put
 
@@ -32,7 +33,10 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(f"hwexplorer {name}".rstrip(), formatter_class=form, allow_abbrev=False, **settings)
 
     def error(self, message: str) -> NoReturn:
-        raise RequestError(message)
+        what, required, words = message.partition("the following arguments are required: ")
+        if required:
+            what = f"{self.prog.partition(' ')[2]} needs {words} (`{self.prog} --help` shows examples)"
+        raise RequestError(what)
 
     def _print_message(self, message: str, file: Any = None) -> None:
         """Help and version; argparse would not notice that they cannot be written."""
@@ -49,7 +53,7 @@ class _Parser(argparse.ArgumentParser):
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         if action.choices is not None and value not in action.choices:
             what = (action.option_strings or [action.dest])[0].lstrip("-").replace("_", " ")
-            raise unknown(what, value, [str(choice) for choice in action.choices])
+            raise unknown(what, value, [str(choice) for choice in action.choices if choice != SCREEN])
 
 
 def parse(words: list[str]) -> argparse.Namespace:
@@ -75,7 +79,8 @@ def parse(words: list[str]) -> argparse.Namespace:
 
     verb, full_name = registry.load(name), registry.full_name(name)
     epilog = _sections(full_name) + _examples(full_name, example_words(verb))
-    parser = _Parser(full_name, description=registry.help_of(name), epilog=epilog)
+    summary = _summary(name, {option.name for option in verb.all_options()})
+    parser = _Parser(full_name, description=summary, epilog=epilog)
     options.add(parser, (*verb.all_options(), options.DEVICES_DIR))
     parser.set_defaults(verb=name, run=verb.run or partial(answers.print_report, name, verb))
     words = [_flag(word, parser) for word in words]
@@ -89,6 +94,15 @@ def parse(words: list[str]) -> argparse.Namespace:
 
         engine.use_folders(arguments.devices_dir)
     return arguments
+
+
+def _summary(name: str, options: set[str]) -> str:
+    """Return what a verb does, what it takes by default, and where its examples are."""
+    line = registry.help_of(name)
+    lines = [f"{line[:1].upper()}{line[1:]}."]
+    if "precision" in options:
+        lines.append("Default: batch 1, fp32 (language models as they are stored), the usual runtime of each device.")
+    return "\n".join([*lines, "Examples are at the end."])
 
 
 def _examples(name: str, shown: Sequence[str]) -> str:

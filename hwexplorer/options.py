@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 import msgspec
@@ -19,6 +20,8 @@ from hardware.names import split_list
 from hardware.runtime import LIKE_FOR_LIKE
 from hwexplorer.export.files import FORMATS, SCREEN
 from hwexplorer.settings import BATCH_MAX, SETTINGS, NumberSetting, PrecisionSetting, Setting
+
+WIDTH = 96  # characters of a note in help
 
 
 class Option(msgspec.Struct, frozen=True):
@@ -114,7 +117,7 @@ def add(parser: argparse.ArgumentParser, options: tuple[Option, ...]) -> None:
             places[each.excludes] = parser.add_mutually_exclusive_group()
         if each.group not in places:
             title, _, note = each.group.partition("\n")
-            places[each.group] = parser.add_argument_group(title, note or None)
+            places[each.group] = parser.add_argument_group(title, fill(note, WIDTH) or None)
         places[each.excludes or each.group].add_argument(
             *each.flags, help=each.help.replace("%", "%%"), **each.settings
         )
@@ -190,7 +193,7 @@ def parse_seconds(text: str) -> float:
     return float(text)
 
 
-_MODEL_HELP = "a model, a building block, or a state string"
+_MODEL_HELP = "a model (`hwexplorer models` lists them), a file of your own, or a state string"
 MODEL = option("model", help=_MODEL_HELP, is_model=True)
 
 
@@ -206,13 +209,13 @@ def _of_setting(setting: Setting) -> Option:
         listing = f": {', '.join(others)}" if others else ""
     flags = setting.flags or (f"--{setting.name.replace('_', '-')}",)
     help = f"{setting.help}{listing} (default {setting.default_text})"
-    return Option(flags, help, settings, setting.group)
+    return Option(flags, help, settings, setting.group or "what is evaluated")
 
 
 _OF_SETTINGS = {name: _of_setting(setting) for name, setting in SETTINGS.items()}
 PRECISION, IMAGE_SIZE = _OF_SETTINGS["precision"], _OF_SETTINGS["image_size"]
 LIKE = option(
-    "--like-for-like", dest="execution", action="store_const", const=LIKE_FOR_LIKE,
+    "--like-for-like", dest="execution", action="store_const", const=LIKE_FOR_LIKE, group="what is evaluated",
     help="every device by its ahead-of-time compiler, as --runtime fused",
 )  # fmt: skip
 INPUT = tuple(each for each in _OF_SETTINGS.values() if each.name not in ("execution", "layout"))
@@ -223,12 +226,13 @@ ON_SEVERAL = option("--on", metavar="DEV,..", help=_DEVICES_HELP)
 NODE = option("--node", metavar="PATH", help="a subgraph or operator (default: the model)")
 TOP = option("--top", type=whole(1, 100_000), default=10, metavar="TOP", help="nodes listed (default 10)")
 BASELINE = option("--baseline", metavar="DEV", help="the device others are compared with (default: the GPU)")
-ALL = option("--all", action="store_true", help="text in full: every row, column and section")
+_output = partial(option, group="output")
+ALL = _output("--all", action="store_true", help="text in full: every row, column and section")
 OUTPUT = (
     ALL,
-    option("--format", choices=(*FORMATS, SCREEN), metavar="F", help=f"{', '.join(FORMATS)} (default text)"),
-    option("-o", "--output", metavar="FILE", help="write here; the suffix picks the format"),
-    option("--ascii", action="store_true", help="ASCII characters only, as a terminal without Unicode gets"),
+    _output("--format", choices=(*FORMATS, SCREEN), metavar="F", help=f"{', '.join(FORMATS)} (default text)"),
+    _output("-o", "--output", metavar="FILE", help="write here; the suffix picks the format"),
+    _output("--ascii", action="store_true", help="ASCII characters only, as a terminal without Unicode gets"),
 )
 
 DEVICES_DIR = option(

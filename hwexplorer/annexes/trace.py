@@ -1,4 +1,4 @@
-"""A measured trace laid over the model: each operator's time beside the predicted one, gaps, what was not matched."""
+"""Compare a measured trace with the prediction, operator by operator."""
 
 from __future__ import annotations
 

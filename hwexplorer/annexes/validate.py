@@ -1,4 +1,4 @@
-"""Predictions against measurements."""
+"""Compare predictions with published measurements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to change, each suggestion run with the change."""
+"""Suggest changes of batch, precision, runtime and device, each evaluated, the best first."""
 
 from __future__ import annotations
 

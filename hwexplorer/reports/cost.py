@@ -1,4 +1,4 @@
-"""Money and carbon per million inferences, break-even of two devices."""
+"""Compute money and carbon per million inferences, and the break-even of two devices."""
 
 from __future__ import annotations
 

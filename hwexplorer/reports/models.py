@@ -1,4 +1,4 @@
-"""The models that can be opened."""
+"""List the models that can be opened."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything about one model on one device: text, Markdown, or a page to open offline."""
+"""Write everything about one model on one device: text, Markdown, or a page to open offline."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model over batches, precisions, image sizes; or the whole catalogue."""
+"""Tabulate a model over batches, precisions and image sizes; or the whole catalogue."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ def test_one_line_and_exit_code_two(refused: Refused, words: tuple[str, ...], sa
 
 @pytest.mark.parametrize("verb", sorted(registry.names()))
 def test_every_verb_refuses_an_unknown_option(refused: Refused, verb: str) -> None:
-    assert re.search("--no-such-option|required", refused(verb, "--no-such-option"))
+    assert re.search("--no-such-option| needs ", refused(verb, "--no-such-option"))
 
 
 @pytest.mark.parametrize("verb", sorted(registry.names()))
@@ -242,3 +242,10 @@ def test_a_device_with_a_hostile_name(call: Call, device_file: Callable[..., Pat
     assert len({len(re.findall(r"(?<!\\)\|", line)) for line in rows}) == 1
     table = call("compare", "resnet18", "--on", "my_gpu,cpu", "--devices-dir", folder, "--format", "csv").out
     assert ",'=cmd|" in table
+
+
+def test_a_near_name_is_said_without_the_list_of_all(refused: Refused) -> None:
+    line = refused("compare", "resnet18", "--precision", "fp12")
+    assert "did you mean fp32" in line
+    assert " more)" in line
+    assert refused("compare").startswith("hwexplorer: compare needs model (`hwexplorer compare --help`")

@@ -48,7 +48,7 @@ def _section(name: str) -> str:
 
 README = "README.md"
 _BEGIN, _END = "<!-- answer: written by python -m tests.reference -->\n", "<!-- end of answer -->\n"
-_ANSWER, _ANSWER_LINES, _ANSWER_WIDTH = "compare resnet50 --on h100_sxm,l4,jetson_agx_orin", 13, 100
+_ANSWER, _ANSWER_LINES, _ANSWER_WIDTH = "compare resnet50 --on h100_sxm,l4,t4", 14, 100
 
 
 def readme() -> str:

@@ -1,4 +1,4 @@
-"""Measure this machine, or make a device of measurements that are there."""
+"""Measure this machine, or make a device of measurements."""
 
 from hwexplorer.declare import Group
 

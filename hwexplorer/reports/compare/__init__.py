@@ -1,1 +1,1 @@
-"""One model on several devices, as a whole or node by node; several models on one device."""
+"""Compare devices for one model: latency, energy, EDP, and which is best; or models on one device."""

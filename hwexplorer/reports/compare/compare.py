@@ -1,4 +1,4 @@
-"""One model on several devices, as a whole or node by node."""
+"""Compare devices for one model: latency, energy, EDP, and which is best."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models on one device, with their published accuracy."""
+"""Rank models on one device, with their published accuracy."""
 
 from __future__ import annotations
 

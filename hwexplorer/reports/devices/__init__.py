@@ -1,4 +1,4 @@
-"""The device catalogue, or one device with the source of every fact."""
+"""List the devices, or show one with the source of each fact."""
 
 from hwexplorer.declare import Group
 

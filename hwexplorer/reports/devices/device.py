@@ -1,4 +1,4 @@
-"""One device with the source of every fact."""
+"""Show one device with the source of each fact."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The device catalogue."""
+"""List the devices."""
 
 from __future__ import annotations
 

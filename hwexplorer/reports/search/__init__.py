@@ -1,1 +1,1 @@
-"""Configurations within limits, and those that no other beats."""
+"""Find devices, batches and precisions within limits such as --max-power 20W."""

@@ -1,4 +1,4 @@
-"""What no other configuration beats in energy and latency."""
+"""List the configurations that no other beats in both energy and latency."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Configurations within limits of energy, latency, memory, power, throughput, cost."""
+"""Find devices, batches and precisions within limits such as --max-power 20W."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One aspect of a model on a device: energy, events, mapping, memory, roofline, concurrency, a plot; coefficients."""
+"""Show one aspect of a model on a device: energy, events, mapping, memory, roofline, load and more."""
 
 from hwexplorer.declare import Group
 

@@ -1,4 +1,4 @@
-"""Every energy constant of a device with its spread and source."""
+"""List the energy of each hardware event of a device, with spread and source."""
 
 from __future__ import annotations
 

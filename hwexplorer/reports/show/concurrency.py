@@ -1,4 +1,4 @@
-"""Stages, critical path, parallelism, hardware units each subgraph can use."""
+"""Show what can run in parallel: stages, critical path, hardware units per subgraph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the energy goes: components, power, idle losses, top consumers."""
+"""Show where the energy goes: components, power, idle losses, largest consumers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Architectural energy events of a node."""
+"""Count hardware events (operations, bytes, cycles) and their energy."""
 
 from __future__ import annotations
 

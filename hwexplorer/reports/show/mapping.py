@@ -1,4 +1,4 @@
-"""How a device runs a model: utilisation, bounds, and each kernel's grid."""
+"""Show how a device runs a model: utilisation, limits, and the grid of each kernel."""
 
 from __future__ import annotations
 

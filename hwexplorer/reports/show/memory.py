@@ -1,4 +1,4 @@
-"""What is held when, live at the peak, fits where, and what would save some."""
+"""Show what memory holds: weights, activations, the peak, and what would save some."""
 
 from __future__ import annotations
 

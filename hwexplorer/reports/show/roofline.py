@@ -1,4 +1,4 @@
-"""Every kernel under its roofs: what bounds it, what would flip it."""
+"""Show what limits each kernel, arithmetic, memory or launch, and what would change that."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Model, subgraphs and operators with their energy-delay product, and how both divide."""
+"""Show the parts of a model with their energy-delay product (EDP), the costliest first."""

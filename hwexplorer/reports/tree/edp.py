@@ -1,4 +1,4 @@
-"""Energy-delay product: components, concentration, top nodes, what fusion saves."""
+"""Divide the energy-delay product: components, largest parts, what fusion saves."""
 
 from __future__ import annotations
 

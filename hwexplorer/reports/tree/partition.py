@@ -1,4 +1,4 @@
-"""Operators and subgraphs by type, traffic, parallelism, dependencies."""
+"""Divide a model into subgraphs: types, traffic, parallelism, dependencies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Model, subgraphs and operators with their energy-delay product."""
+"""Show the parts of a model with their energy-delay product (EDP), the costliest first."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the facts of a device do: turn knobs, match another device, search designs."""
+"""Change facts of a device: see what matters, match another device, search designs."""
 
 from hwexplorer.declare import Group
 

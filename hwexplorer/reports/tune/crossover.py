@@ -1,4 +1,4 @@
-"""The least change of one fact of a device with which it matches another."""
+"""Find the least change of one fact with which a device matches another."""
 
 from __future__ import annotations
 

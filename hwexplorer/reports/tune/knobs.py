@@ -1,4 +1,4 @@
-"""The knobs of a device: its facts and event prices now and unchanged, their effects, and a curve over one of them.
+"""Show what each fact of a device does: effects of 1 %, and a curve over one of them.
 
 Elasticities are those of the unchanged device. The curve changes one knob, with everything else as it is now.
 """

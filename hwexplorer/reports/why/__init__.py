@@ -1,4 +1,4 @@
-"""Why a node costs what it costs, why a device costs more than another, or what changed between two results."""
+"""Explain a cost: of a node, of one device against another, or of a change."""
 
 from hwexplorer.declare import Group
 

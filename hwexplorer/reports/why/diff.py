@@ -1,4 +1,4 @@
-"""What changed between two models, states or JSON files, and where: text for people, Markdown for a pull request.
+"""Compare two models, states or JSON files: what changed, and where, for people or a pull request.
 
 Exit 1 where a rule is broken: `change(energy) < 5%`, `change(latency, layer3.*) < 10%`, or any rule of `check`.
 """

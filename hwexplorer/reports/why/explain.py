@@ -1,4 +1,4 @@
-"""Why one device costs more than another."""
+"""Explain why one device costs more than another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Why a node costs what it costs."""
+"""Explain why a node costs what it costs."""
 
 from __future__ import annotations
 
