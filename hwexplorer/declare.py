@@ -107,9 +107,9 @@ class Rows(msgspec.Struct, frozen=True):
         return items
 
 
-def facts(lines: Lines) -> Callable[[Any, State], Text]:
-    """Short statements at the top of a report."""
-    return lambda document, state: Text("summary", "Summary", (("", tuple(lines(document, state))),))
+def facts(lines: Lines, name: str = "summary", title: str = "Summary") -> Callable[[Any, State], Text]:
+    """Short statements, by default at the top of a report."""
+    return lambda document, state: Text(name, title, (("", tuple(lines(document, state))),))
 
 
 # A part of a report: a declared table, or what makes a view from the document.

@@ -35,6 +35,7 @@ from hwexplorer.text import next_command
 
 if TYPE_CHECKING:
     from analysis.model.process.workload_jobs import WorkloadJob
+    from analysis.model.transformer.load_spec import LoadSpec
     from analysis.model.transformer.transformer_request import Request
     from analysis.serving.deployment import Layout, Server
     from analysis.serving.request_load import Load
@@ -149,6 +150,13 @@ class Engine:
         ref = self.ref(state)
         return ref if getattr(ref, "load", None) is not None else None  # type: ignore[return-value]
 
+    def load_of(self, state: State) -> tuple[Request, LoadSpec]:
+        """Return the model of a state and its load. Raises RequestError for one without a load."""
+        ref = self.request_under_load(state)
+        if ref is None or ref.load is None:
+            raise RequestError(f"{state.model[:60]} has no load; as llama3_8b:serve,in=1024,out=256,rate=5")
+        return ref, ref.load
+
     def count_devices(self, state: State, name: str) -> int:
         """Return how many devices a name means: 8 for `l4*8`, 0 for as many as the model's name says. Raises
         RequestError where several have no load to share."""
@@ -174,9 +182,7 @@ class Engine:
     def serve_load(self, state: State, device: str = "") -> Served:
         """Return what becomes of the load of a state on a device. Raises DoesNotFitError, and RequestError where the
         model has no load, or the state a batch."""
-        ref = self.request_under_load(state)
-        if ref is None:
-            raise RequestError(f"{state.model[:60]} has no load; as llama3_8b:serve,in=1024,out=256,rate=5")
+        ref, _ = self.load_of(state)
         if state.batch != 1:
             raise RequestError(f"{ref.text[:60]} has no batch: what arrives while a step runs is in the next one")
         if any(length is not None for length in (state.sequence, state.kv)):
@@ -389,7 +395,8 @@ ENGINE = Engine()
 use_folders, folders, device = ENGINE.use_folders, ENGINE.folders, ENGINE.device
 ref, captured_model, fixed_batch = ENGINE.ref, ENGINE.captured_model, ENGINE.fixed_batch
 workload, result = ENGINE.workload, ENGINE.result
-request_under_load, server_in_layout = ENGINE.request_under_load, ENGINE.server_in_layout
+request_under_load, load_of, read_trace = ENGINE.request_under_load, ENGINE.load_of, ENGINE.read_trace
+server_in_layout = ENGINE.server_in_layout
 serve_load, find_served, count_devices = ENGINE.serve_load, ENGINE.find_served, ENGINE.count_devices
 is_ready, is_edited, is_adopted = ENGINE.is_ready, ENGINE.is_edited, ENGINE.is_adopted
 capture, capture_again, capture_job = ENGINE.capture, ENGINE.capture_again, ENGINE.capture_job

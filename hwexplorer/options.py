@@ -265,3 +265,7 @@ OWN_MODEL = (
     _own("--strict", help="exit 1 where an operator has no cost rule", action="store_true"),
     _own("--run-code", help="capture a model that a state string names", action="store_true"),
 )  # fmt: skip
+LOAD_LIMITS = (
+    option("--max-ttft", type=amount("s"), metavar="S", help="of a load: 99 %% of the times to first token, as 1s"),
+    option("--max-tpot", type=amount("s"), metavar="S", help="of a load: 99 %% of the times per output token, as 30ms"),
+)

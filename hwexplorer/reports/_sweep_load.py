@@ -6,9 +6,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from analysis.model.transformer.load_spec import LoadSpec
 from analysis.serving.serving_report import ServingReport
 from hardware.errors import RequestError
-from hwexplorer.reports.show.load import LOADS, request_of
+from hwexplorer import engine
+from hwexplorer.reports.show.load import LOADS, find_document
 from hwexplorer.reports.show.load import VERB as SHOW_LOAD
 from hwexplorer.state import State
 
@@ -21,15 +23,19 @@ def _document(
     for name in ("batches", "precisions", "image_sizes"):
         if given.get(name):
             raise RequestError(f"--{name.replace('_', '-')} belongs to one batch; a load takes --rates or --clients")
-    if not rates and not clients and (load := request_of(state).load) is not None:
-        lighter, heavier = [load], [load]
-        for _ in range(STEPS):
-            lighter.append(lighter[-1].scaled(False))
-            heavier.append(heavier[-1].scaled(True))
-        loads = [*lighter[:0:-1], load, *heavier[1:]]
-        rates = tuple(dict.fromkeys(one.rate for one in loads if one.rate))
-        clients = tuple(dict.fromkeys(one.concurrency for one in loads if one.concurrency))
-    return SHOW_LOAD.document(state, rate=rates, clients=clients, **given)  # type: ignore[no-any-return]
+    _, load = engine.load_of(state)
+    loads = [replace(load, rate=rate, concurrency=0, requests="") for rate in rates or ()]
+    loads += [replace(load, rate=0.0, concurrency=count, requests="") for count in clients or ()]
+    return find_document(state, loads or _around(load))
+
+
+def _around(load: LoadSpec) -> list[LoadSpec]:
+    """Return a load between lighter ones and heavier ones."""
+    lighter, heavier = [load], [load]
+    for _ in range(STEPS):
+        lighter.append(lighter[-1].scaled(False))
+        heavier.append(heavier[-1].scaled(True))
+    return list(dict.fromkeys([*reversed(lighter), *heavier]))
 
 
 _SHOWN = tuple(replace(column, keep=0) if column.key == "load" else column for column in LOADS.columns)
@@ -37,6 +43,7 @@ VERB = replace(
     SHOW_LOAD,
     options=(),
     document=_document,
-    parts=(SHOW_LOAD.parts[0], replace(LOADS, columns=_SHOWN, footer=())),
+    brief_parts=(),
+    parts=(SHOW_LOAD.parts[0], replace(LOADS, columns=_SHOWN, footer=(), brief={})),
     examples={},
 )

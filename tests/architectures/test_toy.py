@@ -47,7 +47,7 @@ COMMANDS: dict[str, tuple[str, ...]] = {
     "pareto": ("pareto", "conv2d", *BOTH, "--all"),
     "search": ("search", "conv2d", *BOTH, "--max-latency", "10s", "--all"),
     "rank": ("rank", *ON, "resnet18", "mobilenet_v2"),
-    "load": ("load", "llama3_2_1b:request,in=64,out=8", *ON, "--rate", "0.001"),
+    "load": ("load", "llama3_2_1b:serve,in=64,out=8,rate=0.001", *ON),
     "advise": ("advise", "conv2d", *ON),
     "check": ("check", "conv2d", *ON, "--rule", "energy(abacus) < 1000J"),
     "cost": ("cost", "conv2d", *BOTH),

@@ -1,4 +1,4 @@
-"""Traces of requests (`show load --requests`): every one is served, or refused in one line."""
+"""Traces of requests (`requests=FILE` of a name): every one is served, or refused in one line."""
 
 from __future__ import annotations
 
@@ -20,4 +20,4 @@ def mutations(random: Random) -> Iterator[bytes]:
 
 def survive(data: bytes) -> bool:
     Path("mine.csv").write_bytes(data)
-    return is_answered(["show", "load", "gpt2", "--on", "l4", "--requests", "mine.csv"], "loads")
+    return is_answered(["show", "load", "gpt2:serve,requests=mine.csv", "--on", "l4"], "loads")

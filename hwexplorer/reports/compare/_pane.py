@@ -36,10 +36,9 @@ def pane_table(state: State) -> Table:
 
 def _load_table(state: State) -> Table:
     """Return a row and a line for each device that serves the load of a state, the best first."""
-    from hwexplorer.reports.compare._load import VERB
+    from hwexplorer.reports.show.load import LOADS, find_document
 
-    _, table = VERB.views(VERB.document(state), state, False)
-    assert isinstance(table, Table)
+    table = replace(LOADS, columns=LOADS.brief["columns"])(find_document(state), state)
     rows = tuple(replace(row, key=row.key.partition("/")[0]) for row in table.rows)
     return replace(table, name="compare", title=headline_of_state(state), rows=rows)
 

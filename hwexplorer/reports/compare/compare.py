@@ -244,7 +244,7 @@ VERB = Report(
     view=_view,
     brief=_brief,
     view_columns=DETAILED,
-    of_load="hwexplorer.reports.compare._load",
+    of_load="hwexplorer.reports.show.load",
     examples={
         "compare": "conv2d",
         "compare_detailed": "conv2d --level detailed --batch 64",

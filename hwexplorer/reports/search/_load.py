@@ -14,7 +14,7 @@ from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.configurations import catalogue
 from hwexplorer.declare import EVERYWHERE, Report, Rows, facts
-from hwexplorer.reports.show.load import limits_of, request_of, trace_of
+from hwexplorer.reports.show.load import limits_of
 from hwexplorer.state import State
 from hwexplorer.views.captions import headline_of_state
 from hwexplorer.views.plain import Text
@@ -32,9 +32,8 @@ _AIMS = {**AIMS, "throughput": "most tokens/s of each device", "cost": "USD per 
 def _document(
     state: State, most: int, order: str, tick: Callable[[int, int], None] | None = None, **given: Any
 ) -> LoadSearch:
-    request, limits = request_of(state), limits_of(state, given)
-    assert request.load is not None
-    load = load_of_spec(request.load, lengths_of(request), trace_of(request))
+    request, spec = engine.load_of(state)
+    limits, load = limits_of(state, given), load_of_spec(spec, lengths_of(request), engine.read_trace(request))
     everywhere = set(state.devices) >= set(catalogue())
     devices = [name for name in state.devices if not everywhere or name in hired_devices()]
 
@@ -43,9 +42,7 @@ def _document(
         return engine.server_in_layout(request, layout, engine.scenario(state), device, load.longest)
 
     candidates = list(layouts(request.config, most))
-    return search_layouts(
-        state.model, devices, candidates, most, load, request.load.text, limits, order, find_server, tick
-    )
+    return search_layouts(state.model, devices, candidates, most, load, spec.text, limits, order, find_server, tick)
 
 
 def _answer(search: LoadSearch, state: State) -> Iterator[str]:

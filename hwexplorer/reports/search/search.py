@@ -20,16 +20,12 @@ from hardware.errors import RequestError
 from hardware.quantity import quantity
 from hwexplorer.configurations import GRID, INCLUDE_PAPER, evaluated
 from hwexplorer.declare import EVERYWHERE, Report, facts
-from hwexplorer.options import amount, choice, option, whole
+from hwexplorer.options import LOAD_LIMITS, amount, choice, option, whole
 from hwexplorer.reports._candidates import COLUMNS, ODDS, ON_PAPER, candidate_rows, describe_candidate
 from hwexplorer.state import State
 from hwexplorer.views.captions import headline_of_state
 from hwexplorer.views.plain import Text
 
-LOAD_LIMITS = (
-    option("--max-ttft", type=amount("s"), metavar="S", help="of a load: 99 % of the times to first token, as 1s"),
-    option("--max-tpot", type=amount("s"), metavar="S", help="of a load: 99 % of the times per output token, as 30ms"),
-)
 # What each limit is, and an amount of it.
 LIMITS = {
     "energy": "energy per inference: 100mJ",

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from msgspec.structs import replace as with_fields
-
 from analysis.document import columns
-from analysis.model.transformer.load_spec import MOST_CLIENTS, MOST_RATE, LoadSpec
-from analysis.model.transformer.transformer_request import Request
+from analysis.model.transformer.load_spec import LoadSpec
 from analysis.serving.deployment import DoesNotFitError
-from analysis.serving.request_load import Load
 from analysis.serving.serving_report import (
-    CLIENTS,
     Limits,
     ServedLoad,
     ServingReport,
@@ -27,7 +21,7 @@ from analysis.serving.waits import Wait
 from hardware.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.declare import DEVICES, Report, Rows, facts
-from hwexplorer.options import amount, option
+from hwexplorer.options import LOAD_LIMITS
 from hwexplorer.state import State, replace
 from hwexplorer.views.captions import headline_of_state, list_names
 
@@ -37,52 +31,12 @@ _LOADS = columns(
     "requests good power mean_batch layout device runtime ttft_p90 tpot_p90 request_p50",
     load=2, requests=4, mean_batch=3, layout=3, device=6, runtime=5, ttft_p90=6, tpot_p90=6,
 )  # fmt: skip
-_OPTIONS = (
-    option("--rate", type=amount("1/s"), action="append", metavar="R", help="requests a second, at random (Poisson)"),
-    option("--clients", type=int, action="append", metavar="N", help="clients that each wait for their answer"),
-    option("--requests", type=Path, metavar="FILE", help="a trace: CSV of arrival_s, prompt_tokens, output_tokens"),
-    option("--cached", type=int, default=0, metavar="N", help="tokens of each prompt that the cache holds already"),
-    option("--spread", type=amount("fraction"), default=0.0, metavar="X",
-           help="lengths vary from 1 - X times those stated to those stated"),
-    option("--max-ttft", type=amount("s"), metavar="S", help="time to first token at most, as 1s"),
-    option("--max-tpot", type=amount("s"), metavar="S", help="time per output token at most, as 30ms"),
-)  # fmt: skip
+# The columns that a comparison has unless all of it is asked for.
+_SHOWN = "key layout ttft_p50 ttft_p99 tpot_p50 tpot_p99 tokens energy_per_token usd_per_million_tokens utilization"
+_BRIEF = tuple(column for column in _LOADS if column.key in _SHOWN.split())
 
 
-def request_of(state: State) -> Request:
-    """Return the request of a state, with its load or without. Raises RequestError for what is no language model."""
-    ref = engine.ref(state)
-    if not isinstance(ref, Request) or ref.config.encoder:
-        raise RequestError(f"{state.model[:60]} is no language model; as llama3_8b:serve,in=1024,out=256,rate=5")
-    if ref.run.phase == "request":
-        return ref
-    request = engine.ENGINE.refer(ref.spell("request"))
-    assert isinstance(request, Request)
-    return request
-
-
-def _specs(request: Request, given: dict[str, Any]) -> list[LoadSpec]:
-    """Return the loads that options name, or else that of the model's name; none of these for a curve."""
-    base = request.load or LoadSpec()
-    own = {"cached": given.get("cached") or base.cached, "spread": given.get("spread") or base.spread}
-    base = with_fields(base, rate=0.0, concurrency=0, requests="", **own)
-    rates, clients = given.get("rate") or (), given.get("clients") or ()
-    if any(not 0 < rate <= MOST_RATE for rate in rates):
-        raise RequestError(f"--rate: more than 0 and at most {MOST_RATE:,.0f} requests a second")
-    if any(not 1 <= count <= MOST_CLIENTS for count in clients):
-        raise RequestError(f"--clients: 1 to {MOST_CLIENTS:,}")
-    specs = [with_fields(base, rate=rate) for rate in rates]
-    specs += [with_fields(base, concurrency=count) for count in clients]
-    if given.get("requests") is not None:
-        specs.append(with_fields(base, requests=str(given["requests"])))
-    if specs or request.load is None:
-        return specs
-    return [with_fields(request.load, **own)]
-
-
-def trace_of(request: Request) -> Load | None:
-    """Return the requests of the file that a load names; None of another load."""
-    return engine.ENGINE.read_trace(request)
+MORE = "More: --all (what slow requests wait for, how steps are formed, all columns)"
 
 
 def limits_of(state: State, given: dict[str, Any]) -> Limits:
@@ -100,41 +54,31 @@ def limits_text(limits: Limits) -> str:
     return " ".join(f"{name}<{amount:g}s" for name, amount in amounts if math.isfinite(amount))
 
 
-def _document(state: State, **given: Any) -> ServingReport:
+def find_document(state: State, loads: Sequence[LoadSpec] = (), **given: Any) -> ServingReport:
+    """Serve these loads, or that of the state, on its devices."""
     if given.get("level", "summary") != "summary":
         raise RequestError("--level compares one batch; of a load `hwexplorer tree` shows the parts")
-    request, limits = request_of(state), limits_of(state, given)
-    specs = _specs(request, given)
-    is_curve = not specs
-    specs = specs or [
-        with_fields(LoadSpec(cached=given["cached"], spread=given["spread"]), concurrency=n) for n in CLIENTS
-    ]
-    lengths = with_fields(lengths_of(request), cached=specs[0].cached, spread=specs[0].spread)
+    request, load = engine.load_of(state)
+    limits = limits_of(state, given)
+    names = [request.with_load(spec, *request.shares) for spec in loads or (load,)]
     by_server, not_fitting = [], []
     for device in state.devices:
         at = replace(state, limits=limits_text(limits))
-        names = [request.with_load(spec, *request.shares) for spec in specs]
         try:
             by_server.append([engine.serve_load(replace(at, model=name), device) for name in names])
         except DoesNotFitError as error:
             not_fitting.append(str(error))
-    return serving_report(state.model, state.metric, by_server, lengths, limits, not_fitting, is_curve)
+    lengths = lengths_of(request)
+    return serving_report(state.model, state.metric, by_server, lengths, limits, not_fitting, len(names) > 1)
 
 
 def _title(report: ServingReport, state: State) -> str:
     """Return the model, the loads that are served, the settings, and the devices."""
     loads = list(dict.fromkeys(row.load for row in report.loads))
-    if len(loads) < 2 and engine.request_under_load(state) is not None:
+    if len(loads) < 2:
         return headline_of_state(state)
     tokens = f"{report.prompt_tokens} prompt and {report.output_tokens} output tokens"
-    return headline_of_state(state, f"{list_names(loads) or 'no load'} of {tokens}, {state.precision}")
-
-
-def _summary(report: ServingReport, state: State) -> Iterator[str]:
-    yield from report.answers
-    yield from report.not_fitting
-    yield "each step is simulated; its time and energy are estimates"
-    yield from report.schedulers
+    return headline_of_state(state, f"{list_names(loads)} of {tokens}, {state.precision}")
 
 
 def _lines(report: ServingReport, state: State) -> Iterator[str]:
@@ -154,17 +98,26 @@ def _band(ends: tuple[float, float], value: float) -> str:
     return f"{low}/{high} %"
 
 
-LOADS = Rows("loads", "Loads", _LOADS, key=("key", "load"), footer=_lines)
+def _answer(report: ServingReport, state: State) -> Iterator[str]:
+    yield from report.answers
+    yield from report.not_fitting
+
+
+LOADS = Rows(
+    "loads", "Devices", _LOADS, key=("key", "load"), footer=_lines, brief={"columns": _BRIEF, "notes": (MORE,)}
+)
 VERB = Report(
     subject=DEVICES,
-    options=_OPTIONS,
-    document=_document,
+    options=LOAD_LIMITS,
+    document=find_document,
     title=_title,
     parts=(
-        facts(_summary),
+        facts(_answer),
         LOADS,
-        Rows("waits", "Where the time of a request goes", columns(Wait), notes=("of the last load of each device",)),
+        Rows("waits", "Where the time of a request goes", columns(Wait)),
+        facts(lambda report, state: report.schedulers, "schedulers", "How steps are formed"),
     ),
+    brief_parts=("summary", "loads"),
     main="loads",
     on_screen=False,
     examples={"load": "llama3_8b:serve,in=1024,out=256,rate=4 --on h100_sxm,l4"},
