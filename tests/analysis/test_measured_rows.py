@@ -169,7 +169,8 @@ def test_classes_are_those_declared_and_hold_every_row(document: Any) -> None:
     assert energy == {"energy, vision", "energy, language models"}
     for wanted in (
         "vision, GPU framework, batch 1", "vision, GPU framework, batch 16 and more", "vision, TensorRT, batch 1",
-        "encoder, GPU", "decode, 16 bit", "decode, 4 bit", "decode, CPU", "prefill, GPU", "npu", "tpu",
+        "encoder, TensorRT", "encoder, GPU framework",
+        "decode, 16 bit", "decode, 4 bit", "decode, CPU", "prefill, GPU", "npu", "tpu",
         "kernel, fp32", "kernel, 16 bit and narrower", "request, batched",
     ):  # fmt: skip
         assert wanted in names

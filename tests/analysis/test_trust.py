@@ -101,13 +101,21 @@ def test_bands_hold_devices_that_are_each_off_in_their_own_way() -> None:
 
 def test_coverage_is_of_rows_that_had_no_say() -> None:
     """One device is a factor of two off: no factor taken from the other holds it but those that reach beyond all."""
-    rows = made({("a", "f"): [0.0] * 20, ("b", "f"): [np.log(2.0)] * 20})
+    rows = made({("a", "f"): [0.0] * 20, ("b", "f"): [np.log(2.0)] * 20, ("c", "f"): [0.0] * 20})
     found = left_out_coverage(rows, "device")
     assert found is not None
     nearest, furthest = found[0], found[-1]
-    assert nearest == pytest.approx(0.5)  # 1.0 lies between 1 / 1.05 and 2, 2.0 not between 1 / 1.05 and 1.05
+    assert nearest == pytest.approx(2 / 3)  # 1.0 lies between 1 / 1.05 and 2, 2.0 not between 1 / 1.05 and 1.05
     assert furthest == pytest.approx(1.0)
-    assert left_out_coverage(made({("d", "f"): [0.1] * 20}), "device") is None
+    assert left_out_coverage(made({("a", "f"): [0.0] * 20, ("b", "f"): [0.1] * 20}), "device") is None  # says nothing
+
+
+def test_a_class_of_few_devices_leaves_room_for_another() -> None:
+    spread = np.linspace(-0.2, 0.2, 40).tolist()
+    alone = class_factors("c", "latency", made({("a", f"f{i}"): spread for i in range(4)}))
+    several = class_factors("c", "latency", made({(f"d{d}", f"f{i}"): spread for d in range(6) for i in range(4)}))
+    assert alone.device_out is None
+    assert alone.band[1] > several.band[1]
 
 
 # --- what ships -------------------------------------------------------------------------------------------
@@ -118,7 +126,7 @@ def test_every_class_with_ten_rows_holds_what_was_left_out() -> None:
         if each.rows >= LARGE and each.name != trust.ENGINEERING:
             held = [share for share in (each.device_out, each.family_out) if share is not None]
             assert min(held, default=1.0) >= 0.80, each
-            assert held or each.devices == 1, each
+            assert held or each.devices < 4, each  # fewer than three of them can be left out with rows kept
 
 
 def test_no_band_leaves_out_the_estimate() -> None:
@@ -148,7 +156,7 @@ def test_no_band_leaves_out_the_estimate() -> None:
         ("llama3_8b:request", "jetson_agx_orin", 1, "bf16", "auto", "engineering", "language models, integrated GPU"),
         ("resnet50", "mi300x", 1, "fp16", "auto", "siblings", "vision and encoders, AMD GPU"),
         ("llama3_8b:decode", "ryzen9_7950x", 1, "fp16", "llama_cpp", "siblings", "decode, CPU"),
-        ("bert_large", "a30", 8, "int8", "tensorrt", "measured", "encoder, GPU"),
+        ("bert_large", "a30", 8, "int8", "tensorrt", "measured", "encoder, TensorRT"),
     ],
 )
 def test_levels(

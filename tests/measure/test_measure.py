@@ -152,18 +152,18 @@ def test_what_was_measured_is_read_again_and_a_stop_loses_a_line(tmp_path: Path)
         Sample(of="a", seconds=1.0),
     ]
     measured = kept(tmp_path / "m", lines)
-    assert (measured.timed[0].seconds, measured.timed[0].rounds) == (1.5, 2)
+    assert (measured.timed[0].seconds, measured.timed[0].rounds) == (1.0, 2)
     data = (tmp_path / "m").read_bytes()
     (tmp_path / "m").write_bytes(data[:-10] + b"\n" + encode_line(Sample(of="a", seconds=4.0)))
     assert [each.rounds for each in read_log(tmp_path / "m").timed] == [2]
-    assert read_log(tmp_path / "m").timed[0].seconds == 3.0
+    assert read_log(tmp_path / "m").timed[0].seconds == 2.0
 
 
 def test_samples_in_which_others_took_a_core_count_only_alone(tmp_path: Path) -> None:
     quiet = [Sample(of="a", seconds=1.0 + i / 100) for i in range(3)]
     busy = [Sample(of="a", seconds=9.0, taken=True) for _ in range(7)]
     measured = kept(tmp_path / "m", [HERE, BenchmarkCase(key="a", op="x"), *quiet, *busy])
-    assert measured.timed[0].seconds == pytest.approx(1.01)
+    assert measured.timed[0].seconds == pytest.approx(1.0)
     assert measured.disturbed_share == pytest.approx(0.7)
 
 
@@ -237,6 +237,13 @@ def test_a_csv_makes_a_device_too(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert json.loads(capsys.readouterr().out)["summary"]["predicted"] == len(rows)
 
 
+def test_a_machine_that_others_use_makes_no_device(tmp_path: Path) -> None:
+    lines = [msgspec.structs.replace(line, taken=i % 10 < 7) if isinstance(line, Sample) else line
+             for i, line in enumerate(timings(10))]  # fmt: skip
+    with pytest.raises(RequestError, match="measure again while it is idle"):
+        device_fit.fit_machine(kept(tmp_path / "m", lines), "this_cpu")
+
+
 def test_one_row_moves_its_class_towards_it_and_narrows_its_band(
     own_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -299,6 +306,7 @@ def test_models_are_timed_here_and_a_second_run_goes_on(tmp_path: Path) -> None:
     first = torch_process.measure_models(plan, tmp_path / "x" / "m.jsonl", 1.0, lambda phase, fraction: None)
     assert [(each.case.model, each.case.batch) for each in first.timed] == [("squeezenet1_1", 1)]
     assert first.timed[0].seconds > 1e-3
+    assert first.timed[0].rounds >= 3  # of fewer no spread is known
     assert first.machine.versions["torch"]
     again = torch_process.measure_models(plan, tmp_path / "x" / "m.jsonl", 1.0, lambda phase, fraction: None)
     assert again.timed[0].rounds > first.timed[0].rounds

@@ -37,6 +37,7 @@ TABLE = Path(__file__).with_name("probes.toml")
 EFFORTS = ("quick", "default", "thorough")
 DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
 _BLOCK_S = 5e-4  # least time of one block of calls: reading the clock is small against it
+LEAST_ROUNDS = 3  # of all cases, however long they take: of fewer no spread is known
 _MOST_CALLS = 2000  # of a block
 _SETTLE_S = 1.0  # at rest, to read the idle power
 
@@ -102,13 +103,14 @@ def _measure(plan: BenchmarkPlan, log: Path, progress: Progress) -> bytes:
         for round_ in itertools.count(1):
             for place, ready in enumerate(cases):
                 passed_s = time.monotonic() - began_s
-                if round_ > 1 and passed_s >= total_s:
+                if round_ > LEAST_ROUNDS and passed_s >= total_s:
                     meter.close()
                     return msgspec.json.encode({"rounds": round_ - 1, "cases": len(cases)})
                 left_s = max(total_s - passed_s, 0.0)
                 phase = f"round {round_}, {place + 1} of {len(cases)}, {left_s:.0f} s left"
                 progress(phase, min(passed_s / total_s, 0.99))
-                add(_sample(ready, board, meter, float(effort["slice"])))
+                slice_s = left_s / (len(cases) * max(LEAST_ROUNDS + 1 - round_, 1))  # all rounds have to fit
+                add(_sample(ready, board, meter, min(float(effort["slice"]), slice_s)))
     return b""
 
 

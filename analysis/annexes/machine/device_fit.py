@@ -37,6 +37,8 @@ from hardware.runtime import runtime_of_mode, runtimes
 from hardware.sentence import count_noun
 
 RUNTIME = "pytorch_eager"
+NOISY_SPREAD = 0.05  # of repeats: a timing with this spread weighs half
+TAKEN_MOST = 0.5  # share of samples in which others had a core, from which timings say nothing of the machine
 PULL = 3e-4  # towards the rates that ship, for classes that were hardly measured
 LOW, HIGH = 0.002, 1.0  # of rates: shares of the peak
 HOST_START_S, START_S = (HOST_LAUNCH_S, 2e-6, 1e-3), (1e-8, 1e-7, 1e-4)  # a kernel's start: low, first guess, high
@@ -85,6 +87,9 @@ class _Timings(msgspec.Struct, kw_only=True):
 
 def fit_machine(log: MeasurementLog, name: str, progress: Progress = lambda _: None) -> OwnDevice:
     """Fit a device of this name to the measurements of a machine. Raises RequestError for too few."""
+    if log.disturbed_share > TAKEN_MOST:
+        taken = f"others had cores in {log.disturbed_share:.0%} of the samples"
+        raise RequestError(f"{taken}: such timings are not those of this machine; measure again while it is idle")
     machine, facts = log.machine, measured_facts(log)
     base = nearest_device(machine, facts)
     device = describe_device(machine, base, name, facts)
@@ -186,7 +191,7 @@ def _fit_device(base: Device, device: Device, timings: _Timings, progress: Progr
     if len(timings.rows) < LARGE:
         reason = f" ({timings.skipped[0]})" if timings.skipped else ""
         raise RequestError(f"{len(timings.rows)} timings are too few to fit a device to (at least {LARGE}){reason}")
-    full = _fit_device_rates(timings.fit_rows, device, progress)
+    full = _fit_device_rates(timings, device, progress)
     left_out_s = _left_out_latency(timings, full, progress).tolist()
     rows = [msgspec.structs.replace(row, after_s=s) for row, s in zip(timings.rows, left_out_s, strict=True)]
     spec = msgspec.structs.replace(
@@ -198,9 +203,11 @@ def _fit_device(base: Device, device: Device, timings: _Timings, progress: Progr
     )  # fmt: skip
 
 
-def _fit_device_rates(rows: Sequence[FitRow], device: Device, progress: Progress) -> RateFit:
+def _fit_device_rates(timings: _Timings, device: Device, progress: Progress) -> RateFit:
+    rows = timings.fit_rows
     # A timing tells of as many rates as there are classes of operators in it: a model of many, a probe of its own.
     weight = np.array([float(len(set(row.demand.op_class.tolist()))) for row in rows])
+    weight /= 1.0 + np.square([row.spread / NOISY_SPREAD for row in timings.rows])
     shipped = device.software.efficiency
     met = set(np.concatenate([row.demand.op_class for row in rows]).tolist())
     rates = []

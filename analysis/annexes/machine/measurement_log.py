@@ -81,8 +81,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TimedCase(msgspec.Struct, frozen=True, kw_only=True):
-    """A case with its samples: the median of the undisturbed ones, and half of their middle two thirds over it; of the
-    fastest third where hardly any is undisturbed. `taken` is the share of disturbed samples."""
+    """A case with its samples: the least of the undisturbed rounds, since others only add time, and half of their
+    middle two thirds over it; of the fastest third where hardly any is undisturbed. `taken` is the share disturbed."""
 
     case: BenchmarkCase
     seconds: float
@@ -172,7 +172,7 @@ def _summarise_samples(case: BenchmarkCase, samples: Sequence[Sample]) -> TimedC
     joules = [sample.joules for sample in chosen if sample.joules is not None]
     return TimedCase(
         case=case,
-        seconds=middle,
+        seconds=min(sample.seconds for sample in chosen),
         spread=(high - low) / 2.0 / middle,
         rounds=len(samples),
         taken=sum(sample.taken for sample in samples) / len(samples),
@@ -194,7 +194,7 @@ def shared_csv(log: MeasurementLog, name: str) -> str:
             ("", "") if joules is None else (f"{joules / case.batch * 1e3:.6g}", f"{joules / seconds:.4g}")
         )
         note = (
-            f"{machine.name}; {machine.threads} threads; {versions}; median of {timed.rounds} interleaved rounds after "
+            f"{machine.name}; {machine.threads} threads; {versions}; least of {timed.rounds} interleaved rounds after "
             f"warm-up; spread {timed.spread:.1%}; {machine.energy}"
         )
         writer.writerow(

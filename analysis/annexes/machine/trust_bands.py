@@ -27,6 +27,7 @@ LEAST = float(np.log(1.05))  # no band is narrower than measurements repeat
 # of the weight of the errors lies beyond, then those that reach so far (of a logarithm) beyond all errors.
 TAILS = tuple(share / 100 for share in range(20, -1, -1))
 BEYOND = tuple(share / 20 for share in range(1, 21))
+JUDGED = 3  # devices or families left out, below which their share says nothing
 FAMILIES = 3  # of models, from which a device has factors of its own
 
 Axis = Literal["device", "family"]
@@ -67,21 +68,22 @@ def candidate_ends(errors: Floats, weights: Floats) -> tuple[Floats, Floats]:
 
 
 def left_out_coverage(rows: Sequence[Residual], axis: Axis) -> Floats | None:
-    """Return the share of rows inside each candidate band taken without their device or family; None where too few
-    rows are left without any of them. Devices (families) weigh the same."""
+    """Return the share of rows inside each candidate band taken without their device or family; None where fewer than
+    three can be left out with enough rows kept: one more or less then decides. Devices (families) weigh the same."""
     labels = np.array([getattr(row.point, axis) for row in rows])
     errors = np.array([getattr(row, axis) for row in rows])
-    weights, judged = row_weights(labels), 0.0
+    weights, judged, names = row_weights(labels), 0.0, 0
     inside = np.zeros(len(TAILS) + len(BEYOND))
     for name in dict.fromkeys(labels.tolist()):
         chosen = labels == name
         if (~chosen).sum() < LARGE:
             continue
         judged += float(weights[chosen].sum())
+        names += 1
         low, high = candidate_ends(errors[~chosen], weights[~chosen])
         inside += weights[chosen] @ ((errors[chosen, None] >= low) & (errors[chosen, None] <= high))
     share: Floats = inside / (judged or 1.0)
-    return share if judged else None
+    return share if names >= JUDGED else None
 
 
 def row_weights(labels: NDArray[np.str_]) -> Floats:
@@ -97,13 +99,15 @@ def narrowest_band(rows: Sequence[Residual], axes: Sequence[Axis]) -> tuple[Fact
     tried = [candidate_ends(np.array([getattr(row, axis) for row in rows]), weights) for axis in axes]
     low, high = np.min([ends[0] for ends in tried], axis=0), np.max([ends[1] for ends in tried], axis=0)
     coverage = {axis: shares for axis in axes if (shares := left_out_coverage(rows, axis)) is not None}
-    if not coverage:
-        widest = len(TAILS)  # all errors, and a little more
-        return (float(np.exp(low[widest])), float(np.exp(high[widest]))), {}
+    if "device" in axes and "device" not in coverage:  # a further device is not one of these few
+        wider = float(np.sqrt(1.0 + 1.0 / len({row.point.device for row in rows})))
+        low[: len(TAILS)] *= wider
+        high[: len(TAILS)] *= wider
     shipped = np.array([row.shipped for row in rows])[:, None]
     # One device may have most rows: few are judged without it.
     seen = ((shipped >= low) & (shipped <= high)).mean(axis=0)
-    least = np.min([seen, *coverage.values()], axis=0)
+    alike = weights @ ((shipped >= low) & (shipped <= high)) / weights.sum()
+    least = np.min([seen, alike, *coverage.values()], axis=0)
     first = int((least >= min(TARGET, float(least.max()))).argmax())
     band = (float(np.exp(low[first])), float(np.exp(high[first])))
     return band, {axis: float(shares[first]) for axis, shares in coverage.items()}
