@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from analysis.model.ir.validation import decode
@@ -69,27 +69,3 @@ class FileReading(WorkloadJob):
 
     def _explain(self, reason: str) -> ModelError:
         return UnreadableError(reason)
-
-
-_POLL_S = 0.05
-
-
-def run_all(
-    jobs: Sequence[WorkloadJob], at_once: int, tick: Callable[[Sequence[WorkloadJob]], None] = lambda running: None
-) -> None:
-    """Run all jobs, `at_once` at a time. `tick` is called with those that run. An interrupt cancels them all."""
-    waiting, running = list(jobs), list[WorkloadJob]()
-    try:
-        while waiting or running:
-            while waiting and len(running) < at_once:
-                running.append(waiting.pop(0))
-                running[-1].start()
-            tick(running)
-            running[0].wait(_POLL_S)
-            running = [job for job in running if not job.is_done]
-    except BaseException:
-        for job in running:
-            job.cancel()
-        for job in running:
-            job.wait(5.0)
-        raise
