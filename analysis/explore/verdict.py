@@ -87,7 +87,8 @@ def _sentence(best: Estimate, rival: Estimate | None, odds: float, noun: str, is
         return f"{name} is the only device here that exists and can run it."
     gap = f"{advantage(best, rival)} {short_name(rival.device)}."
     if odds < LIKELY:
-        return f"Too close to call: {name}{' predicted' * is_predicted} first with {odds * 100:.0f} % by {noun}, {gap}"
+        leads = "is predicted to lead" if is_predicted else "leads"
+        return f"Too close to call: {name} {leads} by {noun} with {odds * 100:.0f} % odds, {gap}"
     sure, likely = f"{min(odds, MOST) * 100:.0f} % sure", "" if odds >= SURE else "probably "
     least = f"the least {noun}: {gap}"
     if is_predicted:

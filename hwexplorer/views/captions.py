@@ -23,7 +23,7 @@ class _Marked(dict[str, str]):
 
 
 MARKED = _Marked()
-LINE = 90  # characters of a title that lists its devices
+LINE, LINE_WITH_MORE = 90, 70  # characters of a title that lists its devices, and of one that goes on
 
 
 def headline_of_state(state: State, settings: str = "") -> str:
@@ -35,7 +35,8 @@ def headline_of_state(state: State, settings: str = "") -> str:
     runtime = "usual runtimes" if state.execution == AUTO else ""
     subject = f"{_name_with_size(state)}, {scenario_words(state, runtime, settings)}"
     line = f"{subject} on {', '.join(name if is_load else engine.device(name).key for name in state.devices)}"
-    return line if len(line) <= LINE else f"{subject} on {len(state.devices)} devices"
+    most = LINE_WITH_MORE if settings else LINE
+    return line if len(line) <= most else f"{subject} on {len(state.devices)} devices"
 
 
 def _name_with_size(state: State) -> str:
@@ -69,10 +70,10 @@ def place_in_words(state: State, settings: str = "") -> str:
     """Return the subject of a node's figures: `layer1.0.conv1 of resnet18, batch 8, fp16, xla on Google TPU v4`."""
     result = engine.result(state)
     model = _name_with_size(state)
-    device = result.device.label
+    device = result.device.label + f" x {result.workload.devices}" * (result.workload.devices > 1)
     if (served := engine.find_served(state)) is not None:
         model = f"{model}, mean step of {result.scenario.batch} sequences"
-        device += f" x {served.row.devices}" * (served.row.devices > 1)
+        device = result.device.label + f" x {served.row.devices}" * (served.row.devices > 1)
     node = f"{state.at} of {model}" if state.at not in ("", "/", result.workload.name) else model
     return f"{node}, {scenario_words(state, result.runtime.name, settings)} on {device}"
 

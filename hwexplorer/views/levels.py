@@ -26,7 +26,7 @@ def by_node(state: State, levels: Levels) -> Table:
         Column("latency_winner", "Latency", role="text", keep=3, of=lambda node: _winner(node, "latency"),
                help="winner by latency"),
     ]  # fmt: skip
-    tally = [f"{m}: {_tally(levels, m)}" for m in levels.tally]
+    tally = [f"{METRICS[m].noun}: {_tally(levels, m)}" for m in levels.tally]
     count = len(levels.rows)
     footer = [f"{count} {levels.level}s; wins by {'; by '.join(tally)}"]
     footer += [

@@ -308,8 +308,8 @@ def _session_names(session: Session) -> list[str]:
 
 COMMANDS: dict[str, LineCommand] = {
     **{name: _setting_command(setting) for name, setting in SETTINGS.items()},
-    "model": LineCommand("model NAME [INPUT..]", "another; your own as net.py:make 1x3x224x224", _load_model, _models),
-    "on": LineCommand("on DEV", "the device under the cursor; added if it is new", _go_to_device, _catalogue),
+    "model": LineCommand("model NAME [INPUT..]", "open one; your own as net.py:make 1x3x224x224", _load_model, _models),
+    "on": LineCommand("on DEV", "go to a device, or add it", _go_to_device, _catalogue),
     "devices": LineCommand("devices [DEV,..]", "choose the devices, or name them", _choose_devices, _catalogue),
     "add": LineCommand("add DEV", "one device more", _add_device, _catalogue),
     "remove": LineCommand("remove [DEV]", "one device less", _remove_device, _compared_devices),

@@ -125,7 +125,7 @@ class DevicesPrompt(Prompt):
         content = self._picker.content
         count = len(content.visible)
         if not count:
-            return f"no device is like {self.text.strip()!r} · esc leaves"
+            return f"no device is like {self.text.strip()!r} · esc cancels"
         told, enter = f"{count} device{'s' * (count != 1)}", "adds it" if self._picker.enter_adds else "done"
         if self._picker.has_limits:
             passing = sum(not row.dim for row in content.table.rows)
