@@ -194,10 +194,10 @@ class Engine:
         from analysis.serving import serving_report
 
         assert ref.load is not None
-        lengths = serving_report.lengths_of(ref)
-        load = serving_report.load_of_spec(ref.load, lengths, self.read_trace(ref))
-        server = self.server(ref, scenario, device, max(load.longest, lengths.longest))
-        return serving_report.serve_load(server, device, ref.load.text, load, serving_report.parse_limits(limits))
+        lengths, trace = serving_report.lengths_of(ref), self.read_trace(ref)
+        server = self.server(ref, scenario, device, serving_report.longest_of(lengths, trace))
+        limit = serving_report.parse_limits(limits)
+        return serving_report.serve_load(server, device, ref.load, lengths, trace, limit)
 
     def read_trace(self, ref: Request) -> Load | None:
         """Return the requests of the file that a load names; None of another load."""

@@ -11,10 +11,22 @@ import msgspec
 from analysis.document import column
 from analysis.explore.odds import odds_below
 from analysis.model.transformer.config import Config, degrees
+from analysis.model.transformer.load_spec import LoadSpec
+from analysis.model.transformer.transformer_request import Request
 from analysis.serving.deployment import DoesNotFitError, Layout, Server
-from analysis.serving.request_load import Load
+from analysis.serving.request_load import Lengths, Load
 from analysis.serving.server_flags import CommandLine, command_lines
-from analysis.serving.serving_report import AIMS, Limits, Served, ServedLoad, odds_first, serve_load
+from analysis.serving.serving_report import (
+    AIMS,
+    Limits,
+    Served,
+    ServedLoad,
+    lengths_of,
+    load_of_spec,
+    longest_of,
+    odds_first,
+    serve_load,
+)
 from hardware.quantity import quantity
 
 STAGES = (1, 2, 4, 8)
@@ -63,18 +75,19 @@ def _is_power(number: int) -> bool:
 
 
 def search_layouts(
-    model: str,
+    request: Request,
+    trace: Load | None,
     devices: Sequence[str],
-    candidates: Sequence[Layout],
     most: int,
-    load: Load,
-    text: str,
     limits: Limits,
     order: str,
     find_server: Callable[[str, Layout], Server],
     tick: Callable[[int, int], None] | None,
 ) -> LoadSearch:
-    """Serve a load on each device in each layout, with as many replicas as keep up with it and the limits."""
+    """Serve the load of a request, from its `trace` if it names a file, on each device in each layout of at most `most`
+    devices, with as many replicas as keep up with it and the limits."""
+    candidates = list(layouts(request.config, most))
+    lengths = lengths_of(request)
     tried, not_fitting, done = list[Served](), 0, 0
     for device in devices:
         for layout in candidates:
@@ -86,12 +99,12 @@ def search_layouts(
             except DoesNotFitError:
                 not_fitting += 1
                 continue
-            tried += _serve_with_replicas(server, device, most, load, text, limits)
+            tried += _serve_with_replicas(server, device, most, request.load or LoadSpec(), lengths, trace, limits)
     within = sorted((one for one in tried if _keeps(one, limits)), key=lambda one: _order(one, order))
     misses = [one for one in tried if not _keeps(one, limits)]
     first = within[0] if within else None
     return LoadSearch(
-        model=model,
+        model=request.text,
         limits=_limits_text(limits),
         order=order,
         evaluated=len(tried) + not_fitting,
@@ -100,22 +113,28 @@ def search_layouts(
         found=tuple(LoadCandidate(row=one.row, odds=_odds_of_keeping(one, limits)) for one in within),
         first_odds=odds_first(within[0], within[1], order) if len(within) > 1 and order in AIMS else None,
         nearest=None if within or not misses else min(misses, key=lambda one: _excess(one, limits)).row,
-        commands=command_lines(first.server, load.longest) if first is not None else (),
+        commands=command_lines(first.server, longest_of(lengths, trace)) if first is not None else (),
     )
 
 
 def _serve_with_replicas(
-    server: Server, device: str, most: int, load: Load, text: str, limits: Limits
+    server: Server,
+    device: str,
+    most: int,
+    spec: LoadSpec,
+    lengths: Lengths,
+    trace: Load | None,
+    limits: Limits,
 ) -> Iterator[Served]:
     """Yield the deployment with the fewest replicas that keep the limits, or else that with the most there may be."""
-    highest = most // server.layout.devices
+    highest, load = most // server.layout.devices, load_of_spec(spec, lengths, trace)
     last_s = float(load.arrival_s[-1])
     rate = load.requests / last_s if last_s and not load.concurrency else 0.0
     replicas = min(max(math.ceil(rate / server.capacity_per_s(load)), 1), highest)
     while True:
         layout = msgspec.structs.replace(server.layout, dp=replicas)
         key = f"{device}*{layout.devices}" if layout.devices > 1 else device
-        served = serve_load(msgspec.structs.replace(server, layout=layout), key, text, load, limits)
+        served = serve_load(msgspec.structs.replace(server, layout=layout), key, spec, lengths, trace, limits)
         if _keeps(served, limits) or replicas >= highest:
             yield served
             return

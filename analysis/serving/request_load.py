@@ -13,7 +13,8 @@ from analysis.model.ir.workload import Floats
 from hardware.errors import RequestError
 
 Counts = NDArray[np.int64]
-REQUESTS = 400  # of an open load: the 99th percentile is that of the slowest four
+REQUESTS = 400  # of an open load at least: the 99th percentile is that of the slowest four
+MOST_OPEN = 4000  # of an open load, whose run has to be long beside a request
 ROUNDS, LEAST = 6, 32  # of a closed load: requests that each of its clients sends, and all of them at least
 MAX_REQUESTS = 20_000
 TRACE_COLUMNS = ("arrival_s", "prompt_tokens", "output_tokens")
@@ -80,9 +81,9 @@ class Lengths(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def open_load(rate_per_s: float, lengths: Lengths) -> Load:
+def open_load(rate_per_s: float, lengths: Lengths, requests: int = REQUESTS) -> Load:
     """Return requests that arrive at random (Poisson): at every rate the same ones, nearer or further apart."""
-    gaps = np.random.default_rng(lengths.seed).exponential(1.0, REQUESTS)
+    gaps = np.random.default_rng(lengths.seed).exponential(1.0, requests)
     return lengths.draw(np.cumsum(gaps) / gaps.mean() / rate_per_s)
 
 

@@ -18,13 +18,14 @@ from analysis.model.transformer.load_spec import LoadSpec
 from analysis.model.transformer.transformer_request import Request
 from analysis.serving.deployment import Server
 from analysis.serving.load_trust import load_band
-from analysis.serving.request_load import REQUESTS, Lengths, Load, closed_load, open_load
+from analysis.serving.request_load import MOST_OPEN, REQUESTS, ROUNDS, Lengths, Load, closed_load, open_load
 from analysis.serving.scheduler import Scheduler
 from analysis.serving.simulation import Run
 from analysis.serving.waits import Wait, list_waits
 
 CLIENTS = (1, 4, 16, 64, 256)  # of the curve that is shown where no load is named
 KNEE = 0.8  # of the highest rate; more load buys little beyond
+FILLING = 0.2  # of random arrivals: those that come while the server fills
 BEHIND = 1.1  # times the time in which requests arrive: a run that takes longer falls behind
 
 
@@ -110,10 +111,19 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
     server: Server
 
 
-def serve_load(server: Server, key: str, text: str, load: Load, limits: Limits) -> Served:
-    """Serve a load on a server that is spelt `key`."""
+def serve_load(
+    server: Server, key: str, spec: LoadSpec, lengths: Lengths, trace: Load | None, limits: Limits
+) -> Served:
+    """Serve the load of a name on a server that is spelt `key`; `trace` are the requests of its file. Random arrivals
+    are so many that the server is filled and drained for a small part of the run only."""
+    load = load_of_spec(spec, lengths, trace)
     run = server.serve(load)
-    return Served(row=_row(server, key, text, load, run, limits), load=load, run=run, server=server)
+    inside = spec.rate * float((run.end_s - run.arrival_s).mean()) if trace is None else 0.0
+    if ROUNDS * inside > load.requests and not _lag(load, run, server.capacity_per_s(load)):
+        load = open_load(spec.rate, lengths, min(int(ROUNDS * inside), MOST_OPEN))
+        run = server.serve(load)
+    row = _row(server, key, spec.text, load, run, limits, bool(spec.rate) and trace is None)
+    return Served(row=row, load=load, run=run, server=server)
 
 
 def lengths_of(request: Request) -> Lengths:
@@ -126,6 +136,11 @@ def lengths_of(request: Request) -> Lengths:
         spread=load.spread,
         seed=load.seed,
     )
+
+
+def longest_of(lengths: Lengths, trace: Load | None) -> int:
+    """Return the most tokens that the cache of a request holds."""
+    return max(trace.longest if trace is not None else 0, lengths.longest)
 
 
 def parse_limits(text: str) -> Limits:
@@ -238,18 +253,34 @@ def time_per_token_s(run: Run) -> Floats:
     return np.asarray((run.end_s - run.first_s) / np.maximum(run.output - 1, 1))
 
 
-def _steady(run: Run, load: Load) -> slice:
-    """Return the requests that count: of a closed load those after the first of each client, which arrive at once."""
-    return slice(min(load.concurrency, len(run.end_s) - 1), None)
+def _steady(run: Run, load: Load, is_random: bool) -> slice:
+    """Return the requests that count: of a closed load those after the first of each client, which arrive at once; of
+    random arrivals those that find a filled server."""
+    return slice(int(FILLING * load.requests) if is_random else min(load.concurrency, len(run.end_s) - 1), None)
 
 
-def _row(server: Server, key: str, text: str, load: Load, run: Run, limits: Limits) -> ServedLoad:
-    kept = _steady(run, load)
+def _rates_per_s(load: Load, run: Run, kept: slice, is_random: bool) -> tuple[float, float]:
+    """Return requests that end and output tokens, each per second: of random arrivals while they last, of other loads
+    over the run."""
+    if not is_random:
+        return load.requests / run.end_of_run_s, run.output_tokens / run.end_of_run_s
+    begin_s, end_s = float(run.arrival_s[kept.start]), float(run.arrival_s[-1])
+    inside_s = np.clip(run.end_s, begin_s, end_s) - np.clip(run.first_s, begin_s, end_s)
+    tokens = float((run.output * inside_s / np.maximum(run.end_s - run.first_s, 1e-12)).sum())
+    if not tokens:  # answers of one token
+        tokens = float(run.output[(run.end_s > begin_s) & (run.end_s <= end_s)].sum())
+    ended = int(((run.end_s > begin_s) & (run.end_s <= end_s)).sum())
+    return ended / (end_s - begin_s), tokens / (end_s - begin_s)
+
+
+def _row(server: Server, key: str, text: str, load: Load, run: Run, limits: Limits, is_random: bool) -> ServedLoad:
+    kept = _steady(run, load, is_random)
+    rate, tokens_per_s = _rates_per_s(load, run, kept, is_random)
+    power_w = run.energy_j / run.end_of_run_s
     ttft_s, tpot_s = (run.first_s - run.arrival_s)[kept], time_per_token_s(run)[kept]
     costs, ttft_p50_s, tpot_p50_s = server.costs, float(np.median(ttft_s)), float(np.median(tpot_s))
-    per_token_j = run.energy_j / run.output_tokens
+    per_token_j = power_w / tokens_per_s
     is_good = (ttft_s <= limits.ttft_s) & (tpot_s <= limits.tpot_s)
-    rate = load.requests / run.end_of_run_s
     hire_usd, capacity_per_s = server.hire_usd, server.capacity_per_s(load)
     arrivals = 0.0 if load.concurrency or not load.arrival_s[-1] else load.requests / float(load.arrival_s[-1])
     return ServedLoad(
@@ -267,11 +298,11 @@ def _row(server: Server, key: str, text: str, load: Load, run: Run, limits: Limi
         arrivals_per_s=arrivals,
         good_per_s=rate * float(is_good.mean()),
         lag_per_s=_lag(load, run, capacity_per_s),
-        tokens_per_s=run.output_tokens / run.end_of_run_s,
-        power_w=run.energy_j / run.end_of_run_s,
+        tokens_per_s=tokens_per_s,
+        power_w=power_w,
         energy_j_per_token=per_token_j,
         energy_band_j_per_token=_band("energy", per_token_j, costs.energy_factors),
-        usd_per_million_tokens=hire_usd and hire_usd * 1e6 / (run.output_tokens / run.end_of_run_s * S_PER_HOUR),
+        usd_per_million_tokens=hire_usd and hire_usd * 1e6 / (tokens_per_s * S_PER_HOUR),
         mean_batch=run.sequence_seconds / run.busy_s,
         busy_fraction=run.busy_s / run.end_of_run_s / min(server.layout.dp, load.requests),
         utilization=max(rate, arrivals) / capacity_per_s,

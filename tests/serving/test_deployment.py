@@ -99,3 +99,10 @@ def test_an_equal_request_is_an_equal_answer() -> None:
     assert np.array_equal(first.run.end_s, again.run.end_s)
     other = served(MODEL + ",seed=1", "l4")
     assert not np.array_equal(first.run.end_s, other.run.end_s)
+
+
+@pytest.mark.parametrize("rate", [2, 20])
+def test_a_server_that_keeps_up_sends_the_tokens_that_are_asked_for(rate: int) -> None:
+    row = served(f"llama3_8b:serve,in=1024,out=256,rate={rate}", "h100_sxm*2").row
+    assert row.tokens_per_s == pytest.approx(rate * 256, rel=0.05)
+    assert row.power_w == pytest.approx(row.energy_j_per_token * row.tokens_per_s)

@@ -8,8 +8,8 @@ from typing import Any
 from analysis.document import columns
 from analysis.explore.deployment_cost import hired_devices
 from analysis.serving.deployment import Layout, Server
-from analysis.serving.load_search import MOST_SURE, LoadCandidate, LoadSearch, layouts, search_layouts
-from analysis.serving.serving_report import AIMS, ServedLoad, lengths_of, load_of_spec
+from analysis.serving.load_search import MOST_SURE, LoadCandidate, LoadSearch, search_layouts
+from analysis.serving.serving_report import AIMS, ServedLoad, lengths_of, longest_of
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.configurations import catalogue
@@ -32,17 +32,17 @@ _AIMS = {**AIMS, "throughput": "most tokens/s of each device", "cost": "USD per 
 def _document(
     state: State, most: int, order: str, tick: Callable[[int, int], None] | None = None, **given: Any
 ) -> LoadSearch:
-    request, spec = engine.load_of(state)
-    limits, load = limits_of(state, given), load_of_spec(spec, lengths_of(request), engine.read_trace(request))
+    request, _ = engine.load_of(state)
+    trace = engine.read_trace(request)
+    longest = longest_of(lengths_of(request), trace)
     everywhere = set(state.devices) >= set(catalogue())
     devices = [name for name in state.devices if not everywhere or name in hired_devices()]
 
     def find_server(device: str, layout: Layout) -> Server:
         """Return a device in a layout."""
-        return engine.server_in_layout(request, layout, engine.scenario(state), device, load.longest)
+        return engine.server_in_layout(request, layout, engine.scenario(state), device, longest)
 
-    candidates = list(layouts(request.config, most))
-    return search_layouts(state.model, devices, candidates, most, load, spec.text, limits, order, find_server, tick)
+    return search_layouts(request, trace, devices, most, limits_of(state, given), order, find_server, tick)
 
 
 def _answer(search: LoadSearch, state: State) -> Iterator[str]:
