@@ -1,8 +1,8 @@
 """Simulated services against published runs: `python -m tests.bench_serving serving_load.csv.gz [--every N]`.
 
-The table has a row for each run of a server at one concurrency: device, model, weights_format, runtime,
-tensor_parallel, expert_parallel, prompt_tokens, output_tokens, concurrency, ttft_s, tpot_s. Prints the median error of
-the time per token and of the time to first token, by runtime, model and device; asserts nothing.
+Prints what `validate --served` does, then errors by source, engine, model and device; with `--requests
+serving_requests.csv.gz` also the percentiles of a timed trace, and how long a trace and a curve of ten loads take.
+Asserts nothing.
 """
 
 from __future__ import annotations
@@ -10,79 +10,80 @@ from __future__ import annotations
 import csv
 import gzip
 import sys
+import time
 from collections import defaultdict
+from pathlib import Path
 
+import msgspec
 import numpy as np
 
-from analysis.estimate.estimate import Estimate
-from analysis.serving.deployment import Server, make_server
-from analysis.serving.request_load import Lengths, closed_load
-from analysis.serving.serving_report import time_per_token_s
-from hardware.errors import RequestError
-from hwexplorer import engine
-from hwexplorer.state import State
-
-RUNTIMES = {"vllm": "vllm", "trtllm": "tensorrt_llm", "sglang": "vllm"}
-FORMATS = {"fp8": "fp8", "": "bf16", "nvfp4": "nvfp4", "fp8_block": "fp8", "int4_wo": "w4a16"}
-MODELS = ("llama3_8b", "llama3_70b", "gpt_oss_120b", "deepseek_v3")
-GROUP = ("device", "model", "weights_format", "runtime", "tensor_parallel", "expert_parallel")
-SPREAD = 0.2  # InferenceX draws lengths between 0.8 and 1 times those stated
-Row = dict[str, str]
+from analysis.annexes.machine.measured_rows import read_rows
+from analysis.annexes.machine.serving_rows import Deployment
+from analysis.annexes.machine.serving_validation import predict_served
+from analysis.serving.request_load import Lengths, Load, closed_load, open_load
+from analysis.serving.scheduler import find_scheduler
+from analysis.serving.simulation import simulate
+from analysis.serving.step_costs import step_costs
+from hardware.device import load_device
 
 
-def usable(row: Row) -> bool:
-    """Return True for an unflagged run of one engine on devices and models of the catalogue."""
-    is_plain = row["phase_split"] == "aggregated" and row["load_kind"] == "concurrency" and not row["flag"]
-    is_known = row["device"] in ("h100_sxm", "h200_sxm", "a100_sxm4_80gb", "b200") and row["model"] in MODELS
-    return is_plain and is_known and bool(row["prompt_tokens"] and row["tpot_s"])
+def option(name: str) -> str:
+    return sys.argv[sys.argv.index(name) + 1] if name in sys.argv else ""
 
 
-def server(group: tuple[str, ...], longest: int) -> Server:
-    """Return the server of a group of rows. Raises RequestError where it cannot be."""
-    device, model, weights, runtime, tensor, expert = group
-    options = "".join(f",{key}={n}" for key, n in (("tp", tensor), ("ep", expert)) if n not in ("", "1"))
-    precision = "mxfp4" if model == "gpt_oss_120b" and not weights else FORMATS[weights]
+def print_errors(path: Path, every: int) -> None:
+    predicted, skipped = predict_served(read_rows([path])[::every])
+    ratios: dict[tuple[str, ...], list[float]] = defaultdict(list)
+    for each in predicted:
+        setup = each.row.deployment
+        apart = "prefill apart" if setup.prefill_workers else "one engine"
+        for figure, measured in each.row.measured.items():
+            for group in ((), (each.row.source[:28], setup.scheduler, setup.model, setup.device.id, apart)):
+                ratios[figure, *group].append(each.figures[figure] / measured)
+    for name, values in sorted(ratios.items()):
+        errors = np.abs(np.array(values) - 1)
+        print(f"{', '.join(name)}: {len(values)} rows, {np.median(errors):.0%} off ({np.median(values):.2f})")
+    print(*(f"{n} rows: {reason}" for reason, n in skipped.most_common()), sep="\n")
 
-    def evaluate(phase: str, batch: int, sequence: int, kv: int) -> Estimate:
-        lengths = f"decode,kv={kv}" if phase == "decode" else f"sequence={sequence},kv={kv}"
-        name = f"{model}:{lengths}{options}"
-        return engine.result(
-            State(name, batch=batch, precision=precision, devices=(device,), on=device, execution=RUNTIMES[runtime])
-        )
 
-    return make_server(evaluate, longest)
-
-
-def main() -> None:
-    every = int(sys.argv[sys.argv.index("--every") + 1]) if "--every" in sys.argv else 1
-    with gzip.open(sys.argv[1], "rt", encoding="utf-8") as file:
-        rows = [row for row in csv.DictReader(file) if usable(row)][::every]
-    groups: dict[tuple[str, ...], list[Row]] = defaultdict(list)
-    for row in rows:
-        groups[tuple(row[key] for key in GROUP)].append(row)
-    ratios: dict[str, list[tuple[float, float]]] = defaultdict(list)
-    for group, members in groups.items():
-        lengths = [Lengths(prompt=int(float(row["prompt_tokens"])), output=max(int(float(row["output_tokens"])), 2),
-                           spread=SPREAD) for row in members]  # fmt: skip
-        try:
-            one = server(group, max(each.prompt + each.output for each in lengths))
-        except RequestError as error:
-            print(f"left out {len(members)} rows of {group}: {error}")
-            continue
-        for row, each in zip(members, lengths, strict=True):
-            clients = int(float(row["concurrency"]))
-            run = one.serve(closed_load(clients, each))
-            tpot_s = float(np.median(time_per_token_s(run)[clients:]))
-            ttft_s = float(np.median((run.first_s - run.arrival_s)[clients:]))
-            stated_s = float(row["ttft_s"] or "nan")
-            pair = (tpot_s / float(row["tpot_s"]), ttft_s / stated_s)
-            for name in ("all", *(f"{key} {row[key]}" for key in ("runtime", "model", "device"))):
-                ratios[name].append(pair)
-    for name, pairs in ratios.items():
-        (tpot, ttft), errors = np.nanmedian(pairs, axis=0), np.nanmedian(np.abs(np.array(pairs) - 1), axis=0)
-        print(f"{name}: {len(pairs)} rows; time per token {errors[0]:.0%} off (predicted over measured {tpot:.2f}), "
-              f"first token {errors[1]:.0%} ({ttft:.2f})")  # fmt: skip
+def print_trace(path: Path) -> None:
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    columns = {name: np.array([float(row[name]) for row in rows]) for name in ("arrival_s", "ttft_s", "e2e_s")}
+    prompt, output = (np.array([int(row[f"{name}_tokens"]) for row in rows]) for name in ("prompt", "output"))
+    load = Load(arrival_s=columns["arrival_s"], prompt=prompt, cached=np.zeros_like(prompt), output=output)
+    device = load_device("rtx_4090")
+    setup = Deployment(device=device, model="llama3_8b", options="", precision="bf16", runtime="vllm",
+                       scheduler="vllm", attention_copies=1, devices=1)  # fmt: skip
+    scheduler = msgspec.structs.replace(find_scheduler("vllm", device.memory_bytes), max_sequences=256, max_tokens=2048)
+    costs = step_costs(setup.evaluate(""), 256, 2048, (load.longest // 2, load.longest), scheduler.memory_share)
+    print(f"cache of {costs.cache_tokens:,.0f} tokens")
+    for cache, words in ((costs.cache_tokens, "as estimated"), (41_408.0, "as the server said")):
+        served = msgspec.structs.replace(costs, cache_tokens=cache)
+        run = simulate(served, scheduler, load)
+        figures = {
+            "TTFT": (run.first_s - run.arrival_s, columns["ttft_s"]),
+            "end to end": (run.end_s - run.arrival_s, columns["e2e_s"]),
+            "TPOT": ((run.end_s - run.first_s) / (output - 1), (columns["e2e_s"] - columns["ttft_s"]) / (output - 1)),
+        }
+        for name, (ours, theirs) in figures.items():
+            ratios = [np.percentile(ours, p) / np.percentile(theirs, p) for p in (50, 99)]
+            print(f"trace, cache {words}, {name}: p50 {ratios[0]:.2f}, p99 {ratios[1]:.2f} times measured")
+    start_s = time.process_time()
+    simulate(costs, scheduler, load)
+    print(f"the trace takes {(time.process_time() - start_s) * 1e3:.0f} ms")
+    lengths = Lengths(prompt=1024, output=256)
+    for name, loads in (
+        ("clients", [closed_load(clients, lengths) for clients in (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)]),
+        ("rates", [open_load(rate, lengths) for rate in (0.1, 0.2, 0.5, 1, 2, 3, 4, 6, 8, 12)]),
+    ):
+        start_s = time.process_time()
+        for each in loads:
+            simulate(costs, scheduler, each)
+        print(f"ten loads by {name} take {(time.process_time() - start_s) * 1e3:.0f} ms")
 
 
 if __name__ == "__main__":
-    main()
+    if option("--requests"):
+        print_trace(Path(option("--requests")))
+    print_errors(Path(sys.argv[1]), int(option("--every") or 1))

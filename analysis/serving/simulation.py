@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 import math
 from collections import deque
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
@@ -47,7 +48,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return self.step_j + self.idle_j
 
 
-class _Requests:
+class Requests:
     """The requests of a load with their times. The API server hands them to engines, and tokens to clients."""
 
     def __init__(self, load: Load, scheduler: Scheduler) -> None:
@@ -79,11 +80,11 @@ class _Requests:
         heapq.heappush(self.coming, (self.intake_s + self.scheduler.request_s.value + tokens_s, request))
 
 
-class _Engine:
+class Engine:
     """An engine forms steps of the requests that it has. A request is an index into the load; `ticks` counts the
     steps that gave each decoding sequence a token."""
 
-    def __init__(self, costs: StepCosts, requests: _Requests, coming: list[tuple[float, int]]) -> None:
+    def __init__(self, costs: StepCosts, requests: Requests, coming: list[tuple[float, int]]) -> None:
         self.costs, self.scheduler, self.requests, self.coming = costs, requests.scheduler, requests, coming
         self.now = self.busy_s = self.step_j = self.idle_j = self.sequence_seconds = self.others_s = 0.0
         self.outlet_s = 0.0  # when the API server has sent all tokens so far
@@ -113,7 +114,7 @@ class _Engine:
         """Idle until a request is there, or run a step that holds prompts, or decode until one may come."""
         if not self.has_work:
             self.idle_until(self.next_s)
-        while self.coming and self.coming[0][0] <= self.now:
+        while self.coming and self.coming[0][0] <= self.now and self._takes_more():
             self.waiting.append(heapq.heappop(self.coming)[1])
         if self.waiting:
             self._admit()
@@ -121,6 +122,9 @@ class _Engine:
             self._step_with_prompts()
         elif self.decoding:
             self._decode_steps(min(self.coming[0][0] if self.coming else math.inf, until_s) - self.now)
+
+    def _takes_more(self) -> bool:
+        return True
 
     def _admit(self) -> None:
         reserves = self.scheduler.reserves
@@ -137,13 +141,16 @@ class _Engine:
             self.reserved += needed
             if math.isnan(self.requests.start_s[request]):
                 self.requests.start_s[request] = self.now
-            self.prompt_left[request] = left
-            self.prefilling.append(request)
+            self._begin(request, left)
 
     def _prompt_of(self, request: int) -> int:
         """Return the tokens of a waiting request that must be computed: its prompt, and what was evicted."""
         left = self.requests.total[request] - self.requests.cached[request]
         return left - self.evicted.get(request, self.requests.output[request])
+
+    def _begin(self, request: int, left: int) -> None:
+        self.prompt_left[request] = left
+        self.prefilling.append(request)
 
     def idle_until(self, time_s: float) -> None:
         """Let time pass without a step."""
@@ -245,7 +252,8 @@ class _Engine:
             del self.decoding[request]
             self._drop_cache(request, self.requests.total[request])
             self.requests.end_s[request] = self.outlet_s
-            self.requests.others_s[request] = self.others_s - self.others_until_first_s.pop(request)
+            waited_s = self.others_s - self.others_until_first_s.pop(request)
+            self.requests.others_s[request] = min(waited_s, self.outlet_s - self.requests.first_s[request])
             self.requests.send_next(self.outlet_s)
 
     def _drop_cache(self, request: int, tokens: int) -> None:
@@ -267,14 +275,15 @@ class _Engine:
 
 def simulate(costs: StepCosts, scheduler: Scheduler, load: Load) -> Run:
     """Serve a load. Deterministic. A request that the cache cannot hold alone is served all the same."""
-    requests = _Requests(load, scheduler)
-    engine = _Engine(costs, requests, requests.coming)
+    requests = Requests(load, scheduler)
+    engine = Engine(costs, requests, requests.coming)
     while engine.has_work or engine.coming:
         engine.act()
-    return _make_run(requests, [engine])
+    return make_run(requests, [engine])
 
 
-def _make_run(requests: _Requests, engines: list[_Engine]) -> Run:
+def make_run(requests: Requests, engines: Sequence[Engine]) -> Run:
+    """Return what engines did that served all requests; they idle until the last one ends."""
     end_of_run_s = max(max(engine.now, engine.outlet_s) for engine in engines)
     for engine in engines:
         engine.idle_until(end_of_run_s)

@@ -137,7 +137,7 @@ def _along(grid: Floats, values: Floats, at: float) -> Floats:
     """Interpolate `values` (..., g) along their last axis, and go on along the last piece."""
     if len(grid) == 1:
         return np.asarray(values[..., 0])
-    i = int(np.clip(np.searchsorted(grid, at) - 1, 0, len(grid) - 2))
+    i = min(max(int(np.searchsorted(grid, at)) - 1, 0), len(grid) - 2)
     part = (at - grid[i]) / (grid[i + 1] - grid[i])
     return np.asarray(values[..., i] + (values[..., i + 1] - values[..., i]) * part)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -24,16 +24,20 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from analysis.model.model_errors import ModelError
+from analysis.model.transformer.transformer_request import parse
 from analysis.serving.request_load import Lengths, Load
 from analysis.serving.scheduler import Scheduler, find_scheduler
-from analysis.serving.simulation import Run
+from analysis.serving.simulation import Run, simulate
+from analysis.serving.split_simulation import Split, simulate_split
 from analysis.serving.step_costs import Evaluate, StepCosts, step_costs
 from hardware import file_access, precision
 from hardware.device import Device
 from hardware.errors import RequestError
+from hardware.runtime import runtimes
 
 TABLE = "serving_load.csv.gz"
 _FACTS = SHIPPED / "serving.toml"
+MOST_REQUESTS, LEAST_ROUNDS = 20_000, 3  # that are simulated of a row; of each client at least
 MORE_TOKENS = 64  # of a step beyond a prompt and its sequences, where flags say one prompt a step
 
 
@@ -60,19 +64,22 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
     scheduler: str
     attention_copies: int
     devices: int
+    prefill_workers: int = 0
+    prefill_options: str = ""
+    decode_workers: int = 1
 
     @property
     def key(self) -> tuple[object, ...]:
         """The settings that identify it."""
-        rest = (self.precision, self.runtime, self.scheduler, self.attention_copies)
-        return self.device.key, self.model, self.options, *rest
+        rest = (getattr(self, name) for name in self.__struct_fields__ if name != "device")
+        return self.device.key, *rest
 
-    def evaluate(self) -> Evaluate:
-        """Return the function that estimates a step."""
+    def evaluate(self, options: str) -> Evaluate:
+        """Return the function that estimates a step on devices that share the model so."""
 
         def evaluate_step(phase: str, batch: int, sequence: int, kv: int) -> Estimate:
             """Estimate a step."""
-            words = ",".join(word for word in ("decode" * (phase == "decode"), self.options) if word)
+            words = ",".join(word for word in ("decode" * (phase == "decode"), options) if word)
             workload = _workload(f"{self.model}:{words}".rstrip(":"))
             lengths = {"kv": kv} if phase == "decode" else {"sequence": sequence, "kv": kv}
             return estimate(workload.bound(**lengths), self.device, Scenario(batch, self.precision, self.runtime))
@@ -120,23 +127,29 @@ def interpret_served_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
     for rule in facts["skip"]:
         if rule["contains"] in row[rule["column"]]:
             raise Unpredictable(rule["reason"])
-    if row["phase_split"] != "aggregated":
-        raise Unpredictable("prefill and decode on separate devices")
     device = row_device(row["device"].lower(), "", row["source"], folders)
     software, scheduler = facts["runtimes"][row["runtime"]]
     tuned = next((rule["is"] for rule in facts["software"] if rule["note"] in row["note"]), "")
     if row["measured_on"].startswith("2024") and tuned != software:
         software += " (2024)"
     model = str(facts["models"].get(row["public_model"].lower(), row["model"]))
+    decode_workers = int(parse_cell(row, "decode_workers") or 1)
+    prefill_workers = int(parse_cell(row, "prefill_workers") or 0)
+    each = _devices_per_worker(row, is_split=prefill_workers > 0)
+    prefills = int(parse_cell(row, "devices_per_prefill_worker") or each)
+    experts = int(parse_cell(row, "expert_parallel") or 1)
     deployment = Deployment(
         device=device,
         model=model,
-        options=_layout(row, model),
+        options=_layout(model, each, experts),
         precision=_precision(row, model),
         runtime=check_runtime(find_runtime_name(software, device.vendor, "language"), device, "language"),
         scheduler=scheduler,
         attention_copies=int(parse_cell(row, "attention_data_parallel") or 1),
-        devices=_devices(row),
+        devices=decode_workers * each + prefill_workers * prefills,
+        prefill_workers=prefill_workers,
+        prefill_options=_layout(model, prefills, prefills if experts > 1 else 1) if prefill_workers else "",
+        decode_workers=decode_workers,
     )
     benchmark = next(each for each in _benchmarks() if row["source"].startswith(each.source))
     lengths = _lengths(row)
@@ -166,16 +179,14 @@ def _benchmarks() -> list[Benchmark]:
     return msgspec.convert(file_access.shipped(_FACTS)["benchmark"], list[Benchmark])
 
 
-def _devices(row: dict[str, str]) -> int:
+def _devices_per_worker(row: dict[str, str], is_split: bool) -> int:
     degrees = [int(parse_cell(row, f"{name}_parallel") or 1) for name in ("tensor", "attention_data", "expert")]
-    return max(degrees[0] * degrees[1], degrees[2], int(parse_cell(row, "n_devices") or 1))
+    stated = int(parse_cell(row, "devices_per_decode_worker" if is_split else "n_devices") or 1)
+    return max(degrees[0] * degrees[1], degrees[2], stated)
 
 
-def _layout(row: dict[str, str], model: str) -> str:
-    """Return the parallel options of a model's name. Attention of other requests on each group of devices reads as
-    many weights and caches in all as attention that is split over them."""
-    devices = _devices(row)
-    experts = int(parse_cell(row, "expert_parallel") or 1)
+def _layout(model: str, devices: int, experts: int) -> str:
+    """Return the parallel options of a model's name; experts lie on all devices where a degree does not divide them."""
     options = [
         ",".join(f"{key}={n}" for key, n in (("tp", devices), ("ep", ep)) if n > 1)
         for ep in dict.fromkeys((experts, devices if experts > 1 else 1))
@@ -217,7 +228,8 @@ def _load(row: dict[str, str], lengths: Lengths, benchmark: Benchmark) -> Load:
     clients = round(parse_cell(row, "running_batch") or parse_cell(row, "concurrency") or 0)
     if row["load_kind"] == "one batch":
         requests = clients
-    return lengths.draw(np.zeros(requests or clients * benchmark.requests_per_client), clients)
+    most = max(MOST_REQUESTS, clients * LEAST_ROUNDS)
+    return lengths.draw(np.zeros(requests or min(clients * benchmark.requests_per_client, most)), clients)
 
 
 def _scheduler(row: dict[str, str], deployment: Deployment, benchmark: Benchmark, load: Load) -> Scheduler:
@@ -239,22 +251,53 @@ def _scheduler(row: dict[str, str], deployment: Deployment, benchmark: Benchmark
             each_s = scheduler.chunk_s
             changes["chunk_s"] = msgspec.structs.replace(each_s, value=each_s.value / rule["stream_interval"])
             break
+    each_s = changes.get("chunk_s", scheduler.chunk_s)  # each group of devices has a process that sends its tokens
+    changes["chunk_s"] = msgspec.structs.replace(each_s, value=each_s.value / deployment.attention_copies)
     return msgspec.structs.replace(scheduler, **changes)
 
 
-def make_costs(rows: Sequence[ServedRow]) -> StepCosts:
-    """Return the costs of the steps of a deployment, for the lengths of its rows. Raises Unpredictable."""
-    deployment = rows[0].deployment
-    longest = max(int((row.load.prompt + row.load.output).max()) for row in rows)
-    scheduler = find_scheduler(deployment.scheduler, deployment.device.memory_bytes)
+def make_server(rows: Sequence[ServedRow]) -> Callable[[ServedRow], Run]:
+    """Return what serves the rows of a deployment. Raises Unpredictable."""
+    setup = rows[0].deployment
+    longest = max(sum(row.lengths) for row in rows)
+    costs = _share_sequences(_costs(setup, setup.options, longest), setup)
+    if not setup.prefill_workers:
+        return lambda row: simulate(costs, row.scheduler, row.load)
+    step = setup.evaluate(setup.options)
+    held = step("decode", 1, 1, longest).peak_memory_bytes - step("decode", 1, 1, 1).peak_memory_bytes
+    split = Split(
+        prefill=_costs(setup, setup.prefill_options, longest),
+        decode=costs,
+        prefill_workers=setup.prefill_workers,
+        decode_workers=setup.decode_workers,
+        hop_s=setup.device.link_latency_s,
+        token_hop_s=held / longest / setup.device.link_bandwidth,
+    )
+    return lambda row: simulate_split(split, row.scheduler, row.load)
+
+
+def _share_sequences(costs: StepCosts, setup: Deployment) -> StepCosts:
+    """Return the costs where groups of devices each have sequences of their own. The host's work is that of one group;
+    so are caches that shards do not divide (latent attention), and what reads them."""
+    copies = setup.attention_copies
+    if copies == 1:
+        return costs
+    if parse(setup.model).config.kv_lora:
+        shares = np.maximum(costs.sequences / copies, 1.0)
+        rows = costs.decoding.reshape(-1, len(shares))
+        decoding = np.stack([np.interp(shares, costs.sequences, row) for row in rows]).reshape(costs.decoding.shape)
+        cache_tokens = costs.cache_tokens * copies
+    else:
+        decoding, cache_tokens = costs.decoding.copy(), costs.cache_tokens
+        decoding[0] -= runtimes()[setup.runtime].sequence_s.value * costs.sequences * (1.0 - 1.0 / copies)
+    changes = {"decoding": np.maximum(decoding, 0.0), "cache_tokens": cache_tokens}
+    return msgspec.structs.replace(costs, **changes, known_bases={}, known_lines={})
+
+
+def _costs(setup: Deployment, options: str, longest: int) -> StepCosts:
+    scheduler = find_scheduler(setup.scheduler, setup.device.memory_bytes)
+    most = scheduler.max_sequences, scheduler.max_tokens
     try:
-        costs = step_costs(
-            deployment.evaluate(),
-            scheduler.max_sequences,
-            scheduler.max_tokens,
-            (longest // 2, longest),
-            scheduler.memory_share,
-        )
+        return step_costs(setup.evaluate(options), *most, (longest // 2, longest), scheduler.memory_share)
     except RequestError as error:
         raise Unpredictable(str(error)) from None
-    return msgspec.structs.replace(costs, cache_tokens=costs.cache_tokens * deployment.attention_copies)

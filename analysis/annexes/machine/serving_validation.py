@@ -13,12 +13,11 @@ import numpy as np
 from analysis.annexes.machine.measured_rows import SHIPPED, Unpredictable, family_of, read_rows
 from analysis.annexes.machine.prediction_errors import PredictionErrors, measure_errors
 from analysis.annexes.machine.row_validation import PredictionPoint, SkippedRows
-from analysis.annexes.machine.serving_rows import TABLE, ServedRow, interpret_served_row, make_costs
+from analysis.annexes.machine.serving_rows import TABLE, ServedRow, interpret_served_row, make_server
 from analysis.annexes.machine.trust_bands import class_factors, encode_rows, make_residual
 from analysis.document import column
 from analysis.estimate.trust import ClassEvidence
 from analysis.serving import load_trust
-from analysis.serving.simulation import simulate
 from hardware import file_access
 
 NAME = "served at load"
@@ -83,12 +82,12 @@ def predict_served(
     predicted: list[_Predicted] = []
     for rows in deployments.values():
         try:
-            costs = make_costs(rows)
+            serve = make_server(rows)
         except Unpredictable as reason:
             skipped[str(reason)] += len(rows)
             continue
         for each in rows:
-            predicted.append(_Predicted(each, each.predict(simulate(costs, each.scheduler, each.load))))
+            predicted.append(_Predicted(each, each.predict(serve(each))))
             progress(len(predicted) + sum(skipped.values()))
     return predicted, skipped
 

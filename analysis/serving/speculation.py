@@ -1,0 +1,32 @@
+"""Speculative decoding: a cheap draft proposes tokens, and one step of the model checks them all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import numpy as np
+
+from analysis.serving.step_costs import StepCosts
+from hardware import file_access
+from hardware.quantity import SourcedValue
+
+_FACTS = Path(__file__).with_name("speculation.toml")
+
+
+def tokens_per_step(drafts: int, accept: float) -> float:
+    """Return the tokens of a sequence that a step gives: proposals up to the first that is rejected, and one more.
+    `accept` is the probability that a proposal is kept, after those before it."""
+    return sum(accept**kept for kept in range(drafts + 1))
+
+
+def speculate(costs: StepCosts, drafts: int, accept: float) -> StepCosts:
+    """Return the costs of a token where steps check `drafts` proposals of each sequence beside its own token. The cache
+    is read once for all of them."""
+    draft = msgspec.convert(file_access.shipped(_FACTS)["draft"], SourcedValue).value
+    tokens = tokens_per_step(drafts, accept)
+    base = np.array([costs.without_attention(int(n)) for n in costs.sequences]).T[:, None, :]
+    checked = np.array([costs.without_attention(int(n) * (drafts + 1)) for n in costs.sequences]).T[:, None, :]
+    proposed = drafts * draft * (base + costs.decoding)
+    decoding = (checked + costs.decoding + proposed) / tokens - base
+    return msgspec.structs.replace(costs, decoding=decoding, known_bases={}, known_lines={})

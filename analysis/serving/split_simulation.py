@@ -1,0 +1,93 @@
+"""Prefill and decode on separate workers: prompts go to one group, their caches over a link to the other."""
+
+from __future__ import annotations
+
+import heapq
+import math
+
+import msgspec
+
+from analysis.serving.request_load import Load
+from analysis.serving.scheduler import Scheduler
+from analysis.serving.simulation import Engine, Requests, Run, make_run
+from analysis.serving.step_costs import StepCosts
+
+
+class Split(msgspec.Struct, frozen=True, kw_only=True):
+    """So many workers prefill and so many decode, each with its costs. A cache takes `hop_s` and `token_hop_s` for each
+    of its tokens to come from one to the other."""
+
+    prefill: StepCosts
+    decode: StepCosts
+    prefill_workers: int
+    decode_workers: int
+    hop_s: float
+    token_hop_s: float
+
+
+class _Decoder(Engine):
+    """An engine to which prompts come with their caches."""
+
+    @property
+    def requests_held(self) -> int:
+        """The number of requests that it has or that are on their way to it."""
+        return len(self.coming) + len(self.waiting) + len(self.decoding) + len(self.prefilling)
+
+    @property
+    def next_end_s(self) -> float:
+        """No request ends earlier than this."""
+        if not self.decoding:
+            return self.next_s
+        step_s = self.costs.lines(len(self.decoding)).step(self.decode_cache / len(self.decoding))[0]
+        return self.now + (self.ends[0][0] - self.ticks) * step_s
+
+    def _begin(self, request: int, left: int) -> None:
+        if request in self.evicted:  # its cache is lost: it is computed here
+            super()._begin(request, left)
+            return
+        self.cache_used += left + 1
+        self.reserved += not self.scheduler.reserves
+        self.others_until_first_s[request] = self.others_s
+        self._decode(request, self.requests.output[request] - 1)
+
+
+class _Prefiller(Engine):
+    """An engine that gives each request its first token and hands it to the decoder with the fewest requests."""
+
+    def __init__(self, split: Split, requests: Requests, scheduler: Scheduler, decoders: list[_Decoder]) -> None:
+        super().__init__(split.prefill, requests, requests.coming)
+        self.scheduler = scheduler
+        self.split, self.decoders = split, decoders
+
+    def _takes_more(self) -> bool:
+        held = sum(self.requests.prompt[request] for request in (*self.waiting, *self.prefilling))
+        return held < self.scheduler.max_tokens
+
+    def _finish_prompt(self, request: int) -> None:
+        requests, tokens = self.requests, self.requests.prompt[request] + self.requests.cached[request]
+        requests.first_s[request] = self.outlet_s
+        self.cache_used -= tokens
+        self.reserved -= tokens
+        if requests.output[request] == 1:
+            requests.end_s[request] = self.outlet_s
+            requests.send_next(self.outlet_s)
+            return
+        decoder = min(self.decoders, key=lambda each: each.requests_held)
+        there_s = self.now + self.split.hop_s + self.split.token_hop_s * tokens
+        heapq.heappush(decoder.coming, (there_s, request))
+
+
+def simulate_split(split: Split, scheduler: Scheduler, load: Load) -> Run:
+    """Serve a load by workers that prefill and workers that decode. Deterministic."""
+    requests = Requests(load, scheduler)
+    decoders = [_Decoder(split.decode, requests, []) for _ in range(split.decode_workers)]
+    of_prompts = msgspec.structs.replace(scheduler, reserves=False)
+    prefillers = [_Prefiller(split, requests, of_prompts, decoders) for _ in range(split.prefill_workers)]
+    engines = [*prefillers, *decoders]
+    while (engine := min(engines, key=lambda each: each.next_s)).next_s < math.inf:
+        until_s = math.inf
+        if isinstance(engine, _Decoder):  # until one may be handed over, or the end of another one's calls for a prompt
+            others = [each.next_end_s for each in decoders if each is not engine]
+            until_s = min(*(each.next_s for each in prefillers), *others, math.inf)
+        engine.act(until_s)
+    return make_run(requests, engines)

@@ -1,0 +1,65 @@
+"""Prefill and decode on separate workers, and speculative decoding: conservation, limits, and who gains."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+
+from analysis.serving.request_load import Lengths, closed_load, open_load
+from analysis.serving.simulation import simulate
+from analysis.serving.speculation import speculate, tokens_per_step
+from analysis.serving.split_simulation import Split, simulate_split
+from tests.serving.test_simulation import COSTS, VLLM
+
+SPLIT = Split(prefill=COSTS, decode=COSTS, prefill_workers=1, decode_workers=2, hop_s=1e-3, token_hop_s=1e-6)
+LENGTHS = Lengths(prompt=500, output=40, spread=0.4)
+
+
+@pytest.mark.parametrize("load", [open_load(8, LENGTHS), closed_load(12, LENGTHS)], ids=["open", "closed"])
+@pytest.mark.parametrize("workers", [(1, 1), (1, 3), (2, 1), (3, 4)])
+def test_every_request_gets_its_tokens_in_order(workers: tuple[int, int], load: object) -> None:
+    split = msgspec.structs.replace(SPLIT, prefill_workers=workers[0], decode_workers=workers[1])
+    run = simulate_split(split, VLLM, load)  # type: ignore[arg-type]
+    assert run.output_tokens == run.output.sum()
+    assert (run.arrival_s < run.first_s).all()
+    assert (run.first_s < run.end_s).all()
+    assert run.evictions.any() or run.prompt_tokens == load.prompt.sum()  # type: ignore[attr-defined]
+    assert run.busy_s <= sum(workers) * run.end_of_run_s
+    idle_s = sum(workers) * run.end_of_run_s - run.busy_s
+    assert run.idle_j == pytest.approx(idle_s * COSTS.static_w)
+    assert simulate_split(split, VLLM, load).end_s.tolist() == run.end_s.tolist()  # type: ignore[arg-type]
+
+
+def test_decoding_apart_waits_for_no_prompt_but_for_the_cache() -> None:
+    load = open_load(5, Lengths(prompt=1500, output=60))
+    together, apart = simulate(COSTS, VLLM, load), simulate_split(SPLIT, VLLM, load)
+    assert together.others_s.max() > 0
+    assert not apart.others_s.any()
+    far = simulate_split(msgspec.structs.replace(SPLIT, hop_s=0.5), VLLM, load)
+    assert (far.first_s == apart.first_s).all()
+    assert (far.end_s - apart.end_s).mean() == pytest.approx(0.5, rel=0.2)
+
+
+def test_one_request_alone_takes_its_steps_and_the_hop() -> None:
+    load = open_load(1e-3, Lengths(prompt=64, output=3))
+    together, apart = simulate(COSTS, VLLM, load), simulate_split(SPLIT, VLLM, load)
+    assert apart.first_s[0] == pytest.approx(together.first_s[0])
+    assert apart.end_s[0] - together.end_s[0] == pytest.approx(1e-3 + 64e-6)
+
+
+@pytest.mark.parametrize(("drafts", "accept", "tokens"), [(0, 0.9, 1.0), (4, 0.0, 1.0), (4, 1.0, 5.0), (2, 0.5, 1.75)])
+def test_tokens_of_a_step_with_proposals(drafts: int, accept: float, tokens: float) -> None:
+    assert tokens_per_step(drafts, accept) == tokens
+
+
+def test_proposals_that_are_kept_save_time_and_others_cost_it() -> None:
+    load = closed_load(2, Lengths(prompt=100, output=60))
+    plain, kept, lost = (
+        simulate(costs, VLLM, load) for costs in (COSTS, speculate(COSTS, 3, 0.8), speculate(COSTS, 3, 0.0))
+    )
+    assert kept.end_of_run_s < plain.end_of_run_s < lost.end_of_run_s
+    assert kept.output_tokens == plain.output_tokens
+    none = speculate(COSTS, 0, 0.7)
+    cached = np.array([5.0, 700.0])
+    assert none.decode(3, cached) == pytest.approx(COSTS.decode(3, cached))
