@@ -115,7 +115,7 @@ def _served_line(errors: ClassEvidence) -> str:
     left_out = (("device", errors.device_out), ("family of models", errors.family_out))
     held = "; ".join(f"without each {name}: {share:.0%}" for name, share in left_out if share is not None)
     return (
-        f"services under load, {errors.quantity}: {errors.median_error:.1%} off ({errors.rows:,} runs on "
+        f"{errors.name}: {errors.median_error:.1%} off ({errors.rows:,} runs on "
         f"{errors.devices} device{'s' * (errors.devices > 1)}; recorded, --served repeats it); its band holds, {held}"
     )
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from analysis.annexes.machine.measured_rows import SHIPPED, Unpredictable, read_rows
-from analysis.annexes.machine.serving_rows import TABLE, interpret_served_row
+from analysis.annexes.machine.serving_rows import TABLE, interpret_served_row, make_costs, make_server, share_sequences
 from analysis.serving.load_trust import load_band, load_evidence
 from hwexplorer.cli import main
 
@@ -42,6 +42,32 @@ def test_flags_of_a_note_bound_the_scheduler() -> None:
     assert (served.scheduler.max_sequences, served.scheduler.max_tokens) == (512, 512)
     assert served.load.concurrency == 0
     assert np.diff(served.load.arrival_s).mean() == pytest.approx(1 / 16, rel=0.2)
+
+
+SPLIT = row(source="dstack, prefill to decode ratio", prefill_workers="2", decode_workers="2", prompt_tokens="2048")
+
+
+def test_prefill_and_decode_on_separate_workers_are_served_so() -> None:
+    split = interpret_served_row(SPLIT | {"concurrency": "4", "requests": "8", "output_tokens": "20"})
+    setup = split.deployment
+    assert setup.prefill_workers == int(SPLIT["prefill_workers"])
+    assert setup.decode_workers == int(SPLIT["decode_workers"])
+    assert setup.devices == int(SPLIT["n_devices"])
+    run = make_server([split])(split)
+    assert run.output_tokens == split.load.output.sum()
+    assert not run.others_s.any()
+
+
+def test_groups_of_devices_hold_caches_of_their_own_where_shards_do_not_divide_them() -> None:
+    latent = row(model="deepseek_v3", attention_data_parallel="8", flag="", phase_split="aggregated")
+    divided = row(model="gpt_oss_120b", tensor_parallel="4", flag="", phase_split="aggregated")
+    for cells, factor in ((latent, 8), (divided | {"attention_data_parallel": "4", "tensor_parallel": "1"}, 1)):
+        setup = interpret_served_row(cells).deployment
+        costs = make_costs(setup, setup.options, 2048)
+        shared = share_sequences(costs, setup)
+        assert shared.cache_tokens == factor * costs.cache_tokens
+        assert (shared.decoding[0] <= costs.decoding[0]).all()
+        assert (shared.decoding[0] < costs.decoding[0]).any()
 
 
 @pytest.mark.parametrize(

@@ -260,13 +260,13 @@ def make_server(rows: Sequence[ServedRow]) -> Callable[[ServedRow], Run]:
     """Return what serves the rows of a deployment. Raises Unpredictable."""
     setup = rows[0].deployment
     longest = max(sum(row.lengths) for row in rows)
-    costs = _share_sequences(_costs(setup, setup.options, longest), setup)
+    costs = share_sequences(make_costs(setup, setup.options, longest), setup)
     if not setup.prefill_workers:
         return lambda row: simulate(costs, row.scheduler, row.load)
     step = setup.evaluate(setup.options)
     held = step("decode", 1, 1, longest).peak_memory_bytes - step("decode", 1, 1, 1).peak_memory_bytes
     split = Split(
-        prefill=_costs(setup, setup.prefill_options, longest),
+        prefill=make_costs(setup, setup.prefill_options, longest),
         decode=costs,
         prefill_workers=setup.prefill_workers,
         decode_workers=setup.decode_workers,
@@ -276,7 +276,7 @@ def make_server(rows: Sequence[ServedRow]) -> Callable[[ServedRow], Run]:
     return lambda row: simulate_split(split, row.scheduler, row.load)
 
 
-def _share_sequences(costs: StepCosts, setup: Deployment) -> StepCosts:
+def share_sequences(costs: StepCosts, setup: Deployment) -> StepCosts:
     """Return the costs where groups of devices each have sequences of their own. The host's work is that of one group;
     so are caches that shards do not divide (latent attention), and what reads them."""
     copies = setup.attention_copies
@@ -294,7 +294,8 @@ def _share_sequences(costs: StepCosts, setup: Deployment) -> StepCosts:
     return msgspec.structs.replace(costs, **changes, known_bases={}, known_lines={})
 
 
-def _costs(setup: Deployment, options: str, longest: int) -> StepCosts:
+def make_costs(setup: Deployment, options: str, longest: int) -> StepCosts:
+    """Return the costs of steps on devices that share the model so. Raises Unpredictable."""
     scheduler = find_scheduler(setup.scheduler, setup.device.memory_bytes)
     most = scheduler.max_sequences, scheduler.max_tokens
     try:

@@ -187,7 +187,7 @@ def served_evidence(predicted: Sequence[_Predicted]) -> list[ClassEvidence]:
             if figure in each.row.measured
         ]
         if residuals:
-            evidence.append(class_factors(NAME, figure, residuals))
+            evidence.append(class_factors(f"{NAME}, {figure}", figure, residuals))
     return evidence
 
 
