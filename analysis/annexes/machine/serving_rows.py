@@ -161,7 +161,7 @@ def interpret_served_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
         "TTFT": None if "queue" in row["flag"] else parse_cell(row, "ttft_s"),
         "TPOT": parse_cell(row, "tpot_s") or parse_cell(row, "itl_median_s"),
         "energy": parse_cell(row, "energy_j_per_output_token"),
-        "throughput": rate,
+        "throughput": None if prefill_workers else rate,  # of those some contradict the times of their rows
     }
     return ServedRow(
         deployment=deployment,

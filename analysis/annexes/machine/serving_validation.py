@@ -24,7 +24,9 @@ NAME = "served at load"
 KNEE = 0.8  # of the highest throughput of a curve, as in `show load`
 WITHIN_KNEE = 2.0  # one doubling of load
 LEAST_CURVE = 4  # loads of a curve that has a knee
+APART = ", prefill apart"
 FIGURES = ("TTFT", "TPOT", "energy", "throughput")
+LABELS = (*FIGURES, *(figure + APART for figure in FIGURES))
 
 
 class ServedErrors(PredictionErrors, frozen=True, kw_only=True):
@@ -94,17 +96,18 @@ def predict_served(
 
 def validate_served(predicted: Sequence[_Predicted], skipped: Counter[str]) -> ServedGroups:
     """Return the errors of predictions by figure and group, and what was decided on them."""
-    groups: dict[tuple[int, int, str], list[_Predicted]] = defaultdict(list)
+    groups: dict[tuple[str, int, str], list[_Predicted]] = defaultdict(list)
     for each in predicted:
         setup = each.row.deployment
         for figure in each.row.measured:
             for kind, group in enumerate(("all", setup.scheduler, setup.device.name, setup.model)):
-                groups[FIGURES.index(figure), kind, group].append(each)
+                groups[_label(figure, each), kind, group].append(each)
     knees = [found for curve in _curves(predicted) if (found := _finds_knee(curve)) is not None]
     regrets = [_regret(group) for group in _choices(predicted)]
     return ServedGroups(
         served=tuple(
-            _errors(FIGURES[figure], group, groups[figure, kind, group]) for figure, kind, group in sorted(groups)
+            _errors(label, group, groups[label, kind, group])
+            for label, kind, group in sorted(groups, key=lambda key: (LABELS.index(key[0]), *key[1:]))
         ),
         evidence=tuple(load_trust.load_evidence().values()),
         curves=len(knees),
@@ -117,11 +120,17 @@ def validate_served(predicted: Sequence[_Predicted], skipped: Counter[str]) -> S
     )
 
 
-def _errors(figure: str, group: str, members: Sequence[_Predicted]) -> ServedErrors:
-    low, high = load_trust.load_band(figure)
+def _label(figure: str, each: _Predicted) -> str:
+    """Return the name of a figure: services that prefill on separate devices have bands of their own."""
+    return figure + APART * (each.row.deployment.prefill_workers > 0)
+
+
+def _errors(label: str, group: str, members: Sequence[_Predicted]) -> ServedErrors:
+    figure = label.removesuffix(APART)
+    low, high = load_trust.load_band(label)
     pairs = [(each.row.measured[figure], each.figures[figure]) for each in members]
     rows = [(measured, predicted, (predicted * low, predicted * high)) for measured, predicted in pairs]
-    return measure_errors(ServedErrors, rows, figure=figure, group=group)
+    return measure_errors(ServedErrors, rows, figure=label, group=group)
 
 
 def _closed(predicted: Sequence[_Predicted]) -> list[_Predicted]:
@@ -167,12 +176,13 @@ def _regret(group: Sequence[_Predicted]) -> float:
 def served_evidence(predicted: Sequence[_Predicted]) -> list[ClassEvidence]:
     """Return the errors of each figure and the narrowest band that holds enough of devices and models left out."""
     evidence = []
-    for figure in FIGURES:
+    for label in LABELS:
+        figure = label.removesuffix(APART)
         residuals = [
             make_residual(
                 PredictionPoint(
                     name=NAME,
-                    quantity=figure,
+                    quantity=label,
                     device=each.row.deployment.device.id,
                     family=family_of(each.row.deployment.model),
                     runtime=each.row.deployment.runtime,
@@ -184,10 +194,10 @@ def served_evidence(predicted: Sequence[_Predicted]) -> list[ClassEvidence]:
                 )
             )
             for each in predicted
-            if figure in each.row.measured
+            if figure in each.row.measured and _label(figure, each) == label
         ]
         if residuals:
-            evidence.append(class_factors(f"{NAME}, {figure}", figure, residuals))
+            evidence.append(class_factors(f"{NAME}, {label}", label, residuals))
     return evidence
 
 
