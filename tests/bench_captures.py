@@ -41,7 +41,7 @@ from analysis.model.process.answering import one_line
 from analysis.model.reading_budget import Budget
 from hardware import file_access
 from tests import captured_families as families
-from tests import onnx_counter
+from tests import captured_more, onnx_counter
 
 _ABOUT = (
     "Random weights, each library's own input size; models of transformers are cut to two layers, where their "
@@ -50,6 +50,7 @@ _ABOUT = (
     "model asks for values, and for ONNX against the shapes that ONNX Runtime sees; equal means within 0.1 %, not "
     "counted that neither runs it (or that it has more than 0.5 G parameters and asks for values)."
 )
+_ALL = families.ALL | captured_more.ALL
 LIMIT_S, WAIT_S, MEMORY = 180, 1800, 9 << 30  # of processor; until it is given up
 _INPUTS = 40  # of an ONNX file
 _PARAMETERS = 1 << 29  # of a model that is run with weights
@@ -64,7 +65,7 @@ def main() -> None:
     parser.add_argument("--log", type=Path, help="file of lines printed before: what is in it is not tried again")
     options = parser.parse_args()
     rows = [json.loads(line) for line in options.log.read_text().splitlines()] if options.log else []
-    for row in _run(options.family or list(families.ALL), {(row["family"], row["model"]) for row in rows}):
+    for row in _run(options.family or list(_ALL), {(row["family"], row["model"]) for row in rows}):
         rows.append(row)
         print(json.dumps(row), file=options.log.open("a") if options.log else None, flush=True)
     if options.o:
@@ -76,7 +77,7 @@ def _run(chosen: list[str], known: set[tuple[str, str]]) -> Iterator[dict[str, A
     import_torchvision()
     for family in chosen:
         try:
-            models = families.ALL[family]()
+            models = _ALL[family]()
         except ImportError as error:
             print(f"{family}: {one_line(error)}", file=sys.stderr)
             continue

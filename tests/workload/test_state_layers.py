@@ -35,7 +35,8 @@ def total_macs(workload: Workload, **lengths: int) -> float:
 
 @pytest.mark.parametrize("name", RECENT)
 def test_a_published_configuration_has_its_published_parameters(name: str) -> None:
-    config = hf_config.parse_config(RECENT[name]["config"])
+    raw = RECENT[name]["config"]
+    config = hf_config.parse_config(raw.get("text_config", raw))
     assert size(config).parameters == pytest.approx(RECENT[name]["billions"] * 1e9, rel=0.005)
 
 

@@ -11,7 +11,7 @@ import msgspec
 from analysis.model.ir.coverage import ALONE
 from analysis.model.model_errors import ModelSpecError
 from analysis.model.transformer import hub_files, presets
-from analysis.model.transformer.config import Config
+from analysis.model.transformer.config import MAX_LAYERS, Config
 from hardware import file_access, policy
 from hardware.names import hint
 from hardware.precision import find, parse
@@ -60,7 +60,7 @@ def parse_config(raw: Raw) -> Config:
         return msgspec.convert(fields, Config)
     except KeyError as error:
         raise ModelSpecError(f"config.json of type {kind!r} has no {error.args[0]}") from None
-    except (msgspec.ValidationError, TypeError, ValueError, ZeroDivisionError) as error:
+    except (msgspec.ValidationError, TypeError, ValueError, ArithmeticError, AttributeError) as error:
         if isinstance(error, ModelSpecError):
             raise
         raise ModelSpecError(f"config.json of type {kind!r}: {' '.join(str(error).split())[:160]}") from None
@@ -79,8 +79,13 @@ def _pattern(raw: Raw) -> str:
     """Return the letters of layers with a state and with attention (`Config.pattern`)."""
     keys = ("layer_types", "layers_block_type", "attn_type_list", "hybrid_override_pattern")
     if words := next((raw[key] for key in keys if raw.get(key)), None):
+        if unknown := {*map(str, words)} - {*_TABLE["letters"]}:
+            raise ModelSpecError(f"config.json: layers of kind {min(unknown)[:40]!r} are not supported")
         return "".join(_TABLE["letters"][str(word)] for word in words)
-    layers, every = raw["num_hidden_layers"], raw.get("attn_layer_period") or raw.get("full_attention_interval") or 1
+    layers, every = (
+        min(raw["num_hidden_layers"], MAX_LAYERS),
+        raw.get("attn_layer_period") or raw.get("full_attention_interval") or 1,
+    )
     of_kimi = [layer - 1 for layer in raw.get("linear_attn_config", {}).get("full_attn_layers", ())]
     attends = of_kimi or raw.get("attn_layer_indices") or raw.get("full_attn_idxs")
     attends = attends or range(raw.get("attn_layer_offset", every - 1), layers, every)
@@ -170,11 +175,18 @@ def _derived_fields(raw: Raw, kind: str) -> Raw:
             rotary = int(float(raw.get("partial_rotary_factor", 0.5)) * head_dim)
             return {"rotary": rotary} | ({"qk_norm": "head"} if raw.get("use_qk_norm") else {})
         case "jamba":
-            return {"state_heads": raw.get("mamba_expand", 2) * raw["hidden_size"]}
+            hidden, rank = raw["hidden_size"], raw.get("mamba_dt_rank", "auto")
+            return {
+                "state_heads": raw.get("mamba_expand", 2) * hidden,
+                "state_rank": rank if isinstance(rank, int) else -(-hidden // 16),
+            }
+        case "nemotron_h":  # a layer is one part
+            return {"pattern": _pattern(raw).upper()}
         case "rwkv7":
             ranks = [raw[f"{gate}_low_rank_dim"] for gate in ("decay", "gate", "a", "v")]
             heads = raw["hidden_size"] // raw.get("head_dim", 64)
-            return {"heads": heads, "state_heads": heads, "state_rank": sum(ranks)}
+            ffn = raw.get("intermediate_size") or int(raw.get("hidden_ratio", 4) * raw["hidden_size"])
+            return {"heads": heads, "state_heads": heads, "state_rank": sum(ranks), "ffn": ffn}
         case "lfm2" if raw.get("block_auto_adjust_ff_dim", True):
             width, step = int(2 * raw.get("block_ff_dim", 12288) / 3), raw.get("block_multiple_of", 256)
             return {"ffn": -(-int(width * raw.get("block_ffn_dim_multiplier", 1)) // step) * step}
