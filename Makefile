@@ -52,7 +52,7 @@ golden: $(VENV)/.test
 
 # Regenerates the shipped captures from torchvision; minutes, needs torch.
 captures: $(VENV)/.run
-	$(BIN)/python -m analysis.capture --all --out analysis/model/captures
+	$(BIN)/python -m tests.captures analysis/model/captures
 
 $(VENV)/bin/python:
 	@"$(PYTHON)" -c 'import sys; sys.exit("hwexplorer needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'

@@ -194,7 +194,7 @@ def tree(
     *,
     on: str | None = None,
     node: str | None = None,
-    by: Literal["module", "subgraph", "kind", "kernel"] | None = None,
+    by: Literal["module", "subgraph", "kind"] | None = None,
     **options: Unpack[ScenarioOptions],
 ) -> Result[dict[str, Any]]:
     """Return model, subgraphs and operators with their energy-delay product."""

@@ -30,7 +30,7 @@ from hwexplorer.settings import SETTINGS
 
 PANES = ("models", "compare", "tree", "events", "why", "plot", "knobs")
 METRICS = ADDITIVE
-BYS = ("module", "subgraph", "kind", "kernel")  # as analysis/estimate/outline.py has them
+BYS = ("module", "subgraph", "kind")  # as analysis/estimate/outline.py has them
 SORTS = ("graph", "share", "latency", "energy", "name")
 _FIRST = ("roofline", "roofs", "cumulative", "batch", "pareto", "memory")
 _FOUND = {module.name for module in iter_modules([str(Path(__file__).parent / "plots")])}

@@ -1,4 +1,4 @@
-"""A model as people speak of it: the hierarchy of its modules with repeats merged, or by subgraph, kind or kernel.
+"""A model as people speak of it: the hierarchy of its modules with repeats merged, or by subgraph or kind.
 
 Blocks that follow each other, bear the same name but for a number and hold the same layers are one branch, merged name
 by name: `layer3.0-5.conv2` is six convolutions. Blocks that hold repeats of their own stay apart unless they do the
@@ -19,8 +19,8 @@ from analysis.estimate.partition import Partition, partition
 from analysis.model.ir.workload import Ints, Workload
 from hardware.memo import memoize
 
-BYS = ("module", "subgraph", "kind", "kernel")
-KIND, KERNEL = "kind:", "kernel:"
+BYS = ("module", "subgraph", "kind")
+KIND = "kind:"
 HOST = "host:step"  # the key of the work of the host between kernels
 HOST_NAMES = {"language": "host: scheduler and sampling"}
 # Of an attention operator, in the order of its work: the end of the key, the name and the kind.
@@ -33,7 +33,7 @@ _RANGE = re.compile(r"(.*?)(\d+)-(\d+)")
 
 class Branch(msgspec.Struct, frozen=True):
     """A node: `members` are operators, `count` of how many blocks, subgraphs or operators it is. `kind` is model,
-    group, subgraph, operator, kernel, host or part; `type` what it holds, in the names of operators. A part is that of
+    group, subgraph, operator, host or part; `type` what it holds, in the names of operators. A part is that of
     PARTS at `part`, of each of its members."""
 
     key: str
@@ -105,12 +105,9 @@ def members(result: Estimate, key: str) -> Ints | None:
         chosen = [i for i, kind in enumerate(kinds) if kind == key.removeprefix(KIND)]
     else:
         ids = result.partition.operator_id
-        chosen = [i for i, path in enumerate(ids) if covers(key.removeprefix(KERNEL), path)]
+        chosen = [i for i, path in enumerate(ids) if covers(key, path)]
     if not chosen:
         return None
-    if key.startswith(KERNEL):
-        kernel = result.demand.kernel
-        chosen = np.flatnonzero(np.isin(kernel, kernel[chosen])).tolist()
     return np.array(chosen, dtype=np.int32)
 
 
@@ -120,11 +117,8 @@ def _members_by_key(workload: Workload) -> dict[str, Ints]:
 
 
 def outline(result: Estimate, by: str, apart: tuple[str, ...] = ()) -> Branch:
-    """Return the model by module, subgraph, kind of operator or kernel; behind them what the host does."""
-    if by == "kernel":
-        root = _by_kernel(result, apart)
-    else:
-        root = _by_kind(result.workload, apart) if by == "kind" else _outline(result.workload, by == "module", apart)
+    """Return the model by module, subgraph or kind of operator; behind them what the host does."""
+    root = _by_kind(result.workload, apart) if by == "kind" else _outline(result.workload, by == "module", apart)
     return msgspec.structs.replace(root, children=(*root.children, *host_branches(result)))
 
 
@@ -163,27 +157,6 @@ def _by_kind(workload: Workload, apart: tuple[str, ...]) -> Branch:
         Branch(KIND + kind, kind, "group", _all_members(those), kind, children=tuple(those))
         for kind, those in kinds.items()
     )
-
-
-@memoize(keep=8)
-def _by_kernel(result: Estimate, apart: tuple[str, ...]) -> Branch:
-    maker = _Maker(result.workload, result.partition, apart)
-    kernel, merged = result.demand.kernel, list(_operators(_outline(result.workload, True, apart)))
-    of_operator = {int(i): place for place, branch in enumerate(merged) for i in branch.members}
-    heads: dict[int, list[int]] = {}
-    for i in np.flatnonzero(result.demand.head).tolist():
-        heads.setdefault(of_operator[i], []).append(i)
-    rows = []
-    for place, those in heads.items():
-        inside = np.flatnonzero(np.isin(kernel, kernel[those])).astype(np.int32)
-        below = [merged[p] for p in dict.fromkeys(of_operator[i] for i in inside.tolist())]
-        head = merged[place]
-        children = tuple(below) if len(below) > 1 else ()
-        type_ = "+".join(branch.type for branch in below)
-        name = f"{head.key.partition('/')[0]}{f' +{len(below) - 1}' if children else ''}"
-        key = KERNEL + head.key if children else head.key
-        rows.append(Branch(key, name, "kernel", inside, type_, len(those), children))
-    return maker.model(rows)
 
 
 def _operators(branch: Branch) -> Iterator[Branch]:

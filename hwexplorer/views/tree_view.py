@@ -1,4 +1,4 @@
-"""The EDP tree as rows: by module, subgraph, kind or kernel, in the order asked for."""
+"""The EDP tree as rows: by module, subgraph or kind, in the order asked for."""
 
 from __future__ import annotations
 

@@ -63,7 +63,6 @@ async def test_the_cursor_is_never_folded_away() -> None:
     [
         ("resnet18?at=layer1", "", "module", "layer1"),
         ("resnet18?by=kind&at=layer1.0-1.conv1&open=layer1", "", "module", "layer1.0-1.conv1"),
-        ("resnet18@fused?by=kernel&at=kernel:conv1/conv1", "xx", "kernel", "conv1/conv1"),
     ],
 )
 async def test_the_cursor_is_on_a_row_of_the_tree(opened: str, keys: str, by: str, at: str) -> None:

@@ -25,7 +25,7 @@ BY = msgspec.structs.replace(
         "--by",
         BYS,
         metavar="BY",
-        help="module (repeats merged: text), subgraph (default of --all, JSON and CSV), kind of operator or kernel",
+        help="module (repeats merged: text), subgraph (default of --all, JSON and CSV), or kind of operator",
     ),
     in_shell="subgraph",
 )
