@@ -157,9 +157,9 @@ def _order(served: Served, order: str) -> tuple[float, int]:
 
 
 def _odds_of_keeping(served: Served, limits: Limits) -> float:
-    low, high = served.server.costs.latency_factors
-    figures = ((served.row.ttft_p99_s, limits.ttft_s), (served.row.tpot_p99_s, limits.tpot_s))
-    odds = [odds_below(value, (value * low, value * high), limit) for value, limit in figures if math.isfinite(limit)]
+    row = served.row
+    figures = ((row.ttft_p99_s, limits.ttft_s, True), (row.tpot_p99_s, limits.tpot_s, False))
+    odds = [odds_below(value, row.band(value, first), limit) for value, limit, first in figures if limit < math.inf]
     return min([MOST_SURE, *odds])
 
 

@@ -83,9 +83,15 @@ class ServedLoad(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def state(self) -> str:
-        """Say whether it keeps up: `keeps up at 38 % of its capacity`, `falls behind by 3 requests/s`."""
-        behind = f"falls behind by {self.lag_per_s:.2g} requests/s: its queue grows without end"
-        return behind if self.lag_per_s > 0 else f"keeps up at {self.utilization:.0%} of its capacity"
+        """Say whether it keeps up: `keeps up: 38% of capacity`, `falls behind by 3 requests/s`."""
+        behind = f"falls behind by {self.lag_per_s:.2g} requests/s"
+        return behind if self.lag_per_s > 0 else f"keeps up: {self.utilization:.0%} of capacity"
+
+    def band(self, figure_s: float, is_first: bool = False) -> tuple[float, float]:
+        """Return the band of a time that is as well known as TPOT, or as TTFT."""
+        low, high = self.ttft_band_s if is_first else self.tpot_band_s
+        middle_s = self.ttft_p50_s if is_first else self.tpot_p50_s
+        return (figure_s * low / middle_s, figure_s * high / middle_s) if middle_s else (figure_s, figure_s)
 
 
 class ServingReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -226,8 +232,8 @@ def odds_first(first: Served, second: Served, metric: str) -> float:
 
     def logarithm(one: Served) -> tuple[float, float]:
         """Return mean and standard deviation of the logarithm of the aim."""
-        row, (low, high) = one.row, one.server.costs.latency_factors
-        time_s = middle_and_spread(row.request_p50_s, (row.request_p50_s * low, row.request_p50_s * high))
+        row = one.row
+        time_s = middle_and_spread(row.request_p50_s, row.band(row.request_p50_s, not row.tpot_p50_s))
         energy = middle_and_spread(row.energy_j_per_token, row.energy_band_j_per_token)
         sides = {"latency": (time_s,), "energy": (energy,)}.get(metric, (time_s, energy))
         return sum(middle for middle, _ in sides), sum(spread for _, spread in sides)
@@ -329,7 +335,7 @@ def _lag(load: Load, run: Run, capacity_per_s: float) -> float:
 
 def _answers(server: Server, rows: Sequence[ServedLoad], lengths: Lengths, limits: Limits, is_curve: bool) -> list[str]:
     name = server.name
-    lines = [f"At {row.load} {name} {row.state}" for row in rows if row.lag_per_s > 0]
+    lines = [f"At {row.load} {name} {row.state}: its queue grows without end" for row in rows if row.lag_per_s > 0]
     if is_curve:
         highest = max(row.tokens_per_s for row in rows)
         knee = next(row for row in rows if row.tokens_per_s >= KNEE * highest)

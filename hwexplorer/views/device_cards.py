@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 _EXCESS = {
     "latency": "too slow",
-    "ttft": "slow to begin",
-    "tpot": "too slow",
+    "ttft": "TTFT",
+    "tpot": "TPOT",
     "energy": "too hungry",
     "power": "too much power",
     "memory": "too large",
