@@ -34,7 +34,7 @@ def shorter_names(name: str) -> Iterator[str]:
     for words in (_FORM, rf"{_FORM}|{_MEMORY}"):
         yield re.sub(rf" (?:{words})(?= |$)", "", name) + brace + changes
     first, *rest = re.sub(rf" (?:{_FORM}|{_MEMORY})(?= |$)", "", name).split()
-    yield " ".join((first, *(word for word in rest if re.search(r"\d", word)))) + brace + changes
+    yield " ".join((first, *([word for word in rest if re.search(r"\d", word)] or rest))) + brace + changes
 
 
 class CardStrip(Widget, can_focus=False):
@@ -173,7 +173,8 @@ class CardStrip(Widget, can_focus=False):
         heads = "".join(pad(head, wide - 1, True) + " " for wide, head in columns if wide)
         room = self._title_room(width)
         known = [f"{sign} {words}" for words, sign in SIGNS.items() if any(c.evidence == words for c in self.cards)]
-        title = pad(" " * LEFT + whole("  ".join(["device", *known]), room, "  "), LEFT + room)
+        titles = ("  ".join(["device", *known]), "  ".join(known), " ".join(known).replace(" chip", ""), "device")
+        title = pad(" " * LEFT + next(text for text in titles if width_of(text) <= room), LEFT + room)
         metric = {"edp": "EDP"}.get(self.metric, self.metric)
         by_cause = pad(whole(f"{metric} by cause", bar, " by "), bar) + " " * (bar > 0)
         best, hatch = ("<", "-") if self.palette.ascii else ("◂", "╌")
@@ -226,11 +227,12 @@ class CardStrip(Widget, can_focus=False):
         mark, runtime = f" {SIGNS.get(card.evidence, ' ')} ", safe(card.runtime)
         steps = list(shorter_names(safe(card.name)))
         others = [list(shorter_names(safe(other.name))) for other in self.cards if other.key != card.key]
-        named = [(name, runtime) for place, name in enumerate(steps) if all(name != other[place] for other in others)]
-        named += [(name, "") for name, _ in named] or [(steps[0], "")]
+        names = [name for place, name in enumerate(steps) if all(name != other[place] for other in others)]
+        runtimes = (runtime, runtime.partition(" ")[0], "")
+        named = [(name, shown) for shown in runtimes for name in names] or [(steps[0], "")]
         fitting = (pair for pair in named if width_of(pair[0]) + len(mark) + width_of(pair[1]) <= room)
         name, runtime = next(fitting, named[-1])
-        name = shorten(name, room - len(mark) - 1)
+        name = shorten(name, room - len(mark))
         style = self.palette.get("title" if card.key == self.on else "strong")
         rest = room - width_of(name) - len(mark)
         return [

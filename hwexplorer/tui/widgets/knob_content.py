@@ -122,7 +122,7 @@ class KnobContent(TreeTable):
             for mark in str(row.cells[-1]).split():
                 sign = SIGNS[mark][palette.ascii]
                 line = line.ljust(place * wide) + sign
-                meanings.append(f"{sign} {mark} {row.cells[0]}")
+                meanings.insert(0 if mark == "now" else 1, f"{sign} {mark} {row.cells[0]}")
         told = plain("  ".join(["", *meanings]), palette)
         return [
             Segment(line, palette.get("accent")),

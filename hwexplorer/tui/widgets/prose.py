@@ -102,7 +102,7 @@ class Prose(Content):
         """Draw the name of a step, its bar where the one before ended, and its seconds."""
         told, most = step.name, 17
         if self.width < 44:  # the first words say it
-            told, most = told.partition(" and ")[0].partition(" on ")[0], 13
+            told, most = told.partition(" and ")[0].partition(" (")[0], 13
         name, seconds = pad(told, min(most, self.width // 2)) + " ", " " + quantity(step.seconds, "s").rjust(8)
         room = max(4, self.width - width_of(name) - width_of(seconds))
         at = min(round(step.start * room), room - 1)
