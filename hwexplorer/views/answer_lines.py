@@ -54,7 +54,7 @@ def verdict(state: State) -> str:
         return f"{head} ({there.workload.name})"
     if abs(change) < LEAST:
         return head
-    return head + _largest_parts(here, there, state.metric)
+    return head + _largest_parts(here, there, state.metric, change)
 
 
 def lines(state: State) -> tuple[str, ...]:
@@ -98,13 +98,11 @@ def _head(state: State, here: Estimate, there: Estimate, change: float) -> str:
     return f"{' vs '.join(names)}: {_TITLES[state.metric]} {delta(change)}"
 
 
-def _largest_parts(here: Estimate, there: Estimate, metric: str) -> str:
+def _largest_parts(here: Estimate, there: Estimate, metric: str, change: float) -> str:
     """Write the largest cause that goes the way of the difference, and the subgraph with most of the difference."""
     groups = attribute(here, there, metric, per_inference=True)
     cause = max(groups["family" if metric == "energy" else "cause"], key=lambda part: part.fraction)
     name = " ".join(reversed(cause.name.split(": ")))  # `DRAM energy`
-    return f", {_part(cause.fraction)} {name}, most in {max(groups['subgraph'], key=lambda part: part.fraction).name}"
-
-
-def _part(fraction: float) -> str:
-    return f"{fraction * 100:.0f} % of it" if fraction <= 1.005 else "more than all of it"
+    is_part = cause.fraction <= 1.005  # else others go the other way
+    told = f"{cause.fraction * 100:.0f} % of it {name}" if is_part else f"{name} alone {delta(cause.fraction * change)}"
+    return f", {told}, most in {max(groups['subgraph'], key=lambda part: part.fraction).name}"

@@ -136,7 +136,7 @@ class CardStrip(Widget, can_focus=False):
             sentence = re.sub(r" \([^()]*\)", "", sentence)  # its details are in the table of devices
             joined = lines[:strong] + wrap(" ".join([*lines[strong:], sentence]), width - 2)
             if len(joined) > self._answer_height:
-                if len(lines) == strong:  # no verdict yet: better its start than an empty line
+                if len(lines) == strong < self._answer_height:  # no verdict yet: better its start than an empty line
                     lines = joined
                 break
             lines = joined
