@@ -117,7 +117,7 @@ class KnobContent(TreeTable):
 
     def _marks(self, rows: tuple[Row, ...], wide: int, palette: Palette) -> list[Segment]:
         """Under the curve: a sign where the knob is, and at the knee; then what they are."""
-        line, meanings = "", []
+        line, meanings = "", list[str]()
         for place, row in enumerate(rows):
             for mark in str(row.cells[-1]).split():
                 sign = SIGNS[mark][palette.ascii]
