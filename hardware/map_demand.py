@@ -8,9 +8,9 @@ import numpy as np
 
 from hardware.demand import READ_WEIGHT, Demand, Floats, OpClass
 from hardware.device import Device
-from hardware.efficiency import Efficiency, usable_cache
+from hardware.efficiency import Efficiency
 from hardware.mapping.attention_blocks import time_attention
-from hardware.mapping.common import Mapping, memory_seconds_of
+from hardware.mapping.common import Mapping, memory_seconds_of, usable_last_level_bytes
 from hardware.mapping.quantisation import quantise_activations
 from hardware.precision import BASE, FORMATS
 from hardware.quantity import SourcedValue
@@ -81,7 +81,7 @@ def _with_parameter_cache(demand: Demand, device: Device) -> Demand:
     is_weight = demand.transfers.role == READ_WEIGHT
     room = np.maximum(device.last_level_bytes - demand.largest_bytes, 0.0)
     kept = np.minimum(room / np.maximum(demand.weight_bytes, 1.0), 1.0)[demand.transfers.op]
-    usable = device.last_level_bytes * usable_cache(device.arch.is_managed)
+    usable = usable_last_level_bytes(device)
     distance = np.where(is_weight, usable - kept * demand.transfers.size_bytes, demand.transfers.distance)
     return demand.with_transfers(distance=distance).but(weight_bytes=np.zeros(demand.n))
 

@@ -63,13 +63,19 @@ class Mapping(msgspec.Struct, frozen=True, kw_only=True):
     serial_s: Floats | None = None
 
 
+def usable_last_level_bytes(device: Device) -> float:
+    """Return what tensors of a model can hold of the last on-chip level."""
+    stated = device.facts.get("usable_last_level")
+    return device.last_level_bytes * (stated.value if stated else usable_cache(device.arch.is_managed))
+
+
 def traffic(demand: Demand, device: Device, reorder: tuple[float, float] = (0.0, 0.0)) -> Traffic:
     """Return the bytes that reach memory, given what the last on-chip level can hold (LRU).
 
     `reorder` is how many more times a convolution's weights and activations pass the last level because software
     rearranges them; memory sees of that what the level cannot hold."""
     managed = device.arch.is_managed
-    capacity = device.last_level_bytes * usable_cache(managed)
+    capacity = usable_last_level_bytes(device)
     size, distance = demand.transfers.size_bytes, demand.transfers.distance
     room: Floats | float = capacity
     left = room

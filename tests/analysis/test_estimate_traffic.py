@@ -8,14 +8,14 @@ import pytest
 
 from analysis.estimate.estimate import Estimate
 from hardware.demand import READ_WEIGHT
-from hardware.efficiency import usable_cache
+from hardware.mapping.common import usable_last_level_bytes
 
 # conv2d: x (64, 56, 56) -> conv -> bn -> relu, all of one size; 36,864 weights, 4 x 64 of the normalisation.
 ACTIVATION, FILTER, NORM = 64 * 56 * 56, 64 * 64 * 9, 4 * 64
 
 
 def capacity(result: Estimate) -> float:
-    return result.device.last_level_bytes * usable_cache(result.device.arch.is_managed)
+    return usable_last_level_bytes(result.device)
 
 
 def room(result: Estimate, weights: float) -> float:
