@@ -1,34 +1,28 @@
 """Design search: what it finds is what one finds by evaluating each design alone, whoever computes it."""
 
-from functools import partial
-
 import pytest
 
 from analysis.annexes.silicon.design_search import (
-    PIECE,
     DesignKnob,
     DesignReport,
     DesignStudy,
-    evaluate_designs,
     parse_knob,
     search_designs,
 )
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.explore.constraint import Constraint
-from analysis.explore.search.workers import local
 from hardware.area import area
 from hardware.device import load_device
 from hardware.errors import RequestError
 from hwexplorer.engine import Engine
 
 KPU = load_device("kpu_t256")
-RUN = partial(local, evaluate_designs, workers=1)
 
 
 def _study(*knobs: str, **others: object) -> DesignStudy:
     return DesignStudy(
-        base="kpu_t256",
+        base=KPU,
         knobs=tuple(parse_knob(KPU, one) for one in knobs),
         models=(("conv2d", 1.0), ("resnet18", 3.0)),
         scenario=Scenario(precision="int8"),
@@ -38,7 +32,7 @@ def _study(*knobs: str, **others: object) -> DesignStudy:
 
 
 def _found(study: DesignStudy) -> DesignReport:
-    return search_designs(study, RUN, most=1000)
+    return search_designs(study, most=1000)
 
 
 def test_each_design_is_the_device_evaluated_alone() -> None:
@@ -82,13 +76,6 @@ def test_limits_hold_and_say_how_many_they_refused() -> None:
     assert all(design.power_w <= power_w and design.area_mm2 <= area_mm2 for design in small.best)
     with pytest.raises(RequestError, match="none of 5 designs can be: a larger die than allowed"):
         _found(_study("units=64..1024", limits=(Constraint("area", "<=", 1.0),)))
-
-
-def test_workers_find_what_one_finds() -> None:
-    study = _study("units=64..1024", "array=8..64")
-    by_two = search_designs(study, partial(local, evaluate_designs, workers=2), most=1000)
-    assert by_two.evaluated > PIECE
-    assert by_two == _found(study)
 
 
 def test_a_chip_that_cannot_be_is_no_design() -> None:

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
-from functools import lru_cache
-from pathlib import Path
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
@@ -22,13 +20,13 @@ from analysis.estimate.scenario import Scenario
 from analysis.explore.constraint import Constraint
 from analysis.explore.search.candidates import front
 from analysis.explore.search.catalogue_sweep import shipped_workload
+from analysis.explore.search.grid import Tick
 from analysis.explore.tuning.knob_bench import NodeCost, node_cost
 from hardware.area import area
-from hardware.device import Device, load_device
+from hardware.device import Device
 from hardware.errors import RequestError
 from hardware.what_if import ARRAY, Change, apply_changes, check_value, find_field, parse_value
 
-PIECE = 16  # designs that a worker evaluates at a time
 DESIGNS_MAX = 1_000_000
 _REFUSALS = {"power": "more power than allowed", "area": "a larger die than allowed"}
 
@@ -45,16 +43,14 @@ class DesignKnob(msgspec.Struct, frozen=True):
 
 
 class DesignStudy(msgspec.Struct, frozen=True, kw_only=True):
-    """The question of a search, as plain data for any process: `models` with their weights; limits of `power` in W and
-    `area` in mm2."""
+    """The question of a search: `models` with their weights; limits of `power` in W and `area` in mm2."""
 
-    base: str
+    base: Device
     knobs: tuple[DesignKnob, ...]
     models: tuple[tuple[str, float], ...]
     scenario: Scenario
     metric: str
     limits: tuple[Constraint, ...] = ()
-    folders: tuple[str, ...] = ()
 
 
 class Design(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,27 +106,10 @@ def _doubled(least: float, most: float) -> tuple[float, ...]:
     return (*doubled, most) if doubled[-1] < most * (1 - 1e-9) else tuple(doubled)
 
 
-@lru_cache(maxsize=4)
-def _base(base: str, folders: tuple[str, ...]) -> Device:
-    return load_device(base, tuple(map(Path, folders)))
-
-
-Piece = tuple[DesignStudy, tuple[tuple[float, ...], ...]]  # designs by the values of the knobs
-
-
-def evaluate_designs(piece: Piece) -> list[Design]:
-    """Evaluate the designs at some values of the knobs."""
-    study, points = piece
-    base = _base(study.base, study.folders)
-    unchanged = _costs(study, base)
-    return [_design(study, base, unchanged, values) for values in points]
-
-
-def _design(
-    study: DesignStudy, base: Device, unchanged: tuple[list[NodeCost], float, str], values: tuple[float, ...]
-) -> Design:
+def _design(study: DesignStudy, unchanged: tuple[list[NodeCost], float, str], values: tuple[float, ...]) -> Design:
+    changes = tuple(knob.change(value) for knob, value in zip(study.knobs, values, strict=True))
     try:
-        device = apply_changes(base, tuple(knob.change(value) for knob, value in zip(study.knobs, values, strict=True)))
+        device = apply_changes(study.base, changes)
     except RequestError as error:
         return Design(
             device="", values=values, costs=(), score=math.inf, power_w=0.0, area_mm2=0.0, cost_usd=0.0,
@@ -168,25 +147,17 @@ def _costs(study: DesignStudy, device: Device) -> tuple[list[NodeCost], float, s
     return list(map(node_cost, results)), power_w, f"{unfit[-1]} does not fit in memory" if unfit else ""
 
 
-Runner = Callable[[Sequence[Piece]], Iterator[list[Design]]]
-Tick = Callable[[int, int], None]
-
-
-def search_designs(study: DesignStudy, run: Runner, tick: Tick | None = None, most: int = 20) -> DesignReport:
+def search_designs(study: DesignStudy, tick: Tick | None = None, most: int = 20) -> DesignReport:
     """Evaluate the grid of designs and keep the best. Raises RequestError where none can be."""
     total = math.prod(len(knob.values) for knob in study.knobs)
     if total > DESIGNS_MAX:
         raise RequestError(f"a grid of {total:,} designs (allowed: {DESIGNS_MAX:,}): take fewer values")
-    points = list(itertools.product(*(knob.values for knob in study.knobs)))
+    unchanged = _costs(study, study.base)
     found: list[Design] = []
-    for designs in run([(study, tuple(points[i : i + PIECE])) for i in range(0, total, PIECE)]):
-        found.extend(designs)
+    for values in itertools.product(*(knob.values for knob in study.knobs)):
+        found.append(_design(study, unchanged, values))
         if tick is not None:
             tick(len(found), total)
-    return _report(study, found, most)
-
-
-def _report(study: DesignStudy, found: Sequence[Design], most: int) -> DesignReport:
     allowed = list({one.values: one for one in found if not one.refused}.values())
     reasons = [one.refused for one in found if one.refused]
     why = max(set(reasons), key=lambda reason: (reasons.count(reason), reason)) if reasons else ""
@@ -197,15 +168,14 @@ def _report(study: DesignStudy, found: Sequence[Design], most: int) -> DesignRep
          for d in allowed]
     )  # fmt: skip
     best = sorted(allowed, key=lambda one: one.score)
-    base = _base(study.base, study.folders)
     return record(
         DesignReport,
         study,
-        base=base.key,
+        base=study.base.key,
         models=tuple(model for model, _ in study.models),
         evaluated=len(found),
         refused=len(reasons),
-        as_it_is=_make_design(base, (), _costs(study, base), 1.0),
+        as_it_is=_make_design(study.base, (), unchanged, 1.0),
         best=tuple(best[:most]),
         front=tuple(one for one, kept in zip(allowed, front(means).tolist(), strict=True) if kept),
         why_refused=why,

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
-from functools import partial
 
 from analysis.annexes.silicon.design_search import (
     Design,
     DesignKnob,
     DesignReport,
     DesignStudy,
-    evaluate_designs,
     parse_knob,
     search_designs,
 )
 from analysis.document import Column
 from analysis.explore.constraint import Constraint
-from analysis.explore.search import workers as pools
 from analysis.explore.tuning.knob_bench import KNOB_METRICS
 from hardware.amount import parse_amount
 from hardware.errors import RequestError
@@ -79,7 +76,6 @@ def _document(
     measure: str | None,
     max_power: float | None,
     max_area: str | None,
-    workers: int | None,
     top: int | None,
     tick: Callable[[int, int], None] | None = None,
 ) -> DesignReport:
@@ -91,15 +87,14 @@ def _document(
     area_mm2 = None if max_area is None else parse_amount(max_area.removesuffix("mm2"), "")
     limits = {"power": max_power, "area": area_mm2}
     study = DesignStudy(
-        base=device.key,
+        base=device,
         knobs=tuple(parse_knob(device, one) for one in knobs),
         models=models,
         scenario=engine.scenario(state),
         metric=measure or "edp",
         limits=tuple(Constraint(figure, "<=", most) for figure, most in limits.items() if most is not None),
-        folders=tuple(map(str, engine.folders())),
     )
-    return search_designs(study, partial(pools.local, evaluate_designs, workers=workers or 1), tick, top or 20)
+    return search_designs(study, tick, top or 20)
 
 
 def _knob(knob: DesignKnob) -> str:
@@ -128,7 +123,6 @@ VERB = Report(
         choice("--metric", KNOB_METRICS, metavar="M", dest="measure", help="what is made least"),
         option("--max-power", type=amount("W"), metavar="W", help="designs that draw no more on average: 30W"),
         option("--max-area", metavar="MM2", help="designs with no larger die: 200mm2"),
-        option("--workers", type=whole(1, 256), metavar="N", help="processes (default 1)"),
         option("--top", type=whole(1, 1000), metavar="N", help="designs shown (default 20)"),
     ),
     document=_document,
