@@ -101,6 +101,8 @@ class PipelinedCosts(StepCosts, frozen=True, kw_only=True):
 
     def mixed(self, sequences: int, cached: float, tokens: int, pairs: float) -> tuple[float, float]:
         filled = min(self.stages, max(math.ceil(tokens / self.max_tokens), 1))
+        if sequences >= self.stages:  # no micro-batch waits for another: over many steps each has its share of prompts
+            filled = self.stages
         batches = min(self.stages, max(sequences, filled))
         share, prompt = math.ceil(sequences / batches), math.ceil(tokens / filled)
         time_s, energy_j = self._pass_stages(

@@ -88,8 +88,17 @@ def open_load(rate_per_s: float, lengths: Lengths, requests: int = REQUESTS) -> 
 
 
 def closed_load(concurrency: int, lengths: Lengths) -> Load:
-    """Return the requests of so many clients, each of which waits for its answer."""
-    return lengths.draw(np.zeros(max(concurrency * ROUNDS, LEAST)), concurrency)
+    """Return the requests of so many clients, each of which waits for its answer, in their steady state: at the start
+    each is at another place of its answer, at the end all stop. Clients that start together would go on together."""
+    load = lengths.draw(np.zeros(max(concurrency * ROUNDS, LEAST)), concurrency)
+    prompt, cached, output = load.prompt.copy(), load.cached.copy(), load.output.copy()
+    first, last = slice(concurrency), slice(len(prompt) - concurrency, None)
+    place = np.arange(1, concurrency + 1) / concurrency
+    left = np.ceil(output[first] * place).astype(np.int64)
+    cached[first] += prompt[first] - 1 + output[first] - left
+    prompt[first], output[first] = 1, left
+    output[last] = np.ceil(output[last] * place[::-1]).astype(np.int64)
+    return msgspec.structs.replace(load, prompt=prompt, cached=cached, output=output)
 
 
 def read_load(text: str, name: str, cached: int = 0) -> Load:

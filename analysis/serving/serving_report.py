@@ -260,16 +260,20 @@ def time_per_token_s(run: Run) -> Floats:
 
 
 def _steady(run: Run, load: Load, is_random: bool) -> slice:
-    """Return the requests that count: of a closed load those after the first of each client, which arrive at once; of
-    random arrivals those that find a filled server."""
-    return slice(int(FILLING * load.requests) if is_random else min(load.concurrency, len(run.end_s) - 1), None)
+    """Return the requests that count: of a closed load those between the first and the last of each client, which are
+    cut short; of random arrivals those that find a filled server."""
+    clients, count = load.concurrency, len(run.end_s)
+    if is_random:
+        return slice(int(FILLING * count), None)
+    return slice(min(clients, count - 1), max(count - clients, clients + 1))
 
 
 def _rates_per_s(load: Load, run: Run, kept: slice, is_random: bool) -> tuple[float, float]:
     """Return requests that end and output tokens, each per second: of random arrivals while they last, of other loads
     over the run."""
     if not is_random:
-        return load.requests / run.end_of_run_s, run.output_tokens / run.end_of_run_s
+        tokens_per_s = run.output_tokens / run.end_of_run_s
+        return tokens_per_s / float(run.output[kept].mean()), tokens_per_s
     begin_s, end_s = float(run.arrival_s[kept.start]), float(run.arrival_s[-1])
     inside_s = np.clip(run.end_s, begin_s, end_s) - np.clip(run.first_s, begin_s, end_s)
     tokens = float((run.output * inside_s / np.maximum(run.end_s - run.first_s, 1e-12)).sum())

@@ -80,7 +80,7 @@ class Requests:
         heapq.heappush(self.coming, (self.intake_s + self.scheduler.request_s.value + tokens_s, request))
 
 
-class Engine:
+class BatchEngine:
     """An engine forms steps of the requests that it has. A request is an index into the load; `ticks` counts the
     steps that gave each decoding sequence a token."""
 
@@ -276,13 +276,13 @@ class Engine:
 def simulate(costs: StepCosts, scheduler: Scheduler, load: Load) -> Run:
     """Serve a load. Deterministic. A request that the cache cannot hold alone is served all the same."""
     requests = Requests(load, scheduler)
-    engine = Engine(costs, requests, requests.coming)
+    engine = BatchEngine(costs, requests, requests.coming)
     while engine.has_work or engine.coming:
         engine.act()
     return make_run(requests, [engine])
 
 
-def make_run(requests: Requests, engines: Sequence[Engine]) -> Run:
+def make_run(requests: Requests, engines: Sequence[BatchEngine]) -> Run:
     """Return what engines did that served all requests; they idle until the last one ends."""
     end_of_run_s = max(max(engine.now, engine.outlet_s) for engine in engines)
     for engine in engines:

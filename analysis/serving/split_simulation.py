@@ -9,7 +9,7 @@ import msgspec
 
 from analysis.serving.request_load import Load
 from analysis.serving.scheduler import Scheduler
-from analysis.serving.simulation import Engine, Requests, Run, make_run
+from analysis.serving.simulation import BatchEngine, Requests, Run, make_run
 from analysis.serving.step_costs import StepCosts
 
 
@@ -25,7 +25,7 @@ class Split(msgspec.Struct, frozen=True, kw_only=True):
     token_hop_s: float
 
 
-class _Decoder(Engine):
+class _Decoder(BatchEngine):
     """An engine to which prompts come with their caches."""
 
     @property
@@ -51,7 +51,7 @@ class _Decoder(Engine):
         self._decode(request, self.requests.output[request] - 1)
 
 
-class _Prefiller(Engine):
+class _Prefiller(BatchEngine):
     """An engine that gives each request its first token and hands it to the decoder with the fewest requests."""
 
     def __init__(self, split: Split, requests: Requests, scheduler: Scheduler, decoders: list[_Decoder]) -> None:

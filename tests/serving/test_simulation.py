@@ -120,7 +120,7 @@ def test_a_full_cache_evicts_or_waits() -> None:
     waiting = simulate(COSTS, msgspec.structs.replace(VLLM, reserves=True), closed_load(40, lengths))
     assert evicting.evictions.sum() > 0
     assert waiting.evictions.sum() == 0
-    assert waiting.prompt_tokens == 900 * len(waiting.output)
+    assert waiting.prompt_tokens == closed_load(40, lengths).prompt.sum()
 
 
 def test_a_cached_prompt_starts_sooner() -> None:
@@ -165,3 +165,18 @@ def test_requests_that_come_at_once_are_read_one_after_another() -> None:
     run = simulate(COSTS, VLLM, closed_load(10, Lengths(prompt=10, output=5)))
     assert np.diff(run.start_s[:10]).min() >= 0
     assert run.start_s[9] >= 10 * VLLM.intake_s.value
+
+
+def test_a_closed_load_begins_and_ends_in_its_steady_state() -> None:
+    clients, lengths = 16, Lengths(prompt=300, output=64)
+    load = closed_load(clients, lengths)
+    assert (load.prompt + load.cached + load.output)[: 5 * clients].max() == 364
+    run = simulate(COSTS, VLLM, load)
+    # Ends are as evenly apart in the first answers as in the last: clients do not go on together.
+    gaps_s = np.diff(np.sort(run.end_s)[: 5 * clients])
+    assert gaps_s.max() < 6 * gaps_s.mean()
+    together = simulate(COSTS, VLLM, lengths.draw(np.zeros(6 * clients), clients))
+    inner = slice(clients, -clients)
+    assert np.median((run.first_s - run.arrival_s)[inner]) < np.median((together.first_s - together.arrival_s)[inner])
+    rates = [each.output_tokens / each.end_of_run_s for each in (run, together)]
+    assert rates[0] == pytest.approx(rates[1], rel=0.2)
