@@ -116,7 +116,9 @@ class Engine:
         return self.model(self.ref(state))
 
     def fixed_batch(self, state: State) -> int | None:
-        """Return the only batch of the model of a state, which is ready; None where it has any."""
+        """Return the only batch of the model of a state, which is ready, 1 under a load; None where it has any."""
+        if self.request_under_load(state) is not None:
+            return 1
         return batch_limits.fixed_batch(self.captured_model(state))
 
     def workload(self, state: State) -> Workload:

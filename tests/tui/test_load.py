@@ -28,6 +28,18 @@ async def test_the_batch_keys_turn_the_load() -> None:
     assert app.session.failures == []
 
 
+async def test_a_load_follows_the_phases_of_a_model() -> None:
+    app = HwExplorer(parse("llama3_8b:request@b8,fp8/l4"), EngineProvider())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("r")
+        assert app.state.model == "llama3_8b:serve,rate=1"
+        assert (app.state.batch, app.state.precision) == (1, "fp8")
+        assert "1 request/s" in screen_text(app)
+        await pilot.press("r")
+        assert app.state.model == "llama3_8b"
+    assert app.session.failures == []
+
+
 async def test_devices_stand_in_the_order_of_the_load_with_the_verdict() -> None:
     app = HwExplorer(parse(STATE + "?pane=compare&metric=energy"), EngineProvider())
     async with app.run_test(size=(120, 40)) as pilot:

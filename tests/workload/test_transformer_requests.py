@@ -213,7 +213,8 @@ def test_the_same_is_asked_in_each_phase() -> None:
     assert phases("llama3_8b:decode,kv=4096,tp=2") == {
         "decode": "llama3_8b:decode,tp=2",
         "request": "llama3_8b:request,tp=2",
+        "serve": "llama3_8b:serve,tp=2,rate=1",
         "prefill": "llama3_8b:tp=2",
     }
-    assert [*phases("llama3_8b")] == ["prefill", "decode", "request"]
+    assert [*phases("llama3_8b")] == ["prefill", "decode", "request", "serve"]
     assert [phases(model) for model in ("bert_base", "resnet50", "nonesuch", "net.py:make")] == [{}] * 4

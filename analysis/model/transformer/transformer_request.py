@@ -51,11 +51,13 @@ class Request(msgspec.Struct, frozen=True):
 
     @property
     def phases(self) -> dict[str, str]:
-        """The request in each phase, from the one it is in on: `llama3_8b` -> prefill, decode and request."""
+        """The request in each phase, from the one it is in on: `llama3_8b` -> prefill, decode, request and serve."""
         if self.config.encoder:
             return {}
-        at = PHASES.index(self.run.phase)
-        return {phase: self.spell(phase) for phase in (*PHASES[at:], *PHASES[:at])}
+        names = {phase: self.spell(phase) for phase in PHASES} | {SERVE: self.spell(SERVE, "rate=1")}
+        order = [*names]
+        at = order.index(SERVE if self.load is not None else self.run.phase)
+        return {phase: names[phase] for phase in (*order[at:], *order[:at])}
 
     def spell(self, phase: str, *words: str, without: tuple[str, ...] = ()) -> str:
         """Return the name of the model in a phase, at its default lengths and without a load, with more words; options

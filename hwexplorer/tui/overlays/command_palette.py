@@ -62,6 +62,7 @@ PHASE_TASKS = {
     "request": ("Time to first token: open the request phase", "ttft tpot latency prompt tokens serving llm"),
     "decode": ("Time per output token: open the decode phase", "tpot generate generation tokens llm"),
     "prefill": ("The prompt: open the prefill phase", "prefill context tokens llm"),
+    "serve": ("A service: requests that arrive and wait", "load rate concurrency queue p99 goodput serving llm"),
 }
 
 
@@ -128,7 +129,8 @@ class PaletteItems(Provider):
 def _task_items(session: Session, keymap: Keymap, ask: Callable[[str], None]) -> list[PaletteItem]:
     """Return the tasks; those of language models first where one is on screen."""
     on_screen = phases(session.state.model)
-    lines = {phase: f"model {on_screen.get(phase, f'llama3_8b:{phase}')}" for phase in PHASE_TASKS}
+    named = on_screen or phases("llama3_8b")
+    lines = {phase: f"model {named[phase]}" for phase in PHASE_TASKS}
     of_phases = [
         PaletteItem(title, line, partial(command_line.submit, session, line), f"{phase} {words}", TASK)
         for (phase, line), (title, words) in zip(lines.items(), PHASE_TASKS.values(), strict=True)

@@ -233,7 +233,7 @@ class Session:
         return ("lift",) * (not has_setting) + ("phase",) * (not _has_phases(self.state.model))
 
     def do_phase(self) -> None:
-        """Go to the next phase of a language model: its prompt, a token after it, the whole request."""
+        """Go to the next phase of a language model: its prompt, a token after it, the whole request, a load."""
         following = [*phases(self.state.model).values()][1:]
         if following:
             self.apply(self.with_model(following[0]))
