@@ -172,7 +172,7 @@ def model_reason(result: Estimate) -> str:
     part = bound_s / result.latency_s if result.latency_s else 0.0
     return (
         f"{count_noun(result.demand.n_kernels, 'kernel')} ({result.execution}); {part:.0%} of the time {result.bound} "
-        f"bound; {result.average_power_w:.0f} W of {result.power_limit_w:.0f} W"
+        f"bound; draws {result.average_power_w:.0f} W, limit {result.power_limit_w:.0f} W"
     )
 
 

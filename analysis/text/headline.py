@@ -35,7 +35,7 @@ def short_name(device: Device) -> str:
 
 def advantage(result: Estimate, other: Estimate) -> str:
     """Write `1.5x faster and 2.7x less energy than`, to stand before the name of the other."""
-    factors = _factors(result, other, "more energy")
+    factors = compare_factors(result, other, "more energy")
     return f"{' and '.join(factors)} than" if factors else "much the same as"
 
 
@@ -76,11 +76,11 @@ def _parts(result: Estimate, rank: str, reference: Estimate) -> list[str]:
         rank = f"predicted {rank}"
     if result is reference:
         return [rank, "1x", *_waits(result)]
-    compared = _factors(result, reference, "the energy") or ["as the reference"]
+    compared = compare_factors(result, reference, "the energy") or ["within 5 % of the reference"]
     return [f"{rank}: {compared[0]}", *compared[1:]] if rank in UNRANKED else [rank, *compared]
 
 
-def _factors(result: Estimate, other: Estimate, more_energy: str) -> list[str]:
+def compare_factors(result: Estimate, other: Estimate, more_energy: str) -> list[str]:
     """Write how a device differs from another in speed and energy, without what is about the same."""
     factors = (
         (other.latency_s / (result.latency_s or 1.0), "faster", "slower"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from analysis.estimate.alternatives import Alternative, best_setting, widest_that_fits
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.serving import serving
+from analysis.text.headline import compare_factors
 from hardware.precision import FORMATS, WIDE, parse
 from hardware.quantity import plain_number, quantity
 from hardware.sentence import count_noun
@@ -26,14 +27,9 @@ def request_sentence(result: Estimate) -> str:
 
 def comparison_sentence(result: Estimate, reference: Estimate, software: str, odds: str) -> str:
     """Compare energy and speed of two devices; `software` and `odds` say how sure and by what, '' for nothing."""
-    energy = reference.energy_j / result.energy_j
-    speed = reference.latency_s / (result.latency_s or 1.0)
-    less = f"{energy:.1f}x less energy" if energy >= 1 else f"{1 / energy:.1f}x the energy"
-    fast = f"{speed:.1f}x as fast" if speed >= 1 else f"{1 / speed:.1f}x slower"
-    less = "about the same energy" if 0.95 < energy < 1.05 else less
-    fast = "about as fast" if 0.95 < speed < 1.05 else fast
+    factors = ", ".join(compare_factors(result, reference, "the energy")) or "about the same"
     how = f" ({software})" if software else ""
-    return f"{result.device.name} against {reference.device.name}: {less}, {fast}{how}{odds and f'; {odds}'}"
+    return f"{result.device.name} against {reference.device.name}: {factors}{how}{odds and f'; {odds}'}"
 
 
 def design_price_sentence(result: Estimate, as_designed: Estimate) -> str:

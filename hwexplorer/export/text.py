@@ -212,7 +212,7 @@ def sections(view: Text) -> tuple[tuple[str, tuple[str, ...]], ...]:
         for step in view.steps
     )
     first = 1 if view.sections and view.sections[0][0] == SUMMARY else 0
-    return (*view.sections[:first], ("Where the time goes", (*lines, HELP)), *view.sections[first:])
+    return (*view.sections[:first], ("Where the time goes", (*lines, f"by cause: {HELP}")), *view.sections[first:])
 
 
 def prose(view: Text, width: int = 0) -> str:

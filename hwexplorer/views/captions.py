@@ -44,7 +44,9 @@ def _name_with_size(state: State) -> str:
     name = engine.workload(state).name
     if engine.request_under_load(state) is not None:  # the load follows in words
         return name.partition(":serve")[0]
-    return f"{name} at {state.image_size} px" if state.image_size else name
+    if state.image_size:
+        return f"{name} at {state.image_size} px"
+    return f"{name} (prefill)" if engine.workload(state).kind == "prefill" and ":" not in name else name
 
 
 def scenario_words(state: State, runtime: str = "", settings: str = "") -> str:
