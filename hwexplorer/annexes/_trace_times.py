@@ -111,7 +111,7 @@ def node_lines(measured: MeasuredOperators, members: Ints) -> tuple[str, ...]:
     time, result = measured.time(members), measured.result
     if not measured.is_seen[members].any():
         return (f"not in the trace; predicted {quantity(time.missing_s, 's')}",)
-    against = "" if time.ratio is None else f", {_against(time.measured_s, time.predicted_s)}"
+    against = "" if time.ratio is None else f", {_compare_times(time.measured_s, time.predicted_s)}"
     mostly = f" (mostly {TERMS[time.term]})" if time.term else ""
     lines = [f"measured {quantity(time.measured_s, 's')}{against}{mostly}; {time.share:.1%} of the run"]
     if time.missing_s > 0:
@@ -138,7 +138,7 @@ def report_lines(report: TraceReport) -> tuple[str, ...]:
     at_once = f"; {report.overlap_s / wall_s:.1%} ran at the same time as others" if report.overlap_s else ""
     where = f" on {report.measured_on}" if report.measured_on else ""
     return (
-        f"a run took {quantity(wall_s, 's')}, {_against(wall_s, report.predicted_s)}",
+        f"a run took {quantity(wall_s, 's')}, {_compare_times(wall_s, report.predicted_s)}",
         f"measured by {report.producer}{where}, mean of {count_noun(report.runs, 'run')}; predicted with "
         f"{report.predicted_with}",
         f"of a run {matched:.1%} are operators of the model, {unmatched:.1%} other operators, {idle:.1%} idle{at_once}",
@@ -147,7 +147,7 @@ def report_lines(report: TraceReport) -> tuple[str, ...]:
     )
 
 
-def _against(measured_s: float, predicted_s: float) -> str:
+def _compare_times(measured_s: float, predicted_s: float) -> str:
     """Return `1.3x slower than the predicted 4.00 ms`."""
     if not predicted_s or 1 / SAME < measured_s / predicted_s < SAME:
         return f"as predicted ({quantity(predicted_s, 's')})"

@@ -133,7 +133,7 @@ def test_sides_may_have_settings_of_their_own() -> None:
         (("explain", "resnet18", "cpu", "gpu", "--metric", "power"), "unknown metric"),
         (("explain", "resnet18", "cpu", "gpux"), "unknown device"),
         (("explain", "resnet18", "cpu", "gpu@b9x"), "unknown setting"),
-        (("explain", "resnet18", "cpu"), "required"),
+        (("explain", "resnet18", "cpu"), "needs B"),
     ],
 )
 def test_a_wrong_request_is_one_line(words: tuple[str, ...], says: str) -> None:
