@@ -100,7 +100,7 @@ def tree(state: State) -> Table:
     delta = () if deltas is None else (msgspec.structs.replace(DELTA, title=DELTA_TITLE[state.metric]),)
     return Table(
         "tree",
-        "; ".join(filter(None, (trace_warning(state, result), place_in_words(state)))),
+        _title(state, result),
         (*columns, *delta, *(MEASURED if beside else ())),
         tuple(rows),
         footer=_footer(figures, root, state, dict(zip(map(id, branches), parts.sum(axis=0).tolist(), strict=True))),
@@ -194,7 +194,12 @@ def subtree(state: State) -> Table:
     first = keys.index(key if key in keys else key.partition("/")[0])
     top = model.rows[first]
     rows = tuple(replace(row, depth=row.depth - top.depth) for row in (top, *rows_below(model.rows, first)))
-    return replace(model, rows=rows, footer=("shares are of the whole model",))
+    return replace(model, title=_title(state, result, state.at), rows=rows, footer=("shares are of the whole model",))
+
+
+def _title(state: State, result: Estimate, node: str = "") -> str:
+    """Return the warning about a trace and the subject; not of the cursor, which makes no other tree."""
+    return "; ".join(filter(None, (trace_warning(state, result), place_in_words(replace(state, at=node)))))
 
 
 def _names(nodes: list[tuple[int, Branch]]) -> list[str]:
