@@ -23,6 +23,7 @@ class Scheduler(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     max_tokens: int
     mixes: bool
     reserves: bool
+    finds_evicted: bool
     memory_share: float
     request_s: SourcedValue
     prompt_token_s: SourcedValue

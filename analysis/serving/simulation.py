@@ -93,6 +93,7 @@ class BatchEngine:
         self.prefilling: deque[int] = deque()
         self.prompt_left: dict[int, int] = {}  # tokens that must go in before the next token comes out
         self.evicted: dict[int, int] = {}  # tokens that an evicted sequence has yet to give
+        self.written_at: dict[int, int] = {}  # tokens written to the cache when it was evicted
         self.decoding: dict[int, int] = {}  # the tick at which each sequence ends, the newest sequence last
         self.ends: list[tuple[int, int]] = []  # of the same, as a heap; entries of evicted sequences stay
         self.decode_cache = self.cache_used = self.reserved = 0
@@ -141,12 +142,20 @@ class BatchEngine:
             self.reserved += needed
             if math.isnan(self.requests.start_s[request]):
                 self.requests.start_s[request] = self.now
-            self._begin(request, left)
+            kept = self._keep_evicted(request, left)
+            self.cache_used += kept
+            self._begin(request, left - kept)
 
     def _prompt_of(self, request: int) -> int:
         """Return the tokens of a waiting request that must be computed: its prompt, and what was evicted."""
         left = self.requests.total[request] - self.requests.cached[request]
         return left - self.evicted.get(request, self.requests.output[request])
+
+    def _keep_evicted(self, request: int, left: int) -> int:
+        """Return the tokens of an evicted sequence that nothing has overwritten since."""
+        written = self.prompt_tokens + self.output_tokens
+        overwritten = written - self.written_at.pop(request, 0) if self.scheduler.finds_evicted else left
+        return min(max(left - overwritten, 0), left - 1) if request in self.evicted else 0
 
     def _begin(self, request: int, left: int) -> None:
         self.prompt_left[request] = left
@@ -266,6 +275,7 @@ class BatchEngine:
         while len(self.decoding) > 1 and self.cache_used + len(self.decoding) > self.costs.cache_tokens:
             request, tick = self.decoding.popitem()
             self.evicted[request] = tick - self.ticks
+            self.written_at[request] = self.prompt_tokens + self.output_tokens
             self._drop_cache(request, self.requests.total[request] - self.evicted[request])
             self.requests.evictions[request] += 1
             self.waiting.appendleft(request)

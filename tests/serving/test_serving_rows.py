@@ -60,6 +60,7 @@ def test_prefill_and_decode_on_separate_workers_are_served_so() -> None:
 
 def test_groups_of_devices_hold_caches_of_their_own_where_shards_do_not_divide_them() -> None:
     latent = row(model="deepseek_v3", attention_data_parallel="8", flag="", phase_split="aggregated")
+    latent = latent | {"model": "deepseek_v2_lite"}
     divided = row(model="gpt_oss_120b", tensor_parallel="4", flag="", phase_split="aggregated")
     for cells, factor in ((latent, 8), (divided | {"attention_data_parallel": "4", "tensor_parallel": "1"}, 1)):
         setup = interpret_served_row(cells).deployment

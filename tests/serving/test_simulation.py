@@ -123,6 +123,16 @@ def test_a_full_cache_evicts_or_waits() -> None:
     assert waiting.prompt_tokens == closed_load(40, lengths).prompt.sum()
 
 
+def test_what_nothing_overwrote_of_an_evicted_cache_is_found_again() -> None:
+    load = closed_load(40, Lengths(prompt=900, output=200))
+    finds, forgets = (
+        simulate(COSTS, msgspec.structs.replace(VLLM, finds_evicted=finds), load) for finds in (True, False)
+    )
+    assert load.prompt.sum() < finds.prompt_tokens < forgets.prompt_tokens
+    assert finds.end_of_run_s < forgets.end_of_run_s
+    assert finds.output_tokens == forgets.output_tokens
+
+
 def test_a_cached_prompt_starts_sooner() -> None:
     cold, warm = (simulate(COSTS, VLLM, open_load(0.1, Lengths(prompt=2000, output=5, cached=n))) for n in (0, 1500))
     assert (warm.first_s < cold.first_s).all()
