@@ -35,6 +35,8 @@ def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     streaming = runtime.streaming.get(device.software_class) or device.software.streaming
     if streaming is not None:
         mapping = _with_streaming(mapping, demand, device, streaming.all, runtime.per_query_head)
+    if runtime.casts_weights and demand.element_bytes < FORMATS[BASE].bytes:
+        mapping = _with_cast_weights(mapping, demand, device, rates)
     mapping = time_attention(mapping, demand, setup, rates)
     mapping = quantise_activations(mapping, demand, setup, rates)
     if demand.links is None:
@@ -84,6 +86,15 @@ def _with_parameter_cache(demand: Demand, device: Device) -> Demand:
     usable = usable_last_level_bytes(device)
     distance = np.where(is_weight, usable - kept * demand.transfers.size_bytes, demand.transfers.distance)
     return demand.with_transfers(distance=distance).but(weight_bytes=np.zeros(demand.n))
+
+
+def _with_cast_weights(mapping: Mapping, demand: Demand, device: Device, rates: Efficiency) -> Mapping:
+    """Add kernels that read weights in fp32 and write them in the narrow format of their products, in each call."""
+    weights = mapping.traffic.weight_read
+    moved = weights * (FORMATS[BASE].bytes / demand.element_bytes + 1.0)
+    seconds = memory_seconds_of(device, moved, float(rates.bandwidth[0, OpClass.ELEMENTWISE]))
+    starts_s = np.where(weights > 0, device.light_start_s[0], 0.0)
+    return msgspec.structs.replace(mapping, serial_s=seconds + starts_s)
 
 
 def _with_streaming(

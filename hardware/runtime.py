@@ -55,8 +55,9 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     keeps weights on chip between calls, `streams_rest` a part of those that do not all fit; `asynchronous` attention
     waits for no matrix instruction (FlashAttention-3, cuDNN); `attention_kernels` is what one attention takes;
     `per_query_head` decoding reads shared keys and values once for each query head; `narrow_sums` adds products of fp16
-    in fp16; `serves` joins products of one input and leaves library kernels alone; `quantises` keeps activations in 16
-    bits between products of narrower operands."""
+    in fp16; `serves` joins products of one input and leaves library kernels alone; `plain_attention` stores
+    all scores between the products of attention; `casts_weights` keeps fp32 weights and casts them in each call;
+    `quantises` keeps activations in 16 bits between products of narrower operands."""
 
     id: str = ""
     name: str
@@ -86,6 +87,8 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     narrow_sums: bool = False
     serves: bool = False
     quantises: bool = False
+    plain_attention: bool = False
+    casts_weights: bool = False
     attention_kernels: SourcedValue = _plain(1.0)
 
     def joins(self, device: Device) -> str:

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import msgspec
 import numpy as np
 
+from hardware.demand import OpClass
+from hardware.mapping.common import last_level_seconds, memory_seconds_of, usable_last_level_bytes
 from hardware.mapping.tiling import fma
 
 if TYPE_CHECKING:
@@ -25,7 +27,11 @@ def time_attention(mapping: Mapping, demand: Demand, setup: Setup, rates: Effici
     seconds in which its blocks and further kernels start."""
     device, runtime = setup.device, setup.runtime
     is_attention = demand.is_attention & mapping.on_matrix
-    if "special_per_clock" not in device.facts or not is_attention.any():
+    if "special_per_clock" not in device.facts or not demand.is_attention.any():
+        return mapping
+    if runtime.plain_attention:
+        return _with_stored_scores(mapping, demand, setup, rates)
+    if not is_attention.any():
         return mapping
     assumed = device.arch.data.assumed
     index = np.flatnonzero(is_attention)
@@ -47,12 +53,26 @@ def time_attention(mapping: Mapping, demand: Demand, setup: Setup, rates: Effici
     matrix_s = mapping.matrix_s.copy()
     efficiency = rates.compute[:, demand.op_class[index]] * rate
     matrix_s[:, index] = padding * (product_s / efficiency + special_s)
-    serial_s = np.zeros(demand.n)
+    serial_s = np.zeros(demand.n) if mapping.serial_s is None else mapping.serial_s.copy()
     more = runtime.attention_kernels.value - 1.0
     # Its rows of queries come, and its results leave, at what one multiprocessor keeps in flight.
     carried = 2.0 * tile_rows * width * demand.element_bytes / device.bytes_per_clock_per_unit
     start_s = (assumed("attention_start_cycles") + carried) / device.clock_hz
     # Blocks of few rows stand side by side on a multiprocessor: some start while others attend.
     beside = np.where(rows <= assumed("packed_rows"), assumed("decoding_blocks"), 1.0)
-    serial_s[index] = np.ceil(blocks / (device.units * beside)) * start_s + more * device.kernel_start_s[0]
+    serial_s[index] += np.ceil(blocks / (device.units * beside)) * start_s + more * device.kernel_start_s[0]
     return msgspec.structs.replace(mapping, matrix_s=matrix_s, serial_s=serial_s)
+
+
+def _with_stored_scores(mapping: Mapping, demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
+    """Return the mapping with attention as two products and a softmax: each hands all scores on to the next."""
+    device = setup.device
+    g, rows, seen, _ = demand.gemm
+    scores = np.where(demand.is_attention, g * rows * seen * demand.element_bytes, 0.0)
+    far = np.maximum(scores - usable_last_level_bytes(device), 0.0)
+    # Written and read before the softmax, and again after it.
+    passing_s = memory_seconds_of(device, 4.0 * far, rates.bandwidth[:, OpClass.SOFTMAX, None])
+    passing_s = passing_s + last_level_seconds(device, 4.0 * (scores - far))
+    before_s = 0.0 if mapping.serial_s is None else mapping.serial_s
+    starts_s = before_s + np.where(demand.is_attention, 2.0 * device.kernel_start_s[0], 0.0)
+    return msgspec.structs.replace(mapping, dram_s=mapping.dram_s + passing_s, serial_s=starts_s)

@@ -114,3 +114,25 @@ def test_activations_stay_in_a_large_cache() -> None:
     flow = result.run.mapping.traffic
     assert (flow.dram_read + flow.dram_write).sum() < 0.35 * (flow.chip_read + flow.chip_write).sum()
     assert result.throughput_per_s > 37_000
+
+
+def test_frameworks_of_2020_cast_weights_and_store_scores() -> None:
+    """BERT-large on a V100 in fp16 under TensorFlow takes 9.5 to 10.1 ms for 128 tokens."""
+    workload = store.ready("bert_large", None)
+    assert workload is not None
+    results = [
+        estimate(workload.bound(sequence=length), load_device("v100_sxm2_16gb"), Scenario(batch, "fp16", runtime))
+        for batch, length, runtime in (
+            (1, 128, "tensorflow_xla"),
+            (1, 128, "torch_compile"),
+            (8, 384, "tensorflow_xla"),
+        )
+    ]
+    short, compiled, long = (result.latency_s for result in results)
+    assert 6.5e-3 < short < 11e-3
+    assert compiled < 0.75 * short
+    attention = [
+        float(result.run.kernel_memory_s[result.demand.kernel[result.demand.is_attention]].sum()) for result in results
+    ]
+    assert attention[0] > 2.0 * attention[1]
+    assert long > 28e-3
