@@ -107,7 +107,7 @@ def test_model_reason_adds_up(name: str) -> None:
     assert reason.startswith(f"{result.demand.n_kernels} kernels ({result.execution})")
     part = result.run.kernel_s[[BOUNDS[b] == result.bound for b in result.run.bound]].sum() / result.latency_s
     assert f"{part:.0%} of the time {result.bound} bound" in reason
-    assert f"{result.average_power_w:.0f} W of {result.device.power_limit_w:.0f} W" in reason
+    assert f"draws {result.average_power_w:.0f} W, limit {result.device.power_limit_w:.0f} W" in reason
 
 
 @pytest.mark.parametrize("mode", grid.MODES)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import hwexplorer as hx
 from analysis.estimate.metrics import CHANGING
-from analysis.explore.constraint import RuleError, parse_rule
+from analysis.explore.constraint import parse_rule
 from analysis.explore.result_diff import Diff, ResultChanges, find_module
 from analysis.explore.saved_result import read_result, summarize_estimate
 from hardware.errors import RequestError
@@ -120,10 +120,9 @@ def test_rules_of_changes() -> None:
         changes.relative_change("macs", "layer9.*")
     with pytest.raises(RequestError, match="allowed: energy, latency, macs"):
         changes.relative_change("memory", "layer3.*")
-    for text, column in (("change(speed) < 5%", 7), ("change() < 5%", 0), ("change(energy) < 5mJ", 17)):
-        with pytest.raises(RuleError) as caught:
+    for text in ("change(speed) < 5%", "change() < 5%", "change(energy) < 5mJ"):
+        with pytest.raises(RequestError, match="rule "):
             parse_rule(text)
-        assert caught.value.column == column
     assert "hwexplorer diff BEFORE AFTER" in hwexplorer("check", "mlp", "--rule", "change(energy) < 5%").err
 
 
