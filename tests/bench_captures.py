@@ -64,7 +64,8 @@ def main() -> None:
     parser.add_argument("-o", type=Path)
     parser.add_argument("--log", type=Path, help="file of lines printed before: what is in it is not tried again")
     options = parser.parse_args()
-    rows = [json.loads(line) for line in options.log.read_text().splitlines()] if options.log else []
+    is_known = options.log is not None and options.log.exists()
+    rows = [json.loads(line) for line in options.log.read_text().splitlines()] if is_known else []
     for row in _run(options.family or list(_ALL), {(row["family"], row["model"]) for row in rows}):
         rows.append(row)
         print(json.dumps(row), file=options.log.open("a") if options.log else None, flush=True)

@@ -103,6 +103,17 @@ def _x_transformers() -> dict[str, Build]:
     return {name: partial(build, **row) for name, row in _NAMES["x_transformers"].items()}
 
 
+def _diffusers() -> dict[str, Build]:
+    import diffusers
+
+    def build(name: str, row: dict[str, Any]) -> tuple[Any, Any]:
+        inputs = {key: torch.zeros(shape) for key, shape in row["inputs"].items()}
+        inputs |= {key: torch.zeros(1, dtype=torch.int64) for key in row.get("whole", ())}
+        return getattr(diffusers, name)(**row.get("config", {})), inputs
+
+    return {name: partial(build, name, row) for name, row in _NAMES["diffusers"].items()}
+
+
 ALL: dict[str, Callable[[], dict[str, Build]]] = {
     "vit_pytorch": _vit_pytorch,
     "x-transformers": _x_transformers,
@@ -111,6 +122,7 @@ ALL: dict[str, Callable[[], dict[str, Build]]] = {
     "segmentation_models_pytorch, encoders": _segmentation,
     "torchvision, segmentation and video": _torchvision,
     "timm, newest": _timm,
+    "diffusers, transformers": _diffusers,
     "transformers, more encoders": partial(families._transformers, _NAMES["encoders"], "AutoModel", families._tokens),
     "transformers, more images": partial(families._transformers, _NAMES["images"], "AutoModel", families._pixels),
     "transformers, more pairs": partial(families._transformers, _NAMES["pairs"], "AutoModel", families._two_texts),

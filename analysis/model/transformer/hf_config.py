@@ -123,7 +123,9 @@ def _read_at(where: str) -> Raw:
 def _notes(raw: Raw) -> list[str]:
     parts = [name for key, name in _TABLE["parts"].items() if isinstance(raw.get(key), dict)]
     left_out = [f"{ALONE}: without its {' and its '.join(parts)}"] if parts else []
-    return left_out + _weight_notes(raw)
+    kind, stated = _kind(raw), raw.get("model_type")
+    by_name = [f"read as {kind}, as its architecture is called"] if kind != stated and kind in _TABLE["types"] else []
+    return left_out + by_name + _weight_notes(raw)
 
 
 # --- fields -----------------------------------------------------------------------------------------------
