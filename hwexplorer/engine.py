@@ -227,7 +227,7 @@ class Engine:
         shards = Layout(tp=layout.tp, ep=layout.ep)
         room = 1 << (longest - 1).bit_length()  # lengths that are near each other share their estimates
         stage = self._open_stage(base, shards, scenario, device, room)  # type: ignore[arg-type]
-        return arrange(stage, layout, ref.config.hidden, longest)
+        return arrange(stage, layout, ref.config.hidden, longest, ref.load)
 
     @memoize(keep=64)
     def _open_stage(self, base: Request, shards: Layout, scenario: Scenario, device: str, longest: int) -> Server:

@@ -14,10 +14,13 @@ from analysis.estimate.scenario import Scenario
 from analysis.explore.deployment_cost import prices, settings
 from analysis.model.ir.workload import Workload
 from analysis.model.transformer.config import degrees
+from analysis.model.transformer.load_spec import LoadSpec
 from analysis.model.transformer.transformer_request import Request
 from analysis.serving.request_load import Load
 from analysis.serving.scheduler import Scheduler, find_scheduler
 from analysis.serving.simulation import Run, simulate
+from analysis.serving.speculation import speculate
+from analysis.serving.split_simulation import Split, simulate_split
 from analysis.serving.step_costs import Evaluate, StepCosts, StepLines, step_costs
 from hardware.device import Device
 from hardware.errors import RequestError
@@ -30,13 +33,19 @@ class DoesNotFitError(RequestError):
     """The weights, or one request with its cache, do not fit into the memory of the devices."""
 
 
+_DEGREES = ("tp", "pp", "dp", "ep")  # which are 1 where nothing is shared
+
+
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
-    """A layout divides a model among devices: `dp` replicas of `pp` stages of `tp` shards; `ep` share the experts."""
+    """A layout divides a model among devices: `dp` replicas of `pp` stages of `tp` shards; `ep` share the experts.
+    Where `prefill` workers hand prompts on to `decode` ones, each of them has the shards of a replica."""
 
     tp: int = 1
     pp: int = 1
     dp: int = 1
     ep: int = 1
+    prefill: int = 0
+    decode: int = 0
 
     @property
     def shards(self) -> int:
@@ -46,12 +55,19 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def devices(self) -> int:
         """The number of all devices."""
-        return self.shards * self.pp * self.dp
+        return self.shards * self.pp * self.workers
+
+    @property
+    def workers(self) -> int:
+        """The number of engines, each with a queue of its own."""
+        return self.prefill + self.decode or self.dp
 
     @property
     def words(self) -> str:
         """The layout as names have it: `tp=4,dp=2`; '' for one device."""
-        return ",".join(f"{name}={value}" for name in self.__struct_fields__ if (value := getattr(self, name)) > 1)
+        return ",".join(
+            f"{name}={value}" for name in self.__struct_fields__ if (value := getattr(self, name)) > (name in _DEGREES)
+        )
 
     @property
     def shares(self) -> tuple[str, ...]:
@@ -68,12 +84,15 @@ def find_layout(request: Request, count: int) -> Layout:
     """Return the layout that a name states over `count` devices, 0 for as many as it takes. Devices that it leaves open
     become shards, as many as divide the model, then replicas. Raises RequestError for a number that it cannot fill."""
     run, load = request.run, request.load
-    layout = Layout(tp=run.tp, ep=run.ep, pp=load.pp if load else 1, dp=load.dp if load else 1)
+    own = {name: getattr(load, name) for name in ("pp", "dp", "prefill", "decode")} if load else {}
+    layout = Layout(tp=run.tp, ep=run.ep, **own)
+    if layout.prefill and layout.shards == 1 and count % layout.workers == 0:
+        layout = msgspec.structs.replace(layout, tp=max(count // layout.workers, 1))
     if count in (0, layout.devices):
         return layout
     if layout == Layout():
         layout = Layout(tp=max(degree for degree in degrees(request.config) if count % degree == 0))
-    if count % layout.devices:
+    if count % layout.devices or layout.prefill:
         raise RequestError(f"{layout.words} takes {layout.devices} devices at a time, which does not divide {count}")
     return msgspec.structs.replace(layout, dp=layout.dp * (count // layout.devices))
 
@@ -143,31 +162,49 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         count = self.layout.devices
         return self.first.device.name + f" x {count}" * (count > 1)
 
+    @property
+    def cache_bytes_per_token(self) -> float:
+        """The bytes that a token takes in the cache of each shard."""
+        half, whole = (one.scenario.kv or 0 for one in (self.first, self.full))
+        return (self.full.peak_memory_bytes - self.first.peak_memory_bytes) / max(whole - half, 1)
+
     def capacity_per_s(self, load: Load) -> float:
         """Return the requests a second that batches as full as the cache and the scheduler let them be would serve, of
         the mean lengths of a load."""
         prompt, cached, output = (float(part.mean()) for part in (load.prompt, load.cached, load.output))
         held = cached + prompt + output / 2
         # As many prompts begin as answers end: where steps mix them, so many tokens of prompts stand beside each token.
-        mixed_in = prompt / output if self.scheduler.mixes else 0.0
+        layout, mixes = self.layout, self.scheduler.mixes and not self.layout.prefill
+        mixed_in = prompt / output if mixes else 0.0
         most = min(
             self.costs.cache_tokens / held, self.scheduler.max_sequences, self.scheduler.max_tokens / (1 + mixed_in)
         )
         sequences = max(int(most), 1)
         tokens = round(sequences * mixed_in)
         pairs_per_token = cached + prompt / 2
-        if self.scheduler.mixes:
-            step_s = float(self.costs.mixed(sequences, held, tokens, tokens * pairs_per_token)[0])
-        else:
-            step_s = float(self.costs.decode(sequences, np.array([held]))[0, 0])
-            chunk = self.scheduler.max_tokens
-            prefill_s = float(self.costs.mixed(0, 0.0, chunk, chunk * pairs_per_token)[0]) / chunk
-            step_s += prefill_s * sequences * prompt / output
-        return self.layout.dp * sequences / output / step_s
+        if mixes:
+            step_s = self.costs.mixed(sequences, held, tokens, tokens * pairs_per_token)[0]
+            return layout.dp * sequences / output / step_s
+        chunk = self.scheduler.max_tokens
+        prefill_s = self.costs.mixed(0, 0.0, chunk, chunk * pairs_per_token)[0] * prompt / chunk
+        decode_s = self.costs.lines(sequences).step(held)[0] * output / sequences
+        if layout.prefill:
+            return min(layout.prefill / prefill_s, layout.decode / decode_s)
+        return layout.dp / (prefill_s + decode_s)
 
     def serve(self, load: Load) -> Run:
         """Simulate a load: its requests go to the replicas in turn."""
-        replicas = self.layout.dp
+        replicas, layout = self.layout.dp, self.layout
+        if layout.prefill:
+            split = Split(
+                prefill=self.costs,
+                decode=self.costs,
+                prefill_workers=layout.prefill,
+                decode_workers=layout.decode,
+                hop_s=self.first.device.link_latency_s,
+                token_hop_s=self.cache_bytes_per_token / self.first.device.link_bandwidth,
+            )
+            return simulate_split(split, self.scheduler, load)
         if replicas == 1 or load.requests < replicas:
             return simulate(self.costs, self.scheduler, load)
         shares = [_share(load, replica, replicas) for replica in range(replicas)]
@@ -237,11 +274,12 @@ def _make_stage(evaluate: Evaluate, longest: int) -> Server:
     return Server(first=first, full=full, scheduler=scheduler, costs=costs, layout=layout)
 
 
-def arrange(stage: Server, layout: Layout, hidden: int, longest: int) -> Server:
+def arrange(stage: Server, layout: Layout, hidden: int, longest: int, load: LoadSpec | None = None) -> Server:
     """Return stages and replicas of a server as a layout has them; `hidden` elements of each token go from stage to
     stage. Raises DoesNotFitError if no request of the `longest` tokens fits."""
     _check_fit(stage, layout, longest)
-    costs, scheduler = stage.costs, stage.scheduler
+    scheduler = stage.scheduler
+    costs = speculate(stage.costs, load.spec, load.accept) if load is not None and load.spec else stage.costs
     if layout.pp > 1:
         costs = _pipelined(costs, layout.pp, hidden, stage.first, scheduler)
         scheduler = msgspec.structs.replace(scheduler, max_tokens=scheduler.max_tokens * layout.pp)
@@ -270,9 +308,7 @@ def _pipelined(costs: StepCosts, stages: int, hidden: int, first: Estimate, sche
 def _check_fit(stage: Server, layout: Layout, longest: int) -> None:
     """Raise DoesNotFitError if the weights and one request at its full length take more than the devices have."""
     device, shards, memory_share = stage.first.device, layout.shards, stage.scheduler.memory_share
-    half, whole = (one.scenario.kv or 0 for one in (stage.first, stage.full))
-    each = (stage.full.peak_memory_bytes - stage.first.peak_memory_bytes) / max(whole - half, 1)
-    needed = stage.first.peak_memory_bytes + each * (longest - half)
+    needed = stage.first.peak_memory_bytes + stage.cache_bytes_per_token * (longest - (stage.first.scenario.kv or 0))
     room = device.memory_bytes * memory_share * layout.pp
     if needed <= room:
         return

@@ -47,6 +47,7 @@ class LoadSearch(msgspec.Struct, frozen=True, kw_only=True):
     load that is kept up with fixes; `nearest` exceeds the limits least where nothing is found."""
 
     model: str
+    devices: tuple[str, ...]
     limits: str
     order: str
     evaluated: int
@@ -89,8 +90,8 @@ def search_layouts(
     candidates = list(layouts(request.config, most))
     lengths = lengths_of(request)
     tried, not_fitting, done = list[Served](), 0, 0
-    for device in devices:
-        for layout in candidates:
+    for layout in candidates:  # outside: a model is opened once in each layout, for all devices
+        for device in devices:
             done += 1
             if tick is not None:
                 tick(done, len(devices) * len(candidates))
@@ -105,6 +106,7 @@ def search_layouts(
     first = within[0] if within else None
     return LoadSearch(
         model=request.text,
+        devices=tuple(devices),
         limits=_limits_text(limits),
         order=order,
         evaluated=len(tried) + not_fitting,

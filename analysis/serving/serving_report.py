@@ -314,7 +314,7 @@ def _row(server: Server, key: str, text: str, load: Load, run: Run, limits: Limi
         energy_band_j_per_token=_band("energy", per_token_j, costs.energy_factors),
         usd_per_million_tokens=hire_usd and hire_usd * 1e6 / (tokens_per_s * S_PER_HOUR),
         mean_batch=run.sequence_seconds / run.busy_s,
-        busy_fraction=run.busy_s / run.end_of_run_s / min(server.layout.dp, load.requests),
+        busy_fraction=run.busy_s / run.end_of_run_s / min(server.layout.workers, load.requests),
         utilization=max(rate, arrivals) / capacity_per_s,
         devices=server.layout.devices,
     )

@@ -36,7 +36,7 @@ def headline_of_state(state: State, settings: str = "") -> str:
     subject = f"{_name_with_size(state)}, {scenario_words(state, runtime, settings)}"
     line = f"{subject} on {', '.join(name if is_load else engine.device(name).key for name in state.devices)}"
     most = LINE_WITH_MORE if settings else LINE
-    return line if len(line) <= most else f"{subject} on {len(state.devices)} devices"
+    return line if len(line) <= most or len(state.devices) == 1 else f"{subject} on {len(state.devices)} devices"
 
 
 def _name_with_size(state: State) -> str:

@@ -106,3 +106,21 @@ def test_a_server_that_keeps_up_sends_the_tokens_that_are_asked_for(rate: int) -
     row = served(f"llama3_8b:serve,in=1024,out=256,rate={rate}", "h100_sxm*2").row
     assert row.tokens_per_s == pytest.approx(rate * 256, rel=0.05)
     assert row.power_w == pytest.approx(row.energy_j_per_token * row.tokens_per_s)
+
+
+def test_a_draft_that_is_believed_gives_tokens_sooner() -> None:
+    plain, drafted, refused = (
+        served(f"{MODEL}{words}", "h100_sxm").row for words in ("", ",spec=4,accept=0.8", ",spec=4,accept=0")
+    )
+    assert drafted.tpot_p50_s < 0.6 * plain.tpot_p50_s
+    assert refused.tpot_p50_s > plain.tpot_p50_s
+
+
+def test_prompts_on_workers_of_their_own_delay_no_tokens() -> None:
+    together = served(f"{MODEL.replace('rate=4', 'rate=40')},dp=2", "h100_sxm")
+    apart = served(f"{MODEL.replace('rate=4', 'rate=40')},prefill=1,decode=1", "h100_sxm*2")
+    assert apart.row.devices == together.row.devices == 2
+    assert apart.run.others_s.sum() < together.run.others_s.sum()
+    assert served("llama3_8b:serve,prefill=1,decode=3,rate=4", "l4*8").server.layout == Layout(
+        tp=2, prefill=1, decode=3
+    )

@@ -11,6 +11,7 @@ from analysis.model.transformer.presets import preset
 from analysis.serving.deployment import Layout
 from analysis.serving.load_search import layouts
 from hwexplorer.cli import main
+from hwexplorer.reports.search import _load as search_load
 
 MODEL = "llama3_8b:serve,in=256,out=32,rate=4"
 
@@ -81,3 +82,13 @@ def test_options_of_the_other_kind_are_one_line(
     error = capsys.readouterr().err
     assert says in error
     assert error.count("\n") == 1
+
+
+def test_a_search_without_devices_is_over_those_one_can_hire(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(search_load, "hired_devices", lambda: frozenset({"h100_sxm"}))
+    assert main(["search", MODEL, "--devices", "1"]) in (0, None)
+    out = capsys.readouterr().out
+    assert "on NVIDIA H100" in out or "on h100_sxm" in out
+    assert "devices whose price to hire is published; --on names others" in out

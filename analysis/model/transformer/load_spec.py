@@ -17,7 +17,8 @@ MOST_CLIENTS = 4096
 MOST_DEVICES = 4096  # replicas, or stages
 MOST_SEED = 10**9
 ARRIVALS = ("rate", "concurrency", "requests")
-OPTIONS = (*ARRIVALS, "cached", "spread", "seed", "dp", "pp")
+OPTIONS = (*ARRIVALS, "cached", "spread", "seed", "spec", "accept", "dp", "pp", "prefill", "decode")
+MOST_DRAFTS, ACCEPT = 16, 0.7
 # The letters of one decade of rates, which a key goes through.
 _DECADE = (1.0, 2.0, 5.0)
 
@@ -25,7 +26,8 @@ _DECADE = (1.0, 2.0, 5.0)
 class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A load: `rate` requests a second that arrive at random, or `concurrency` clients that wait for their answers, or
     the file of `requests`. `cached` tokens of each prompt are in the cache; lengths are drawn from 1 - `spread` times
-    those stated to those stated, with `seed`. `dp` replicas share one queue; each has `pp` stages."""
+    those stated to those stated, with `seed`. A draft proposes `spec` tokens, each kept with probability `accept`.
+    `dp` replicas share one queue; each has `pp` stages. `prefill` workers hand prompts on to `decode` ones."""
 
     rate: float = 0.0
     concurrency: int = 0
@@ -33,8 +35,12 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
     cached: int = 0
     spread: float = 0.0
     seed: int = 0
+    spec: int = 0
+    accept: float = ACCEPT
     dp: int = 1
     pp: int = 1
+    prefill: int = 0
+    decode: int = 0
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -82,9 +88,15 @@ def parse_load(head: str, options: dict[str, str], prompt: int, layers: int) -> 
         cached=_whole(options, "cached", 0, 10**9, 0),
         spread=_number("spread", options.get("spread", "0"), "fraction", 1.0),
         seed=_whole(options, "seed", 0, MOST_SEED, 0),
+        spec=_whole(options, "spec", 0, MOST_DRAFTS, 0),
+        accept=_number("accept", options.get("accept", str(ACCEPT)), "fraction", 1.0),
         dp=_whole(options, "dp", 1, MOST_DEVICES, 1),
         pp=_whole(options, "pp", 1, layers, 1),
+        prefill=_whole(options, "prefill", 0, MOST_DEVICES, 0),
+        decode=_whole(options, "decode", 0, MOST_DEVICES, 0),
     )
+    if bool(load.prefill) != bool(load.decode) or (load.prefill and max(load.dp, load.pp) > 1):
+        raise ModelSpecError(f"{head[:60]}: prefill=2,decode=6 go together, without dp= and pp=")
     if load.cached >= prompt:
         raise ModelSpecError(f"cached={load.cached} leaves nothing of a prompt of {prompt}: at most {prompt - 1}")
     return load

@@ -139,7 +139,7 @@ def request_of(head: str, config: Config, options: str) -> Request:
         key, equals, value = (word.strip().lower() for word in part.partition("="))
         if not equals and key == SERVE and not config.encoder:
             phase, is_served = "request", True
-        elif key in LOAD_OPTIONS and not config.encoder:
+        elif equals and key in LOAD_OPTIONS and not config.encoder:
             load[key] = part.partition("=")[2].strip()
         elif not equals and key in PHASES and not config.encoder:
             phase = key
@@ -158,7 +158,7 @@ def request_of(head: str, config: Config, options: str) -> Request:
             raise ModelSpecError(_unknown(head, key, bool(equals), config))
     if not load and not is_served:
         return _build_request(head, config, changes, phase, lengths)
-    if not is_served and ("decode" in options or not load.keys() & {*ARRIVALS}):
+    if not is_served and (phase == "decode" or not load.keys() & {*ARRIVALS}):
         raise ModelSpecError(f"{head[:60]}: {next(iter(load))}= belongs to a load, as {head[:60]}:serve,rate=5")
     request = _build_request(head, config, changes, "request", lengths)
     served = parse_load(head, load, request.run.sequence, config.layers)

@@ -15,7 +15,7 @@ from hwexplorer import engine
 from hwexplorer.configurations import catalogue
 from hwexplorer.declare import EVERYWHERE, Report, Rows, facts
 from hwexplorer.reports.show.load import limits_of
-from hwexplorer.state import State
+from hwexplorer.state import State, replace
 from hwexplorer.views.captions import headline_of_state
 from hwexplorer.views.plain import Text
 
@@ -77,6 +77,8 @@ def _left_out(search: LoadSearch, state: State) -> Iterator[str]:
         f"{len(search.found)} of {search.evaluated} deployments keep {search.limits} and keep up; "
         f"{search.not_fitting} do not fit, {search.falling_behind} fall behind"
     )
+    if len(search.devices) < len(state.devices):
+        yield "devices whose price to hire is published; --on names others"
 
 
 def _commands(search: LoadSearch, state: State) -> Text:
@@ -87,7 +89,9 @@ def _commands(search: LoadSearch, state: State) -> Text:
 VERB = Report(
     subject=EVERYWHERE,
     document=_document,
-    title=lambda search, state: f"{headline_of_state(state)}; {search.limits}; by {search.order}",
+    title=lambda search, state: (
+        f"{headline_of_state(replace(state, devices=search.devices))}; {search.limits}; by {search.order}"
+    ),
     parts=(
         facts(_answer),
         Rows(
