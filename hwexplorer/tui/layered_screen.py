@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from textual.screen import Screen
 
 from hwexplorer.state import open_configuration
 from hwexplorer.tui.keys.keymap import Keymap
-from hwexplorer.tui.overlays.overlay_screen import OverlayScreen
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.panes.view_pane import ViewPane
 from hwexplorer.tui.prompts.prompt import Prompt
@@ -16,6 +15,9 @@ from hwexplorer.tui.session.session import Session
 from hwexplorer.tui.session.session_events import SheetOpened
 from hwexplorer.tui.widgets.line_editor import EditedLine, insert_text
 from hwexplorer.views.plain import Text
+
+if TYPE_CHECKING:
+    from hwexplorer.tui.overlays.overlay_screen import OverlayScreen
 
 
 class LayeredScreen(Screen[None]):
@@ -44,7 +46,8 @@ class LayeredScreen(Screen[None]):
     @property
     def overlay_screen(self) -> OverlayScreen | None:
         """The uppermost screen that lies over the panes."""
-        return next((screen for screen in reversed(self.app.screen_stack) if isinstance(screen, OverlayScreen)), None)
+        found = next((screen for screen in reversed(self.app.screen_stack) if screen.has_class("overlay")), None)
+        return cast("OverlayScreen | None", found)
 
     @property
     def overlay(self) -> str:

@@ -256,9 +256,12 @@ async def test_devices_within_limits_come_best_first_and_the_cursor_stays_on_the
         for _ in range(200):
             await pilot.pause(0.02)
             table = over(app).content.table
-            if all(row.cells[2] is not None or row.dim for row in table.rows):
+            if all(row.cells[3] is not None or row.dim for row in table.rows):
                 break
-        products = [row.cells[2] * row.cells[3] for row in table.rows if not row.dim and row.cells[2] is not None]
+        ranked = [
+            row.cells for row in table.rows if not row.dim and row.cells[2] != "paper" and row.cells[3] is not None
+        ]
+        products = [cells[3] * cells[4] for cells in ranked]
         assert products == sorted(products)
         assert (over(app).content.cursor, over(app).content.top) == (0, 0)
         assert "batch 1 · fp32" in over(app).pane.heading

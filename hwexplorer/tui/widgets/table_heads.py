@@ -6,7 +6,6 @@ import msgspec
 from rich.segment import Segment
 
 from analysis.document import Cell
-from hwexplorer.text.terms import describe_column
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.cell_drawing import plain
 from hwexplorer.tui.widgets.cell_text import pad, width_of
@@ -67,6 +66,8 @@ class TableHeads(Content):
 
     def column_help(self) -> str:
         """Return what the column under the cursor is, in a line."""
+        from hwexplorer.text.terms import describe_column  # not needed to start the screen
+
         columns = self.table.columns
         return describe_column(columns[self.column]) if 0 <= self.column < len(columns) else ""
 
