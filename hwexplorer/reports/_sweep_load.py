@@ -26,10 +26,10 @@ def _document(
     _, load = engine.load_of(state)
     loads = [replace(load, rate=rate, concurrency=0, requests="") for rate in rates or ()]
     loads += [replace(load, rate=0.0, concurrency=count, requests="") for count in clients or ()]
-    return find_document(state, loads or _around(load))
+    return find_document(state, loads or _list_loads(load))
 
 
-def _around(load: LoadSpec) -> list[LoadSpec]:
+def _list_loads(load: LoadSpec) -> list[LoadSpec]:
     """Return a load between lighter ones and heavier ones."""
     lighter, heavier = [load], [load]
     for _ in range(STEPS):
