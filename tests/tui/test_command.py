@@ -139,7 +139,7 @@ async def test_a_report_at_once_and_a_verb_beside_the_screen() -> None:
             await pilot.pause(0.1)
         await pilot.pause()
         assert isinstance(app.screen, ResultTable)
-        assert "configurations" in screen_text(app)
+        assert "usual runtimes" in screen_text(app)
         await pilot.press("escape")
         app = await typed(pilot, "sweep --batches nonsense")
         for _ in range(100):

@@ -59,12 +59,12 @@ class KnobRow(msgspec.Struct, frozen=True, kw_only=True):
     source: Annotated[str, column("Source", keep=8)]
     is_price: bool
     latency: Annotated[
-        float | None, column("Lat %/%", keep=3, help="per cent of the latency per per cent of it, unchanged")
+        float | None, column("Latency %", keep=3, help="per cent of the latency per per cent of it, unchanged")
     ] = None
     energy: Annotated[
-        float | None, column("Energy %/%", keep=3, help="per cent of the energy per inference per per cent of it")
+        float | None, column("Energy %", keep=3, help="per cent of the energy per inference per per cent of it")
     ] = None
-    edp: Annotated[float | None, column("EDP %/%", help="per cent of energy times latency: the sum of both")] = None
+    edp: Annotated[float | None, column("EDP %", help="per cent of energy times latency: the sum of both")] = None
 
 
 class MetricChange(msgspec.Struct, frozen=True):
