@@ -57,6 +57,8 @@ ROUNDED = {
     "nemotron4_15b": (15.6, 15.6),
     "nemotron4_340b": (341.0, 341.0),
     "qwen3_coder_480b_a35b": (480.2, 35.5),
+    "kimi_k2": (1026.4, 32.9),
+    "minimax_m2": (228.7, 11.0),
 }
 # Parameters outside the embedding, from the same README of Pythia (its head counts as embedding too).
 PYTHIA_BODY = {
