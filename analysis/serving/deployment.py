@@ -37,7 +37,7 @@ _DEGREES = ("tp", "pp", "dp", "ep")  # which are 1 where nothing is shared
 
 
 class Parallelism(msgspec.Struct, frozen=True, kw_only=True):
-    """The degrees of parallelism divide a model among devices: `dp` replicas of `pp` stages of `tp` shards; `ep` share the experts.
+    """Degrees that divide a model among devices: `dp` replicas of `pp` stages of `tp` shards; `ep` share the experts.
     Where `prefill` workers hand prompts on to `decode` ones, each of them has the shards of a replica."""
 
     tp: int = 1
