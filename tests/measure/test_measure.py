@@ -93,19 +93,6 @@ def test_energy_is_read_or_said_why_not(tmp_path: Path) -> None:
     assert refused.joules() is None
 
 
-def test_energy_of_a_run_is_the_mean_of_several() -> None:
-    total_j, runs = 0.0, 0
-
-    def run() -> None:
-        nonlocal total_j, runs
-        total_j, runs = total_j + 3.0, runs + 1
-
-    meter = host_facts.EnergyMeter(nvml=lambda: total_j)
-    assert meter.joules_of_one(run, 1e-3) == pytest.approx(3.0)
-    assert runs > 1
-    assert host_facts.EnergyMeter(Path("nowhere")).joules_of_one(run, 1.0) is None
-
-
 HERE = MeasuredMachine(
     device="cpu", name="Test CPU", vendor="AMD", architecture="cpu", date="2026-11-22", threads=4,
     flags=("avx2", "fma"),
