@@ -12,14 +12,17 @@ _ONE_MARK = str.maketrans("-. ", "___")
 _NO_MARK = str.maketrans("", "", "-_. ")
 
 
-# Words of a product's name that say who sells it or what it is called in general: `Tesla V100`, `Intel(R) Core(TM) i7`.
-_BRANDS = frozenset({"arm", "core", "edge", "geforce", "instinct", "processor", "r", "tesla", "tm"})
+# Words that tell no product from another: brands, and what a driver says of every part (`12th Gen`, `CPU @ 3.40GHz`).
+_OF_ANY_PART = re.compile(
+    r"\b(arm|aws|cloud|core|design|developer|edge|generation|geforce|graphics|instinct|kit|oam|processor|r|tesla|tm|vf|with|"
+    r"[0-9]+-core|[0-9]+th gen|cpu @.*|model b( rev .*)?)\b"
+)
 
 
 def product_words(name: str, ignored: Iterable[str] = ()) -> frozenset[str]:
     """Return the words that tell a product from others: neither brands nor those `ignored` (its vendor, its memory)."""
-    words = re.findall(r"[a-z0-9+.]+", re.sub(r"[0-9]+-core", "", name.casefold().replace("_", " ")))
-    return frozenset(words) - _BRANDS - frozenset(ignored)
+    words = re.findall(r"[a-z0-9+.]+", _OF_ANY_PART.sub("", name.casefold().replace("_", " ")))
+    return frozenset(words) - frozenset(ignored)
 
 
 def fold_name(name: str) -> str:

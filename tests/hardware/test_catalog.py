@@ -225,6 +225,33 @@ def test_measured_names_find_their_device(measured: str, device_id: str) -> None
     assert owners == [device_id]
 
 
+@pytest.mark.parametrize(
+    ("written", "device_id"),
+    {
+        "V100 PCIe 16GB": "v100_pcie_16gb",
+        "Tesla V100-PCIE-16GB": "v100_pcie_16gb",
+        "NVIDIA H100 NVL": "h100_nvl",
+        "H100 NVL 94GB": "h100_nvl",
+        "AMD Instinct MI300X VF": "mi300x",
+        "NVIDIA GeForce RTX 2060 with Max-Q Design": "rtx_2060_max_q",
+        "NVIDIA RTX 2000 Ada Generation": "rtx_2000_ada",
+        "Intel(R) Xeon(R) Platinum 8480+": "xeon_8480_plus",
+        "Intel(R) Xeon(R) Platinum 8380 CPU @ 2.30GHz": "xeon_8380",
+        "12th Gen Intel(R) Core(TM) i7-12700K": "i7_12700k",
+        "Intel(R) Arc(TM) A770 Graphics": "arc_a770",
+        "Ampere(R) Altra(R) Max Processor": "altra_max_m128",
+        "NVIDIA Jetson AGX Orin Developer Kit": "jetson_agx_orin",
+        "NVIDIA Thor": "jetson_thor",
+        "TPU v5 lite": "tpu_v5e",
+        "Cloud TPU v4": "tpu_v4",
+        "Coral USB Accelerator": "coral_edge_tpu",
+        "Raspberry Pi 5 Model B Rev 1.0": "raspberry_pi_5",
+    }.items(),
+)
+def test_names_as_drivers_and_clouds_write_them(written: str, device_id: str) -> None:
+    assert load_device(written).id == device_id
+
+
 @pytest.mark.parametrize("measured", UNMAPPED)
 def test_several_devices_are_not_one(measured: str) -> None:
     assert not [d.id for d in DEVICES.values() if measured in d.file.aliases]
