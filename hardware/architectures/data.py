@@ -92,7 +92,7 @@ class Macro(Constant, frozen=True, kw_only=True):
 
 class Tiles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
     """Tiles to choose from: `sizes` rows, columns, relative rate; or `stretches` of an array's sides. `splits` divide
-    K, which is padded to `k_step`, or to `k_step_bytes` of operands."""
+    K, which is padded to `k_step`, or to `k_step_bytes` of operands. `vendor` is the one whose chips alone have it."""
 
     source: str
     quality: str
@@ -101,6 +101,7 @@ class Tiles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     stretches: tuple[float, ...] = ()
     k_step: float = 1.0
     k_step_bytes: float = 0.0
+    vendor: str = ""
 
     @cached_property
     def shapes(self) -> Floats:

@@ -28,7 +28,9 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     vector = vector_tiling(demand, setup, elsewhere=on_matrix)
     if on_matrix.any():
         narrow, rate = plan.operand != plan.stored, fma(device, "matrix", plan.matrix) * plan.matrix_rate
-        menu = device.arch.data.tiles["quantised" if narrow else "matrix"]
+        menu, quantised = device.arch.data.tiles["matrix"], device.arch.data.tiles["quantised"]
+        if narrow and device.vendor == quantised.vendor:
+            menu = quantised
         # Narrow operands are multiplied as fast as a multiprocessor reads them where tiles are small.
         fed_s = plan.operand_bytes / (device.operand_bytes_per_clock * device.clock_hz) if narrow else 0.0
         matrix = tile_menu(demand, demand.gemm * on_matrix, menu, device, rate, plan.operand_bytes, fed_s)

@@ -136,3 +136,15 @@ def test_frameworks_of_2020_cast_weights_and_store_scores() -> None:
     ]
     assert attention[0] > 2.0 * attention[1]
     assert long > 28e-3
+
+
+@pytest.mark.parametrize("device", ["mi300x", "mi325x", "h200_sxm"])
+def test_narrow_products_decode_no_slower_than_wide_ones(device: str) -> None:
+    """AMD's libraries divide K where CUTLASS does not: few blocks of few rows still fill the chip."""
+    workload = store.ready("llama3_405b:decode,layers=1,tp=8", None)
+    assert workload is not None
+    wide, narrow = (
+        estimate(workload.bound(kv=1024), load_device(device), Scenario(64, precision, "vllm")).latency_s
+        for precision in ("bf16", "fp8")
+    )
+    assert narrow < wide
