@@ -41,7 +41,8 @@ def verdict(
 ) -> Verdict | None:
     """Compare devices by a metric; None where fewer than two can run the model. Designs on paper are never best: they
     have a line of their own if they were asked for (`on_paper`) or would be. Devices with changed facts always have
-    one, against the device as it is, in the results or `unchanged`."""
+    one, against the device as it is; that one competes, from the results or from `unchanged`."""
+    results = tuple({one.device.key: one for one in (*unchanged, *results)}.values())
     figure, noun = METRICS[metric].figure, METRICS[metric].noun
     ranked = sorted((one for one in results if one.can_win), key=figure)
     rivals = [one for one in ranked if one.device.silicon]
@@ -59,7 +60,7 @@ def verdict(
     if figure(unreal[0] if unreal else best) < figure(best):
         noun += " of devices that exist"
     lines = [_sentence(best, rival, odds, noun, is_predicted)] if rival is not None or not hypothetical else []
-    lines += [_against_unchanged(one, (*results, *unchanged), best, metric) for one in hypothetical]
+    lines += [_against_unchanged(one, results, best, metric) for one in hypothetical]
     if is_predicted and measured is not None:
         lines.append(
             f"Best with measurements behind it: {short_name(measured.device)} ({describe_evidence(measured.trust)})."

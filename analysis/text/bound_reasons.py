@@ -9,8 +9,9 @@ from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.tree import TreeFigures
 from analysis.model.ir.batch_limits import refusal
 from analysis.model.ir.workload import Ints
+from analysis.text.headline import describe_wait, largest_cause
 from hardware.demand import READ_WEIGHT, OpClass
-from hardware.execute import BOUNDS, COMPUTE, LAUNCH, MEMORY, POWER, RESOURCES
+from hardware.execute import BOUNDS, LAUNCH, MEMORY, POWER, RESOURCES
 from hardware.map_demand import link_seconds
 from hardware.quantity import quantity
 from hardware.sentence import count_noun
@@ -153,27 +154,17 @@ def bound_of_most_time(result: Estimate, members: Ints) -> str:
 
 
 def members_reason(result: Estimate, members: Ints, kernels: int) -> str:
-    """Describe any group of operators: kernels, bound and traffic."""
-    bound = bound_of_most_time(result, members)
-    run = result.run
-    latency_s = run.latency_s[members]
-    is_bound = run.bound[result.demand.kernel[members]] == BOUND_INDEX[bound]
-    part = float(latency_s[is_bound].sum()) / (float(latency_s.sum()) or 1.0)
-    flow = run.mapping.traffic
+    """Describe any group of operators: kernels, cause of most of the time, traffic."""
+    flow = result.run.mapping.traffic
     moved = quantity(float((flow.chip_read + flow.chip_write)[members].sum()), "byte")
     made = f"{count_noun(len(members), 'operator')} in {count_noun(kernels, 'kernel')}"
-    return f"{made}; {part:.0%} of the time {bound} bound; {moved} moved"
+    return f"{made}; {describe_wait(*largest_cause(result, members))}; {moved} moved"
 
 
 def model_reason(result: Estimate) -> str:
-    """Describe the model in one line: kernels, bound of most of the time, power."""
-    run = result.run
-    bound_s = float(run.kernel_s[run.bound == BOUND_INDEX[result.bound]].sum())
-    part = bound_s / result.latency_s if result.latency_s else 0.0
+    """Describe the model in one line: kernels, cause of most of the time, power."""
+    made = f"{count_noun(result.demand.n_kernels, 'kernel')} ({result.execution})"
     return (
-        f"{count_noun(result.demand.n_kernels, 'kernel')} ({result.execution}); {part:.0%} of the time {result.bound} "
-        f"bound; draws {result.average_power_w:.0f} W, limit {result.power_limit_w:.0f} W"
+        f"{made}; {describe_wait(*largest_cause(result))}; "
+        f"draws {result.average_power_w:.0f} W, limit {result.power_limit_w:.0f} W"
     )
-
-
-BOUND_INDEX = {"compute": COMPUTE, "memory": MEMORY, "launch": LAUNCH, "power": POWER}

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from analysis.estimate.causes import COMPUTE, DRAM, LAUNCH, ON_CHIP, THROTTLED, causes
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
+from analysis.model.ir.workload import Ints
 from analysis.text.evidence import is_backed
 from hardware.device import Device
 from hardware.quantity import quantity
@@ -75,7 +76,8 @@ def _parts(result: Estimate, rank: str, reference: Estimate) -> list[str]:
     if rank[:1].isdigit() and not is_backed(result.trust):
         rank = f"predicted {rank}"
     if result is reference:
-        return [rank, "1x", *_waits(result)]
+        cause, share = largest_cause(result)
+        return [rank, "1x", *[describe_wait(cause, share)] * (share >= WAIT_MIN)]
     compared = compare_factors(result, reference, "the energy") or ["within 5 % of the reference"]
     return [f"{rank}: {compared[0]}", *compared[1:]] if rank in UNRANKED else [rank, *compared]
 
@@ -93,8 +95,13 @@ def compare_factors(result: Estimate, other: Estimate, more_energy: str) -> list
     ]
 
 
-def _waits(result: Estimate) -> list[str]:
-    time_s = causes(result).sum_over(slice(None)).time_s
+def largest_cause(result: Estimate, members: Ints | slice = slice(None)) -> tuple[int, float]:
+    """Return the cause of most of the time of some operators, and its share of that."""
+    time_s = causes(result).sum_over(members).time_s
     cause = int(time_s.argmax())
-    share = float(time_s[cause]) / (result.latency_s or 1.0)
-    return [f"{share * 100:.0f} % of the time {_WAITS[cause]}"] if share >= WAIT_MIN else []
+    return cause, float(time_s[cause]) / (float(time_s.sum()) or 1.0)
+
+
+def describe_wait(cause: int, share: float) -> str:
+    """Write `84 % of the time waiting for kernel launches`."""
+    return f"{share * 100:.0f} % of the time {_WAITS[cause]}"

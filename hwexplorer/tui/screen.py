@@ -78,7 +78,7 @@ class ExplorerScreen(LayeredScreen):
             StateChanged: lambda event: self._show_state(),
             MessageChanged: lambda event: self._show_message(),
             JobsChanged: lambda event: self._show_jobs(),
-            LimitsCounted: lambda event: self.show_lines(),
+            LimitsCounted: lambda event: self._show_limits(),
             TextOpened: lambda event: self._show_text(event.name, event.heading, event.text),
             SheetOpened: self._show_sheet,
             ActionRequested: lambda event: self.perform(event.action),
@@ -175,14 +175,23 @@ class ExplorerScreen(LayeredScreen):
                 pane.redraw_if(pane.stamp(views))
 
     def _fill_later(self, views: Views, later: tuple[str, ...]) -> None:
-        answer = (views.pin_sentence, *views.answer) if "answer" in later else ()
+        limits = self.session.limits.describe_no_pass(self.state, views.cards)
+        answer = (limits, views.pin_sentence, *views.answer) if "answer" in later else ()
         self.strip.show(views.cards, self.state.on, self.state.metric, tuple(filter(None, answer)))
         if "heat" in later:
             self.panes["heat"].fill(views)
         if "next_step" in later:
             pane = self.panes["why"]
-            text = whole(str(views.next_step or ""), pane.size.width - 6, ", ")
+            text, room = str(views.next_step or ""), pane.size.width - 6
+            text = whole(text, room, ", ") or whole(views.next_step.short if views.next_step else "", room, ", ")
             pane.caption = [Segment(text, self.colours.get("text"))] if text else []
+
+    def _show_limits(self) -> None:
+        """Draw how many devices of the catalogue pass the limits, as far as they are counted."""
+        views = self.session.views
+        if views is not None and self.session.cache.has("answer", self.state):
+            self._fill_later(views, ("answer",))
+        self.show_lines()
 
     def _show_later(self) -> None:
         """Make and draw what is shown after the first drawing of a state."""

@@ -119,7 +119,7 @@ def cards(state: State) -> tuple[Card, ...]:
     values = [subject.metric(state.metric) for subject in subjects]
     near = [value for value in values if value <= FAR * min(values)]
     full = max(near) or 1.0
-    phrases = headlines(results, engine.result(state, state.baseline), state.metric)
+    phrases = headlines(results, engine.result(state, split_changes(state.baseline)[0]), state.metric)
     figures = zip(*(_figures(column, subjects) for column in _columns(subjects[0])), strict=True)
     ranks = _rank(subjects, values)
     return tuple(

@@ -8,6 +8,7 @@ import grid
 import numpy as np
 import pytest
 
+from analysis.estimate.causes import causes
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.tree import find_node, operators_of, tree
@@ -105,8 +106,8 @@ def test_model_reason_adds_up(name: str) -> None:
     result = grid.run("resnet50", name, 8, "fp16")
     reason = model_reason(result)
     assert reason.startswith(f"{result.demand.n_kernels} kernels ({result.execution})")
-    part = result.run.kernel_s[[BOUNDS[b] == result.bound for b in result.run.bound]].sum() / result.latency_s
-    assert f"{part:.0%} of the time {result.bound} bound" in reason
+    time_s = causes(result).sum_over(slice(None)).time_s
+    assert f"; {time_s.max() / result.latency_s * 100:.0f} % of the time " in reason
     assert f"draws {result.average_power_w:.0f} W, limit {result.device.power_limit_w:.0f} W" in reason
 
 

@@ -21,8 +21,8 @@ async def test_first_screen_says_what_to_try_and_what_colours_and_signs_mean() -
     app = HwExplorer(parse("resnet50"), EngineProvider(), opens_heaviest=True)
     async with app.run_test(size=SMALL) as pilot:
         await pilot.pause()
-        lower_edge = next(line for line in screen_text(app).splitlines() if "try batch" in line)
-        assert "faster" in lower_edge
+        lower_edge = next(line for line in screen_text(app).splitlines() if "try b" in line)
+        assert "as fast/inf" in lower_edge
         assert "DRAM" in lower_edge
         heads = next(line for line in screen_text(app).splitlines() if "verdict" in line)
         assert "≈ similar chip" in heads
@@ -80,3 +80,14 @@ async def test_the_drawer_of_models_is_tall_and_has_facts_on_a_small_screen() ->
         assert app.explorer.panes["models"].size.height >= 20
         assert "MACs" in screen_text(app)
         assert "25.6 M Param" in screen_text(app)
+
+
+async def test_limits_that_no_device_shown_passes_are_the_headline_with_the_count_of_all() -> None:
+    app = HwExplorer(parse("resnet50?limits=L<5ms,E<10mJ"), EngineProvider())
+    async with app.run_test(size=(120, 40)) as pilot:
+        for _ in range(400):
+            await pilot.pause(0.02)
+            if " pass; best: " in screen_text(app):
+                break
+        assert app.explorer.strip.answer[0].startswith("No device shown passes; limits L<5ms E<10mJ: ")
+        assert "No device shown passes" in screen_text(app).splitlines()[1]

@@ -17,7 +17,7 @@ from hwexplorer.settings import SCENARIO_FIELDS
 from hwexplorer.state import State, replace
 from hwexplorer.tui.session import row_query
 from hwexplorer.tui.session.history import changed_fields
-from hwexplorer.views.plain import NUMBERS, Row, Table
+from hwexplorer.views.plain import NUMBERS, Card, Row, Table
 
 if TYPE_CHECKING:
     from hwexplorer.tui.session.view_cache import ViewCache
@@ -73,6 +73,7 @@ class DeviceLimits:
             told.append(f"best: {best.key}")
         if passing and passing[0] is not best:
             told.append(f"predicted {'better' if best else 'best'}: {passing[0].key}")
+        told.append("counted are devices and designs that can run it")
         return "; ".join(told)
 
     def compute_some(self, state: State, devices: Sequence[str] | None = None) -> bool:
@@ -101,6 +102,11 @@ class DeviceLimits:
             table = self.apply(state, self._cache.view("devices", state), state.limits)
             self._summary = key, f"limits {state.limits}: {table.title}"
         return self._summary[1]
+
+    def describe_no_pass(self, state: State, cards: Sequence[Card]) -> str:
+        """Return `No device shown passes; limits L<5ms: 3 of 74 pass; best: l4.`; '' where one passes."""
+        is_passed = not state.limits or any(card.fits and not card.over for card in cards)
+        return "" if is_passed else f"No device shown passes; {self.summary(state)}."
 
 
 def _is_of_load(word: str) -> bool:
