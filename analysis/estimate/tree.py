@@ -301,6 +301,7 @@ def _base_ideal_telling(level: TreeLevel) -> Floats:
     return np.stack([level.base_edp_js, level.utilization * level.latency_s, ~np.isnan(level.modifier)])
 
 
+@memoize(keep=64)
 def find_node(result: Estimate, path: str) -> tuple[str, int]:
     """Return ('model', 0), ('subgraph', s) or ('operator', i) for a node id, a module path or a unique ending;
     ('group', 0) for a branch of analysis/estimate/outline.py, whose operators `operators_of` gives.

@@ -15,6 +15,7 @@ from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.tree import estimate_of_node, operators_of
 from hardware.demand import Ints
 from hardware.mapping.common import units_in_all
+from hardware.memo import memoize
 from hardware.taxonomy import Event
 
 
@@ -59,6 +60,7 @@ class EventReport(Head, frozen=True, kw_only=True):
     rates: dict[str, float]
 
 
+@memoize(keep=8)
 def event_report(result: Estimate, path: str = "") -> EventReport:
     """Return the events of a node ('' is the model). Raises RequestError for an unknown node."""
     members, result = operators_of(result, path), estimate_of_node(result, path)

@@ -31,7 +31,7 @@ def headline_of_state(state: State, settings: str = "") -> str:
     `settings` stands for batch and format where there are several."""
     is_load = engine.request_under_load(state) is not None
     if len(state.devices) == 1 and not is_load:
-        return place_in_words(replace(state, at="", on=state.devices[0]), settings)
+        return place_in_words(replace(state, on=state.devices[0]), settings, at="")
     runtime = "usual runtimes" if state.execution == AUTO else ""
     subject = f"{_name_with_size(state)}, {scenario_words(state, runtime, settings)}"
     line = f"{subject} on {', '.join(name if is_load else engine.device(name).key for name in state.devices)}"
@@ -41,12 +41,13 @@ def headline_of_state(state: State, settings: str = "") -> str:
 
 def _name_with_size(state: State) -> str:
     """Return the name of the model, with the size of its images where that is set."""
-    name = engine.workload(state).name
+    workload = engine.workload(state)
+    name = workload.name
     if engine.request_under_load(state) is not None:  # the load follows in words
         return name.partition(":serve")[0]
     if state.image_size:
         return f"{name} at {state.image_size} px"
-    return f"{name} (prefill)" if engine.workload(state).kind == "prefill" and ":" not in name else name
+    return f"{name} (prefill)" if workload.kind == "prefill" and ":" not in name else name
 
 
 def scenario_words(state: State, runtime: str = "", settings: str = "") -> str:
@@ -68,7 +69,7 @@ def _work_words(state: State) -> str:
     return f"batch {state.batch}{lengths}"
 
 
-def place_in_words(state: State, settings: str = "") -> str:
+def place_in_words(state: State, settings: str = "", at: str | None = None) -> str:
     """Return the subject of a node's figures: `layer1.0.conv1 of resnet18, batch 8, fp16, xla on Google TPU v4`."""
     result = engine.result(state)
     model = _name_with_size(state)
@@ -76,7 +77,8 @@ def place_in_words(state: State, settings: str = "") -> str:
     if (served := engine.find_served(state)) is not None:
         model = f"{model}, mean step of {result.scenario.batch} sequences"
         device = result.device.label + f" x {served.row.devices}" * (served.row.devices > 1)
-    node = f"{state.at} of {model}" if state.at not in ("", "/", result.workload.name) else model
+    at = state.at if at is None else at
+    node = f"{at} of {model}" if at not in ("", "/", result.workload.name) else model
     return f"{node}, {scenario_words(state, result.runtime.name, settings)} on {device}"
 
 

@@ -199,7 +199,7 @@ def subtree(state: State) -> Table:
 
 def _title(state: State, result: Estimate, node: str = "") -> str:
     """Return the warning about a trace and the subject; not of the cursor, which makes no other tree."""
-    return "; ".join(filter(None, (trace_warning(state, result), place_in_words(replace(state, at=node)))))
+    return "; ".join(filter(None, (trace_warning(state, result), place_in_words(state, at=node))))
 
 
 def _names(nodes: list[tuple[int, Branch]]) -> list[str]:

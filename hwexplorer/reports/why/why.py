@@ -226,8 +226,11 @@ def _reason(figures: TreeFigures, kind: str, index: int, members: Ints) -> tuple
 def _main_work(result: Estimate, members: Ints) -> tuple[str, ...]:
     """Say what the operators that take most of the time of a node compute, and how many of them there are."""
     seconds: dict[str, list[float]] = {}
-    for i in members.tolist():
-        seconds.setdefault(_describe_work(result, i), []).append(float(result.run.latency_s[i]))
+    works: dict[tuple[int, float], str] = {}  # by shape and elements: operators of one shape are mapped alike
+    alike = zip(result.demand.shapes[1][members].tolist(), result.demand.elements[members].tolist(), strict=True)
+    for i, key, taken_s in zip(members.tolist(), alike, result.run.latency_s[members].tolist(), strict=True):
+        work = works.get(key) or works.setdefault(key, _describe_work(result, i))
+        seconds.setdefault(work, []).append(taken_s)
     work, taken = max(seconds.items(), key=lambda item: sum(item[1]))
     total = sum(map(sum, seconds.values()))
     if not total:
