@@ -146,7 +146,8 @@ def _stream_seconds(demand: Demand, device: Device) -> Floats:
 
 
 def _place(demand: Demand, device: Device, steps: Steps, usable: float, work_s: Floats) -> Placement:
-    """Pack weights into fewer bits where a model does not fit otherwise; share units among layers by `work_s` (k,)."""
+    """Pack weights into fewer bits where a model does not fit otherwise and is no transformer; share units among layers
+    by `work_s` (k,)."""
     weight_bytes = _weight_bytes(demand)
     model = placement.models(demand)
     whole_model = np.bincount(model, weight_bytes)[model]
@@ -154,7 +155,8 @@ def _place(demand: Demand, device: Device, steps: Steps, usable: float, work_s: 
         demand.element_bytes if demand.right_bytes is None else demand.right_bytes[demand.macs > 0].min(initial=1.0)
     )
     packing = max(device.weight_packing, _LEAST_BYTES / float(widths))
-    stored = np.where(whole_model > _room(device), min(packing, 1.0), 1.0)
+    attends = np.bincount(model, demand.per_kernel(demand.is_attention.astype(float)))[model] > 0
+    stored = np.where(~attends & (whole_model > _room(device)), min(packing, 1.0), 1.0)
     nominal = device.software.efficiency.bandwidth[0, OpClass.ELEMENTWISE]
     room = Room(
         weight_bytes=_room(device),
