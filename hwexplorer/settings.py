@@ -80,6 +80,10 @@ class NumberSetting(Setting, frozen=True, kw_only=True):
         return self.suggestions
 
     def parse(self, text: str) -> int:
+        if "," in text:
+            raise RequestError(
+                f"{text[:40]!r} is a list, one number is expected (lists: sweep --batches, --image-sizes)"
+            )
         return parse_whole(text, self.least, self.most)
 
     def check(self, value: Any) -> Any:

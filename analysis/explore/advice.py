@@ -61,8 +61,13 @@ def advise(result: Estimate, devices: Sequence[Device], aim: str = "energy") -> 
     tried = [suggestion for suggestion, _ in settings]
     if is_whole:
         tried += _try_devices(result, real)
-    useful = [suggestion for suggestion in tried if _helps(suggestion)]
-    combined = _combine(result, [one for one in settings if _helps(one[0])], aim) if is_whole else None
+
+    def helps(suggestion: Suggestion) -> bool:
+        """Return True if a change improves what is aimed at."""
+        return gain(suggestion, now, aim) >= NOTICEABLE
+
+    useful = [suggestion for suggestion in tried if helps(suggestion)]
+    combined = _combine(result, [one for one in settings if helps(one[0])], aim) if is_whole else None
     if combined is not None:
         useful.append(combined)
     useful.sort(key=lambda suggestion: -gain(suggestion, now, aim))
@@ -72,10 +77,10 @@ def advise(result: Estimate, devices: Sequence[Device], aim: str = "energy") -> 
         aim=aim,
         now=now,
         suggestions=tuple(useful),
-        design_targets=tuple(filter(_helps, _try_devices(result, on_paper))) if is_whole else (),
+        design_targets=tuple(filter(helps, _try_devices(result, on_paper))) if is_whole else (),
         next=best.change if best is not None else "",
         tried=len(tried) + (combined is not None),
-        without_avail=tuple(suggestion.change for suggestion in tried if not _helps(suggestion)),
+        without_avail=tuple(suggestion.change for suggestion in tried if not helps(suggestion)),
     )
 
 
@@ -86,11 +91,6 @@ def gain(suggestion: Suggestion, now: Figures, aim: str) -> float:
     if metric.more_is_better:
         before, after = after, before
     return (before - after) / before if before else 0.0
-
-
-def _helps(suggestion: Suggestion) -> bool:
-    amounts = ("energy", "latency", "latency_per_inference", "memory")
-    return any(getattr(suggestion, f"saved_{name}_fraction") >= NOTICEABLE for name in amounts)
 
 
 def _suggestion(kind: str, change: str, now: Figures, after: Figures, why: str, step: NextStep) -> Suggestion:

@@ -21,6 +21,7 @@ from hardware.quantity import quantity
 from hardware.runtime import LIKE_FOR_LIKE
 
 _ROUNDING = 1e-12  # relative difference that is none
+CANCELLING = 2.0  # times the whole difference, from which parts are told as amounts
 WORTH_SAYING = 0.05  # of a ratio of latencies: a part of software that is named
 TIMES = (*RESOURCES, "launch", "power limit")
 
@@ -71,6 +72,11 @@ def list_parts(names: Sequence[str], a: Floats, b: Floats, is_sorted: bool = Tru
     if abs(total) < _ROUNDING * float(np.abs(a).sum() + np.abs(b).sum()):
         total = np.inf  # the sides are equal: rounding has no causes
     return _sorted_parts(names, a, b, difference, total, is_sorted)
+
+
+def parts_cancel(parts: Sequence[Part]) -> bool:
+    """Return True where a part is so much larger than the whole difference that a share of it says nothing."""
+    return any(abs(part.fraction) > CANCELLING for part in parts)
 
 
 def is_comparable(here: Estimate, there: Estimate) -> bool:

@@ -244,8 +244,9 @@ def _cheapest(priced: Sequence[DeviceCost], unpriced: Sequence[str], unfit: Sequ
         least = min(priced, key=lambda row: row.total_usd)
         rivals = [row.device for row in priced if row is not least and row.total_low_usd < least.total_high_usd]
         ends = " to ".join(map(plain_number, (least.total_low_usd, least.total_high_usd)))
+        which = "is cheapest of those with a price" if unpriced else "is cheapest"
         parts.append(
-            f"{least.device} is cheapest: {plain_number(least.total_usd)} USD per million inferences ({ends}; pays for "
+            f"{least.device} {which}: {plain_number(least.total_usd)} USD per million inferences ({ends}; pays for "
             f"{least.pays_for})."
         )
         if rivals:

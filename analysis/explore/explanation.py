@@ -9,7 +9,7 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.families import static_power_w
 from analysis.estimate.figures import Figures, figures
 from analysis.estimate.metrics import EXPLAINED, METRICS
-from analysis.explore.attribution import Groups, Part, attribute, attribute_to_software
+from analysis.explore.attribution import Groups, Part, attribute, attribute_to_software, parts_cancel
 from analysis.text.difference_sentences import ENERGY_SENTENCES, TIME_SENTENCES, name_side, under_utilisation
 from hardware.errors import RequestError, unknown
 from hardware.quantity import Unit, quantity
@@ -89,18 +89,22 @@ def reasons(a: Estimate, b: Estimate, metric: str, groups: Groups, values: tuple
     if metric == "memory":
         return (*lines, *_memory_sentences(groups, swapped))
     main = groups["family"] if metric == "energy" else groups["cause"]
-    sign = -1.0 if swapped else 1.0
+    sign, cancel = -1.0 if swapped else 1.0, parts_cancel(main)
+
+    def size(part: Part) -> str:
+        """Return a part as a share of the difference; as an amount where the parts cancel."""
+        return quantity(abs(part.difference), unit) if cancel else f"{abs(part.fraction):.0%}"
+
     for part in sorted(main, key=lambda p: -sign * p.difference):
-        share = part.fraction
-        if sign * part.difference <= 0 or share < WORTH_NAMING or ratio < 1.001:
+        if sign * part.difference <= 0 or part.fraction < WORTH_NAMING or ratio < 1.001:
             break
         timed = metric == "latency" or part.name.startswith("time: ")
         name = part.name.removeprefix("energy: ").removeprefix("time: ")
         if (sentence := (TIME_SENTENCES if timed else ENERGY_SENTENCES).get(name)) is not None:
-            lines.append(f"{share:.0%}: {sentence(more, less)}")
+            lines.append(f"{size(part)}: {sentence(more, less)}")
     against = [p for p in main if sign * p.difference < 0 and p.fraction < -WORTH_NAMING]
     lines.extend(
-        f"against it, {part.name} favours {names[0]} by {-part.fraction:.0%} of the difference"
+        f"against it, {part.name} favours {names[0]} by {size(part)}{'' if cancel else ' of the difference'}"
         for part in sorted(against, key=lambda p: p.fraction)
     )
     if metric in ("latency", "edp") and (software := attribute_to_software(more, less)):

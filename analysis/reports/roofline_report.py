@@ -188,13 +188,21 @@ def _trace_columns(
     return dict(zip(TraceTimes.__struct_fields__, map(list, zip(*found, strict=True)), strict=True))
 
 
+def sides_of_ridge(result: Estimate) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Return for each kernel (k,) whether it has a ridge, at its own efficiency, and whether it lies left of it."""
+    rows = kernels(result)
+    has_ridge = (rows.flops > 0) & (rows.ideal_s > 0)
+    ridge = ratio(rows.flops, rows.ideal_s) / result.device.memory_bandwidth
+    return has_ridge, has_ridge & (rows.dram_bytes > 0) & (ratio(rows.flops, rows.dram_bytes) < ridge)
+
+
 def _kernels(result: Estimate, chosen: Ints, measured_s: Floats | None) -> tuple[KernelRoof, ...]:
     rows, bandwidth = kernels(result), result.device.memory_bandwidth
     flops, ideal_s, dram = rows.flops[chosen], rows.ideal_s[chosen], rows.dram_bytes[chosen]
-    has_ridge, intensity = (flops > 0) & (ideal_s > 0), ratio(flops, dram)
+    has_ridge, is_left = (side[chosen] for side in sides_of_ridge(result))
+    intensity = ratio(flops, dram)
     ridge, achieved = ratio(flops, ideal_s) / bandwidth, ratio(flops, rows.latency_s[chosen])
     roof = np.where(has_ridge, ratio(flops, np.maximum(ideal_s, dram / bandwidth)), 0.0)
-    is_left = (dram > 0) & (intensity < ridge)
     members = [rows.members[k] for k in chosen]
     operators = _operators(result, measured_s)
     return records(

@@ -11,6 +11,7 @@ from hardware.quantity import plain_number, quantity
 from hardware.sentence import count_noun
 
 NOTICEABLE = 0.01  # relative change that is mentioned
+UNMEASURED = "data sheets only, nothing measured there"
 
 
 def request_sentence(result: Estimate) -> str:
@@ -109,14 +110,14 @@ def change_effects(before: Estimate, after: Estimate, odds: str = "") -> str:
         parts.append(f"{before.bound} bound to {after.bound} bound")
     if before.device.key != after.device.key:
         if after.trust.level == "engineering":
-            parts.append("data sheets only, nothing measured there")
+            parts.append(UNMEASURED)
         parts.extend([odds] if odds else [])
     elif before.runtime.id != after.runtime.id:
         parts.append(f"{before.runtime.name} to {after.runtime.name}")
-    if before.precision_run != after.precision_run:
-        parts.append(f"{before.precision_run} to {after.precision_run}: {accuracy_note(after.precision_run)}")
-    elif before.plan.weights != after.plan.weights:
+    if after.plan.weights not in (before.plan.weights, after.precision_run):
         parts.append(f"weights {before.plan.weights} to {after.plan.weights}: {accuracy_note(after.plan.weights)}")
+    elif before.precision_run != after.precision_run:
+        parts.append(f"{before.precision_run} to {after.precision_run}: {accuracy_note(after.precision_run)}")
     return ", ".join(parts)
 
 

@@ -8,7 +8,14 @@ import numpy as np
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.tree import operators_of, tree
 from analysis.model.ir.workload import Floats, Ints
-from analysis.reports.roofline_report import Points, describe_launch_dominated, is_launch_dominated, main_peak, points
+from analysis.reports.roofline_report import (
+    Points,
+    describe_launch_dominated,
+    is_launch_dominated,
+    main_peak,
+    points,
+    sides_of_ridge,
+)
 from hardware.precision import rate_unit
 from hardware.quantity import Unit
 from hwexplorer import engine
@@ -37,8 +44,10 @@ def plot(state: State) -> Plot:
     measured, line = _measured_points(state, result, shown)
     series += measured
     ridge = main_peak(result)[1] / result.device.memory_bandwidth
-    left = int((shown.intensity < ridge).sum())
-    note = f"ridge {ridge:.0f} FLOP/byte; {left} of {len(shown.operator)} kernels lie left of it"
+    _, is_left = sides_of_ridge(result)
+    note = (
+        f"ridge {ridge:.0f} FLOP/byte; without overhead, memory would limit {is_left.sum()} of {is_left.size} kernels"
+    )
     title = f"Roofline of {result.workload.name} on {result.device.label}"
     return under_roofs("plot", title, series, *told, note + line, unit=rate_unit(result.precision_run))
 

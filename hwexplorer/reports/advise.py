@@ -9,9 +9,9 @@ import msgspec
 from analysis.document import Column, columns, record
 from analysis.estimate.figures import Figures
 from analysis.estimate.metrics import AIMS, METRICS
-from analysis.explore.advice import Advice, advise
+from analysis.explore.advice import Advice, Suggestion, advise
 from analysis.explore.next_step import NextStep
-from analysis.text.insight import accuracy_note
+from analysis.text.insight import UNMEASURED, accuracy_note
 from hwexplorer import configurations, engine
 from hwexplorer.declare import DEVICE, Report, Rows, Section
 from hwexplorer.options import choice, names, option
@@ -80,24 +80,36 @@ def _document(state: State, aim: str, instead: tuple[str, ...] | None, on_paper:
 
 
 def _heading(advice: Advice) -> str:
-    return f"{len(advice.suggestions)} of {advice.tried} changes help, sorted by {METRICS[advice.aim].noun}"
+    return f"{len(advice.suggestions)} of {advice.tried} changes improve {METRICS[advice.aim].noun}, the best first"
+
+
+def _cautions(suggestion: Suggestion, now: Figures) -> Iterator[str]:
+    """Yield what a reader must check before a change."""
+    after = suggestion.after
+    if "precision" in suggestion.change:
+        yield accuracy_note(after.precision)
+    elif after.precision_run != now.precision_run:
+        yield accuracy_note(after.precision_run)
+    if suggestion.kind == "device" and after.trust.level == "engineering":
+        yield UNMEASURED
 
 
 def _commands(advice: Advice, state: State) -> Text:
-    """Return the commands that show the changes, with what their formats ask of the model."""
+    """Return the commands that show the changes, and what to check before each."""
     sections = [("Commands, in the same order", tuple(command(s.step) for s in advice.suggestions) or ("none",))]
-    if advice.next:
-        sections.insert(0, (f"Start with {advice.next}", ()))
+    if advice.suggestions:
+        sections.insert(0, (f"Start with {advice.suggestions[0].change}", ()))
     if advice.design_targets:
         on_paper = tuple(f"{s.change}: {command(s.step)}" for s in advice.design_targets)
         sections.append(("On paper only", on_paper))
-    notes: dict[str, list[str]] = {}
-    for form in dict.fromkeys(s.after.precision for s in advice.suggestions if "precision" in s.change):
-        notes.setdefault(accuracy_note(form), []).append(form)
-    if notes:
-        sections.append(("Accuracy", tuple(f"{', '.join(forms)}: {note}" for note, forms in notes.items())))
+    cautions: dict[str, list[str]] = {}
+    for s in advice.suggestions:
+        for caution in _cautions(s, advice.now):
+            cautions.setdefault(caution, []).append(s.change)
+    if cautions:
+        sections.append(("Before a change", tuple(f"{', '.join(names)}: {said}" for said, names in cautions.items())))
     if advice.without_avail:
-        sections.append(("Tried, no gain", (", ".join(advice.without_avail),)))
+        sections.append((f"Tried, no better {METRICS[advice.aim].noun}", (", ".join(advice.without_avail),)))
     return Text("savings", "", tuple(sections))
 
 

@@ -9,6 +9,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from analysis.document import Column, columns
 from analysis.estimate.figures import Figures
 from analysis.estimate.scenario import Scenario
@@ -32,8 +34,6 @@ from hwexplorer.process import output
 from hwexplorer.settings import IMAGE_MAX
 from hwexplorer.state import State, replace
 from hwexplorer.views.captions import MARKED, figures_lead, headline_of_state
-from hwexplorer.views.plain import Table
-from hwexplorer.views.tables import rows
 
 ROWS = columns(
     Figures,
@@ -116,23 +116,29 @@ def _not_fitting(sweep: Sweep, state: State) -> tuple[str, ...]:
     return (f"{out} configurations do not fit in device memory and are never best",) if out else ()
 
 
-def _crossovers(sweep: Sweep, state: State) -> Table:
-    def says(c: BatchCrossover) -> str:
-        if c.batch is None:
-            return f"{c.before} is ahead from batch {sweep.batches[0]} to {sweep.batches[-1]}"
-        again = f"; the lead changes {c.changes} times" if c.changes > 1 else ""
-        return f"{c.after} is ahead from batch {c.batch}{again}"
+class _LeadInWords(msgspec.Struct, frozen=True):
+    """Who leads over which batches, in words."""
 
-    overtaking = columns(
-        BatchCrossover,
-        "says metric batch precision image_size before after",
-        Column("says", "Who leads", role="text", keep=0, of=says),
-        before={"shown": MARKED},
-        after={"shown": MARKED},
-    )
-    found = sorted(sweep.crossovers, key=lambda crossover: crossover.batch is None)
-    shown = rows(overtaking, found, key=("before", "after", "metric", "precision", "image_size"))
-    return Table("crossovers", "Where one device overtakes another", overtaking, shown, first=3)
+    says: str
+    crossover: BatchCrossover
+
+
+def _leads(sweep: Sweep) -> Iterator[_LeadInWords]:
+    for c in sorted(sweep.crossovers, key=lambda crossover: crossover.batch is None):
+        again = f"; the lead changes {c.changes} times" if c.changes > 1 else ""
+        ahead = f"{c.after} is ahead from batch {c.batch}{again}"
+        always = f"{c.before} is ahead from batch {sweep.batches[0]} to {sweep.batches[-1]}"
+        yield _LeadInWords(always if c.batch is None else ahead, c)
+
+
+LEADS = columns(
+    BatchCrossover,
+    "says metric batch precision image_size before after",
+    Column("says", "Who leads", role="text", keep=0),
+    within="crossover",
+    before={"shown": MARKED},
+    after={"shown": MARKED},
+)
 
 
 def _run_all(arguments: argparse.Namespace) -> None:
@@ -191,7 +197,11 @@ def _run(arguments: argparse.Namespace) -> None:
 VERB = Report(
     subject=Subject(options=(or_default(MODEL, ""), *DEVICES.options[1:]), several=True),
     options=(
-        *GRID,
+        GRID[0],
+        msgspec.structs.replace(
+            GRID[1], help="precisions, as fp32,fp16 (default: that of the model; of --all " + ",".join(SWEEP) + ")"
+        ),
+        *GRID[2:],
         INCLUDE_PAPER,
         option("--rates", type=amounts("rate", "1/s"), metavar="R,..", help="of a load: requests a second, as 1,2,4"),
         option(
@@ -219,7 +229,15 @@ VERB = Report(
             first=15,
         ),
         Rows("best", "Best batch of each device", BEST, of=_best_batches, first=8),
-        _crossovers,
+        Rows(
+            "crossovers",
+            "Where one device overtakes another",
+            LEADS,
+            of=_leads,
+            optional=True,
+            first=3,
+            key=tuple(f"crossover.{name}" for name in ("before", "after", "metric", "precision", "image_size")),
+        ),
     ),
     main="sweep",
     states=_states,

@@ -203,7 +203,8 @@ def search(evaluated: Sequence[Candidate], limits: Sequence[Constraint], order: 
         return float(sum(np.log(max(_excess(limit, c), 1.0)) for limit in limits))
 
     nearest = min(fitting, key=distance, default=None) if not within else None
-    rulings = tuple(_constraint_effect(limit, fitting) for limit in limits)
+    running = [c for c in fitting if c.point.can_win]
+    rulings = tuple(_constraint_effect(limit, running or fitting) for limit in limits)
     return ConstrainedSearch(
         model=evaluated[0].point.model,
         constraints=tuple(map(str, limits)),
@@ -247,7 +248,10 @@ def _verdict(
     designs = ", ".join(dict.fromkeys(c.point.device for c in on_paper))
     if within:
         surely = sum(map(is_beyond_doubt, within))
-        count = f"{len(within)} of {len(fitting)} configurations keep all limits, {surely} surely"
+        running = sum(c.point.can_win for c in fitting)
+        count = f"{len(within)} of {running} configurations keep all limits, {surely} surely"
+        if out := len(fitting) - running:
+            count += f"; {out} more run in a wider format than asked, or by no known software"
         return f"{count}; on paper {len(on_paper)} more ({designs})" if on_paper else count
     if on_paper:
         kept = f"{count_noun(len(on_paper), 'configuration')} of {designs} keep all limits"

@@ -85,11 +85,7 @@ def _answer(search: ConstrainedSearch, state: State) -> Iterator[str]:
 
 
 def _words(search: ConstrainedSearch, state: State) -> Text:
-    lines = [
-        f"{r.constraint}: {r.leaves} of {search.evaluated - search.not_fitting:,} keep it; "
-        f"the best has {quantity(r.best, r.unit)}"
-        for r in search.rulings
-    ]
+    lines = [f"{r.constraint}: {r.leaves:,} keep it; the best has {quantity(r.best, r.unit)}" for r in search.rulings]
     if search.not_fitting:
         lines.append(f"{search.not_fitting} of {search.evaluated} do not fit in device memory")
     if search.nearest is not None:
@@ -112,7 +108,8 @@ def _describe_figures(c: Candidate) -> str:
 def _limit(name: str) -> Any:
     metric = METRICS[name]
     flag = f"--{'min' if metric.more_is_better else 'max'}-{name}"
-    return option(flag, type=amount(metric.unit or "USD"), metavar="X", help=LIMITS[name])
+    help = LIMITS[name] + f" (without a unit: {metric.unit})" * (metric.unit in ("J", "s"))
+    return option(flag, type=amount(metric.unit or "USD"), metavar="X", help=help)
 
 
 VERB = Report(

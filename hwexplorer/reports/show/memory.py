@@ -30,14 +30,15 @@ SAVINGS = (
 
 def _summary(report: MemoryReport, state: State) -> tuple[str, ...]:
     scratch = quantity(report.workspace_bytes, "byte") if report.workspace_rule else "unknown (none counted)"
+    cached = min(sum(row.bytes for row in report.roles if row.role == "key-value cache"), report.activation_bytes)
+    cache = f"key-value cache {quantity(cached, 'byte')} + " if cached else ""
     kept = report.checkpointing
     again = kept.latency_s / kept.forward_s if kept.forward_s else 0.0
     return (
-        f"peak {quantity(report.peak_bytes, 'byte')} = weights {quantity(report.weight_bytes, 'byte')} + activations "
-        f"{quantity(report.activation_bytes, 'byte')} + workspace {scratch}, in "
+        f"peak {quantity(report.peak_bytes, 'byte')} = weights {quantity(report.weight_bytes, 'byte')} + {cache}"
+        f"activations {quantity(report.activation_bytes - cached, 'byte')} + workspace {scratch}, in "
         f"{report.peak_kernel}",
         f"{'fits' if report.fits else 'DOES NOT FIT'} in {quantity(report.device_bytes, 'byte')}",
-        *([f"{quantity(report.cache_bytes, 'byte')} of it key-value cache"] if report.cache_bytes else []),
         f"workspace: {report.workspace_rule or workspace.UNKNOWN}",
         f"memory of activations is used {report.reuse:.1f} times over: all values together are "
         f"{quantity(report.total_activation_bytes, 'byte')}",

@@ -39,7 +39,11 @@ def _result(state: State) -> ComparedResult:
 
 
 def _states(state: State, other: State, rule: list[str] | None) -> tuple[State, ...]:
-    return tuple(each for each in (state, other) if not is_result(each.model))
+    try:
+        device = engine.device(other.model).key
+    except RequestError:  # a model, as it should be
+        return tuple(each for each in (state, other) if not is_result(each.model))
+    raise RequestError(f"{device} is a device, not a model: why {state.model} --on {device}, or name two devices")
 
 
 def _document(state: State, other: State, rule: list[str] | None) -> Diff:

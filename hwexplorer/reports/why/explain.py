@@ -8,7 +8,7 @@ import msgspec
 
 from analysis.document import Column
 from analysis.estimate.metrics import EXPLAINED, METRICS
-from analysis.explore.attribution import Part
+from analysis.explore.attribution import Part, parts_cancel
 from analysis.explore.explanation import Explanation
 from analysis.explore.explanation import explain as explain_pair
 from hardware.quantity import quantity
@@ -78,19 +78,26 @@ def _words(explained: Explanation) -> Text:
 
 
 def _columns(explained: Explanation) -> tuple[Column, ...]:
-    unit = explained.unit
+    unit, title = explained.unit, "Attributed" if explained.metric == "edp" else "First - second"
     return (
         Column("part", "Part", role="text", keep=0, of="name"),
         Column("a", _label(explained, True), unit, role="quantity", keep=0, of="a"),
         Column("b", _label(explained, False), unit, role="quantity", keep=0, of="b"),
-        Column("difference", "Difference", unit, role="quantity", keep=0, of="difference"),
-        Column("fraction", "Part of it", "%", keep=0, help="of the whole difference; negative parts work against it"),
+        Column("difference", title, unit, role="quantity", keep=0, of="difference"),
+        Column(
+            "fraction", "Of difference", "%", keep=0, help="of the whole difference; negative parts work against it"
+        ),
     )
 
 
 def _part_table(explained: Explanation, name: str, group: Sequence[Part], *footer: str) -> Table:
-    columns = _columns(explained)
-    return Table(name, _TITLES[name], columns, rows(columns, group), footer=footer)
+    columns, words = _columns(explained), list(footer)
+    if parts_cancel(group):
+        columns, whole = columns[:-1], quantity(explained.difference, explained.unit)
+        words.append(f"The parts cancel to {whole}, so shares of it say nothing")
+    if name == "cause" and explained.metric == "edp":
+        words.append("Attributed: difference in one factor times the mean of the other, not that of the two columns")
+    return Table(name, _TITLES[name], columns, rows(columns, group), footer=tuple(words))
 
 
 def _whole_table(explained: Explanation, name: str) -> Table:
@@ -145,7 +152,7 @@ _BRIEF = {"energy": ("family", "subgraph"), "memory": ("kind", "live at the peak
 def _brief(state: State, a: str | None, b: str | None, measure: str | None) -> Page:
     explained = _document(state, a, b, measure)
     names = _BRIEF.get(explained.metric, ("cause", "subgraph"))
-    tables = (_brief_table(explained, name, most) for name, most in zip(names, (6, 10), strict=True))
+    tables = (_brief_table(explained, name, most) for name, most in zip(names, (6, 9), strict=True))
     reasons = Text("explain", "", (("Why", explained.reasons),))
     return Page("explain", _title(explained, state), (reasons, *tables))
 
