@@ -17,6 +17,7 @@ from analysis.estimate.figures import head_fields
 from analysis.estimate.outline import HOST
 from analysis.estimate.tree import TreeFigures, estimate_of_node, find_node, modifier_or_none, operators_of
 from analysis.estimate.tree import tree as tree_figures
+from analysis.estimate.tree import tree_without_host as figures_without_host
 from analysis.model.ir.workload import Ints
 from analysis.reports.event_report import event_report
 from analysis.reports.kernel_rows import kernels
@@ -101,8 +102,11 @@ def why(state: State, is_whole: bool = True, says_setting: bool = True) -> Text:
     left out unless `says_setting`."""
     whole = engine.result(state)
     result = estimate_of_node(whole, state.at)
-    figures = tree_figures(result)
-    kind, index = find_node(result, state.at)
+    kind, index = find_node(whole, state.at)
+    if kind == "operator":
+        figures = tree_figures(result)
+    else:  # fusing is not spoken of: the figures that the tree shows serve
+        figures = msgspec.structs.replace(figures_without_host(whole), estimate=result)
     members = operators_of(whole, state.at)
     best = next_step(state) if says_setting else None
     reason = _HOST if state.at == HOST else _reason(figures, kind, index, members)
@@ -132,7 +136,7 @@ def why(state: State, is_whole: bool = True, says_setting: bool = True) -> Text:
         below.append(("Coverage", coverage))
     if notes := describe_deviations(result):
         below.append(("Notes", notes))
-    below += _largest_events(result, state.at, is_whole)
+    below += _largest_events(whole, state.at, is_whole)
     return Text("why", place_in_words(state), (*first, *below), waterfall, len(first))
 
 
