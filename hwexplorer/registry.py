@@ -274,8 +274,9 @@ class Answer:
         in its first line."""
         brief = None if is_whole else self.report.brief
         built = self._view(is_whole) if brief is None else brief(self.state, **self.options)
-        said = (self.missing_rules, built.title, str(self.limits_check or ""))
-        return replace(built, title="; ".join(filter(None, said))) if self.missing_rules or self.limits_check else built
+        title = "; ".join(filter(None, (built.title, str(self.limits_check or ""))))
+        title = ". ".join(filter(None, (self.missing_rules, title)))
+        return replace(built, title=title) if title != built.title else built
 
     def _view(self, is_whole: bool) -> View | Page:
         from hwexplorer.views.plain import Page

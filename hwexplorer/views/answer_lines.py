@@ -1,7 +1,7 @@
 """The verdicts: which device is best; and what is on screen against the pin, in one line: how much, and what makes
 most of the difference, and where.
 
-`h100_sxm b8 vs tpu_v4 b8: EDP +29 %, 81 % of it DRAM energy, most in layer3.0.conv1`.
+`h100_sxm b8 vs tpu_v4 b8: EDP +29 %, 81 % of it DRAM energy, largest change in layer3.0.conv1`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from hwexplorer import engine
 from hwexplorer.state import State, pinned
 from hwexplorer.text.number_format import delta
 from hwexplorer.views.cause_looks import LOOKS
+from hwexplorer.views.measured_times import trace_warning
 
 LEAST = 5e-4  # of what is pinned: a cause below is not told
 BAR = 16
@@ -30,7 +31,8 @@ def answer(state: State, on_paper: bool = False) -> tuple[str, ...]:
     results = [engine.result(state, name) for name in state.devices]
     changed = {one.device.key.removesuffix(one.device.changes) for one in results if one.device.changes}
     found = best_device(results, state.metric, on_paper, [engine.result(state, name) for name in sorted(changed)])
-    return found.lines if found is not None else ()
+    warning = trace_warning(state, engine.result(state))
+    return (*([f"{warning}."] if warning else ()), *(found.lines if found is not None else ()))
 
 
 def _answer_under_load(state: State) -> tuple[str, ...]:
@@ -105,4 +107,4 @@ def _largest_parts(here: Estimate, there: Estimate, metric: str, change: float) 
     name = " ".join(reversed(cause.name.split(": ")))  # `DRAM energy`
     is_part = cause.fraction <= 1.005  # else others go the other way
     told = f"{cause.fraction * 100:.0f} % of it {name}" if is_part else f"{name} alone {delta(cause.fraction * change)}"
-    return f", {told}, most in {max(groups['subgraph'], key=lambda part: part.fraction).name}"
+    return f", {told}, largest change in {max(groups['subgraph'], key=lambda part: part.fraction).name}"

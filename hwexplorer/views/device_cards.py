@@ -119,7 +119,8 @@ def cards(state: State) -> tuple[Card, ...]:
     values = [subject.metric(state.metric) for subject in subjects]
     near = [value for value in values if value <= FAR * min(values)]
     full = max(near) or 1.0
-    phrases = headlines(results, engine.result(state, split_changes(state.baseline)[0]), state.metric)
+    reference = split_changes(state.baseline)[0]  # a changed chip is compared with what it was
+    phrases = headlines(results, engine.result(state, reference), state.metric)
     figures = zip(*(_figures(column, subjects) for column in _columns(subjects[0])), strict=True)
     ranks = _rank(subjects, values)
     return tuple(
@@ -139,6 +140,7 @@ def cards(state: State) -> tuple[Card, ...]:
             fits=subject.fits,
             over=_exceeded_limits(state, subject),
             phrase=subject.row.state if subject.row else "does not fit" if is_load else phrase,
+            reference="" if is_load else reference,
             ghost=0.0 if is_load else _base_metric(state, subject.key) / full,
         )
         for subject, result, value, rank, own_figures, phrase in zip(

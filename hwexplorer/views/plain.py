@@ -182,7 +182,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     """`figures` are shown from left to right, `phrase` says what the device is among the others. `rank` is its place
     among the devices that exist, 0 of one that cannot win. `bar` is the metric of the state by cause, `most` the end of
     its band and `ghost` the metric of a what-if device unchanged (0 for others), as fractions of the scale that all
-    cards have. `over` are the limits of the state that it is not within."""
+    cards have. `over` are the limits of the state that it is not within. `phrase` is against the `reference`."""
 
     key: str
     name: str
@@ -199,6 +199,7 @@ class Card(msgspec.Struct, frozen=True, kw_only=True):
     fits: bool
     over: tuple[str, ...] = ()
     phrase: str
+    reference: str = ""
     ghost: float = 0.0
 
 

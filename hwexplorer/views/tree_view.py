@@ -61,7 +61,7 @@ COLUMNS = (
 HALF, NAMED = 0.5, 3  # of the model, made by how few of its parts; how many of them are named
 MEASURED = (
     Column("measured", "Measured", "s", keep=0, help="of the trace that the state names"),
-    Column("ratio", "Ratio", "x", keep=0, help="measured over predicted, of operators that the trace shows"),
+    Column("ratio", "Ratio seen", "x", keep=0, help="measured over predicted, of operators that the trace shows"),
     Column("term", "Term", role="text", keep=2, help="cause of the operators that make most of the difference"),
 )
 DELTA = Column("delta", "Δ EDP", "%", role="delta", keep=0, help="change against the pinned state, of the metric shown")
@@ -80,7 +80,9 @@ def tree(state: State) -> Table:
     add_up = sum_over_branches(result, branches)
     level = branch_figures(result, branches, add_up)
     parts = _shares_by_cause(result, add_up, state.metric)
-    columns = _columns(state.metric)
+    is_falling = state.descending != (state.sort in ("graph", "name"))
+    is_summed = state.sort in ("share", "graph") and state.descending  # as the rows stand, or as JSON has it
+    columns = tuple(column for column in _columns(state.metric) if column.key != "cumulative" or is_summed)
     deltas = _deltas(state, branches)
     beside, laid = _trace_cells(state, result, branches)
     apart, without_rule = _any_of(add_up, ~figures.fused, ~result.workload.operators.has_rule)
@@ -91,7 +93,6 @@ def tree(state: State) -> Table:
     if beside:
         cells = [(*row, *times) for row, times in zip(cells, beside, strict=True)]
     rows: list[Row] = []
-    is_falling = state.descending != (state.sort in ("graph", "name"))
     for i in _sorted_places(nodes, _ranks(state.sort, branches, level, parts.sum(axis=0)), is_falling):
         depth, branch = nodes[i]
         kind = branch.type if branch.kind in ("subgraph", "operator") else branch.kind

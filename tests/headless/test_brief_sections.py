@@ -132,7 +132,7 @@ def test_why_of_a_merged_row_says_what_its_operators_are(call: Call) -> None:
     assert "3 times 3,136 x 64 x 576 product on tensor cores" in text
 
 
-HEADS = ("Device", "Verdict", "Latency ", "Energy/inf ", "EDP ", "Rate ", "Software", "Evidence")
+HEADS = ("Device", "EDP rank", "Latency ", "Energy/inf ", "EDP ", "Rate ", "Software", "Evidence")
 
 
 @pytest.mark.parametrize("on", ["", "jetson_agx_orin,h100_sxm,hailo10h", "jetson_agx_xavier_cpu,mi300x"])

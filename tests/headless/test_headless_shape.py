@@ -36,7 +36,7 @@ CSV_HEADERS = {
     ("models",): "key depth name family parameters macs input accuracy",
 }  # fmt: skip
 TEXT_HEADERS = {
-    ("compare", "resnet18"): "Device|Verdict|Latency|Energy/inf|EDP|Rate|Software|Evidence",
+    ("compare", "resnet18"): "Device|EDP rank|Latency|Energy/inf|EDP|Rate|Software|Evidence",
     ("tree", "resnet18"): "Node|Share|%|EDP|Latency|Energy/inf|Limit|Kind",
     ("events", "resnet18"): "Event|Share|%|Energy/inf|Waits|Count|of|Each|Band|Source|Energy/batch",
     ("models",): "Model|Family|Params|MACs|Input|Acc",

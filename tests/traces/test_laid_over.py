@@ -23,6 +23,7 @@ from analysis.annexes.traces.trace_record import (
 )
 from analysis.annexes.traces.trace_report import make_trace_report
 from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.outline import HOST
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from hardware.device import load_device
@@ -31,6 +32,7 @@ from hwexplorer.export.render import encode
 from hwexplorer.plots.roofline import plot
 from hwexplorer.reports.why.why import why
 from hwexplorer.state import State, format, parse, replace
+from hwexplorer.views.answer_lines import answer
 from hwexplorer.views.tree_view import tree
 
 
@@ -311,3 +313,10 @@ def test_the_device_of_a_trace_is_told_by_the_number_of_its_chip(recorded: str, 
     result = estimate(workload, load_device(device), Scenario(1, "fp32", "eager"))
     trace = msgspec.structs.replace(recorded_operators("resnet18"), device=recorded, on_device=True)
     assert bool(make_trace_report(trace, result).incomplete) == is_other
+
+
+def test_a_trace_of_another_model_is_named_first_and_lays_nothing_on_the_host(tmp_path: Path) -> None:
+    state = replace(state_with_a_trace(tmp_path / "t.csv"), model="resnet50", devices=("h100_sxm",), execution="auto")
+    assert answer(state)[0].startswith("Warning: it ran on a CPU; not this model: ")
+    assert "Measured" not in dict(why(replace(state, at=HOST)).sections)
+    assert "Measured" in dict(why(state).sections)

@@ -946,5 +946,5 @@ async def test_notes_below_the_devices_are_about_the_row_under_the_cursor() -> N
         assert lines[0].startswith("TPU v4: ")
         assert not any(line.startswith(("H100", "Xeon", "KPU")) for line in lines)
         heads = [column.title for column in app.explorer.panes["compare"].content.table.columns]
-        assert heads[:5] == ["Device", "Verdict", "Latency ms", "Energy/inf mJ", "EDP"]
+        assert heads[:5] == ["Device", "EDP rank", "Latency ms", "Energy/inf mJ", "EDP"]
         assert "T" not in heads

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hwexplorer.provider import EngineProvider
-from hwexplorer.state import State, parse
+from hwexplorer.state import State, parse, replace
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.session.screen_layout import strip_lines
@@ -16,6 +16,7 @@ from hwexplorer.tui.widgets.cell_drawing import TRACE, stacked
 from hwexplorer.tui.widgets.column_widths import PERCENT
 from hwexplorer.views.cause_looks import LOOKS, cells
 from hwexplorer.views.device_cards import cards
+from tests.tui.test_app import screen_text
 
 PARTS = st.lists(st.floats(0, 1), min_size=6, max_size=6)
 
@@ -190,3 +191,19 @@ async def test_beside_a_pin_the_verdict_begins_where_a_line_is_free() -> None:
     assert lines[3]
     assert app.session.views is not None
     assert app.session.views.answer[0][:12] in " ".join(lines)
+
+
+def test_a_changed_baseline_is_compared_with_the_chip_as_it_is() -> None:
+    changed = "h100_sxm{memory_bandwidth*2}"
+    state = replace(parse("resnet18"), devices=("xeon_8490h", changed, "tpu_v4"), on=changed, baseline=changed)
+    xeon, turned, _ = cards(state)
+    assert turned.phrase.startswith("hypothetical: ")
+    assert xeon.reference == "h100_sxm"
+    assert xeon.phrase.partition(" · ")[2] == cards(parse("resnet18"))[0].phrase.partition(" · ")[2]
+
+
+async def test_a_request_keeps_its_tokens_per_second_on_a_small_screen() -> None:
+    app = HwExplorer(parse("llama3_8b:request@fp16"), EngineProvider())
+    async with app.run_test(size=(80, 24)) as pilot:
+        await pilot.pause()
+        assert "tokens/s" in screen_text(app)

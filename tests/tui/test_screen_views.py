@@ -14,11 +14,13 @@ from hwexplorer.cli import main
 from hwexplorer.provider import EngineProvider
 from hwexplorer.reports.show import events
 from hwexplorer.state import PLOTS, RANKS, parse, pinned, replace
+from hwexplorer.tui.session.change_summary import summarize_change, summarize_undo
 from hwexplorer.tui.session.copy_text import command
 from hwexplorer.views import heat, tree_view
 from hwexplorer.views.answer_lines import lines as verdict_lines
 from hwexplorer.views.answer_lines import verdict
 from hwexplorer.views.captions import MARKED
+from hwexplorer.views.device_cards import cards
 from hwexplorer.views.plain import Plot
 
 PAIRS = (
@@ -44,7 +46,7 @@ def test_the_verdict_adds_up(text: str, metric: str) -> None:
     assert "\n" not in told
     assert " vs " in told
     assert " alone " in told or " of it " in told  # more or less than the change itself
-    assert told.rpartition("most in ")[2] in here.partition.id
+    assert told.rpartition("largest change in ")[2] in here.partition.id
 
 
 def test_the_verdict_of_equals_and_of_other_models() -> None:
@@ -191,3 +193,16 @@ def test_the_host_counts_in_the_model_on_each_device_that_has_its_work() -> None
     host = next(row for row in heat.view(parse("resnet18@b1,fp16/tpu_v4,kpu_t256?heat=1")).rows if row.kind == "host")
     assert host.cells[3] is None  # the KPU has no such work, and wins nothing by that
     assert host.cells[-2:] == ("tpu_v4", "")
+
+
+def test_the_running_share_stands_beside_no_rows_that_are_sorted_by_another_figure() -> None:
+    for sort in ("share", "latency", "energy", "graph"):
+        keys = [column.key for column in tree_view.tree(parse(f"resnet18?sort={sort}")).columns]
+        assert ("cumulative" in keys) is (sort in ("share", "graph"))
+
+
+def test_a_change_names_what_it_is_compared_with() -> None:
+    before, after = parse("resnet18@b8"), parse("resnet18@b16")
+    told = summarize_change(before, after, cards(before), cards(after))
+    assert told.startswith("batch 16 vs batch 8: ")
+    assert summarize_undo(after, before, cards(after), cards(before)) == 'undid "batch 16"'

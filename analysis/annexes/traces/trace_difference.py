@@ -23,8 +23,8 @@ def describe_difference(alignment: Alignment, result: Estimate) -> str:
     """Return a warning that the trace is of another model, batch or device than the estimate; '' if it is not."""
     scenario = result.scenario
     operators = _operator_differences(alignment, result)
-    reasons = [*operators, *_input_differences(alignment, scenario.batch, bool(operators))]
-    reasons += _device_differences(alignment.trace, result.device)
+    reasons = [*_device_differences(alignment.trace, result.device), *operators]
+    reasons += _input_differences(alignment, scenario.batch, bool(operators))
     if not reasons:
         return ""
     compared = f"{result.workload.name} at batch {scenario.batch} on {result.device.label}"

@@ -51,5 +51,5 @@ def file_stamp(file: str) -> FileStamp:
         stat = path.stat()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise TraceError(f"{path.name[:60]}: cannot be read ({reason})") from None
+        raise TraceError(f"{str(path)[-60:]}: cannot be read ({reason})") from None
     return str(path), stat.st_mtime_ns, stat.st_size

@@ -28,7 +28,7 @@ def brief_table(results: Sequence[Estimate], reference: Estimate, metric: str) -
     """Return a row for each device with its bands, the best first and designs on paper last; below it a line each."""
     ranks = dict(zip(map(id, results), rank_words(results, metric), strict=True))
     says = dict(zip(map(id, results), headlines(results, reference, metric), strict=True))
-    figure = METRICS[metric].figure
+    figure, title = METRICS[metric].figure, f"{METRICS[metric].title} rank"
     ordered = sorted(results, key=lambda one: (not one.device.silicon, not one.can_win, figure(one)))
 
     def verdict(one: Estimate) -> str:
@@ -40,7 +40,7 @@ def brief_table(results: Sequence[Estimate], reference: Estimate, metric: str) -
 
     shown = (
         Column("device", "Device", role="text", keep=0, of="device.key"),
-        Column("verdict", "Verdict", role="text", keep=0, of=verdict),
+        Column("verdict", title, role="text", keep=0, of=verdict),
         _with_band("latency", "Latency", "s", ordered, lambda one: one.latency_s, lambda one: one.latency_band_s),
         _with_band("energy", "Energy/inf", "J", ordered, lambda one: one.energy_j_per_inference, _energy_band_j),
         Column("edp", "EDP", "Js", keep=1, of="edp_js"),
@@ -52,7 +52,7 @@ def brief_table(results: Sequence[Estimate], reference: Estimate, metric: str) -
     notes = tuple(re.sub(r" \(.*\)$", "", note) for note in deviation_notes(ordered) if FITS_NOT not in note)
     made = rows(shown, ordered, key=lambda one: one.device.key)
     legend = (
-        f"Verdict: rank by {METRICS[metric].noun}, and {METRICS[metric].noun} over that of {reference.device.key} (1x)"
+        f"{title}: rank by {METRICS[metric].noun}, and {METRICS[metric].noun} over that of {reference.device.key} (1x)"
     )
     return Table("compare", "Devices", shown, made, (legend, *lines, MORE), notes, is_stacked=True)
 

@@ -40,7 +40,7 @@ from hwexplorer.state import format as format_state
 from hwexplorer.views import answer_lines
 from hwexplorer.views.captions import band_words, category_words, energy_words, place_in_words
 from hwexplorer.views.cause_looks import LOOKS
-from hwexplorer.views.measured_times import add_measured_step, measured_times, trace_annex
+from hwexplorer.views.measured_times import MeasuredTimes, add_measured_step, measured_times, trace_annex
 from hwexplorer.views.plain import SUMMARY, Section, Stack, Text, WaterfallStep
 
 TOP = 6
@@ -119,7 +119,7 @@ def why(state: State, is_whole: bool = True, says_setting: bool = True) -> Text:
         from hwexplorer.views.load_lines import load_sections  # not needed without a load
 
         first += load_sections(served)
-    if times := measured_times(state, whole):
+    if times := _measured(state, whole):
         first.append(("Measured", trace_annex().node_lines(times, members)))
         waterfall = add_measured_step(times, members, waterfall)
     if against := answer_lines.lines(state):
@@ -138,6 +138,11 @@ def why(state: State, is_whole: bool = True, says_setting: bool = True) -> Text:
         below.append(("Notes", notes))
     below += _largest_events(whole, state.at, is_whole)
     return Text("why", place_in_words(state), (*first, *below), waterfall, len(first))
+
+
+def _measured(state: State, result: Estimate) -> MeasuredTimes | None:
+    """Return the trace that the state names; None for the host's work, which no trace has."""
+    return None if state.at == HOST else measured_times(state, result)
 
 
 def _steps(result: Estimate, members: Ints) -> tuple[WaterfallStep, ...]:
@@ -197,7 +202,7 @@ def _document(state: State) -> dict[str, Any]:
     members, result = operators_of(whole, state.at), estimate_of_node(whole, state.at)
     text = why(state)
     table = steps(causes(result).sum_over(members))
-    times = measured_times(state, whole)
+    times = _measured(state, whole)
     energy_j = float(result.run.energy_j[members].sum())
     return {
         "state": format_state(state),

@@ -51,7 +51,8 @@ def summarize_change(before: State, after: State, was: Cards, now: Cards) -> str
     parts += [f"removed {name}" for name in before.devices if name not in after.devices]
     if "model" not in changed and changed & SCENARIO_FIELDS:
         figures = _ALL_FIGURES if "batch" in changed else _FIGURES
-        parts.append(f"{_settings(before, after)}: {_effect(after.on, was, now, figures) or 'no change'}")
+        settings = f"{_settings(before, after)} vs {_settings(after, before)}"
+        parts.append(f"{settings}: {_effect(after.on, was, now, figures) or 'no change'}")
     if "pin" in changed:
         parts.append(f"pinned {after.pin}: deltas are against it" if after.pin else "nothing is pinned")
     if "limits" in changed and not after.limits:
@@ -64,7 +65,7 @@ def summarize_change(before: State, after: State, was: Cards, now: Cards) -> str
 
 def summarize_undo(before: State, after: State, was: Cards, now: Cards) -> str:
     """Return `undid "add kpu_t100"` of a step back from `before`."""
-    summary = summarize_change(after, before, now, was).partition(": ")[0]
+    summary = summarize_change(after, before, now, was).partition(": ")[0].partition(" vs ")[0]
     for participle, verb in (("added ", "add "), ("removed ", "remove "), ("pinned ", "pin ")):
         summary = summary.replace(participle, verb)
     return f'undid "{summary}"' if summary else ""
@@ -79,7 +80,7 @@ def summarize_pin(verdict: str, here: Card, there: Card) -> str:
     """Return the verdict against the pin with the figures of both: energy, rate and latency may go different ways."""
     names, _, change = verdict.partition(": ")
     figures = ", ".join(_changes(there, here, _ALL_FIGURES))
-    return f"{names}: {'; '.join(part for part in (figures, change) if part)}."
+    return f"{names} (pin): {'; '.join(part for part in (figures, change) if part)}."
 
 
 def _effect(device: str, was: Cards, now: Cards, figures: tuple[tuple[str, ...], ...] = _FIGURES) -> str:

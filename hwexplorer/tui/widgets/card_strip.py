@@ -162,9 +162,10 @@ class CardStrip(Widget, can_focus=False):
             rest = room - sum(wide) - 1
             if rest >= bar_min + PHRASE_MIN:
                 break
-        if rest < PHRASE_MIN:  # the rate follows from latency and batch
-            rate = next((place for place, figure in enumerate(figures) if figure.unit.endswith("/s")), 1)
-            rest, wide[rate] = rest + wide[rate], 0
+        if rest < PHRASE_MIN:  # the rate follows from latency and batch, TPOT from tokens/s and batch
+            follows = (place for place, one in enumerate(figures) if one.label == "TPOT" or one.unit.endswith("/s"))
+            left_out = next(follows, 1)
+            rest, wide[left_out] = rest + wide[left_out], 0
         bar = min(BAR_MAX, max(BAR_MIN, rest - PHRASE_GOOD)) if rest >= BAR_MIN + PHRASE_MIN else 0
         return list(zip(wide, heads, strict=True)), bar, rest - bar - (bar > 0)
 
@@ -178,7 +179,8 @@ class CardStrip(Widget, can_focus=False):
         metric = {"edp": "EDP"}.get(self.metric, self.metric)
         by_cause = pad(whole(f"{metric} by cause", bar, " by "), bar) + " " * (bar > 0)
         best, hatch = ("<", "-") if self.palette.ascii else ("◂", "╌")
-        verdict = whole(f"verdict  {best} best" + f"  {hatch} uncertain" * (bar > 0), phrase, "  ")
+        against = f"vs {self.cards[0].reference}" if self.cards[0].reference else "verdict"
+        verdict = whole(f"{against}  {best} best" + f"  {hatch} uncertain" * (bar > 0), phrase, "  ")
         return [Segment(pad(f"{title}{heads} {by_cause}{verdict}", width), self.palette.get("header"))]
 
     def _line(self, card: Card, width: int) -> list[Segment]:
