@@ -109,7 +109,7 @@ class Rows(msgspec.Struct, frozen=True):
 
 def facts(lines: Lines, name: str = "summary", title: str = "Summary") -> Callable[[Any, State], Text]:
     """Short statements, by default at the top of a report."""
-    return lambda document, state: Text(name, title, (("", tuple(lines(document, state))),))
+    return lambda document, state: Text(name, title, (("", said),) if (said := tuple(lines(document, state))) else ())
 
 
 # A part of a report: a declared table, or what makes a view from the document.

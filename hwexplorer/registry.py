@@ -287,6 +287,7 @@ class Answer:
         parts = report.views(self.document, self.state, is_whole)
         if report.title is None:
             return parts[0]
+        parts = tuple(part for part in parts if getattr(part, "sections", True) or getattr(part, "steps", False))
         main = [part.name for part in parts].index(report.main) if report.main and is_whole else -1
         return Page(self.name, self._title(), parts, main=main)
 

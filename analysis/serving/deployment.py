@@ -168,21 +168,26 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         half, whole = (one.scenario.kv or 0 for one in (self.first, self.full))
         return (self.full.peak_memory_bytes - self.first.peak_memory_bytes) / max(whole - half, 1)
 
+    def sequences(self, load: Load) -> int:
+        """Return the sequences that an engine holds at most, of the mean lengths of a load."""
+        prompt, cached, output = (float(part.mean()) for part in (load.prompt, load.cached, load.output))
+        # As many prompts begin as answers end: where steps mix them, so many tokens of prompts stand beside each token.
+        in_cache = self.costs.cache_tokens / (cached + prompt + output / 2)
+        in_step = self.scheduler.max_tokens / (1 + prompt / output * self._mixes)
+        return max(int(min(in_cache, self.scheduler.max_sequences, in_step)), 1)
+
+    @property
+    def _mixes(self) -> bool:
+        return self.scheduler.mixes and not self.layout.prefill
+
     def capacity_per_s(self, load: Load) -> float:
         """Return the requests a second that batches as full as the cache and the scheduler let them be would serve, of
         the mean lengths of a load."""
         prompt, cached, output = (float(part.mean()) for part in (load.prompt, load.cached, load.output))
-        held = cached + prompt + output / 2
-        # As many prompts begin as answers end: where steps mix them, so many tokens of prompts stand beside each token.
-        layout, mixes = self.layout, self.scheduler.mixes and not self.layout.prefill
-        mixed_in = prompt / output if mixes else 0.0
-        most = min(
-            self.costs.cache_tokens / held, self.scheduler.max_sequences, self.scheduler.max_tokens / (1 + mixed_in)
-        )
-        sequences = max(int(most), 1)
-        tokens = round(sequences * mixed_in)
+        held, layout, sequences = cached + prompt + output / 2, self.layout, self.sequences(load)
+        tokens = round(sequences * prompt / output)
         pairs_per_token = cached + prompt / 2
-        if mixes:
+        if self._mixes:
             step_s = self.costs.mixed(sequences, held, tokens, tokens * pairs_per_token)[0]
             return layout.dp * sequences / output / step_s
         chunk = self.scheduler.max_tokens

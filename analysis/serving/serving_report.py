@@ -22,10 +22,13 @@ from analysis.serving.request_load import MOST_OPEN, REQUESTS, ROUNDS, Lengths, 
 from analysis.serving.scheduler import Scheduler
 from analysis.serving.simulation import Run
 from analysis.serving.waits import Wait, list_waits
+from hardware.quantity import plain_number
 
 CLIENTS = (1, 4, 16, 64, 256)  # of the curve that is shown where no load is named
 KNEE = 0.8  # of the highest rate; more load buys little beyond
 FILLING = 0.2  # of random arrivals: those that come while the server fills
+NEAR = 0.75  # of capacity: at higher rates the server is also served full
+WAITING = 1.1  # times the sequences that a full server holds: its clients
 BEHIND = 1.1  # times the time in which requests arrive: a run that takes longer falls behind
 
 
@@ -84,7 +87,7 @@ class ServedLoad(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def state(self) -> str:
         """Say whether it keeps up: `keeps up: 38% of capacity`, `falls behind by 3 requests/s`."""
-        behind = f"falls behind by {self.lag_per_s:.2g} requests/s"
+        behind = f"falls behind by {plain_number(self.lag_per_s)} requests/s"
         return behind if self.lag_per_s > 0 else f"keeps up: {self.utilization:.0%} of capacity"
 
     def band(self, figure_s: float, is_first: bool = False) -> tuple[float, float]:
@@ -123,13 +126,29 @@ def serve_load(
     """Serve the load of a name on a server that is spelt `key`; `trace` are the requests of its file. Random arrivals
     are so many that the server is filled and drained for a small part of the run only."""
     load = load_of_spec(spec, lengths, trace)
-    run = server.serve(load)
-    inside = spec.rate * float((run.end_s - run.arrival_s).mean()) if trace is None else 0.0
-    if ROUNDS * inside > load.requests and not _lag(load, run, server.capacity_per_s(load)):
+    run, full = server.serve(load), None
+    rate, capacity_per_s = spec.rate if trace is None else 0.0, server.capacity_per_s(load)
+    if rate and (rate > NEAR * capacity_per_s or _lag(load, run, capacity_per_s)):
+        full = _serve_full(server, load, run, lengths)
+    inside = rate * float((run.end_s - run.arrival_s).mean())
+    if ROUNDS * inside > load.requests and (full is None or rate <= full[0]):
         load = open_load(spec.rate, lengths, min(int(ROUNDS * inside), MOST_OPEN))
         run = server.serve(load)
-    row = _row(server, key, spec.text, load, run, limits, bool(spec.rate) and trace is None)
+    row = _row(server, key, spec, load, run, limits, full)
     return Served(row=row, load=load, run=run, server=server)
+
+
+def _serve_full(server: Server, load: Load, run: Run, lengths: Lengths) -> tuple[float, Run]:
+    """Serve more clients than a replica holds: its batches are full, and requests always wait. Return the requests a
+    second of all replicas, at least those of `run`, and what they did."""
+    copies = server.layout.dp
+    one = msgspec.structs.replace(server, layout=msgspec.structs.replace(server.layout, dp=1))
+    clients = closed_load(math.ceil(WAITING * server.sequences(load) * one.layout.workers), lengths)
+    full = one.serve(clients)
+    whole = {name: copies * getattr(full, name) for name in ("busy_s", "step_j", "idle_j", "sequence_seconds")}
+    served = clients.requests - clients.concurrency  # the first and the last of each client are cut short
+    rate = max(copies * served / full.end_of_run_s, load.requests / run.end_of_run_s)
+    return rate, msgspec.structs.replace(full, **whole)
 
 
 def lengths_of(request: Request) -> Lengths:
@@ -185,6 +204,8 @@ def serving_report(
         rows += own
         waits += list_waits(server.name, served[-1].run)
         answers += _answers(server, own, lengths, limits, is_curve)
+    if count := max((one.load.requests for served in ordered for one in served if one.row.lag_per_s > 0), default=0):
+        answers.append(f"TTFT of a load that falls behind is of {count:,} simulated requests: later ones wait longer")
     said = dict.fromkeys(
         f"{s[0].server.first.runtime.name}: {_scheduler_words(s[0].server.scheduler)}" for s in ordered
     )
@@ -268,37 +289,36 @@ def _steady(run: Run, load: Load, is_random: bool) -> slice:
     return slice(min(clients, count - 1), max(count - clients, clients + 1))
 
 
-def _rates_per_s(load: Load, run: Run, kept: slice, is_random: bool) -> tuple[float, float]:
-    """Return requests that end and output tokens, each per second: of random arrivals while they last, of other loads
-    over the run."""
-    if not is_random:
-        tokens_per_s = run.output_tokens / run.end_of_run_s
-        return tokens_per_s / float(run.output[kept].mean()), tokens_per_s
-    begin_s, end_s = float(run.arrival_s[kept.start]), float(run.arrival_s[-1])
-    inside_s = np.clip(run.end_s, begin_s, end_s) - np.clip(run.first_s, begin_s, end_s)
-    tokens = float((run.output * inside_s / np.maximum(run.end_s - run.first_s, 1e-12)).sum())
-    if not tokens:  # answers of one token
-        tokens = float(run.output[(run.end_s > begin_s) & (run.end_s <= end_s)].sum())
-    ended = int(((run.end_s > begin_s) & (run.end_s <= end_s)).sum())
-    return ended / (end_s - begin_s), tokens / (end_s - begin_s)
-
-
-def _row(server: Server, key: str, text: str, load: Load, run: Run, limits: Limits, is_random: bool) -> ServedLoad:
+def _row(
+    server: Server, key: str, spec: LoadSpec, load: Load, run: Run, limits: Limits, full: tuple[float, Run] | None
+) -> ServedLoad:
+    """Return the figures of a load. Of random arrivals as many are served as arrive; a server that falls behind does
+    what a full one does, however many arrive."""
+    is_random = bool(spec.rate) and not spec.requests
+    capacity_per_s, full_run = full or (server.capacity_per_s(load), run)
     kept = _steady(run, load, is_random)
-    rate, tokens_per_s = _rates_per_s(load, run, kept, is_random)
-    power_w = run.energy_j / run.end_of_run_s
+    arrivals = 0.0 if load.concurrency or not load.arrival_s[-1] else load.requests / float(load.arrival_s[-1])
+    if is_random:
+        rate, lag_per_s = min(arrivals, capacity_per_s), max(arrivals - capacity_per_s, 0.0)
+        tokens_per_s = rate * float(load.output.mean())
+    else:
+        tokens_per_s, lag_per_s = run.output_tokens / run.end_of_run_s, _lag(load, run, capacity_per_s)
+        rate = tokens_per_s / float(run.output[kept].mean())
+    did = full_run if is_random and lag_per_s else run
+    power_w = did.energy_j / did.end_of_run_s
+    if full is not None:  # a run drains at its end: no token takes fewer joules than that of a full server
+        power_w = max(power_w, full_run.energy_j / full_run.end_of_run_s * rate / capacity_per_s)
     ttft_s, tpot_s = (run.first_s - run.arrival_s)[kept], time_per_token_s(run)[kept]
     costs, ttft_p50_s, tpot_p50_s = server.costs, float(np.median(ttft_s)), float(np.median(tpot_s))
     per_token_j = power_w / tokens_per_s
     is_good = (ttft_s <= limits.ttft_s) & (tpot_s <= limits.tpot_s)
-    hire_usd, capacity_per_s = server.hire_usd, server.capacity_per_s(load)
-    arrivals = 0.0 if load.concurrency or not load.arrival_s[-1] else load.requests / float(load.arrival_s[-1])
+    hire_usd = server.hire_usd
     return ServedLoad(
         key=key,
         device=server.name,
         layout=server.layout.words or "one device",
         runtime=server.first.runtime.name,
-        load=text,
+        load=spec.text,
         request_p50_s=float(np.median((run.end_s - run.arrival_s)[kept])),
         **{f"ttft_p{p}_s": float(np.percentile(ttft_s, p)) for p in (50, 90, 99)},
         **{f"tpot_p{p}_s": float(np.percentile(tpot_s, p)) for p in (50, 90, 99)},
@@ -307,14 +327,14 @@ def _row(server: Server, key: str, text: str, load: Load, run: Run, limits: Limi
         requests_per_s=rate,
         arrivals_per_s=arrivals,
         good_per_s=rate * float(is_good.mean()),
-        lag_per_s=_lag(load, run, capacity_per_s),
+        lag_per_s=lag_per_s,
         tokens_per_s=tokens_per_s,
         power_w=power_w,
         energy_j_per_token=per_token_j,
         energy_band_j_per_token=_band("energy", per_token_j, costs.energy_factors),
         usd_per_million_tokens=hire_usd and hire_usd * 1e6 / (tokens_per_s * S_PER_HOUR),
-        mean_batch=run.sequence_seconds / run.busy_s,
-        busy_fraction=run.busy_s / run.end_of_run_s / min(server.layout.workers, load.requests),
+        mean_batch=did.sequence_seconds / did.busy_s,
+        busy_fraction=did.busy_s / did.end_of_run_s / min(server.layout.workers, load.requests),
         utilization=max(rate, arrivals) / capacity_per_s,
         devices=server.layout.devices,
     )
@@ -343,7 +363,9 @@ def _answers(server: Server, rows: Sequence[ServedLoad], lengths: Lengths, limit
     if is_curve:
         highest = max(row.tokens_per_s for row in rows)
         knee = next(row for row in rows if row.tokens_per_s >= KNEE * highest)
-        if knee is rows[-1]:
+        if knee.lag_per_s > 0:
+            lines.append(f"{name} serves {knee.requests_per_s:.3g} requests/s at most: {highest:,.0f} tokens/s")
+        elif knee is rows[-1]:
             lines.append(f"{name} still gains at {knee.load}: {highest:,.0f} tokens/s")
         else:
             lines.append(f"{name}: {knee.load} reach {knee.tokens_per_s:,.0f} of {highest:,.0f} tokens/s (the knee)")

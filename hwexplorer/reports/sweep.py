@@ -92,8 +92,10 @@ def _document(
     image_sizes: _Wholes,
     on_paper: bool,
     tick: Callable[[int, int], None] | None = None,
-    **_: object,
+    **of_load: object,
 ) -> Sweep:
+    if wrong := [name for name in ("rates", "clients") if of_load.get(name)]:
+        raise RequestError(f"--{wrong[0]} is of a load, as llama3_8b:serve,in=512,out=64; {state.model[:60]} has none")
     workloads = [engine.workload(each) for each in _states(state, image_sizes)]
     return run_sweep(
         workloads,

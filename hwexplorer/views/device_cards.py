@@ -123,6 +123,7 @@ def cards(state: State) -> tuple[Card, ...]:
     phrases = headlines(results, engine.result(state, reference), state.metric)
     figures = zip(*(_figures(column, subjects) for column in _columns(subjects[0])), strict=True)
     ranks = _rank(subjects, values)
+    said = [_words(state, subject, phrase, is_load) for subject, phrase in zip(subjects, phrases, strict=True)]
     return tuple(
         Card(
             key=subject.key,
@@ -138,13 +139,13 @@ def cards(state: State) -> tuple[Card, ...]:
             bar=Stack((shares(result, state.metric).sum(axis=1) * value / full).tolist()),
             most=_high(result, state.metric) / METRICS[state.metric].figure(result) * value / full,
             fits=subject.fits,
-            over=_exceeded_limits(state, subject),
-            phrase=subject.row.state if subject.row else "does not fit" if is_load else phrase,
+            over=words[:-1],
+            phrase=words[-1],
             reference="" if is_load else reference,
             ghost=0.0 if is_load else _base_metric(state, subject.key) / full,
         )
-        for subject, result, value, rank, own_figures, phrase in zip(
-            subjects, results, values, ranks, figures, phrases, strict=True
+        for subject, result, value, rank, own_figures, words in zip(
+            subjects, results, values, ranks, figures, said, strict=True
         )
     )
 
@@ -182,6 +183,14 @@ def _rank(subjects: Sequence[_Subject], values: Sequence[float]) -> list[int]:
     """Return the place of each device among those that exist, from 1; 0 of one that competes with none."""
     rivals = sorted(value for value, subject in zip(values, subjects, strict=True) if subject.competes)
     return [rivals.index(value) + 1 if subject.competes else 0 for value, subject in zip(values, subjects, strict=True)]
+
+
+def _words(state: State, subject: _Subject, phrase: str, is_load: bool) -> tuple[str, ...]:
+    """Return the limits that are exceeded, then the verdict; of a server that falls behind that comes first."""
+    over, row = _exceeded_limits(state, subject), subject.row
+    if row is not None and row.lag_per_s and over:
+        return ("falls behind", *over)
+    return (*over, row.state if row else "does not fit" if is_load else phrase)
 
 
 def _exceeded_limits(state: State, subject: _Subject) -> tuple[str, ...]:

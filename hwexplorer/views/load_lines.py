@@ -14,9 +14,11 @@ _BLOCKS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
 def load_sections(served: Served) -> list[Section]:
     """Return what the slow requests of a load wait for, and the timeline of its batches."""
     row = served.row
+    simulated = f" (of {served.load.requests:,} simulated requests)" * (row.lag_per_s > 0)
     head = (
         f"{row.state}; a request takes {quantity(row.request_p50_s, 's')}",
-        f"first token after {quantity(row.ttft_p50_s, 's')}, of the slowest 1 % after {quantity(row.ttft_p99_s, 's')}",
+        f"first token after {quantity(row.ttft_p50_s, 's')}, of the slowest 1 % after {quantity(row.ttft_p99_s, 's')}"
+        + simulated,
         f"then a token each {quantity(row.tpot_p50_s, 's')}, of the slowest 1 % each {quantity(row.tpot_p99_s, 's')}",
     )
     waits = sorted(list_waits(row.key, served.run), key=lambda wait: -wait.slowest_s)

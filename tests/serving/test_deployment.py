@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import Any
 
@@ -124,3 +125,30 @@ def test_prompts_on_workers_of_their_own_delay_no_tokens() -> None:
     assert served("llama3_8b:serve,prefill=1,decode=3,rate=4", "l4*8").server.layout == Parallelism(
         tp=2, prefill=1, decode=3
     )
+
+
+@pytest.mark.parametrize(
+    ("device", "rates"), [("h100_sxm", (10, 50, 60, 61, 70, 100, 1000)), ("kpu_t256", (1, 4, 4.9, 5, 10))]
+)
+def test_more_load_is_never_fewer_tokens_nor_more_joules(device: str, rates: tuple[float, ...]) -> None:
+    rows = [served(f"llama3_8b:serve,in=512,out=64,rate={rate}", device).row for rate in rates]
+    tokens, joules = ([getattr(row, name) for row in rows] for name in ("tokens_per_s", "energy_j_per_token"))
+    assert tokens == sorted(tokens)
+    assert all(later <= earlier * (1 + 1e-9) for earlier, later in itertools.pairwise(joules))
+    for row, rate in zip(rows, rates, strict=True):
+        assert row.tokens_per_s == pytest.approx(row.requests_per_s * 64)
+        assert row.requests_per_s == pytest.approx(rate - row.lag_per_s)
+    assert [row.lag_per_s > 0 for row in rows] == [rate > rows[-1].requests_per_s for rate in rates]
+    assert "e+" not in rows[-1].state
+
+
+@pytest.mark.parametrize(
+    "words", ["in=64,out=1", "in=512,out=1", "in=256,out=32,spread=0.5", "in=64,out=32,prefill=1,decode=1,tp=1"]
+)
+def test_a_server_at_its_capacity_serves_no_more_than_an_endless_queue_lets_it(words: str) -> None:
+    device = "l4*2" if "prefill" in words else "l4"
+    one = served(f"llama3_8b:serve,{words},rate=1000", device)
+    assert one.row.lag_per_s > 0
+    whole = one.load.requests / one.run.end_of_run_s  # it fills and drains besides
+    assert whole <= one.row.requests_per_s
+    assert served(f"llama3_8b:serve,{words},rate={0.9 * one.row.requests_per_s:.3g}", device).row.lag_per_s == 0

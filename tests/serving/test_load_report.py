@@ -52,3 +52,25 @@ def test_a_model_without_a_load_is_one_line(model: str, capsys: pytest.CaptureFi
     error = capsys.readouterr().err
     assert f"{model} has no load; as llama3_8b:serve" in error
     assert error.count("\n") == 1
+
+
+def test_a_sweep_into_overload_says_what_is_served_at_most(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", f"{MODEL},rate=4", "--on", "l4", "--rates", "1,100"]) in (0, None)
+    out = capsys.readouterr().out
+    assert "still gains" not in out
+    assert "NVIDIA L4 serves 1" in out
+    assert "TTFT of a load that falls behind is of 400 simulated requests" in out
+
+
+def test_a_service_within_its_rate_has_no_empty_summary(capsys: pytest.CaptureFixture[str]) -> None:
+    for form in ("text", "html"):
+        assert main(["show", "load", f"{MODEL},rate=4", "--on", "l4", "--all", "--format", form]) in (0, None)
+        assert "Summary" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("option", ["rates", "clients"])
+def test_a_sweep_of_a_model_without_a_load_refuses_rates(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", "resnet18", "--on", "l4", f"--{option}", "1,2"]) == 2
+    error = capsys.readouterr().err
+    assert f"--{option} is of a load" in error
+    assert error.count("\n") == 1

@@ -158,6 +158,13 @@ def test_a_limit_that_is_exceeded_is_told_in_a_narrow_column_by_figure_and_limit
     assert told[0].isdigit()
 
 
+def test_a_limit_does_not_hide_that_a_service_falls_behind() -> None:
+    (card,) = cards(parse("llama3_8b:serve,in=256,out=32,rate=500@bf16/l4?limits=ttft%3C1s"))
+    told = " · ".join((*card.over, card.phrase))
+    assert told.startswith("falls behind · TTFT (")
+    assert told.endswith("> 1 s)")
+
+
 @pytest.mark.parametrize("key", ["up", "m"])
 async def test_on_a_small_screen_no_best_device_is_hidden_and_hidden_ones_are_named(key: str) -> None:
     devices = "xeon_8490h,h100_sxm,tpu_v4,jetson_agx_orin,a100_sxm4_80gb,l40s,t4,l4"
