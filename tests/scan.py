@@ -69,7 +69,7 @@ def shrinks(result: Estimate, more: Estimate) -> Iterator[str]:
     """What is less with a larger batch and should not be."""
     if more.latency_s < result.latency_s * (1 - ROUNDING):
         yield "a larger batch is quicker"
-    if more.peak_memory_bytes < result.peak_memory_bytes:
+    if more.waves == 1 and more.peak_memory_bytes < result.peak_memory_bytes:  # a wave may be smaller than a batch
         yield "a larger batch needs less memory"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from functools import cached_property
 
 import msgspec
@@ -249,10 +250,10 @@ def _waves(workload: Workload, batch: int, setup: Setup) -> tuple[int, Memory]:
         """Return the memory of a batch of this size."""
         return peak_memory(workload, size, setup.plan.widths, setup.joins, blocked(setup.device, setup.runtime.mode))
 
-    held = peak(batch)
-    fitting = largest_batch(held, batch, setup.device.memory_bytes)
-    if "output" not in workload.defaults or not 0 < fitting < batch:
+    held, room = peak(batch), setup.device.memory_bytes
+    if "output" not in workload.defaults or held.peak_bytes <= room or peak(1).peak_bytes > room:
         return 1, held
+    fitting = bisect_right(range(1, batch), room, key=lambda size: peak(size).peak_bytes)
     waves = -(-batch // fitting)
     return waves, peak(-(-batch // waves))
 

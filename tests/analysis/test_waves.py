@@ -12,6 +12,7 @@ from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.serving import serving
 from analysis.model import store
+from hardware.device import load_device
 
 REQUEST = "llama3_8b:request,in=2048,out=2048"
 DEVICE = "a100_sxm4_40gb"
@@ -47,3 +48,12 @@ def test_more_requests_never_finish_sooner_nor_serve_faster_than_memory_allows()
 def test_what_cannot_hold_one_request_does_not_fit() -> None:
     result = grid.run(REQUEST, "rtx_4090", 4, "fp32", "auto")
     assert (result.waves, result.fits, result.can_win) == (1, False, False)
+
+
+def test_what_never_fits_is_one_wave_and_slower_with_more() -> None:
+    workload = store.ready("deepseek_v3:request,layers=4,in=64,out=8,ep=8", None)
+    assert workload is not None
+    device = load_device("raspberry_pi_4")
+    results = [estimate(workload, device, Scenario(batch, "q5_1kv8", "transformers")) for batch in range(1, 11)]
+    assert {result.waves for result in results} == {1}
+    assert [result.latency_s for result in results] == sorted(result.latency_s for result in results)
