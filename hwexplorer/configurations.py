@@ -19,7 +19,7 @@ GRID = (
     option("--batches", type=whole_list("batch", BATCH_MAX), metavar="N,..", singular="batch",
            help=f"batches (default {','.join(map(str, BATCHES))})"),
     option("--precisions", type=precisions, metavar="P,..", singular="precision",
-           help=f"precisions, as fp32,fp16 (default {','.join(SWEEP)})"),
+           help=f"precisions, as fp32,fp16 (default {','.join(SWEEP)}; of a sweep of one model its own)"),
     option("--power-modes", action="store_true", help="every power mode of each device as well"),
 )  # fmt: skip
 INCLUDE_PAPER = option(

@@ -9,8 +9,6 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from analysis.document import Column, columns
 from analysis.estimate.figures import Figures
 from analysis.estimate.scenario import Scenario
@@ -118,26 +116,18 @@ def _not_fitting(sweep: Sweep, state: State) -> tuple[str, ...]:
     return (f"{out} configurations do not fit in device memory and are never best",) if out else ()
 
 
-class _LeadInWords(msgspec.Struct, frozen=True):
-    """Who leads over which batches, in words."""
-
-    says: str
-    crossover: BatchCrossover
-
-
-def _leads(sweep: Sweep) -> Iterator[_LeadInWords]:
-    for c in sorted(sweep.crossovers, key=lambda crossover: crossover.batch is None):
-        again = f"; the lead changes {c.changes} times" if c.changes > 1 else ""
-        ahead = f"{c.after} is ahead from batch {c.batch}{again}"
-        always = f"{c.before} is ahead from batch {sweep.batches[0]} to {sweep.batches[-1]}"
-        yield _LeadInWords(always if c.batch is None else ahead, c)
+def _describe_lead(c: BatchCrossover) -> str:
+    if c.batch is None:
+        return f"{c.before} is ahead at every batch"
+    return f"{c.after} is ahead from batch {c.batch}" + (
+        f"; the lead changes {c.changes} times" if c.changes > 1 else ""
+    )
 
 
 LEADS = columns(
     BatchCrossover,
     "says metric batch precision image_size before after",
-    Column("says", "Who leads", role="text", keep=0),
-    within="crossover",
+    Column("says", "Who leads", role="text", keep=0, of=_describe_lead),
     before={"shown": MARKED},
     after={"shown": MARKED},
 )
@@ -199,11 +189,7 @@ def _run(arguments: argparse.Namespace) -> None:
 VERB = Report(
     subject=Subject(options=(or_default(MODEL, ""), *DEVICES.options[1:]), several=True),
     options=(
-        GRID[0],
-        msgspec.structs.replace(
-            GRID[1], help="precisions, as fp32,fp16 (default: that of the model; of --all " + ",".join(SWEEP) + ")"
-        ),
-        *GRID[2:],
+        *GRID,
         INCLUDE_PAPER,
         option("--rates", type=amounts("rate", "1/s"), metavar="R,..", help="of a load: requests a second, as 1,2,4"),
         option(
@@ -235,10 +221,10 @@ VERB = Report(
             "crossovers",
             "Where one device overtakes another",
             LEADS,
-            of=_leads,
             optional=True,
             first=3,
-            key=tuple(f"crossover.{name}" for name in ("before", "after", "metric", "precision", "image_size")),
+            of=lambda sweep: sorted(sweep.crossovers, key=lambda one: one.batch is None),
+            key=("before", "after", "metric", "precision", "image_size"),
         ),
     ),
     main="sweep",

@@ -67,14 +67,7 @@ def _label(explained: Explanation, first: bool) -> str:
 
 
 def _words(explained: Explanation) -> Text:
-    unit = explained.unit
-    sign = "more" if explained.difference >= 0 else "less"
-    head = (
-        f"{_label(explained, True)} {quantity(explained.a.value, unit)}, {_label(explained, False)} "
-        f"{quantity(explained.b.value, unit)}: {quantity(abs(explained.difference), unit)} {sign}, ratio "
-        f"{quantity(explained.ratio, 'x')}"
-    )
-    return Text("explain", "", (("Difference", (head,)), ("Why", explained.reasons)))
+    return Text("explain", "", (("Why", explained.reasons),))
 
 
 def _columns(explained: Explanation) -> tuple[Column, ...]:
@@ -84,9 +77,7 @@ def _columns(explained: Explanation) -> tuple[Column, ...]:
         Column("a", _label(explained, True), unit, role="quantity", keep=0, of="a"),
         Column("b", _label(explained, False), unit, role="quantity", keep=0, of="b"),
         Column("difference", title, unit, role="quantity", keep=0, of="difference"),
-        Column(
-            "fraction", "Of difference", "%", keep=0, help="of the whole difference; negative parts work against it"
-        ),
+        Column("fraction", "Of difference", "%", keep=0, help="negative parts work against it"),
     )
 
 
@@ -153,8 +144,7 @@ def _brief(state: State, a: str | None, b: str | None, measure: str | None) -> P
     explained = _document(state, a, b, measure)
     names = _BRIEF.get(explained.metric, ("cause", "subgraph"))
     tables = (_brief_table(explained, name, most) for name, most in zip(names, (6, 9), strict=True))
-    reasons = Text("explain", "", (("Why", explained.reasons),))
-    return Page("explain", _title(explained, state), (reasons, *tables))
+    return Page("explain", _title(explained, state), (_words(explained), *tables))
 
 
 _DEVICE = "a device, with settings of its own if need be: h100_sxm@b8,fp16"
