@@ -170,7 +170,7 @@ async def test_every_action_answers() -> None:
     app = HwExplorer(parse("resnet18"), EngineProvider())
     async with app.run_test(size=GRID) as pilot:
         for keys, says in (
-            ("]", "batch 2: "),
+            ("]", "batch 2 vs batch 1: "),
             ("x", "eager: "),
             ("m", "shares are of"),
             ("p", "pinned h100_sxm"),
