@@ -28,7 +28,7 @@ def brief_table(results: Sequence[Estimate], reference: Estimate, metric: str) -
     """Return a row for each device with its bands, the best first and designs on paper last; below it a line each."""
     ranks = dict(zip(map(id, results), rank_words(results, metric), strict=True))
     says = dict(zip(map(id, results), headlines(results, reference, metric), strict=True))
-    figure, title = METRICS[metric].figure, f"{METRICS[metric].title} rank"
+    figure, title = METRICS[metric].figure, f"{metric.upper() if metric == 'edp' else metric.capitalize()} rank"
     ordered = sorted(results, key=lambda one: (not one.device.silicon, not one.can_win, figure(one)))
 
     def verdict(one: Estimate) -> str:
