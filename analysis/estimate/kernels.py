@@ -216,7 +216,7 @@ def structure(workload: Workload, execution: str) -> Structure:
             fixed_bytes=tensors.fixed_bytes[inside],
             precision_role=roles(workload)[inside],
         ),
-        weights=select_values(workload, np.unique(moves.tensor[moves.is_weight])),
+        weights=select_values(workload, np.flatnonzero(np.bincount(moves.tensor[moves.is_weight])).astype(np.int32)),
         elements=written,
         begins=_begins(workload, kernel),
         prompts=_prompts(workload),
