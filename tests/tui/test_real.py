@@ -36,7 +36,7 @@ async def test_the_main_job() -> None:
         await pilot.press("2", "j", "enter", ".")
         assert app.state.on == "tpu_v4"
         assert app.state.at in app.session.index.place
-        assert re.search(r"\d+ events = ", screen_text(app))
+        assert re.search(r"\d+ events add up", screen_text(app))
         await pilot.press("p", "]", "]", "}")
         assert (app.state.batch, app.state.precision) == (4, precision.KEYS[1])
         assert any(column.role == "delta" for column in app.explorer.outline.table.columns)
