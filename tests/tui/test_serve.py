@@ -200,7 +200,7 @@ async def test_nothing_of_this_machine_is_touched(served: Served, folder: Path) 
     async with served.client() as there:
         await until(there, "resnet18")
         for batch, line in enumerate(NOT_ALLOWED, 10):
-            await command(there, f"batch {batch}", f"batch {batch}: ")  # what is said then is of this line
+            await command(there, f"batch {batch}", f"batch {batch} vs ")  # what is said then is of this line
             assert "not allowed" in await command(there, line, "not allowed"), line
     assert not (folder.parent / "ran").exists()
     assert list(folder.iterdir()) == []
@@ -238,7 +238,7 @@ async def test_connections_that_ask_nothing_are_few(served: Served) -> None:
 async def test_an_export_is_a_download(served: Served, folder: Path) -> None:
     async with served.client() as there:
         await until(there, "resnet18")
-        for name, start in (("tree.json", b'{\n  "schema"'), ("all/", b"PK"), ("../../x.svg", b"<svg")):
+        for name, start in (("tree.json", b'{\n  "schema"'), ("../../x.svg", b"<svg")):
             told = await command(there, f"export {name}", r'"deliver_file_start", ?"[^"]*"')
             key = re.search(r'"deliver_file_start", ?"([^"]*)"', told)[1]  # type: ignore[index]
             url = f"{served.base}/{served.token}/download/{key}"
