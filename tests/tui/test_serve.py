@@ -183,7 +183,6 @@ async def test_a_client_too_many_is_told(served: Served) -> None:
 
 NOT_ALLOWED = (
     "model ../evil.py:make 1x16",
-    "capture ../evil.py:make --input 1x16",
     "state '..%2Fevil.py%3Amake(1x16)'",
     "model resnet18:x=1.onnx",
     "roofline -o out.txt",
@@ -202,6 +201,8 @@ async def test_nothing_of_this_machine_is_touched(served: Served, folder: Path) 
         for batch, line in enumerate(NOT_ALLOWED, 10):
             await command(there, f"batch {batch}", f"batch {batch} vs ")  # what is said then is of this line
             assert "not allowed" in await command(there, line, "not allowed"), line
+        # A verb on the screen is of the model on the screen.
+        assert "unexpected word" in await command(there, "capture ../evil.py:make --input 1x16", "unexpected word")
     assert not (folder.parent / "ran").exists()
     assert list(folder.iterdir()) == []
 
