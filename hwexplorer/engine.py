@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from analysis.model.process.workload_jobs import WorkloadJob
     from analysis.model.transformer.load_spec import LoadSpec
     from analysis.model.transformer.transformer_request import Request
-    from analysis.serving.deployment import Parallelism, Server
+    from analysis.serving.deployment import ParallelDegrees, Server
     from analysis.serving.request_load import Load
     from analysis.serving.serving_report import Served
 
@@ -222,19 +222,21 @@ class Engine:
         return self.server_in_layout(ref, layout, scenario, several["name"] if several else device, longest)
 
     def server_in_layout(
-        self, ref: Request, layout: Parallelism, scenario: Scenario, device: str, longest: int
+        self, ref: Request, layout: ParallelDegrees, scenario: Scenario, device: str, longest: int
     ) -> Server:
         """Return devices in a layout, ready to serve requests of at most so many tokens. Raises DoesNotFitError."""
-        from analysis.serving.deployment import Parallelism, arrange
+        from analysis.serving.deployment import ParallelDegrees, arrange
 
         base = self.refer(ref.spell("prefill", without=("tp", "ep")))
-        shards = Parallelism(tp=layout.tp, ep=layout.ep)
+        shards = ParallelDegrees(tp=layout.tp, ep=layout.ep)
         room = 1 << (longest - 1).bit_length()  # lengths that are near each other share their estimates
         stage = self._open_stage(base, shards, scenario, device, room)  # type: ignore[arg-type]
         return arrange(stage, layout, ref.config.hidden, longest, ref.load)
 
     @memoize(keep=64)
-    def _open_stage(self, base: Request, shards: Parallelism, scenario: Scenario, device: str, longest: int) -> Server:
+    def _open_stage(
+        self, base: Request, shards: ParallelDegrees, scenario: Scenario, device: str, longest: int
+    ) -> Server:
         from analysis.serving.deployment import open_stage
 
         with _request_errors():

@@ -36,7 +36,7 @@ class DoesNotFitError(RequestError):
 _DEGREES = ("tp", "pp", "dp", "ep")  # which are 1 where nothing is shared
 
 
-class Parallelism(msgspec.Struct, frozen=True, kw_only=True):
+class ParallelDegrees(msgspec.Struct, frozen=True, kw_only=True):
     """Degrees that divide a model among devices: `dp` replicas of `pp` stages of `tp` shards; `ep` share the experts.
     Where `prefill` workers hand prompts on to `decode` ones, each of them has the shards of a replica."""
 
@@ -80,18 +80,18 @@ class Parallelism(msgspec.Struct, frozen=True, kw_only=True):
         return request.with_load(msgspec.structs.replace(request.load, dp=self.dp, pp=self.pp), *self.shares)
 
 
-def find_layout(request: Request, count: int) -> Parallelism:
+def find_layout(request: Request, count: int) -> ParallelDegrees:
     """Return the layout that a name states over `count` devices, 0 for as many as it takes. Devices that it leaves open
     become shards, as many as divide the model, then replicas. Raises RequestError for a number that it cannot fill."""
     run, load = request.run, request.load
     own = {name: getattr(load, name) for name in ("pp", "dp", "prefill", "decode")} if load else {}
-    layout = Parallelism(tp=run.tp, ep=run.ep, **own)
+    layout = ParallelDegrees(tp=run.tp, ep=run.ep, **own)
     if layout.prefill and layout.shards == 1 and count % layout.workers == 0:
         layout = msgspec.structs.replace(layout, tp=max(count // layout.workers, 1))
     if count in (0, layout.devices):
         return layout
-    if layout == Parallelism():
-        layout = Parallelism(tp=max(degree for degree in degrees(request.config) if count % degree == 0))
+    if layout == ParallelDegrees():
+        layout = ParallelDegrees(tp=max(degree for degree in degrees(request.config) if count % degree == 0))
     if count % layout.devices or layout.prefill:
         raise RequestError(f"{layout.words} takes {layout.devices} devices at a time, which does not divide {count}")
     return msgspec.structs.replace(layout, dp=layout.dp * (count // layout.devices))
@@ -147,7 +147,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     full: Estimate
     scheduler: Scheduler
     costs: StepCosts
-    layout: Parallelism = Parallelism()
+    layout: ParallelDegrees = ParallelDegrees()
 
     @property
     def hire_usd(self) -> float | None:
@@ -243,7 +243,7 @@ def _join_runs(runs: list[Run], static_w: float) -> Run:
 
 def open_stage(
     request: Request,
-    layout: Parallelism,
+    layout: ParallelDegrees,
     device: Device,
     scenario: Scenario,
     find_model: Callable[[str], Workload],
@@ -258,7 +258,7 @@ def open_stage(
         at = msgspec.structs.replace(scenario, batch=batch, sequence=sequence, kv=kv)
         return estimate(find_model(names[phase]), device, at)
 
-    shards = Parallelism(tp=layout.tp, ep=layout.ep)
+    shards = ParallelDegrees(tp=layout.tp, ep=layout.ep)
     return msgspec.structs.replace(_make_stage(evaluate, longest), layout=shards)
 
 
@@ -275,11 +275,11 @@ def _make_stage(evaluate: Evaluate, longest: int) -> Server:
     costs = step_costs(
         evaluate, scheduler.max_sequences, scheduler.max_tokens, (longest // 2, longest), scheduler.memory_share
     )
-    layout = Parallelism(tp=first.workload.devices)
+    layout = ParallelDegrees(tp=first.workload.devices)
     return Server(first=first, full=full, scheduler=scheduler, costs=costs, layout=layout)
 
 
-def arrange(stage: Server, layout: Parallelism, hidden: int, longest: int, load: LoadSpec | None = None) -> Server:
+def arrange(stage: Server, layout: ParallelDegrees, hidden: int, longest: int, load: LoadSpec | None = None) -> Server:
     """Return stages and replicas of a server as a layout has them; `hidden` elements of each token go from stage to
     stage. Raises DoesNotFitError if no request of the `longest` tokens fits."""
     _check_fit(stage, layout, longest)
@@ -310,7 +310,7 @@ def _pipelined(costs: StepCosts, stages: int, hidden: int, first: Estimate, sche
     )
 
 
-def _check_fit(stage: Server, layout: Parallelism, longest: int) -> None:
+def _check_fit(stage: Server, layout: ParallelDegrees, longest: int) -> None:
     """Raise DoesNotFitError if the weights and one request at its full length take more than the devices have."""
     device, shards, memory_share = stage.first.device, layout.shards, stage.scheduler.memory_share
     needed = stage.first.peak_memory_bytes + stage.cache_bytes_per_token * (longest - (stage.first.scenario.kv or 0))

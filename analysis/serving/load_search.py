@@ -13,7 +13,7 @@ from analysis.explore.odds import odds_below
 from analysis.model.transformer.config import Config, degrees
 from analysis.model.transformer.load_spec import LoadSpec
 from analysis.model.transformer.transformer_request import Request
-from analysis.serving.deployment import DoesNotFitError, Parallelism, Server
+from analysis.serving.deployment import DoesNotFitError, ParallelDegrees, Server
 from analysis.serving.request_load import Lengths, Load
 from analysis.serving.server_flags import CommandLine, command_lines
 from analysis.serving.serving_report import (
@@ -59,14 +59,14 @@ class LoadSearch(msgspec.Struct, frozen=True, kw_only=True):
     commands: tuple[CommandLine, ...]
 
 
-def layouts(config: Config, most: int) -> Iterator[Parallelism]:
+def layouts(config: Config, most: int) -> Iterator[ParallelDegrees]:
     """Yield the layouts of one replica of at most `most` devices."""
     shards = [(tp, ep) for tp in degrees(config) for ep in (sorted({1, tp}) if config.experts else (1,))]
     if config.experts:
         shards += [(1, ep) for ep in (2, 4, 8, 16, 32, 64) if config.experts % ep == 0]
     for tp, ep in dict.fromkeys(shards):
         for pp in STAGES:
-            layout = Parallelism(tp=tp, ep=ep, pp=pp)
+            layout = ParallelDegrees(tp=tp, ep=ep, pp=pp)
             if layout.devices <= most and pp <= config.layers and _is_power(tp):
                 yield layout
 
@@ -82,7 +82,7 @@ def search_layouts(
     most: int,
     limits: Limits,
     order: str,
-    find_server: Callable[[str, Parallelism], Server],
+    find_server: Callable[[str, ParallelDegrees], Server],
     tick: Callable[[int, int], None] | None,
 ) -> LoadSearch:
     """Serve the load of a request, from its `trace` if it names a file, on each device in each layout of at most `most`

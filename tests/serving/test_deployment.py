@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.serving.deployment import Parallelism
+from analysis.serving.deployment import ParallelDegrees
 from analysis.serving.simulation import simulate
 from hwexplorer import engine
 from hwexplorer.cli import main
@@ -31,9 +31,9 @@ def answer(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
 
 
 def test_devices_share_a_model_by_shards_and_replicas_by_the_rest() -> None:
-    assert served(MODEL, "l4*2").server.layout == Parallelism(tp=2)
-    assert served(MODEL, "l4*6").server.layout == Parallelism(tp=2, dp=3)
-    assert served(MODEL.replace("rate", "pp=2,rate"), "l4*4").server.layout == Parallelism(pp=2, dp=2)
+    assert served(MODEL, "l4*2").server.layout == ParallelDegrees(tp=2)
+    assert served(MODEL, "l4*6").server.layout == ParallelDegrees(tp=2, dp=3)
+    assert served(MODEL.replace("rate", "pp=2,rate"), "l4*4").server.layout == ParallelDegrees(pp=2, dp=2)
     assert served("llama3_8b:serve,rate=4,pp=2,tp=4", "l4").row.devices == 8
 
 
@@ -122,7 +122,7 @@ def test_prompts_on_workers_of_their_own_delay_no_tokens() -> None:
     apart = served(f"{MODEL.replace('rate=4', 'rate=40')},prefill=1,decode=1", "h100_sxm*2")
     assert apart.row.devices == together.row.devices == 2
     assert apart.run.others_s.sum() < together.run.others_s.sum()
-    assert served("llama3_8b:serve,prefill=1,decode=3,rate=4", "l4*8").server.layout == Parallelism(
+    assert served("llama3_8b:serve,prefill=1,decode=3,rate=4", "l4*8").server.layout == ParallelDegrees(
         tp=2, prefill=1, decode=3
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from analysis.model.transformer.presets import preset
-from analysis.serving.deployment import Parallelism
+from analysis.serving.deployment import ParallelDegrees
 from analysis.serving.load_search import layouts
 from hwexplorer.cli import main
 from hwexplorer.reports.search import _load as search_load
@@ -56,9 +56,9 @@ def test_the_commands_start_the_layout_that_was_found(capsys: pytest.CaptureFixt
 
 def test_layouts_share_devices_evenly() -> None:
     dense, sparse = (set(layouts(preset(name).config, 8)) for name in ("llama3_8b", "mixtral_8x7b"))
-    assert Parallelism(tp=2, pp=4) in dense
+    assert ParallelDegrees(tp=2, pp=4) in dense
     assert all(layout.devices <= 8 and layout.ep == 1 for layout in dense)
-    assert {Parallelism(ep=8), Parallelism(tp=4, ep=4), Parallelism(tp=8)} <= sparse
+    assert {ParallelDegrees(ep=8), ParallelDegrees(tp=4, ep=4), ParallelDegrees(tp=8)} <= sparse
 
 
 def test_a_sweep_goes_from_light_to_heavy(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from analysis.document import columns
 from analysis.explore.deployment_cost import hired_devices
-from analysis.serving.deployment import Parallelism, Server
+from analysis.serving.deployment import ParallelDegrees, Server
 from analysis.serving.load_search import MOST_SURE, LoadCandidate, LoadSearch, search_layouts
 from analysis.serving.serving_report import AIMS, ServedLoad, lengths_of, longest_of
 from hardware.quantity import quantity
@@ -38,7 +38,7 @@ def _document(
     everywhere = set(state.devices) >= set(catalogue())
     devices = [name for name in state.devices if not everywhere or name in hired_devices()]
 
-    def find_server(device: str, layout: Parallelism) -> Server:
+    def find_server(device: str, layout: ParallelDegrees) -> Server:
         """Return a device in a layout."""
         return engine.server_in_layout(request, layout, engine.scenario(state), device, longest)
 

@@ -119,7 +119,7 @@ def why(state: State, is_whole: bool = True, says_setting: bool = True) -> Text:
         from hwexplorer.views.load_lines import load_sections  # not needed without a load
 
         first += load_sections(served)
-    if times := _measured(state, whole):
+    if times := _trace_times(state, whole):
         first.append(("Measured", trace_annex().node_lines(times, members)))
         waterfall = add_measured_step(times, members, waterfall)
     if against := answer_lines.lines(state):
@@ -140,7 +140,7 @@ def why(state: State, is_whole: bool = True, says_setting: bool = True) -> Text:
     return Text("why", place_in_words(state), (*first, *below), waterfall, len(first))
 
 
-def _measured(state: State, result: Estimate) -> MeasuredTimes | None:
+def _trace_times(state: State, result: Estimate) -> MeasuredTimes | None:
     """Return the trace that the state names; None for the host's work, which no trace has."""
     return None if state.at == HOST else measured_times(state, result)
 
@@ -202,7 +202,7 @@ def _document(state: State) -> dict[str, Any]:
     members, result = operators_of(whole, state.at), estimate_of_node(whole, state.at)
     text = why(state)
     table = steps(causes(result).sum_over(members))
-    times = _measured(state, whole)
+    times = _trace_times(state, whole)
     energy_j = float(result.run.energy_j[members].sum())
     return {
         "state": format_state(state),
