@@ -71,7 +71,7 @@ def test_a_configuration_without_a_reader_is_built_by_the_library(
     at_64 = call("compare", f"hf:{tmp_path / 'plain'}", "--input", "2x64:int64", "--on", "gpu")
     assert at_64.out != found.out
     first = call("tree", f"hf:{tmp_path / 'parts'}", "--on", "gpu").out.splitlines()[0]
-    assert first.startswith("the language model alone: without its vision tower; ")
+    assert first.startswith("the language model alone: without its vision tower. ")
     refused = call("compare", f"hf:{tmp_path / 'none'}")
     assert (refused.code, refused.err.count("\n")) == (2, 1)
     assert "does not know it without code of its folder, which is not run" in refused.err

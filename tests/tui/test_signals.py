@@ -74,7 +74,7 @@ class Screen:
             self.program.read(0.05)
 
     def last_session(self) -> str:
-        return str(json.loads((self.folder / "home" / "hwexplorer" / "sessions.json").read_text())["last"])
+        return str(json.loads((self.folder / "home" / "hwexplorer" / "sessions.json").read_text())["last"]["state"])
 
     def left(self) -> list[str]:
         """What still runs two seconds after the end."""
