@@ -109,3 +109,14 @@ async def test_terms_and_verbs_are_found_by_their_help() -> None:
         await chosen(app, pilot, "roofline")
         assert app.explorer.overlay == "report" or app.state.plot == "roofline"
     assert app.session.failures == []
+
+
+async def test_a_palette_left_before_it_is_there_is_none() -> None:
+    app = HwExplorer(parse("resnet18"), EngineProvider())
+    async with app.run_test(size=(120, 40)) as pilot:
+        for _ in range(3):
+            app.action_command_palette()
+            app.pop_screen()
+            await pilot.pause()
+        await pilot.press("ctrl+p", "escape", "j")
+    assert app.session.failures == []

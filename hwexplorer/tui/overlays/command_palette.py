@@ -226,8 +226,10 @@ class PaletteScreen(CommandPalette):
         found._dispatch_message = dispatch_known  # type: ignore[method-assign]
 
     async def _dispatch_message(self, message: Message) -> None:
+        """Handle what comes, but no choice once it is closed; its parts may not be there yet, or no more."""
         if self.is_current or not isinstance(message, (Input.Submitted, Button.Pressed, OptionList.OptionSelected)):
-            await super()._dispatch_message(message)
+            with suppress(NoMatches):
+                await super()._dispatch_message(message)
 
     def _gather_commands(self, search_value: str) -> Worker[None]:
         """Gather what fits; in vain where the palette was left meanwhile, whose list is gone or was never made."""
