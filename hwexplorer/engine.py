@@ -26,7 +26,7 @@ from analysis.model.names.targets import Target
 from analysis.model.process.process_limits import USER_LIMITS, ProcessLimits
 from analysis.model.reading_budget import Progress
 from hardware import device as catalogue
-from hardware import file_access, places, policy
+from hardware import places, policy
 from hardware.device import Device
 from hardware.errors import RequestError
 from hardware.memo import forget_memos, memoize, share_memos
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from analysis.serving.serving_report import Served
 
 _COUNT = re.compile(r"(?P<name>.*[^*])\*(?P<count>[1-9][0-9]{0,3})")  # `h100_sxm*8`: eight of them share a load
-MOST_TRACE_BYTES = 32 << 20  # of a trace of requests
 
 
 class Engine:
@@ -80,8 +79,9 @@ class Engine:
     @memoize(keep=256)
     def device(self, name: str) -> Device:
         """Return a device by id, `id:power_mode`, alias or class; of several that share a load (`l4*8`) one."""
-        if (several := _COUNT.fullmatch(name)) is not None:
-            return self.device(several["name"])
+        one, count = _split_count(name)
+        if count:
+            return self.device(one)
         shipped = name.partition(":")[0] in catalogue.device_files(self._folders)
         return catalogue.load_device(name, self._folders if shipped else self.folders())
 
@@ -164,13 +164,12 @@ class Engine:
     def count_devices(self, state: State, name: str) -> int:
         """Return how many devices a name means: 8 for `l4*8`, 0 for as many as the model's name says. Raises
         RequestError where several have no load to share."""
-        several = _COUNT.fullmatch(name)
-        if several is not None and self.request_under_load(state) is None:
-            count = several["count"]
+        count = _split_count(name)[1]
+        if count and self.request_under_load(state) is None:
             raise RequestError(
                 f"{name}: {count} devices share a load, as llama3_8b:serve,rate=5; one batch takes tp={count}"
             )
-        return int(several["count"]) if several is not None else 0
+        return count
 
     def find_served(self, state: State, device: str = "") -> Served | None:
         """Return what becomes of the load of a state on a device; None without a load, or where the model does not
@@ -186,12 +185,14 @@ class Engine:
     def serve_load(self, state: State, device: str = "") -> Served:
         """Return what becomes of the load of a state on a device. Raises DoesNotFitError, and RequestError where the
         model has no load, or the state a batch."""
-        ref, _ = self.load_of(state)
+        from analysis.serving.request_load import file_stamp
+
+        ref, load = self.load_of(state)
         if state.batch != 1:
             raise RequestError(f"{ref.text[:60]} has no batch: what arrives while a step runs is in the next one")
         if any(length is not None for length in (state.sequence, state.kv)):
             raise RequestError("a load has lengths in= and out= in its name, no --sequence and --kv")
-        return self._serve(ref, scenario(state), device or state.on, state.limits, _file_of_load(ref))
+        return self._serve(ref, scenario(state), device or state.on, state.limits, file_stamp(load.requests))
 
     @memoize(keep=64)
     def _serve(self, ref: Request, scenario: Scenario, device: str, limits: str, file: tuple[str, int, int]) -> Served:
@@ -205,21 +206,16 @@ class Engine:
 
     def read_trace(self, ref: Request) -> Load | None:
         """Return the requests of the file that a load names; None of another load."""
-        from analysis.serving.request_load import read_load
+        from analysis.serving.request_load import read_load_file
 
-        if ref.load is None or not ref.load.requests:
-            return None
-        file = Path(_file_of_load(ref)[0])
-        text = file_access.read(file, MOST_TRACE_BYTES).decode("utf-8", "replace")
-        return read_load(text, file.name, ref.load.cached)
+        return read_load_file(ref.load.requests, ref.load.cached) if ref.load and ref.load.requests else None
 
     def server(self, ref: Request, scenario: Scenario, device: str, longest: int) -> Server:
         """Return the devices of a name (`h100_sxm*8`), ready to serve requests of at most so many tokens."""
         from analysis.serving.deployment import find_layout
 
-        several = _COUNT.fullmatch(device)
-        layout = find_layout(ref, int(several["count"]) if several else 0)
-        return self.server_in_layout(ref, layout, scenario, several["name"] if several else device, longest)
+        one, count = _split_count(device)
+        return self.server_in_layout(ref, find_layout(ref, count), scenario, one, longest)
 
     def server_in_layout(
         self, ref: Request, layout: ParallelDegrees, scenario: Scenario, device: str, longest: int
@@ -381,17 +377,10 @@ def _stamp(ref: ModelRef) -> tuple[int, int]:
     return status.st_mtime_ns, status.st_size
 
 
-def _file_of_load(ref: Request) -> tuple[str, int, int]:
-    """Return the file of requests of a load, when it was written and its size; nothing of another load."""
-    path = ref.load.requests if ref.load else ""
-    if not path:
-        return "", 0, 0
-    policy.require_unserved(f"reading {path}")
-    try:
-        status = Path(path).stat()
-    except OSError as error:
-        raise RequestError(f"cannot read {path[:80]}: {error.strerror}") from None
-    return path, status.st_mtime_ns, status.st_size
+def _split_count(name: str) -> tuple[str, int]:
+    """Return the device of a name and how many of it share a load: 8 of `l4*8`, 0 where the name does not say."""
+    several = _COUNT.fullmatch(name)
+    return (several["name"], int(several["count"])) if several else (name, 0)
 
 
 def scenario(state: State) -> Scenario:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.kernels import structure
-from analysis.estimate.peak_memory import allocation_bytes, lifetimes, storage_roots
+from analysis.estimate.peak_memory import Lifetimes, allocation_bytes, lifetimes, storage_roots
 from analysis.model.ir.workload import Floats
 from analysis.reports.kernel_rows import kernels
 
@@ -36,7 +36,7 @@ def checkpointing(result: Estimate) -> Checkpointing:
     """Return the activation memory of a training step with everything kept, and in the best number of segments."""
     workload, n_kernels = result.workload, result.demand.n_kernels
     lives = lifetimes(workload, result.joins)
-    size, spans = allocation_bytes(workload, lives, result.scenario.batch, result.plan.widths), _spans(result)
+    size, spans = allocation_bytes(workload, lives, result.scenario.batch, result.plan.widths), _spans(result, lives)
     kept, rows = float(size.sum()), kernels(result)
     running = np.cumsum(np.bincount(spans[0], size, minlength=max(n_kernels, 1)))
     least, borders = kept, np.zeros(0, dtype=np.int64)
@@ -58,9 +58,9 @@ def checkpointing(result: Estimate) -> Checkpointing:
     )
 
 
-def _spans(result: Estimate) -> NDArray[np.int64]:
+def _spans(result: Estimate, lives: Lifetimes) -> NDArray[np.int64]:
     """Return the first and the last kernel (2, a) that touches each allocation."""
-    lives, moves = lifetimes(result.workload, result.joins), structure(result.workload, result.joins).moves
+    moves = structure(result.workload, result.joins).moves
     root = np.array(storage_roots(result.workload.tensors.storage), dtype=np.int64)
     place = np.full(len(root), -1)
     place[root[lives.tensor]] = np.arange(len(lives.tensor))

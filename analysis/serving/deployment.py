@@ -170,7 +170,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
 
     def sequences(self, load: Load) -> int:
         """Return the sequences that an engine holds at most, of the mean lengths of a load."""
-        prompt, cached, output = (float(part.mean()) for part in (load.prompt, load.cached, load.output))
+        prompt, cached, output = load.mean_lengths
         # As many prompts begin as answers end: where steps mix them, so many tokens of prompts stand beside each token.
         in_cache = self.costs.cache_tokens / (cached + prompt + output / 2)
         in_step = self.scheduler.max_tokens / (1 + prompt / output * self._mixes)
@@ -183,7 +183,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     def capacity_per_s(self, load: Load) -> float:
         """Return the requests a second that batches as full as the cache and the scheduler let them be would serve, of
         the mean lengths of a load."""
-        prompt, cached, output = (float(part.mean()) for part in (load.prompt, load.cached, load.output))
+        prompt, cached, output = load.mean_lengths
         held, layout, sequences = cached + prompt + output / 2, self.layout, self.sequences(load)
         tokens = round(sequences * prompt / output)
         pairs_per_token = cached + prompt / 2
@@ -243,22 +243,21 @@ def _join_runs(runs: list[Run], static_w: float) -> Run:
 
 def open_stage(
     request: Request,
-    layout: ParallelDegrees,
+    shards: ParallelDegrees,
     device: Device,
     scenario: Scenario,
     find_model: Callable[[str], Workload],
     longest: int,
 ) -> Server:
-    """Return the server of the shards of a layout alone, without its stages and replicas, whose caches grow to
-    `longest` tokens; `find_model` opens a model by its name."""
-    names = {phase: request.spell(phase, *layout.shares, without=("tp", "ep")) for phase in ("prefill", "decode")}
+    """Return the server of the `shards` of a layout, without its stages and replicas, whose caches grow to `longest`
+    tokens; `find_model` opens a model by its name."""
+    names = {phase: request.spell(phase, *shards.shares, without=("tp", "ep")) for phase in ("prefill", "decode")}
 
     def evaluate(phase: str, batch: int, sequence: int, kv: int) -> Estimate:
         """Return the estimate of a step."""
         at = msgspec.structs.replace(scenario, batch=batch, sequence=sequence, kv=kv)
         return estimate(find_model(names[phase]), device, at)
 
-    shards = ParallelDegrees(tp=layout.tp, ep=layout.ep)
     return msgspec.structs.replace(_make_stage(evaluate, longest), layout=shards)
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 import msgspec
 
 from analysis.document import column
+from analysis.explore import verdict
 from analysis.explore.odds import odds_below
 from analysis.model.transformer.config import Config, degrees
 from analysis.model.transformer.load_spec import LoadSpec
@@ -31,7 +32,6 @@ from hardware.quantity import quantity
 
 STAGES = (1, 2, 4, 8)
 ORDERS = ("edp", "energy", "latency", "throughput", "cost")
-MOST_SURE = 0.99  # bands tell no more
 
 
 class LoadCandidate(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,9 +130,7 @@ def _serve_with_replicas(
 ) -> Iterator[Served]:
     """Yield the deployment with the fewest replicas that keep the limits, or else that with the most there may be."""
     highest, load = most // server.layout.devices, load_of_spec(spec, lengths, trace)
-    last_s = float(load.arrival_s[-1])
-    rate = load.requests / last_s if last_s and not load.concurrency else 0.0
-    replicas = min(max(math.ceil(rate / server.capacity_per_s(load)), 1), highest)
+    replicas = min(max(math.ceil(load.arrivals_per_s / server.capacity_per_s(load)), 1), highest)
     while True:
         layout = msgspec.structs.replace(server.layout, dp=replicas)
         key = f"{device}*{layout.devices}" if layout.devices > 1 else device
@@ -162,7 +160,7 @@ def _odds_of_keeping(served: Served, limits: Limits) -> float:
     row = served.row
     figures = ((row.ttft_p99_s, limits.ttft_s, True), (row.tpot_p99_s, limits.tpot_s, False))
     odds = [odds_below(value, row.band(value, first), limit) for value, limit, first in figures if limit < math.inf]
-    return min([MOST_SURE, *odds])
+    return min([verdict.MOST, *odds])
 
 
 def _limits_text(limits: Limits) -> str:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+from pathlib import Path
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from analysis.model.ir.workload import Floats
+from hardware import file_access, policy
 from hardware.errors import RequestError
 
 Counts = NDArray[np.int64]
@@ -17,6 +19,7 @@ REQUESTS = 400  # of an open load at least: the 99th percentile is that of the s
 MOST_OPEN = 4000  # of an open load, whose run has to be long beside a request
 ROUNDS, LEAST = 6, 32  # of a closed load: requests that each of its clients sends, and all of them at least
 MAX_REQUESTS = 20_000
+MOST_TRACE_BYTES = 32 << 20
 TRACE_COLUMNS = ("arrival_s", "prompt_tokens", "output_tokens")
 
 
@@ -40,6 +43,17 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     def longest(self) -> int:
         """The most tokens that the cache of a request holds."""
         return int((self.prompt + self.cached + self.output).max())
+
+    @property
+    def mean_lengths(self) -> tuple[float, float, float]:
+        """The mean tokens of a request: of its prompt, of what the cache holds before, of its answer."""
+        return float(self.prompt.mean()), float(self.cached.mean()), float(self.output.mean())
+
+    @property
+    def arrivals_per_s(self) -> float:
+        """The requests that arrive in a second, 0 for clients that wait for their answers."""
+        last_s = float(self.arrival_s[-1])
+        return self.requests / last_s if last_s and not self.concurrency else 0.0
 
 
 class Lengths(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,6 +113,24 @@ def closed_load(concurrency: int, lengths: Lengths) -> Load:
     prompt[first], output[first] = 1, left
     output[last] = np.ceil(output[last] * place[::-1]).astype(np.int64)
     return msgspec.structs.replace(load, prompt=prompt, cached=cached, output=output)
+
+
+def file_stamp(path: str) -> tuple[str, int, int]:
+    """Return the file of a load, when it was written and its size; '' and zeros without one. Raises RequestError."""
+    if not path:
+        return "", 0, 0
+    policy.require_unserved(f"reading {path}")
+    try:
+        status = Path(path).stat()
+    except OSError as error:
+        raise RequestError(f"cannot read {path[:80]}: {error.strerror}") from None
+    return path, status.st_mtime_ns, status.st_size
+
+
+def read_load_file(path: str, cached: int) -> Load:
+    """Return the requests of a file, of each of whose prompts the cache holds `cached` tokens. Raises RequestError."""
+    file = Path(file_stamp(path)[0])
+    return read_load(file_access.read(file, MOST_TRACE_BYTES).decode("utf-8", "replace"), file.name, cached)
 
 
 def read_load(text: str, name: str, cached: int = 0) -> Load:

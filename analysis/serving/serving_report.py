@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from analysis.document import column
-from analysis.explore import constraint
+from analysis.explore import constraint, verdict
 from analysis.explore.deployment_cost import S_PER_HOUR
 from analysis.explore.odds import correlation, middle_and_spread, odds_of_less
 from analysis.model.ir.workload import Floats
@@ -24,7 +24,6 @@ from analysis.serving.simulation import Run
 from analysis.serving.waits import Wait, list_waits
 from hardware.quantity import plain_number
 
-CLIENTS = (1, 4, 16, 64, 256)  # of the curve that is shown where no load is named
 KNEE = 0.8  # of the highest rate; more load buys little beyond
 FILLING = 0.2  # of random arrivals: those that come while the server fills
 NEAR = 0.75  # of capacity: at higher rates the server is also served full
@@ -188,10 +187,9 @@ def serving_report(
     lengths: Lengths,
     limits: Limits,
     not_fitting: Sequence[str] = (),
-    is_curve: bool = False,
 ) -> ServingReport:
-    """Report the loads that each server has served; the best by `metric` first where each has served one. `is_curve`:
-    the loads are those of a curve that nobody named."""
+    """Report the loads that each server has served; the best by `metric` first where each has served one, else
+    what each gains with more load."""
     is_single = all(len(served) == 1 for served in by_server)
     ordered, answers = by_server, list[str]()
     if is_single and by_server:
@@ -203,7 +201,7 @@ def serving_report(
         server, own = served[0].server, [one.row for one in served]
         rows += own
         waits += list_waits(server.name, served[-1].run)
-        answers += _answers(server, own, lengths, limits, is_curve)
+        answers += _answers(server, own, lengths, limits)
     if count := max((one.load.requests for served in ordered for one in served if one.row.lag_per_s > 0), default=0):
         answers.append(f"TTFT of a load that falls behind is of {count:,} simulated requests: later ones wait longer")
     said = dict.fromkeys(
@@ -243,8 +241,8 @@ def first_words(ordered: Sequence[Served], metric: str) -> str:
     if second.row.lag_per_s > 0:
         return f"{first.row.key} is the only one that keeps up"
     ratio = second.row.figure(metric) / first.row.figure(metric)
-    chance = min(odds_first(first, second, metric), 0.99)
-    sure = f"{chance:.0%} sure" if chance >= 0.7 else "too close to call"
+    chance = min(odds_first(first, second, metric), verdict.MOST)
+    sure = f"{chance:.0%} sure" if chance >= verdict.LIKELY else "too close to call"
     return f"{first.row.key} has the least {AIMS[metric]}: {second.row.key} has {ratio:.2g} times as much ({sure})"
 
 
@@ -260,11 +258,6 @@ def odds_first(first: Served, second: Served, metric: str) -> float:
         return sum(middle for middle, _ in sides), sum(spread for _, spread in sides)
 
     return odds_of_less(logarithm(first), logarithm(second), correlation(first.server.first, second.server.first))
-
-
-def client_words(clients: int) -> str:
-    """Return the name of a closed load."""
-    return f"{clients:,} client{'s' * (clients != 1)}"
 
 
 def _scheduler_words(scheduler: Scheduler) -> str:
@@ -297,7 +290,7 @@ def _row(
     is_random = bool(spec.rate) and not spec.requests
     capacity_per_s, full_run = full or (server.capacity_per_s(load), run)
     kept = _steady(run, load, is_random)
-    arrivals = 0.0 if load.concurrency or not load.arrival_s[-1] else load.requests / float(load.arrival_s[-1])
+    arrivals = load.arrivals_per_s
     if is_random:
         rate, lag_per_s = min(arrivals, capacity_per_s), max(arrivals - capacity_per_s, 0.0)
         tokens_per_s = rate * float(load.output.mean())
@@ -354,15 +347,15 @@ def _lag(load: Load, run: Run, capacity_per_s: float) -> float:
     is_over = last_s > 0 and load.requests > capacity_per_s * last_s and load.requests >= REQUESTS
     if load.concurrency or (run.end_of_run_s <= BEHIND * last_s + 2 * quickest_s and not is_over):
         return 0.0
-    return load.requests / last_s - load.requests / run.end_of_run_s if last_s else 0.0
+    return load.arrivals_per_s - load.requests / run.end_of_run_s if last_s else 0.0
 
 
-def _answers(server: Server, rows: Sequence[ServedLoad], lengths: Lengths, limits: Limits, is_curve: bool) -> list[str]:
+def _answers(server: Server, rows: Sequence[ServedLoad], lengths: Lengths, limits: Limits) -> list[str]:
     name = server.name
     lines = [f"At {row.load} {name} {row.state}: its queue grows without end" for row in rows if row.lag_per_s > 0]
-    if is_curve:
-        highest = max(row.tokens_per_s for row in rows)
-        knee = next(row for row in rows if row.tokens_per_s >= KNEE * highest)
+    if len(rows) > 1:
+        rates = [row.tokens_per_s for row in rows]
+        highest, knee = max(rates), rows[find_knee(rates)]
         if knee.lag_per_s > 0:
             lines.append(f"{name} serves {knee.requests_per_s:.3g} requests/s at most: {highest:,.0f} tokens/s")
         elif knee is rows[-1]:
@@ -372,6 +365,11 @@ def _answers(server: Server, rows: Sequence[ServedLoad], lengths: Lengths, limit
     if np.isfinite(min(limits.ttft_s, limits.tpot_s)):
         lines += _limit_answers(server, rows, lengths, limits)
     return lines
+
+
+def find_knee(rates: Sequence[float]) -> int:
+    """Return the place of the load, from light to heavy, beyond which more load buys little throughput."""
+    return next(place for place, rate in enumerate(rates) if rate >= KNEE * max(rates))
 
 
 def _limit_answers(server: Server, rows: Sequence[ServedLoad], lengths: Lengths, limits: Limits) -> list[str]:

@@ -104,10 +104,10 @@ def moved_file(device: Device, moved: Mapping[Part, float], runtime: str, why: s
         streaming=shipped.streaming and _slower(shipped.streaming, moved),
     )
     facts = dict(device.file.facts)
-    if slower := float(np.exp(moved.get(("start", "all kernels"), 0.0))):
-        for name in (name for name in STARTS if device.values.get(name)):
-            value, low, high = (each * slower for each in device.ends(name))
-            facts[name] = Fact(value, device.arch.data.facts[name].unit, why, "fitted", low, high)
+    slower = float(np.exp(moved.get(("start", "all kernels"), 0.0)))
+    for name in (name for name in STARTS if device.values.get(name)):
+        value, low, high = (each * slower for each in device.ends(name))
+        facts[name] = Fact(value, device.arch.data.facts[name].unit, why, "fitted", low, high)
     return msgspec.structs.replace(device.file, rates=rates, facts=facts, runtimes=_own_runtime(device, runtime, moved))
 
 

@@ -18,10 +18,10 @@ from analysis.annexes.machine.trust_bands import class_factors, encode_rows, mak
 from analysis.document import column
 from analysis.estimate.trust import ClassEvidence
 from analysis.serving import load_trust
+from analysis.serving.serving_report import find_knee
 from hardware import file_access
 
 NAME = "served at load"
-KNEE = 0.8  # of the highest throughput of a curve, as in `show load`
 WITHIN_KNEE = 2.0  # one doubling of load
 LEAST_CURVE = 4  # loads of a curve that has a knee
 APART = ", prefill apart"
@@ -148,10 +148,8 @@ def _curves(predicted: Sequence[_Predicted]) -> list[list[_Predicted]]:
 def _finds_knee(curve: Sequence[_Predicted]) -> bool | None:
     """Return whether the load from which more buys little is predicted within a doubling."""
     ordered = sorted(curve, key=lambda each: each.row.load.concurrency)
-    knees = []
-    for rates in zip(*(each.output_per_s for each in ordered), strict=True):
-        first = next(i for i, rate in enumerate(rates) if rate >= KNEE * max(rates))
-        knees.append(ordered[first].row.load.concurrency)
+    measured_and_predicted = zip(*(each.output_per_s for each in ordered), strict=True)
+    knees = [ordered[find_knee(rates)].row.load.concurrency for rates in measured_and_predicted]
     return bool(max(knees) <= WITHIN_KNEE * min(knees))
 
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from analysis.document import columns
+from analysis.explore import verdict
 from analysis.explore.deployment_cost import hired_devices
 from analysis.serving.deployment import ParallelDegrees, Server
-from analysis.serving.load_search import MOST_SURE, LoadCandidate, LoadSearch, search_layouts
+from analysis.serving.load_search import LoadCandidate, LoadSearch, search_layouts
 from analysis.serving.serving_report import AIMS, ServedLoad, lengths_of, longest_of
 from hardware.quantity import quantity
 from hwexplorer import engine
@@ -55,7 +56,11 @@ def _answer(search: LoadSearch, state: State) -> Iterator[str]:
     best = search.found[0]
     sure, odds = "", search.first_odds
     if odds is not None:
-        sure = f"{min(odds, MOST_SURE):.0%} sure it is first; " if odds >= 0.7 else "the next is too close to call; "
+        sure = (
+            f"{min(odds, verdict.MOST):.0%} sure it is first; "
+            if odds >= verdict.LIKELY
+            else "the next is too close to call; "
+        )
     yield f"least {_AIMS[search.order]}: {describe(best.row)} ({sure}{best.odds:.0%} sure to keep the limits)"
     priced = [one.row for one in search.found if one.row.usd_per_million_tokens is not None]
     cheapest = min(priced, key=lambda row: row.usd_per_million_tokens or 0.0, default=best.row)

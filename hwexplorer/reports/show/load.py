@@ -61,15 +61,15 @@ def find_document(state: State, loads: Sequence[LoadSpec] = (), **given: Any) ->
     request, load = engine.load_of(state)
     limits = limits_of(state, given)
     names = [request.with_load(spec, *request.shares) for spec in loads or (load,)]
+    states = [replace(state, model=name, limits=limits_text(limits)) for name in names]
     by_server, not_fitting = [], []
     for device in state.devices:
-        at = replace(state, limits=limits_text(limits))
         try:
-            by_server.append([engine.serve_load(replace(at, model=name), device) for name in names])
+            by_server.append([engine.serve_load(at, device) for at in states])
         except DoesNotFitError as error:
             not_fitting.append(str(error))
     lengths = lengths_of(request)
-    return serving_report(state.model, state.metric, by_server, lengths, limits, not_fitting, len(names) > 1)
+    return serving_report(state.model, state.metric, by_server, lengths, limits, not_fitting)
 
 
 def _title(report: ServingReport, state: State) -> str:
