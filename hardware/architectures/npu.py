@@ -169,7 +169,8 @@ def _place(demand: Demand, device: Device, steps: Steps, usable: float, work_s: 
     contexts_of = np.bincount(model[placement.starts(context)])[model]
     reloads = (contexts_of > 1) | (whole_model * stored > _room(device))
     all_work = np.add.reduceat(work_s, placement.starts(context))[context]
-    units = np.ceil(usable * work_s / np.where(all_work > 0, all_work, 1.0))
+    # In whole units, a share that is whole but for its rounding as it is: a layer alone has all that are usable.
+    units = np.ceil(usable * work_s / np.where(all_work > 0, all_work, 1.0) - _ROUNDING)
     return Placement(context, reloads, units, np.where(all_work > 0, usable, 1.0), stored)
 
 
@@ -262,7 +263,7 @@ def _counts(
     counts[row["array.mac"]] = macs
     counts[row["array.operand_feed"]] = fed + held
     counts[row["array.partial_sum"]] = macs / rows * assumed("accumulator_bytes")
-    counts[row["array.empty_cycle"]] = on_matrix * (padded - demand.macs) / (rows * columns)
+    counts[row["array.empty_cell"]] = on_matrix * (padded - demand.macs) * width  # a zero flows through each
     counts[row["vector.flop"]] = demand.vector_flops + 2.0 * (demand.macs - macs)
     counts[row["vector.special_function"]] = demand.special
     counts[row["vector.requantisation"]] = np.where(macs > 0, demand.elements, 0.0)
@@ -302,6 +303,7 @@ def _levels(device: Device) -> tuple[tuple[str, float], ...]:
     return (("on-chip memory", device.scratchpad_bytes),)
 
 
+_ROUNDING = 1e-6  # of a unit
 _LEAST_BYTES = 0.5  # of a weight in the narrowest format, int4
 
 NPU = Architecture(

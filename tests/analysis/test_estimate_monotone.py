@@ -102,6 +102,9 @@ def test_tiles_are_chosen_within_the_power_limit(precision: str) -> None:
 
 @given(m=sizes, n=sizes, k=sizes, grow=st.sampled_from("MNK"), name=names, mode=modes, precision=precisions)
 @example(m=5, n=4095, k=511, grow="N", name="hailo8", mode="eager", precision="w4a8kv8")
+@example(m=1, n=161, k=1, grow="K", name="hailo8", mode="eager", precision="int4")
+@example(m=511, n=17, k=8, grow="M", name="hailo8", mode="eager", precision="int4")
+@example(m=8192, n=165, k=196, grow="M", name="snapdragon_x_elite_npu", mode="eager", precision="int8")
 @settings(QUICK, max_examples=400)
 def test_a_larger_product_is_never_quicker(
     m: int, n: int, k: int, grow: str, name: str, mode: str, precision: str
