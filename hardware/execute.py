@@ -14,7 +14,7 @@ from hardware.device import Device
 from hardware.efficiency import Efficiency
 from hardware.event_prices import Coefficients
 from hardware.map_demand import map_demand
-from hardware.mapping.common import Mapping, Traffic, overlapped, per_kernel
+from hardware.mapping.common import BLOCKS, PASSES, STARTS, Mapping, Traffic, overlapped, per_kernel
 from hardware.setup import Setup
 
 # What bounds a kernel, in the order of `Execution.bound`.
@@ -29,7 +29,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     """Kernels (k,) and operators (n,) on one device. `unthrottled_s` is before the power limit, `busy_s` without
     overhead; `kernel_ends_s` (2, k) at the fast and slow ends of the efficiencies, (0, k) without; `utilization` the
     busiest unit's share of its peak; `counts` (e, n); `pipelined_s` (k,) the part in which the next batch already
-    runs."""
+    runs; `serial_s` (2, k) the parts of `busy_s` in which blocks fill, and kernels beside this one pass memory."""
 
     mapping: Mapping
     prices: Coefficients
@@ -37,6 +37,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     unthrottled_s: Floats
     busy_s: Floats
     overhead_s: Floats
+    serial_s: Floats
     kernel_ends_s: Floats
     kernel_compute_s: Floats
     kernel_memory_s: Floats
@@ -55,7 +56,7 @@ def kernel_seconds(demand: Demand, setup: Setup, rates: Efficiency) -> Floats:
     mapping = map_demand(demand, setup, rates)
     overhead, floor = _overhead(demand, setup)
     busy = _busy(mapping, _per_resource(demand, mapping), device)
-    started = overhead[0] + _of_class(demand, rates) + _serial(demand, mapping)
+    started = overhead[0] + _of_class(demand, rates) + _serial(demand, mapping).sum(axis=0)
     seconds: Floats = np.maximum(busy + started, floor[0])
     return seconds
 
@@ -70,11 +71,12 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     busy_ends = _busy(mapping, resources, device)
     overhead, floor = (each[: len(busy_ends)] for each in _overhead(demand, setup))
     of_class, serial_s = _of_class(demand, device.software.efficiency)[: len(busy_ends)], _serial(demand, mapping)
-    ends = np.maximum(busy_ends + overhead + of_class + serial_s, floor)
-    busy, unthrottled = busy_ends[0], ends[0]
+    ends = np.maximum(busy_ends + overhead + of_class + serial_s.sum(axis=0), floor)
+    overlapped_s, unthrottled = busy_ends[0], ends[0]
+    busy = overlapped_s + serial_s[BLOCKS] + serial_s[PASSES]
     resource = resources[0].argmax(axis=0)
 
-    clocked_s = busy + device.arch.data.assumed("launch_clocked") * device.kernel_start_s[0] + serial_s
+    clocked_s = busy + device.arch.data.assumed("launch_clocked") * device.kernel_start_s[0] + serial_s[STARTS]
     clocked_s = clocked_s + runtime.sequence_s.value * demand.per_kernel(demand.calls.sequences)
     # What only feeds the matrix unit rests while that works and the lanes do not.
     alone_s = np.maximum(resources[0, 0] - resources[0, 1], 0.0)
@@ -92,9 +94,10 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     static_w = float(prices.value[device.arch.static_rows].sum())
     budget_w = device.power_limit_w - static_w
     # At its power limit a device lowers its clock, first where that costs no time: cycles in which it would wait.
-    compute_s = resources[0, :2].max(axis=0)
+    compute_s, memory_s = resources[0, :2].max(axis=0), resources[0, 2:].max(axis=0)
     cycles_s = clocked_s - resting_s
-    needed_s = compute_s if mapping.busy_s is None else busy  # of layers that stream to each other some always work
+    # Of layers that stream to each other some always work.
+    needed_s = compute_s if mapping.busy_s is None else overlapped_s
     spare_j = clock_j * np.where(cycles_s > 0, (clocked_s - needed_s) / np.maximum(cycles_s, 1e-300), 0.0)
     least_j = dynamic - spare_j
     kernel_s = np.maximum(unthrottled, least_j / budget_w)
@@ -116,7 +119,7 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     latency = (share * busy[demand.kernel] + demand.head * overhead_s[demand.kernel]) * throttle[demand.kernel]
     counts[device.arch.static_rows] = latency
     ideal = np.maximum(demand.per_kernel(mapping.matrix_ideal_s), demand.per_kernel(mapping.vector_ideal_s))
-    memory_s = resources[0, 2:].max(axis=0)
+    compute_s, memory_s = compute_s + serial_s[BLOCKS], memory_s + serial_s[PASSES]
     kernel_ends_s = ends[1:]
     if len(kernel_ends_s):
         limits_s = least_j * _price_ends(prices, counts)[:, None] / budget_w
@@ -128,6 +131,7 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
         unthrottled_s=unthrottled,
         busy_s=busy,
         overhead_s=overhead_s,
+        serial_s=serial_s[:STARTS],
         kernel_ends_s=kernel_ends_s,
         kernel_compute_s=compute_s,
         kernel_memory_s=memory_s,
@@ -150,7 +154,7 @@ def repeat_kernels(run: Execution, demand: Demand, times: Floats) -> tuple[Execu
     flow = Traffic(*(getattr(mapping.traffic, name) * times for name in Traffic.__struct_fields__))
     by_operator = ("matrix_s", "vector_s", "dram_s", "chip_s", "matrix_ideal_s", "vector_ideal_s", "counts")
     scaled = {name: getattr(mapping, name) * times for name in by_operator}
-    by_kernel = ("kernel_s", "unthrottled_s", "busy_s", "overhead_s", "kernel_compute_s", "kernel_memory_s")
+    by_kernel = ("kernel_s", "unthrottled_s", "busy_s", "overhead_s", "serial_s", "kernel_compute_s", "kernel_memory_s")
     return (
         msgspec.structs.replace(
             run,
@@ -265,9 +269,12 @@ def _of_class(demand: Demand, rates: Efficiency) -> Floats:
     return rates.overhead[:, head]
 
 
-def _serial(demand: Demand, mapping: Mapping) -> Floats | float:
-    """Seconds of each kernel in which neither units nor memory are busy, (k,)."""
-    return 0.0 if mapping.serial_s is None else demand.per_kernel(mapping.serial_s)
+def _serial(demand: Demand, mapping: Mapping) -> Floats:
+    """Return `Mapping.serial_s` summed over each kernel, (3, k)."""
+    if mapping.serial_s is None:
+        return np.zeros((3, demand.n_kernels))
+    seconds: Floats = per_kernel(demand, mapping.serial_s[None])[0]
+    return seconds
 
 
 def _ends(values: tuple[float, float, float]) -> Floats:

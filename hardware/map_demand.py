@@ -10,7 +10,7 @@ from hardware.demand import READ_WEIGHT, Demand, Floats, OpClass
 from hardware.device import Device
 from hardware.efficiency import Efficiency
 from hardware.mapping.attention_blocks import time_attention
-from hardware.mapping.common import Mapping, memory_seconds_of, usable_last_level_bytes
+from hardware.mapping.common import PASSES, STARTS, Mapping, add_serial, memory_seconds_of, usable_last_level_bytes
 from hardware.mapping.quantisation import quantise_activations
 from hardware.precision import BASE, FORMATS
 from hardware.quantity import SourcedValue
@@ -92,9 +92,9 @@ def _with_cast_weights(mapping: Mapping, demand: Demand, device: Device, rates: 
     """Add kernels that read weights in fp32 and write them in the narrow format of their products, in each call."""
     weights = mapping.traffic.weight_read
     moved = weights * (FORMATS[BASE].bytes / demand.element_bytes + 1.0)
-    seconds = memory_seconds_of(device, moved, float(rates.bandwidth[0, OpClass.ELEMENTWISE]))
-    starts_s = np.where(weights > 0, device.light_start_s[0], 0.0)
-    return msgspec.structs.replace(mapping, serial_s=seconds + starts_s)
+    serial_s = add_serial(mapping, demand, STARTS, np.where(weights > 0, device.light_start_s[0], 0.0))
+    serial_s[PASSES] += memory_seconds_of(device, moved, float(rates.bandwidth[0, OpClass.ELEMENTWISE]))
+    return msgspec.structs.replace(mapping, serial_s=serial_s)
 
 
 def _with_streaming(

@@ -1,8 +1,9 @@
 """What the time and the energy of a model go into: six causes that add up exactly, for every operator and any node.
 
 A kernel's time at work goes to the resource that bounds it: arithmetic, on-chip memory or DRAM, the others are hidden
-behind it. What launching and dispatching add (where layers stream to each other, also filling and waiting) is `launch`,
-what the power limit adds `throttled`. Energy is divided by the event that draws it; `static` is drawn whatever happens.
+behind it. Blocks of attention that fill and drain count as arithmetic, kernels that quantise or cast as DRAM. What
+launching and dispatching add (where layers stream to each other, also filling and waiting) is `launch`, what the power
+limit adds `throttled`. Energy is divided by the event that draws it; `static` is drawn whatever happens.
 So time has no static part, and energy none that is throttled.
 """
 
@@ -86,8 +87,10 @@ def _time(result: Estimate) -> tuple[Floats, Floats]:
     if mapping.busy_s is not None:
         waits = np.maximum(busy - np.maximum(run.kernel_compute_s, run.kernel_memory_s), 0.0)
     arithmetic = np.maximum(asked.per_kernel(mapping.matrix_ideal_s), asked.per_kernel(mapping.vector_ideal_s))
+    # What fills blocks and what kernels beside a product pass is not hidden by the resource that bounds.
+    at_work = busy - waits - run.serial_s.sum(axis=0)
     roof = asked.per_kernel(flow.dram_read + flow.dram_write) / result.device.memory_bandwidth
-    ideal = np.minimum(np.maximum(arithmetic, roof), busy - waits)
+    ideal = np.minimum(np.maximum(arithmetic, roof), at_work)
 
     # The head of a kernel bears its overhead, the rest is divided as the estimate divides it.
     ratio = run.kernel_s / np.where(run.unthrottled_s > 0, run.unthrottled_s, run.kernel_s)
@@ -96,7 +99,8 @@ def _time(result: Estimate) -> tuple[Floats, Floats]:
     part = (before - launch) / np.where(busy > 0, busy, 1.0)[kernel]
     bound, operators = _BOUND[run.resource][kernel], np.arange(asked.n)
     time_s, ideal_s = np.zeros((len(CAUSES), asked.n)), np.zeros((len(CAUSES), asked.n))
-    time_s[bound, operators] = part * (busy - waits)[kernel]
+    time_s[bound, operators] = part * at_work[kernel]
+    time_s[[COMPUTE, DRAM]] += part * run.serial_s[:, kernel]
     time_s[LAUNCH] = launch + part * waits[kernel]
     time_s[THROTTLED] = run.latency_s - before
     ideal_s[bound, operators] = part * ideal[kernel]

@@ -105,7 +105,9 @@ def _energies(result: Estimate, per_inference: bool) -> tuple[Floats, Floats, Fl
 def time_parts(result: Estimate) -> Floats:
     """Return the latency by what each kernel waits for, in the order of TIMES, shape (6,), s."""
     run = result.run
-    times = np.bincount(run.resource, run.busy_s, minlength=len(RESOURCES)).astype(np.float64)
+    at_work = run.busy_s - run.serial_s.sum(axis=0)
+    times = np.bincount(run.resource, at_work, minlength=len(RESOURCES)).astype(np.float64)
+    times[[RESOURCES.index("matrix unit"), RESOURCES.index("DRAM")]] += run.serial_s.sum(axis=1)
     throttled = float((run.kernel_s - run.unthrottled_s).sum())
     return np.array([*times, float(run.overhead_s.sum()), throttled])
 

@@ -12,7 +12,14 @@ import msgspec
 import numpy as np
 
 from hardware.demand import OpClass
-from hardware.mapping.common import last_level_seconds, memory_seconds_of, usable_last_level_bytes
+from hardware.mapping.common import (
+    BLOCKS,
+    STARTS,
+    add_serial,
+    last_level_seconds,
+    memory_seconds_of,
+    usable_last_level_bytes,
+)
 from hardware.mapping.tiling import fma
 
 if TYPE_CHECKING:
@@ -53,14 +60,14 @@ def time_attention(mapping: Mapping, demand: Demand, setup: Setup, rates: Effici
     matrix_s = mapping.matrix_s.copy()
     efficiency = rates.compute[:, demand.op_class[index]] * rate
     matrix_s[:, index] = padding * (product_s / efficiency + special_s)
-    serial_s = np.zeros(demand.n) if mapping.serial_s is None else mapping.serial_s.copy()
     more = runtime.attention_kernels.value - 1.0
     # Its rows of queries come, and its results leave, at what one multiprocessor keeps in flight.
     carried = 2.0 * tile_rows * width * demand.element_bytes / device.bytes_per_clock_per_unit
     start_s = (assumed("attention_start_cycles") + carried) / device.clock_hz
     # Blocks of few rows stand side by side on a multiprocessor: some start while others attend.
     beside = np.where(rows <= assumed("packed_rows"), assumed("decoding_blocks"), 1.0)
-    serial_s[index] += np.ceil(blocks / (device.units * beside)) * start_s + more * device.kernel_start_s[0]
+    serial_s = add_serial(mapping, demand, STARTS, np.where(is_attention, more * device.kernel_start_s[0], 0.0))
+    serial_s[BLOCKS, index] += np.ceil(blocks / (device.units * beside)) * start_s
     return msgspec.structs.replace(mapping, matrix_s=matrix_s, serial_s=serial_s)
 
 
@@ -73,6 +80,6 @@ def _with_stored_scores(mapping: Mapping, demand: Demand, setup: Setup, rates: E
     # Written and read before the softmax, and again after it.
     passing_s = memory_seconds_of(device, 4.0 * far, rates.bandwidth[:, OpClass.SOFTMAX, None])
     passing_s = passing_s + last_level_seconds(device, 4.0 * (scores - far))
-    before_s = 0.0 if mapping.serial_s is None else mapping.serial_s
-    starts_s = before_s + np.where(demand.is_attention, 2.0 * device.kernel_start_s[0], 0.0)
-    return msgspec.structs.replace(mapping, dram_s=mapping.dram_s + passing_s, serial_s=starts_s)
+    starts_s = np.where(demand.is_attention, 2.0 * device.kernel_start_s[0], 0.0)
+    serial_s = add_serial(mapping, demand, STARTS, starts_s)
+    return msgspec.structs.replace(mapping, dram_s=mapping.dram_s + passing_s, serial_s=serial_s)

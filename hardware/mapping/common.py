@@ -35,6 +35,9 @@ class Traffic(msgspec.Struct, frozen=True):
     weight_read: Floats
 
 
+BLOCKS, PASSES, STARTS = range(3)  # rows of `Mapping.serial_s`
+
+
 class Mapping(msgspec.Struct, frozen=True, kw_only=True):
     """The way in which a device serves each operator, before operators are joined into kernels.
 
@@ -42,8 +45,8 @@ class Mapping(msgspec.Struct, frozen=True, kw_only=True):
     peak; s settings of the efficiencies: nominal, fast end, slow end. `counts` (e, n), those that need the final time
     still zero; `is_reduced` where a product runs with fewer multiplications. `busy_s` (s, k) where kernels work at once
     and wait for each other; `fill_s` (k,) the part of it in which a pipeline fills, while the batch before runs if the
-    kernel `is_resident`. `serial_s` (n,) are seconds in which neither units nor memory are busy: blocks that fill, and
-    kernels that stand before and after an operator's own."""
+    kernel `is_resident`. `serial_s` (3, n) are seconds that nothing else hides: units that wait while blocks fill and
+    drain, passes over memory by kernels before and after an operator's own, and the starts of these."""
 
     matrix_s: Floats
     vector_s: Floats
@@ -61,6 +64,13 @@ class Mapping(msgspec.Struct, frozen=True, kw_only=True):
     fill_s: Floats | None = None
     is_resident: Bools | None = None
     serial_s: Floats | None = None
+
+
+def add_serial(mapping: Mapping, demand: Demand, row: int, seconds: Floats) -> Floats:
+    """Return the serial seconds of a mapping, (3, n), with more of one kind."""
+    serial_s = np.zeros((3, demand.n)) if mapping.serial_s is None else mapping.serial_s.copy()
+    serial_s[row] += seconds
+    return serial_s
 
 
 def usable_last_level_bytes(device: Device) -> float:

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from hardware.demand import OpClass
-from hardware.mapping.common import last_level_seconds, memory_seconds_of
+from hardware.mapping.common import PASSES, STARTS, add_serial, last_level_seconds, memory_seconds_of
 from hardware.precision import FORMATS
 
 if TYPE_CHECKING:
@@ -32,7 +32,6 @@ def quantise_activations(mapping: Mapping, demand: Demand, setup: Setup, rates: 
     moved = values * (2.0 * plan.widths.activations + FORMATS[plan.operand].bytes)
     near = np.minimum(moved, device.last_level_bytes * device.arch.data.assumed("quantised_in_cache"))
     far_s = memory_seconds_of(device, moved - near, float(rates.bandwidth[0, OpClass.ROW_NORM]))
-    seconds = np.where(is_narrow, device.light_start_s[0] + last_level_seconds(device, near) + far_s, 0.0)
-    return msgspec.structs.replace(
-        mapping, serial_s=seconds if mapping.serial_s is None else mapping.serial_s + seconds
-    )
+    serial_s = add_serial(mapping, demand, STARTS, np.where(is_narrow, device.light_start_s[0], 0.0))
+    serial_s[PASSES] += last_level_seconds(device, near) + far_s
+    return msgspec.structs.replace(mapping, serial_s=serial_s)

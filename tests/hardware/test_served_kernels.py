@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis.estimate.causes import LAUNCH, causes
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.kernels import structure
 from analysis.estimate.scenario import Scenario
+from analysis.explore.attribution import time_parts
 from analysis.model import store
 from hardware.device import load_device
 
@@ -49,7 +51,16 @@ def test_blocks_of_few_rows_start_while_others_attend() -> None:
     result = _run("h200_sxm", "decode", 900, kv=384)
     serial_s = result.run.mapping.serial_s
     assert serial_s is not None
-    assert serial_s[result.demand.is_attention].sum() < 0.2 * _attention_s(result)
+    assert serial_s[:, result.demand.is_attention].sum() < 0.2 * _attention_s(result)
+
+
+def test_filling_blocks_of_attention_is_no_launch() -> None:
+    """12 rounds of blocks hold the multiprocessors of an H100 while they fill: arithmetic that waits, not a start."""
+    result = _run("h100_sxm", "prefill", 64, sequence=200)
+    time_s, is_attention = causes(result).time_s, result.demand.is_attention
+    assert time_s[LAUNCH, is_attention].sum() <= 3.0 * result.device.kernel_start_s[0]
+    np.testing.assert_allclose(time_s.sum(axis=0), result.run.latency_s)
+    assert time_parts(result).sum() == pytest.approx(result.latency_s)
 
 
 def test_static_scales_take_no_kernel() -> None:
