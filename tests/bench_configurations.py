@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from analysis.model.transformer import hf_config
-from analysis.model.transformer.config import Config, StepSettings, macs, size
+from analysis.model.transformer.config import Config, StepSettings
+from tests.closed_form import macs, size
 
 KV = 2048  # tokens in the cache
 RECENT = Path(__file__).with_name("workload") / "recent_configurations.json"

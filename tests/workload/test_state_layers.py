@@ -11,9 +11,10 @@ import pytest
 from analysis.estimate.peak_memory import cache_bytes
 from analysis.model.ir.workload import Workload
 from analysis.model.transformer import hf_config
-from analysis.model.transformer.config import DEFAULTS, Config, StepSettings, macs, size
+from analysis.model.transformer.config import DEFAULTS, Config, StepSettings
 from analysis.model.transformer.transformer_workload import build
 from hardware.precision import parse
+from tests.closed_form import macs, size
 
 # config.json of model cards, with the parameters that they state in units of 1e9.
 RECENT: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("recent_configurations.json").read_text())

@@ -10,7 +10,7 @@ from analysis.model.ir.operator_kinds import KINDS
 from analysis.model.ir.validation import decode
 from analysis.model.ir.workload import WEIGHT, encode
 from analysis.model.transformer import presets, transformer_request
-from analysis.model.transformer.config import macs, size
+from tests.closed_form import SIZES, macs, size, sizes_of_presets
 
 # What they share takes a third of a second to write for each of the large ones.
 pytestmark = pytest.mark.xdist_group("transformer counts")
@@ -49,6 +49,10 @@ def test_falcon_is_seven_billion() -> None:
 def test_parameters_outside_the_embedding(name: str) -> None:
     sizes = size(presets.preset(name).config)
     assert sizes.linear + sizes.vectors == PYTHIA_BODY[name]
+
+
+def test_listed_sizes_are_those_of_the_presets() -> None:
+    assert SIZES.read_text(encoding="utf-8") == sizes_of_presets()
 
 
 @pytest.mark.parametrize("name", [*presets.names(), *SMALL])

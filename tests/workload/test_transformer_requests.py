@@ -13,10 +13,10 @@ from analysis.model import store
 from analysis.model.model_errors import ModelError, ModelSpecError
 from analysis.model.names.model_ref import phases, refer
 from analysis.model.transformer import transformer_request as transformer_spec
-from analysis.model.transformer.config import size
 from hardware.errors import RequestError
 from hwexplorer import state as states
 from hwexplorer.cli import main
+from tests.closed_form import size
 
 LLAMA: dict[str, Any] = {
     "model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32,

@@ -1,4 +1,4 @@
-"""Layers that keep a state of constant size, read from `mixers.toml`: widths, parameters and MACs in closed form."""
+"""Layers that keep a state of constant size, read from `mixers.toml`: widths and MACs."""
 
 from __future__ import annotations
 
@@ -65,18 +65,6 @@ class Mixer(msgspec.Struct, frozen=True, kw_only=True):
     def inner(self) -> int:
         """Elements of the values of all heads."""
         return self.heads * self.values
-
-    @property
-    def projections(self) -> int:
-        """Elements of the matrices that multiply every token, the short convolution among them."""
-        low = sum(self.width(a) * self.width(b) for a, b in self.kind.low_rank)
-        convolved = self.width(self.kind.convolve) * self.conv
-        return self.hidden * self.width(self.kind.project) + low + convolved + self.inner * self.hidden
-
-    @property
-    def vectors(self) -> int:
-        """Elements that are learned beside the matrices."""
-        return self.width(self.kind.vectors) + self.width(self.kind.norm)
 
     def state_macs(self, is_chunked: bool) -> Fraction:
         """Multiply-accumulates of a token with the state and, if prefill takes chunks, with tokens before it there."""

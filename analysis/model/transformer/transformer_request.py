@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
@@ -11,9 +12,10 @@ import msgspec
 from analysis.model import request_bounds
 from analysis.model.model_errors import ModelSpecError
 from analysis.model.transformer import presets
-from analysis.model.transformer.config import CHOICES, DEFAULTS, PHASES, Config, StepSettings, macs, size
+from analysis.model.transformer.config import CHOICES, DEFAULTS, PHASES, Config, StepSettings
 from analysis.model.transformer.load_spec import ARRIVALS, LoadSpec, parse_load
 from analysis.model.transformer.load_spec import OPTIONS as LOAD_OPTIONS
+from hardware import file_access
 from hardware.amount import parse_whole
 from hardware.errors import RequestError
 from hardware.names import hint, match_name
@@ -23,6 +25,7 @@ HUB = "hf:"
 SERVE = "serve"  # the word of a model under a load
 MAX_TP = 4096
 
+_SIZES_FILE = Path(__file__).with_name("sizes.toml")
 _LENGTHS = ("sequence", "kv", "in", "out")  # of a request, each phase its own
 _RUN = {name: (int(name != "kv"), request_bounds.TOKENS) for name in _LENGTHS}
 _RUN |= {"tp": (1, MAX_TP), "ep": (1, MAX_TP), "link": (1, 100_000)}
@@ -244,4 +247,5 @@ def transformer_info(name: str) -> TransformerInfo:
     lengths = {"sequence": run.sequence} | ({} if config.encoder else {"kv": run.kv})
     source = presets.preset(name).source if name not in GENERIC else "a configuration of your own"
     family = "encoder" if config.encoder else "language"
-    return TransformerInfo(name, family, size(config).parameters, float(macs(config, run)), lengths, source)
+    size = file_access.shipped(_SIZES_FILE)[name]
+    return TransformerInfo(name, family, size["parameters"], size["macs"], lengths, source)

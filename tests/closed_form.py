@@ -1,0 +1,134 @@
+"""Parameters and MACs of a transformer in closed form: the oracle of the graphs that the product writes.
+
+`python -m tests.closed_form` writes the sizes that lists of models show (analysis/model/transformer/sizes.toml).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from analysis.model.ir.lengths import steps, through_window
+from analysis.model.transformer import transformer_request
+from analysis.model.transformer.config import Config, StepSettings
+from analysis.model.transformer.mixers import Mixer
+
+SIZES = Path(transformer_request.__file__).with_name("sizes.toml")
+HEAD = """\
+# Parameters of each transformer, and MACs of one step at the default lengths and batch 1, as lists of models show
+# them. They follow from transformers.toml: `python -m tests.closed_form` writes this file, a test holds it.
+"""
+
+
+class Size(msgspec.Struct, frozen=True):
+    """Elements of matrices that multiply every token (`linear`), of the head, of tables that are looked up, of vectors;
+    `idle` are those of experts that a token does not pass."""
+
+    linear: int
+    head: int
+    tables: int
+    vectors: int
+    idle: int
+
+    @property
+    def parameters(self) -> int:
+        """The number of parameters."""
+        return self.linear + self.head + self.tables + self.vectors + self.idle
+
+
+def size(config: Config) -> Size:
+    """Return the parameters of a model, tied weights once (then the head's table counts under `head`)."""
+    c = config
+    mats = 3 if c.gated else 2
+    sparse = sum(c.is_sparse(layer) for layer in range(c.layers))
+    expert = mats * c.hidden * c.expert_ffn
+    linear = c.count("attention") * _projections(c) + (c.count("ffn") - sparse) * mats * c.hidden * c.ffn
+    linear += c.count("mixer") * _mixer_projections(c.mixer_sizes()) if c.mixer != "none" else 0
+    linear += sparse * (c.active * expert + c.hidden * c.experts + mats * c.hidden * c.shared_ffn)
+    linear += c.hidden * c.hidden if c.pooler else 0
+    table = c.vocab * c.hidden
+    head = 0 if c.encoder else table
+    tables = (c.positions if c.position == "learned" else 0) * c.hidden + c.token_types * c.hidden
+    tables += table if c.encoder or not c.tied else 0
+    idle = sparse * (c.experts - c.active) * (expert + _mlp_bias(c, c.expert_ffn))
+    return Size(linear, head, tables, _vectors(c, sparse), idle)
+
+
+def _projections(c: Config) -> int:
+    q, out = c.heads * c.head_dim, c.heads * c.value_dim * c.hidden
+    q += q if c.attention_gate else 0
+    if not c.kv_lora:
+        return c.hidden * (q + c.kv_heads * (c.head_dim + c.value_dim)) + out
+    query = c.q_lora * (c.hidden + q) if c.q_lora else c.hidden * q
+    expanded = c.heads * (c.head_dim - c.rotary + c.value_dim)
+    return query + c.hidden * (c.kv_lora + c.rotary) + c.kv_lora * expanded + out
+
+
+def _mixer_projections(mixer: Mixer) -> int:
+    """Elements of the matrices that multiply every token, the short convolution among them."""
+    low = sum(mixer.width(a) * mixer.width(b) for a, b in mixer.kind.low_rank)
+    convolved = mixer.width(mixer.kind.convolve) * mixer.conv
+    return mixer.hidden * mixer.width(mixer.kind.project) + low + convolved + mixer.inner * mixer.hidden
+
+
+def _mixer_vectors(mixer: Mixer) -> int:
+    """Elements that are learned beside the matrices."""
+    return mixer.width(mixer.kind.vectors) + mixer.width(mixer.kind.norm)
+
+
+def _mlp_bias(c: Config, width: int) -> int:
+    return width * (2 if c.gated else 1) + c.hidden if c.mlp_bias else 0
+
+
+def _vectors(c: Config, sparse: int) -> int:
+    q, kv = c.heads * c.head_dim, c.kv_heads * c.head_dim
+    norm = c.hidden * (2 if c.norm == "layer" else 1)
+    norms = sum(c.has("ffn", i) + (c.has("attention", i) or c.has("mixer", i)) for i in range(c.layers))
+    total = c.layers * norm if c.shared_norm else norms * norm * (2 if c.sandwich_norm else 1)
+    layer = (q + 2 * kv if c.qkv_bias else 0) + (c.hidden if c.o_bias else 0)
+    layer += {"none": 0, "head": 2 * c.head_dim, "full": q + kv}[c.qk_norm]
+    layer += c.kv_lora + c.q_lora + (c.heads if c.sinks else 0)
+    total += c.count("attention") * layer + (c.count("ffn") - sparse) * _mlp_bias(c, c.ffn)
+    total += c.count("mixer") * _mixer_vectors(c.mixer_sizes()) if c.mixer != "none" else 0
+    total += sparse * (c.active * _mlp_bias(c, c.expert_ffn) + (c.experts if c.router_bias else 0))
+    return total + norm * (2 if c.embed_norm else 1) + (c.vocab if c.head_bias else 0) + (c.hidden if c.pooler else 0)
+
+
+def macs(config: Config, run: StepSettings, batch: int = 1) -> float:
+    """Multiply-accumulates of one step, or of a request, of the whole model (not of one of several devices)."""
+    if run.phase == "request":
+        first = StepSettings(phase="prefill", sequence=run.sequence, kv=0)
+        later = [StepSettings(phase="decode", sequence=1, kv=run.sequence + i) for i in range(int(steps(run.output)))]
+        return sum(macs(config, each, batch) for each in (first, *later))
+    c, sizes, tokens = config, size(config), batch * run.sequence
+    linear: float = sizes.linear - (c.hidden**2 if c.pooler else 0)
+    # Prefill expands the vectors of latent attention to keys and values; decoding multiplies them as they are.
+    latent = c.kv_lora and run.phase == "decode"
+    width = 2 * c.kv_lora + c.rotary if latent else c.head_dim + c.value_dim
+    if c.kv_lora and not latent:  # those of the cache are expanded again
+        expanded = c.kv_lora * c.heads * (c.head_dim - c.rotary + c.value_dim)
+        linear += c.count("attention") * expanded * run.kv / run.sequence
+    all_tokens = run.kv + run.sequence
+    seen = [
+        run.sequence if c.encoder else through_window(c.window_of(layer) or all_tokens, run.sequence, run.kv)
+        for layer in range(c.layers)
+        if c.has("attention", layer)
+    ]
+    attention = c.heads * width * sum(seen)
+    if c.mixer != "none":
+        linear += c.count("mixer") * float(c.mixer_sizes().state_macs(run.phase == "prefill"))
+    scored = batch if run.phase == "prefill" else tokens
+    pooled = batch * c.hidden**2 if c.pooler else 0
+    return tokens * (linear + attention) + scored * sizes.head + pooled
+
+
+def sizes_of_presets() -> str:
+    """Return the text of sizes.toml."""
+    requests = [transformer_request.parse(name) for name in transformer_request.names()]
+    rows = [(r.text, size(r.config).parameters, float(macs(r.config, r.run))) for r in requests]
+    return HEAD + "".join(f"{name} = {{ parameters = {count}, macs = {work!r} }}\n" for name, count, work in rows)
+
+
+if __name__ == "__main__":
+    SIZES.write_text(sizes_of_presets(), encoding="utf-8")
