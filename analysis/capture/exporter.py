@@ -30,7 +30,8 @@ from analysis.model.ir.operator_graph import (
     base_name,
     references,
 )
-from analysis.model.ir.poly import Poly, dim, poly, product
+from analysis.model.ir.poly import Poly, dim, poly
+from analysis.model.ir.size_expressions import expression
 from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, InputSpec
 from analysis.model.operators import cost_rules
 from hardware.architectures.known_architectures import TORCH_HOST
@@ -186,29 +187,12 @@ class _Walk:
 
     def size(self, size: Any) -> Poly:
         """Return a size as a polynomial. Raises ExportError."""
-        return self.expression(size.node.expr) if isinstance(size, torch.SymInt) else poly(int(size))
-
-    def expression(self, expr: Any) -> Poly:
-        """Return a sympy expression as a polynomial: only sums, products, powers and exact divisions of symbols."""
-        kind = type(expr).__name__
-        if expr.is_Symbol:
-            if expr.name not in self.symbols:
-                raise ExportError(f"a tensor size depends on the data ({expr.name}), not only on the batch")
-            return self.symbols[expr.name]
-        if expr.is_Integer:
-            return poly(int(expr))
-        if kind == "Add":
-            return sum(map(self.expression, expr.args), poly(0))
-        if kind == "Mul":
-            return product(self.expression(part) for part in expr.args)
-        if kind == "Pow" and expr.args[1].is_Integer and int(expr.args[1]) > 0:
-            return product([self.expression(expr.args[0])] * int(expr.args[1]))
-        if kind in ("FloorDiv", "CleanDiv"):
-            try:
-                return self.expression(expr.args[0]) // self.expression(expr.args[1])
-            except ValueError as error:
-                raise ExportError(f"a tensor size is not a polynomial in the batch: {expr}") from error
-        raise ExportError(f"a tensor size is not a polynomial in the batch: {expr}")
+        if not isinstance(size, torch.SymInt):
+            return poly(int(size))
+        try:
+            return expression(str(size.node.expr), self.symbols)
+        except ValueError as error:
+            raise ExportError(f"{error}; a size must follow from the batch ({size})") from error
 
     def meta(self, value: Any, prefix: str = "") -> Meta:
         """Return the description of a tensor. `prefix` is that of the graph that it lies in."""

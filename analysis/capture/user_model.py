@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import nullcontext, redirect_stderr, redirect_stdout, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -82,57 +81,6 @@ class _Function(torch.nn.Module):  # type: ignore[misc]
 
 def _is_shape(value: Any) -> bool:
     return isinstance(value, (tuple, list)) and bool(value) and all(type(size) is int for size in value)
-
-
-# --- a model to run ---------------------------------------------------------------------------------------
-
-
-def build_model(target: targets.Target, file: Path) -> Built:
-    """Return the module with its own weights, and the inputs that came with it. Raises CaptureError."""
-    try:
-        return model_factory.build(model_factory.find(target, file), target)
-    except ModelError:
-        raise
-    except BaseException as error:
-        raise CaptureError(failure_text.explain(error, "building it")) from None
-
-
-def inputs_at(module: Any, target: targets.Target, given: Any, batch: int) -> Inputs:
-    """Return inputs of `batch` samples: random numbers, and ones where they are whole numbers."""
-    (arguments, keywords), dims = _inputs(
-        module, target.inputs, as_arguments(module, given), target.batch_dim, target.batch_dim is not None, TORCH_HOST
-    )
-
-    def _fill(shape: list[int], dtype: Any) -> Any:
-        return (torch.rand if dtype.is_floating_point else torch.ones)(shape, dtype=dtype)
-
-    return _resize((arguments, keywords), dims, lambda size: batch, _fill)
-
-
-def _resize(
-    given: Inputs, dims: Iterable[int | None], resize: Callable[[int], int], make: Callable[[list[int], Any], Any]
-) -> Inputs:
-    """Replace each tensor by one that `make(shape, dtype)` gives, with another size in its batch dimension."""
-    positions = iter(dims)
-
-    def _replace(value: Any) -> Any:
-        if not isinstance(value, torch.Tensor):
-            return value
-        position, shape = next(positions), list(value.shape)
-        if position is not None:
-            shape[position] = resize(shape[position])
-        return make(shape, value.dtype)
-
-    return tree_map(_replace, given)  # type: ignore[no-any-return]
-
-
-def run_with(module: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
-    """Run one forward pass in evaluation mode. Raises CaptureError, in a line, with what the model's code raised."""
-    try:
-        with torch.no_grad():
-            module.eval()(*arguments, **keywords)
-    except BaseException as error:
-        raise CaptureError(failure_text.explain(error, "its forward pass")) from None
 
 
 def as_arguments(module: torch.nn.Module, given: Any) -> Inputs:
@@ -311,8 +259,18 @@ def _inputs(
         if shapes and first is None:
             raise CaptureError(f"no input has a dimension {batch_dim}; --batch-dim none captures without a batch")
         dims = [batch_dim if len(shape) > batch_dim and shape[batch_dim] == first else None for shape in shapes]
-    at_least_2 = partial(max, 2)  # an exporter takes 1 for a constant
-    return _resize(given, dims, at_least_2, lambda shape, dtype: torch.zeros(shape, dtype=dtype, device=device)), dims
+    positions = iter(dims)
+
+    def _prepare(value: Any) -> Any:
+        """Return zeros in place of a tensor, for at least two samples: an exporter takes 1 for a constant."""
+        if not isinstance(value, torch.Tensor):
+            return value
+        position, shape = next(positions), list(value.shape)
+        if position is not None:
+            shape[position] = max(shape[position], 2)
+        return torch.zeros(shape, dtype=value.dtype, device=device)
+
+    return tree_map(_prepare, given), dims
 
 
 def _example_input(given: targets.Input) -> Any:

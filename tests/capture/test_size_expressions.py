@@ -7,8 +7,8 @@ import time
 import pytest
 import torch
 
-from analysis.annexes.readers.size_expressions import expression, is_viewable
 from analysis.model.ir.poly import SizeError, dim
+from analysis.model.ir.size_expressions import expression, is_viewable
 
 
 def test_shape_expressions() -> None:

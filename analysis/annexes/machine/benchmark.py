@@ -26,7 +26,6 @@ from analysis.model.ir.workload import encode
 from analysis.model.lowering.graph_lowering import lower_graph
 from analysis.model.model_errors import CaptureError
 from analysis.model.names.model_ref import refer
-from analysis.model.names.targets import Target
 from analysis.model.process.answering import answer
 from analysis.model.reading_budget import Progress
 from hardware import file_access
@@ -276,22 +275,17 @@ def _prepare_model(name: str, batch: int, precision: str, device: str, threads: 
 
     from analysis.annexes.machine.runnable_model import prepare_model
 
-    ref, workload = refer(name), ""
-    if isinstance(ref, Target):  # its workload is stored with its times: no other process need run its code
-        from analysis.capture.user_model import capture_target
-
-        workload = base64.b64encode(encode(capture_target(ref, lambda phase, fraction: None))).decode()
-    module, arguments, keywords = prepare_model(ref, batch, device, getattr(torch, DTYPES[precision]))
+    ref = refer(name)
+    module, inputs = prepare_model(ref, batch, device, getattr(torch, DTYPES[precision]))
     case = BenchmarkCase(
         key=f"{name} batch {batch} {precision} {threads} threads",
         op="model",
         batch=batch,
         threads=threads,
         precision=precision,
-        model=ref.label if workload else str(ref),
-        workload=workload,
+        model=str(ref),
     )
-    return ReadyCase(case, lambda: module(*arguments, **keywords))
+    return ReadyCase(case, lambda: module(*inputs))
 
 
 if __name__ == "__main__":

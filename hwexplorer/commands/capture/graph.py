@@ -1,16 +1,11 @@
-"""The operators as a graph with what each costs, for networkx, yEd, Gephi, Graphviz."""
+"""The operators as a graph with what each costs, for networkx, yEd, Gephi."""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable
-from itertools import chain
-
-import msgspec
 
 from analysis.model.ir.coverage import uncovered_note
-from analysis.reports.model_graph import ModelGraph, model_graph, plain, to_networkx
-from analysis.reports.operator_classes import OperatorTensor
+from analysis.reports.model_graph import ModelGraph, model_graph, to_networkx
 from hwexplorer import engine
 from hwexplorer.declare import DEVICE, Verb
 from hwexplorer.export.render import encode
@@ -19,7 +14,7 @@ from hwexplorer.options import choice, option
 from hwexplorer.process import output
 from hwexplorer.text.number_format import safe
 
-SUFFIXES = {".json": "json", ".graphml": "graphml", ".dot": "dot", ".gv": "dot"}
+SUFFIXES = {".json": "json", ".graphml": "graphml"}
 
 
 def _run(arguments: argparse.Namespace) -> None:
@@ -29,7 +24,6 @@ def _run(arguments: argparse.Namespace) -> None:
     makers = {
         "json": lambda graph: encode(graph, uncovered_note(result.workload, state.batch)),
         "graphml": _graphml,
-        "dot": _dot,
     }
     output.emit(arguments, lambda form: makers[form](model_graph(result)), SUFFIXES, default="json")
 
@@ -43,38 +37,12 @@ def _graphml(graph: ModelGraph) -> str:
     return "\n".join(networkx.generate_graphml(clean)) + "\n"
 
 
-def _dot(graph: ModelGraph) -> str:
-    """Operators of a kernel stand in one box."""
-    kernels: dict[str, list[str]] = {}
-    for node in graph.nodes:
-        kernels.setdefault(node.kernel, []).append(f"    {_quote(node.id)} [{_attributes(node, 'id')}];")
-    boxes = ((f"  subgraph {_quote(f'cluster {name}')} {{", *nodes, "  }") for name, nodes in kernels.items())
-    edges = (
-        f"  {_quote(edge.source)} -> {_quote(edge.target)} [{_attributes(edge, 'source', 'target')}];"
-        for edge in graph.edges
-    )
-    head = f"digraph {_quote(graph.model)} {{"
-    lines: Iterable[str] = (head, "  node [shape=box];", *chain.from_iterable(boxes), *edges, "}")
-    return "\n".join(lines) + "\n"
-
-
-def _attributes(record: msgspec.Struct, *without: str) -> str:
-    values = msgspec.structs.asdict(record)
-    return ", ".join(f"{name}={_quote(value)}" for name, value in values.items() if name not in without)
-
-
-def _quote(value: str | float | tuple[OperatorTensor, ...]) -> str:
-    """Return a DOT string: a backslash would escape, a quote end it."""
-    text = f"{value:.6g}" if isinstance(value, int | float) else safe(plain(value))
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
 VERB = Verb(
     options=(
         *DEVICE.options,
-        choice("--format", ("json", "graphml", "dot"), metavar="F"),
+        choice("--format", ("json", "graphml"), metavar="F"),
         option("-o", "--output", metavar="FILE", help=f"write here; {', '.join(SUFFIXES)} pick the format"),
     ),
     run=_run,
-    shown=("resnet50 --on gpu -o resnet50.dot",),
+    shown=("resnet50 --on gpu -o resnet50.graphml",),
 )

@@ -36,10 +36,10 @@ from analysis.annexes.readers.onnx.onnx_op import (
 from analysis.annexes.readers.onnx.operator_row import Symbols
 from analysis.annexes.readers.onnx.operator_table import fold_of, row_of
 from analysis.annexes.readers.onnx.shape_rules import reduce_shape
-from analysis.annexes.readers.size_expressions import expression, layout
 from analysis.model.ir.batch_limits import fixed_note
 from analysis.model.ir.operator_graph import Graph, GraphNode, Meta, Ref, Source
 from analysis.model.ir.poly import Poly, dim, poly, product
+from analysis.model.ir.size_expressions import expression, layout
 from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, InputSpec
 from analysis.model.model_errors import UnreadableError
 from analysis.model.names.targets import Input

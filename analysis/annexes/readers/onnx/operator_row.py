@@ -14,8 +14,8 @@ from functools import lru_cache
 from typing import Any
 
 from analysis.annexes.readers.onnx.onnx_op import ONE, NodeResult, OnnxOp, Shape, ShapeError, broadcast
-from analysis.annexes.readers.size_expressions import expression
 from analysis.model.ir.poly import Poly, poly, product
+from analysis.model.ir.size_expressions import expression
 from analysis.model.operators import contractions, element_costs
 
 Symbols = dict[str, Poly]

@@ -20,8 +20,8 @@ from analysis.annexes.readers.onnx.onnx_op import (
     positive_axis,
     shape_of,
 )
-from analysis.annexes.readers.size_expressions import is_viewable, layout
 from analysis.model.ir.poly import Poly, Size, poly, product
+from analysis.model.ir.size_expressions import is_viewable, layout
 
 Axes = list[tuple[Poly, int]]  # size and stride of each dimension
 
