@@ -146,10 +146,11 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
 
 
 def repeat_kernels(run: Execution, demand: Demand, times: Floats) -> tuple[Execution, Demand]:
-    """Return both with every kernel run `times` (n,) by operator: times, work, traffic and energy add up, sizes
-    stay."""
+    """Return both with every kernel run as many `times` (n,) as its last operator: times, work, traffic and energy add
+    up, sizes stay."""
     of_kernel = np.zeros(demand.n_kernels)
     of_kernel[demand.kernel] = times
+    times = of_kernel[demand.kernel]
     mapping, transfers = run.mapping, demand.transfers
     flow = Traffic(*(getattr(mapping.traffic, name) * times for name in Traffic.__struct_fields__))
     by_operator = ("matrix_s", "vector_s", "dram_s", "chip_s", "matrix_ideal_s", "vector_ideal_s", "counts")

@@ -236,8 +236,7 @@ class Engine:
         from analysis.serving.deployment import open_stage
 
         with _request_errors():
-            on = self.device(device)
-            return open_stage(base, shards, on, scenario, lambda name: self.model(self.refer(name)), longest)
+            return open_stage(base, shards, self.device(device), scenario, longest)
 
     # As many as one screen needs (six devices, and as many pinned): of the largest model each is half a megabyte.
     @memoize(keep=16)

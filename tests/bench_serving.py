@@ -56,7 +56,7 @@ def print_trace(path: Path) -> None:
     setup = Deployment(device=device, model="llama3_8b", options="", precision="bf16", runtime="vllm",
                        scheduler="vllm", attention_copies=1, devices=1)  # fmt: skip
     scheduler = msgspec.structs.replace(find_scheduler("vllm", device.memory_bytes), max_sequences=256, max_tokens=2048)
-    costs = step_costs(setup.evaluate(""), 256, 2048, (load.longest // 2, load.longest), scheduler.memory_share)
+    costs = step_costs(setup.steps(""), 256, 2048, load.longest, scheduler.memory_share)
     print(f"cache of {costs.cache_tokens:,.0f} tokens")
     for cache, words in ((costs.cache_tokens, "as estimated"), (41_408.0, "as the server said")):
         served = msgspec.structs.replace(costs, cache_tokens=cache)

@@ -18,11 +18,13 @@ from analysis.estimate.estimate import mostly_convolution, precision_run
 from analysis.estimate.kernels import Structure, demand, structure
 from analysis.estimate.peak_memory import peak_memory
 from analysis.estimate.roles import Values
+from analysis.estimate.scenario import Scenario
 from analysis.estimate.totals import Places, Totals, totals
 from analysis.estimate.windows import windows
 from analysis.model.ir.workload import Floats, Workload
 from hardware.demand import Calls, Demand, Stream, Transfers
-from hardware.execute import execute
+from hardware.device import Device
+from hardware.execute import execute, repeat_kernels
 from hardware.map_demand import map_demand
 from hardware.mapping.common import Mapping, mapping_key
 from hardware.precision import ACTIVATION, CACHE, KEPT, QUANTIZED, Widths
@@ -226,6 +228,7 @@ def _join(many: Bundle, alone: list[Demand]) -> Demand:
         place = np.zeros(one.n, dtype=np.int64)
         place[mine] = start + np.arange(len(mine))
         owner.append(place[one.transfers.op[moves]])
+    has_links = alone[0].links is not None
     columns = ("op_class", "macs", "vector_flops", "special", "elements", "local_bytes", "weight_bytes", "head")
     return Demand(
         **{name: column(name) for name in (*columns, "largest_bytes", "windows", "patches")},
@@ -239,6 +242,7 @@ def _join(many: Bundle, alone: list[Demand]) -> Demand:
         calls=Calls(
             **{name: join([getattr(one.calls, name) for one in alone], many.ops) for name in Calls.__struct_fields__}
         ),
+        links=column("links") if has_links else None,
         right_bytes=None if alone[0].right_bytes is None else column("right_bytes"),
         unpack_ops=None if alone[0].unpack_ops is None else column("unpack_ops"),
         stream=_stream(many, alone) if many.places_models else None,
@@ -259,6 +263,20 @@ def _stream(many: Bundle, alone: list[Demand]) -> Stream:
         previous=_concatenate(moved),
         lag=np.concatenate([stream.lag[mine] for stream, mine in zip(streams, many.ops, strict=True)]),
     )
+
+
+def evaluate_steps(steps: Sequence[Workload], batches: Sequence[int], device: Device, scenario: Scenario) -> Floats:
+    """Return seconds and joules of steps that share their operators at some batches, (2, steps, batches), to the last
+    bits what `estimate` finds for each."""
+    setup, first = scenario.setup_on(device, steps[0]), steps[0]
+    joint = bundle_demand(make_bundle(steps, setup.joins, True), batches, setup.plan.widths)  # layers differ in times
+    run = execute(joint.demand, setup)
+    if first.repeats is not None:
+        times = first.repeats @ first.value_at(batch=1)
+        run, _ = repeat_kernels(run, joint.demand, np.concatenate([times[mine] for mine in joint.bundle.ops]))
+    sums = totals(run, joint.bundle.places)
+    figures = np.stack([sums.latency_s, sums.energy_j * first.devices])
+    return figures.reshape(2, len(batches), len(steps)).swapaxes(1, 2)
 
 
 def evaluate_bundle(

@@ -67,7 +67,8 @@ class Structure(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The part of a demand that no batch changes: kernels, and what operators move.
 
     `kernel`, `head`, `op_class` and `n_kernels` are those of a Demand; `weights` are the values of all weights that are
-    read, `elements` (n, m) are written; `begins` and `prompts` (n,) are those of hardware.demand.Calls."""
+    read, `elements` (n, m) are written; `begins` and `prompts` (n,) are those of hardware.demand.Calls. `times` (k,) is
+    how often kernels of merged layers run, None where no layers are merged."""
 
     op_class: Ints
     kernel: Ints
@@ -79,6 +80,7 @@ class Structure(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     elements: Floats
     begins: Floats
     prompts: Floats
+    times: Floats | None
 
 
 def _grouping(workload: Workload, execution: str) -> tuple[list[int], list[bool]]:
@@ -220,7 +222,16 @@ def structure(workload: Workload, execution: str) -> Structure:
         elements=written,
         begins=_begins(workload, kernel),
         prompts=_prompts(workload),
+        times=_times(workload, kernel),
     )
+
+
+def _times(workload: Workload, kernel: list[int]) -> Floats | None:
+    if workload.repeats is None or workload.kind == "request":
+        return None
+    times = np.ones(max(kernel) + 1)
+    times[kernel] = workload.repeats @ workload.value_at(batch=1)
+    return times
 
 
 def _moves(workload: Workload, rows: list[_Move]) -> Moves:
@@ -250,7 +261,7 @@ def _begins(workload: Workload, kernel: list[int]) -> Floats:
         return begins
     first = min(range(len(kernel)), key=lambda i: kernel[i])
     begins[first] = 1.0
-    if workload.repeats is not None:
+    if workload.kind == "request" and workload.repeats is not None:
         changes = (workload.repeats[1:] != workload.repeats[:-1]).any(axis=1)
         begins[1:][changes] = 1.0
     return begins
@@ -321,10 +332,15 @@ def _evaluate(workload: Workload, batch: int, widths: Widths, execution: str) ->
 def _distances(s: Structure, moved: Floats) -> Floats:
     """Return the bytes that other traffic moves between two uses of the data of each transfer, (t,)."""
     moves = s.moves
-    until = np.concatenate([[0.0], np.cumsum(np.bincount(moves.kernel, moved, minlength=s.n_kernels))])
+    each = np.bincount(moves.kernel, moved, minlength=s.n_kernels)
+    until = np.concatenate([[0.0], np.cumsum(each)])
     first, last = moves.between
-    distance = until[last] - until[first]
-    distance = np.where(moves.wraps, until[-1] - distance, distance)
+    distance, total = until[last] - until[first], until[-1]
+    if s.times is not None:  # merged layers move data as often as they run, but between two of them in a row
+        passed = np.concatenate([[0.0], np.cumsum(each * s.times)])
+        is_once = (s.times[moves.kernel] == 1) & (s.times[moves.previous] == 1)
+        distance, total = np.where(is_once, passed[last] - passed[first], distance), passed[-1]
+    distance = np.where(moves.wraps, total - distance, distance)
     return np.where(moves.previous < 0, np.inf, np.maximum(distance, 0.0))
 
 

@@ -78,7 +78,7 @@ def cache_bytes(workload: Workload, batch: int, widths: Widths) -> float:
     """The key-value cache after the step: what was there and what it adds. Part of the activations held. That of a
     request holds what its prompt adds."""
     which = roles(workload) == CACHE
-    if workload.repeats is not None:
+    if workload.kind == "request":
         which &= workload.tensors.role == INPUT
     return float((workload.tensors.numel[which] @ workload.value_at(batch=batch)).sum() * widths.cache)
 

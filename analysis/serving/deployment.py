@@ -4,24 +4,25 @@ replicas behind one queue (dp)."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from functools import lru_cache
 
 import msgspec
 import numpy as np
 
-from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.estimate import Estimate
 from analysis.estimate.scenario import Scenario
 from analysis.explore.deployment_cost import prices, settings
 from analysis.model.ir.workload import Workload
 from analysis.model.transformer.config import degrees
 from analysis.model.transformer.load_spec import LoadSpec
-from analysis.model.transformer.transformer_request import Request
+from analysis.model.transformer.transformer_request import Request, parse
+from analysis.model.transformer.transformer_workload import build
 from analysis.serving.request_load import Load
 from analysis.serving.scheduler import Scheduler, find_scheduler
 from analysis.serving.simulation import Run, simulate
 from analysis.serving.speculation import speculate
 from analysis.serving.split_simulation import Split, simulate_split
-from analysis.serving.step_costs import Evaluate, StepCosts, StepLines, step_costs
+from analysis.serving.step_costs import NO_CACHE, StepCosts, StepLines, Steps, step_costs
 from hardware.device import Device
 from hardware.errors import RequestError
 from hardware.quantity import quantity
@@ -140,11 +141,10 @@ class PipelinedCosts(StepCosts, frozen=True, kw_only=True):
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
-    """Devices with their software, ready to serve loads. `first` and `full` estimate a step of one sequence, with half
-    of its tokens in the cache and with all."""
+    """Devices with their software, ready to serve loads. `first` estimates a step of one sequence without a
+    cache."""
 
     first: Estimate
-    full: Estimate
     scheduler: Scheduler
     costs: StepCosts
     layout: ParallelDegrees = ParallelDegrees()
@@ -161,12 +161,6 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         """The device, and how many there are: `NVIDIA L4 x 2`."""
         count = self.layout.devices
         return self.first.device.name + f" x {count}" * (count > 1)
-
-    @property
-    def cache_bytes_per_token(self) -> float:
-        """The bytes that a token takes in the cache of each shard."""
-        half, whole = (one.scenario.kv or 0 for one in (self.first, self.full))
-        return (self.full.peak_memory_bytes - self.first.peak_memory_bytes) / max(whole - half, 1)
 
     def sequences(self, load: Load) -> int:
         """Return the sequences that an engine holds at most, of the mean lengths of a load."""
@@ -207,7 +201,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
                 prefill_workers=layout.prefill,
                 decode_workers=layout.decode,
                 hop_s=self.first.device.link_latency_s,
-                token_hop_s=self.cache_bytes_per_token / self.first.device.link_bandwidth,
+                token_hop_s=self.costs.token_bytes / self.first.device.link_bandwidth,
             )
             return simulate_split(split, self.scheduler, load)
         if replicas == 1 or load.requests < replicas:
@@ -246,36 +240,30 @@ def open_stage(
     shards: ParallelDegrees,
     device: Device,
     scenario: Scenario,
-    find_model: Callable[[str], Workload],
     longest: int,
 ) -> Server:
     """Return the server of the `shards` of a layout, without its stages and replicas, whose caches grow to `longest`
-    tokens; `find_model` opens a model by its name."""
-    names = {phase: request.spell(phase, *shards.shares, without=("tp", "ep")) for phase in ("prefill", "decode")}
-
-    def evaluate(phase: str, batch: int, sequence: int, kv: int) -> Estimate:
-        """Return the estimate of a step."""
-        at = msgspec.structs.replace(scenario, batch=batch, sequence=sequence, kv=kv)
-        return estimate(find_model(names[phase]), device, at)
-
-    return msgspec.structs.replace(_make_stage(evaluate, longest), layout=shards)
-
-
-def make_server(evaluate: Evaluate, longest: int) -> Server:
-    """Return the server that `evaluate` makes estimates of, whose caches grow to `longest` tokens. Raises
-    DoesNotFitError."""
-    stage = _make_stage(evaluate, longest)
-    return arrange(stage, stage.layout, 0, longest)
-
-
-def _make_stage(evaluate: Evaluate, longest: int) -> Server:
-    first, full = (evaluate("decode", 1, 1, kv) for kv in (max(longest // 2, 2), max(longest, 3)))
-    scheduler = find_scheduler(first.runtime.id, first.device.memory_bytes)
-    costs = step_costs(
-        evaluate, scheduler.max_sequences, scheduler.max_tokens, (longest // 2, longest), scheduler.memory_share
+    tokens."""
+    prefill, decode = (
+        open_step(request.spell(phase, *shards.shares, without=("tp", "ep"))) for phase in ("prefill", "decode")
     )
-    layout = ParallelDegrees(tp=first.workload.devices)
-    return Server(first=first, full=full, scheduler=scheduler, costs=costs, layout=layout)
+    steps = Steps(prefill=prefill, decode=decode, device=device, scenario=scenario)
+    first = steps.estimate(NO_CACHE)
+    scheduler = find_scheduler(first.runtime.id, device.memory_bytes)
+    costs = step_costs(steps, first, longest, scheduler)
+    most = min(scheduler.max_sequences, costs.most_sequences)
+    scheduler = msgspec.structs.replace(scheduler, max_sequences=most)
+    return Server(first=first, scheduler=scheduler, costs=costs, layout=shards)
+
+
+def open_step(name: str) -> Workload:
+    """Return the workload of a step by its name, equal layers as one that runs often."""
+    return _build_step(parse(name))
+
+
+@lru_cache(8)
+def _build_step(step: Request) -> Workload:
+    return build(step.text, step.config, step.run, is_merged=True)
 
 
 def arrange(stage: Server, layout: ParallelDegrees, hidden: int, longest: int, load: LoadSpec | None = None) -> Server:
@@ -292,13 +280,11 @@ def arrange(stage: Server, layout: ParallelDegrees, hidden: int, longest: int, l
 
 def _pipelined(costs: StepCosts, stages: int, hidden: int, first: Estimate, scheduler: Scheduler) -> PipelinedCosts:
     """Return the costs of a pipeline. Each stage holds its layers, and their part of every cache."""
-    device, weights = first.device, first.memory.weight_bytes
-    room = device.memory_bytes * scheduler.memory_share
-    # Where one device alone holds no cache, a token of a request takes what a cache of its length takes of the peak.
-    lone = max(first.peak_memory_bytes - weights, 1.0) / max(first.workload.defaults["kv"], 1)
-    each = (room - weights) / costs.cache_tokens if costs.cache_tokens and np.isfinite(costs.cache_tokens) else lone
+    device = first.device
     fields = {name: getattr(costs, name) for name in StepCosts.__struct_fields__ if not name.startswith("known")}
-    fields |= {"static_w": costs.static_w * stages, "cache_tokens": max((stages * room - weights) / each, 0.0)}
+    room = max(stages * device.memory_bytes * scheduler.memory_share - first.memory.weight_bytes, 0.0)
+    cache_tokens = room / costs.token_bytes if costs.token_bytes > 0 else np.inf
+    fields |= {"static_w": costs.static_w * stages, "cache_tokens": cache_tokens}
     return PipelinedCosts(
         **fields,
         micro_batch=costs,
@@ -312,7 +298,7 @@ def _pipelined(costs: StepCosts, stages: int, hidden: int, first: Estimate, sche
 def _check_fit(stage: Server, layout: ParallelDegrees, longest: int) -> None:
     """Raise DoesNotFitError if the weights and one request at its full length take more than the devices have."""
     device, shards, memory_share = stage.first.device, layout.shards, stage.scheduler.memory_share
-    needed = stage.first.peak_memory_bytes + stage.cache_bytes_per_token * (longest - (stage.first.scenario.kv or 0))
+    needed = stage.first.peak_memory_bytes + stage.costs.token_bytes * (longest - NO_CACHE)
     room = device.memory_bytes * memory_share * layout.pp
     if needed <= room:
         return

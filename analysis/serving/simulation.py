@@ -96,7 +96,8 @@ class BatchEngine:
         self.written_at: dict[int, int] = {}  # tokens written to the cache when it was evicted
         self.decoding: dict[int, int] = {}  # the tick at which each sequence ends, the newest sequence last
         self.ends: list[tuple[int, int]] = []  # of the same, as a heap; entries of evicted sequences stay
-        self.decode_cache = self.cache_used = self.reserved = 0
+        self.decode_cache = 0
+        self.cache_used = self.reserved = 0.0
         self.others_until_first_s: dict[int, float] = {}
 
     @property
@@ -133,12 +134,12 @@ class BatchEngine:
             request = self.waiting[0]
             cached = self.requests.cached[request]
             left = self._prompt_of(request)
-            needed = self.requests.total[request] if reserves else cached + left
+            needed = self.costs.sequence_tokens + (self.requests.total[request] if reserves else cached + left)
             is_alone = not self.decoding and not self.prefilling
             if self.reserved + needed + (not reserves) > self.costs.cache_tokens and not is_alone:
                 return
             self.waiting.popleft()
-            self.cache_used += cached
+            self.cache_used += cached + self.costs.sequence_tokens
             self.reserved += needed
             if math.isnan(self.requests.start_s[request]):
                 self.requests.start_s[request] = self.now
@@ -267,8 +268,9 @@ class BatchEngine:
 
     def _drop_cache(self, request: int, tokens: int) -> None:
         self.decode_cache -= tokens
-        self.cache_used -= tokens
+        self.cache_used -= tokens + self.costs.sequence_tokens
         self.reserved -= self.requests.total[request] if self.scheduler.reserves else tokens
+        self.reserved -= self.costs.sequence_tokens
 
     def _evict(self) -> None:
         """Throw away the cache of the newest sequences while the next step does not fit."""

@@ -66,8 +66,8 @@ class _Prefiller(BatchEngine):
     def _finish_prompt(self, request: int) -> None:
         requests, tokens = self.requests, self.requests.prompt[request] + self.requests.cached[request]
         requests.first_s[request] = self.outlet_s
-        self.cache_used -= tokens
-        self.reserved -= tokens
+        self.cache_used -= tokens + self.costs.sequence_tokens
+        self.reserved -= tokens + self.costs.sequence_tokens
         if requests.output[request] == 1:
             requests.end_s[request] = self.outlet_s
             requests.send_next(self.outlet_s)

@@ -9,16 +9,18 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 import numpy as np
 
-from analysis.estimate.estimate import Estimate
-from analysis.model.ir.workload import Floats
-
-# evaluate(phase, batch, sequence, kv): the estimate of a step.
-Evaluate = Callable[[str, int, int, int], Estimate]
+from analysis.estimate.bundle import evaluate_steps
+from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.roles import select_values
+from analysis.estimate.scenario import Scenario
+from analysis.model.ir.workload import INPUT, Floats, Workload
+from analysis.serving.scheduler import Scheduler
+from hardware.device import Device
 
 NO_CACHE = 1  # tokens in the cache of a step that is taken to attend to nothing
 SHORT, LONG = 64, 512  # prompts whose attention is next to nothing, and one that shows what attention costs
@@ -31,7 +33,8 @@ class StepCosts(msgspec.Struct, frozen=True, kw_only=True):
     `tokens` (t,) and `linear` (2, t): a step of so many tokens without attention. `sequences` (b,), `cached` (k,) and
     `decoding` (2, k, b): what a step of so many sequences with caches of that mean length takes beyond its tokens:
     attention, sampling, and the host's work on each sequence. `pair` (2,): one token of a prompt that attends to one
-    before it. `static_w` is drawn between steps.
+    before it. `static_w` is drawn between steps. A device holds `cache_tokens` of `token_bytes` each; each sequence
+    takes as much as `sequence_tokens` beside its own, and the device holds the states of `most_sequences`.
     """
 
     tokens: Floats
@@ -44,6 +47,9 @@ class StepCosts(msgspec.Struct, frozen=True, kw_only=True):
     cache_tokens: float
     latency_factors: tuple[float, float]
     energy_factors: tuple[float, float]
+    token_bytes: float = 0.0
+    sequence_tokens: float = 0.0
+    most_sequences: float = math.inf
     known_bases: dict[int, tuple[float, float]] = msgspec.field(default_factory=dict)
     known_lines: dict[int, StepLines] = msgspec.field(default_factory=dict)
 
@@ -142,43 +148,69 @@ def _along(grid: Floats, values: Floats, at: float) -> Floats:
     return np.asarray(values[..., i] + (values[..., i + 1] - values[..., i]) * part)
 
 
-def step_costs(
-    evaluate: Evaluate, max_sequences: int, max_tokens: int, cached: Sequence[int], memory_share: float
-) -> StepCosts:
-    """Return the costs of steps up to these limits; `cached` are the mean lengths of caches to estimate at."""
-    sequences = _doubling(1, max_sequences)
-    knots = sorted({max(length, NO_CACHE + 1) for length in cached})
-    steps = {(kv, n): evaluate("decode", n, 1, kv) for kv in (NO_CACHE, *knots) for n in sequences}
-    short = {n: evaluate("prefill", n, SHORT, 0) for n in _doubling(1, max(max_tokens // SHORT, 1))}
-    alone, after = (evaluate("prefill", 1, LONG, kv) for kv in (0, CONTEXT))
-    first = steps[NO_CACHE, 1]
+class Steps(msgspec.Struct, frozen=True, kw_only=True):
+    """The steps of a model on devices that share it: the workloads of a prompt and of tokens one at a time."""
+
+    prefill: Workload
+    decode: Workload
+    device: Device
+    scenario: Scenario
+
+    def estimate(self, cached: int) -> Estimate:
+        """Return the estimate of a step of one sequence that attends to so many tokens."""
+        return estimate(self.decode, self.device, msgspec.structs.replace(self.scenario, sequence=1, kv=cached))
+
+    @property
+    def state_bytes(self) -> float:
+        """The bytes that each sequence keeps on a device whatever its length: the states of recurrent layers."""
+        tensors, widths = self.decode.tensors, self.scenario.setup_on(self.device, self.decode).plan.widths
+        states = select_values(self.decode, (tensors.role == INPUT) & (tensors.fixed_bytes == 0))
+        return float(states.size_bytes(self.decode.value_at(batch=1, sequence=1, kv=0), widths).sum())
+
+    def decoding(self, sequences: Sequence[int], cached: Sequence[int]) -> Floats:
+        """Return (time_s, energy_j) of steps of so many sequences with caches of these lengths, (2, k, b)."""
+        steps = [self.decode.bound(sequence=1, kv=length) for length in cached]
+        return evaluate_steps(steps, sequences, self.device, self.scenario)
+
+    def prompts(self, batches: Sequence[int], tokens: int, cached: Sequence[int] = (0,)) -> Floats:
+        """Return (time_s, energy_j) of so many prompts of these tokens after others in the cache, (2, k, b)."""
+        steps = [self.prefill.bound(sequence=tokens, kv=length) for length in cached]
+        return evaluate_steps(steps, batches, self.device, self.scenario)
+
+
+def step_costs(steps: Steps, first: Estimate, longest: int, scheduler: Scheduler) -> StepCosts:
+    """Return the costs of steps that a scheduler forms, of caches up to the `longest`; `first` estimates the step of a
+    sequence without a cache."""
+    sequences = _doubling(1, scheduler.max_sequences)
+    knots = sorted({NO_CACHE, *(max(length, NO_CACHE + 1) for length in (longest // 2, longest))})
+    batches = _doubling(1, max(scheduler.max_tokens // SHORT, 1))
     # The host's work on each sequence is no work on tokens; the device draws its static power meanwhile.
     static_w = first.static_fraction * first.energy_j / first.latency_s
     of_sequence = first.runtime.sequence_s.value * np.array([[1.0], [static_w]])
+    decoding, after = steps.decoding(sequences, knots), steps.prompts([1], LONG, (0, CONTEXT))[..., 0]
     small = [n for n in sequences if n < SHORT]
-    tokens = np.array([*small, *(SHORT * n for n in short)], dtype=np.float64)
-    linear = _figures([*(steps[NO_CACHE, n] for n in small), *short.values()]) - of_sequence * [*small, *short]
-    linear = np.maximum.accumulate(linear, axis=1)
-    shared = np.stack([_along(tokens, linear, n) for n in sequences], axis=1)
-    decoding = np.stack([_figures([steps[kv, n] for n in sequences]) - shared for kv in (NO_CACHE, *knots)], axis=1)
-    held = (steps[knots[-1], 1].peak_memory_bytes - first.peak_memory_bytes) / (knots[-1] - NO_CACHE)
-    room = first.device.memory_bytes * memory_share - first.memory.weight_bytes
+    tokens = np.array([*small, *(SHORT * n for n in batches)], dtype=np.float64)
+    linear = np.concatenate([decoding[:, 0, : len(small)], steps.prompts(batches, SHORT)[:, 0]], axis=1)
+    linear = np.maximum.accumulate(linear - of_sequence * [*small, *batches], axis=1)
+    decoding = np.maximum(decoding - np.stack([_along(tokens, linear, n) for n in sequences], axis=1)[:, None], 0.0)
+    full_bytes, state_bytes = steps.estimate(knots[-1]).peak_memory_bytes, steps.state_bytes
+    token_bytes = (full_bytes - first.peak_memory_bytes) / (knots[-1] - NO_CACHE)
+    room = first.device.memory_bytes * scheduler.memory_share - first.memory.weight_bytes
     return StepCosts(
         tokens=tokens,
         linear=linear,
         sequences=np.array(sequences, dtype=np.float64),
-        cached=np.array([NO_CACHE, *knots], dtype=np.float64),
-        decoding=np.maximum.accumulate(np.maximum.accumulate(np.maximum(decoding, 0.0), axis=1), axis=2),
-        pair=np.maximum((_figures([after]) - _figures([alone]))[:, 0] / (LONG * CONTEXT), 0.0),
+        cached=np.array(knots, dtype=np.float64),
+        decoding=np.maximum.accumulate(np.maximum.accumulate(decoding, axis=1), axis=2),
+        pair=np.maximum((after[:, 1] - after[:, 0]) / (LONG * CONTEXT), 0.0),
         static_w=static_w,
-        cache_tokens=max(room / held, 0.0) if held > 0 else np.inf,
+        cache_tokens=max(room / token_bytes, 0.0) if token_bytes > 0 else np.inf,
+        token_bytes=token_bytes,
+        sequence_tokens=state_bytes / token_bytes if token_bytes > 0 else 0.0,
+        most_sequences=max(int(room / state_bytes), 1) if state_bytes > 0 else scheduler.max_sequences,
         latency_factors=(first.latency_band_s[0] / first.latency_s, first.latency_band_s[1] / first.latency_s),
         energy_factors=(first.energy_band_j[0] / first.energy_j, first.energy_band_j[1] / first.energy_j),
     )
-
-
-def _figures(estimates: Sequence[Estimate]) -> Floats:
-    return np.array([[e.latency_s for e in estimates], [e.energy_j for e in estimates]])
 
 
 def _doubling(least: int, most: int) -> list[int]:

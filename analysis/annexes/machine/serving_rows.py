@@ -20,16 +20,16 @@ from analysis.annexes.machine.measured_rows import (
     parse_cell,
     row_device,
 )
-from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
-from analysis.model import store
+from analysis.model.ir.workload import Workload
 from analysis.model.model_errors import ModelError
 from analysis.model.transformer.transformer_request import parse
+from analysis.serving.deployment import open_step
 from analysis.serving.request_load import Lengths, Load
 from analysis.serving.scheduler import Scheduler, find_scheduler
 from analysis.serving.simulation import Run, simulate
 from analysis.serving.split_simulation import Split, simulate_split
-from analysis.serving.step_costs import Evaluate, StepCosts, step_costs
+from analysis.serving.step_costs import NO_CACHE, StepCosts, Steps, step_costs
 from hardware import file_access, precision
 from hardware.device import Device
 from hardware.errors import RequestError
@@ -74,17 +74,11 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
         rest = (getattr(self, name) for name in self.__struct_fields__ if name != "device")
         return self.device.key, *rest
 
-    def evaluate(self, options: str) -> Evaluate:
-        """Return the function that estimates a step on devices that share the model so."""
-
-        def evaluate_step(phase: str, batch: int, sequence: int, kv: int) -> Estimate:
-            """Estimate a step."""
-            words = ",".join(word for word in ("decode" * (phase == "decode"), options) if word)
-            workload = _workload(f"{self.model}:{words}".rstrip(":"))
-            lengths = {"kv": kv} if phase == "decode" else {"sequence": sequence, "kv": kv}
-            return estimate(workload.bound(**lengths), self.device, Scenario(batch, self.precision, self.runtime))
-
-        return evaluate_step
+    def steps(self, options: str) -> Steps:
+        """Return the steps on devices that share the model so."""
+        prefill, decode = (_workload(f"{self.model}:{words}") for words in (options, f"decode,{options}"))
+        scenario = Scenario(1, self.precision, self.runtime)
+        return Steps(prefill=prefill, decode=decode, device=self.device, scenario=scenario)
 
 
 class ServedRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -111,14 +105,11 @@ class ServedRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @lru_cache(maxsize=256)
-def _workload(name: str) -> Any:
+def _workload(name: str) -> Workload:
     try:
-        workload = store.ready(name)
+        return open_step(name.rstrip(",:"))
     except ModelError as error:
         raise Unpredictable(str(error).partition(";")[0]) from None
-    if workload is None:
-        raise Unpredictable("model is not shipped")
-    return workload
 
 
 def interpret_served_row(row: dict[str, str], folders: tuple[Path, ...] = ()) -> ServedRow:
@@ -263,15 +254,13 @@ def make_server(rows: Sequence[ServedRow]) -> Callable[[ServedRow], Run]:
     costs = share_sequences(make_costs(setup, setup.options, longest), setup)
     if not setup.prefill_workers:
         return lambda row: simulate(costs, row.scheduler, row.load)
-    step = setup.evaluate(setup.options)
-    held = step("decode", 1, 1, longest).peak_memory_bytes - step("decode", 1, 1, 1).peak_memory_bytes
     split = Split(
         prefill=make_costs(setup, setup.prefill_options, longest),
         decode=costs,
         prefill_workers=setup.prefill_workers,
         decode_workers=setup.decode_workers,
         hop_s=setup.device.link_latency_s,
-        token_hop_s=held / longest / setup.device.link_bandwidth,
+        token_hop_s=costs.token_bytes / setup.device.link_bandwidth,
     )
     return lambda row: simulate_split(split, row.scheduler, row.load)
 
@@ -297,8 +286,8 @@ def share_sequences(costs: StepCosts, setup: Deployment) -> StepCosts:
 def make_costs(setup: Deployment, options: str, longest: int) -> StepCosts:
     """Return the costs of steps on devices that share the model so. Raises Unpredictable."""
     scheduler = find_scheduler(setup.scheduler, setup.device.memory_bytes)
-    most = scheduler.max_sequences, scheduler.max_tokens
     try:
-        return step_costs(setup.evaluate(options), *most, (longest // 2, longest), scheduler.memory_share)
+        steps = setup.steps(options)
+        return step_costs(steps, steps.estimate(NO_CACHE), longest, scheduler)
     except RequestError as error:
         raise Unpredictable(str(error)) from None

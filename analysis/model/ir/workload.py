@@ -153,7 +153,7 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
         """The kind of work, as measurements tell it apart: one of KINDS."""
         if self.work != "language":
             return "kernel" if self.family == "block" else self.work
-        if self.repeats is not None:
+        if "output" in self.defaults:
             return "request"
         return "decode" if self.defaults.get("sequence") == 1 else "prefill"
 

@@ -7,10 +7,13 @@ make (attention to a cache, experts, rotation, the head) stand at the end.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import msgspec
+import numpy as np
 
 from analysis.model.ir.lengths import DECODING, EXPERT_ROWS, EXPERTS, SHARE, Routing, attended_dim, cached_dim
 from analysis.model.ir.operator_graph import Graph
@@ -27,8 +30,11 @@ from analysis.model.transformer.graph_writer import StepWriter, Tensor, Writer
 from analysis.model.transformer.recurrence import mix_by_state
 
 
-def build(name: str, config: Config, run: StepSettings, origin: str = "configuration") -> Workload:
-    """Return the workload of one step or request. Raises ModelSpecError if devices cannot share the model evenly."""
+def build(
+    name: str, config: Config, run: StepSettings, origin: str = "configuration", is_merged: bool = False
+) -> Workload:
+    """Return the workload of one step or request. `is_merged` writes equal layers of a step once, as often as they
+    run: the same costs, in a tenth of the time. Raises ModelSpecError if devices cannot share the model evenly."""
     if run.tp not in degrees(config):
         allowed = ", ".join(str(degree) for degree in degrees(config))
         raise ModelSpecError(f"tp={run.tp} does not divide heads and FFN evenly; allowed: {allowed}")
@@ -36,8 +42,9 @@ def build(name: str, config: Config, run: StepSettings, origin: str = "configura
         shares = range(1, config.experts + 1) if run.tp == 1 else (1, run.tp)
         spread = [str(n) for n in shares if config.experts and config.experts % n == 0]
         raise ModelSpecError(f"ep={run.ep} does not divide the experts evenly; allowed: {', '.join(spread) or 1}")
-    graph = _graph(config, run)
-    workload = lower_graph(graph, name, family=family(config), origin=origin)
+    times = layer_times(config) if is_merged else {}
+    graph = _graph(config, run, times)
+    workload = _hold_all_layers(lower_graph(graph, name, family=family(config), origin=origin), times)
     lengths = {"sequence": run.sequence, "kv": run.kv, "output": run.output}
     return msgspec.structs.replace(
         workload,
@@ -46,6 +53,34 @@ def build(name: str, config: Config, run: StepSettings, origin: str = "configura
         routing=Routing(config.experts, config.active, run.ep) if config.experts else None,
         parallel=Parallel(max(run.tp, run.ep), run.link) if max(run.tp, run.ep) > 1 else None,
     )
+
+
+@lru_cache(64)
+def layer_times(config: Config) -> dict[int, int]:
+    """Return the layers that stand for all of a stack, and how often each runs: the pattern that returns most often in
+    a row is there once, between layers like its neighbours in every return."""
+    pattern = config.pattern
+    kinds = [(config.window_of(i), config.is_sparse(i), pattern[i % len(pattern)]) for i in range(config.layers)]
+    body, most = range(0), 1
+    for period in range(1, config.layers // 2 + 1):
+        alike = 0  # layers in a row that are like those a period before; the last one, before the head, stays
+        for layer in range(period, config.layers - 1):
+            alike = alike + 1 if kinds[layer] == kinds[layer - period] else 0
+            start = layer - period - alike + 2  # its neighbour before is like the last of the body
+            times = (layer - start + 1) // period
+            if (times - 1) * period > (most - 1) * len(body):
+                body, most = range(start, start + period), times
+    again = range(body.stop, body.start + most * len(body))
+    return {layer: most if layer in body else 1 for layer in range(config.layers) if layer not in again}
+
+
+def _hold_all_layers(workload: Workload, times: dict[int, int]) -> Workload:
+    """Return the workload with weights and caches of the layers that its layers stand for."""
+    tensors, numel = workload.tensors, workload.tensors.numel.copy()
+    for t in np.flatnonzero(tensors.producer < 0).tolist():
+        top, _, path = tensors.name[t].partition(".")
+        numel[t] *= times.get(int(path.partition(".")[0]), 1) if top == "layers" else 1
+    return msgspec.structs.replace(workload, tensors=msgspec.structs.replace(tensors, numel=numel))
 
 
 def windows(config: Config) -> tuple[int, ...]:
@@ -58,7 +93,7 @@ def family(config: Config) -> str:
     return "encoder" if config.encoder else "language"
 
 
-def _graph(config: Config, run: StepSettings) -> Graph:
+def _graph(config: Config, run: StepSettings, times: dict[int, int]) -> Graph:
     w = Writer("Encoder" if config.encoder else "Decoder")
     sequences = SHARE if run.spreads_sequences else "batch"
     prompt = StepWriter(config, run, w, dim(sequences), dim("sequence"), dim("kv"))
@@ -69,7 +104,8 @@ def _graph(config: Config, run: StepSettings) -> Graph:
     if run.phase == "request":
         results, repeats = _request(prompt), {"decode": dim("output") - 1}
     else:
-        results, repeats = [_head(prompt, *_layers(prompt, caches))], {}
+        results = [_head(prompt, *_layers(prompt, caches, times))]
+        repeats = {f"layers.{layer}": poly(n) for layer, n in times.items() if n > 1}
     cache = InputSpec("kv_cache", "float32", (config.count("attention"), sequences, dims[-1], prompt.cached_width))
     dims += [SHARE] if run.spreads_sequences else []
     for phase in ("", DECODING) if run.phase == "request" else ("",):
@@ -93,9 +129,9 @@ def _request(prompt: StepWriter) -> list[Tensor]:
         return [start, _head(step, *_layers(step, []))]
 
 
-def _layers(step: StepWriter, caches: list[Tensor]) -> tuple[Tensor, Tensor]:
+def _layers(step: StepWriter, caches: list[Tensor], layers: Iterable[int] = ()) -> tuple[Tensor, Tensor]:
     x, table = _embed(step)
-    for layer in range(step.config.layers):
+    for layer in layers or range(step.config.layers):
         with step.w.module(f"layers.{layer}", "Layer"):
             x = _layer(step, x, layer, caches)
     return x, table

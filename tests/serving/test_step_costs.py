@@ -1,0 +1,85 @@
+"""What a step costs: equal layers written once, many steps at once, and what a sequence holds."""
+
+from __future__ import annotations
+
+import msgspec
+import numpy as np
+import pytest
+
+from analysis.estimate.bundle import evaluate_steps
+from analysis.estimate.estimate import estimate
+from analysis.estimate.scenario import Scenario
+from analysis.model.transformer import presets
+from analysis.model.transformer.config import Config, StepSettings
+from analysis.model.transformer.transformer_request import parse
+from analysis.model.transformer.transformer_workload import build, layer_times
+from analysis.serving.deployment import open_step
+from analysis.serving.request_load import Lengths, closed_load
+from analysis.serving.scheduler import find_scheduler
+from analysis.serving.simulation import simulate
+from analysis.serving.step_costs import Steps, step_costs
+from hardware.device import load_device
+
+
+@pytest.mark.parametrize(
+    ("model", "device"),
+    [
+        ("llama3_8b:decode,tp=4", "h100_sxm"),
+        ("gpt_oss_120b:decode,ep=8", "mi300x"),
+        ("gemma3_27b", "tpu_v5e"),
+        ("deepseek_v3:decode,tp=8,ep=8", "b200"),
+        ("opt_1_3b:decode", "epyc_9654"),
+    ],
+)
+def test_merged_layers_cost_what_all_layers_cost(model: str, device: str) -> None:
+    request = parse(model)
+    on, scenario = load_device(device), Scenario(precision="bf16")
+    lengths = [{"sequence": 1, "kv": kv} if "decode" in model else {"sequence": 64, "kv": kv - 1} for kv in (1, 3000)]
+    whole, merged = build(request.text, request.config, request.run), open_step(model)
+    assert merged.n_operators * 3 < whole.n_operators
+    figures = evaluate_steps([merged.bound(**each) for each in lengths], [1, 32], on, scenario)
+    for place, each in enumerate(lengths):
+        for column, batch in enumerate((1, 32)):
+            at = msgspec.structs.replace(scenario, batch=batch)
+            alone, joint = (estimate(workload.bound(**each), on, at) for workload in (whole, merged))
+            assert joint.latency_s == pytest.approx(alone.latency_s, rel=1e-12)
+            assert joint.memory.weight_bytes == pytest.approx(alone.memory.weight_bytes, rel=1e-12)
+            assert figures[:, place, column] == pytest.approx([alone.latency_s, alone.energy_j], rel=1e-12)
+
+
+def test_layers_that_are_written_stand_for_all_layers_of_every_model() -> None:
+    for name in presets.names():
+        times = layer_times(parse(name).config)
+        assert sum(times.values()) == parse(name).config.layers, name
+        assert len(times) <= 20, name
+
+
+def steps_of(pattern: str) -> Steps:
+    sizes = {"hidden": 1024, "layers": 8, "heads": 16, "ffn": 2816, "vocab": 32_000}
+    states = {"mixer": "mamba2", "state_heads": 32, "state_keys": 64, "state_values": 64}
+    config = Config(**sizes, **states, pattern=pattern)
+    prefill, decode = (
+        build("net", config, StepSettings(phase=phase, sequence=1, kv=1), is_merged=True)
+        for phase in ("prefill", "decode")
+    )
+    return Steps(prefill=prefill, decode=decode, device=load_device("l4"), scenario=Scenario(precision="bf16"))
+
+
+def test_states_of_recurrent_layers_limit_the_sequences() -> None:
+    scheduler = find_scheduler("vllm", 24e9)
+    costs = {}
+    for pattern in ("a", "ra", "r"):
+        steps = steps_of(pattern)
+        costs[pattern] = step_costs(steps, steps.estimate(1), 4096, scheduler)
+    assert steps_of("a").state_bytes == 0
+    assert steps_of("r").state_bytes == pytest.approx(2 * steps_of("ra").state_bytes)
+    assert steps_of("r").state_bytes > 8 * 32 * 64 * 64
+    assert np.isinf(costs["r"].cache_tokens)
+    room = costs["r"].most_sequences * steps_of("r").state_bytes
+    assert 0.5 * 24e9 < room < 24e9
+    # A sequence of a hybrid takes its state beside its tokens: fewer fit than tokens alone would let in.
+    assert costs["a"].sequence_tokens == 0
+    load = closed_load(4, Lengths(prompt=100, output=100))
+    full = msgspec.structs.replace(costs["ra"], cache_tokens=1.5 * (costs["ra"].sequence_tokens + 200))
+    stateless = msgspec.structs.replace(full, sequence_tokens=0.0)
+    assert simulate(full, scheduler, load).end_of_run_s > simulate(stateless, scheduler, load).end_of_run_s
