@@ -10,7 +10,7 @@ from analysis.estimate.families import static_power_w
 from analysis.estimate.figures import Figures, figures
 from analysis.estimate.metrics import EXPLAINED, METRICS
 from analysis.explore.attribution import Groups, Part, attribute, attribute_to_software, parts_cancel
-from analysis.text.difference_sentences import ENERGY_SENTENCES, TIME_SENTENCES, name_side, under_utilisation
+from analysis.text.difference_sentences import difference_sentence, name_side, under_utilisation
 from hardware.errors import RequestError, unknown
 from hardware.quantity import Unit, quantity
 
@@ -100,8 +100,8 @@ def reasons(a: Estimate, b: Estimate, metric: str, groups: Groups, values: tuple
             break
         timed = metric == "latency" or part.name.startswith("time: ")
         name = part.name.removeprefix("energy: ").removeprefix("time: ")
-        if (sentence := (TIME_SENTENCES if timed else ENERGY_SENTENCES).get(name)) is not None:
-            lines.append(f"{size(part)}: {sentence(more, less)}")
+        if sentence := difference_sentence(more, less, name, "time" if timed else "energy"):
+            lines.append(f"{size(part)}: {sentence}")
     against = [p for p in main if sign * p.difference < 0 and p.fraction < -WORTH_NAMING]
     lines.extend(
         f"against it, {part.name} favours {names[0]} by {size(part)}{'' if cancel else ' of the difference'}"

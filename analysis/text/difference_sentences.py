@@ -1,13 +1,17 @@
-"""Sentences that explain why one estimate costs more than another, one for each cause that can make the difference."""
+"""Sentences that explain why one estimate costs more than another, from the texts of difference_sentences.toml."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
 
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.families import instructions, static_power_w
+from hardware import file_access
 from hardware.precision import rate_unit
 from hardware.quantity import quantity
+
+_FILE = Path(__file__).with_suffix(".toml")
 
 
 def name_side(side: Estimate, other: Estimate) -> str:
@@ -18,122 +22,56 @@ def name_side(side: Estimate, other: Estimate) -> str:
     return f"{name} at batch {side.scenario.batch}, {side.scenario.precision}, {side.execution}"
 
 
-Sentence = Callable[[Estimate, Estimate], str]
+def difference_sentence(more: Estimate, less: Estimate, cause: str, of: str) -> str:
+    """Return the sentence for a cause of more energy or time (`of`); '' for a cause that has none."""
+    text: str = file_access.shipped(_FILE)[of].get(cause, "")
+    return text.format(more=_figures(more), less=_figures(less), static_cause=_static_cause(more, less))
 
 
-def _describe_both(title: str, describe: Callable[[Estimate], str], between: str) -> Sentence:
-    """Return the sentence that says the same of both sides."""
-    return lambda more, less: f"{title}: {describe(more)}{between}{describe(less)}"
+def _figures(side: Estimate) -> SimpleNamespace:
+    """Return the figures of a side that a sentence may name."""
+    device, batch, flow = side.device, side.scenario.batch, side.run.mapping.traffic
+    dram, chip = (flow.dram_read + flow.dram_write).sum(), (flow.chip_read + flow.chip_write).sum()
+    launch_s, kernels = float(side.run.overhead_s.sum()), side.demand.n_kernels
+    clocks = (row for row, event in enumerate(side.events) if event.family == "clock")
+    cycles = next((float(side.run.counts[row].sum()) / batch for row in clocks), 0.0)
+    peak = max((rate for (_, form), rate in device.peaks.items() if form == side.precision_run), default=0.0)
+    used = f"{side.utilization:.1%}"
+    return SimpleNamespace(
+        name=device.name,
+        format=side.precision_run,
+        node=f"{device.process_nm:g} nm",
+        delivers=device.arch.data.story.delivers,
+        instructions=_instructions(side),
+        launch=f"{quantity(launch_s, 's')} for {kernels} kernels of {device.name} "
+        f"({launch_s / (side.latency_s or 1.0):.0%} of its time)",
+        chip=quantity(float(chip) / batch, "byte"),
+        dram=quantity(float(dram) / batch, "byte"),
+        kernels=kernels,
+        memory=device.memory_technology,
+        bandwidth=quantity(device.memory_bandwidth, "byte/s"),
+        clock=f"{quantity(cycles, 'SI')} unit cycles per inference on {device.name}, {used} of peak used",
+        static_power=quantity(static_power_w(side), "W"),
+        time=quantity(side.latency_s / batch, "s"),
+        compute=f"{device.name} {used} of {quantity(peak, rate_unit(side.precision_run))} {side.precision_run}",
+        limit=quantity(side.power_limit_w, "W"),
+    )
 
 
-def _describe_instructions(side: Estimate) -> str:
-    count, macs = instructions(side), float(side.demand.macs.sum())
-    kind = side.device.arch.data.story.instructions
+def _instructions(side: Estimate) -> str:
+    count, macs, kind = instructions(side), float(side.demand.macs.sum()), side.device.arch.data.story.instructions
     if not kind:
-        return f"{side.device.name} fetches none, its schedule lies in space"
-    each = f", one per {macs / count:.3g} MACs" if count and macs else ""
-    return f"{side.device.name} issues {quantity(count, 'SI')} {kind}{each}"
+        return "fetches none, its schedule lies in space"
+    return f"issues {quantity(count, 'SI')} {kind}" + (f", one per {macs / count:.3g} MACs" if count and macs else "")
 
 
-def _describe_arithmetic(more: Estimate, less: Estimate) -> str:
-    return (
-        f"arithmetic: {more.device.name} computes in {more.precision_run} at {more.device.process_nm:g} nm, "
-        f"{less.device.name} in {less.precision_run} at {less.device.process_nm:g} nm"
+def _static_cause(more: Estimate, less: Estimate) -> str:
+    """Return which of time and power makes most of a difference of static energy."""
+    (power, time), (less_power, less_time) = (
+        (static_power_w(side), side.latency_s / side.scenario.batch) for side in (more, less)
     )
-
-
-def _describe_delivery(side: Estimate) -> str:
-    return f"{side.device.name} {side.device.arch.data.story.delivers}"
-
-
-def _bytes_per_inference(side: Estimate, level: str) -> float:
-    flow = side.run.mapping.traffic
-    read, write = (flow.dram_read, flow.dram_write) if level == "dram" else (flow.chip_read, flow.chip_write)
-    return float((read + write).sum()) / side.scenario.batch
-
-
-def _describe_dram(more: Estimate, less: Estimate) -> str:
-    x, y = (quantity(_bytes_per_inference(side, "dram"), "byte") for side in (more, less))
-    return (
-        f"data movement: {more.device.name} moves {x} per inference through {more.device.memory_technology}, "
-        f"{less.device.name} {y} through {less.device.memory_technology}"
-    )
-
-
-def _describe_on_chip(more: Estimate, less: Estimate) -> str:
-    x, y = _bytes_per_inference(more, "chip"), _bytes_per_inference(less, "chip")
-    fused = f" (kernels: {more.demand.n_kernels} against {less.demand.n_kernels})"
-    return (
-        f"data movement: {quantity(x, 'byte')} per inference cross the last on-chip level of {more.device.name}, "
-        f"{quantity(y, 'byte')} that of {less.device.name}{fused}, and the levels below it"
-    )
-
-
-def _describe_clock(side: Estimate) -> str:
-    row = next(i for i, event in enumerate(side.events) if event.family == "clock")
-    cycles = quantity(float(side.run.counts[row].sum()) / side.scenario.batch, "SI")
-    return f"{cycles} unit cycles per inference on {side.device.name}, {side.utilization:.1%} of peak used"
-
-
-def _describe_static(more: Estimate, less: Estimate) -> str:
-    power = static_power_w(more), static_power_w(less)
-    time = more.latency_s / more.scenario.batch, less.latency_s / less.scenario.batch
-    by_time = (time[0] - time[1]) * (power[0] + power[1]) / 2
-    by_power = (power[0] - power[1]) * (time[0] + time[1]) / 2
-    cause = "static power during longer execution" if by_time >= by_power else "higher static power"
-    return (
-        f"{cause}: {quantity(power[0], 'W')} for {quantity(time[0], 's')} per inference against "
-        f"{quantity(power[1], 'W')} for {quantity(time[1], 's')}"
-    )
-
-
-def _describe_launch(side: Estimate) -> str:
-    over = float(side.run.overhead_s.sum())
-    share = f"{over / (side.latency_s or 1.0):.0%} of its time"
-    return f"{quantity(over, 's')} for {side.demand.n_kernels} kernels of {side.device.name} ({share})"
-
-
-def _describe_compute(side: Estimate) -> str:
-    peak = max((v for (_, name), v in side.device.peaks.items() if name == side.precision_run), default=0.0)
-    rate = f"{quantity(peak, rate_unit(side.precision_run))} {side.precision_run}"
-    return f"{side.device.name} {side.utilization:.1%} of {rate}"
-
-
-def _describe_bandwidth(more: Estimate, less: Estimate) -> str:
-    (x, high), (y, low) = (
-        (quantity(_bytes_per_inference(side, "dram"), "byte"), quantity(side.device.memory_bandwidth, "byte/s"))
-        for side in (more, less)
-    )
-    return f"memory: {x} per inference at {high} against {y} at {low}"
-
-
-def _describe_power(more: Estimate, less: Estimate) -> str:
-    return (
-        f"power limit: {more.device.name} is throttled to {quantity(more.power_limit_w, 'W')}, "
-        f"{less.device.name} may draw {quantity(less.power_limit_w, 'W')}"
-    )
-
-
-_LAUNCH = _describe_both("launch overhead", _describe_launch, ", ")
-_COMPUTE = _describe_both("compute", _describe_compute, ", ")
-ENERGY_SENTENCES: dict[str, Sentence] = {
-    "arithmetic": _describe_arithmetic,
-    "operand delivery": _describe_both("operand delivery", _describe_delivery, "; "),
-    "instructions and control": _describe_both("instruction overhead", _describe_instructions, "; "),
-    "launch": _LAUNCH,
-    "on-chip memory": _describe_on_chip,
-    "DRAM": _describe_dram,
-    "clock": _describe_both("clock", _describe_clock, "; "),
-    "static power": _describe_static,
-}
-TIME_SENTENCES: dict[str, Sentence] = {
-    "matrix unit": _COMPUTE,
-    "vector unit": _COMPUTE,
-    "DRAM": _describe_bandwidth,
-    "on-chip memory": _describe_on_chip,
-    "launch": _LAUNCH,
-    "power limit": _describe_power,
-}
+    by_time, by_power = (time - less_time) * (power + less_power) / 2, (power - less_power) * (time + less_time) / 2
+    return "static power during longer execution" if by_time >= by_power else "higher static power"
 
 
 def under_utilisation(more: Estimate, less: Estimate) -> tuple[str, ...]:
