@@ -170,19 +170,13 @@ def _overview() -> argparse.ArgumentParser:
         epilog="\n".join(["hwexplorer VERB --help for options", "", *lines]),
     )
     parser.add_argument("--version", action="store_true", help="show the version")
-    parser.add_argument("--verbose", action="store_true", help="with --version: also libraries, terminal, folders")
     return parser
 
 
 def _print_version(arguments: argparse.Namespace) -> None:
     from hwexplorer import __version__
 
-    if arguments.verbose:
-        from hwexplorer.commands import _installation
-
-        put(_installation.describe())
-    else:
-        put(f"hwexplorer {__version__}\n")
+    put(f"hwexplorer {__version__}\n")
 
 
 def main(words: Sequence[str] | None = None) -> int:

@@ -192,11 +192,6 @@ OTHERS: dict[str, tuple[Parts, int, int]] = {
         6 * 9 * 4,
         4 * 6 * 9,
     ),
-    "loss of classes": (
-        ([node("SoftmaxCrossEntropyLoss", "x t", "y")], {"x": ["b", 10, 3], "t": ["b", 3]}, ["y"], []),
-        0,
-        6 * 10 * 3,
-    ),
 }
 
 

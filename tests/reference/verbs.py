@@ -121,7 +121,8 @@ def _man_lines() -> Iterator[str]:
     yield ".SH EXIT STATUS"
     for code, meaning in _EXITS.items():
         yield f".TP\n.B {code}\n{_safe(meaning)}"
-    yield f".SH FILES\n{_safe('hwexplorer --version --verbose')} says where settings, sessions and captures are kept."
+    yield ".SH FILES\nCaptures are kept in HWEXPLORER_CACHE_DIR, else in the cache folder; settings, sessions and own"
+    yield "devices in the user's configuration and data folders (XDG_CONFIG_HOME, XDG_DATA_HOME)."
 
 
 def _man_options(options: Iterable[Option]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from typing import Any
 
 from analysis.annexes.readers.onnx.constant_folding import fold_values
 from analysis.annexes.readers.onnx.control_flow import CONTROL, LISTS, sequence_result
-from analysis.annexes.readers.onnx.input_sizes import expand_lists, shapes_of, value_of
+from analysis.annexes.readers.onnx.input_sizes import shapes_of, value_of
 from analysis.annexes.readers.onnx.onnx_file import (
     FLOATS,
     AttributeRef,
@@ -117,14 +117,11 @@ class GraphWalk:
     def _inputs(self, inputs: Sequence[Input], top: Frame) -> list[InputSpec]:
         stored = {tensor.name for tensor in top.graph.stored}
         declared = [info for info in top.graph.inputs if info.name not in stored]
-        declared, inputs, lists = expand_lists(declared, inputs)
         self.symbols, shapes = shapes_of(declared, inputs, self.batch)
         for info, shape in zip(declared, shapes, strict=True):
             value = value_of(info, inputs)  # a number that sizes may follow from
             known = None if value is None else whole_array([value], ())
             top.values[info.name] = self._source(info.name, INPUT, self._new(info.name, shape, info.dtype, known))
-        for name, parts in lists.items():
-            top.values[name] = replace(self._new(name, (), "float32"), parts=tuple(top.values[part] for part in parts))
         written = [tuple(size.label for size in shape) for shape in shapes]
         return [InputSpec(info.name, info.dtype, shape) for info, shape in zip(declared, written, strict=True)]
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import msgspec
-
 from analysis.annexes.readers.onnx.onnx_file import ValueInfo
 from analysis.annexes.readers.onnx.onnx_op import Shape
 from analysis.model.ir.poly import Poly, poly
@@ -17,37 +15,13 @@ class OpenSizeError(UnreadableError):
     """Sizes that the file leaves open and nobody gave."""
 
 
-def expand_lists(
-    declared: Sequence[ValueInfo], inputs: Sequence[Input]
-) -> tuple[list[ValueInfo], list[Input], dict[str, list[str]]]:
-    """Replace lists of tensors by their parts, called `xs[0]` and on. Return the parts, the inputs given for them, and
-    the names of the parts by list."""
-    named = {item.name: item for item in inputs if item.name}
-    unnamed = [item for item in inputs if not item.name and item.form]
-    infos, given, lists = list[ValueInfo](), [item for item in inputs if not item.form], dict[str, list[str]]()
-    for info in declared:
-        item = named.get(info.name) or (unnamed.pop(0) if info.is_list and unnamed else None)
-        if info.is_list != bool(item and item.form) and (info.is_list or item):
-            kind = "a list of tensors: give its parts" if info.is_list else "one tensor: give its sizes"
-            example = "[1x128,1x128]" if info.is_list else "1x128"
-            raise OpenSizeError(f"{info.name[:40]!r} is {kind}, as --input {info.name[:40]}={example}")
-        if item is None or not info.is_list:
-            infos.append(info)
-            continue
-        names = lists[info.name] = [f"{info.name}[{place}]" for place in range(len(item.parts))]
-        sizes = info.shape and tuple(size if isinstance(size, int) else None for size in info.shape)
-        infos += [ValueInfo(name, info.dtype, sizes) for name in names]
-        given += [msgspec.structs.replace(part, name=name) for part, name in zip(item.parts, names, strict=True)]
-    if unnamed:
-        raise UnreadableError(f"{unnamed[0]} is a list: it has no input that is another")
-    return infos, given, lists
-
-
 def shapes_of(
     declared: Sequence[ValueInfo], inputs: Sequence[Input], batch: Poly
 ) -> tuple[dict[str, Poly], list[Shape]]:
     """Return the open sizes by name, and the shape of each input. `inputs` go to those of their names, else in order to
     those that are no plain numbers. Raises UnreadableError."""
+    if any(item.form for item in inputs):
+        raise UnreadableError("the inputs of an ONNX file are tensors, not lists of them")
     unknown = {item.name for item in inputs if item.name} - {info.name for info in declared}
     if unknown:
         raise UnreadableError(

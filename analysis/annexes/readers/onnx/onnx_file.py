@@ -118,12 +118,11 @@ def _sparse(wire: Wire, span: Span) -> StoredTensor:
 
 @dataclass(frozen=True, slots=True)
 class ValueInfo:
-    """A declared tensor, or each of a list. A size is a number, a name or None; `shape` is None if not declared."""
+    """A declared tensor. A size is a number, a name or None; `shape` is None if not declared, as that of a list is."""
 
     name: str
     dtype: str = "unknown"
     shape: tuple[int | str | None, ...] | None = None
-    is_list: bool = False
 
 
 def _value_info(wire: Wire, span: Span) -> ValueInfo:
@@ -131,15 +130,12 @@ def _value_info(wire: Wire, span: Span) -> ValueInfo:
     kinds = parts(wire, info[2]) if 2 in info else {}
     while 9 in kinds:  # optional, which is there
         kinds = parts(wire, parts(wire, kinds[9]).get(1, (0, 0)))
-    is_list = 4 in kinds
-    if is_list:
-        kinds = parts(wire, parts(wire, kinds[4]).get(1, (0, 0)))
     tensor = parts(wire, kinds[1]) if 1 in kinds else {}
     shape = [_size(wire, size) for number, size in wire.fields(tensor[2]) if number == 1] if 2 in tensor else None
     if len(shape or ()) > _MAX_RANK:
         raise UnreadableError(f"a tensor has {len(shape or ())} dimensions")
     name = text(wire, info.get(1, (0, 0)))
-    return ValueInfo(name, DTYPES.get(tensor.get(1, 0), "unknown"), None if shape is None else tuple(shape), is_list)
+    return ValueInfo(name, DTYPES.get(tensor.get(1, 0), "unknown"), None if shape is None else tuple(shape))
 
 
 def _size(wire: Wire, span: Span) -> int | str | None:
@@ -230,9 +226,7 @@ class OnnxGraph:
     @cached_property
     def declared_values(self) -> dict[str, ValueInfo]:
         """The declared tensors among results, by name."""
-        return {
-            info.name: info for info in (*self.values, *self.outputs) if info.shape is not None and not info.is_list
-        }
+        return {info.name: info for info in (*self.values, *self.outputs) if info.shape is not None}
 
 
 def _value_name(wire: Wire, span: Span) -> ValueInfo:

@@ -82,11 +82,6 @@ def _clip(op: OnnxOp) -> TableRow:
     )
 
 
-def _gelu(op: OnnxOp) -> TableRow:
-    way = "tanh" if op.node.op == "FastGelu" else "none"
-    return TableRow("aten.gelu", SHAPES["same_shape"], given={"approximate": ("approximate", way)})
-
-
 def _cast(op: OnnxOp) -> TableRow:
     dtype = op.dtype(1) if op.node.op == "CastLike" else DTYPES.get(op.int_attr("to", 1), "float32")
     return _SAME if dtype == op.dtype() else TableRow("aten.to", SHAPES["same_shape"], dtype=dtype)
@@ -189,14 +184,6 @@ def _stft(op: OnnxOp) -> TableRow:
     return TableRow("aten.stft", partial(shape_rules.frames_shape, points, is_half), given=given)
 
 
-def _loss(op: OnnxOp) -> TableRow:
-    """Count a loss over class scores: the logarithm of each softmax, or the weighted pick of given logarithms."""
-    is_each, is_whole = op.attr("reduction", "mean") == "none", op.node.op == "SoftmaxCrossEntropyLoss"
-    pattern = f"n c *d, n *d -> {'n *d' * is_each}{', n c *d' * is_whole}"
-    work = StatedWork("reduce", flops="6*n*c*d", special="n*c*d") if is_whole else StatedWork("reduce", flops="3*n*d")
-    return TableRow("onnx.Loss", pattern, "#", work=work)
-
-
 def _linear_attention(op: OnnxOp) -> TableRow:
     """Count two outer products per head and token; by the delta rule a third reads the state for the key first."""
     rule = str(op.attr("update_rule", "gated_delta"))
@@ -221,7 +208,6 @@ def _causal_convolution(op: OnnxOp) -> TableRow:
 # Rows by the name that operator_table.toml uses.
 _ROWS: dict[str, Callable[[OnnxOp], TableRow | None]] = {
     "clip": _clip,
-    "gelu": _gelu,
     "cast": _cast,
     "quantize": _quantize,
     "dequantize": _dequantize,
@@ -236,7 +222,6 @@ _ROWS: dict[str, Callable[[OnnxOp], TableRow | None]] = {
     "top_k": _top_k,
     "dft": _dft_row,
     "stft": _stft,
-    "loss": _loss,
     "linear_attention": _linear_attention,
     "causal_convolution": _causal_convolution,
     "product": _matrix_product(),
@@ -276,7 +261,7 @@ register({"onnx.NonMaxSuppression": _suppression, "onnx.DFT": _transform})
 # Calls whose rows say what they cost (see `StatedWork`).
 _STATED = (
     "Linear Product Gemm Attention LSTM GRU RNN Variadic SkipLayerNorm SkipRmsNorm LRN LpNormalization"
-    " DynamicQuantizeLinear QLinearEach Loss LinearAttention CausalConv"
+    " DynamicQuantizeLinear QLinearEach LinearAttention CausalConv"
 )
 register({f"onnx.{name}": _cost_of_row for name in _STATED.split()})
 BIASED.add("onnx.Gemm")
