@@ -197,10 +197,13 @@ class Engine:
     @memoize(keep=64)
     def _serve(self, ref: Request, scenario: Scenario, device: str, limits: str, file: tuple[str, int, int]) -> Served:
         from analysis.serving import serving_report
+        from analysis.serving.deployment import find_layout
 
         assert ref.load is not None
         lengths, trace = serving_report.lengths_of(ref), self.read_trace(ref)
-        server = self.server(ref, scenario, device, serving_report.longest_of(lengths, trace))
+        one, count = _split_count(device)
+        longest = serving_report.longest_of(lengths, trace)
+        server = self.server_in_layout(ref, find_layout(ref, count), scenario, one, longest)
         limit = serving_report.parse_limits(limits)
         return serving_report.serve_load(server, device, ref.load, lengths, trace, limit)
 
@@ -209,13 +212,6 @@ class Engine:
         from analysis.serving.request_load import read_load_file
 
         return read_load_file(ref.load.requests, ref.load.cached) if ref.load and ref.load.requests else None
-
-    def server(self, ref: Request, scenario: Scenario, device: str, longest: int) -> Server:
-        """Return the devices of a name (`h100_sxm*8`), ready to serve requests of at most so many tokens."""
-        from analysis.serving.deployment import find_layout
-
-        one, count = _split_count(device)
-        return self.server_in_layout(ref, find_layout(ref, count), scenario, one, longest)
 
     def server_in_layout(
         self, ref: Request, layout: ParallelDegrees, scenario: Scenario, device: str, longest: int
@@ -257,9 +253,8 @@ class Engine:
 
     def _is_file_replaced(self, ref: ModelRef) -> bool:
         """Return True if a file that is read as it is was written anew; False if it is gone."""
-        before = self._read.get(ref, (0, 0))
         with suppress(ModelError, OSError):
-            return before != (0, 0) and before != _stamp(ref)
+            return self._read.get(ref, (0, 0)) not in ((0, 0), _stamp(ref))
         return False
 
     def capture_again(self, state: State) -> None:

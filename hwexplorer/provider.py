@@ -32,6 +32,8 @@ class EngineProvider:
 
     # The costs of each device of the state, in their order; the tree; the plot, whose points are keyed by operator.
     cards, tree, plot = staticmethod(device_cards.cards), staticmethod(heat.view), staticmethod(plots.plot)
+    # Which device is best, in sentences; the state against its pin.
+    answer, verdict = staticmethod(answer), staticmethod(verdict)
     is_edited, revision = engine.is_edited, staticmethod(engine.revision)
     resolve_model_name = engine.resolve_model_name
 
@@ -67,13 +69,9 @@ class EngineProvider:
 
     def compare(self, state: State) -> Table:
         """Rows keyed by device, spelt as in `state.devices`."""
-        from hwexplorer.reports.compare._pane import pane_table
+        from hwexplorer.reports.compare.compare import pane_table
 
         return pane_table(state)
-
-    def answer(self, state: State) -> tuple[str, ...]:
-        """Return the sentences that say which device is best and how sure that is; none of one device."""
-        return answer(state)
 
     def picture(self, state: State) -> Table | None:
         """The parts of a model; None of one that is not captured yet."""
@@ -108,10 +106,6 @@ class EngineProvider:
         from hwexplorer.reports.tune import knobs
 
         return knobs.step_selected_knob(state, by)
-
-    def verdict(self, state: State) -> str:
-        """The state against its pin in one line; '' without one, or with deltas off."""
-        return verdict(state) if state.pin and state.diff else ""
 
     def devices(self, state: State) -> Table:
         """Return the catalogue; devices of the state are keyed as they are spelt there."""

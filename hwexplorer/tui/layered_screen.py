@@ -95,18 +95,12 @@ class LayeredScreen(Screen[None]):
     def do_prompt(self, kind: str) -> None:
         """Open a line to type in the footer."""
         from hwexplorer.tui.panes.models_pane import ModelsPane
-        from hwexplorer.tui.prompts.prompt_kinds import (
-            CommandPrompt,
-            ExportPrompt,
-            FilterPrompt,
-            FindPrompt,
-            TableFindPrompt,
-        )
+        from hwexplorer.tui.prompts.prompt_kinds import CommandPrompt, ExportPrompt, FilterPrompt, FindPrompt
 
         if kind == "filter":
             self.ask(FilterPrompt(self.session, cast("ModelsPane", self.panes["models"])))
         elif kind == "find" and (pane := self.panes[self.session.state.pane]).finds_rows:
-            self.ask(TableFindPrompt(self.session, f"find in {pane.pane}", pane))
+            self.ask(FindPrompt(self.session, pane, f"find in {pane.pane}"))
         else:
             self.ask({"find": FindPrompt, "command": CommandPrompt, "export": ExportPrompt}[kind](self.session))
 

@@ -71,6 +71,19 @@ def keep_columns(table: Table, kept: Sequence[int]) -> Table:
     return replace(table, columns=tuple(table.columns[place] for place in kept), rows=rows)
 
 
+def sort_by_column(table: Table, place: int, is_falling: bool = False) -> Table:
+    """Return a flat table sorted by the column at a place, rows without a value last."""
+
+    def value(row: Row) -> float | str:
+        """Return what a row is sorted by."""
+        cell = row.cells[place]
+        return cell.casefold() if isinstance(cell, str) else float(cell or 0)
+
+    known = [row for row in table.rows if row.cells[place] not in (None, "")]
+    rest = [row for row in table.rows if row.cells[place] in (None, "")]
+    return replace(table, rows=(*sorted(known, key=value, reverse=is_falling), *rest))
+
+
 def empty_cell(column: Column) -> Cell:
     """Return the cell of what a row does not have: no text and no number, which is not zero."""
     return "" if column.role in ("text", "flag") else None

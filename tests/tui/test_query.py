@@ -44,7 +44,8 @@ def test_conditions() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "says"), [("shar>5", "share"), ("share>x", "not a number"), ("kind>3", "colon"), ("bound>3", "words")]
+    ("text", "says"),
+    [("shar>5", "share"), ("share>x", "start with a number"), ("kind>3", "colon"), ("bound>3", "words")],
 )
 def test_a_condition_that_cannot_be_says_so(text: str, says: str) -> None:
     with pytest.raises(RequestError, match=says):
@@ -59,7 +60,7 @@ def test_a_condition_that_cannot_be_says_so(text: str, says: str) -> None:
         ("2uJ", "J", 2e-6),
         ("3s", "s", 3.0),
         ("1.5G", "MAC", 1.5e9),
-        ("4m", "J", 4e-3),
+        ("4mJ", "J", 4e-3),
     ],
 )
 def test_numbers(text: str, unit: str, value: float) -> None:

@@ -27,12 +27,12 @@ from hwexplorer.views.captions import band_words, bound_counts, headline_of_stat
 from hwexplorer.views.cause_looks import HELP
 from hwexplorer.views.device_cards import cards
 from hwexplorer.views.device_limits import check_limits
-from hwexplorer.views.plain import Page, Row, Stack, Table, Text
-from hwexplorer.views.tables import rows
+from hwexplorer.views.plain import Page, Stack, Table, Text
+from hwexplorer.views.tables import rows, sort_by_column
 
 NODES = 25  # rows of a comparison node by node that are read at once
 LEVELS = ("summary", "detailed", "subgraph", "operator")
-_MORE_IS_BETTER = ("throughput",)
+_BESIDE_BRIEF = ("bound", "power", "utilization", "memory", "delta")  # columns that a pane has as well
 
 
 class _Device(NamedTuple):
@@ -220,16 +220,41 @@ def sort_rows(table: Table, state: State) -> Table:
     if state.rank != "given":
         key = {"name": "device", "energy": "energy_per_inference"}.get(state.rank, state.rank)
         place = next(i for i, column in enumerate(table.columns) if column.key == key)
-
-        def value(row: Row) -> tuple[bool, str | float]:
-            cell = row.cells[place]
-            if isinstance(cell, str):
-                return False, cell.casefold()
-            return cell is None, float(cell or 0)
-
-        ordered = tuple(sorted(ordered, key=value, reverse=state.rank in _MORE_IS_BETTER))
+        ordered = sort_by_column(table, place, is_falling=state.rank == "throughput").rows
     ordered = ordered[::-1] if state.rank_reverse else ordered
     return replace(table, rows=tuple(sorted(ordered, key=lambda row: not engine.device(row.key).silicon)))
+
+
+def pane_table(state: State) -> Table:
+    """Return a row and a line for each device of a state, keyed and sorted as the state has them. Lines begin with the
+    name of their device."""
+    if engine.request_under_load(state) is not None:
+        return _load_table(state)
+    full = sort_rows(by_device(state), state)
+    results = [engine.result(state, name) for name in state.devices]
+    brief = brief_table(results, engine.result(state, state.baseline), state.metric)
+    cells = {row.key: row.cells for row in brief.rows}
+    places = [place for place, column in enumerate(full.columns) if column.key in _BESIDE_BRIEF]
+    rows = tuple(
+        replace(row, cells=(*cells[engine.device(row.key).key], *(row.cells[place] for place in places)))
+        for row in full.rows
+    )
+    # They go before columns of figures and bands do; deltas stay.
+    beside = (
+        column if column.role == "delta" else replace(column, keep=max(5, column.keep))
+        for column in map(full.columns.__getitem__, places)
+    )
+    lines = brief.footer[1:-1]  # neither the legend nor what else there is
+    return replace(brief, title=full.title, columns=(*brief.columns, *beside), rows=rows, footer=lines)
+
+
+def _load_table(state: State) -> Table:
+    """Return a row and a line for each device that serves the load of a state, the best first."""
+    from hwexplorer.reports.show.load import LOADS, find_document
+
+    table = replace(LOADS, columns=LOADS.brief["columns"])(find_document(state), state)
+    rows = tuple(replace(row, key=row.key.partition("/")[0]) for row in table.rows)
+    return replace(table, name="compare", title=headline_of_state(state), rows=rows)
 
 
 VERB = Report(

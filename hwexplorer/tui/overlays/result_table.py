@@ -11,14 +11,14 @@ from hardware.errors import RequestError
 from hwexplorer.export.sheet import Sheet
 from hwexplorer.state import State, pin_string, replace
 from hwexplorer.tui.overlays.overlay_screen import CLOSE, Host, OverlayScreen
-from hwexplorer.tui.prompts.prompt_kinds import TableFindPrompt
+from hwexplorer.tui.prompts.prompt_kinds import FindPrompt
 from hwexplorer.tui.session import tree_index
 from hwexplorer.tui.session.session_events import SheetOpened
 from hwexplorer.tui.widgets.framed_pane import FramedPane
 from hwexplorer.tui.widgets.status_lines import settings_text
-from hwexplorer.tui.widgets.table_heads import sort_rows
 from hwexplorer.tui.widgets.tree_table import TreeTable
 from hwexplorer.views.plain import Row, Table
+from hwexplorer.views.tables import sort_by_column
 
 
 class ResultTable(OverlayScreen):
@@ -57,7 +57,7 @@ class ResultTable(OverlayScreen):
 
     def action_find(self) -> None:
         """Open a line that finds rows."""
-        self.host.ask(TableFindPrompt(self.session, "find", self))
+        self.host.ask(FindPrompt(self.session, self))
 
     def action_find_next(self) -> None:
         """Go to the next row that was found."""
@@ -89,9 +89,9 @@ class ResultTable(OverlayScreen):
 
     def action_sort(self) -> None:
         """Sort by the column of the cursor, numbers from the least; again, the other way round."""
-        ordered = sort_rows(self._table, self.content.column, True)
+        ordered = sort_by_column(self._table, self.content.column)
         if ordered.rows == self._table.rows:
-            ordered = sort_rows(self._table, self.content.column, False)
+            ordered = sort_by_column(self._table, self.content.column, is_falling=True)
         self._table = ordered
         self.content.update(ordered)
         self._to_column(0)

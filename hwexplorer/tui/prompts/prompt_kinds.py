@@ -26,42 +26,8 @@ PICTURE = ".svg"
 SUFFIXES = (*files.SUFFIXES, PICTURE)
 
 
-class FindPrompt(Prompt):
-    """Words and conditions of rows of the tree."""
-
-    label = "find"
-
-    def __init__(self, session: Session) -> None:
-        super().__init__(session, session.state.find, selected=True)
-
-    def note(self) -> str:
-        """Return what stands on the right of the line."""
-        if not self.text:
-            return row_query.HINT
-        try:
-            count = len(row_query.matching_rows(self.session.unfolded.table, self.text))
-        except RequestError as error:
-            return str(error)
-        return f"{count} row{'s' * (count != 1)}"
-
-    def offers(self) -> dict[str, str]:
-        """Return the words that can be clicked, and the text that comes of each."""
-        return self._append_words(row_query.HINT.split()[2:])
-
-    def follow(self, text: str) -> None:
-        """Narrow what is shown to the text."""
-        session = self.session
-        session.apply(replace(session.state, find=text))
-        try:
-            target = tree_index.next_match(session.unfolded.table, text, session.state.at, 0)
-        except RequestError:
-            return  # half typed; the note says what is missing
-        if target is not None:
-            session.move_to(target)
-
-
 class Finder(Protocol):
-    """A pane or overlay that finds rows of a table."""
+    """A pane or overlay that finds rows of its own table."""
 
     content: TreeTable
 
@@ -69,28 +35,39 @@ class Finder(Protocol):
         """Go to the next row with `content.find`; 0 may stay."""
 
 
-class TableFindPrompt(Prompt):
-    """Words of the rows of another table than the tree."""
+class FindPrompt(Prompt):
+    """Words and conditions of rows: of the table of a finder, else of the tree."""
 
-    def __init__(self, session: Session, label: str, finder: Finder) -> None:
-        super().__init__(session, finder.content.find, selected=True)
+    def __init__(self, session: Session, finder: Finder | None = None, label: str = "find") -> None:
+        super().__init__(session, finder.content.find if finder else session.state.find, selected=True)
         self.label, self._finder = label, finder
 
     def note(self) -> str:
         """Return how many rows have the words."""
         if not self.text:
-            return "words of a row"
+            return row_query.HINT
+        table = self._finder.content.table if self._finder else self.session.unfolded.table
         try:
-            count = len(row_query.matching_rows(self._finder.content.table, self.text))
+            count = len(row_query.matching_rows(table, self.text))
         except RequestError as error:
             return str(error)
         return f"{count} row{'s' * (count != 1)} · enter, then n goes to the next" if count else "no row here has it"
 
+    def offers(self) -> dict[str, str]:
+        """Return the words that can be clicked, and the text that comes of each."""
+        return self._append_words(row_query.HINT.split()[2:])
+
     def follow(self, text: str) -> None:
         """Go to the first row with the words."""
-        self._finder.content.find = text
+        session = self.session
         with suppress(RequestError):  # half typed; the note says what is missing
-            self._finder.do_find(0)
+            if self._finder is not None:
+                self._finder.content.find = text
+                self._finder.do_find(0)
+                return
+            session.apply(replace(session.state, find=text))
+            if (target := tree_index.next_match(session.unfolded.table, text, session.state.at, 0)) is not None:
+                session.move_to(target)
 
 
 class FilterPrompt(Prompt):

@@ -11,14 +11,12 @@ from collections.abc import Callable, Mapping
 
 from analysis.document import Cell, Column
 from analysis.explore.constraint import COMPARISONS
+from hardware.amount import parse_amount
 from hardware.errors import RequestError, unknown
 from hardware.names import matching_places
 from hwexplorer.views.plain import Row, Table
 
 _CONDITION = r"([A-Za-z_][\w%]*)(:|>=|<=|!=|>|<|=)(.+)"
-_NUMBER = r"(-?[0-9]*\.?[0-9]+(?:[eE][+-]?[0-9]+)?)\s*([A-Za-zµ%/·]*)"
-_SMALL = {"f": 1e15, "p": 1e12, "n": 1e9, "u": 1e6, "µ": 1e6, "m": 1e3}  # divided by: 100us is 1e-4 to the last bit
-_LARGE = {"k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "P": 1e15}
 _FLAGS = {"compute": "C", "memory": "M", "launch": "L", "power": "P", "fused": "F", "separate": "S"}
 Test = Callable[[Row], bool]
 HINT = "words · kind:conv share>5 bound:memory latency>1ms"
@@ -36,16 +34,8 @@ def ends_in_condition(text: str) -> bool:
 
 def parse_value(text: str, unit: str) -> float:
     """Return an amount in SI units: `5` of a percentage column is 0.05, `1ms` 0.001. Raises RequestError."""
-    match = re.fullmatch(_NUMBER, text)
-    if match is None:
-        raise RequestError(f"{text[:40]!r} is not a number such as 5, 5% or 1ms")
-    number, suffix = float(match[1]), match[2]
-    if unit == "%":
-        return number / 100
-    if suffix in ("", "%"):
-        return number
-    prefix = suffix[0] if len(suffix) > 1 or suffix not in ("s", "J", "W", "B") else ""
-    return number / _SMALL[prefix] if prefix in _SMALL else number * _LARGE.get(prefix, 1.0)
+    amount = parse_amount(text.removesuffix("%"), "") / 100 if unit == "%" else parse_amount(text, unit)
+    return float(f"{amount:.15g}")  # 100us is 1e-4 to the last bit
 
 
 def _column(table: Table, name: str) -> int:
@@ -77,7 +67,7 @@ def _condition(table: Table, name: str, sign: str, wanted: str) -> Test:
     index = _column(table, name)
     column: Column = table.columns[index]
     numeric = column.role not in ("text", "flag")
-    if sign == ":" and (not numeric or re.fullmatch(_NUMBER, wanted) is None):
+    if sign == ":" and not (numeric and re.match(r"[-.0-9]", wanted)):
         sought = wanted.casefold()
         return lambda row: _says(row.cells[index], sought)
     if not numeric:

@@ -165,7 +165,9 @@ class Session:
         return state
 
     def _at_heaviest(self, state: State) -> State:
-        return tree_index.open_heaviest(state, TreeIndex(self.cache.view("tree", state)))
+        index = TreeIndex(self.cache.view("tree", state))
+        leaf = index.heaviest("")
+        return replace(state, at=leaf, open=tuple(sorted(index.ancestors(leaf) - {""})))
 
     def refresh_view(self, name: str) -> None:
         """Make a view of the present state anew: more is known than when it was made."""

@@ -12,15 +12,15 @@ from hwexplorer.state import State, replace
 Change = Callable[[State], State]
 
 
-def cycle(field: str, values: tuple[str, ...], step: int = 1) -> Change:
-    """Return the change of a field to the value `step` places further."""
+def cycle(field: str, values: tuple[str, ...], step: int = 1, **others: object) -> Change:
+    """Return the change of a field to the value `step` places further, and of `others` to theirs."""
 
     def change(state: State) -> State:
         """Change the field."""
         value = getattr(state, field)
         # One that is not among them (asked for by name) is followed by the first, preceded by the last.
         index = values.index(value) + step if value in values else min(step, 0)
-        return replace(state, **{field: values[index % len(values)]})
+        return replace(state, **{field: values[index % len(values)]}, **others)
 
     return change
 
@@ -69,16 +69,6 @@ def swap_pin(state: State) -> State:
     if there is None:
         return state
     return replace(there, pin=states.pin_string(state), diff=True)
-
-
-def cycle_sort(state: State) -> State:
-    """Sort the tree by the next key."""
-    return replace(cycle("sort", states.SORTS)(state), descending=True)
-
-
-def cycle_rank(state: State) -> State:
-    """Order the devices by the next key."""
-    return replace(cycle("rank", states.RANKS)(state), rank_reverse=False)
 
 
 def remove_device(state: State) -> State:

@@ -12,14 +12,6 @@ from hwexplorer.views.table_tree import TreeIndex, more_key
 TIMES = "×"  # in the name of a row of repeats
 
 
-def open_heaviest(state: State, index: TreeIndex) -> State:
-    """Return the state with the cursor on the heaviest operator and all above it open, unless it says where to look."""
-    if state.at or state.open:
-        return state
-    leaf = index.heaviest("")
-    return replace(state, at=leaf, open=tuple(sorted(index.ancestors(leaf) - {""})))
-
-
 def open_branches(index: TreeIndex, opened: Collection[str], at: str) -> set[str]:
     """Return the open branches: what was opened, and whatever keeps the cursor in sight."""
     return set(opened) | index.ancestors(at)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import msgspec
 from rich.segment import Segment
 
-from analysis.document import Cell
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.cell_drawing import plain
 from hwexplorer.tui.widgets.cell_text import pad, width_of
 from hwexplorer.tui.widgets.column_widths import GAP, Measure
 from hwexplorer.tui.widgets.framed_pane import Content
-from hwexplorer.views.plain import EMPTY_TABLE, Row, Table
+from hwexplorer.views.plain import EMPTY_TABLE
 
 
 class TableHeads(Content):
@@ -70,17 +68,3 @@ class TableHeads(Content):
 
         columns = self.table.columns
         return describe_column(columns[self.column]) if 0 <= self.column < len(columns) else ""
-
-
-def sort_rows(table: Table, column: int, ascending: bool) -> Table:
-    """Return a flat table sorted by a column, rows without a value last."""
-
-    def value(row: Row) -> float | str:
-        """Return what a row is sorted by."""
-        cell: Cell = row.cells[column]
-        return cell.casefold() if isinstance(cell, str) else float(cell or 0)
-
-    known = [row for row in table.rows if row.cells[column] not in (None, "")]
-    rest = [row for row in table.rows if row.cells[column] in (None, "")]
-    ordered = sorted(known, key=value, reverse=not ascending)
-    return msgspec.structs.replace(table, rows=(*ordered, *rest))
