@@ -84,14 +84,6 @@ def _describe_capture(workload: Workload, seconds: float) -> CaptureSheet:
     )
 
 
-def _duration(capture: CaptureSheet) -> str:
-    return f"{capture.seconds:.1f} s" if capture.seconds else "stored already"
-
-
-def _gaps(capture: CaptureSheet) -> list[str]:
-    return [f"no cost rule: {target} ({count}x)" for target, count in capture.uncovered.items()]
-
-
 def _table(capture: CaptureSheet) -> Table:
     """Return a row for each figure of one capture."""
     cells = {
@@ -100,15 +92,14 @@ def _table(capture: CaptureSheet) -> Table:
         "operators": f"{capture.operators:,}",
         "covered": f"{capture.coverage:.1%}" + " of the work, at least" * bool(capture.uncovered),
         "inputs": ", ".join(f"{'x'.join(map(str, item['shape']))} {item['dtype']}" for item in capture.inputs),
-        "captured in": _duration(capture),
+        "captured in": f"{capture.seconds:.1f} s" if capture.seconds else "stored already",
     }
     return Table(
         "capture",
         "; ".join(filter(None, (capture.incomplete, f"{capture.model} captured"))),
         (Column("name", "What", role="text", keep=0), Column("value", "Value", role="text", keep=0)),
         tuple(Row(name, (name, value)) for name, value in cells.items()),
-        footer=(),
-        notes=(*_gaps(capture), *capture.notes),
+        notes=(*(f"no cost rule: {name} ({count}x)" for name, count in capture.uncovered.items()), *capture.notes),
     )
 
 

@@ -42,11 +42,14 @@ def brief_table(results: Sequence[Estimate], reference: Estimate, metric: str) -
         Column("device", "Device", role="text", keep=0, of="device.key"),
         Column("verdict", title, role="text", keep=0, of=verdict),
         _with_band("latency", "Latency", "s", ordered, lambda one: one.latency_s, lambda one: one.latency_band_s),
-        _with_band("energy", "Energy/inf", "J", ordered, lambda one: one.energy_j_per_inference, _energy_band_j),
+        _with_band("energy", "Energy/inf", "J", ordered, lambda one: one.energy_j_per_inference,
+                   lambda one: (one.energy_band_j[0] / one.scenario.batch, one.energy_band_j[1] / one.scenario.batch)),
         Column("edp", "EDP", "Js", keep=1, of="edp_js"),
         Column("throughput", "Rate", "1/s", keep=4, of="throughput_per_s"),
-        Column("software", "Software", role="text", keep=3, of=_software),
-        Column("evidence", "Evidence", role="text", keep=2, of=_evidence),
+        Column("software", "Software", role="text", keep=3,
+               of=lambda one: f"{one.runtime.name.removesuffix(' compiler')} ({one.precision_run})"),
+        Column("evidence", "Evidence", role="text", keep=2,
+               of=lambda one: "none" if one.device.changes else EVIDENCE[one.trust.level]),
     )  # fmt: skip
     lines = tuple(_device_line(one, reference, says[id(one)]) for one in ordered)
     notes = tuple(re.sub(r" \(.*\)$", "", note) for note in deviation_notes(ordered) if FITS_NOT not in note)
@@ -55,19 +58,6 @@ def brief_table(results: Sequence[Estimate], reference: Estimate, metric: str) -
         f"{title}: rank by {METRICS[metric].noun}, and {METRICS[metric].noun} over that of {reference.device.key} (1x)"
     )
     return Table("compare", "Devices", shown, made, (legend, *lines, MORE), notes, is_stacked=True)
-
-
-def _software(one: Estimate) -> str:
-    return f"{one.runtime.name.removesuffix(' compiler')} ({one.precision_run})"
-
-
-def _evidence(one: Estimate) -> str:
-    return "none" if one.device.changes else EVIDENCE[one.trust.level]
-
-
-def _energy_band_j(one: Estimate) -> tuple[float, float]:
-    low, high = one.energy_band_j
-    return low / one.scenario.batch, high / one.scenario.batch
 
 
 def _with_band(

@@ -72,10 +72,6 @@ def _widest_peak(device: Device) -> float:
     return max(wide or device.peaks.values())
 
 
-def _int8_peak(device: Device) -> float | None:
-    return max((value for (_, name), value in device.peaks.items() if name == "int8"), default=None)
-
-
 COLUMNS = (
     Column("id", "Device", role="text", keep=0, of="marked_key"),
     Column("name", "Name", role="text", keep=3),
@@ -84,8 +80,8 @@ COLUMNS = (
         "peak", "Peak", "FLOP/s", keep=1, of=_widest_peak, help="dense peak of the fastest 16-bit or wider format"
     ),
     Column(
-        "peak_int8", "Int8", "OP/s", keep=3, of=_int8_peak,
-        help="dense peak in int8, a multiply-add being two operations",
+        "peak_int8", "Int8", "OP/s", keep=3, help="dense peak in int8, a multiply-add being two operations",
+        of=lambda d: max((peak for (_, name), peak in d.peaks.items() if name == "int8"), default=None),
     ),
     Column("bandwidth", "Bandwidth", "byte/s", keep=2, of="memory_bandwidth"),
     Column("memory", "Memory", "byte", keep=3, help="beside the chip"),

@@ -59,10 +59,6 @@ def _summary(report: ConcurrencyReport, state: State) -> tuple[str, ...]:
     )
 
 
-def _units_title(report: ConcurrencyReport) -> str:
-    return f"Hardware units ({report.unit_name}s) per subgraph"
-
-
 VERB = Report(
     subject=DEVICE,
     document=document_of_estimate(concurrency),
@@ -71,9 +67,12 @@ VERB = Report(
         facts(_summary),
         Rows("parallelism", "Parallelism", columns(Parallelism)),
         Rows("stages", "Stages", STAGES),
-        Rows("units", _units_title, UNITS, kind="type", brief={"digest": Digest("best", "subgraph")}),
+        Rows(
+            "units", lambda report: f"Hardware units ({report.unit_name}s) per subgraph", UNITS, kind="type",
+            brief={"digest": Digest("best", "subgraph")},
+        ),
     ),
     brief_parts=("summary", "parallelism", "units"),
     section=Section(60, "What could run at once"),
     examples={"concurrency": "conv2d --on h100_sxm"},
-)
+)  # fmt: skip

@@ -15,23 +15,21 @@ from hwexplorer.reports._buckets import distribution
 from hwexplorer.state import State
 from hwexplorer.views.digest import BOUND_IN_WORDS, Digest
 
-
-def _tile(kernel: KernelRow) -> str:
-    return f"{kernel.tile_m:.0f} x {kernel.tile_n:.0f}" if kernel.tile_m else ""
-
-
 _RUNS_ON = Column("runs_on", "Runs on", role="text", keep=3, of=lambda kernel: f"{kernel.runs_on} {kernel.format}")
 _END_OF_WORK = re.compile(r" on | as a |, |: | streamed | behind ")  # in the sentences of all architectures
 KERNELS = (
     *columns(KernelRow, "kernel bound latency utilization rate bandwidth"),
     _RUNS_ON,
     *columns(KernelRow, "blocks"),
-    Column("tile", "Tile", role="text", keep=3, of=_tile),
+    Column(
+        "tile", "Tile", role="text", keep=3,
+        of=lambda kernel: f"{kernel.tile_m:.0f} x {kernel.tile_n:.0f}" if kernel.tile_m else "",
+    ),
     *columns(
         KernelRow,
         "split waves units units_fraction occupancy sentence vectorizable_dim vector_width recommended_mapping",
     ),
-)
+)  # fmt: skip
 
 
 def _summary(report: MappingReport, state: State) -> list[str]:
@@ -47,14 +45,6 @@ def _summary(report: MappingReport, state: State) -> list[str]:
     if report.occupancy is not None:
         lines.append(f"occupancy {report.occupancy:.0%}: an SM holds that share of the warps it could")
     return [*lines, *describe_host_work(engine.result(state))]
-
-
-def _empty_columns(report: MappingReport) -> tuple[str, ...]:
-    return () if report.occupancy is not None else ("occupancy",)
-
-
-def _main_format(report: MappingReport) -> str:
-    return max(report.rows, key=lambda row: row.flops).format if report.rows else ""
 
 
 _BRIEF = (
@@ -73,7 +63,9 @@ VERB = Report(
         distribution("utilization", "Utilisation of kernels", "Utilisation", "time", {"Kernels": ""}),
         Rows("bounds", "What bounds kernels", columns(Bound)),
         Rows(
-            "kernels", "Kernels", KERNELS, of="rows", kind="type", without=_empty_columns, rate_format=_main_format,
+            "kernels", "Kernels", KERNELS, of="rows", kind="type",
+            without=lambda report: () if report.occupancy is not None else ("occupancy",),
+            rate_format=lambda report: max(report.rows, key=lambda row: row.flops).format if report.rows else "",
             brief={"title": "Kernels that take most time", "columns": _BRIEF, "digest": Digest("latency", "kernel")},
         ),
     ),

@@ -80,10 +80,6 @@ def _is_turned(knob: KnobRow) -> bool:
     return knob.was != knob.value
 
 
-def _way(knob: KnobRow) -> str:
-    return f"{_short_amount(knob.least, knob.unit)} to {_short_amount(knob.most, knob.unit)}"
-
-
 _BEFORE = (
     Column("metric", "Metric", role="text", keep=0, of=lambda row: METRICS[row.metric].title),
     Column("now", "Now", role="text", keep=0, of=lambda row: quantity(row.now, METRICS[row.metric].unit)),
@@ -119,7 +115,8 @@ COLUMNS = (
     Column("was", "Was", role="text", keep=1, help="unchanged, where it is turned",
            of=lambda knob: _short_amount(knob.was, knob.unit) if _is_turned(knob) else ""),
     *columns(KnobRow, "latency energy edp"),
-    Column("way", "Turns from, to", role="text", keep=4, of=_way),
+    Column("way", "Turns from, to", role="text", keep=4,
+           of=lambda knob: f"{_short_amount(knob.least, knob.unit)} to {_short_amount(knob.most, knob.unit)}"),
     *columns(KnobRow, "quality source"),
 )  # fmt: skip
 
@@ -128,12 +125,6 @@ def _curve_title(document: KnobReport) -> str:
     """Return the knob with the ends of its curve, which is empty until it is evaluated."""
     ends = [_short_amount(point.value, document.unit) for point in document.curve]
     return f"{document.knob} from {ends[0]} to {ends[-1]}" if ends else document.knob
-
-
-def _knobs_title(document: KnobReport) -> str:
-    return (
-        f"Change in % for 1 % more of each fact or price, the largest effect on {METRICS[document.metric].noun} first"
-    )
 
 
 # What brief text has: metrics that changed, few points of the curve, earlier values where a knob is turned.
@@ -148,20 +139,19 @@ _BRIEF_KNOBS = {"without": lambda document: () if any(map(_is_turned, document.k
 VERB = Report(
     subject=DEVICE,
     options=(
-        option(
-            "--knob",
-            dest="fact",
-            metavar="FACT",
-            help="the fact or price whose curve is shown (default: what matters most)",
-        ),
+        option("--knob", dest="fact", metavar="FACT",
+               help="the fact or price whose curve is shown (default: what matters most)"),
     ),
     document=_document,
     parts=(
         Rows("before", "", _BEFORE, key="metric", brief=_BRIEF_BEFORE),
         Rows("curve", lambda document: document.knob, _CURVE, of=_curve_rows, brief=_BRIEF_CURVE),
-        Rows("knobs", _knobs_title, COLUMNS, key="name", brief=_BRIEF_KNOBS),
+        Rows(
+            "knobs", lambda document: "Change in % for 1 % more of each fact or price, the largest effect on "
+            f"{METRICS[document.metric].noun} first", COLUMNS, key="name", brief=_BRIEF_KNOBS,
+        ),
     ),
     title="Knobs",
     on_screen=False,
     examples={"knobs": "conv2d --on kpu_t256{clock_hz*0.8} --knob clock_hz"},
-)
+)  # fmt: skip

@@ -110,10 +110,6 @@ def _go_to_device(session: Session, words: list[str]) -> None:
     _apply(session, devices=devices, on=device)
 
 
-def _set_baseline(session: Session, words: list[str]) -> None:
-    _apply(session, baseline=_compared_device(session, _one_word(words, "baseline h100_sxm"), "baseline"))
-
-
 def _choose_devices(session: Session, words: list[str]) -> None:
     if not words:
         session.emit(ActionRequested("devices"))
@@ -313,7 +309,10 @@ COMMANDS: dict[str, LineCommand] = {
     "devices": LineCommand("devices [DEV,..]", "choose the devices, or name them", _choose_devices, _catalogue),
     "add": LineCommand("add DEV", "one device more", _add_device, _catalogue),
     "remove": LineCommand("remove [DEV]", "one device less", _remove_device, _compared_devices),
-    "baseline": LineCommand("baseline DEV", "what the others are compared with", _set_baseline, _compared_devices),
+    "baseline": LineCommand("baseline DEV", "what the others are compared with",
+        lambda session, words: _apply(
+            session, baseline=_compared_device(session, _one_word(words, "baseline h100_sxm"), "baseline")),
+        _compared_devices),
     "at": LineCommand("at NODE", "to a node of the tree; the end of its path will do", _go_to_node,
         lambda session: session.unfolded.place),
     "find": LineCommand("find TEXT", "rows: words, kind:conv share>5 bound:memory", _find_rows),

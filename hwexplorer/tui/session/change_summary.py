@@ -52,7 +52,9 @@ def summarize_change(before: State, after: State, was: Cards, now: Cards) -> str
     if "model" not in changed and changed & SCENARIO_FIELDS:
         figures = _ALL_FIGURES if "batch" in changed else _FIGURES
         settings = f"{_settings(before, after)} vs {_settings(after, before)}"
-        parts.append(f"{settings}: {_effect(after.on, was, now, figures) or 'no change'}")
+        old, new = (next((card for card in cards if card.key == after.on), None) for cards in (was, now))
+        effect = ", ".join(_changes(old, new, figures)) if old is not None and new is not None else ""
+        parts.append(f"{settings}: {effect or 'no change'}")
     if "pin" in changed:
         parts.append(f"pinned {after.pin}: deltas are against it" if after.pin else "nothing is pinned")
     if "limits" in changed and not after.limits:
@@ -81,11 +83,6 @@ def summarize_pin(verdict: str, here: Card, there: Card) -> str:
     names, _, change = verdict.partition(": ")
     figures = ", ".join(_changes(there, here, _ALL_FIGURES))
     return f"{names} (pin): {'; '.join(part for part in (figures, change) if part)}."
-
-
-def _effect(device: str, was: Cards, now: Cards, figures: tuple[tuple[str, ...], ...] = _FIGURES) -> str:
-    old, new = (next((card for card in cards if card.key == device), None) for cards in (was, now))
-    return ", ".join(_changes(old, new, figures)) if old is not None and new is not None else ""
 
 
 def _changes(old: Card, new: Card, figures: tuple[tuple[str, ...], ...]) -> list[str]:

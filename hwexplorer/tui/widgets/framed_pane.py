@@ -166,10 +166,6 @@ class FramedPane(Widget, can_focus=False):
             self._made[y] = made_of, strip
         return self._made[y][1]
 
-    def _flat(self) -> str:
-        """The frame's line: where the keys go is told by its shape, not only by its colour."""
-        return ("-=" if self.palette.ascii else "─━")[self.active]
-
     def _filled(self, segments: list[Segment], width: int) -> Strip:
         strip = Strip(segments)
         return strip.adjust_cell_length(width, self.palette.get("text"))
@@ -183,7 +179,8 @@ class FramedPane(Widget, can_focus=False):
 
     def _edge(self, width: int, ends: str, left: list[Segment], right: Sequence[Segment] = ()) -> Strip:
         """A line of the frame between its ends, with words on its left and on its right."""
-        side, flat = self.palette.get("accent" if self.active else "guide"), self._flat()
+        side = self.palette.get("accent" if self.active else "guide")
+        flat = ("-=" if self.palette.ascii else "─━")[self.active]  # where the keys go is told by shape, not by colour
         space = [Segment(" ", side)]
         left = [Segment(ends[0] + flat, side), *(space if left else ()), *left, *(space if left else ())]
         right = [*(space if right else ()), *right, Segment(f" {flat}{ends[1]}" if right else ends[1], side)]

@@ -89,7 +89,7 @@ class TreeTable(TableHeads):
 
     def _widest_name(self, places: Sequence[int]) -> int:
         rows = (self.table.rows[place] for place in places)
-        return max((width_of(str(row.cells[0])) + self._indent(row) for row in rows), default=0)
+        return max((width_of(str(row.cells[0])) + (2 * row.depth + 2) * self.tree for row in rows), default=0)
 
     def toggle(self, want: bool | None = None) -> None:
         """Open or close the branch under the cursor, or the one its row belongs to; `want` says which."""
@@ -111,9 +111,6 @@ class TreeTable(TableHeads):
         self.unfolded = keys
         self._key = cursor or self._key
         self._lay_out()
-
-    def _indent(self, row: Row) -> int:
-        return 2 * row.depth + 2 if self.tree else 0
 
     def _in_sight(self, only: str) -> list[int]:
         rows = self.table.rows
