@@ -6,9 +6,8 @@ A key becomes an action, an action a change of the session, which emits what hap
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from time import monotonic
-from typing import Any, cast
+from typing import cast
 
 from rich.segment import Segment
 from textual import events
@@ -27,15 +26,10 @@ from hwexplorer.tui.session.screen_layout import Box
 from hwexplorer.tui.session.session import Session
 from hwexplorer.tui.session.session_events import (
     ActionRequested,
-    ExportRequested,
-    JobsChanged,
-    LimitsCounted,
-    MessageChanged,
+    Changed,
     SessionEvent,
     SheetOpened,
-    StateChanged,
     TextOpened,
-    ThemeRequested,
 )
 from hwexplorer.tui.session.view_cache import Views
 from hwexplorer.tui.widgets import status_lines
@@ -74,18 +68,18 @@ class ExplorerScreen(LayeredScreen):
         self._drawn_s = monotonic()
         self._is_dimmed = False
         self._arrangement: object = None
-        self._listeners: dict[type[SessionEvent], Callable[[Any], None]] = {
-            StateChanged: lambda event: self._show_state(),
-            MessageChanged: lambda event: self._show_message(),
-            JobsChanged: lambda event: self._show_jobs(),
-            LimitsCounted: lambda event: self._show_limits(),
-            TextOpened: lambda event: self._show_text(event.name, event.heading, event.text),
-            SheetOpened: self._show_sheet,
-            ActionRequested: lambda event: self.perform(event.action),
-            ThemeRequested: lambda event: self.do_theme(event.theme),
-            ExportRequested: self._export,
-        }
-        session.subscribe(lambda event: self._listeners[type(event)](event))
+        session.subscribe(self._hear)
+
+    def _hear(self, event: SessionEvent) -> None:
+        match event:
+            case Changed(what):
+                getattr(self, f"_show_{what}")()
+            case TextOpened(name, heading, text):
+                self._show_text(name, heading, text)
+            case SheetOpened():
+                self._show_sheet(event)
+            case ActionRequested(action, argument):
+                self.perform(action, argument)
 
     @property
     def layout(self) -> Layout:
@@ -262,11 +256,6 @@ class ExplorerScreen(LayeredScreen):
         self.strip.palette = dimmed
         self.show()
 
-    def _export(self, event: ExportRequested) -> None:
-        from hwexplorer.tui.view_export import export
-
-        export(self.app, self.session, event.path, self.ask)
-
     # --- keys ---------------------------------------------------------------------------------------------
 
     def on_key(self, event: events.Key) -> None:
@@ -322,9 +311,12 @@ class ExplorerScreen(LayeredScreen):
         else:
             self.perform(id)
 
-    def perform(self, id: str) -> None:
+    def perform(self, id: str, argument: str = "") -> None:
         """Do an action of the table by its name: a change of the state, or the method `do_EFFECT` of the pane that has
-        the keys, of the session, of this screen or of the program."""
+        the keys, of the session, of this screen or of the program. With an `argument` it is what this screen does."""
+        if argument:
+            getattr(self, f"do_{id}")(argument)
+            return
         action = self.keymap.by_id[id]
         if action.change is not None:
             state = action.change(self.state)
@@ -382,6 +374,12 @@ class ExplorerScreen(LayeredScreen):
         else:
             state = replace(state, zoom=False) if state.zoom else replace(state, pane="tree")
         self.session.apply(state)
+
+    def do_export(self, path: str) -> None:
+        """Write the view in focus to a file, or the screen."""
+        from hwexplorer.tui.view_export import export
+
+        export(self.app, self.session, path, self.ask)
 
     def do_theme(self, name: str = "") -> None:
         """Take the theme of a name, or the next."""

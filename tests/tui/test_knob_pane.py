@@ -16,7 +16,6 @@ from hwexplorer.reports.tune.knobs import estimate_unchanged
 from hwexplorer.state import PANES, State, format, parse, replace
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.palette import CLICK, Palette
-from hwexplorer.tui.session.session_events import ExportRequested
 from hwexplorer.tui.widgets.knob_content import sparkline
 from hwexplorer.tui.widgets.status_lines import tab_line
 from tests.tui.test_app import screen_text
@@ -158,8 +157,8 @@ async def test_the_pane_is_exported_with_its_curve(tmp_path: Path) -> None:
     app = HwExplorer(parse(f"{START}&on=kpu_t256"), EngineProvider())
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.press("right")
-        app.session.emit(ExportRequested(str(tmp_path / "knobs.json")))
-        app.session.emit(ExportRequested(str(tmp_path / "knobs.txt")))
+        app.session.request("export", str(tmp_path / "knobs.json"))
+        app.session.request("export", str(tmp_path / "knobs.txt"))
     document = json.loads((tmp_path / "knobs.json").read_text())
     assert (document["device"], document["unchanged"]) == ("kpu_t256{memory_bandwidth*1.25}", "kpu_t256")
     assert document["knob"] == "memory_bandwidth"

@@ -9,7 +9,7 @@ from hwexplorer.reports.why import why
 from hwexplorer.state import parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.session.session import Session
-from hwexplorer.tui.session.session_events import SessionEvent, StateChanged
+from hwexplorer.tui.session.session_events import Changed, SessionEvent
 from tests.tui.fake import Fake
 from tests.tui.test_app import screen_text
 from tests.tui.test_mouse import place_of
@@ -46,7 +46,7 @@ async def test_a_click_on_what_to_try_sets_it_and_one_on_a_row_is_drawn_once() -
         x, y = place_of(app, "tree", "layer1.0.conv1")
         await pilot.click("#tree", offset=(x, y))
         assert (app.state.pane, app.state.at) == ("tree", "layer1.0.conv1")
-        assert sum(isinstance(event, StateChanged) for event in events) == 1
+        assert events.count(Changed("state")) == 1
         app._click_chain_last_time = None
         x, y = place_of(app, "why", "try batch 8")
         await pilot.click("#why", offset=(x, y))

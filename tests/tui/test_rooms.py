@@ -22,7 +22,7 @@ from tests.tui.fake import Fake
 session = Session(State(), Fake())
 session.size = (120, 40)
 events = []
-session.subscribe(lambda event: events.append(type(event).__name__))
+session.subscribe(lambda event: events.append(event.what))
 for line in ("batch 32", "at fc", "on tpu_v4", "nonsense"):
     submit(session, line)
 assert (session.state.batch, session.state.at, session.state.on) == (32, "fc", "tpu_v4"), session.state
@@ -30,7 +30,7 @@ assert session.message[0].startswith("unknown command 'nonsense'"), session.mess
 session.do_undo()
 assert (session.state.batch, session.message[0]) == (1, 'undid "batch 32"'), (session.state, session.message)
 assert session.failures == []
-assert {*events} == {"StateChanged", "MessageChanged"}, events
+assert {*events} == {"state", "message"}, events
 assert not [name for name in sys.modules if name.partition(".")[0] == "textual"]
 """
 

@@ -19,13 +19,7 @@ from hwexplorer.state import preferred, replace
 from hwexplorer.tui.palette import THEMES
 from hwexplorer.tui.session.saved_sessions import SavedSession, SavedSessions
 from hwexplorer.tui.session.session import Session
-from hwexplorer.tui.session.session_events import (
-    ActionRequested,
-    ExportRequested,
-    SheetOpened,
-    TextOpened,
-    ThemeRequested,
-)
+from hwexplorer.tui.session.session_events import SheetOpened, TextOpened
 from hwexplorer.views.plain import Row, Table, Text
 
 SHELL_ONLY = ("open", "serve", "check")  # verbs that are not for this line
@@ -112,7 +106,7 @@ def _go_to_device(session: Session, words: list[str]) -> None:
 
 def _choose_devices(session: Session, words: list[str]) -> None:
     if not words:
-        session.emit(ActionRequested("devices"))
+        session.request("devices")
         return
     devices = tuple(part for word in words for part in split_list(word))
     names: dict[str, str] = {}
@@ -158,7 +152,7 @@ def _fold(session: Session, words: list[str]) -> None:
 
 def _pin(session: Session, words: list[str]) -> None:
     if not words:
-        session.emit(ActionRequested("pin"))
+        session.request("pin")
         return
     state = replace(session.state, pin=_one_word(words, "pin tpu_v4@b8,fp16"), diff=True)
     states.pinned(state)  # what is wrong with it is said here
@@ -195,14 +189,14 @@ def _go_to_pane(pane: str, session: Session, words: list[str]) -> None:
 
 
 def _request_action(action: str) -> Run:
-    return lambda session, words: session.emit(ActionRequested(action))
+    return lambda session, words: session.request(action)
 
 
 def _set_theme(session: Session, words: list[str]) -> None:
     theme = _one_word(words, "theme light")
     if theme not in THEMES:
         raise unknown("theme", theme, THEMES)
-    session.emit(ThemeRequested(theme))
+    session.request("theme", theme)
 
 
 def _saved_sessions(session: Session) -> SavedSessions:
@@ -333,7 +327,7 @@ COMMANDS: dict[str, LineCommand] = {
     "state": LineCommand("state STRING", "any screen, from its one string",
         lambda session, words: session.apply(states.parse(_one_word(words, "state 'resnet50@b8,fp16'")))),
     "export": LineCommand("export FILE", "this view; .svg the screen",
-        lambda session, words: session.emit(ExportRequested(_one_word(words, "export resnet50.json")))),
+        lambda session, words: session.request("export", _one_word(words, "export resnet50.json"))),
     "theme": LineCommand("theme NAME", ", ".join(THEMES), _set_theme, THEMES),
     "save": LineCommand("save NAME", "keep this state", _save, _session_names),
     "load": LineCommand("load NAME", "a saved state",

@@ -32,7 +32,7 @@ from hwexplorer.tui.keys.key_table import Action
 from hwexplorer.tui.keys.keymap import Keymap
 from hwexplorer.tui.prompts.prompt_kinds import CommandPrompt
 from hwexplorer.tui.session.session import Session
-from hwexplorer.tui.session.session_events import ActionRequested, TextOpened
+from hwexplorer.tui.session.session_events import TextOpened
 from hwexplorer.views.plain import NUMBERS, Text
 
 # Commands that would list all devices once more, and those whose name alone is no line.
@@ -155,7 +155,7 @@ def _action_item(session: Session, action: Action, title: str, words: str, rank:
         """Do the action, in its first pane if this one does not have it."""
         if action.panes and session.state.pane not in action.panes:
             session.apply(replace(session.state, pane=action.panes[0]))
-        session.emit(ActionRequested(action.id))
+        session.request(action.id)
 
     return PaletteItem(f"{title} ({key_table.keys_text(action)})", action.help, perform, words, rank)
 

@@ -12,7 +12,6 @@ from hwexplorer.tui.keys import key_table
 from hwexplorer.tui.keys.keymap import Keymap
 from hwexplorer.tui.overlays.overlay_screen import CLOSE, Host, OverlayScreen
 from hwexplorer.tui.prompts.prompt import Prompt
-from hwexplorer.tui.session.session_events import ActionRequested
 from hwexplorer.tui.widgets.framed_pane import Content
 from hwexplorer.tui.widgets.prose import Prose
 from hwexplorer.tui.widgets.table_heads import TableHeads
@@ -56,7 +55,7 @@ class TextReader(OverlayScreen):
     def action_command(self) -> None:
         """Close this and open the `:` line."""
         self.close()
-        self.session.emit(ActionRequested("command"))
+        self.session.request("command")
 
 
 class SearchPrompt(Prompt):

@@ -8,7 +8,6 @@ from hwexplorer.state import PANES, State, replace
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.session import tree_index
 from hwexplorer.tui.session.session import Session
-from hwexplorer.tui.session.session_events import ActionRequested
 from hwexplorer.tui.session.view_cache import Views
 from hwexplorer.tui.widgets.framed_pane import FramedPane
 from hwexplorer.tui.widgets.table_heads import TableHeads
@@ -115,7 +114,7 @@ class ViewPane(FramedPane):
         if at.y < 0 or not self.pick(at):
             self.session.apply(replace(self.state, pane=self.pane))
         elif at.times == 2 and self.double_click:
-            self.session.emit(ActionRequested(self.double_click))
+            self.session.request(self.double_click)
 
     def pick(self, at: FramedPane.Clicked) -> bool:
         """Go to the row that was clicked, in one step with its pane; return False where there is none."""
@@ -132,7 +131,7 @@ class ViewPane(FramedPane):
         if not self.session.apply(replace(self.state, pane=self.pane, **({self.cursor: key} if self.cursor else {}))):
             self.refill()
         if at.times == 1 and content.is_sign(at.x):
-            self.session.emit(ActionRequested("toggle"))
+            self.session.request("toggle")
         return True
 
     def _sort(self, column: str) -> None:

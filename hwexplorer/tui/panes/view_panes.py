@@ -6,7 +6,6 @@ from analysis.estimate.metrics import METRICS
 from hwexplorer.plots import is_over_batches
 from hwexplorer.state import PLOTS, RANKS, State, node, replace
 from hwexplorer.tui.panes.view_pane import ViewPane
-from hwexplorer.tui.session.session_events import ActionRequested
 from hwexplorer.tui.session.view_cache import Views
 from hwexplorer.tui.widgets.framed_pane import CAPTION, FramedPane
 from hwexplorer.tui.widgets.knob_content import KnobContent
@@ -118,14 +117,14 @@ class KnobsPane(ViewPane):
     def pick(self, at: FramedPane.Clicked) -> bool:
         """Turn the knob under the cursor: down on the left half of its row, up on the right."""
         if self.content.head_at(at.x, at.y) is None and self.content.key_at(at.y) == self.state.fact:
-            self.session.emit(ActionRequested("turn_up" if at.x >= self.content.width // 2 else "turn_down"))
+            self.session.request("turn_up" if at.x >= self.content.width // 2 else "turn_down")
         return super().pick(at)
 
     def wheel(self, at: FramedPane.Wheeled) -> bool:
         """Turn the knob under the cursor where the wheel is over its row."""
         is_over_knob = self.content.row is not None and self.content.key_at(at.y) == self.content.key
         if is_over_knob:
-            self.session.emit(ActionRequested("turn_down" if at.by > 0 else "turn_up"))
+            self.session.request("turn_down" if at.by > 0 else "turn_up")
         return is_over_knob
 
 

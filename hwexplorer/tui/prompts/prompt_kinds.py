@@ -15,7 +15,6 @@ from hwexplorer.tui.commands import command_line
 from hwexplorer.tui.prompts.prompt import Prompt
 from hwexplorer.tui.session import row_query, tree_index
 from hwexplorer.tui.session.session import Session
-from hwexplorer.tui.session.session_events import ExportRequested
 
 if TYPE_CHECKING:
     from hwexplorer.tui.panes.models_pane import ModelsPane
@@ -177,7 +176,7 @@ class ExportPrompt(Prompt):
 
     def enter(self) -> None:
         """Do what the line says."""
-        self.session.emit(ExportRequested(self._path()))
+        self.session.request("export", self._path())
 
 
 class OverwritePrompt(Prompt):

@@ -22,13 +22,10 @@ from hwexplorer.tui.session.limit_summary import DeviceLimits
 from hwexplorer.tui.session.screen_layout import Box, arrange
 from hwexplorer.tui.session.session_events import (
     ActionRequested,
-    JobsChanged,
-    LimitsCounted,
+    Changed,
     Listener,
-    MessageChanged,
     SessionEvent,
     SheetOpened,
-    StateChanged,
     TextOpened,
 )
 from hwexplorer.tui.session.view_cache import ALWAYS_SHOWN, SHOWN_LATER, ViewCache, Views
@@ -85,9 +82,13 @@ class Session:
 
     def emit(self, event: SessionEvent) -> None:
         """Tell all subscribers of an event."""
-        self.event_count += not isinstance(event, StateChanged)
+        self.event_count += event != Changed("state")
         for listener in self._listeners:
             listener(event)
+
+    def request(self, action: str, argument: str = "") -> None:
+        """Ask whoever listens to do an action."""
+        self.emit(ActionRequested(action, argument))
 
     @property
     def state(self) -> State:
@@ -148,7 +149,7 @@ class Session:
         summary = summarize(self.state, state, self.views.cards, views.cards) if self.views is not None else ""
         self.history = history or push(self.history, state)
         self.views = views
-        self.emit(StateChanged())
+        self.emit(Changed("state"))
         if summary:
             self.say(summary, "dim")
         return True
@@ -173,13 +174,13 @@ class Session:
         """Make a view of the present state anew: more is known than when it was made."""
         self.cache.forget(name)
         self.views = self.cache.views(self.state)
-        self.emit(StateChanged())
+        self.emit(Changed("state"))
 
     def count_limits(self) -> bool:
         """Hold more devices against the limits of the state; return False when all are known."""
         is_counting = bool(self.state.limits) and self.limits.compute_some(self.state)
         if is_counting:
-            self.emit(LimitsCounted())
+            self.emit(Changed("limits"))
         return is_counting
 
     # --- messages -----------------------------------------------------------------------------------------
@@ -187,13 +188,13 @@ class Session:
     def say(self, text: str, role: str = "text") -> None:
         """Show a message until the next key or for a few seconds. `role` is its colour in the palette."""
         self.message = (text, role)
-        self.emit(MessageChanged())
+        self.emit(Changed("message"))
 
     def clear_message(self) -> tuple[str, str] | None:
         """Remove the message and return it."""
         message, self.message = self.message, None
         if message is not None:
-            self.emit(MessageChanged())
+            self.emit(Changed("message"))
         return message
 
     def report_failure(self, error: Exception) -> None:
@@ -331,7 +332,7 @@ class Session:
         """Go to the next match of what was searched for."""
         state = self.state
         if not state.find:
-            self.emit(ActionRequested("find"))
+            self.request("find")
             return
         target = tree_index.next_match(self.unfolded.table, state.find, state.at, step)
         if target is None:
@@ -363,12 +364,12 @@ class Session:
             self._cancel(other)
         self.jobs = sorted([*self.jobs, job], key=lambda each: each.replaces_model)
         job.start()
-        self.emit(JobsChanged())
+        self.emit(Changed("jobs"))
 
     def _cancel(self, job: BackgroundJob) -> None:
         job.cancel()
         self.jobs.remove(job)
-        self.emit(JobsChanged())
+        self.emit(Changed("jobs"))
 
     def stop_job(self) -> bool:
         """Cancel the job whose progress is shown; False where there is none."""
@@ -391,7 +392,7 @@ class Session:
                     self.apply(self.state, self.history)
             else:
                 job.finish(job)
-        self.emit(JobsChanged())
+        self.emit(Changed("jobs"))
         return bool(self.jobs)
 
     def end(self) -> None:

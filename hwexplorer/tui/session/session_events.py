@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -18,20 +18,11 @@ class SessionEvent(msgspec.Struct, frozen=True):
     """Something that a session tells."""
 
 
-class StateChanged(SessionEvent, frozen=True):
-    """Another state is present, or its views are newer."""
+class Changed(SessionEvent, frozen=True):
+    """Another state is present or its views are newer; the message is another; a job started, went on or ended; or more
+    devices are known to be within the limits."""
 
-
-class MessageChanged(SessionEvent, frozen=True):
-    """The message of the session is another, or gone."""
-
-
-class JobsChanged(SessionEvent, frozen=True):
-    """A job started, went on or ended."""
-
-
-class LimitsCounted(SessionEvent, frozen=True):
-    """More devices are known to be within the limits or not."""
+    what: Literal["state", "message", "jobs", "limits"]
 
 
 class TextOpened(SessionEvent, frozen=True):
@@ -51,21 +42,11 @@ class SheetOpened(SessionEvent, frozen=True):
 
 
 class ActionRequested(SessionEvent, frozen=True):
-    """An action of the registry (keys/actions.py) is to be done."""
+    """An action of the table (keys/key_table.py) is to be done. With an `argument`, a theme or the path of an export, it
+    is the method `do_ACTION` of the screen."""
 
     action: str
-
-
-class ThemeRequested(SessionEvent, frozen=True):
-    """The screen is to take another theme."""
-
-    theme: str
-
-
-class ExportRequested(SessionEvent, frozen=True):
-    """The view in focus is to be written to a file."""
-
-    path: str
+    argument: str = ""
 
 
 Listener = Callable[[SessionEvent], None]
