@@ -42,8 +42,8 @@ class SheetOpened(SessionEvent, frozen=True):
 
 
 class ActionRequested(SessionEvent, frozen=True):
-    """An action of the table (keys/key_table.py) is to be done. With an `argument`, a theme or the path of an export, it
-    is the method `do_ACTION` of the screen."""
+    """An action of the table (keys/key_table.py) is to be done. With an `argument`, a theme or a path to export to, the
+    screen does it: its method `do_ACTION`."""
 
     action: str
     argument: str = ""
