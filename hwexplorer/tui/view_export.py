@@ -18,50 +18,40 @@ from hwexplorer.tui.session.session import Session
 
 
 def export(app: App[Any], session: Session, name: str, ask: Callable[[OverwritePrompt], None]) -> None:
-    """Write the view in focus to a file, or the screen to an .svg; a browser gets a download. `ask` asks whether to
-    overwrite."""
+    """Write the view in focus to a file, or the screen to an .svg; a browser gets a download, and nothing is written on
+    this machine. `ask` asks whether to overwrite."""
     if not name:
         session.say("no file named: nothing written", "warn")
         return
-    if app.is_web:
-        _report(session, lambda: _download(app, session, name))
-        return
     try:
-        path = Path(name).expanduser()
-        exists = path.is_file()
+        path = Path(Path(name).name) if app.is_web else Path(name).expanduser()
+        exists = not app.is_web and path.is_file()
     except (OSError, ValueError, RuntimeError) as error:
         session.say(f"cannot write {name[:60]}: {error}", "bad")
         return
 
     def write(overwrite: bool = True) -> None:
-        """Write, and report what came of it."""
-        _report(session, lambda: _write_file(app, session, path, overwrite))
+        """Write, and say what came of it."""
+        try:
+            is_picture = path.suffix.lower() == PICTURE
+            pane = session.state.pane
+            form = "" if is_picture else files.format_of(path)
+            content = screenshot(app, session) if is_picture else session.provider.exported(session.state, pane, form)
+            if app.is_web:
+                app.deliver_binary(io.BytesIO(content.encode()), save_filename=path.name)
+                session.say(f"{path} goes to the downloads of the browser", "good")
+            else:
+                files.write(path, content, overwrite)
+                session.say(f"{'the screen' if is_picture else pane} written to {path}", "good")
+        except (RequestError, OSError) as error:
+            session.say(str(error), "bad")
+        except Exception as error:
+            session.report_failure(error)
 
     if exists:
         ask(OverwritePrompt(session, f"{name} exists: overwrite?", write))
     else:
         write(overwrite=False)
-
-
-def _report(session: Session, work: Callable[[], str]) -> None:
-    try:
-        session.say(work(), "good")
-    except (RequestError, OSError) as error:
-        session.say(str(error), "bad")
-    except Exception as error:
-        session.report_failure(error)
-
-
-def _write_file(app: App[Any], session: Session, path: Path, overwrite: bool) -> str:
-    files.write(path, _content(app, session, path), overwrite)
-    content = "the screen" if path.suffix.lower() == PICTURE else session.state.pane
-    return f"{content} written to {path}"
-
-
-def _content(app: App[Any], session: Session, path: Path) -> str:
-    if path.suffix.lower() == PICTURE:
-        return screenshot(app, session)
-    return session.provider.exported(session.state, session.state.pane, files.format_of(path))
 
 
 def screenshot(app: App[Any], session: Session, state: str = "") -> str:
@@ -70,10 +60,3 @@ def screenshot(app: App[Any], session: Session, state: str = "") -> str:
     svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
     svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
     return svg.replace("Fira Code", "ui-monospace, Menlo, Consolas, DejaVu Sans Mono")
-
-
-def _download(app: App[Any], session: Session, name: str) -> str:
-    """Send a file to the browser: nothing is written on this machine."""
-    file = Path(name).name
-    app.deliver_binary(io.BytesIO(_content(app, session, Path(file)).encode()), save_filename=file)
-    return f"{file} goes to the downloads of the browser"

@@ -14,12 +14,12 @@ from analysis.explore.attribution import attribute, is_comparable
 from hwexplorer import engine
 from hwexplorer.state import State, pinned
 from hwexplorer.text.number_format import delta
+from hwexplorer.views.captions import metric_word
 from hwexplorer.views.cause_looks import LOOKS
 from hwexplorer.views.measured_times import trace_warning
 
 LEAST = 5e-4  # of what is pinned: a cause below is not told
 BAR = 16
-_TITLES = {"edp": "EDP", "energy": "energy", "latency": "latency"}
 
 
 def answer(state: State, on_paper: bool = False) -> tuple[str, ...]:
@@ -97,7 +97,7 @@ def _head(state: State, here: Estimate, there: Estimate, change: float) -> str:
     """Name both sides by device and batch, and by the precision where that differs; then the change of the metric."""
     differs = here.scenario.precision != there.scenario.precision
     names = (f"{one.device.key} b{one.scenario.batch}{f' {one.scenario.precision}' * differs}" for one in (here, there))
-    return f"{' vs '.join(names)}: {_TITLES[state.metric]} {delta(change)}"
+    return f"{' vs '.join(names)}: {metric_word(state.metric)} {delta(change)}"
 
 
 def _largest_parts(here: Estimate, there: Estimate, metric: str, change: float) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Figures
+from analysis.estimate.metrics import METRICS
 from analysis.model.names import zoo
 from hardware.execute import BOUNDS
 from hardware.quantity import quantity
@@ -95,6 +96,11 @@ def figures_lead(point: Figures) -> str:
     info = zoo.table().get(point.model)
     size = () if info is None or point.image_size == info.image_size else (f"i{point.image_size}",)
     return configuration_name(point.model, point.device, f"b{point.batch}", point.precision, *size)
+
+
+def metric_word(metric: str) -> str:
+    """Return `EDP`, `energy` or `latency`: the metric in one word."""
+    return METRICS[metric].noun.partition(" ")[0]
 
 
 def band_words(ends: tuple[float, float], nominal: float) -> str:

@@ -32,7 +32,7 @@ from hardware.execute import BOUNDS
 from hardware.sentence import count_noun
 from hwexplorer import engine
 from hwexplorer.state import EACH, State, pinned, replace
-from hwexplorer.views.captions import place_in_words
+from hwexplorer.views.captions import metric_word, place_in_words
 from hwexplorer.views.cause_looks import HELP
 from hwexplorer.views.measured_times import measured_cells, measured_times, trace_notes, trace_warning
 from hwexplorer.views.plain import Row, Stack, Table
@@ -170,8 +170,8 @@ def _half(parts: list[Branch], share: list[float], state: State) -> str:
     noun = {"module": "block", "kind": "operator kind"}.get(state.by, state.by)
     named = [f"{part.counted_name} {one * 100:.0f} %" for part, one in zip(parts[:count], share, strict=False)]
     listed = ", ".join(named[:NAMED]) + ", .." * (count > NAMED)
-    metric = "EDP" if state.metric == "edp" else state.metric
-    return f"{count} of {count_noun(len(parts), noun)} make{'s' * (count == 1)} half of the {metric}: {listed}"
+    makes = f"{count} of {count_noun(len(parts), noun)} make{'s' * (count == 1)} half"
+    return f"{makes} of the {metric_word(state.metric)}: {listed}"
 
 
 def subtree(state: State) -> Table:

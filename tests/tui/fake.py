@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from functools import lru_cache
 
+from rich.segment import Segment
+
 from analysis.document import Cell, Column
 from hardware import precision
 from hardware.errors import RequestError, unknown
@@ -12,7 +14,16 @@ from hwexplorer.export.sheet import Sheet
 from hwexplorer.provider import EngineProvider
 from hwexplorer.reports.why.why import NodeGain
 from hwexplorer.state import State, pinned, replace
+from hwexplorer.tui.palette import Palette
+from hwexplorer.tui.widgets.plot_drawing import Drawing, draw
 from hwexplorer.views.plain import Card, CardFigure, Page, Plot, Row, Series, Stack, Table, Text
+
+
+def render(plot: Plot, width: int, height: int, palette: Palette, cursor: str = "") -> list[list[Segment]]:
+    """A plot in exactly `height` lines of at most `width` cells."""
+    drawing = draw(plot, width, height, palette)
+    return drawing.lines(palette, cursor) if isinstance(drawing, Drawing) else drawing
+
 
 DEVICES = {
     "xeon_8490h": ("Xeon 8490H", "CPU", 12.0, 9.0),

@@ -13,9 +13,10 @@ from hwexplorer.provider import EngineProvider
 from hwexplorer.state import PLOTS, parse, replace
 from hwexplorer.tui.palette import SERIES, THEMES, Palette
 from hwexplorer.tui.panes.view_panes import point_of
-from hwexplorer.tui.widgets.plot_drawing import SHADED, Drawing, _cursor, _owners, draw, render
+from hwexplorer.tui.widgets.plot_drawing import SHADED, Drawing, _cursor, _owners, draw
 from hwexplorer.views.captions import MARKED
 from hwexplorer.views.plot_axis import axis
+from tests.tui.fake import render
 
 PALETTE = Palette("dark")
 STATE = parse("resnet50@b8,fp16?at=layer3.0.conv2")

@@ -27,7 +27,7 @@ for line in ("batch 32", "at fc", "on tpu_v4", "nonsense"):
     submit(session, line)
 assert (session.state.batch, session.state.at, session.state.on) == (32, "fc", "tpu_v4"), session.state
 assert session.message[0].startswith("unknown command 'nonsense'"), session.message
-session.do_undo()
+session.do_step("undo")
 assert (session.state.batch, session.message[0]) == (1, 'undid "batch 32"'), (session.state, session.message)
 assert session.failures == []
 assert {*events} == {"state", "message"}, events

@@ -16,7 +16,7 @@ from analysis.text.insight import fitting_format, request_sentence, setting_hint
 from hardware.quantity import quantity
 from hwexplorer.export.text import columns_as_text
 from hwexplorer.text.number_format import header, scale_for
-from hwexplorer.views.captions import band_words
+from hwexplorer.views.captions import band_words, metric_word
 from hwexplorer.views.plain import Table, Text
 from hwexplorer.views.tables import rows
 
@@ -28,7 +28,8 @@ def brief_table(results: Sequence[Estimate], reference: Estimate, metric: str) -
     """Return a row for each device with its bands, the best first and designs on paper last; below it a line each."""
     ranks = dict(zip(map(id, results), rank_words(results, metric), strict=True))
     says = dict(zip(map(id, results), headlines(results, reference, metric), strict=True))
-    figure, title = METRICS[metric].figure, f"{metric.upper() if metric == 'edp' else metric.capitalize()} rank"
+    figure, word = METRICS[metric].figure, metric_word(metric)
+    title = f"{word[0].upper()}{word[1:]} rank"
     ordered = sorted(results, key=lambda one: (not one.device.silicon, not one.can_win, figure(one)))
 
     def verdict(one: Estimate) -> str:

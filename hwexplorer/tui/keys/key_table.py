@@ -127,8 +127,8 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
         _action("layout", "X", "Layout", "Memory layout: nchw or channels last", changes.cycle("layout", LAYOUTS)),
         _action("metric", "m", "Metric", "What shares are of: EDP, energy or latency",
             changes.cycle("metric", states.METRICS), hint="metric"),
-        _action("undo", "u", "Undo", "Undo the last change of the state", hint="undo"),
-        _action("redo", "U", "Redo", "Redo what was undone"),
+        _action("undo", "u", "Undo", "Undo the last change of the state", "step", "undo", hint="undo"),
+        _action("redo", "U", "Redo", "Redo what was undone", "step", "redo"),
     ),
     "Compare": (
         _action("pin", "p", "Pin", "Take this device and its settings as what deltas are against", changes.toggle_pin,

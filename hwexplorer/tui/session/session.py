@@ -209,15 +209,9 @@ class Session:
 
     # --- actions ------------------------------------------------------------------------------------------
 
-    def do_undo(self) -> None:
-        """Undo the last step."""
-        self._step(histories.undo(self.history), "undo")
-
-    def do_redo(self) -> None:
-        """Redo the step that was undone."""
-        self._step(histories.redo(self.history), "redo")
-
-    def _step(self, history: History, verb: str) -> None:
+    def do_step(self, verb: str) -> None:
+        """Undo the last step, or redo the one that was undone."""
+        history = {"undo": histories.undo, "redo": histories.redo}[verb](self.history)
         if history is self.history:
             self.say(f"nothing to {verb}", "dim")
         else:

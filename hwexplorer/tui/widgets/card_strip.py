@@ -17,6 +17,7 @@ from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.session.screen_layout import answer_lines
 from hwexplorer.tui.widgets.cell_drawing import stacked
 from hwexplorer.tui.widgets.cell_text import pad, shorten, whole, width_of, wrap
+from hwexplorer.views.captions import metric_word
 from hwexplorer.views.plain import Card, CardFigure
 
 LEFT = 4  # cells: the cursor's sign and the rank
@@ -176,8 +177,7 @@ class CardStrip(Widget, can_focus=False):
         known = [f"{sign} {words}" for words, sign in SIGNS.items() if any(c.evidence == words for c in self.cards)]
         titles = ("  ".join(["device", *known]), "  ".join(known), " ".join(known).replace(" chip", ""), "device")
         title = pad(" " * LEFT + next(text for text in titles if width_of(text) <= room), LEFT + room)
-        metric = {"edp": "EDP"}.get(self.metric, self.metric)
-        by_cause = pad(whole(f"{metric} by cause", bar, " by "), bar) + " " * (bar > 0)
+        by_cause = pad(whole(f"{metric_word(self.metric)} by cause", bar, " by "), bar) + " " * (bar > 0)
         best, hatch = ("<", "-") if self.palette.ascii else ("◂", "╌")
         against = f"vs {self.cards[0].reference}" if self.cards[0].reference else "verdict"
         verdict = whole(f"{against}  {best} best" + f"  {hatch} uncertain" * (bar > 0), phrase, "  ")

@@ -15,6 +15,7 @@ from hwexplorer.tui.widgets.cell_text import ascii_cells, shorten, width_of
 from hwexplorer.views.plain import Plot, Series
 from hwexplorer.views.plot_axis import Axis, axis
 
+WIDTH_MIN = 16
 TAG = 18  # cells of a name at most
 TAKEN = 255  # a cell that no name may stand on
 SHADED = "shaded "  # begins the role of what stands in a shaded area
@@ -85,18 +86,10 @@ def _role_over(cell: tuple[str, str]) -> str:
     return SHADED + "strong" if cell[1].startswith(SHADED) else "strong"
 
 
-def render(
-    plot: Plot, width: int, height: int, palette: Palette, cursor: str = "", least: int = 16
-) -> list[list[Segment]]:
-    """The whole plot in exactly `height` lines of at most `width` cells."""
-    drawing = draw(plot, width, height, palette, least)
-    return drawing.lines(palette, cursor) if isinstance(drawing, Drawing) else drawing
-
-
-def draw(plot: Plot, width: int, height: int, palette: Palette, least: int = 16) -> Drawing | list[list[Segment]]:
+def draw(plot: Plot, width: int, height: int, palette: Palette) -> Drawing | list[list[Segment]]:
     """The plot without its cursor; lines that say why where it cannot be drawn."""
     has_points = any(len(s.x) for s in plot.series)
-    if width < least or height < 5 or not has_points:
+    if width < WIDTH_MIN or height < 5 or not has_points:
         text = "no room to draw" if has_points else "nothing to draw"
         return [[Segment(shorten(text, width), palette.get("dim"))]] + [[] for _ in range(height - 1)]
     lines = [s for s in plot.series if s.line]
