@@ -72,10 +72,38 @@ def _parts(device: Device, end: str) -> tuple[float, float, float]:
     logic = _at_node("logic_area", "factors", device.process_nm)
     compute = device.units * _datapaths_um2(device) * mac * logic * _rule("datapath", end) * _MM2
     registers = device.values.get("registers_bytes_per_unit", 0.0) * device.units
-    bits = 8.0 * (registers + sum(size for _, size in device.arch.levels(device)))
+    memory = sram_mm2(device, registers + sum(size for _, size in device.arch.levels(device)), end)
+    return compute, memory, device.values.get("phy_mm2", device.memory_bandwidth / 1e9 * _phy_rate(device) * phy)
+
+
+def sram_mm2(device: Device, size_bytes: float, end: str = "value") -> float:
+    """mm2 of an on-chip memory."""
     cell = _at_node("sram_cell", "um2", device.process_nm)
-    memory = bits * cell * _rule("scratchpad" if device.arch.is_managed else "cache", end) * _MM2
-    return compute, memory, device.memory_bandwidth / 1e9 * _phy_rate(device) * phy
+    return 8.0 * size_bytes * cell * _rule("scratchpad" if device.arch.is_managed else "cache", end) * _MM2
+
+
+def silicon_watts(device: Device) -> dict[str, float]:
+    """Return the leakage and clock power of a spatial accelerator by the facts that they stand in for."""
+    compute, memory, _ = _parts(device, "value")
+    leakage = _rule("logic_leakage") * compute + _rule("sram_leakage") * memory
+    return {"idle_w": leakage, "clocked_idle_w": leakage, "active_w": _rule("clock") * compute * device.clock_hz}
+
+
+def element_pitch_mm(device: Device, array: str) -> float:
+    """The side of one element of a spatial accelerator's array, with the memories and arrays within it."""
+    hierarchy = device.file.hierarchy
+    assert hierarchy is not None
+    names = [each.name for each in hierarchy.arrays]
+    elements = math.prod(
+        device.values[axis.name]
+        for each in hierarchy.arrays
+        for axis in each.axes
+        if names.index(each.name) <= names.index(array)
+    )
+    outer = next((i + 1 for i, level in enumerate(hierarchy.levels) if level.below and level.below.name == array), 0)
+    within = {level.name for level in hierarchy.levels[outer:]}
+    memory = sram_mm2(device, sum(size for name, size in device.arch.levels(device) if name in within))
+    return math.sqrt((_parts(device, "value")[0] + memory) / elements)
 
 
 def silicon_amount(device: Device, process_nm: float) -> float:

@@ -13,11 +13,13 @@ import msgspec
 from hardware.architectures import known_architectures
 from hardware.architectures.architecture import Architecture
 from hardware.architectures.data import Software
+from hardware.area import silicon_watts
 from hardware.device_file import CATALOG, DESIGNER, DeviceFile, Fact, PowerMode, complete, fail, read
 from hardware.errors import RequestError, unknown
 from hardware.names import fold_name, match_name, product_words
 from hardware.what_if import apply_changes, parse_changes, split_changes
 
+_ON_BOARDS = ("DDR", "GDDR", "HBM")  # memories of boards, which leak and clock more than their die
 ON_PAPER = " (paper)"  # stands behind the name of a design target, wherever that is
 
 
@@ -248,6 +250,8 @@ def device_in_mode(path: Path, spec: DeviceFile, mode: str) -> Device:
     name = spec.name if spec.is_silicon else spec.name + ON_PAPER
     own = msgspec.structs.replace(spec, changes=())
     device = Device(spec.id, name, spec.vendor, spec.architecture, spec.memory_technology, mode, own, facts)
+    if spec.hierarchy and not spec.memory_technology.startswith(_ON_BOARDS):
+        device = msgspec.structs.replace(device, facts=facts | _silicon_power(device))
     if not spec.changes:
         return device
     try:
@@ -255,6 +259,15 @@ def device_in_mode(path: Path, spec: DeviceFile, mode: str) -> Device:
     except RequestError as error:
         raise fail(path, f"changes: {error}") from None
     return msgspec.structs.replace(made, name=name, file=msgspec.structs.replace(made.file, changes=()))
+
+
+def _silicon_power(device: Device) -> dict[str, Fact]:
+    """Leakage and clock power that no file states, from the silicon: shares of a TDP that leaves much room say more."""
+    return {
+        name: Fact(watts, "W", f"rule: area of arithmetic and memories, {device.process_nm:g} nm", "derived")
+        for name, watts in silicon_watts(device).items()
+        if device.facts[name].quality == "derived" and watts < device.facts[name].value
+    }
 
 
 def _mode_numbers(mode: PowerMode) -> list[str]:

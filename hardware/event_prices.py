@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from hardware.area import element_pitch_mm, sram_mm2
 from hardware.device_file import DESIGN_TARGET, DESIGNER, Fact
 from hardware.errors import unknown
 from hardware.memo import memoize
@@ -55,6 +56,10 @@ def _scale(value: Triple, factor: float) -> Triple:
     return value[0] * factor, value[1] * factor, value[2] * factor
 
 
+def _add(value: Triple, other: Triple) -> Triple:
+    return value[0] + other[0], value[1] + other[1], value[2] + other[2]
+
+
 def _at_node(process_nm: float, anchors: list[tuple[float, Triple]]) -> Triple:
     nodes = [node for node, _ in anchors]
     value = log_interpolate(process_nm, anchors)
@@ -87,19 +92,35 @@ def _macro_bytes(device: Device, name: str) -> float:
     return capacity / device.file.facts["units"].value if macro.per_unit else capacity
 
 
+def _wire(device: Device, distance_mm: float) -> Triple:
+    """J per byte over a distance on the die."""
+    wire = table()["far_wire"]
+    scale = logic_scale(device.process_nm) * distance_mm / wire["mm"]
+    return _scale((wire["value"], wire["low"], wire["high"]), scale)
+
+
+def _hop(device: Device, event: Event) -> tuple[Triple, str, str]:
+    pitch_mm = element_pitch_mm(device, event.argument)
+    source = f"{pitch_mm:.2g} mm from element to element: {table()['far_wire']['source']}"
+    return _wire(device, pitch_mm), source, "derived"
+
+
 def _sram(device: Device, event: Event) -> tuple[Triple, str, str]:
-    data = table()
-    capacity = _macro_bytes(device, event.argument)
+    data, capacity = table(), _macro_bytes(device, event.argument)
     value = sram_read(device.process_nm, capacity)
+    if device.file.hierarchy:
+        banks, width = (device.values.get(f"{event.argument}_{fact}", 1.0) for fact in ("banks", "width"))
+        own, wide = data["sram_width"]["value"], max(width / data["sram_width"]["bytes"], 1.0)
+        value = _scale(sram_read(device.process_nm, capacity / banks), 1.0 - own + own / wide)
+        if banks > 1.0:
+            value = _add(value, _wire(device, math.sqrt(sram_mm2(device, capacity)) / 2))  # of its side on average
     macro = f"{capacity / 1024:.0f} KiB" if capacity >= 1024 else f"{capacity:.0f} byte"
     source = f"{macro} macro: {data['sram']['7']['source']}"
     if event.family.endswith("write"):
         value = _scale(value, data["sram_write"]["factor"])
     if event.family.startswith("far"):
-        wire = data["far_wire"]
-        extra = _scale((wire["value"], wire["low"], wire["high"]), logic_scale(device.process_nm))
-        value = (value[0] + extra[0], value[1] + extra[1], value[2] + extra[2])
-        source += f"; wire: {wire['source']}"
+        value = _add(value, _wire(device, data["far_wire"]["mm"]))
+        source += f"; wire: {data['far_wire']['source']}"
     return value, source, "published"
 
 
@@ -200,7 +221,7 @@ def price(device: Device, plan: Plan, event: Event) -> Coefficient:
     elif "sram" in event.family:
         triple, source, quality = _sram(device, event)
     else:
-        resolve = {"dram": _dram, "logic": _logic, "clock": _clock, "static": _static}[event.family]
+        resolve = {"dram": _dram, "logic": _logic, "hop": _hop, "clock": _clock, "static": _static}[event.family]
         triple, source, quality = resolve(device, event)
     if event.family not in ("dram", "static"):
         triple, source = _at_voltage(device, event, triple, source)

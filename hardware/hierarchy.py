@@ -3,7 +3,9 @@ names."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from itertools import product
 from typing import Literal
 
 import msgspec
@@ -12,6 +14,7 @@ Tensor = Literal["input", "weight", "output"]
 Stationary = Literal["weight", "output", "input", "row", "free"]
 
 TENSORS: tuple[Tensor, ...] = ("input", "weight", "output")
+DIRECTIONS = ("read", "write")
 LOOPS = "NGKCPQRS"  # batch, groups, result channels, input channels, rows and columns of results, of the window
 
 
@@ -38,14 +41,44 @@ class Array(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Level(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One memory, or one in each element of the arrays above it: facts `NAME_bytes` and `NAME_width`. Tensors that it
-    does not hold pass by; `below` is the array that it feeds."""
+    """One memory, or one in each element of the arrays above it: facts `NAME_bytes`, `NAME_width` and `NAME_banks`.
+    Tensors that it does not hold pass by; `below` is the array that it feeds. Each of `ports` takes an access a cycle
+    of what it names. `tile` fixes the extents of loops that it holds, and `order` that in which its tiles follow."""
 
     name: str
     holds: tuple[Tensor, ...] = TENSORS
     kind: Literal["sram", "register"] = "sram"
     is_managed: bool = True
     below: Array | None = None
+    ports: tuple[str, ...] = DIRECTIONS
+    tile: str = ""
+    order: str = ""
+
+    @property
+    def extents(self) -> tuple[tuple[int, float], ...]:
+        """The loops that `tile` fixes, each with its extent; a tile that `wrong` refuses has none."""
+        words = [re.fullmatch(f"([{LOOPS}])([1-9][0-9]{{0,8}})", word) for word in self.tile.split()]
+        return tuple((LOOPS.index(word[1]), float(word[2])) for word in words if word)
+
+    def is_taken(self, port: str, way: str, tensor: str) -> bool:
+        """Return True if a port takes an access: it names the way or none, and the tensor or none."""
+        words = set(port.split())
+        return all(each in words or not words & set(kind) for each, kind in ((way, DIRECTIONS), (tensor, TENSORS)))
+
+    def wrong(self) -> str:
+        """Return what is wrong with the level, '' where nothing is."""
+        known = (*DIRECTIONS, *TENSORS)
+        if bad := next((port for port in self.ports if not port.split() or set(port.split()) - set(known)), None):
+            return f"{self.name}: {bad!r} is no port (words of {', '.join(known)})"
+        for way, tensor in product(DIRECTIONS, self.holds):
+            if not any(self.is_taken(port, way, tensor) for port in self.ports):
+                return f"{self.name}: no port takes '{way} {tensor}'"
+        loops = [loop for loop, _ in self.extents]
+        if len(set(loops)) < len(self.tile.split()):
+            return f"{self.name}: {self.tile!r} is no tile (loops of {LOOPS}, each once with its extent, as 'K64 P7')"
+        if self.order and sorted(self.order) != sorted(LOOPS):
+            return f"{self.name}: {self.order!r} is no order (all of {LOOPS}, the outermost first)"
+        return ""
 
 
 class Hierarchy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -79,6 +112,9 @@ class Hierarchy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             return f"{next(name for name in names if names.count(name) > 1)!r} names two things"
         if not self.axes:
             return "levels: none has an array below it"
+        for level in self.levels:
+            if bad := level.wrong():
+                return bad
         for array in self.arrays:
             for axis in array.axes:
                 for way in axis.takes or ("",):

@@ -36,7 +36,9 @@ def _events(base: Data, hierarchy: Hierarchy) -> tuple[Event, ...]:
     inside = next(i for i, event in enumerate(base.events) if event.component == "memory")
     levels = (event for level in hierarchy.levels for event in _level_events(level))
     networks = (
-        Event("network", array.name, "byte", "memory", "logic", "pe_forward" if array.is_systolic else "array_hop")
+        Event("network", array.name, "byte", "memory", "logic", "pe_forward")
+        if array.is_systolic
+        else Event("network", array.name, "byte", "memory", "hop", array.name)
         for array in hierarchy.arrays
     )
     return *base.events[:inside], *levels, *networks, *base.events[inside:]
@@ -47,6 +49,7 @@ def _data(base: Data, hierarchy: Hierarchy) -> Data:
     for level in hierarchy.levels:
         facts[f"{level.name}_bytes"] = Field(unit="byte", must=True)
         facts[f"{level.name}_width"] = Field(unit="byte")
+        facts[f"{level.name}_banks"] = Field(unit="count")
     if twice := set(facts) & set(base.facts):
         raise ValueError(f"{min(twice)!r} is a fact of every device: name the level or axis otherwise")
     one = Macro(value=1.0, unit="byte/level", low=1.0, high=1.0, source="one instance", quality="derived", of=())

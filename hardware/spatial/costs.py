@@ -6,7 +6,8 @@ import msgspec
 import numpy as np
 
 from hardware.demand import Floats, Ints
-from hardware.spatial.loop_nest import NestRun
+from hardware.hierarchy import DIRECTIONS
+from hardware.spatial.loop_nest import OUTPUT, NestRun
 from hardware.spatial.machine import LevelMemory, SpatialMachine
 
 
@@ -77,8 +78,8 @@ def find_needs(machine: SpatialMachine, runs: NestRun, value_bytes: Floats, pric
     accesses, on_chip = np.zeros_like(runs.cycles), moved_on_chip(machine, runs, value_bytes)
     for s, place in enumerate(machine.places):
         for memory in place.memories:
-            longest = np.maximum(*(on_chip[label] for label in memory.events))
-            accesses = np.maximum(accesses, longest / memory.width_bytes / runs.instances[s])
+            busiest = _busiest_port_bytes(runs, s, memory, value_bytes)
+            accesses = np.maximum(accesses, busiest / memory.width_bytes / runs.instances[s])
     traffic = np.sum([on_chip[label] * price for label, price in zip(machine.events, prices, strict=True)], axis=0)
     return Needs(runs.cycles, off_chip, accesses, traffic)
 
@@ -103,13 +104,35 @@ def _network_bytes(machine: SpatialMachine, runs: NestRun, value_bytes: Floats, 
         moved = runs.moves[outer, t]
         further = [i for i in range(s + 1, len(machine.places)) if machine.places[i].array]
         is_last = not further or any((i, t) in runs.moves for i in range(s + 1, further[0] + 1))
-        total += (moved.reads + moved.updates) * np.where(is_last, moved.shared, 1.0) * width
+        # Operands come to every element that shares them; a sum comes to one, and passes the others on its way out.
+        each, once = (moved.updates, moved.reads) if t == OUTPUT else (moved.reads, 0.0)
+        total += (each * np.where(is_last, moved.shared, 1.0) + once) * width
     return total
 
 
 def level_bytes(runs: NestRun, s: int, memory: LevelMemory, value_bytes: Floats) -> tuple[Floats, Floats]:
     """Bytes read from and written to all instances of one level."""
-    moved = [(runs.moves[s, t], value_bytes[t]) for t, held in enumerate(memory.holds) if held]
-    read = sum((m.reads + m.drains) * width for m, width in moved)
-    written = sum((m.fills + m.updates) * width for m, width in moved)
-    return np.asarray(read), np.asarray(written)
+    by_tensor = _tensor_bytes(runs, s, memory, value_bytes)
+    read, written = (np.asarray(sum(m for (way, _), m in by_tensor.items() if way == each)) for each in DIRECTIONS)
+    return read, written
+
+
+def _tensor_bytes(runs: NestRun, s: int, memory: LevelMemory, value_bytes: Floats) -> dict[tuple[str, int], Floats]:
+    """Return the bytes read and written of each tensor that a level holds, at all instances."""
+    found = {}
+    for t in (t for t, held in enumerate(memory.holds) if held):
+        moved, width = runs.moves[s, t], value_bytes[t]
+        found["read", t] = (moved.reads + moved.drains) * width
+        found["write", t] = (moved.fills + moved.updates) * width
+    return found
+
+
+def _busiest_port_bytes(runs: NestRun, s: int, memory: LevelMemory, value_bytes: Floats) -> Floats:
+    """Return the bytes of the port with most of them; ports that take the same share it."""
+    loads = [np.zeros_like(runs.cycles) for _ in memory.ports]
+    for access, moved in _tensor_bytes(runs, s, memory, value_bytes).items():
+        takers = [i for i, port in enumerate(memory.ports) if access in port]
+        for i in takers:
+            loads[i] = loads[i] + moved / len(takers)
+    busiest: Floats = np.max(loads, axis=0)
+    return busiest

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hardware.efficiency import usable_cache
-from hardware.hierarchy import LOOPS, TENSORS, Array, Hierarchy, Level
+from hardware.hierarchy import DIRECTIONS, LOOPS, TENSORS, Array, Hierarchy, Level
 from hardware.memo import memoize
 from hardware.spatial.loop_nest import Network, Station
 
@@ -20,12 +20,14 @@ _KEPT = {"weight": "weight", "row": "weight", "input": "input", "output": "outpu
 
 
 class LevelMemory(msgspec.Struct, frozen=True):
-    """One level: the tensors held, the bytes of one instance, and those of an access."""
+    """One level: the tensors held, the bytes of one instance, those of an access, and what each port takes: 'read' or
+    'write' with the number of a tensor."""
 
     name: str
     holds: tuple[bool, ...]
     size_bytes: float
     width_bytes: float
+    ports: tuple[frozenset[tuple[str, int]], ...]
 
     @property
     def events(self) -> tuple[str, str]:
@@ -34,13 +36,15 @@ class LevelMemory(msgspec.Struct, frozen=True):
 
 
 class MachineLevel(msgspec.Struct, frozen=True):
-    """One station: its memories, and of the array below the elements along each axis and ways to spread loops over
-    it."""
+    """One station: its memories, the `extents` of its tile and the `order` of its tiles that the file fixes, and of the
+    array below the elements along each axis and ways to spread loops over it."""
 
     station: Station
     memories: tuple[LevelMemory, ...]
     array: str = ""
     axes: tuple[tuple[float, tuple[tuple[int, ...], ...]], ...] = ()
+    extents: tuple[tuple[int, float], ...] = ()
+    order: str = ""
 
     @property
     def network(self) -> str:
@@ -95,8 +99,10 @@ def find_machine(device: Device) -> SpatialMachine:
 def _place(device: Device, hierarchy: Hierarchy, levels: tuple[Level, ...], array: Array | None) -> MachineLevel:
     memories = tuple(_memory(device, level) for level in levels)
     holds = tuple(not levels or any(memory.holds[t] for memory in memories) for t in range(len(TENSORS)))
+    extents = tuple(extent for level in levels for extent in level.extents)
+    order = next((level.order for level in levels if level.order), "")
     if array is None:
-        return MachineLevel(Station(holds), memories)
+        return MachineLevel(Station(holds), memories, extents=extents, order=order)
     kept = TENSORS.index(_KEPT[hierarchy.stationary]) if array.is_systolic else None
     multicast = tuple(tensor in array.multicast for tensor in TENSORS)
     network = Network(multicast, array.reduces, array.shares_windows, kept, array.hides_load)
@@ -104,11 +110,15 @@ def _place(device: Device, hierarchy: Hierarchy, levels: tuple[Level, ...], arra
         (device.values[axis.name], tuple(tuple(LOOPS.index(letter) for letter in way) for way in axis.takes))
         for axis in array.axes
     )
-    return MachineLevel(Station(holds, network), memories, array.name, axes)
+    return MachineLevel(Station(holds, network), memories, array.name, axes, extents, order)
 
 
 def _memory(device: Device, level: Level) -> LevelMemory:
     holds = tuple(tensor in level.holds for tensor in TENSORS)
     usable = 1.0 if level.is_managed else usable_cache(False)
     width = device.values.get(f"{level.name}_width", float("inf"))
-    return LevelMemory(level.name, holds, device.values[f"{level.name}_bytes"] * usable, width)
+    ports = tuple(
+        frozenset((way, TENSORS.index(t)) for way in DIRECTIONS for t in level.holds if level.is_taken(port, way, t))
+        for port in level.ports
+    )
+    return LevelMemory(level.name, holds, device.values[f"{level.name}_bytes"] * usable, width, ports)

@@ -20,8 +20,14 @@ from hardware.spatial.lower_bound import least
 from hardware.spatial.machine import LevelMemory, MachineLevel, SpatialMachine
 
 # Loops outermost first: weights stay while rows pass; results stay, of one channel or of all; inputs stay.
-_ORDERS = np.array([[LOOPS.index(x) for x in order] for order in ("GKCRSNPQ", "GKNPQCRS", "GNPQKCRS", "GNPQCRSK")])
-_OF = {"weight": (0,), "row": (0,), "output": (1, 2), "input": (3,), "free": (0, 1, 2, 3)}
+_WEIGHTS, _RESULTS, _INPUTS = ("GKCRSNPQ",), ("GKNPQCRS", "GNPQKCRS"), ("GNPQCRSK",)
+_ORDERS = {
+    "weight": _WEIGHTS,
+    "row": _WEIGHTS,
+    "output": _RESULTS,
+    "input": _INPUTS,
+    "free": _WEIGHTS + _RESULTS + _INPUTS,
+}
 # Extents of outer tiles, whatever the loop: so a longer loop takes as many tiles or more.
 _ROWS = (1.0, 2.0, 4.0, 7.0, 14.0, 28.0, 56.0, 112.0, 256.0, 1024.0, 4096.0, 16384.0)
 _IMAGES = (1.0, 2.0, 4.0, 16.0, 64.0)
@@ -71,10 +77,10 @@ class Operator:
         self.value_bytes = value_bytes[:, [i]]
         self.menus = [self._shortlist(s) for s in range(1, len(machine.places))]
         tiles, by = np.minimum(self.menus[0][0], self.problem.sizes), self.menus[0][1]
-        first = _distinct(tiles, by[None])
-        self.menus[0] = tiles, by = tiles[:, first], by[first]
+        first = _distinct(tiles, by)
+        self.menus[0] = tiles, by = tiles[:, first], by[:, first]
         spread = _spread(machine.places[0], self.problem.sizes, tiles)
-        self.least = least(machine, self.problem, self.value_bytes, prices, tiles, _ORDERS[by].T, spread)
+        self.least = least(machine, self.problem, self.value_bytes, prices, tiles, by, spread)
         shape = tiles.shape[1], *(len(place.ways) for place in machine.places)
         self.uncounted = np.ones(shape, dtype=np.bool_)
         self.nest = _no_mappings(len(machine.places))
@@ -83,8 +89,10 @@ class Operator:
 
     def _shortlist(self, s: int) -> tuple[Floats, Ints]:
         loops = (*_endless(self.problem), float(self.problem.stride[0]), float(self.problem.part[0]))
-        of = _OF["free" if s + 1 < len(self.machine.places) else self.machine.stationary]
-        return _shortlist(loops, tuple(self.value_bytes[:, 0].tolist()), self.machine.places[s].memories, s == 1, of)
+        place, widths = self.machine.places[s], tuple(self.value_bytes[:, 0].tolist())
+        stays = "free" if s + 1 < len(self.machine.places) else self.machine.stationary
+        orders = (place.order,) if place.order else _ORDERS[stays]
+        return _shortlist(loops, widths, place.memories, s == 1, orders, place.extents)
 
     def fastest(self, costs: Costs) -> Nest:
         """Return the mapping whose kernel ends first within the power limit; of equals, that of least energy, then the
@@ -132,13 +140,13 @@ class Operator:
         """Mappings with the outermost tiles and ways asked for, and the place of each in the list of all."""
         outermost = np.flatnonzero(asked.any(axis=tuple(range(1, asked.ndim))))
         tiles: list[Floats] = [np.repeat(self.problem.sizes, len(outermost), axis=1)]
-        tiles, orders, number = [*tiles, self.menus[0][0][:, outermost]], [self.menus[0][1][outermost]], outermost
+        tiles, orders, number = [*tiles, self.menus[0][0][:, outermost]], [self.menus[0][1][:, outermost]], outermost
         for here, by in self.menus[1:]:
             lower = np.minimum(tiles[-1][:, :, None], here[:, None, :]).reshape(8, -1)
             upper, row = np.divmod(np.arange(lower.shape[1]), here.shape[1])
-            first = _distinct(upper[None], lower, by[None, row])
+            first = _distinct(upper[None], lower, by[:, row])
             tiles = [*(tile[:, upper[first]] for tile in tiles), lower[:, first]]
-            orders = [*(order[upper[first]] for order in orders), by[row[first]]]
+            orders = [*(order[:, upper[first]] for order in orders), by[:, row[first]]]
             number = number[upper[first]] * here.shape[1] + row[first]
         within = [*tiles[1:], np.ones_like(tiles[0])]
         spread = [_spread(*each) for each in zip(self.machine.places, tiles, within, strict=True)]
@@ -149,7 +157,7 @@ class Operator:
         menu = int(np.prod([here.shape[1] for here, _ in self.menus[1:]]))
         kept, *ways = np.nonzero(other & asked[number // menu])
         placed = tuple(part[:, way, kept] for part, way in zip(spread, ways, strict=True))
-        turns = tuple(_ORDERS[by[kept]].T for by in (*orders, orders[-1]))
+        turns = tuple(by[:, kept] for by in (*orders, orders[-1]))
         place = number[kept] * asked[0].size + np.ravel_multi_index(ways, asked.shape[1:])
         return Nest(tuple(tile[:, kept] for tile in tiles[1:]), placed, turns), place
 
@@ -228,28 +236,44 @@ def _shortlist(
     widths: tuple[float, ...],
     memories: tuple[LevelMemory, ...],
     is_outer: bool,
-    orders: tuple[int, ...],
+    orders: tuple[str, ...],
+    extents: tuple[tuple[int, float], ...],
 ) -> tuple[Floats, Ints]:
-    """Return the tiles (8, k) of a menu that memories have room for, and the index of their loops' order, (k,).
+    """Return the tiles (8, k) of a menu that memories have room for, and the order of their loops, (8, k).
 
     Kept is what no other beats in the room of every memory, in what passes under the best order, in how much is added
-    up, and in how many result channels share inputs: a larger room has all that a smaller one has."""
+    up, in how many result channels share inputs, and in how many rows share weights: a larger room has all that a
+    smaller one has. `extents` of loops are fixed, but where no tile with them has room."""
     sizes, value_bytes = np.array(loops[:8]), np.array(widths)[:, None]
     problem = Problem(sizes[:, None], np.array(loops[8:9]), np.array(loops[9:]))
     menu, held = (_outer if is_outer else _inner)(sizes), np.array([memory.holds for memory in memories])
-    room = np.array([[memory.size_bytes] for memory in memories])
-    needed_bytes = held @ (_footprints(loops[8], menu) * value_bytes)
-    fits = (needed_bytes <= room).all(axis=0)
-    tiles = np.hstack([menu[:, fits], np.ones((8, 1))])
-    rooms = np.hstack([needed_bytes[:, fits], np.zeros_like(room)])
+    fixed = menu.copy()
+    for loop, extent in extents:
+        fixed[loop] = min(extent, sizes[loop])
+    tiles, rooms = _with_room(fixed, loops[8], value_bytes, memories)
+    if not extents or not tiles.size:
+        tiles, rooms = _with_room(menu, loops[8], value_bytes, memories)
+        tiles, rooms = np.hstack([tiles, np.ones((8, 1))]), np.hstack([rooms, np.zeros((len(memories), 1))])
     inputs, weights, outputs = (bool(held[:, t].any()) for t in range(3))
+    turns = np.array([[LOOPS.index(loop) for loop in order] for order in orders])
     passing = np.stack(
-        [_passing_bytes(problem, (inputs, weights, outputs), tiles, value_bytes, _ORDERS[order]) for order in orders]
+        [_passing_bytes(problem, (inputs, weights, outputs), tiles, value_bytes, turn) for turn in turns]
     )
     added_up = np.prod(tiles[[C, R, S]], axis=0)
     side_by_side = np.prod(tiles[[G, K]], axis=0)
-    kept = _pareto_columns(np.vstack([rooms, passing.min(axis=0), -added_up, -side_by_side]))
-    return tiles[:, kept], np.array(orders)[passing.argmin(axis=0)[kept]]
+    in_rows = np.prod(tiles[[N, P, Q]], axis=0)
+    kept = _pareto_columns(np.vstack([rooms, passing.min(axis=0), -added_up, -side_by_side, -in_rows]))
+    return tiles[:, kept], turns[passing.argmin(axis=0)[kept]].T
+
+
+def _with_room(
+    menu: Floats, stride: float, value_bytes: Floats, memories: tuple[LevelMemory, ...]
+) -> tuple[Floats, Floats]:
+    """Return the tiles of a menu that memories have room for, and the bytes that each memory holds of them."""
+    held = np.array([memory.holds for memory in memories])
+    needed_bytes = held @ (_footprints(stride, menu) * value_bytes)
+    fits = (needed_bytes <= np.array([[memory.size_bytes] for memory in memories])).all(axis=0)
+    return menu[:, fits], needed_bytes[:, fits]
 
 
 def _passing_bytes(problem: Problem, holds: tuple[bool, ...], menu: Floats, value_bytes: Floats, order: Ints) -> Floats:

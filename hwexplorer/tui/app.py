@@ -122,7 +122,7 @@ class HwExplorer(App[None]):
     async def on_event(self, event: events.Event) -> None:
         """Keys that were on their way when the screen was left find none, nor does a window that comes to the front."""
         late = events.InputEvent | events.Paste | events.AppFocus | events.AppBlur
-        if not (self._exit and isinstance(event, late)):
+        if (self.screen_stack and not self._exit) or not isinstance(event, late):
             await super().on_event(event)
 
     def action_command_palette(self) -> None:

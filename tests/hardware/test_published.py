@@ -1,0 +1,82 @@
+"""Accelerators described from their papers, and what a file can say of one: ports, tiles, orders, banks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.scenario import Scenario
+from analysis.model import store
+from hardware.area import area
+from hardware.device import load_device
+from hardware.spatial import mapping_search
+from tests import published
+
+LARGE = (published.MACHINES / "nvdla_large.toml").read_text(encoding="utf-8")
+
+
+def run(folder: Path, *changes: tuple[str, str], model: str = "conv2d") -> Estimate:
+    """A model on the large NVDLA with its file changed."""
+    text = LARGE
+    for old, new in changes:
+        assert old in text
+        text = text.replace(old, new, 1)
+    (folder / "nvdla_large.toml").write_text(text, encoding="utf-8")
+    return estimate(store.load(model), load_device("nvdla_large", (folder,)), Scenario(16, "int8"))
+
+
+def test_machines_of_papers_are_near_to_what_these_publish() -> None:
+    """Time, traffic and area within 1.3 times; energy, which the papers estimate themselves, within 1.6; power 2."""
+    within = {"chip_j": 1.6, "chip_w": 2.0}
+    found = published.rows(lambda row: row["device"] == "nvdla_small" or row["model"].endswith("=1024"))
+    ratios = {(name, figure): ours / theirs for name, _, figure, ours, theirs in found}
+    assert len(ratios) == 7
+    for (name, figure), ratio in ratios.items():
+        most = within.get(figure, 1.3)
+        assert 1 / most < ratio < most, (name, figure)
+
+
+def test_power_that_no_file_says_does_not_follow_a_limit_with_much_room(tmp_path: Path) -> None:
+    near, far = (run(tmp_path, ("tdp_w = { value = 5", f"tdp_w = {{ value = {watts}")) for watts in (5, 500))
+    assert far.energy_j == pytest.approx(near.energy_j)
+    assert far.device.facts["idle_w"].source.startswith("rule: area")
+
+
+def test_one_port_for_everything_takes_longer_than_three(tmp_path: Path) -> None:
+    three = run(tmp_path)
+    one = run(tmp_path, ('ports = ["read input", "read weight", "write"]', 'ports = ["read write"]'))
+    assert np.max(one.run.mapping.chip_s) > 1.2 * np.max(three.run.mapping.chip_s)
+
+
+def test_a_tile_and_an_order_that_the_file_states_are_those_of_every_mapping_with_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nests = []
+    search = mapping_search.Operator.fastest
+    monkeypatch.setattr(mapping_search.Operator, "fastest", lambda *words: nests.append(search(*words)) or nests[-1])
+    run(tmp_path, ('holds = ["input", "weight"]', 'holds = ["input", "weight"]\ntile = "K8 C16"\norder = "GNPQCRSK"'))
+    assert nests
+    for nest in nests:
+        k, c = nest.tiles[0][[2, 3], 0]
+        assert k <= 8
+        assert c <= 16
+        assert "".join(mapping_search.LOOPS[loop] for loop in nest.orders[0][:, 0]) == "GNPQCRSK"
+
+
+def test_a_tile_without_room_leaves_the_search_free(tmp_path: Path) -> None:
+    free, huge = run(tmp_path), run(tmp_path, ('holds = ["output"]', 'holds = ["output"]\ntile = "K4096 P112 Q112"'))
+    assert huge.latency_s == pytest.approx(free.latency_s, rel=0.5)
+
+
+def test_banks_make_a_byte_of_a_large_memory_cheaper(tmp_path: Path) -> None:
+    banks, one = run(tmp_path), run(tmp_path, ("cbuf_banks = { value = 16", "cbuf_banks = { value = 1"))
+    row = banks.device.arch.row["cbuf.read"]
+    assert 0.4 < banks.setup.prices.value[row] / one.setup.prices.value[row] < 0.95
+
+
+def test_a_core_without_phys_is_smaller(tmp_path: Path) -> None:
+    core, whole = run(tmp_path), run(tmp_path, ("phy_mm2 = { value = 0", "phy_mm2 = { value = 1"))
+    assert area(whole.device).total_mm2 - area(core.device).total_mm2 == pytest.approx(1.22)
