@@ -256,7 +256,7 @@ _OWN_MODEL_GROUP = (
 _own = partial(option, group=_OWN_MODEL_GROUP)
 OWN_MODEL = (
     _own("--input", action="append", metavar="SHAPE",
-         help="as 1x3x224x224, 1x128:int64, a list as '[1x3,1x5]' (also (..), {a=..}); repeatable"),
+         help="as 1x3x224x224, 1x128:int64, mask=1x128:bool; repeatable"),
     _own("--batch-dim", help="dimension of the inputs that is the batch, or none (default 0)", metavar="N"),
     _own("--time-limit", help="seconds of clock and processor (default 120)", type=parse_seconds, metavar="S"),
     _own("--memory-limit", help="of all its processes (default 8GiB)", type=parse_memory, metavar="SIZE"),

@@ -15,7 +15,6 @@ from unittest.mock import patch
 import torch
 from torch.export.graph_signature import InputKind
 from torch.utils._pytree import SUPPORTED_NODES, tree_leaves, tree_map
-from torch.utils.flop_counter import flop_registry
 
 from analysis.capture.inner_graphs import BoundValue, ExportError, InnerGraphs
 from analysis.capture.tensor_lifetimes import watch_lifetimes
@@ -27,13 +26,11 @@ from analysis.model.ir.operator_graph import (
     Ref,
     Scope,
     Source,
-    base_name,
     references,
 )
 from analysis.model.ir.poly import Poly, dim, poly
 from analysis.model.ir.size_expressions import expression
 from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, InputSpec
-from analysis.model.operators import cost_rules
 from hardware.architectures.known_architectures import TORCH_HOST
 
 MAX_BATCH = 65536
@@ -231,29 +228,10 @@ class _Walk:
         schema = getattr(fx_node.target, "_schema", None)
         if schema is None:
             return {str(i): self.value(value) for i, value in enumerate(fx_node.args)}
-        arguments: dict[str, Any] = self._stated_flops(fx_node)
         names = [argument.name for argument in schema.arguments]
         given = {argument.name: argument.default_value for argument in schema.arguments if argument.has_default_value()}
         given |= fx_node.kwargs | dict(zip(names, fx_node.args, strict=False))
-        return arguments | {name: self.value(given[name]) for name in names if name in given}
-
-    def _stated_flops(self, fx_node: Any) -> dict[str, Any]:
-        """Return the FLOPs by a formula of the author's (`register_flop_formula`) of a call without a rule of ours."""
-        if cost_rules.has_rule(base_name(_target(fx_node.target))[0]):
-            return {}
-        formula = flop_registry.get(getattr(fx_node.target, "overloadpacket", None))
-        if formula is None:
-            return {}
-        args, kwargs = torch.fx.map_arg((fx_node.args, fx_node.kwargs), self._example)
-        try:
-            flops = formula(*args, **kwargs, out_val=fx_node.meta["val"])
-            return {cost_rules.STATED: self.size(flops)} if isinstance(flops, (int, torch.SymInt)) else {}
-        except Exception:  # foreign code: without its answer the operator counts as uncovered
-            return {}
-
-    def _example(self, node: Any) -> Any:
-        value = self.inline.resolve(node)
-        return value.value if isinstance(value, BoundValue) else value.meta.get("val")
+        return {name: self.value(given[name]) for name in names if name in given}
 
     def value(self, value: Any) -> Any:
         """Return an argument as the operator graph has it."""

@@ -247,7 +247,7 @@ def _inputs(
 ) -> tuple[Inputs, list[int | None]]:
     """Return example inputs and where their batch is: the tensors as large there as the first one are batched."""
     if inputs:
-        made = [_example_input(x) for x in inputs]
+        made = [torch.empty(x.shape, dtype=getattr(torch, x.dtype), device="meta") for x in inputs]
         named = {x.name: tensor for x, tensor in zip(inputs, made, strict=True) if x.name}
         arguments, by_name = _assigned(module, [tensor for x, tensor in zip(inputs, made, strict=True) if not x.name])
         given = arguments, by_name | named
@@ -271,15 +271,6 @@ def _inputs(
         return torch.zeros(shape, dtype=value.dtype, device=device)
 
     return tree_map(_prepare, given), dims
-
-
-def _example_input(given: targets.Input) -> Any:
-    parts = [_example_input(part) for part in given.parts]
-    if given.form == "{":
-        return {part.name: value for part, value in zip(given.parts, parts, strict=True)}
-    if given.form:
-        return tuple(parts) if given.form == "(" else parts
-    return torch.empty(given.shape, dtype=getattr(torch, given.dtype), device="meta")
 
 
 def _assigned(module: Any, tensors: list[Any]) -> Inputs:

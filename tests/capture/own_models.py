@@ -10,7 +10,6 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils.flop_counter import register_flop_formula
 
 
 class Net(nn.Module):
@@ -217,21 +216,6 @@ _library.define("shapeless(Tensor x) -> Tensor")
 _library.impl("shapeless", lambda x: x.clone(), "CPU")
 
 
-_library.define("stated(Tensor x) -> Tensor")
-_library.impl("stated", lambda x: x.clone(), "CPU")
-torch.library.register_fake("own_models::stated", lambda x: torch.empty_like(x), lib=_library)
-
-
-@register_flop_formula(torch.ops.own_models.stated)
-def _stated_flops(shape: Any, *args: Any, out_shape: Any = None, **kwargs: Any) -> Any:
-    return 7 * shape[0] * shape[2] * shape[3]
-
-
-class Stated(Net):
-    def forward(self, x: Any) -> Any:
-        return super().forward(torch.ops.own_models.stated(x))
-
-
 class Unknown(Net):
     def forward(self, x: Any) -> Any:
         return super().forward(torch.ops.own_models.shaped(x))
@@ -312,10 +296,8 @@ class OfList(nn.Module):
         return self.wide(first) + self.narrow(second)
 
 
-class OfTuple(OfList):
-    def forward(self, x: Any, xs: Any) -> Any:
-        assert isinstance(xs, tuple)
-        return super().forward(xs) + self.wide(x)
+def of_list() -> Any:
+    return OfList(), ([torch.zeros(1, 16), torch.zeros(1, 8)],)
 
 
 class Packed(nn.Module):

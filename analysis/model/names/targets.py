@@ -37,7 +37,6 @@ _MAX_SOURCE = 16 << 20
 
 _NAME = r"[A-Za-z_]\w*"
 _CALL = r"(?P<call>\((?:[^()]|\([^()]*\))*\))?"
-_BRACKETS = {"[": "]", "(": ")", "{": "}"}
 _FILE = rf"(?a)(?P<path>[^()]*\.py)(?::(?P<factory>{_NAME}(?:\.{_NAME})*))?{_CALL}"
 _WEIGHTS = r"(?P<path>[^()]*\.(?:gguf|safetensors))(?::(?P<options>[\w=,. ]{1,200}))?"
 _PROGRAM = rf"(?P<path>[^()]*\{PROGRAM})(?P<call>\(\))?"
@@ -48,18 +47,13 @@ _LIBRARY = rf"(?ai)(?P<path>{'|'.join(aliases.libraries())})(?:\.models)?:(?P<fa
 
 
 class Input(msgspec.Struct, frozen=True):
-    """One example input. Of a number the size is its value; a list, tuple or dictionary has `parts` and a `form`."""
+    """One example input, a tensor. Of a number the size is its value."""
 
     shape: tuple[int, ...]
     dtype: str = "float32"
     name: str = ""
-    parts: tuple[Input, ...] = ()
-    form: str = ""
 
     def __str__(self) -> str:
-        if self.form:
-            inner = ",".join(map(str, self.parts))
-            return f"{self.name}=" * bool(self.name) + self.form + inner + _BRACKETS[self.form]
         sizes = f"{self.name}=" * bool(self.name) + "x".join(str(size) for size in self.shape)
         return sizes if self.dtype == "float32" else f"{sizes}:{self.dtype}"
 
@@ -199,14 +193,13 @@ def _arguments(call: str | None) -> tuple[tuple[Input, ...], int | None]:
 
 
 def parse_input(text: str) -> Input:
-    """Parse `1x3x224x224`, `1x128:int64`, `mask=1x128:int64`, `rate=16000`; `xs=[1x3,1x5]` is a list, `(1x3,1x5)` a
-    tuple, `{image=1x3x64x64,mask=1x64x64}` a dictionary. Raises `ModelSpecError`."""
+    """Parse `1x3x224x224`, `1x128:int64`, `mask=1x128:int64`, `rate=16000`. Raises `ModelSpecError`."""
     text = text.strip()
-    name, equals, rest = re.match(r"(?:([^=\[({]*)(=))?(.*)", text, re.DOTALL).groups("")  # type: ignore[union-attr]
+    if {*"[({"} & {*text}:
+        raise ModelSpecError(f"input {text[:60]!r} is no tensor: lists come from the factory, as return model, [x, y]")
+    name, equals, rest = text.rpartition("=")
     if equals and not re.fullmatch(r"[\w.:/-]{1,60}", name):
         raise ModelSpecError(f"input {text[:60]!r}: {name[:40]!r} is no name of an input")
-    if rest[:1] in _BRACKETS:
-        return _parts(text, name, rest)
     sizes, colon, dtype = rest.partition(":")
     dtype = dtype.removeprefix("torch.") if colon else "float32"
     if dtype not in DTYPES:
@@ -215,24 +208,11 @@ def parse_input(text: str) -> Input:
     words = sizes.lower().split("x")
     if not all(re.fullmatch(r"[0-9]{1,9}", word) and 1 <= int(word) <= request_bounds.PARAMETER for word in words):
         raise ModelSpecError(
-            f"input {text[:60]!r} is no shape; expected sizes from 1 up, as 1x3x224x224, 1x128:int64 or [1x3,1x5]"
+            f"input {text[:60]!r} is no shape; expected sizes from 1 up, as 1x3x224x224 or 1x128:int64"
         )
     if len(words) > _MAX_RANK:
         raise ModelSpecError(f"input {text[:60]!r} has {len(words)} dimensions (at most {_MAX_RANK})")
     return Input(tuple(int(word) for word in words), dtype, name)
-
-
-def _parts(text: str, name: str, rest: str) -> Input:
-    form, inner = rest[0], split_list(rest[1:-1])
-    parts = tuple(map(parse_input, inner[: _MAX_INPUTS + 1]))
-    if not rest.endswith(_BRACKETS[form]) or not parts or any(part.form for part in parts):
-        raise ModelSpecError(f"input {text[:60]!r}: expected tensors, as [1x3,1x5], (1x3,1x5) or {{a=1x3,b=1x5}}")
-    if len(parts) > _MAX_INPUTS:
-        raise ModelSpecError(f"input {text[:60]!r} has too many parts (at most {_MAX_INPUTS})")
-    if any(bool(part.name) != (form == "{") for part in parts):
-        which = "each part of {..} has a name" if form == "{" else f"parts of {form}..{_BRACKETS[form]} have no names"
-        raise ModelSpecError(f"input {text[:60]!r}: {which}, as [1x3,1x5] or {{a=1x3,b=1x5}}")
-    return Input((), name=name, parts=parts, form=form)
 
 
 def parse_batch_dim(text: str) -> int | None:

@@ -12,9 +12,6 @@ from analysis.model.operators import element_costs
 from analysis.model.operators.contractions import CONTRACTIONS
 from analysis.model.operators.operator_call import ZERO, OperatorCall, OperatorCost, Rule, whole_numbers
 
-# The name of an argument that is not the operator's own: its FLOPs, if its author states a formula.
-STATED = "flops stated by its author"
-
 
 def cost_of(call: OperatorCall) -> OperatorCost:
     """Return the cost of a call; kind `unknown` if no rule exists or the rule does not fit the arguments."""
@@ -40,8 +37,6 @@ def _in_reals(cost: OperatorCost, call: OperatorCall, are_all: bool) -> Operator
 
 def _cost(call: OperatorCall) -> OperatorCost:
     rule = _RULES.get(call.name)
-    if rule is None and isinstance(stated := call.args.get(STATED), Poly):
-        return OperatorCost("custom", flops=stated)
     if rule is None:
         return OperatorCost("unknown", has_rule=False)
     try:

@@ -20,8 +20,6 @@ def shapes_of(
 ) -> tuple[dict[str, Poly], list[Shape]]:
     """Return the open sizes by name, and the shape of each input. `inputs` go to those of their names, else in order to
     those that are no plain numbers. Raises UnreadableError."""
-    if any(item.form for item in inputs):
-        raise UnreadableError("the inputs of an ONNX file are tensors, not lists of them")
     unknown = {item.name for item in inputs if item.name} - {info.name for info in declared}
     if unknown:
         raise UnreadableError(
