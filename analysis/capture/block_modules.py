@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -105,27 +106,22 @@ class Gemm(nn.Module):  # type: ignore[misc]
         return torch.matmul(a, self.weight)
 
 
-def build(name: str, p: dict[str, int]) -> tuple[Any, tuple[int, ...]]:
+# The module of a block, its parameters, and the shape of its input without the batch, by the names of zoo.toml.
+_BLOCKS: dict[str, tuple[Callable[..., Any], str, str]] = {
+    "mlp": (Mlp, "in hidden out", "in"),
+    "conv2d": (ConvBnRelu, "in out kernel", "in size size"),
+    "resnet_block": (ResNetBlock, "channels", "channels size size"),
+    "attention_head": (AttentionHead, "width head", "sequence width"),
+    "depthwise_separable": (DepthwiseSeparable, "in out kernel", "in size size"),
+    "pooling": (Pooling, "kernel stride", "channels size size"),
+    "layer_norm": (lambda width: Chain(norm=nn.LayerNorm(width)), "width", "sequence width"),
+    "batch_norm": (lambda channels: Chain(norm=nn.BatchNorm2d(channels)), "channels", "channels size size"),
+    "transformer_block": (TransformerBlock, "width heads mlp", "sequence width"),
+    "gemm": (Gemm, "K N", "M K"),
+}
+
+
+def build(name: str, sizes: dict[str, int]) -> tuple[Any, tuple[int, ...]]:
     """Return the module and the shape of its input without the batch."""
-    match name:
-        case "mlp":
-            return Mlp(p["in"], p["hidden"], p["out"]), (p["in"],)
-        case "conv2d":
-            return ConvBnRelu(p["in"], p["out"], p["kernel"]), (p["in"], p["size"], p["size"])
-        case "resnet_block":
-            return ResNetBlock(p["channels"]), (p["channels"], p["size"], p["size"])
-        case "attention_head":
-            return AttentionHead(p["width"], p["head"]), (p["sequence"], p["width"])
-        case "depthwise_separable":
-            return DepthwiseSeparable(p["in"], p["out"], p["kernel"]), (p["in"], p["size"], p["size"])
-        case "pooling":
-            return Pooling(p["kernel"], p["stride"]), (p["channels"], p["size"], p["size"])
-        case "layer_norm":
-            return Chain(norm=nn.LayerNorm(p["width"])), (p["sequence"], p["width"])
-        case "batch_norm":
-            return Chain(norm=nn.BatchNorm2d(p["channels"])), (p["channels"], p["size"], p["size"])
-        case "transformer_block":
-            return TransformerBlock(p["width"], p["heads"], p["mlp"]), (p["sequence"], p["width"])
-        case "gemm":
-            return Gemm(p["K"], p["N"]), (p["M"], p["K"])
-    raise ValueError(f"no building block {name!r}")
+    make, given, shape = _BLOCKS[name]
+    return make(*(sizes[word] for word in given.split())), tuple(sizes[word] for word in shape.split())

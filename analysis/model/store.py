@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import re
-import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,32 +36,18 @@ def load(
     *,
     progress: Progress | None = None,
     limits: ProcessLimits | None = None,
-    cancel: threading.Event | None = None,
     again: bool = False,
 ) -> Workload:
     """Return the workload of a model. Raises a `ModelError` with a one-line message.
 
     Python code of the user's runs in the subprocess, unless its capture is stored; `again` captures anew. `progress` is
-    called with a phase (`import`, `build`, `export`, `lower`) and a fraction; setting `cancel` ends a capture at once.
+    called with a phase (`import`, `build`, `export`, `lower`) and a fraction.
     """
     ref = refer(model, image_size)
     workload = None if again and ref.is_captured else ready(ref)
     if workload is not None:
         return workload
-    job = capture_job(ref, limits=limits)
-    job.start()
-    reported = None
-    try:
-        while not job.wait(0.05):
-            if cancel is not None and cancel.is_set():
-                job.cancel()
-            if progress is not None and job.progress != reported:
-                reported = job.progress
-                progress(*reported)
-    except BaseException:  # an interrupt: nothing of ours keeps running
-        job.cancel()
-        raise
-    return job.result()
+    return capture_job(ref, limits=limits).run(progress)
 
 
 def ready(model: str | ModelRef, image_size: int | None = None) -> Workload | None:

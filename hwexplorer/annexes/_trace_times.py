@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 from analysis.annexes.traces.alignment import align_trace
 from analysis.annexes.traces.trace_difference import describe_other_runtime
 from analysis.annexes.traces.trace_reading import FileStamp, TraceReading, file_stamp
@@ -9,6 +11,7 @@ from analysis.annexes.traces.trace_record import Trace, TraceError, TraceOp
 from analysis.annexes.traces.trace_report import MeasuredOperators, TraceReport, report_measured
 from analysis.estimate.estimate import Estimate
 from analysis.model.ir.workload import Ints
+from analysis.model.model_errors import ModelError
 from analysis.text.headline import SAME, ratio
 from hardware.errors import RequestError
 from hardware.memo import memoize
@@ -49,14 +52,8 @@ def load_trace(file: str) -> Trace:
     """Return a trace; one that is not read yet is waited for. Raises TraceError."""
     stamp = file_stamp(file)
     if stamp not in _traces:
-        job = reading_job(file)
-        job.start()
-        try:
-            while not job.wait(0.05):
-                pass
-        except BaseException:  # an interrupt: nothing of ours keeps running
-            job.cancel()
-            raise
+        with suppress(ModelError):  # why there is no trace is kept in its place
+            reading_job(file).run()
     trace = _traces[stamp]
     if isinstance(trace, TraceError):
         raise trace

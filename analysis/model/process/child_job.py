@@ -57,14 +57,24 @@ class ChildJob(ABC, Generic[Answer]):
                 return
         threading.Thread(target=self._watch, args=(self._child,), name="capture", daemon=True).start()
 
+    def run(self, report: Callable[[str, float], None] | None = None) -> Answer:
+        """Start the job, wait for it, and return what was made. Raises the error it ended with; an interrupt ends it."""
+        self.start()
+        reported = None
+        try:
+            while not self._done.wait(0.05):
+                if report is not None and self.progress != reported:
+                    reported = self.progress
+                    report(*reported)
+        except BaseException:  # nothing of ours keeps running
+            self.cancel()
+            raise
+        return self.result()
+
     @property
     def is_done(self) -> bool:
         """True once it has ended."""
         return self._done.is_set()
-
-    def wait(self, timeout: float | None = None) -> bool:
-        """Wait until it has ended, at most `timeout` seconds; whether it has."""
-        return self._done.wait(timeout)
 
     def cancel(self) -> None:
         """Kill the subprocess and everything it started, now."""
