@@ -67,7 +67,7 @@ def test_lists_of_tensors_are_refused_with_advice(text: str) -> None:
 
 
 def test_lists_of_tensors_come_from_the_factory() -> None:
-    w = captured("of_list")
+    w = captured("of_list", "")
     assert [item.shape[0] for item in w.inputs] == ["batch"] * 2
     assert float((w.operators.macs @ w.value_at(batch=3)).sum()) == 3 * 4 * 24
 

@@ -39,7 +39,8 @@ Lane = tuple[str, str]  # process and thread
 
 
 class ChromeEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """A complete event; times in seconds from the trace's own zero."""
+    """A complete event; times in seconds from the trace's own zero. `kind` and `module` of an operator where the reader
+    of another format knows them."""
 
     name: str
     category: str
@@ -47,6 +48,8 @@ class ChromeEvent(msgspec.Struct, frozen=True, kw_only=True):
     start_s: float
     end_s: float
     args: dict[str, Any]
+    kind: str = ""
+    module: str = ""
 
     @property
     def seconds(self) -> float:
@@ -120,7 +123,8 @@ class _OpNode(msgspec.Struct, eq=False):
         args = self.event.args
         return TraceOp(
             name=self.event.name,
-            kind=operator_kind(self.event.name),
+            kind=self.event.kind or operator_kind(self.event.name),
+            module=self.event.module,
             seconds=launched_s + sum(part.seconds for part in parts) if on_device else self.event.seconds,
             shapes=input_shapes(args.get("Input Dims", args.get("Input dims"))),
             kernels=tuple(event.name for event in self.launched),
@@ -186,7 +190,7 @@ def read_kineto(data: dict[str, Any]) -> Trace:
     kernels = [e for e in events if e.category in ON_DEVICE]
     if not operators and not kernels:
         raise TraceError("PyTorch trace: neither operators nor kernels in it")
-    recorded = _Recorded(events, operators, kernels)
+    recorded = RecordedEvents(events, operators, kernels)
     windows = _run_windows(events, operators or kernels)
     if len(windows) == 1:
         windows = recorded.repeats(windows[0]) or windows
@@ -239,7 +243,7 @@ def _run_windows(events: Sequence[ChromeEvent], operators: Sequence[ChromeEvent]
     return [(min(e.start_s for e in operators), max(e.end_s for e in events if e.category in (*OPERATORS, *ON_DEVICE)))]
 
 
-class _Recorded:
+class RecordedEvents:
     """The operators of a trace as a tree, each with the kernels it launched; kernels without an operator (`orphans`);
     and when the host did what keeps a device waiting (`causes`, the first that fits first)."""
 
@@ -248,7 +252,7 @@ class _Recorded:
     ) -> None:
         self.nodes, self.kernels = _nest_events(operators), kernels
         self.orphans: list[ChromeEvent] = []
-        self.causes = _gap_causes(events, bool(kernels))
+        self.causes = _gap_causes(events, bool(kernels)) if events else {}
         lanes = _group_by_lane(self.nodes)
         calls = [e for e in events if e.category in LAUNCHES and "correlation" in e.args] if kernels else []
         launches = {e.args["correlation"]: e for e in calls}
@@ -293,7 +297,8 @@ class _Recorded:
             rest = subtract_spans(left, spans)
             gaps[cause] = covered_s(left) - covered_s(rest)
             left = rest
-        gaps["the host, between operators"] = covered_s(left)
+        if self.causes:
+            gaps["the host, between operators"] = covered_s(left)
         return TracedRun(ops=tuple(ops), wall_s=window[1] - window[0], busy_s=covered_s(busy), gaps=gaps)
 
     def repeats(self, window: Span) -> list[Span]:

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator
-from functools import cached_property
+from collections.abc import Iterable, Iterator
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -15,15 +14,8 @@ from typing import Any
 
 import msgspec
 
-from analysis.annexes.traces.chrome import input_shapes
-from analysis.annexes.traces.nsight_tables import (
-    MOST_KERNELS,
-    NS,
-    PRODUCER,
-    KernelLaunch,
-    LaunchingCall,
-    trace_of_launches,
-)
+from analysis.annexes.traces.chrome import ChromeEvent
+from analysis.annexes.traces.nsight_tables import MOST_KERNELS, NS, PRODUCER, kernel_event, trace_of_kernels
 from analysis.annexes.traces.runtime_profiles import layer_kind
 from analysis.annexes.traces.trace_record import Trace, TraceError, clean_text, module_path
 
@@ -37,7 +29,6 @@ _KERNELS, _COPIES, _SETS, _RUNTIME = (
     f"CUPTI_ACTIVITY_KIND_{what}" for what in ("KERNEL", "MEMCPY", "MEMSET", "RUNTIME")
 )
 _UNNAMED = {_KERNELS: "kernel without a name", _COPIES: "memcpy", _SETS: "memset"}
-Calls = dict[tuple[int, int], LaunchingCall]  # by process and correlation id
 
 
 def read_nsight_sqlite(path: Path) -> Trace:
@@ -73,8 +64,8 @@ def _read_tables(connection: sqlite3.Connection) -> Trace:
     query = f"SELECT id, value FROM StringIds WHERE id IN (SELECT DISTINCT {name} FROM {_KERNELS}) LIMIT {MOST_KERNELS}"
     names = {key: clean_text(value) for key, value in connection.execute(query)}
     has_launches = {"globalPid", "correlationId"} <= columns[_KERNELS]
-    calls = _find_calls(connection, columns) if has_launches else {}
-    launches: list[KernelLaunch] = []
+    host = _host_events(connection, columns, zero) if has_launches else []
+    kernels: list[ChromeEvent] = []
     notes = []
     for table, unnamed in _UNNAMED.items():
         has = columns.get(table, set())
@@ -87,17 +78,18 @@ def _read_tables(connection: sqlite3.Connection) -> Trace:
             f"SELECT k.start, k.end, {device}, {f'k.{name}' if is_kernel else 'NULL'}, {call} FROM {table} k "
             f"WHERE k.end > k.start ORDER BY k.start LIMIT {MOST_KERNELS}"
         )
-        launches += [
-            KernelLaunch(
-                name=names.get(name_id, unnamed), start_s=(start - zero) * NS, end_s=(end - zero) * NS,
-                device=clean_text(device_id, 60), call=calls.get((process, correlation)),
+        kernels += [
+            kernel_event(
+                names.get(name_id, unnamed), clean_text(device_id, 60), (start - zero) * NS, (end - zero) * NS,
+                None if correlation is None else (process, correlation),
             )
             for start, end, device_id, name_id, process, correlation in rows
         ]  # fmt: skip
-        if len(launches) >= MOST_KERNELS:
+        if len(kernels) >= MOST_KERNELS:
             notes.append(f"the first {MOST_KERNELS} kernels only")
             break
-    return trace_of_launches(launches, _device_name(connection, tables), notes)
+    operators = [event for event in host if event.category == "cpu_op"]
+    return trace_of_kernels(kernels, host, operators, _device_name(connection, tables), notes)
 
 
 def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
@@ -114,23 +106,11 @@ def _device_name(connection: sqlite3.Connection, tables: set[str]) -> str:
 # --- NVTX ranges ------------------------------------------------------------------------------------------
 
 
-class _Range(msgspec.Struct, frozen=True, dict=True):
-    start: int
-    end: int
-    text: str
-
-    @cached_property
-    def operator(self) -> tuple[str, str]:
-        """The name, without the sizes that PyTorch adds, and the operator kind that it names."""
-        name = self.text.partition(", ")[0] if self.text.startswith("aten::") else self.text
-        return name, layer_kind(name)
-
-
-def _find_calls(connection: sqlite3.Connection, columns: dict[str, set[str]]) -> Calls:
-    """Return the outermost operator around each launch; nothing where the export has no ranges."""
+def _host_events(connection: sqlite3.Connection, columns: dict[str, set[str]], zero: int) -> list[ChromeEvent]:
+    """Return the launches of kernels and the operators around them; nothing where the export has no ranges."""
     marks, runtime = columns.get("NVTX_EVENTS", set()), columns.get(_RUNTIME, set())
     if not {"start", "end", "globalTid"} <= marks or not {"start", "globalTid", "correlationId"} <= runtime:
-        return {}
+        return []
     launches = connection.execute(
         f"SELECT globalTid, start, correlationId FROM {_RUNTIME} "
         f"WHERE correlationId IN (SELECT correlationId FROM {_KERNELS}) "
@@ -144,45 +124,37 @@ def _find_calls(connection: sqlite3.Connection, columns: dict[str, set[str]]) ->
         f"WHERE n.end > n.start AND n.globalTid IS NOT NULL {pushed} "
         f"ORDER BY n.globalTid, n.start, n.end DESC LIMIT {MOST_RANGES}"
     )
-    ranges: dict[int, list[_Range]] = {}
-    for thread, start, end, words in rows:
-        ranges.setdefault(thread, []).append(_Range(start, end, clean_text(words or "", 2000)))
-    calls: Calls = {}
-    for thread, thread_launches in groupby(launches, key=itemgetter(0)):
-        starts = ((start, correlation) for _, start, correlation in thread_launches)
-        for correlation, open_ranges in _ranges_around(starts, ranges.get(thread, [])):
-            if call := _outermost_call(open_ranges):
-                calls[thread & _PROCESS, correlation] = call
-    return calls
+    events = [
+        ChromeEvent(
+            name="launch", category="cuda_runtime", lane=(str(thread), ""), start_s=(start - zero) * NS,
+            end_s=(start - zero) * NS, args={"correlation": (thread & _PROCESS, correlation)},
+        )
+        for thread, start, correlation in launches
+    ]  # fmt: skip
+    for thread, ranges in groupby(rows, key=itemgetter(0)):
+        told = ((start, end, clean_text(words or "", 2000)) for _, start, end, words in ranges)
+        events += _outermost_operators(str(thread), told, zero)
+    return sorted(events, key=lambda event: event.start_s)
 
 
-def _ranges_around(launches: Iterator[tuple[int, int]], ranges: list[_Range]) -> Iterator[tuple[int, list[_Range]]]:
-    """Yield the correlation id of each launch (start, correlation) of a thread with the ranges open at its start, the
-    outermost first."""
-    open_ranges: list[_Range] = []
-    place = 0
-    for at, correlation in launches:
-        while place < len(ranges) and ranges[place].start <= at:
-            open_ranges = [row for row in open_ranges if row.end > ranges[place].start]
-            if len(open_ranges) < DEEPEST:
-                open_ranges.append(ranges[place])
-            place += 1
-        open_ranges = [row for row in open_ranges if row.end > at]
-        yield correlation, open_ranges
-
-
-def _outermost_call(ranges: list[_Range]) -> LaunchingCall | None:
-    module = ""
-    for row in ranges:
-        name, kind = row.operator
+def _outermost_operators(thread: str, ranges: Iterable[tuple[int, int, str]], zero: int) -> Iterator[ChromeEvent]:
+    """Yield the ranges (start, end, text) of a thread that name operators, but for those inside another."""
+    until, modules = 0, list[tuple[int, str]]()  # end and name of the modules that are open
+    for start, end, text in ranges:
+        if start < until:
+            continue
+        modules = [each for each in modules if each[0] > start][-DEEPEST:]
+        name = text.partition(", ")[0] if text.startswith("aten::") else text  # PyTorch adds sizes
+        kind = layer_kind(name)
         if kind and kind != "view":
-            sizes = re.search(r", sizes = (\[[\d\[\], ]*\])", row.text)
-            return LaunchingCall(
-                id=row.start, name=name[:400], kind=kind, module=module_path(name) or module,
-                shapes=input_shapes(_decode_lists(sizes[1])) if sizes else (),
+            until, sizes = end, re.search(r", sizes = (\[[\d\[\], ]*\])", text)
+            yield ChromeEvent(
+                name=name[:400], category="cpu_op", lane=(thread, ""), start_s=(start - zero) * NS,
+                end_s=(end - zero) * NS, args={"Input Dims": _decode_lists(sizes[1]) if sizes else ()},
+                kind=kind, module=module_path(name) or (modules[-1][1] if modules else ""),
             )  # fmt: skip
-        module = name if re.fullmatch(r"[\w-]+(\.[\w-]+)*", name) else module
-    return None
+        elif re.fullmatch(r"[\w-]+(\.[\w-]+)*", name):
+            modules.append((end, name))
 
 
 def _decode_lists(text: str) -> Any:

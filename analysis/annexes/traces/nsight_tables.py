@@ -4,26 +4,19 @@ from __future__ import annotations
 
 import csv
 import re
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
-import msgspec
-
+from analysis.annexes.traces.chrome import ChromeEvent, RecordedEvents
 from analysis.annexes.traces.trace_record import (
     NAMES,
-    Shape,
-    Span,
     Trace,
-    TracedRun,
     TraceError,
     TraceOp,
     assemble_trace,
     average_runs,
     clean_text,
-    covered_s,
-    find_repeats,
     find_runtime,
     operator_kind,
     parse_number,
@@ -36,35 +29,21 @@ PRODUCER = "Nsight Systems"
 _HOST_CALL = re.compile(r"^(cuda|cu[A-Z]|hip|hsa_|nvtx|osrt)")  # tables of the same columns sum up these
 
 
-class LaunchingCall(msgspec.Struct, frozen=True, kw_only=True):
-    """One call of an operator on the host; `id` tells calls of the same name apart."""
-
-    id: int
-    name: str
-    kind: str
-    module: str
-    shapes: tuple[Shape, ...]
-
-
-class KernelLaunch(msgspec.Struct, frozen=True, kw_only=True):
-    """A kernel or copy that ran from `start_s` to `end_s` on a device; `call` is None where its operator is unknown."""
-
-    name: str
-    start_s: float
-    end_s: float
-    device: str = ""
-    call: LaunchingCall | None = None
-
-
-def trace_of_launches(launches: Sequence[KernelLaunch], device: str = "", notes: Sequence[str] = ()) -> Trace:
-    """Return a trace of the device that ran most, divided into runs where kernels repeat. Raises TraceError for no
-    kernel."""
-    by_device: dict[str, list[KernelLaunch]] = {}
-    for launch in launches:
-        by_device.setdefault(launch.device, []).append(launch)
+def trace_of_kernels(
+    kernels: Sequence[ChromeEvent],
+    host: Sequence[ChromeEvent] = (),
+    operators: Sequence[ChromeEvent] = (),
+    device: str = "",
+    notes: Sequence[str] = (),
+) -> Trace:
+    """Return a trace of the device that ran most, divided into runs where operators and kernels repeat; `host` are the
+    events of the host, `operators` among them. Raises TraceError for no kernel."""
+    by_device: dict[str, list[ChromeEvent]] = {}
+    for kernel in kernels:
+        by_device.setdefault(kernel.lane[0], []).append(kernel)
     if not by_device:
         raise TraceError(f"{PRODUCER}: no kernel with a time in it")
-    spent_s = {name: sum(row.end_s - row.start_s for row in rows) for name, rows in by_device.items()}
+    spent_s = {name: sum(row.seconds for row in rows) for name, rows in by_device.items()}
     busiest = max(spent_s, key=lambda name: spent_s[name])
     notes = list(notes)
     if len(spent_s) > 1:
@@ -73,36 +52,17 @@ def trace_of_launches(launches: Sequence[KernelLaunch], device: str = "", notes:
             f"device {busiest} of {len(spent_s)}: the others, with {others:.0%} of the kernels' time, are left out"
         )
     rows = sorted(by_device[busiest], key=lambda row: row.start_s)
-    windows = find_repeats([row.name for row in rows], [(row.start_s, row.end_s) for row in rows])
-    from_torch_s = sum(row.end_s - row.start_s for row in rows if row.call and row.call.name.startswith("aten::"))
-    is_torch = from_torch_s > 0.5 * spent_s[busiest]
-    repeats = windows[1:] if len(windows) > 2 else windows  # the first warms caches up
-    runs = []
-    for window in repeats or [(rows[0].start_s, max(row.end_s for row in rows))]:
-        first, end = (bisect_left(rows, at, key=lambda row: row.start_s) for at in window)
-        runs.append(_run(rows[first:end], window))
+    recorded = RecordedEvents(host, operators, rows)
+    first_s = min(row.start_s for row in (*rows, *operators))
+    whole = (first_s, max(row.end_s for row in rows))
+    repeats = recorded.repeats((first_s, whole[1] + 1.0))
+    runs = [recorded.run(window) for window in (repeats[1:] if len(repeats) > 2 else repeats) or [whole]]
+    from_torch_s = sum(op.seconds for run in runs for op in run.ops if op.name.startswith("aten::"))
+    is_torch = from_torch_s > 0.5 * sum(op.seconds for run in runs for op in run.ops)
     return average_runs(
         "nsys", runs, producer=PRODUCER, device=device, on_device=True, is_total=not repeats,
         runtime=find_runtime(runs[0].ops, PRODUCER) if is_torch else "", notes=notes,
     )  # fmt: skip
-
-
-def _run(rows: Sequence[KernelLaunch], window: Span) -> TracedRun:
-    spans = [(row.start_s, row.end_s) for row in rows]
-    wall_s = max(window[1], *(end for _, end in spans)) - window[0]
-    calls: dict[object, list[KernelLaunch]] = {}
-    for place, row in enumerate(rows):
-        calls.setdefault((row.call.id, row.call.name) if row.call else place, []).append(row)
-    return TracedRun(ops=tuple(map(_op, calls.values())), wall_s=wall_s, busy_s=covered_s(spans))
-
-
-def _op(rows: Sequence[KernelLaunch]) -> TraceOp:
-    seconds, names, call = sum(row.end_s - row.start_s for row in rows), tuple(row.name for row in rows), rows[0].call
-    if call is None:
-        return TraceOp(name=names[0], kind=operator_kind(names[0]), seconds=seconds, kernels=names)
-    return TraceOp(
-        name=call.name, kind=call.kind, seconds=seconds, kernels=names, module=call.module, shapes=call.shapes
-    )
 
 
 def read_nsight_table(text: str) -> Trace | None:
@@ -139,7 +99,7 @@ def _read_rows(rows: Sequence[Mapping[str, str]]) -> Trace | None:
         return _trace_of_sums(rows, columns)
     if {"name", "start", "duration"} <= set(columns):
         zero = int(min((_exact_number(row.get(columns["start"][0])) or 0 for row in rows), default=0))
-        return trace_of_launches([launch for row in rows if (launch := _launch(row, columns, zero))])
+        return trace_of_kernels([kernel for row in rows if (kernel := _kernel(row, columns, zero))])
     return None
 
 
@@ -157,16 +117,21 @@ def _trace_of_sums(rows: Sequence[Mapping[str, str]], columns: Mapping[str, tupl
     return assemble_trace("nsys", ops, producer=PRODUCER, on_device=True, is_total=True)
 
 
-def _launch(row: Mapping[str, str], columns: Mapping[str, tuple[str, float]], zero: int) -> KernelLaunch | None:
+def _kernel(row: Mapping[str, str], columns: Mapping[str, tuple[str, float]], zero: int) -> ChromeEvent | None:
     """Return a row that is a kernel or a copy, its times counted from `zero`; None for one without times."""
     (start_key, start_scale), (duration_key, duration_scale) = columns["start"], columns["duration"]
     start, duration = _exact_number(row.get(start_key)), _exact_number(row.get(duration_key))
     if start is None or not duration:
         return None
-    start_s = (start - zero) * start_scale
     device = clean_text(row.get(columns["device"][0]), 60) if "device" in columns else ""
-    name = clean_text(row.get(columns["name"][0], ""))
-    return KernelLaunch(name=name, start_s=start_s, end_s=start_s + duration * duration_scale, device=device)
+    name, start_s = clean_text(row.get(columns["name"][0], "")), (start - zero) * start_scale
+    return kernel_event(name, device, start_s, start_s + duration * duration_scale)
+
+
+def kernel_event(name: str, device: str, start_s: float, end_s: float, launch: object = None) -> ChromeEvent:
+    """Return a kernel or copy that ran on a device; `launch` identifies the call that launched it, None if unknown."""
+    args = {} if launch is None else {"correlation": launch}
+    return ChromeEvent(name=name, category="kernel", lane=(device, ""), start_s=start_s, end_s=end_s, args=args)
 
 
 def _exact_number(value: Any) -> float | None:

@@ -58,7 +58,7 @@ class ChildJob(ABC, Generic[Answer]):
         threading.Thread(target=self._watch, args=(self._child,), name="capture", daemon=True).start()
 
     def run(self, report: Callable[[str, float], None] | None = None) -> Answer:
-        """Start the job, wait for it and return what was made. Raises the error it ended with; an interrupt kills it."""
+        """Start the job, wait, and return what was made. Raises the error it ended with; an interrupt kills it."""
         self.start()
         reported = None
         try:
