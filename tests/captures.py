@@ -20,6 +20,12 @@ from analysis.model.process.answering import one_line
 from hardware import file_access
 
 
+def crop_sizes(info: zoo.ModelInfo) -> list[int]:
+    """Return every crop size that the published weights use, the default first."""
+    sizes = [info.image_size, *(item.crop_size for item in info.weights)]
+    return list(dict.fromkeys(size for size in sizes if size is not None))
+
+
 def write(texts: list[str], folder: Path) -> int:
     """Write the captures of models, by default of all that ship, to a folder. Return the exit code."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -52,7 +58,7 @@ def _shipped() -> list[zoo.Spec]:
     """Blocks with default parameters (gemm needs no capture) and every model at each published crop size."""
     blocks = [zoo.spec(name) for name in zoo.BLOCKS if name != "gemm"]
     models = [info for info in zoo.models() if info.family != "quantized"]
-    return blocks + [zoo.resize(zoo.spec(info.name), size) for info in models for size in zoo.crop_sizes(info)]
+    return blocks + [zoo.resize(zoo.spec(info.name), size) for info in models for size in crop_sizes(info)]
 
 
 if __name__ == "__main__":

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from analysis.model.model_errors import ModelSpecError
+from hardware.amount import parse_whole
+from hardware.errors import RequestError
+
 BATCH = 4096
 IMAGE_SIZE = 8192  # pixels along an edge
 TOKENS = 1 << 20  # new tokens, and tokens in a cache
@@ -13,3 +17,11 @@ def range_error(what: str, value: object, most: int, least: int = 1) -> str:
     if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
         return ""
     return f"{what} {str(value)[:40]} is out of range (allowed: {least} to {most})"
+
+
+def whole_option(name: str, text: str, least: int, most: int) -> int:
+    """Return the whole number that an option of a model's name states. Raises ModelSpecError."""
+    try:
+        return parse_whole(text, least, most)
+    except RequestError:
+        raise ModelSpecError(f"{name}={text[:40]} is not a whole number from {least} to {most}") from None

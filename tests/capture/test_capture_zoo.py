@@ -14,6 +14,7 @@ from analysis.model.ir.validation import decode
 from analysis.model.ir.workload import WEIGHT, Workload, encode
 from analysis.model.model_errors import ModelSpecError, UnknownModelError
 from analysis.model.names import zoo
+from tests.captures import crop_sizes
 
 _NO_PROPOSALS = "published without any proposal, so without its box head; ours has torchvision's proposals"
 # Weights whose published multiply-accumulates are not ours -> why. Everything else agrees.
@@ -61,7 +62,7 @@ def test_resnet18_is_1_814_gmac() -> None:
 
 
 def shipped() -> list[tuple[str, int | None]]:
-    models = [(info.name, size) for info in zoo.models() for size in zoo.crop_sizes(info)]
+    models = [(info.name, size) for info in zoo.models() for size in crop_sizes(info)]
     return [*((name, None) for name in zoo.BLOCKS), *models]
 
 

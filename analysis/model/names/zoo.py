@@ -13,8 +13,6 @@ import msgspec
 from analysis.model import request_bounds
 from analysis.model.model_errors import ModelSpecError
 from hardware import file_access
-from hardware.amount import parse_whole
-from hardware.errors import RequestError
 from hardware.names import match_name as known_name
 
 _TABLE = Path(__file__).with_name("torchvision.csv")
@@ -206,11 +204,8 @@ def _parameters(name: str, text: str) -> dict[str, int]:
         key, _, value = part.partition("=")
         if key.strip().lower() not in keys:
             raise ModelSpecError(f"{name} has no parameter {key.strip()!r}; allowed: {allowed}")
-        try:
-            values[keys[key.strip().lower()]] = parse_whole(value.strip(), 1, request_bounds.PARAMETER)
-        except RequestError:
-            bounds = f"from 1 to {request_bounds.PARAMETER}"
-            raise ModelSpecError(f"{name}: {part.strip()!r} is not a whole number {bounds}") from None
+        known = keys[key.strip().lower()]
+        values[known] = request_bounds.whole_option(f"{name}: {known}", value.strip(), 1, request_bounds.PARAMETER)
     return values
 
 
@@ -258,9 +253,3 @@ def smallest_size(info: ModelInfo) -> int:
     if info.family == "detection":
         return 128  # the pyramid's last level still has a pixel
     return 32 if info.name.startswith("swin") else info.min_size
-
-
-def crop_sizes(info: ModelInfo) -> list[int]:
-    """Return every crop size that the published weights use, the default first."""
-    sizes = [info.image_size, *(item.crop_size for item in info.weights)]
-    return list(dict.fromkeys(size for size in sizes if size is not None))

@@ -8,7 +8,8 @@ import math
 import msgspec
 
 from analysis.model.model_errors import ModelSpecError
-from hardware.amount import parse_amount, parse_whole
+from analysis.model.request_bounds import whole_option
+from hardware.amount import parse_amount
 from hardware.errors import RequestError
 from hardware.quantity import quantity
 
@@ -116,9 +117,4 @@ def _number(name: str, text: str, unit: str, most: float, above_zero: bool = Fal
 
 
 def _whole(options: dict[str, str], name: str, least: int, most: int, default: int) -> int:
-    if name not in options:
-        return default
-    try:
-        return parse_whole(options[name], least, most)
-    except RequestError:
-        raise ModelSpecError(f"{name}={options[name][:40]} is not a whole number from {least} to {most}") from None
+    return whole_option(name, options[name], least, most) if name in options else default

@@ -16,8 +16,6 @@ from analysis.model.transformer.config import CHOICES, DEFAULTS, PHASES, Config,
 from analysis.model.transformer.load_spec import ARRIVALS, LoadSpec, parse_load
 from analysis.model.transformer.load_spec import OPTIONS as LOAD_OPTIONS
 from hardware import file_access
-from hardware.amount import parse_whole
-from hardware.errors import RequestError
 from hardware.names import hint, match_name
 
 GENERIC = ("decoder", "encoder")
@@ -149,14 +147,14 @@ def request_of(head: str, config: Config, options: str) -> Request:
         elif key == "phase" and not config.encoder:
             phase = _choice("phase", value, PHASES)
         elif key in _RUN and not (config.encoder and key in ("kv", "in", "out")):
-            lengths[key] = _whole(key, value, *_RUN[key])
+            lengths[key] = request_bounds.whole_option(key, value, *_RUN[key])
             phase = "request" if key in ("in", "out") else phase
         elif key in CHOICES:
             changes[key] = _choice(key, value, CHOICES[key])
         elif key in _FLAGS:
-            changes[key] = bool(_whole(key, value, 0, 1))
+            changes[key] = bool(request_bounds.whole_option(key, value, 0, 1))
         elif key in _SIZES:
-            changes[key] = _whole(key, value, 0, request_bounds.PARAMETER)
+            changes[key] = request_bounds.whole_option(key, value, 0, request_bounds.PARAMETER)
         else:
             raise ModelSpecError(_unknown(head, key, bool(equals), config))
     if not load and not is_served:
@@ -203,13 +201,6 @@ def _change_config(config: Config, changes: dict[str, Any]) -> Config:
     if config.head_dim * config.heads == config.hidden:
         derived["head_dim"] = 0
     return Config(**(fields | derived | changes))
-
-
-def _whole(key: str, value: str, least: int, most: int) -> int:
-    try:
-        return parse_whole(value, least, most)
-    except RequestError:
-        raise ModelSpecError(f"{key}={value[:40]} is not a whole number from {least} to {most}") from None
 
 
 def _choice(key: str, value: str, allowed: tuple[str, ...]) -> str:
