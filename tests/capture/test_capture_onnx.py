@@ -113,9 +113,3 @@ assert not {{"torch", "onnx", "google.protobuf"}} & set(sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.stdout.strip(), done.returncode) == ("36", 0), done.stderr
-
-
-def test_lists_of_tensors_are_refused_as_inputs(tmp_path: Path) -> None:
-    path = save(nn.Linear(8, 4), tmp_path / "net.onnx", torch.empty(2, 8))
-    with pytest.raises(UnreadableError, match="is no tensor"):
-        store.load(f"{path}([1x8,1x8])")
