@@ -7,7 +7,7 @@ import pytest
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.scenario import Scenario
-from analysis.explore.tuning.knob_bench import KnobBench, NodeCost, check_knobs, node_cost
+from analysis.explore.tuning.knob_bench import KnobBench, ModelCost, check_knobs, model_cost
 from analysis.explore.tuning.knob_curve import KnobRow, knobs
 from analysis.explore.tuning.least_change import Turn, crossover
 from hardware.device import load_device
@@ -54,7 +54,7 @@ def test_the_changed_chip_matches_and_less_of_it_does_not() -> None:
     assert len(found.ways) == 4
     for way in found.ways:
         if not way.device:
-            assert _gap(_changed(a, way.turns), node_cost(b), ("latency", "energy")) > 0
+            assert _gap(_changed(a, way.turns), model_cost(b), ("latency", "energy")) > 0
             continue
         changed = _run(way.device)
         assert changed.latency_s <= b.latency_s
@@ -64,7 +64,7 @@ def test_the_changed_chip_matches_and_less_of_it_does_not() -> None:
         assert way.size == pytest.approx(math.hypot(*(math.log(turn.factor) for turn in way.turns)), rel=1e-3)
 
 
-def _changed(a: Estimate, turns: tuple[Turn, ...]) -> NodeCost:
+def _changed(a: Estimate, turns: tuple[Turn, ...]) -> ModelCost:
     return KnobBench(a.workload, a.device, a.scenario).cost({turn.knob: turn.factor for turn in turns})
 
 
@@ -76,7 +76,7 @@ def test_a_chip_that_matches_needs_no_change() -> None:
     assert all(turn.factor == 1.0 for way in found.ways for turn in way.turns)
 
 
-def _gap(one: NodeCost, other: NodeCost, metrics: tuple[str, ...]) -> float:
+def _gap(one: ModelCost, other: ModelCost, metrics: tuple[str, ...]) -> float:
     return max(math.log(METRICS[name].figure(one) / METRICS[name].figure(other)) for name in metrics)
 
 

@@ -21,7 +21,7 @@ from analysis.explore.constraint import Constraint
 from analysis.explore.search.candidates import front
 from analysis.explore.search.catalogue_sweep import shipped_workload
 from analysis.explore.search.grid import Tick
-from analysis.explore.tuning.knob_bench import NodeCost, node_cost
+from analysis.explore.tuning.knob_bench import ModelCost, model_cost
 from hardware.area import area
 from hardware.device import Device
 from hardware.errors import RequestError
@@ -58,7 +58,7 @@ class Design(msgspec.Struct, frozen=True, kw_only=True):
 
     device: str
     values: tuple[float, ...]
-    costs: tuple[NodeCost, ...]
+    costs: tuple[ModelCost, ...]
     score: float
     power_w: float
     area_mm2: float
@@ -106,7 +106,7 @@ def _doubled(least: float, most: float) -> tuple[float, ...]:
     return (*doubled, most) if doubled[-1] < most * (1 - 1e-9) else tuple(doubled)
 
 
-def _design(study: DesignStudy, unchanged: tuple[list[NodeCost], float, str], values: tuple[float, ...]) -> Design:
+def _design(study: DesignStudy, unchanged: tuple[list[ModelCost], float, str], values: tuple[float, ...]) -> Design:
     changes = tuple(knob.change(value) for knob, value in zip(study.knobs, values, strict=True))
     try:
         device = apply_changes(study.base, changes)
@@ -124,7 +124,7 @@ def _design(study: DesignStudy, unchanged: tuple[list[NodeCost], float, str], va
 
 
 def _make_design(
-    device: Device, values: tuple[float, ...], evaluated: tuple[list[NodeCost], float, str], score: float
+    device: Device, values: tuple[float, ...], evaluated: tuple[list[ModelCost], float, str], score: float
 ) -> Design:
     (costs, power_w, refused), size = evaluated, area(device)
     return record(
@@ -139,12 +139,12 @@ def mean(values: Sequence[float], study: DesignStudy) -> float:
     return math.exp(sum(w * math.log(value) for w, value in zip(weights, values, strict=True)) / sum(weights))
 
 
-def _costs(study: DesignStudy, device: Device) -> tuple[list[NodeCost], float, str]:
+def _costs(study: DesignStudy, device: Device) -> tuple[list[ModelCost], float, str]:
     """Return the cost of each model, the most power that one draws, and which does not fit in memory."""
     results = [estimate(shipped_workload(model), device, study.scenario) for model, _ in study.models]
     unfit = [result.workload.name for result in results if not result.fits]
     power_w = max(result.average_power_w for result in results)
-    return list(map(node_cost, results)), power_w, f"{unfit[-1]} does not fit in memory" if unfit else ""
+    return list(map(model_cost, results)), power_w, f"{unfit[-1]} does not fit in memory" if unfit else ""
 
 
 def search_designs(study: DesignStudy, tick: Tick | None = None, most: int = 20) -> DesignReport:

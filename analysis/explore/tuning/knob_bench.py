@@ -10,7 +10,6 @@ import msgspec
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.metrics import ADDITIVE, METRICS
 from analysis.estimate.scenario import Scenario
-from analysis.estimate.tree import operators_of
 from analysis.model.ir.workload import Workload
 from hardware.device import Device
 from hardware.errors import RequestError, unknown
@@ -22,8 +21,8 @@ KNOB_METRICS = ADDITIVE[::-1]  # in the order of the documents: latency, energy,
 _NO_KNOBS = frozenset({"memory_bytes", "memory_bus_bits", "memory_transfer_rate", "nominal_clock_hz", "sustained_w"})
 
 
-class NodeCost(msgspec.Struct, frozen=True):
-    """Latency of the batch (s) and energy per inference (J) of a model or a node of it."""
+class ModelCost(msgspec.Struct, frozen=True):
+    """Latency of the batch (s) and energy per inference (J) of a model."""
 
     latency_s: float
     energy_j_per_inference: float = msgspec.field(name="energy_j")
@@ -35,21 +34,20 @@ class NodeCost(msgspec.Struct, frozen=True):
 
 
 class KnobBench(msgspec.Struct, frozen=True, dict=True):
-    """A model on a device whose facts and prices are changed; `path` is the node that is costed ('' the model)."""
+    """A model on a device whose facts and prices are changed."""
 
     workload: Workload
     device: Device
     scenario: Scenario
-    path: str = ""
 
     def run(self, factors: Mapping[str, float]) -> Estimate:
         """Estimate with each knob multiplied by its factor. Raises RequestError for an invalid device."""
         changes = tuple(self._change(knob, factor) for knob, factor in factors.items() if factor != 1.0)
         return estimate(self.workload, apply_changes(self.device, changes), self.scenario)
 
-    def cost(self, factors: Mapping[str, float]) -> NodeCost:
-        """Return what the node costs with each knob multiplied by its factor. Raises RequestError."""
-        return node_cost(self.run(factors), self.path)
+    def cost(self, factors: Mapping[str, float]) -> ModelCost:
+        """Return what the model costs with each knob multiplied by its factor. Raises RequestError."""
+        return model_cost(self.run(factors))
 
     def _count(self, knob: str) -> float:
         """Return the value of a knob that counts whole things, 0 for others."""
@@ -92,13 +90,9 @@ class KnobBench(msgspec.Struct, frozen=True, dict=True):
         return {name: math.log(b / a) / width if a > 0 and b > 0 else 0.0 for name, (a, b) in figures.items()}
 
 
-def node_cost(result: Estimate, path: str = "") -> NodeCost:
-    """Return what a node of an estimate costs, '' for the model."""
-    if not path:
-        return NodeCost(result.latency_s, result.energy_j_per_inference)
-    operators = operators_of(result, path)
-    energy_j = float(result.run.energy_j[operators].sum())
-    return NodeCost(float(result.run.latency_s[operators].sum()), energy_j / result.scenario.batch)
+def model_cost(result: Estimate) -> ModelCost:
+    """Return what the model of an estimate costs."""
+    return ModelCost(result.latency_s, result.energy_j_per_inference)
 
 
 class KnobValue(msgspec.Struct, frozen=True):

@@ -15,7 +15,7 @@ from analysis.document import column, record
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.metrics import METRICS
-from analysis.explore.tuning.knob_bench import KNOB_METRICS, KnobBench, NodeCost, facts, knob_value, node_cost, prices
+from analysis.explore.tuning.knob_bench import KNOB_METRICS, KnobBench, ModelCost, facts, knob_value, model_cost, prices
 from hardware.device import Device
 from hardware.errors import RequestError
 from hardware.memo import memoize
@@ -39,7 +39,7 @@ class KnobPosition(msgspec.Struct, frozen=True):
     change: str
 
 
-class CurvePoint(NodeCost, frozen=True, kw_only=True):
+class CurvePoint(ModelCost, frozen=True, kw_only=True):
     """The cost of the model at one position of the knob; `value` in the unit of the knob."""
 
     factor: float
@@ -144,7 +144,7 @@ class KnobTable:
         self.bench = KnobBench(unchanged.workload, unchanged.device, unchanged.scenario)
         self.names = (*facts(unchanged.device), *prices(unchanged))
         self.slopes: dict[str, dict[str, float] | None] = {}
-        self.costs: dict[Changes, NodeCost | None] = {}
+        self.costs: dict[Changes, ModelCost | None] = {}
         self.first = ""  # the knob that was selected while nobody had chosen one
 
     def curve_changes(self, changes: Changes, name: str) -> list[tuple[KnobPosition, Changes]]:
@@ -173,7 +173,7 @@ class KnobTable:
             self.costs.clear()
         try:
             device = apply_changes(self.bench.device, parse_changes(",".join(changes)) if changes else ())
-            self.costs[changes] = node_cost(estimate(self.bench.workload, device, self.bench.scenario))
+            self.costs[changes] = model_cost(estimate(self.bench.workload, device, self.bench.scenario))
         except RequestError:
             self.costs[changes] = None
 
@@ -225,7 +225,7 @@ def knobs(now: Estimate, unchanged: Estimate, name: str, metric: str, *, at_once
         pass
     name = select_knob(unchanged, name, metric)
     curve = table.curve(changes_since(now.device, unchanged.device), name)
-    sides = node_cost(now), node_cost(unchanged)
+    sides = model_cost(now), model_cost(unchanged)
     return record(
         KnobReport,
         knob_value(now, name),

@@ -19,7 +19,7 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.metrics import METRICS
 from analysis.explore.odds import BEATS, probability
-from analysis.explore.tuning.knob_bench import KnobBench, NodeCost, node_cost
+from analysis.explore.tuning.knob_bench import KnobBench, ModelCost, model_cost
 from hardware.errors import RequestError
 
 FACTOR_MAX = 64.0  # of a knob, either way
@@ -72,7 +72,7 @@ class Crossover(Head, frozen=True, kw_only=True):
 def crossover(a: Estimate, b: Estimate, knobs: Sequence[str], metrics: tuple[str, ...]) -> Crossover:
     """Find the least change of A's device by each knob alone."""
     bench = KnobBench(a.workload, a.device, a.scenario)
-    target = NodeCost(b.latency_s, b.energy_j_per_inference)
+    target = ModelCost(b.latency_s, b.energy_j_per_inference)
 
     def gap(knob: str, change: float) -> float:
         """Return the largest ln(A / B) at a change, the logarithm of the factor; infinity for no valid device."""
@@ -98,7 +98,7 @@ def crossover(a: Estimate, b: Estimate, knobs: Sequence[str], metrics: tuple[str
 def _goals(a: Estimate, b: Estimate, metrics: tuple[str, ...]) -> tuple[Goal, ...]:
     goals = []
     for metric in metrics:
-        one, other = (METRICS[metric].figure(node_cost(side)) for side in (a, b))
+        one, other = (METRICS[metric].figure(model_cost(side)) for side in (a, b))
         chance = probability(a, b, metric) if metric in BEATS else None
         goals.append(Goal(metric=metric, a=one, b=other, ratio=one / other, odds=chance))
     return tuple(goals)
