@@ -53,9 +53,8 @@ class State(msgspec.Struct, frozen=True):
     the device under the cursor and `baseline` what others are compared with, both spelt as in `devices`. `at` is the
     node under the cursor ("" is the model), `open` the expanded nodes, `pin` what deltas are taken against while `diff`
     (see `pinned`). `find` searches the tree, `filter` the model list, `rank` orders devices, `heat` shows each of them
-    in the tree, `limits` holds devices against `L<5ms E<1J`, `fold` joins rows below a percentage, `dynamic` leaves out
-    clocks and static power, `trace` is a file laid over the tree, `fact` the knob that is looked at. A wrong value
-    raises RequestError."""
+    in the tree, `limits` holds devices against `L<5ms E<1J`, `fold` joins rows below a percentage, `trace` is a
+    file laid over the tree, `fact` the knob that is looked at. A wrong value raises RequestError."""
 
     model: str = "resnet50"
     image_size: int | None = None
@@ -84,7 +83,6 @@ class State(msgspec.Struct, frozen=True):
     rank: str = "given"
     rank_reverse: bool = False
     heat: bool = False
-    dynamic: bool = False
     trace: str = ""
     limits: str = ""
     fact: str = ""

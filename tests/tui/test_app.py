@@ -610,12 +610,6 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert "advise of resnet50" in screen_text(app)
 
 
-@case("dynamic")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press("4", "d")
-    assert app.state.dynamic
-
-
 @case("plot")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("v")

@@ -14,8 +14,7 @@ from hardware.errors import RequestError
 from hardware.sentence import count_noun
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Section
-from hwexplorer.options import option
-from hwexplorer.state import State, pinned, replace
+from hwexplorer.state import State, pinned
 from hwexplorer.views.captions import amount_of_one, category_words, energy_words, place_in_words
 from hwexplorer.views.cause_looks import HELP
 from hwexplorer.views.plain import Band, Row, Stack, Table
@@ -77,13 +76,8 @@ DELTA = Column("delta", "vs pin", "%", role="delta", keep=0, help="energy per in
 
 
 def document(state: State) -> EventReport:
-    """Return the events of the node, without clocks and static power where the state says so."""
-    report = event_report(engine.result(state), state.at)
-    if not state.dynamic:
-        return report
-    kept = [row for row in report.events if row.is_dynamic]
-    total = sum(row.energy_j for row in kept) or 1.0
-    return replace(report, events=tuple(replace(row, fraction=row.energy_j / total) for row in kept))
+    """Return the events of the node."""
+    return event_report(engine.result(state), state.at)
 
 
 def view(state: State) -> Table:
@@ -112,8 +106,9 @@ def _event_table(state: State, by: str = "category") -> Table:
     groups.sort(key=lambda group: -group.energy_j)
     rates = ", ".join(f"{name.replace('_', ' ')} {value:.0%}" for name, value in report.rates.items())
     overhead = report.overhead_j / report.total_j if report.total_j else 0.0
+    total = energy_words(report.total_j, report.batch, 4)
     footer = (
-        _total(report, _sum(report.events, "energy_j"), state.dynamic),
+        f"{len(report.events)} events add up to {total}, the energy of the node",
         f"{overhead:.0%} of the energy is registers, control, launches and clocks; {rates}",
     )
     table_rows = rows(COLUMNS, groups, key=_key, kind="component", children=lambda group: group.events)
@@ -122,14 +117,6 @@ def _event_table(state: State, by: str = "category") -> Table:
 
 def _sum(events: Iterable[EventRow], field: str) -> float:
     return float(sum(getattr(event, field) for event in events))
-
-
-def _total(report: EventReport, shown_j: float, is_dynamic: bool) -> str:
-    total = f"{len(report.events)} events add up to {energy_words(shown_j, report.batch, 4)}"
-    if not is_dynamic:
-        return f"{total}, the energy of the node"
-    share = shown_j / report.total_j if report.total_j else 0.0
-    return f"{total}, {share:.0%} of the node; clocks and static power are left out"
 
 
 def brief(state: State) -> Table:
@@ -197,17 +184,10 @@ def _join_pinned(here: Table, there: Table, name: str) -> Table:
 
 VERB = Report(
     subject=NODE,
-    options=(
-        option(
-            "--dynamic",
-            action="store_true",
-            help="only what is paid for work done, rescaled: without clocks and static power",
-        ),
-    ),
     document=document,
     view=view,
     brief=brief,
     view_columns=COLUMNS,
     section=Section(80, "Architectural events"),
-    examples={"events": "conv2d --on h100_sxm", "events_dynamic": "conv2d --on h100_sxm --dynamic"},
+    examples={"events": "conv2d --on h100_sxm"},
 )

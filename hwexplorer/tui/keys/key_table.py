@@ -149,8 +149,6 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
         _action("sheet", "i", "Device sheet", "The device under the cursor with the source of every fact"),
     ),
     "View": (
-        _action("dynamic", "d", "Dynamic only", "Events without clocks and static power, rescaled, or all",
-            changes.flip("dynamic"), panes="events"),
         _action("column_before", "<", "Column before", "To the column before: the foot says what it is", "column", -1),
         _action("column_after", ">", "Next column", "To the next column: the foot says what it is", "column", 1),
         _action("advise", "A", "Advise", "What to change, each change run: enter applies one", "report", "advise",
