@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 
 from analysis.annexes.traces.trace_record import Trace, TraceError
-from analysis.model.model_errors import CaptureCancelledError, CaptureError, ModelError
+from analysis.model.model_errors import CaptureCancelledError, ModelError
 from analysis.model.process.child_job import ChildJob
 from analysis.model.process.process_limits import READ_LIMITS
 from hardware import policy
@@ -34,9 +34,6 @@ class TraceReading(ChildJob[Trace]):
 
     def _decode(self, answer: bytes) -> Trace:
         return msgspec.msgpack.decode(answer, type=Trace)
-
-    def _explain(self, reason: str) -> ModelError:
-        return CaptureError(reason)
 
     def _finish(self, result: Trace | None = None, error: ModelError | None = None) -> None:
         if not isinstance(error, CaptureCancelledError):

@@ -65,23 +65,22 @@ class KnobBench(msgspec.Struct, frozen=True, dict=True):
             return max(round(count * factor), 1) / count
         return float(f"{factor:.5g}")
 
-    def _next_factor(self, knob: str, factor: float, step: float) -> float:
-        """Return the factor times `step`; a count changes by at least one where it can."""
+    def _step(self, knob: str, factor: float) -> float:
+        """Return the factor; of a count the next one that changes it by at least one, where it can."""
         if count := self._count(knob):
-            value = count * factor * step
-            return max(math.ceil(value - 1e-9) if step > 1 else math.floor(value + 1e-9), 1) / count
-        return factor * step
+            value = count * factor
+            return max(math.ceil(value - 1e-9) if factor > 1 else math.floor(value + 1e-9), 1) / count
+        return factor
 
-    def slopes(self, factors: Mapping[str, float], knob: str) -> dict[str, float] | None:
-        """Compute d ln(metric) / d ln(knob) by metric around a point; None where the knob cannot be changed."""
-        ends, now = [], factors.get(knob, 1.0)
+    def slopes(self, knob: str) -> dict[str, float] | None:
+        """Compute d ln(metric) / d ln(knob) by metric; None where the knob cannot be changed."""
+        ends = []
         step = SIDE_STEP if knob in self.device.arch.data.matrix_follows else STEP
-        for way in (1 / step, step):
-            factor = self._next_factor(knob, now, way)
+        for factor in (self._step(knob, 1 / step), self._step(knob, step)):
             try:
-                ends.append((factor, self.cost({**factors, knob: factor})))
+                ends.append((factor, self.cost({knob: factor})))
             except RequestError:  # no such device on this side: the slope is taken over the other side alone
-                ends.append((now, self.cost(factors)))
+                ends.append((1.0, self.cost({})))
         (low, before), (high, after) = ends
         if low == high:
             return None

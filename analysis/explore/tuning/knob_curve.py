@@ -205,7 +205,7 @@ def evaluate_next(now: Estimate, unchanged: Estimate, name: str, metric: str) ->
         return len(missing) == 1
     if not names:
         return None
-    table.slopes[names[0]] = table.bench.slopes({}, names[0])
+    table.slopes[names[0]] = table.bench.slopes(names[0])
     return len(names) == 1
 
 
