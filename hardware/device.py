@@ -120,12 +120,14 @@ class Device(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def light_start_s(self) -> tuple[float, float, float]:
-        """Start and end of a kernel without a product: it fills no pipeline of tiles."""
-        return self._start_s(self.arch.data.assumed("light_launch"))
+        """Start and end of a kernel without a product: it fills no pipeline of tiles, and prepares no primitive of a
+        library where the host is the device."""
+        share = self.arch.data.assumed("light_launch")
+        return self._start_s(share, share if self.arch.is_host else 1.0)
 
-    def _start_s(self, share: float) -> tuple[float, float, float]:
+    def _start_s(self, share: float, share_fixed: float = 1.0) -> tuple[float, float, float]:
         fixed, cycles = self.ends("launch_s"), self.ends("launch_cycles")
-        value, low, high = (s + share * n / self.clock_hz for s, n in zip(fixed, cycles, strict=True))
+        value, low, high = (share_fixed * s + share * n / self.clock_hz for s, n in zip(fixed, cycles, strict=True))
         return value, low, high
 
     @cached_property

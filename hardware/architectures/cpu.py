@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
 import numpy as np
 
 from hardware.architectures.architecture import Architecture
-from hardware.demand import Demand, Floats
+from hardware.demand import READ, WRITE, Demand, Floats, OpClass
 from hardware.efficiency import Efficiency
 from hardware.mapping.common import Mapping, Traffic, assemble, empty_counts, on_matrix_unit, traffic, vector_beside
 from hardware.mapping.tiling import Bools, Tiling, fma, tile_menu, vector_tiling
@@ -35,7 +36,21 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     # a runtime that owns the whole graph packs them once.
     passes = device.arch.data.assumed("reorder_passes") if setup.layout != "blocked" else 0.0
     flow = traffic(demand, device, (passes, passes if setup.layout == "nchw" else 0.0))
-    return assemble(demand, setup, rates, flow, matrix, vector, on_matrix, _counts)
+    mapping = assemble(demand, setup, rates, flow, matrix, vector, on_matrix, _counts)
+    return _add_plain_layout(demand, setup, mapping) if setup.layout == "nchw" else mapping
+
+
+def _add_plain_layout(demand: Demand, setup: Setup, mapping: Mapping) -> Mapping:
+    """Add what plain NCHW tensors cost: kernels of their own rearrange activations of a convolution, and a framework's
+    pools take the values of a window one by one."""
+    device = setup.device
+    assumed, cycles_per_s = device.arch.data.assumed, device.units * device.clock_hz
+    moved = 2.0 * (demand.moved_bytes[READ] + demand.moved_bytes[WRITE])  # read and written
+    copy_s = demand.is_convolution * moved / (assumed("plain_copy_bytes") * cycles_per_s)
+    is_window = demand.vector_flops <= demand.elements * assumed("plain_pool_window")
+    is_pool = (demand.op_class == OpClass.POOL) & is_window & (setup.runtime.mode == "eager")
+    pool_s = is_pool * demand.vector_flops * assumed("plain_pool_cycles") / cycles_per_s
+    return msgspec.structs.replace(mapping, vector_s=np.maximum(mapping.vector_s, pool_s), serial_s=copy_s)
 
 
 def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matrix: Bools, units: Floats) -> Floats:
