@@ -105,6 +105,11 @@ def capture_job(
     return ModelCapture(ref, limits=limits, on_done=lambda workload: is_current(workload) and _write(path, workload))
 
 
+def keep(ref: ModelRef, workload: Workload) -> bool:
+    """Store a captured workload in the user's cache. Return False if that is not possible."""
+    return _write(cache_path(ref), workload)
+
+
 def _ready_target(target: Target) -> Workload | None:
     """Return the capture of a factory from the cache if the files it was made from are unchanged, else None."""
     if target.path.endswith(targets.STORED):

@@ -52,7 +52,7 @@ def test_an_altered_one_is_refused_in_a_few_words(whole: bytes, what: str) -> No
 def test_an_altered_one_counts_as_absent(whole: bytes, cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(store, "_SHIPPED", cache / "nothing")
     workload = store.unpack(whole)
-    assert store._write(store.cache_path(refer("resnet18")), workload)
+    assert store.keep(refer("resnet18"), workload)
     assert store.is_ready("resnet18")
     (path,) = cache.iterdir()
     path.write_bytes(altered.altered(whole, altered.BY_HAND["macs not a number"]))

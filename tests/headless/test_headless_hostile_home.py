@@ -74,7 +74,7 @@ def answer(ask):
         return str(ask())
     except RequestError as error:
         return str(error)
-found["keep"] = answer(lambda: store._write(store.cache_path(refer("mlp:hidden=300")), store.load("mlp")))
+found["keep"] = answer(lambda: store.keep(refer("mlp:hidden=300"), store.load("mlp")))
 found["settings"] = answer(lambda: read(settings_file())[1])
 found["save"] = answer(lambda: SavedSessions(sessions_file()).save("mine", State()))
 print(json.dumps(found))
@@ -171,7 +171,7 @@ def test_a_home_that_is_no_place_makes_none_here(home: str, folder: Path, monkey
     for kind in ("cache", "config", "state"):
         monkeypatch.setattr(f"platformdirs.user_{kind}_dir", lambda name, **_: str(Path(home, ".local", name)))
     monkeypatch.delenv("HWEXPLORER_CACHE_DIR")
-    assert store._write(store.cache_path(refer("mlp:hidden=300")), store.load("mlp")) is False
+    assert store.keep(refer("mlp:hidden=300"), store.load("mlp")) is False
     assert read(settings_file()) == (UserSettings(), "")
     with pytest.raises(RequestError, match="sessions cannot be written"):
         SavedSessions(sessions_file()).save("mine", State())
