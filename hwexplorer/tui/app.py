@@ -171,7 +171,7 @@ def _textual_theme(name: str) -> Theme:
     """Return a theme for what Textual itself draws (the palette)."""
     c = COLOURS[name]
     ansi = c.ground == "default"
-    values: dict[str, Any] = {
+    colours: dict[str, Any] = {
         "primary": c.accent,
         "secondary": c.bar,
         "warning": c.warn,
@@ -179,13 +179,10 @@ def _textual_theme(name: str) -> Theme:
         "success": c.good,
         "accent": c.accent,
         "foreground": c.text,
-        "background": c.ground,
-        "surface": c.ground,
-        "panel": c.ground,
+        **dict.fromkeys(("background", "surface", "panel"), c.ground),
     }
     if ansi:
-        values = {key: "ansi_" + value for key, value in values.items()}
+        colours = {key: f"ansi_{value}" for key, value in colours.items()}
     # Textual's own style sheets name a few more colours when they leave the terminal's alone.
     variables = dict(BUILTIN_THEMES["ansi-dark"].variables) if ansi else {}
-    primary = values.pop("primary")
-    return Theme(f"hw-{name}", primary, **values, dark=c.dark, ansi=ansi, variables=variables)
+    return Theme(f"hw-{name}", **colours, dark=c.dark, ansi=ansi, variables=variables)

@@ -37,19 +37,17 @@ class SavedSessions:
         self.path = path
 
     def all(self) -> dict[str, SavedSession]:
-        """Return the sessions by name, the last one first; of old files the states alone are known. Raises RequestError
-        where the file is not one of ours, or not for whoever looks."""
+        """Return the sessions by name, the last one first. Raises RequestError where the file is not one of ours."""
         policy.require_unserved("keeping sessions")
         try:
             text = file_access.text(file_access.read(self.path, FILE_MAX))
-            saved = msgspec.json.decode(text, type=dict[str, SavedSession | str])
+            saved = msgspec.json.decode(text, type=dict[str, SavedSession])
         except (FileNotFoundError, NotADirectoryError):
             return {}
         except (OSError, msgspec.MsgspecError, RecursionError) as error:
             why = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())[:100]
             raise RequestError(f"sessions cannot be read, {self.path}: {why}") from None
-        names = sorted(saved, key=lambda name: (name != LAST, name))
-        return {name: SavedSession(one) if isinstance(one := saved[name], str) else one for name in names}
+        return {name: saved[name] for name in sorted(saved, key=lambda name: (name != LAST, name))}
 
     def save(self, name: str, state: State, figures: str = "") -> None:
         """Raises RequestError for a bad name or a folder one may not write to."""

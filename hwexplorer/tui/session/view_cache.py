@@ -7,7 +7,7 @@ and going back to a batch or a device costs nothing.
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
@@ -16,7 +16,8 @@ from hwexplorer.plots import is_over_batches
 from hwexplorer.state import MORE, State, node, pinned, replace
 from hwexplorer.tui.session.change_summary import summarize_pin
 from hwexplorer.views.folding import fold_rows
-from hwexplorer.views.plain import Card, Page, Plot, Row, Table, Text
+from hwexplorer.views.plain import Card, Page, Plot, Table, Text
+from hwexplorer.views.table_tree import TreeIndex
 
 if TYPE_CHECKING:
     from hwexplorer.provider import EngineProvider
@@ -168,8 +169,9 @@ class ViewCache:
     def _make_blocks(self, state: State) -> Table:
         """Return the blocks of the model, none of them most of it, with the metric on every device."""
         table = self.provider.tree(replace(state, heat=True, diff=False, sort="share", descending=True, open=()))
-        blocks = sorted(_blocks(table.rows, 0), key=_share, reverse=True)
-        return replace(table, rows=tuple(replace(row, depth=0, has_children=False) for row in blocks), footer=())
+        index = TreeIndex(table)
+        rows = [table.rows[index.place[key]] for key in sorted(_blocks(index, ""), key=index.share, reverse=True)]
+        return replace(table, rows=tuple(replace(row, depth=0, has_children=False) for row in rows), footer=())
 
     def forget(self, name: str) -> None:
         """Drop the views of a name: more is known than when they were made."""
@@ -199,17 +201,11 @@ def _at_node(state: State) -> State:
     return replace(state, at=node(state.at)) if state.at.endswith(MORE) else state
 
 
-def _share(row: Row) -> float:
-    return float(row.cells[1] or 0.0)
-
-
-def _blocks(rows: Sequence[Row], at: int) -> Iterator[Row]:
+def _blocks(index: TreeIndex, key: str) -> Iterator[str]:
     """Yield the parts of a row, divided until none is too large."""
-    depth = rows[at].depth
-    end = next((i for i in range(at + 1, len(rows)) if rows[i].depth <= depth), len(rows))
-    for i in range(at + 1, end):
-        if rows[i].depth == depth + 1:
-            yield from _blocks(rows, i) if rows[i].has_children and _share(rows[i]) > BLOCK_SHARE_MAX else (rows[i],)
+    for child in index.children(key):
+        is_large = index.share(child) > BLOCK_SHARE_MAX and index.children(child)
+        yield from _blocks(index, child) if is_large else (child,)
 
 
 def _row_count(view: Any) -> int:
