@@ -87,10 +87,8 @@ class Engine:
 
     def refer(self, model: str | ModelRef, image_size: int | None = None) -> ModelRef:
         """Return what a model's name means."""
-        try:  # asked for several times with every key
+        with _request_errors():
             return refer(model, image_size)
-        except (ModelError, OSError) as error:
-            raise RequestError(str(error)) from None
 
     def ref(self, state: State) -> ModelRef:
         """Return the model of a state."""

@@ -16,7 +16,6 @@ from shlex import quote
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hardware.errors import RequestError, unknown
-from hwexplorer.export.contract import to_contract
 from hwexplorer.state import State, replace
 
 if TYPE_CHECKING:
@@ -267,6 +266,8 @@ class Answer:
 
     def to_dict(self) -> dict[str, Any]:
         """The document as JSON has it."""
+        from hwexplorer.export.render import to_contract
+
         return to_contract(self.document, self.missing_rules, self.limits_check)
 
     def view(self, is_whole: bool = True) -> View | Page:
