@@ -9,7 +9,7 @@ from textual.screen import Screen
 from hwexplorer.state import open_configuration
 from hwexplorer.tui.keys.keymap import Keymap
 from hwexplorer.tui.palette import Palette
-from hwexplorer.tui.panes.view_pane import ViewPane
+from hwexplorer.tui.panes.view_panes import ViewPane
 from hwexplorer.tui.prompts.prompt import Prompt
 from hwexplorer.tui.session.session import Session
 from hwexplorer.tui.session.session_events import SheetOpened

@@ -13,7 +13,7 @@ from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.session.screen_layout import strip_lines
 from hwexplorer.tui.widgets.card_strip import CardStrip, shorter_names
 from hwexplorer.tui.widgets.cell_drawing import TRACE, stacked
-from hwexplorer.tui.widgets.column_widths import PERCENT
+from hwexplorer.tui.widgets.table_columns import PERCENT
 from hwexplorer.views.cause_looks import LOOKS, cells
 from hwexplorer.views.device_cards import cards
 from tests.tui.test_app import screen_text

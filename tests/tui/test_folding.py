@@ -10,9 +10,8 @@ from analysis.document import Column
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import MORE, parse
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.views.folding import fold_rows
 from hwexplorer.views.plain import Row, Table
-from hwexplorer.views.table_tree import TreeIndex, more_key
+from hwexplorer.views.table_tree import TreeIndex, fold_rows, more_key
 from tests.tui.fake import Fake
 
 TABLES = [Fake().tree(parse("resnet50@b8")), EngineProvider().tree(parse("mobilenet_v2@b8?sort=share"))]

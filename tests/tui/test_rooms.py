@@ -47,7 +47,7 @@ def plot(state: State) -> Plot:
 
 PANE = '''"""The roofline as a table."""
 
-from hwexplorer.tui.panes.view_pane import ViewPane
+from hwexplorer.tui.panes.view_panes import ViewPane
 from hwexplorer.tui.session.view_cache import Views
 
 

@@ -12,7 +12,7 @@ from analysis.document import Column
 from hwexplorer.state import PANES, State
 from hwexplorer.tui.palette import COLOURS, THEMES, Palette
 from hwexplorer.tui.session.screen_layout import arrange
-from hwexplorer.tui.session.tree_index import next_match
+from hwexplorer.tui.session.state_changes import next_match
 from hwexplorer.tui.widgets.braille import Braille
 from hwexplorer.tui.widgets.cell_drawing import bar
 from hwexplorer.tui.widgets.cell_text import shorten, width_of, wrap

@@ -13,10 +13,10 @@ from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Section
 from hwexplorer.options import choice
 from hwexplorer.state import BYS, State, replace
-from hwexplorer.views.folding import fold_rows, open_heaviest_rows
 from hwexplorer.views.heat import subtree
 from hwexplorer.views.measured_times import add_measured_fields, measured_times
 from hwexplorer.views.plain import Table
+from hwexplorer.views.table_tree import fold_rows, open_heaviest_rows
 from hwexplorer.views.tables import keep_columns
 from hwexplorer.views.tree_view import COLUMNS, MEASURED
 

@@ -12,7 +12,7 @@ from hwexplorer.export.sheet import Sheet
 from hwexplorer.state import State, pin_string, replace
 from hwexplorer.tui.overlays.overlay_screen import CLOSE, Host, OverlayScreen
 from hwexplorer.tui.prompts.prompt_kinds import FindPrompt
-from hwexplorer.tui.session import tree_index
+from hwexplorer.tui.session import state_changes
 from hwexplorer.tui.session.session_events import SheetOpened
 from hwexplorer.tui.widgets.framed_pane import FramedPane
 from hwexplorer.tui.widgets.status_lines import settings_text
@@ -65,7 +65,9 @@ class ResultTable(OverlayScreen):
 
     def do_find(self, step: int) -> None:
         """Go to the next row with the words that are looked for; 0 may stay."""
-        if self.content.find and (key := tree_index.next_match(self._table, self.content.find, self.content.key, step)):
+        if self.content.find and (
+            key := state_changes.next_match(self._table, self.content.find, self.content.key, step)
+        ):
             self.content.go(key)
         self.pane.redraw()
 

@@ -14,7 +14,7 @@ from hwexplorer.tui.overlays.overlay_screen import CLOSE, Host, OverlayScreen
 from hwexplorer.tui.prompts.prompt import Prompt
 from hwexplorer.tui.widgets.framed_pane import Content
 from hwexplorer.tui.widgets.prose import Prose
-from hwexplorer.tui.widgets.table_heads import TableHeads
+from hwexplorer.tui.widgets.table_columns import TableHeads
 from hwexplorer.views.plain import Text
 
 

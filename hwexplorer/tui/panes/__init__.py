@@ -7,7 +7,7 @@ from importlib import import_module
 from hwexplorer.state import PANES
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.panes import view_panes
-from hwexplorer.tui.panes.view_pane import ViewPane
+from hwexplorer.tui.panes.view_panes import ViewPane
 from hwexplorer.tui.session.session import Session
 
 

@@ -8,7 +8,7 @@ from textual.timer import Timer
 
 from hardware.errors import RequestError
 from hwexplorer.state import State, replace
-from hwexplorer.tui.panes.view_pane import ViewPane
+from hwexplorer.tui.panes.view_panes import ViewPane
 from hwexplorer.tui.session.view_cache import Views
 from hwexplorer.tui.widgets.model_table import ModelTable
 from hwexplorer.views.plain import EMPTY_TABLE

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from hwexplorer.state import MORE, SORTS, node, replace
-from hwexplorer.tui.panes.view_pane import ViewPane
+from hwexplorer.tui.panes.view_panes import ViewPane
 from hwexplorer.tui.session import row_query
-from hwexplorer.tui.session.tree_index import open_branches
+from hwexplorer.tui.session.state_changes import open_branches
 from hwexplorer.tui.session.view_cache import Views
 from hwexplorer.tui.widgets.tree_table import TreeTable
 

@@ -13,7 +13,7 @@ from hwexplorer.export import files
 from hwexplorer.state import replace
 from hwexplorer.tui.commands import command_line
 from hwexplorer.tui.prompts.prompt import Prompt
-from hwexplorer.tui.session import row_query, tree_index
+from hwexplorer.tui.session import row_query, state_changes
 from hwexplorer.tui.session.session import Session
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class FindPrompt(Prompt):
                 self._finder.do_find(0)
                 return
             session.apply(replace(session.state, find=text))
-            if (target := tree_index.next_match(session.unfolded.table, text, session.state.at, 0)) is not None:
+            if (target := state_changes.next_match(session.unfolded.table, text, session.state.at, 0)) is not None:
                 session.move_to(target)
 
 

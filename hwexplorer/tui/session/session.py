@@ -15,7 +15,7 @@ from hardware.errors import RequestError
 from hwexplorer import state as states
 from hwexplorer.state import FOLDS, MORE, PANES, State, node, replace
 from hwexplorer.tui.session import history as histories
-from hwexplorer.tui.session import state_changes, tree_index
+from hwexplorer.tui.session import state_changes
 from hwexplorer.tui.session.change_summary import summarize_change, summarize_undo
 from hwexplorer.tui.session.history import History, push
 from hwexplorer.tui.session.limit_summary import DeviceLimits
@@ -281,7 +281,7 @@ class Session:
             is_operator = operator != "" and operator in unfolded.place
             other = replace(state, at=operator) if is_operator or state.by == "module" else replace(state, by="module")
             return self._reveal_cursor(other, self.cache.views(other))
-        folds = tree_index.folds_above(state.at, unfolded, self._index_of(views.tree))
+        folds = state_changes.folds_above(state.at, unfolded, self._index_of(views.tree))
         if not folds:
             return state, views
         state = replace(state, open=(*state.open, *sorted(folds)))
@@ -289,16 +289,16 @@ class Session:
 
     def move_to(self, key: str) -> None:
         """Put the tree's cursor on a node; what hides it opens."""
-        self.apply(tree_index.move_to(self.state, key, self.unfolded, self.index))
+        self.apply(state_changes.move_to(self.state, key, self.unfolded, self.index))
 
     def do_every(self, opened: int) -> None:
         """Open or close all branches."""
-        change = tree_index.open_all if opened else tree_index.close_all
+        change = state_changes.open_all if opened else state_changes.close_all
         self.apply(change(self.state, self.unfolded))
 
     def do_each(self) -> None:
         """Show repeated blocks one by one, or merged again."""
-        state = tree_index.toggle_repeats(self.state, self.unfolded)
+        state = state_changes.toggle_repeats(self.state, self.unfolded)
         if state is not None:
             self.apply(state)
         else:
@@ -313,7 +313,7 @@ class Session:
         opened = (key for key in self.state.open if not key.endswith(MORE))
         state = replace(self.state, open=tuple(opened), fold=percent)
         folded = self._index_of(self.cache.views(replace(state, at="")).tree)
-        self.apply(replace(state, at=tree_index.visible_ancestor(state.at, self.unfolded, folded)))
+        self.apply(replace(state, at=state_changes.visible_ancestor(state.at, self.unfolded, folded)))
         rows = sum(1 for row in self.index.table.rows if row.kind == "more")
         message = f"rows below {percent:g} % folded into {rows} row{'s' * (rows != 1)}"
         self.say(message if percent else "nothing is folded", "dim")
@@ -328,7 +328,7 @@ class Session:
         if not state.find:
             self.request("find")
             return
-        target = tree_index.next_match(self.unfolded.table, state.find, state.at, step)
+        target = state_changes.next_match(self.unfolded.table, state.find, state.at, step)
         if target is None:
             self.say(f"nothing in the tree fits {state.find!r}", "warn")
         else:

@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, cast
 from hwexplorer.plots import is_over_batches
 from hwexplorer.state import MORE, State, node, pinned, replace
 from hwexplorer.tui.session.change_summary import summarize_pin
-from hwexplorer.views.folding import fold_rows
 from hwexplorer.views.plain import Card, Page, Plot, Table, Text
-from hwexplorer.views.table_tree import TreeIndex
+from hwexplorer.views.table_tree import TreeIndex, fold_rows
 
 if TYPE_CHECKING:
     from hwexplorer.provider import EngineProvider

@@ -16,8 +16,7 @@ from hwexplorer.text.number_format import delta, safe
 from hwexplorer.tui.palette import BLURRED, CURSOR, PLAIN, Palette
 from hwexplorer.tui.widgets.cell_drawing import bar, device_cell_role, drop_columns, highlighted, plain, stacked
 from hwexplorer.tui.widgets.cell_text import pad, shorten, whole, width_of, wrap
-from hwexplorer.tui.widgets.column_widths import GAP, PERCENT, Measure, fit, is_of_device, measure
-from hwexplorer.tui.widgets.table_heads import TableHeads
+from hwexplorer.tui.widgets.table_columns import GAP, PERCENT, Measure, TableHeads, fit, is_of_device, measure
 from hwexplorer.views.plain import EMPTY_TABLE, NUMBERS, Row, Stack, Table, write_amount
 
 TALL_ENOUGH = 8  # lines, for a footer of two
