@@ -15,7 +15,7 @@ from textual.screen import Screen
 from textual.theme import BUILTIN_THEMES, Theme
 
 from hwexplorer.state import State
-from hwexplorer.tui.keys.keymap import DEFAULT, Keymap
+from hwexplorer.tui.keys.key_table import DEFAULT, Keymap
 from hwexplorer.tui.palette import COLOURS, THEMES
 from hwexplorer.tui.prefetch import Prefetch
 from hwexplorer.tui.screen import ExplorerScreen

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 from textual.screen import Screen
 
 from hwexplorer.state import open_configuration
-from hwexplorer.tui.keys.keymap import Keymap
+from hwexplorer.tui.keys.key_table import Keymap
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.panes.view_panes import ViewPane
 from hwexplorer.tui.prompts.prompt import Prompt
@@ -107,7 +107,7 @@ class LayeredScreen(Screen[None]):
     # --- overlays -----------------------------------------------------------------------------------------
 
     def _show_text(self, name: str, heading: str, text: Text) -> None:
-        from hwexplorer.tui.overlays.text_reader import TextReader  # not needed to start, as other imports below
+        from hwexplorer.tui.overlays.overlay_screen import TextReader  # not needed to start, as other imports below
 
         self.app.push_screen(TextReader(self, name, heading, text))
 
@@ -136,7 +136,7 @@ class LayeredScreen(Screen[None]):
 
     def do_help(self) -> None:
         """Open the keys, those of the pane in focus first, and the terms."""
-        from hwexplorer.tui.overlays.text_reader import help_text
+        from hwexplorer.tui.overlays.overlay_screen import help_text
 
         pane = self.session.state.pane
         self._show_text("help", "Help", help_text(pane, self.keymap, self.panes[pane].content))

@@ -16,7 +16,7 @@ from textual.timer import Timer
 
 from hardware.errors import RequestError
 from hwexplorer.state import State, replace
-from hwexplorer.tui.keys.keymap import Keymap
+from hwexplorer.tui.keys.key_table import Keymap
 from hwexplorer.tui.layered_screen import LayeredScreen
 from hwexplorer.tui.palette import THEMES, Palette
 from hwexplorer.tui.panes import load_panes

@@ -14,8 +14,7 @@ from hardware.precision import KEYS
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import PANES, PLOTS, State, format, parse
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.keys.key_table import ACTIONS, BY_ID
-from hwexplorer.tui.keys.keymap import DEFAULT
+from hwexplorer.tui.keys.key_table import ACTIONS, BY_ID, DEFAULT
 from hwexplorer.tui.overlays.overlay_screen import OverlayScreen
 from hwexplorer.tui.palette import THEMES
 from hwexplorer.tui.terminals import clipboard

@@ -9,7 +9,7 @@ from textual.pilot import Pilot
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State, parse
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.keys.keymap import DEFAULT
+from hwexplorer.tui.keys.key_table import DEFAULT
 from hwexplorer.tui.palette import CLICK, Palette
 from hwexplorer.tui.widgets import status_lines
 from tests.tui.fake import Fake

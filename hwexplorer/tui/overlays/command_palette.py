@@ -28,8 +28,7 @@ from hwexplorer.text import terms
 from hwexplorer.tui.commands import command_line
 from hwexplorer.tui.commands.command_table import COMMANDS, names
 from hwexplorer.tui.keys import key_table
-from hwexplorer.tui.keys.key_table import Action
-from hwexplorer.tui.keys.keymap import Keymap
+from hwexplorer.tui.keys.key_table import Action, Keymap
 from hwexplorer.tui.prompts.prompt_kinds import CommandPrompt
 from hwexplorer.tui.session.session import Session
 from hwexplorer.tui.session.session_events import TextOpened

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from rich.segment import Segment
 
-from hwexplorer.tui.keys.keymap import Hint
+from hwexplorer.tui.keys.key_table import Hint
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.session.session import Session
 from hwexplorer.tui.widgets import line_editor, status_lines

@@ -17,7 +17,7 @@ from analysis.model.names.model_ref import phases
 from hwexplorer.settings import labels
 from hwexplorer.state import PANES, State, pinned
 from hwexplorer.text.number_format import safe
-from hwexplorer.tui.keys.keymap import PAIRS, Hint
+from hwexplorer.tui.keys.key_table import PAIRS, Hint
 from hwexplorer.tui.palette import CAUSE, CLICK, CURSOR, PLAIN, Palette
 from hwexplorer.tui.widgets.cell_drawing import bar
 from hwexplorer.tui.widgets.cell_text import shorten, whole, width_of
