@@ -14,6 +14,7 @@ from analysis.estimate.scenario import Scenario
 from analysis.explore.attribution import time_parts
 from analysis.model import store
 from hardware.device import load_device
+from hardware.mapping.common import STARTS
 
 LAYER = "llama3_8b:{phase},layers=1"
 
@@ -96,7 +97,7 @@ def test_engines_quantise_activations_before_each_product(precision: str) -> Non
     assert serial_s is not None
     products = [i for i, kind in enumerate(served.workload.operators.kind) if kind == "linear"]
     heads = [i for i in products if served.demand.head[i] and served.demand.right[i] <= 1.0]  # type: ignore[index]
-    assert all(serial_s[i] >= served.device.light_start_s[0] for i in heads)
+    assert all(serial_s[STARTS, i] >= served.device.light_start_s[0] for i in heads)
     assert _run("h100_sxm", "decode", 1, "bf16").run.mapping.serial_s is not None
 
 
