@@ -10,8 +10,8 @@ import numpy as np
 from hardware.architectures.architecture import Architecture
 from hardware.demand import Demand, Floats, OpClass
 from hardware.efficiency import Efficiency
-from hardware.mapping.common import Mapping, Traffic, assemble, empty_counts, on_matrix_unit, traffic
-from hardware.mapping.tiling import Bools, Tiling, fma, tile_menu, vector_tiling
+from hardware.mapping.common import Mapping, Traffic, assemble, empty_counts, on_matrix_unit, traffic, unpack_seconds
+from hardware.mapping.tiling import Bools, Tiling, choose, fma, tile_menu, vector_tiling
 from hardware.mapping.winograd import rewrite_convolutions
 from hardware.sentence import count_noun, elements, format_run, product, split, whole
 
@@ -34,13 +34,36 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
         # Narrow operands are multiplied as fast as a multiprocessor reads them where tiles are small.
         fed_s = plan.operand_bytes / (device.operand_bytes_per_clock * device.clock_hz) if narrow else 0.0
         matrix = tile_menu(demand, demand.gemm * on_matrix, menu, device, rate, plan.operand_bytes, fed_s)
+        grouped = on_matrix & (demand.gemm[0] > 1.0) & (demand.op_class == OpClass.GEMM) & setup.runtime.serves
+        if grouped.any() and device.vendor == device.arch.data.tiles["grouped"].vendor:
+            matrix, demand = _group(demand, setup, grouped, matrix, rate)
         if demand.unpack_ops is not None:
-            matrix = _few_rows(demand, demand.unpack_ops > 0, device, matrix, rate)
+            matrix = _few_rows(demand, (demand.unpack_ops > 0) & ~grouped, device, matrix, rate)
     else:
         matrix = vector
     flow = traffic(demand, device)
     mapping = assemble(demand, setup, rates, flow, matrix, vector, on_matrix, _counts)
     return msgspec.structs.replace(mapping, vector_s=mapping.vector_s + staged_s, is_reduced=staged_s > 0)
+
+
+def _group(demand: Demand, setup: Setup, grouped: Bools, matrix: Tiling, macs_per_s: float) -> tuple[Tiling, Demand]:
+    """Return the tiles with those of `grouped` products, as of experts: one kernel, K undivided. Packed weights run by
+    instructions that warps wait for, and are unpacked between them, once for each block of rows."""
+    device, plan = setup.device, setup.plan
+    assumed, tiles = device.arch.data.assumed, device.arch.data.tiles
+    step_s = assumed("grouped_step_cycles") / device.clock_hz
+    unpack = demand.unpack_ops
+    is_packed = plan.widths.unpack_weights > 0 and unpack is not None
+    menu = tiles["packed" if is_packed else "grouped"]
+    fed_s = 0.0 if is_packed else plan.operand_bytes / (assumed("grouped_feed") * device.clock_hz)
+    rate = macs_per_s * (device.synchronous_matrix_rate if is_packed else 1.0)
+    tiled = tile_menu(demand, demand.gemm * grouped, menu, device, rate, plan.operand_bytes, fed_s, step_s)
+    if unpack is not None and is_packed:
+        rows = np.maximum(demand.gemm[1] / assumed("grouped_unpack_rows") + 0.5, 1.0)
+        again = rows / np.maximum(np.ceil(demand.gemm[1] / assumed("unpack_rows")), 1.0)
+        demand = demand.but(unpack_ops=np.where(grouped, unpack * again, unpack))
+        tiled = msgspec.structs.replace(tiled, seconds=tiled.seconds + unpack_seconds(demand, setup))
+    return choose(grouped, tiled, matrix), demand
 
 
 def _few_rows(demand: Demand, packed: Bools, device: Device, matrix: Tiling, macs_per_s: float) -> Tiling:

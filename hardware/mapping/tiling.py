@@ -58,10 +58,13 @@ def tile_menu(
     macs_per_s: float,
     element_bytes: float,
     operand_s: float = 0.0,
+    step_s: float = 0.0,
 ) -> Tiling:
     """The fastest of an architecture's tiles for each contraction of a demand, `gemm` (4, n), over its units."""
     k_step = menu.k_step_bytes / element_bytes if menu.k_step_bytes else menu.k_step
-    choices = TileChoices(menu.shapes, menu.splits, device, macs_per_s, k_step, operand_s=operand_s)
+    choices = TileChoices(
+        menu.shapes, menu.splits, device, macs_per_s, k_step, operand_s=operand_s, step_s=step_s / k_step
+    )
     return by_shape(demand, gemm, lambda few: fastest_tiles(few, choices))
 
 
@@ -69,7 +72,8 @@ class TileChoices(msgspec.Struct, frozen=True):
     """Tiles to choose from, (t, 3) rows, columns and relative rate, and ways to divide K, which is padded to `k_step`.
 
     `macs_per_s` is the rate of one unit; `fill_s` per row and column of a tile fills and drains a spatial pipeline;
-    `operand_s` is what one value of a row or column takes from the last on-chip level to the unit."""
+    `operand_s` is what one value of a row or column takes from the last on-chip level to the unit. `step_s` (by value
+    of K) is what memory makes a block wait where products are grouped: groups of unequal rows, K undivided."""
 
     tiles: Floats
     splits: tuple[int, ...]
@@ -78,6 +82,7 @@ class TileChoices(msgspec.Struct, frozen=True):
     k_step: float
     fill_s: float = 0.0
     operand_s: float = 0.0
+    step_s: float = 0.0
 
 
 def fastest_tiles(gemm: Floats, choices: TileChoices) -> Tiling:
@@ -121,13 +126,18 @@ def _candidate_seconds(gemm: Floats, choices: TileChoices) -> tuple[Floats, Floa
     g, m, n, k = gemm
     tm, tn, rate = (choices.tiles[:, i, None, None] for i in range(3))
     split = np.array(choices.splits, dtype=np.float64)[None, :, None]
-    results = g * np.ceil(m / tm) * np.ceil(n / tn)
+    # Groups have unequal rows: the last tile of each is half full in the mean.
+    tiles_m = np.maximum(m / tm + 0.5, 1.0) if choices.step_s else np.ceil(m / tm)
+    results = g * tiles_m * np.ceil(n / tn)
     waves = np.ceil(results * (split / units))
     depth = np.ceil(k / split / choices.k_step) * choices.k_step
     rate = rate * np.where(split > 1, device.arch.data.assumed("split_rate"), 1.0)
     seconds = waves * depth
     # A small tile meets its operands too seldom to keep the unit fed from the last on-chip level.
     seconds *= np.maximum(tm * tn / (rate * choices.macs_per_s), (tm + tn) * choices.operand_s)
+    if choices.step_s:  # blocks side by side on a unit wait for memory at once
+        beside = device.arch.data.assumed("grouped_blocks")
+        seconds = np.maximum(seconds, np.ceil(results / (units * beside)) * depth * choices.step_s)
     # K is divided among units that would idle: where the result alone fills them all, a split only adds blocks.
     np.copyto(seconds, np.inf, where=(split > 1) & (results >= units))
     if fill_s:

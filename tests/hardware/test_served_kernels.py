@@ -160,3 +160,29 @@ def test_narrow_products_decode_no_slower_than_wide_ones(device: str) -> None:
         for precision in ("bf16", "fp8")
     )
     assert narrow < wide
+
+
+def _experts_s(model: str, batch: int, sequence: int, precision: str = "bf16") -> float:
+    workload = store.ready(f"{model}:prefill,layers=1", None)
+    assert workload is not None
+    result = estimate(workload.bound(sequence=sequence), load_device("h200_sxm"), Scenario(batch, precision, "vllm"))
+    members = [i for i, path in enumerate(result.workload.operators.path) if ".experts." in path]
+    return float(result.run.latency_s[members].sum())
+
+
+def test_experts_of_one_token_wait_for_each_step_of_k() -> None:
+    """K is not divided among multiprocessors: 75 MB of weights take an H200 16 us, the layer 24 us and more
+    (AIConfigurator)."""
+    assert 20e-6 < _experts_s("qwen3_30b_a3b", 1, 1) < 45e-6
+
+
+def test_packed_experts_multiply_at_half_the_rate() -> None:
+    """Marlin's instructions reach half of an H200's rate, and its blocks of 64 rows unpack each weight again."""
+    assert _experts_s("qwen3_30b_a3b", 8, 2048, "w4a16") > 1.5 * _experts_s("qwen3_30b_a3b", 8, 2048)
+
+
+@given(tokens=st.integers(1, 3000), more=st.integers(1, 3000), precision=st.sampled_from(["bf16", "fp8", "w4a16"]))
+def test_experts_never_get_faster_with_tokens(tokens: int, more: int, precision: str) -> None:
+    assert _experts_s("qwen3_30b_a3b", 1, tokens + more, precision) >= 0.999 * _experts_s(
+        "qwen3_30b_a3b", 1, tokens, precision
+    )

@@ -347,7 +347,7 @@ register(
         "hwexplorer.cache_read": lambda call: OperatorCost("copy"),
         "hwexplorer.expert_dispatch": lambda call: OperatorCost("gather"),
         # The weighted sum of the experts' results of each token; each device adds its share of the elements.
-        "hwexplorer.expert_combine": lambda call: OperatorCost("reduce", call.tensor("input").numel * 2),
+        "hwexplorer.expert_combine": lambda call: OperatorCost("gather", call.tensor("input").numel * 2),
         "hwexplorer.all_reduce": lambda call: OperatorCost("all_reduce", call.result.numel),
         "hwexplorer.all_gather": lambda call: OperatorCost("all_gather"),
         "hwexplorer.all_to_all": lambda call: OperatorCost("all_to_all"),
