@@ -84,7 +84,7 @@ class EngineProvider:
         result = engine.result(state)
         covered = f"only {result.coverage:.1%} covered" if result.coverage < 1 else ""
         covered = uncovered_note(result.workload, state.batch) or covered
-        warning = trace_warning(state, result).removeprefix("Warning: ")  # the reason first, where it may be cut
+        warning = trace_warning(state, result)
         return "; ".join(filter(None, (warning, *describe_deviations(result), covered)))
 
     def knobs(self, state: State) -> Page:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _PACKAGES = ("hwexplorer.reports", "hwexplorer.commands", "hwexplorer.annexes")
 # The verbs by what one does with them. The first three are what most people ask.
+TITLE_MAX = 96  # characters of a title and its subject: with ` of ` they fit in one line of 100
 FIRST = ("compare", "tree", "why")
 TASKS = {
     "look": ("compare", "tree", "show", "report", "models", "devices"),
@@ -299,7 +300,8 @@ class Answer:
         if callable(title):
             return title(self.document, self.state)
         describe = headline_of_state if self.report.subject.several else place_in_words
-        return f"{title} of {describe(self.state)}" if title else describe(self.state)
+        subject = describe(self.state)
+        return f"{title} of {subject}" if title and len(title) + len(subject) <= TITLE_MAX else subject
 
     @property
     def command(self) -> str:

@@ -35,7 +35,7 @@ SORTS = ("graph", "share", "latency", "energy", "name")
 _FIRST = ("roofline", "roofs", "cumulative", "batch", "pareto", "memory")
 _FOUND = {module.name for module in iter_modules([str(Path(__file__).parent / "plots")])}
 PLOTS = (*_FIRST, *sorted(name for name in _FOUND - {*_FIRST} if name[0] != "_"))  # a new one is its module alone
-RANKS = ("given", "latency", "energy", "edp", "throughput", "power", "memory", "name")
+RANKS = ("rank", "latency", "energy", "edp", "throughput", "power", "memory", "name")
 FOLDS = (0.0, 0.5, 1.0, 2.0, 5.0)  # per cent: what the fold key goes through
 EACH = "~each"  # ends what is open where the blocks of a branch are shown one by one
 MORE = "~more"  # ends the key of a row that stands for several small ones
@@ -80,7 +80,7 @@ class State(msgspec.Struct, frozen=True):
     open: tuple[str, ...] = ()
     pin: str = ""
     diff: bool = True
-    rank: str = "given"
+    rank: str = "rank"
     rank_reverse: bool = False
     heat: bool = False
     trace: str = ""

@@ -37,9 +37,11 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Findings(Head, frozen=True, kw_only=True):
-    """The document of `hwexplorer check`."""
+    """The document of `hwexplorer check`. `devices` and `runtimes` are those that the rules are about."""
 
     holds: bool
+    devices: tuple[str, ...]
+    runtimes: tuple[str, ...]
     findings: tuple[Finding, ...]
 
 
@@ -52,9 +54,15 @@ def check(rules: Sequence[Constraint], run: Callable[[str], Estimate]) -> Findin
     if not rules:
         raise RequestError('no rule is given: --rule "energy(h100_sxm) < 50mJ"')
     evaluated = evaluate_rules(rules, run, _reject_change)
-    first = run((_devices(rules[0]) or ("",))[0])
-    evaluated += coverage_findings(first.coverage, first.rule_coverage.gap)
-    return Findings(**head_fields(first), holds=all(finding.holds for finding in evaluated), findings=evaluated)
+    results = [run(name) for name in dict.fromkeys(name for rule in rules for name in _devices(rule) or ("",))]
+    evaluated += coverage_findings(results[0].coverage, results[0].rule_coverage.gap)
+    return Findings(
+        **head_fields(results[0]),
+        holds=all(finding.holds for finding in evaluated),
+        devices=tuple(dict.fromkeys(result.device.key for result in results)),
+        runtimes=tuple(dict.fromkeys(result.runtime.name for result in results)),
+        findings=evaluated,
+    )
 
 
 def coverage_findings(share: float, gap: str) -> tuple[Finding, ...]:

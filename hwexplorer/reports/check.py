@@ -41,7 +41,9 @@ VERB = Report(
     parts=(
         Rows(
             "check",
-            lambda ran: f"{ran.model}, batch {ran.batch}, {ran.precision}, {ran.execution}",
+            lambda ran: (
+                f"{ran.model}, batch {ran.batch}, {ran.precision}, {', '.join(ran.runtimes)} on {', '.join(ran.devices)}"
+            ),
             COLUMNS,
             of="findings",
             key="rule",

@@ -21,6 +21,9 @@ def _on(name: str):  # type: ignore[no-untyped-def]
     return run("resnet18", {"": "h100_sxm", "gpu": "h100_sxm", "cpu": "xeon_8490h"}.get(name, name))
 
 
+UNITS = {"J": "J", "s": "s", "Js": "Js", "byte": "B"}
+
+
 @pytest.mark.parametrize("word", RULED)
 def test_figures_are_those_of_the_estimate(word: str) -> None:
     value = METRICS[word].figure(_on(""))
@@ -31,7 +34,7 @@ def test_figures_are_those_of_the_estimate(word: str) -> None:
         (">=", 1, True),
         ("<", 1, False),
     ):
-        rule = parse_rule(f"{word}(h100_sxm) {comparison} {value * limit!r}")
+        rule = parse_rule(f"{word}(h100_sxm) {comparison} {value * limit!r}{UNITS.get(METRICS[word].unit, '')}")
         (found,) = check([rule], _on).findings
         assert found.value == value
         assert found.holds == holds, (comparison, limit)
@@ -99,3 +102,8 @@ def test_exit_codes() -> None:
     assert wrong.err.count("\n") == 1
     assert hwexplorer("check", "resnet18").code == 2
     assert hwexplorer("check", "resnet18", "--rule", "energy(gpux) < 1J").code == 2
+
+
+def test_rules_say_which_devices_and_software_they_are_about() -> None:
+    out = hwexplorer("check", "conv2d", "--rule", "ratio(energy, l4, tpu_v4) < 100").out
+    assert out.startswith("conv2d, batch 1, fp32, TensorRT, XLA on l4, tpu_v4\n")

@@ -161,6 +161,13 @@ def test_first_line_says_model_batch_format_runtime_and_device(call: Call, words
     assert call(*words, "--on", "l4").out.startswith(title)
 
 
+@pytest.mark.parametrize("verb", ["roofline", "mapping", "memory"])
+def test_the_title_of_a_long_subject_is_one_line_of_100(call: Call, verb: str) -> None:
+    title, after = call(verb, "llama3_8b:request,in=1024,out=256", "--on", "h100_sxm").out.splitlines()[:2]
+    assert len(title) <= 100, title
+    assert not after
+
+
 def test_cost_is_brief_and_its_sources_are_in_all(call: Call) -> None:
     brief, whole = (call("cost", "resnet18", *more).out for more in ((), ("--all",)))
     assert "EIA" not in brief

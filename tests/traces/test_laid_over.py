@@ -284,7 +284,7 @@ def recorded_operators(model: str, batch: int = 1) -> Trace:
 @pytest.mark.parametrize(
     ("traced", "estimated", "batch", "device", "says"),
     [("resnet18", "resnet18", 1, "xeon_8490h", ()),
-     ("resnet18", "resnet50", 1, "xeon_8490h", ("of 54 matrix operators",)),
+     ("resnet18", "resnet50", 1, "xeon_8490h", ("of the 54 matrix operators",)),
      ("resnet50", "resnet18", 1, "xeon_8490h", ("of the trace's 54 matrix operators are not in the model",)),
      ("mobilenet_v3_small", "resnet50", 1, "xeon_8490h", ("have other weights",)),
      ("resnet18", "resnet18", 8, "xeon_8490h", ("its batch is 1",)),
@@ -317,6 +317,6 @@ def test_the_device_of_a_trace_is_told_by_the_number_of_its_chip(recorded: str, 
 
 def test_a_trace_of_another_model_is_named_first_and_lays_nothing_on_the_host(tmp_path: Path) -> None:
     state = replace(state_with_a_trace(tmp_path / "t.csv"), model="resnet50", devices=("h100_sxm",), execution="auto")
-    assert answer(state)[0].startswith("Warning: it ran on a CPU; not this model: ")
+    assert answer(state)[0].startswith("Warning: this trace is not of resnet50 at batch 1 on h100_sxm: it ran on a CPU; ")
     assert "Measured" not in dict(why(replace(state, at=HOST)).sections)
     assert "Measured" in dict(why(state).sections)

@@ -118,7 +118,7 @@ class Fake(EngineProvider):
         )
         there = pinned(state)
         rows = []
-        names = {"name": sorted(state.devices), "given": state.devices}.get(state.rank, state.devices)
+        names = {"name": sorted(state.devices), "rank": state.devices}.get(state.rank, state.devices)
         for device in reversed(names) if state.rank_reverse else names:
             here = State(**{**_dict(state), "on": device, "pin": ""})
             t, e = self._total(here)

@@ -933,7 +933,7 @@ async def test_zoomed_why_is_unfolded() -> None:
 async def test_notes_below_the_devices_are_about_the_row_under_the_cursor() -> None:
     app = HwExplorer(parse("resnet50@b8,fp16"), EngineProvider())
     async with app.run_test(size=GRID) as pilot:
-        await pilot.press("2", "j")
+        await pilot.press("2", "k")
         assert app.state.on == "tpu_v4"
         lines = app.explorer.panes["compare"].content.table.footer
         assert lines[0].startswith("TPU v4: ")

@@ -82,6 +82,16 @@ def test_a_name_never_loses_its_model_number(name: str, model_number: str) -> No
     assert all(model_number in shorter for shorter in shorter_names(name))
 
 
+async def test_devices_stand_by_rank_and_two_changes_of_a_chip_keep_their_amounts() -> None:
+    changed = "h100_sxm{memory_bandwidth*2},h100_sxm{memory_bandwidth*1.6}"
+    app = HwExplorer(parse(f"resnet50@b32,fp16/xeon_8490h,h100_sxm,tpu_v4,{changed}"), EngineProvider())
+    async with app.run_test(size=(80, 24)):
+        strip = app.explorer.strip
+        names = ["".join(text for text, *_ in strip._title(card, 22)) for card in strip.cards]
+    assert [card.rank for card in strip.cards] == [1, 2, 3, 0, 0]
+    assert sum("*2}" in name for name in names) == sum("*1.6}" in name for name in names) == 1, names
+
+
 @given(PARTS, st.integers(1, 200))
 def test_the_cells_of_a_bar_are_the_rounded_sum(parts: list[float], width: int) -> None:
     counts = cells(parts, width)

@@ -27,8 +27,8 @@ def describe_difference(alignment: Alignment, result: Estimate) -> str:
     reasons += _input_differences(alignment, scenario.batch, bool(operators))
     if not reasons:
         return ""
-    compared = f"{result.workload.name} at batch {scenario.batch} on {result.device.label}"
-    return f"Warning: {'; '.join(reasons)}; this trace is not of {compared}"
+    compared = f"{result.workload.name} at batch {scenario.batch} on {result.device.key}"
+    return f"Warning: this trace is not of {compared}: {'; '.join(reasons)}"
 
 
 def describe_other_runtime(trace: Trace, result: Estimate) -> tuple[str, ...]:
@@ -53,7 +53,7 @@ def _operator_differences(alignment: Alignment, result: Estimate) -> list[str]:
     known = [pair.has_same_weights for pair in matched if pair.has_same_weights is not None]
     reasons = []
     if n_seen < LEAST_MATCHED * len(in_model):
-        reasons.append(f"not this model: {n_seen} of {len(in_model)} matrix operators are in the trace")
+        reasons.append(f"it has {n_seen} of the {len(in_model)} matrix operators of the model")
     if strangers > (1.0 - LEAST_MATCHED) * in_trace:
         reasons.append(f"{strangers} of the trace's {in_trace} matrix operators are not in the model")
     if sum(known) < LEAST_MATCHED * len(known):

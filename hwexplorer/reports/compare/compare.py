@@ -19,7 +19,7 @@ from hwexplorer.configurations import INCLUDE_PAPER, asks_for_paper
 from hwexplorer.declare import DEVICES, Report
 from hwexplorer.options import BASELINE, choice
 from hwexplorer.reports.compare._brief import brief_table, deviation_notes, device_pages
-from hwexplorer.state import State, pinned
+from hwexplorer.state import RANKS, State, pinned
 from hwexplorer.text.next_command import command
 from hwexplorer.views import levels
 from hwexplorer.views.answer_lines import answer
@@ -207,10 +207,10 @@ def by_device(state: State, columns: tuple[Column, ...] = SUMMARY) -> Table:
 
 
 def sort_rows(table: Table, state: State) -> Table:
-    """Sort rows by the rank of the state, the best first unless it is reversed; `given` is the order of the state.
+    """Sort rows by the rank of the state, the best first unless it is reversed; `rank` is the order that they have.
     Designs on paper stand last."""
     ordered = table.rows
-    if state.rank != "given":
+    if state.rank != RANKS[0]:
         key = {"name": "device", "energy": "energy_per_inference"}.get(state.rank, state.rank)
         place = next(i for i, column in enumerate(table.columns) if column.key == key)
         ordered = sort_by_column(table, place, is_falling=state.rank == "throughput").rows
@@ -219,14 +219,16 @@ def sort_rows(table: Table, state: State) -> Table:
 
 
 def pane_table(state: State) -> Table:
-    """Return a row and a line for each device of a state, keyed and sorted as the state has them. Lines begin with the
-    name of their device."""
+    """Return a row and a line for each device of a state, keyed as the state has them and sorted as it says, else by
+    rank. Lines begin with the name of their device."""
     if engine.request_under_load(state) is not None:
         return _load_table(state)
-    full = sort_rows(by_device(state), state)
+    full = by_device(state)
     results = [engine.result(state, name) for name in state.devices]
     brief = brief_table(results, engine.result(state, state.baseline), state.metric)
     cells = {row.key: row.cells for row in brief.rows}
+    by_rank = sorted(full.rows, key=lambda row: list(cells).index(engine.device(row.key).key))
+    full = sort_rows(replace(full, rows=tuple(by_rank)), state)
     places = [place for place, column in enumerate(full.columns) if column.key in _BESIDE_BRIEF]
     rows = tuple(
         replace(row, cells=(*cells[engine.device(row.key).key], *(row.cells[place] for place in places)))

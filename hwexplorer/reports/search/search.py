@@ -108,8 +108,7 @@ def _describe_figures(c: Candidate) -> str:
 def _limit(name: str) -> Any:
     metric = METRICS[name]
     flag = f"--{'min' if metric.more_is_better else 'max'}-{name}"
-    help = LIMITS[name] + f" (without a unit: {metric.unit})" * (metric.unit in ("J", "s"))
-    return option(flag, type=amount(metric.unit or "USD"), metavar="X", help=help)
+    return option(flag, type=amount(metric.unit or "USD"), metavar="X", help=LIMITS[name])
 
 
 VERB = Report(

@@ -80,6 +80,12 @@ def _summary(document: Crossover, state: State) -> tuple[str, ...]:
     return (answer, *lines)
 
 
+def _runtime_words(state: State, document: Crossover) -> str:
+    """Return the software of both devices: `OpenVINO against TensorRT`."""
+    names = [engine.result(each).runtime.name for each in _states(state, document.a, document.b)]
+    return " against ".join(dict.fromkeys(names))
+
+
 VERB = Report(
     subject=Subject(options=(MODEL, *SCENARIO, *OWN_MODEL), several=True),
     options=(
@@ -104,7 +110,7 @@ VERB = Report(
     states=_states,
     title=lambda document, state: (
         f"What {document.a} needs to match {document.b} in {' and '.join(METRICS[m].noun for m in document.metrics)}: "
-        f"{document.model}, {scenario_words(state)}"
+        f"{document.model}, {scenario_words(state, _runtime_words(state, document))}"
     ),
     parts=(text_of_facts(_summary), Rows("ways", "Changes, the smallest first", COLUMNS)),
     on_screen=False,

@@ -174,7 +174,7 @@ class ComparePane(ViewPane):
         self.content.update(self._table(views), hide=self.hidden_roles())
         self.content.go(state.on)
         order = f"by {state.rank}{' reversed' if state.rank_reverse else ''}"
-        self.set_title(views.verdict, order if state.rank != "given" else "")
+        self.set_title(views.verdict, order if state.rank != RANKS[0] else "")
 
     def _table(self, views: Views) -> Table:
         """Below the devices the answer, and of the lines on each that of the row under the cursor."""

@@ -29,13 +29,16 @@ _FORM = r"SXM\d*|PCIe|OAM|NVL|HGX"
 
 
 def shorter_names(name: str) -> Iterator[str]:
-    """Yield a name, then without form factor, memory size and line of products: never without its model number."""
+    """Yield a name, then without form factor, memory size and line of products, then with short names of changed facts:
+    never without its model number and the amounts that were changed."""
     name, brace, changes = name.partition(" {")
     yield name + brace + changes
     for words in (_FORM, rf"{_FORM}|{_MEMORY}"):
         yield re.sub(rf" (?:{words})(?= |$)", "", name) + brace + changes
     first, *rest = re.sub(rf" (?:{_FORM}|{_MEMORY})(?= |$)", "", name).split()
-    yield " ".join((first, *([word for word in rest if re.search(r"\d", word)] or rest))) + brace + changes
+    shortest = " ".join((first, *([word for word in rest if re.search(r"\d", word)] or rest))) + brace
+    for letters in ("", r"([a-z]{6})\w{2,}(?=[*=])", r"([a-z]{3})\w{2,}(?=[*=])"):
+        yield shortest + (re.sub(letters, r"\1…", changes) if letters else changes)
 
 
 class CardStrip(Widget, can_focus=False):
@@ -57,11 +60,12 @@ class CardStrip(Widget, can_focus=False):
         self._shown: object = None
 
     def show(self, cards: tuple[Card, ...], on: str, metric: str, answer: Sequence[str]) -> None:
-        """Take what is to be drawn, and draw it where it is new. Devices on paper come last."""
+        """Take what is to be drawn, and draw it where it is new: by rank, those without one after them, designs on paper
+        last."""
         shown = (cards, on, metric, answer, self.palette)
         if shown != self._shown:
             self._shown, self.on, self.metric, self.answer = shown, on, metric, tuple(answer)
-            self.cards = tuple(sorted(cards, key=lambda card: card.on_paper))
+            self.cards = tuple(sorted(cards, key=lambda card: (card.on_paper, not card.rank, card.rank)))
             self.refresh()
 
     def _rows(self) -> list[Card | str]:

@@ -76,7 +76,7 @@ def head_line(state: State, status: str, width: int, palette: Palette) -> list[S
         row.add(("dim", space))
 
     phase = _phase(state.model)
-    name = state.model.removesuffix(f":{phase}")
+    name = state.model.removesuffix(f":{phase}").replace(f":{phase},", ":")
     chip("title", " " + shorten(safe(name), max(8, width // 3), True), "pane_models", " " if phase else "  ")
     if phase:
         chip("text", phase, "phase", "  ")
@@ -93,7 +93,7 @@ def head_line(state: State, status: str, width: int, palette: Palette) -> list[S
         chip("warn", text if state.diff else f"({text})", "swap", "")
     rest = width - row.width - 3
     text = whole(safe(status), rest, "; ") or shorten(safe(status), rest)
-    row.add(("text", " " * (rest + 2 - width_of(text))), ("dim", text))
+    row.add(("text", " " * (rest + 2 - width_of(text))), ("warn" if text.startswith("Warning") else "dim", text))
     return row.segments
 
 
