@@ -120,7 +120,7 @@ def is_costliest(app: HwExplorer, _: Path) -> None:
 
 
 async def events_by_keys(hand: Hand, _: Path) -> None:
-    await hand.press("p", "2", "j")
+    await hand.press("p", "2", "k")
 
 
 async def events_by_mouse(hand: Hand, _: Path) -> None:
