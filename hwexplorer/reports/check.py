@@ -42,7 +42,8 @@ VERB = Report(
         Rows(
             "check",
             lambda ran: (
-                f"{ran.model}, batch {ran.batch}, {ran.precision}, {', '.join(ran.runtimes)} on {', '.join(ran.devices)}"
+                f"{ran.model}, batch {ran.batch}, {ran.precision}, "
+                f"{', '.join(ran.runtimes)} on {', '.join(ran.devices)}"
             ),
             COLUMNS,
             of="findings",

@@ -317,6 +317,6 @@ def test_the_device_of_a_trace_is_told_by_the_number_of_its_chip(recorded: str, 
 
 def test_a_trace_of_another_model_is_named_first_and_lays_nothing_on_the_host(tmp_path: Path) -> None:
     state = replace(state_with_a_trace(tmp_path / "t.csv"), model="resnet50", devices=("h100_sxm",), execution="auto")
-    assert answer(state)[0].startswith("Warning: this trace is not of resnet50 at batch 1 on h100_sxm: it ran on a CPU; ")
+    assert answer(state)[0].startswith("Warning: this trace is not of resnet50 at batch 1 on h100_sxm: it ran on a")
     assert "Measured" not in dict(why(replace(state, at=HOST)).sections)
     assert "Measured" in dict(why(state).sections)

@@ -92,7 +92,8 @@ def view(state: State) -> Table:
     except RequestError:  # another model, which has no such node
         return _event_table(state)
     by = "category" if there.device.arch is engine.result(state).device.arch else "family"
-    return _join_pinned(_event_table(state, by), _event_table(other, by), "pin" if other.on == state.on else there.device.id)
+    name = "pin" if other.on == state.on else there.device.id
+    return _join_pinned(_event_table(state, by), _event_table(other, by), name)
 
 
 def _event_table(state: State, by: str = "category") -> Table:

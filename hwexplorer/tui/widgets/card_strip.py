@@ -60,8 +60,8 @@ class CardStrip(Widget, can_focus=False):
         self._shown: object = None
 
     def show(self, cards: tuple[Card, ...], on: str, metric: str, answer: Sequence[str]) -> None:
-        """Take what is to be drawn, and draw it where it is new: by rank, those without one after them, designs on paper
-        last."""
+        """Take what is to be drawn, and draw it where it is new: by rank, then those without one, then designs on
+        paper."""
         shown = (cards, on, metric, answer, self.palette)
         if shown != self._shown:
             self._shown, self.on, self.metric, self.answer = shown, on, metric, tuple(answer)
