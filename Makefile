@@ -10,16 +10,19 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 run: $(VENV)/.run
 	@$(BIN)/hwexplorer $(ARGS)
 
-# Tests of processes read what a child prints at once; in the cache of a test is what the test puts there.
+# Tests of processes read what a child prints at once. What they import is compiled once; tests/conftest.py says when not.
 test test-slow: export PYTHONUNBUFFERED := 1
-test test-slow: export PYTHONDONTWRITEBYTECODE := 1
+test test-slow: export PYTHONDONTWRITEBYTECODE :=
 
 test: check
+	$(BIN)/python -m compileall -q hardware analysis hwexplorer
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup
 
-# What is slow and rarely breaks: whole catalogues, long scans, fresh captures. Weekly in CI and before a release.
+# What is slow and rarely breaks: whole catalogues, long scans, fresh captures, and properties with new random examples
+# (`make test` has the same ones each time). Weekly in CI and before a release.
 test-slow: $(VENV)/.test
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m slow
+	$(BIN)/python -m compileall -q hardware analysis hwexplorer
+	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "slow or hypothesis" --hypothesis-profile=random
 
 check: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -14,8 +16,11 @@ from hwexplorer.headless import answers
 from hwexplorer.registry import Answer
 from tests import forks
 
-# How long an example takes is how busy the machine is.
-settings.register_profile("suite", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# How long an example takes is how busy the machine is. `make test` has the same examples each time, so that it fails
+# for a change only; `make test-slow` has new ones (`--hypothesis-profile=random`).
+QUIET = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+settings.register_profile("suite", derandomize=True, database=None, **QUIET)
+settings.register_profile("random", print_blob=True, **QUIET)
 settings.load_profile("suite")
 
 
@@ -31,10 +36,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(item.location[0]))
 
 
-@pytest.fixture(autouse=True)
-def keeping_no_tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In the cache of a test is what it puts there."""
-    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """In the cache of a test is what it puts there: from here on nobody keeps compiled modules and tables, nor does a
+    child process. What was imported until now is compiled for the next run and for child processes."""
+    sys.dont_write_bytecode = True
+    os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
+    gc.freeze()  # modules are never garbage: to look at a million objects of torch and Textual takes 0.4 s
 
 
 @pytest.fixture(scope="session")

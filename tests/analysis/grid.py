@@ -22,6 +22,7 @@ from hardware.architectures import known_architectures
 from hardware.device import CATALOG, Device, load_device, load_devices
 from hardware.plan import Plan, make_plan
 from hardware.precision import KEYS, parse
+from tests.models import load_once as workload
 
 Floats = NDArray[np.float64]
 
@@ -49,11 +50,6 @@ PRECISIONS = (*(name for name in KEYS if parse(name).is_uniform), "w4a8kv8")
 
 
 @cache
-def workload(name: str) -> Workload:
-    return store.load(name)
-
-
-@cache
 def catalogue(modes: bool = True) -> tuple[Device, ...]:
     """Every device, with its power modes or without."""
     devices, errors = load_devices()
@@ -61,6 +57,11 @@ def catalogue(modes: bool = True) -> tuple[Device, ...]:
     if not modes:
         return tuple(devices)
     return tuple(m for d in devices for m in (d, *(load_device(f"{d.id}:{mode}") for mode in d.file.power_modes)))
+
+
+def small_model(on: Device, model: str) -> str:
+    """Return the model, or a small one where mapping a model to the device is searched for, which takes a second."""
+    return "transformer_block" if on.arch.is_searched else model
 
 
 def representatives() -> list[str]:

@@ -8,7 +8,7 @@ import pytest
 from analysis.estimate.bundle import bundle_demand, evaluate_bundle, make_bundle
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
-from analysis.model import store
+from tests.models import load_once
 
 MODELS = ("resnet18", "resnet34", "mobilenet_v2", "vit_b_16", "swin_t")
 
@@ -16,7 +16,7 @@ MODELS = ("resnet18", "resnet34", "mobilenet_v2", "vit_b_16", "swin_t")
 @pytest.mark.parametrize("runtime", ["eager", "fused"])
 @pytest.mark.parametrize("on", ["h100_sxm", "tpu_v4"])
 def test_models_cost_the_same_in_bulk(on: str, runtime: str) -> None:
-    device, work = grid.device(on), [store.load(name) for name in MODELS]
+    device, work = grid.device(on), [load_once(name) for name in MODELS]
     asked = Scenario(3, "fp16", runtime)
     setup = asked.setup_on(device, work[0])
     many = make_bundle(work, setup.joins)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from grid import ALL_MODES, BATCHES, DEFAULTS, EXACT, MODELS, catalogue, workload
+from grid import ALL_MODES, BATCHES, DEFAULTS, EXACT, MODELS, catalogue, small_model, workload
 
 from analysis.estimate.causes import CAUSES, COMPUTE, DRAM, LAUNCH, STATIC, THROTTLED, causes, shares, steps
 from analysis.estimate.estimate import estimate
@@ -12,6 +12,7 @@ from analysis.estimate.metrics import ADDITIVE
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.tree import shares as shapley
 from hardware.device import load_device
+from tests.sampling import for_each
 
 
 def _holds(result) -> None:
@@ -36,8 +37,8 @@ def _holds(result) -> None:
     np.testing.assert_allclose(shares(result, "edp").sum(axis=0), shapley(run.energy_j, run.latency_s, result))
 
 
-@pytest.mark.parametrize("device", DEFAULTS)
-@pytest.mark.parametrize("mode", ALL_MODES)
+@for_each("device", DEFAULTS)
+@for_each("mode", ALL_MODES)
 def test_causes_add_up_on_every_architecture(device, mode):
     for model in MODELS[:4]:
         for batch in BATCHES:
@@ -47,7 +48,7 @@ def test_causes_add_up_on_every_architecture(device, mode):
 @pytest.mark.xdist_group("searched")  # mappings that one has searched for are remembered for all
 def test_causes_add_up_on_every_device_and_for_a_request():
     for device in catalogue(modes=False):
-        _holds(estimate(workload("resnet18"), device, Scenario(1, "int8")))
+        _holds(estimate(workload(small_model(device, "resnet18")), device, Scenario(8, "int8")))
     for device in DEFAULTS:
         _holds(estimate(workload("llama3_8b:in=128,out=16"), load_device(device), Scenario(4, "w4a16")))
 

@@ -15,6 +15,7 @@ from analysis.estimate.partition import op_classes
 from analysis.model.ir.workload import INPUT, WEIGHT, Bools, Floats, Workload
 from hardware.demand import READ_WEIGHT, OpClass
 from hardware.plan import make_plan
+from tests.sampling import for_each
 
 KNOWN_GMACS = {  # published: torchvision's weight tables, GMAC at the default crop size
     "resnet18": 1.814, "resnet50": 4.089, "mobilenet_v2": 0.301, "vit_b_16": 17.564, "densenet121": 2.834,
@@ -40,8 +41,8 @@ def macs_from_tensors(workload: Workload, batch: int) -> dict[int, float]:
     return found
 
 
-@pytest.mark.parametrize("name", grid.DEFAULTS)
-@pytest.mark.parametrize("model", [*grid.MODELS, *grid.BLOCKS])
+@for_each("name", grid.DEFAULTS)
+@for_each("model", [*grid.MODELS, *grid.BLOCKS])
 def test_mac_events_are_the_macs_of_the_graph(model: str, name: str) -> None:
     work = grid.workload(model)
     point, known = work.value_at(batch=8), macs_from_tensors(work, 8)
@@ -71,7 +72,7 @@ def unpacking(result: Estimate) -> Floats:
     return total
 
 
-@pytest.mark.parametrize(("model", "gmacs"), KNOWN_GMACS.items())
+@for_each(("model", "gmacs"), KNOWN_GMACS.items())
 def test_published_macs(model: str, gmacs: float) -> None:
     for name in grid.DEFAULTS:
         assert grid.counted(grid.run(model, name), "MAC").sum() / 1e9 == pytest.approx(gmacs, abs=2e-3, rel=5e-3)
@@ -131,8 +132,8 @@ def _from_weights_alone(result: Estimate) -> Bools:
     return alone
 
 
-@pytest.mark.parametrize("name", grid.DEFAULTS)
-@pytest.mark.parametrize("model", [*grid.MODELS, *grid.BLOCKS])
+@for_each("name", grid.DEFAULTS)
+@for_each("model", [*grid.MODELS, *grid.BLOCKS])
 def test_twice_the_batch_is_twice_the_arithmetic(model: str, name: str) -> None:
     for mode in grid.MODES:
         for batch in (1, 32):

@@ -11,6 +11,7 @@ from hardware.demand import OpClass
 from hardware.device import Device
 from hardware.mapping.common import units_in_all
 from hardware.quantity import quantity
+from tests.sampling import for_each
 
 
 def fastest_native(on: Device) -> str:
@@ -23,7 +24,7 @@ def contraction(on: Device, precision: str) -> tuple[str, str]:
     return grid.run(grid.toy_gemm(64, 64, 64), on, 1, precision).plan.contraction
 
 
-@pytest.mark.parametrize("on", grid.catalogue(), ids=lambda on: on.key)
+@for_each("on", grid.catalogue())
 def test_large_product_reaches_half_the_peak_or_says_why_not(on: Device) -> None:
     precision = fastest_native(on)
     peak = on.peaks[contraction(on, precision)]
@@ -57,7 +58,7 @@ def test_default_devices_reach_half_their_peak_or_say_what_holds_them_back(name:
         assert "power bound" in reason or "memory bound" in reason
 
 
-@pytest.mark.parametrize("name", grid.representatives())
+@for_each("name", grid.representatives())
 def test_bands_contain_the_nominal(name: str) -> None:
     for model in ("resnet50", "vit_b_16", "mobilenet_v2", "conv2d"):
         for precision in grid.distinct_precisions(grid.device(name)):

@@ -10,6 +10,7 @@ from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.peak_memory import peak_memory
 from analysis.model.ir.workload import BUFFER, WEIGHT, Workload
 from hardware.precision import uniform
+from tests.sampling import for_each
 
 ALL = (*grid.MODELS, *grid.BLOCKS)
 
@@ -48,7 +49,7 @@ def _feeds_bias(work: Workload, i: int) -> bool:
     return i + 1 < work.n_operators and work.operators.kind[i + 1] == "bias"
 
 
-@pytest.mark.parametrize("model", ALL)
+@for_each("model", ALL)
 def test_bounds(model: str) -> None:
     work = grid.workload(model)
     for width in (4.0, 1.0):

@@ -16,7 +16,8 @@ from analysis.model import store
 from analysis.model.ir.workload import Workload
 from hardware.device import Device, load_device
 from hardware.plan import make_plan
-from tests.sampling import first, slow
+from tests.models import load_once
+from tests.sampling import first, for_each, slow
 
 ROUNDING = 1 + 1e-12
 QUICK = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -42,8 +43,8 @@ def scan(model: str, on: Device, precision: str, mode: str, batches: Iterable[in
     return found
 
 
-@pytest.mark.parametrize("name", grid.DEFAULTS)
-@pytest.mark.parametrize("model", ["conv2d", "attention_head", "resnet18", "transformer_block"])
+@for_each("name", grid.DEFAULTS)
+@for_each("model", ["conv2d", "attention_head", "resnet18", "transformer_block"])
 def test_a_few_more_are_never_quicker(model: str, name: str) -> None:
     batches = [*range(1, 10), 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 511, 512, 513, 4095, 4096]
     on = grid.device(name)
@@ -87,7 +88,7 @@ def test_weights_take_the_room_that_they_are_not_that_of_the_rows_read() -> None
 @pytest.mark.parametrize("precision", ["fp16", "int8"])
 def test_a_larger_batch_of_decoding_is_never_quicker(name: str, precision: str) -> None:
     """At the power limit: eight sequences took 0.7 % less time than seven, by larger tiles and fewer reads of them."""
-    model = store.load("llama3_8b:layers=2,decode,kv=512")
+    model = load_once("llama3_8b:layers=2,decode,kv=512")
     results = [grid.run(model, name, batch, precision) for batch in range(1, 20)]
     assert all(one.latency_s <= more.latency_s * ROUNDING for one, more in pairwise(results))
 
@@ -95,7 +96,7 @@ def test_a_larger_batch_of_decoding_is_never_quicker(name: str, precision: str) 
 @pytest.mark.parametrize("precision", ["fp16", "int8", "nvfp4"])
 def test_tiles_are_chosen_within_the_power_limit(precision: str) -> None:
     """Columns of one result were fastest for 200 sequences but streamed so much that 201 took 3 to 6 % less time."""
-    model = store.load("deepseek_v3:decode,layers=4,kv=4096")
+    model = load_once("deepseek_v3:decode,layers=4,kv=4096")
     results = [grid.run(model, "kpu_t768", batch, precision) for batch in range(196, 206)]
     assert all(one.latency_s <= more.latency_s * ROUNDING for one, more in pairwise(results))
 

@@ -10,33 +10,53 @@ from hypothesis import strategies as st
 
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
-from analysis.model import store
 from analysis.model.ir.workload import WEIGHT, Workload
 from hardware.plan import make_plan
 from hardware.precision import FORMATS, NAMES, parse
+from tests.models import load_once
+from tests.sampling import for_each, slow
 
 MODELS = ("llama3_8b:decode,layers=2,kv=512", "llama3_8b:prefill,layers=1,sequence=256", "mobilenet_v2", "resnet18")
-DEVICES = tuple(device.key for device in grid.catalogue(modes=False))
+DEVICES = tuple(device.key for device in grid.catalogue(modes=False) if not device.arch.is_searched)
+SEARCHED = tuple(device.key for device in grid.catalogue(modes=False) if device.arch.is_searched)
 precisions = st.builds(str.__add__, st.sampled_from(NAMES), st.sampled_from(("", "kv4", "kv8", "kv16")))
 
 FOUR_BIT_DEVICES = ("b200", "b300", "gb200", "mi355x", "rtx_5090", "rtx_pro_6000_max_q", "jetson_thor")
 
 
 def run(model: str, on: str, precision: str, batch: int, mode: str = "fused", **lengths: int) -> Estimate:
-    return estimate(store.load(model), grid.device(on), Scenario(batch, precision, mode, **lengths))  # type: ignore[arg-type]
+    return estimate(load_once(model), grid.device(on), Scenario(batch, precision, mode, **lengths))  # type: ignore[arg-type]
 
 
 def elements(work: Workload, role: int) -> float:
     return float((work.tensors.numel @ work.value_at(batch=1))[work.tensors.role == role].sum())
 
 
-@pytest.mark.xdist_group("searched")  # mappings that one has searched for are remembered for all
 @settings(max_examples=400, deadline=None)
 @given(
     st.sampled_from(MODELS), st.sampled_from(DEVICES), precisions, st.sampled_from(grid.ALL_MODES), st.integers(1, 64)
 )
 @example("llama3_8b:prefill,layers=1,sequence=256", "eyeriss", "iq2_xxs", "eager", 23)  # at its power limit
 def test_within_physics(model: str, on: str, precision: str, mode: str, batch: int) -> None:
+    check_random(model, on, precision, mode, batch)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.sampled_from(SEARCHED), precisions, st.sampled_from(grid.ALL_MODES), st.integers(1, 64))
+def test_within_physics_where_mappings_are_searched(on: str, precision: str, mode: str, batch: int) -> None:
+    check_random("transformer_block", on, precision, mode, batch)
+
+
+@slow
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from(MODELS), st.sampled_from(SEARCHED), precisions, st.sampled_from(grid.ALL_MODES), st.integers(1, 64)
+)
+def test_within_physics_where_models_are_searched(model: str, on: str, precision: str, mode: str, batch: int) -> None:
+    check_random(model, on, precision, mode, batch)
+
+
+def check_random(model: str, on: str, precision: str, mode: str, batch: int) -> None:
     result = run(model, on, precision, batch, mode)
     device, flow = result.device, result.run.mapping.traffic
     power = grid.per_kernel(result, result.run.energy_j) / result.run.kernel_s
@@ -52,8 +72,8 @@ def test_within_physics(model: str, on: str, precision: str, mode: str, batch: i
     assert Scenario(1, precision.upper()).precision == result.scenario.precision
 
 
-@pytest.mark.parametrize("precision", ["w4a16", "q4_k_m", "nvfp4", "w8a8", "q8_0", "w4a16kv8", "mxfp4kv8"])
-@pytest.mark.parametrize("on", [*grid.DEFAULTS, "b200", "i7_12700k"])
+@for_each("precision", ["w4a16", "q4_k_m", "nvfp4", "w8a8", "q8_0", "w4a16kv8", "mxfp4kv8"])
+@for_each("on", [*grid.DEFAULTS, "b200", "i7_12700k"])
 def test_bytes_are_those_of_the_formats(on: str, precision: str) -> None:
     """Weights in the format asked for: with llama.cpp's all parameters, else those of the layers; embedding, head and
     norms in 16 bits."""

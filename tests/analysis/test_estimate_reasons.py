@@ -12,19 +12,20 @@ from analysis.estimate.causes import causes
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.tree import find_node, operators_of, tree
-from analysis.model import store
 from analysis.reports.nodes import node
 from analysis.text.bound_reasons import attention_parts, kernel_reason, model_reason, operator_reason, subgraph_reason
 from hardware.device import load_device
 from hardware.errors import RequestError
 from hardware.execute import BOUNDS
 from hardware.quantity import quantity
+from tests.models import load_once
+from tests.sampling import for_each
 
 MODELS = ("resnet18", "mobilenet_v2", "swin_t", "convnext_tiny", "inception_v3", *grid.BLOCKS)
 
 
-@pytest.mark.parametrize("mode", grid.MODES)
-@pytest.mark.parametrize("name", grid.representatives())
+@for_each("mode", grid.MODES)
+@for_each("name", grid.representatives())
 def test_every_node_has_a_one_line_reason(name: str, mode: str) -> None:
     for model in MODELS:
         result = grid.run(model, name, 8, "int8", mode)
@@ -111,8 +112,8 @@ def test_model_reason_adds_up(name: str) -> None:
     assert f"draws {result.average_power_w:.0f} W, limit {result.device.power_limit_w:.0f} W" in reason
 
 
-@pytest.mark.parametrize("mode", grid.MODES)
-@pytest.mark.parametrize("model", ["resnet18", "swin_t", "inception_v3", "attention_head", "densenet121"])
+@for_each("mode", grid.MODES)
+@for_each("model", ["resnet18", "swin_t", "inception_v3", "attention_head", "densenet121"])
 def test_every_node_is_found_by_its_id(model: str, mode: str) -> None:
     result = grid.run(model, "h100_sxm", 1, "fp16", mode)
     root = node(result)
@@ -164,7 +165,7 @@ def test_an_ambiguous_ending_is_an_error_not_a_guess() -> None:
 
 
 def test_attention_says_its_products_and_its_softmax() -> None:
-    result = estimate(store.load("llama3_8b:decode,kv=4095"), load_device("h100_sxm"), Scenario(2, "bf16"))
+    result = estimate(load_once("llama3_8b:decode,kv=4095"), load_device("h100_sxm"), Scenario(2, "bf16"))
     at = result.workload.operators.kind.index("attention")
     first, softmax, last = attention_parts(result, at)
     each = 2 * 32 * 4096 * 128  # sequences, heads, tokens, width
@@ -178,7 +179,7 @@ def test_attention_says_its_products_and_its_softmax() -> None:
 @pytest.mark.parametrize("model", ["llama3_8b:decode,kv=64", "llama3_8b:request,in=8,out=3"])
 def test_a_step_says_what_its_host_takes(model: str) -> None:
     """The first operator of a step bears it: nobody is to think that an embedding takes 2 ms."""
-    result = estimate(store.load(model), load_device("h100_sxm"), Scenario(2, "bf16", "vllm"))
+    result = estimate(load_once(model), load_device("h100_sxm"), Scenario(2, "bf16", "vllm"))
     steps = 2 if "request" in model else 1  # the prompt makes the first token
     host = steps * (result.runtime.call_s.value + 2 * result.runtime.sequence_s.value)
     first = int(result.demand.kernel[np.flatnonzero(result.demand.calls.begins)[-1]])

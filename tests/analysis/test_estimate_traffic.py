@@ -9,6 +9,7 @@ import pytest
 from analysis.estimate.estimate import Estimate
 from hardware.demand import READ_WEIGHT
 from hardware.mapping.common import usable_last_level_bytes
+from tests.sampling import for_each
 
 # conv2d: x (64, 56, 56) -> conv -> bn -> relu, all of one size; 36,864 weights, 4 x 64 of the normalisation.
 ACTIVATION, FILTER, NORM = 64 * 56 * 56, 64 * 64 * 9, 4 * 64
@@ -41,8 +42,8 @@ def boundary_transfers(result: Estimate) -> int:
     return int((result.demand.transfers.role != READ_WEIGHT).sum())
 
 
-@pytest.mark.parametrize("precision", ["fp32", "int8"])
-@pytest.mark.parametrize("name", grid.DEFAULTS)
+@for_each("precision", ["fp32", "int8"])
+@for_each("name", grid.DEFAULTS)
 def test_conv_bn_relu_fused(name: str, precision: str) -> None:
     """One kernel: the input is read, the output written, nothing else leaves the chip."""
     for batch in (1, 64, 512, 4096):

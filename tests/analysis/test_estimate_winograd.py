@@ -15,6 +15,7 @@ from analysis.estimate.tree import tree
 from analysis.text.bound_reasons import operator_reason
 from hardware.demand import Demand
 from hardware.execute import execute
+from tests.sampling import for_each
 
 OLD_CARDS = ("v100_pcie_32gb", "t4", "quadro_rtx_5000")
 
@@ -80,9 +81,9 @@ def test_tensor_cores_and_cpus_multiply_as_they_are_told(name: str, precision: s
     assert not run("vgg16", name, precision=precision).run.mapping.is_reduced.any()
 
 
-@pytest.mark.parametrize("name", OLD_CARDS)
-@pytest.mark.parametrize("execution", ["eager", "compiled", "fused"])
-@pytest.mark.parametrize("model", ["vgg16", "resnet18"])
+@for_each("name", OLD_CARDS)
+@for_each("execution", ["eager", "compiled", "fused"])
+@for_each("model", ["vgg16", "resnet18"])
 def test_a_larger_batch_is_never_faster(name: str, execution: str, model: str) -> None:
     latencies = [run(model, name, batch, execution=execution).latency_s for batch in (1, 2, 3, 5, 8, 13, 32, 100, 256)]
     assert all(a <= b * (1 + 1e-9) for a, b in pairwise(latencies)), latencies

@@ -21,6 +21,8 @@ from analysis.model.ir.workload import KINDS
 from hardware import file_access, precision
 from hardware.runtime import runtimes
 from hwexplorer.cli import main
+from tests.models import load_once
+from tests.sampling import for_each
 
 LLM = {
     "source": "me", "origin": "", "device": "h100_sxm", "n_devices": "1", "device_mode": "", "model": "llama3_8b",
@@ -82,12 +84,12 @@ def test_a_prompt_and_a_whole_request() -> None:
     assert (rate.model, rate.lengths) == ("llama3_8b:request", {"sequence": 128, "output": 100})
     assert rate.latency_s == pytest.approx(8 * 100 / 1600)
     assert rate.energy_j == pytest.approx(4.0 * 100)
-    result = estimate(store.load("llama3_8b:request").bound(**rate.lengths), rate.device, rate.scenario)
-    spelt = estimate(store.load("llama3_8b:request,in=128,out=100"), rate.device, rate.scenario)
+    result = estimate(load_once("llama3_8b:request").bound(**rate.lengths), rate.device, rate.scenario)
+    spelt = estimate(load_once("llama3_8b:request,in=128,out=100"), rate.device, rate.scenario)
     assert result.latency_s == spelt.latency_s
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("changes", "why"),
     [
         ({"device": "A100 (form not stated)"}, "device is not in the catalogue"),

@@ -15,6 +15,7 @@ from hwexplorer import engine
 from hwexplorer.state import parse
 from hwexplorer.views.table_tree import TreeIndex
 from hwexplorer.views.tree_view import tree
+from tests.sampling import for_each
 
 MODELS = (
     "resnet50", "mobilenet_v2", "vit_b_16", "swin_t", "densenet121", "regnet_y_400mf", "efficientnet_b0", "llama3_8b",
@@ -28,8 +29,8 @@ def _branches(result: Estimate, by: str, apart: tuple[str, ...] = ()) -> dict[st
     return {branch.key: branch for branch in branches}
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("by", BYS)
+@for_each("model", MODELS)
+@for_each("by", BYS)
 def test_every_level_holds_every_operator_once(model: str, by: str) -> None:
     for mode in ("eager", "compiled", "fused"):
         result = run(model, "h100_sxm", 1, "fp16", mode)

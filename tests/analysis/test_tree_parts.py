@@ -14,6 +14,7 @@ from analysis.reports.event_report import event_report
 from analysis.reports.nodes import Node, node
 from hwexplorer import engine
 from hwexplorer.state import parse
+from tests.sampling import for_each
 
 ADDED = ("share", "edp_js", "latency_s", "energy_j", "macs", "flops", "dram_bytes")
 SETUPS = [
@@ -22,8 +23,8 @@ SETUPS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("setup", SETUPS)
-@pytest.mark.parametrize("by", BYS)
+@for_each("setup", SETUPS)
+@for_each("by", BYS)
 def test_children_add_up_to_their_parent(setup: str, by: str) -> None:
     result = engine.result(parse(setup))
     branches = [branch for _, branch in outline(result, by).walk()]

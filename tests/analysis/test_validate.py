@@ -24,6 +24,7 @@ from analysis.annexes.machine.measured_rows import Unpredictable
 from hardware import file_access
 from hardware.errors import RequestError
 from hwexplorer.cli import main
+from tests.sampling import for_each
 
 ROWS = measured_rows.shipped_rows(measured_rows.FITTED_ON)
 
@@ -237,8 +238,8 @@ def test_cross_validate_of_a_file_of_ones_own(tmp_path: Path, capsys: pytest.Cap
     assert "without each device" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", ["batch", "latency_ms", "image_size", "throughput_per_s", "energy_mJ_per_inference"])
-@pytest.mark.parametrize("value", ["inf", "-inf", "nan", "1e300", "-1", "0", "x"])
+@for_each("name", ["batch", "latency_ms", "image_size", "throughput_per_s", "energy_mJ_per_inference"])
+@for_each("value", ["inf", "-inf", "nan", "1e300", "-1", "0", "x"])
 def test_a_number_that_is_none_is_as_if_it_were_not_there(name: str, value: str) -> None:
     if (name, value) == ("batch", "0"):  # it is a number, of nothing
         with pytest.raises(Unpredictable, match="the batch is 0"):

@@ -12,12 +12,13 @@ from analysis.estimate.metrics import AIMS
 from analysis.explore.advice import NOTICEABLE, advise, gain
 from hardware.errors import RequestError
 from hwexplorer.text.next_command import command
+from tests.sampling import for_each
 
 OTHERS = [device(name) for name in DEFAULTS]
 
 
-@pytest.mark.parametrize("on", [*DEFAULTS, "jetson_agx_orin"])
-@pytest.mark.parametrize("aim", AIMS)
+@for_each("on", [*DEFAULTS, "jetson_agx_orin"])
+@for_each("aim", AIMS)
 def test_suggestions_are_sorted_and_useful(on: str, aim: str) -> None:
     found = advise(run("resnet18", on), OTHERS, aim)
     gains = [gain(s, found.now, aim) for s in found.suggestions]

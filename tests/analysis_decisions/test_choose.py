@@ -32,6 +32,7 @@ from analysis.model.ir.workload import Workload
 from hardware.amount import parse_amount, parse_limit_amount
 from hardware.device import Device
 from hardware.errors import RequestError
+from tests.sampling import for_each
 
 
 def _evaluate(
@@ -145,7 +146,7 @@ def test_transformers_are_ranked_by_family() -> None:
     assert all(row["candidate"]["accuracy"] is None for row in found["rows"])
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "unit", "value"),
     [
         ("100mJ", "J", 0.1), ("100 mJ", "J", 0.1), ("2.5", "J", 2.5), ("50ms", "s", 0.05), ("800us", "s", 8e-4),

@@ -15,6 +15,7 @@ from analysis.estimate.tree import tree
 from analysis.explore.constraint import parse_rule
 from analysis.explore.rule_check import check, edp_share
 from hardware.errors import RequestError
+from tests.sampling import for_each
 
 
 def _on(name: str):  # type: ignore[no-untyped-def]
@@ -63,7 +64,7 @@ def test_ratios() -> None:
     assert found.value == _on("cpu").energy_j / _on("gpu").energy_j
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "says"),
     [
         ("", "are expected"), ("< 5", "are expected"), ("enrgy(gpu) < 5mJ", "did you mean energy"),

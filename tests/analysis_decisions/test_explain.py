@@ -16,6 +16,7 @@ from analysis.explore.attribution import Part, live_at_peak, time_parts
 from analysis.explore.explanation import explain
 from hardware.architectures import known_architectures
 from hardware.errors import RequestError
+from tests.sampling import for_each
 
 PAIRS = tuple(permutations(DEFAULTS, 2))
 
@@ -24,8 +25,8 @@ def _close(x: float, y: float, scale: float) -> bool:
     return math.isclose(x, y, rel_tol=1e-9, abs_tol=1e-9 * scale)
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("metric", EXPLAINED)
+@for_each("model", MODELS)
+@for_each("metric", EXPLAINED)
 def test_parts_add_up_for_all_pairs(model: str, metric: str) -> None:
     for a, b in PAIRS:
         found = explain(run(model, a), run(model, b), metric)
@@ -39,8 +40,8 @@ def test_parts_add_up_for_all_pairs(model: str, metric: str) -> None:
                 assert _close(sum(p.b for p in group), found.b.value, scale), (a, b, name)
 
 
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("metric", EXPLAINED)
+@for_each("model", MODELS)
+@for_each("metric", EXPLAINED)
 def test_b_against_a_is_the_inverse(model: str, metric: str) -> None:
     for a, b in PAIRS:
         there = explain(run(model, a), run(model, b), metric)
@@ -64,8 +65,8 @@ def test_a_run_does_not_differ_from_itself(metric: str) -> None:
     assert all(part.difference == 0 and part.fraction == 0 for group in found.groups.values() for part in group)
 
 
-@pytest.mark.parametrize("batch", [1, 16])
-@pytest.mark.parametrize("on", DEFAULTS)
+@for_each("batch", [1, 16])
+@for_each("on", DEFAULTS)
 def test_families_and_times_cover_everything(on: str, batch: int) -> None:
     result = run("swin_t", on, batch)
     assert math.isclose(family_energy(result).sum(), result.energy_j, rel_tol=1e-9)

@@ -13,12 +13,12 @@ from analysis.estimate.metrics import METRICS
 from analysis.estimate.scenario import Scenario
 from analysis.explore.odds import BEATS, correlation, describe_odds, probability
 from analysis.explore.verdict import LIKELY, SURE, verdict
-from analysis.model import store
 from hardware.device import load_device
+from tests.models import load_once
 
 
 def run(name: str, runtime: str = "auto", batch: int = 1) -> Estimate:
-    return estimate(store.load("resnet18"), load_device(name), Scenario(batch, "fp16", runtime))
+    return estimate(load_once("resnet18"), load_device(name), Scenario(batch, "fp16", runtime))
 
 
 NAMES = ("xeon_8490h", "h100_sxm", "a100_sxm4_80gb", "jetson_agx_orin", "jetson_agx_orin:30w", "tpu_v4", "hailo8")

@@ -14,11 +14,12 @@ from decisions import DEFAULTS, device, hwexplorer, run
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.explore.comparison import compare, recommendations
-from analysis.model import store
 from hardware.device import ON_PAPER, catalogue_devices, load_device, load_devices
 from hardware.event_prices import coefficients
 from hardware.plan import make_plan
 from hwexplorer.state import State
+from tests.models import load_once
+from tests.sampling import for_each
 
 PAPER = [found for found in load_devices()[0] if not found.silicon]
 GRID = ("--batches", "1", "--precisions", "int8")
@@ -38,7 +39,7 @@ def test_the_catalogue_has_some() -> None:
     assert device("h100_sxm").marked_key == "h100_sxm"
 
 
-@pytest.mark.parametrize(
+@for_each(
     "words",
     [
         ("compare", "conv2d", "--on", "gpu,kpu"),
@@ -57,9 +58,8 @@ def test_the_catalogue_has_some() -> None:
         ("plot", "conv2d", "--plot", "batch"),
         ("plot", "conv2d", "--plot", "roofs"),
     ],
-    ids=lambda words: " ".join(words[:1] + words[-1:]),
 )
-@pytest.mark.parametrize("form", ["text", "md", "html"])
+@for_each("form", ["text", "md", "html"])
 def test_the_mark_stands_wherever_the_name_does(words: tuple[str, ...], form: str) -> None:
     done = hwexplorer(*words, "--all", "--format", form)
     assert done.code == 0, done.err
@@ -176,7 +176,7 @@ def test_paper_is_priced_as_silicon_and_as_its_designer_hopes() -> None:
     assert coefficients(hoped, form).value[row] == pytest.approx(stated)
     assert coefficients(target, form).value[row] > 3 * stated
     assert load_device("h100_sxm").as_designed is None
-    workload = store.load("resnet18")
+    workload = load_once("resnet18")
     found = compare(workload, [load_device("h100_sxm"), target], Scenario(), "h100_sxm")
     by = {each.device: each for each in found.rows}
     assert by["h100_sxm"].energy_as_designed_j is msgspec.UNSET

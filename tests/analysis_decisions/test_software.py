@@ -12,12 +12,12 @@ from analysis.estimate.scenario import Scenario
 from analysis.explore.attribution import attribute_to_software
 from analysis.explore.comparison import insights
 from analysis.explore.explanation import explain
-from analysis.model import store
 from hardware.device import load_device
+from tests.models import load_once
 
 
 def asked(on: str, runtime: str) -> Estimate:
-    return estimate(store.load("resnet50"), load_device(on), Scenario(1, "fp32", runtime))
+    return estimate(load_once("resnet50"), load_device(on), Scenario(1, "fp32", runtime))
 
 
 def test_auto_is_what_one_would_deploy() -> None:

@@ -24,6 +24,7 @@ from analysis.explore.search.workers import local
 from hardware.errors import RequestError
 from hardware.runtime import runtime_of_mode
 from hardware.setup import make_setup
+from tests.sampling import for_each
 
 SOME = (
     "resnet18", "vit_b_16", "maskrcnn_resnet50_fpn_v2", "swin_v2_t", "raft_small", "mobilenet_v3_small", "gemm",
@@ -31,10 +32,10 @@ SOME = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("on", DEFAULTS)
-@pytest.mark.parametrize("precision", ["fp32", "int8", "w4a8kv4"])
-@pytest.mark.parametrize("execution", ["eager", "fused"])
-@pytest.mark.parametrize("batch", [1, 6])
+@for_each("on", DEFAULTS)
+@for_each("precision", ["fp32", "int8", "w4a8kv4"])
+@for_each("execution", ["eager", "fused"])
+@for_each("batch", [1, 6])
 def test_many_models_at_once_have_the_bits_of_each_alone(on: str, precision: str, execution: str, batch: int) -> None:
     loaded = [workload(name) for name in SOME]
     setup = make_setup(device(on), precision, runtime_of_mode(device(on), execution))

@@ -11,10 +11,10 @@ import numpy as np
 
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
-from analysis.model import store
 from analysis.model.ir.workload import ACTIVATION, INPUT, InputSpec, Operators, Tensors, Workload, csr
 from hardware.device import load_device
 from hwexplorer.cli import main
+from tests.models import load_once
 
 DEVICES = ("cpu", "gpu", "tpu", "npu", "kpu")
 MODELS = ("resnet18", "mobilenet_v2", "googlenet", "vit_b_16", "densenet121", "gemm", "mlp", "resnet_block")
@@ -28,7 +28,7 @@ CASES = [
 
 @cache
 def run(model: str, device: str = "gpu", batch: int = 1, execution: str = "auto", precision: str = "fp32") -> Estimate:
-    return estimate(store.load(model), load_device(device), Scenario(batch, precision, execution))
+    return estimate(load_once(model), load_device(device), Scenario(batch, precision, execution))
 
 
 def toy(rows: Sequence[tuple[str, str, Sequence[str], int]]) -> Workload:

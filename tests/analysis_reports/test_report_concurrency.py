@@ -8,6 +8,7 @@ import reports_grid as grid
 
 from analysis.estimate.estimate import Estimate
 from analysis.reports.concurrency_report import HALF_SPEED, NEAR_BEST, concurrency
+from tests.sampling import for_each
 
 DIAMOND = [
     ("a", "copy", ("x",), 100_000),
@@ -49,7 +50,7 @@ def test_chain_has_no_branches() -> None:
     assert found.widest_operators == 1
 
 
-@pytest.mark.parametrize(("model", "device", "batch", "execution"), grid.CASES)
+@for_each(("model", "device", "batch", "execution"), grid.CASES)
 def test_invariants(model: str, device: str, batch: int, execution: str) -> None:
     result = grid.run(model, device, batch, execution)
     found = concurrency(result)

@@ -18,9 +18,10 @@ from analysis.text.bound_reasons import bound_change
 from hwexplorer import engine
 from hwexplorer.reports.show import events
 from hwexplorer.state import State
+from tests.sampling import for_each
 
 
-@pytest.mark.parametrize(("model", "device", "batch", "execution"), grid.CASES)
+@for_each(("model", "device", "batch", "execution"), grid.CASES)
 def test_roofline(model: str, device: str, batch: int, execution: str) -> None:
     result = grid.run(model, device, batch, execution)
     found = roofline(result)
@@ -53,7 +54,7 @@ def test_what_flips_a_kernel_is_the_ratio_of_its_times() -> None:
         assert stated == pytest.approx(run.kernel_memory_s[k] / run.kernel_compute_s[k], abs=0.051)
 
 
-@pytest.mark.parametrize(("model", "device", "batch", "execution"), grid.CASES)
+@for_each(("model", "device", "batch", "execution"), grid.CASES)
 def test_energy(model: str, device: str, batch: int, execution: str) -> None:
     result = grid.run(model, device, batch, execution)
     found = energy_report(result, top=10_000)
@@ -91,7 +92,7 @@ def test_energy_of_nodes_adds_up() -> None:
     assert all(len(node.top_subgraphs) == 1 for node in nodes)
 
 
-@pytest.mark.parametrize(("model", "device", "batch", "execution"), grid.CASES)
+@for_each(("model", "device", "batch", "execution"), grid.CASES)
 def test_edp(model: str, device: str, batch: int, execution: str) -> None:
     result = grid.run(model, device, batch, execution)
     found = edp_report(result, top=10_000)
@@ -116,8 +117,8 @@ def test_edp(model: str, device: str, batch: int, execution: str) -> None:
         assert largest[: c.subgraphs].sum() >= c.fraction - 1e-9 > largest[: c.subgraphs - 1].sum() - 1e-9
 
 
-@pytest.mark.parametrize("model", grid.MODELS)
-@pytest.mark.parametrize("device", grid.DEVICES)
+@for_each("model", grid.MODELS)
+@for_each("device", grid.DEVICES)
 def test_eager_against_fused(model: str, device: str) -> None:
     """The same two columns whichever of them was asked for; what is saved is their difference."""
     one, other = (edp_report(grid.run(model, device, 16).in_mode(mode)) for mode in ("eager", "fused"))
@@ -154,7 +155,7 @@ def test_how_many() -> None:
     assert count_making(np.zeros(0), 0.5) == 0
 
 
-@pytest.mark.parametrize(("model", "device", "batch", "execution"), grid.CASES)
+@for_each(("model", "device", "batch", "execution"), grid.CASES)
 def test_checks_pass(model: str, device: str, batch: int, execution: str) -> None:
     found = checks(grid.run(model, device, batch, execution))
     assert all(check.passed for check in found), [c for c in found if not c.passed]

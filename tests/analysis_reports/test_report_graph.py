@@ -10,9 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from analysis.estimate.dependencies import Dependencies, heaviest_path, levels, operator_graph, subgraph_graph
-from analysis.model import store
 from analysis.model.names import zoo
 from analysis.reports.distributions import buckets, kinds
+from tests.models import load_once
+from tests.sampling import for_each
 
 
 def graph(n: int, edges: list[tuple[int, int]]) -> Dependencies:
@@ -55,10 +56,10 @@ def test_empty() -> None:
     assert levels(graph(0, [])).tolist() == []
 
 
-@pytest.mark.parametrize("name", list(zoo.table()))
+@for_each("name", list(zoo.table()))
 def test_every_edge_points_forward(name: str) -> None:
     """What both graphs rest on: execution order is an order of the dependencies, of subgraphs too."""
-    work = store.load(name)
+    work = load_once(name)
     for g in (operator_graph(work), subgraph_graph(work)):
         assert (g.source < g.target).all()
         assert len(set(zip(g.source.tolist(), g.target.tolist(), strict=True))) == len(g.source)

@@ -10,9 +10,10 @@ from analysis.reports.event_report import event_report
 from analysis.reports.mapping_report import mapping_report
 from hardware.architectures.gpu import blocks, occupancy, resident_limit
 from hardware.errors import RequestError
+from tests.sampling import for_each
 
 
-@pytest.mark.parametrize(("model", "device", "batch", "execution"), grid.CASES)
+@for_each(("model", "device", "batch", "execution"), grid.CASES)
 def test_rows_add_up(model: str, device: str, batch: int, execution: str) -> None:
     result = grid.run(model, device, batch, execution)
     found = mapping_report(result)
@@ -39,8 +40,8 @@ def test_rows_add_up(model: str, device: str, batch: int, execution: str) -> Non
     )
 
 
-@pytest.mark.parametrize("model", grid.MODELS)
-@pytest.mark.parametrize("batch", [1, 64])
+@for_each("model", grid.MODELS)
+@for_each("batch", [1, 64])
 def test_occupancy_is_between_nothing_and_full(model: str, batch: int) -> None:
     result = grid.run(model, "gpu", batch)
     found = occupancy(result.demand, result.device, result.run.mapping)

@@ -12,6 +12,7 @@ from analysis.model.ir.workload import BUFFER, WEIGHT
 from analysis.reports.checkpointing import checkpointing
 from analysis.reports.memory_report import memory_report
 from hardware.precision import FORMATS
+from tests.sampling import for_each
 
 # a is held from the start to the end; c and d are large. x is the input, held to the end.
 HELD = [
@@ -45,7 +46,7 @@ def largest_live_set(result: Estimate) -> tuple[float, float]:
     return max(sum(held.values()) for held in live.values()), float(size.sum())
 
 
-@pytest.mark.parametrize(("model", "device", "batch", "execution"), grid.CASES)
+@for_each(("model", "device", "batch", "execution"), grid.CASES)
 def test_bounds(model: str, device: str, batch: int, execution: str) -> None:
     result = grid.run(model, device, batch, execution)
     held = result.memory
@@ -64,7 +65,7 @@ def test_bounds(model: str, device: str, batch: int, execution: str) -> None:
         np.testing.assert_array_equal(held.workspace, scratch)
 
 
-@pytest.mark.parametrize(("model", "device", "batch", "execution"), grid.CASES)
+@for_each(("model", "device", "batch", "execution"), grid.CASES)
 def test_report(model: str, device: str, batch: int, execution: str) -> None:
     result = grid.run(model, device, batch, execution)
     found = memory_report(result)
@@ -129,10 +130,10 @@ def test_workspace_by_hand() -> None:
     assert memory_report(grid.run("resnet18", "gpu", 4)).workspace_rule == ""
 
 
-@pytest.mark.parametrize("precision", ["fp32", "int4", "w4a16kv8", "q4_k_m"])
-@pytest.mark.parametrize("model", ["resnet18", "mobilenet_v2", "llama3_8b:decode,layers=2,kv=300"])
-@pytest.mark.parametrize("on", ["xeon_8490h", "h100_sxm"])
-@pytest.mark.parametrize("mode", ["eager", "fused"])
+@for_each("precision", ["fp32", "int4", "w4a16kv8", "q4_k_m"])
+@for_each("model", ["resnet18", "mobilenet_v2", "llama3_8b:decode,layers=2,kv=300"])
+@for_each("on", ["xeon_8490h", "h100_sxm"])
+@for_each("mode", ["eager", "fused"])
 def test_the_peak_is_the_sum_of_its_roles(model: str, on: str, precision: str, mode: str) -> None:
     report = memory_report(grid.run(model, on, 3, mode, precision))
     assert sum(held.bytes for held in report.roles) == pytest.approx(report.peak_bytes, rel=1e-12)

@@ -22,9 +22,10 @@ from tests.sampling import first, slow
 BATCH = 4
 TOLERANCE = 0.05
 LIMIT_S = 300  # half a minute on two slow cores
+QUICK = ("squeezenet1_1", "mobilenet_v2", "shufflenet_v2_x1_0", "googlenet")
 MODELS = (
-    "resnet18", "mobilenet_v2", "vgg11", "squeezenet1_1", "densenet121", "efficientnet_b0", "mobilenet_v3_large",
-    "shufflenet_v2_x1_0", "regnet_y_400mf", "convnext_tiny", "vit_b_16", "googlenet",
+    *QUICK, "resnet18", "vgg11", "densenet121", "efficientnet_b0", "mobilenet_v3_large", "regnet_y_400mf",
+    "convnext_tiny", "vit_b_16",
 )  # fmt: skip
 DETECTORS = (
     "ssdlite320_mobilenet_v3_large", "ssd300_vgg16", "fasterrcnn_mobilenet_v3_large_320_fpn", "fasterrcnn_resnet50_fpn",
@@ -47,6 +48,11 @@ def _measured(batch: int, names: tuple[str, ...]) -> dict[str, float]:
 
 
 @pytest.fixture(scope="module")
+def quickly_measured() -> dict[str, float]:
+    return _measured(BATCH, (*QUICK, *RECURRENT))
+
+
+@pytest.fixture(scope="module")
 def measured() -> dict[str, float]:
     return _measured(BATCH, MODELS)
 
@@ -56,19 +62,24 @@ def measured_detectors() -> dict[str, float]:
     return _measured(1, DETECTORS)
 
 
-@pytest.fixture(scope="module")
-def measured_recurrent() -> dict[str, float]:
-    return _measured(BATCH, RECURRENT)
-
-
 def _is_blocked_by_16() -> bool:
     """Whether oneDNN's blocks have 16 channels here, as the rule has them: with AVX-512."""
     flags = Path("/proc/cpuinfo")
     return not flags.exists() or "avx512f" in flags.read_text()
 
 
-@pytest.mark.parametrize("name", MODELS)
-def test_peak_of_pytorch(name: str, measured: dict[str, float]) -> None:
+@pytest.mark.parametrize("name", QUICK)
+def test_peak_of_pytorch(name: str, quickly_measured: dict[str, float]) -> None:
+    check_peak(name, quickly_measured)
+
+
+@slow
+@pytest.mark.parametrize("name", MODELS[len(QUICK) :])
+def test_peak_of_pytorch_for_larger_models(name: str, measured: dict[str, float]) -> None:
+    check_peak(name, measured)
+
+
+def check_peak(name: str, measured: dict[str, float]) -> None:
     if name == "shufflenet_v2_x1_0" and not _is_blocked_by_16():
         pytest.skip("its 24 channels fill blocks of 8, not of 16")
     held = grid.run(name, "cpu", BATCH, "eager").memory
@@ -76,6 +87,7 @@ def test_peak_of_pytorch(name: str, measured: dict[str, float]) -> None:
     assert counted == pytest.approx(measured[name], rel=TOLERANCE), f"{counted / measured[name] - 1:+.1%}"
 
 
+@slow
 def test_most_are_exact(measured: dict[str, float]) -> None:
     """All on the machine that the rule was read off; two less where blocks have other widths."""
     off = {}
@@ -96,9 +108,9 @@ def test_peak_of_detectors(name: str, measured_detectors: dict[str, float]) -> N
 @pytest.mark.usefixtures("quick_captures")
 @pytest.mark.parametrize("name", first(list(RECURRENT), 2))
 def test_peak_of_recurrent_networks(
-    name: str, measured_recurrent: dict[str, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    name: str, quickly_measured: dict[str, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HWEXPLORER_CACHE_DIR", str(tmp_path))
     workload = store.load(f"{Path(__file__).with_name('recurrent_models.py')}:{name}()")
     held = peak_memory(workload, BATCH, parse("fp32").widths, "eager", block=16.0)
-    assert held.peak_bytes - held.weight_bytes == pytest.approx(measured_recurrent[name], rel=TOLERANCE)
+    assert held.peak_bytes - held.weight_bytes == pytest.approx(quickly_measured[name], rel=TOLERANCE)

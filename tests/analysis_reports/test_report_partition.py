@@ -5,16 +5,17 @@ from __future__ import annotations
 import pytest
 import reports_grid as grid
 
-from analysis.model import store
 from analysis.reports.partition_report import PartitionReport, partition_report
+from tests.models import load_once
+from tests.sampling import for_each
 
 
 def report(model: str, batch: int = 1, precision: str = "fp32") -> PartitionReport:
-    return partition_report(store.load(model), batch, precision)
+    return partition_report(load_once(model), batch, precision)
 
 
-@pytest.mark.parametrize("model", grid.MODELS)
-@pytest.mark.parametrize("batch", [1, 8])
+@for_each("model", grid.MODELS)
+@for_each("batch", [1, 8])
 def test_parts_add_up(model: str, batch: int) -> None:
     found = report(model, batch)
     for rows in (found.operators_by_type, found.operators_by_class, found.subgraphs_by_pattern):
@@ -71,7 +72,7 @@ def test_resnet18_exactly() -> None:
 
 def test_product_by_hand() -> None:
     m, n, k = 48, 80, 112
-    (s,) = partition_report(store.load(f"gemm:M={m},N={n},K={k}"), 1, "fp16").subgraphs
+    (s,) = partition_report(load_once(f"gemm:M={m},N={n},K={k}"), 1, "fp16").subgraphs
     assert s.macs == m * n * k
     assert s.ingress_bytes + s.weight_bytes == (m * k + k * n) * 2
     assert s.egress_bytes == m * n * 2
@@ -114,7 +115,7 @@ def test_classes_of_the_field(model: str, classes: dict[str, int]) -> None:
 @pytest.mark.parametrize("model", ["resnet18", "vit_b_16", "mobilenet_v2", "llama3_8b"])
 @pytest.mark.parametrize("batch", [1, 8])
 def test_parallelism_is_the_elements_written(model: str, batch: int) -> None:
-    found, workload = report(model, batch), store.load(model)
+    found, workload = report(model, batch), load_once(model)
     written = workload.tensors.numel @ workload.value_at(batch=batch)
     for i, operator in enumerate(found.operators):
         outputs = workload.operators.out_tensor[workload.operators.out_ptr[i] : workload.operators.out_ptr[i + 1]]

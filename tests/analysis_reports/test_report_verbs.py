@@ -14,6 +14,7 @@ import pytest
 import reports_grid as grid
 
 from hwexplorer.cli import main
+from tests.sampling import for_each
 
 ON_DEVICE = {"schema", "model", "device", "batch", "precision", "execution", "execution_run", "layout", "image_size"}
 OF_MODEL = {"schema", "model", "batch", "precision", "image_size"}
@@ -112,8 +113,8 @@ def test_text_and_markdown(verb: str) -> None:
     assert "nan" not in text.lower().split()
 
 
-@pytest.mark.parametrize("verb", [verb for verb in KEYS if verb != "partition"])
-@pytest.mark.parametrize("device", grid.DEVICES)
+@for_each("verb", [verb for verb in KEYS if verb != "partition"])
+@for_each("device", grid.DEVICES)
 def test_every_architecture(verb: str, device: str) -> None:
     for model in ("mobilenet_v2", "mlp"):
         assert grid.said(verb, model, "--on", device, "--precision", "int8", "--execution", "fused")

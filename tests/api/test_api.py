@@ -18,6 +18,7 @@ import torch
 import hwexplorer as hx
 from analysis.explore.comparison import Comparison
 from hwexplorer import api, cli, registry
+from tests.sampling import for_each
 
 NOTEBOOK = Path(__file__).parents[2] / "examples" / "notebook.ipynb"
 IMPORT_MAX_S = 0.15
@@ -52,7 +53,7 @@ def test_every_report_is_a_function_and_nothing_else_is() -> None:
         hx.compre  # noqa: B018
 
 
-@pytest.mark.parametrize("name", [name for name in api.__all__ if name in registry.names()])
+@for_each("name", [name for name in api.__all__ if name in registry.names()])
 def test_a_function_has_the_options_of_its_verb(name: str) -> None:
     signature = inspect.signature(getattr(api, name))
     kinds = {parameter.name: parameter.kind for parameter in signature.parameters.values()}

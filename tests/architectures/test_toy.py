@@ -11,7 +11,6 @@ import pytest
 
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
-from analysis.model import store
 from hardware.device import load_device, load_devices
 from hardware.precision import NAMES
 from hwexplorer import engine, registry
@@ -21,6 +20,7 @@ from hwexplorer.state import PANES, PLOTS, State
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.terminals import clipboard
 from tests.architectures.abacus import ABACUS
+from tests.models import load_once
 from tests.tui.test_app import screen_text
 
 HERE = Path(__file__).parent
@@ -113,7 +113,7 @@ def test_sums_and_limits_hold(abacus: Path) -> None:
         device = load_device(name, (abacus,))
         for precision in NAMES:
             for batch in (1, 64):
-                result = estimate(store.load("transformer_block"), device, Scenario(batch, precision))
+                result = estimate(load_once("transformer_block"), device, Scenario(batch, precision))
                 assert result.energy_j == pytest.approx(float(result.event_energy_j.sum()), rel=1e-9)
                 assert result.latency_s == pytest.approx(float(result.run.latency_s.sum()), rel=1e-9)
                 assert result.average_power_w <= device.power_limit_w * (1 + 1e-9)

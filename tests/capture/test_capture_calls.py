@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
 import torch
 from capture_toys import lowered
 from torch import nn
 from torch.nn import functional as F
 from torch.nn.attention.flex_attention import flex_attention
+
+from tests.sampling import for_each
 
 
 class Call(nn.Module):
@@ -114,7 +115,7 @@ CALLS: dict[str, tuple[nn.Module, tuple[int, ...], int]] = {
 }
 
 
-@pytest.mark.parametrize("name", CALLS)
+@for_each("name", CALLS)
 def test_a_rule_and_the_right_macs(name: str) -> None:
     module, shape, macs = CALLS[name]
     w = lowered(module.eval(), torch.empty(2, *shape))

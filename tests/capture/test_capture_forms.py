@@ -14,6 +14,7 @@ from torch._higher_order_ops.scan import scan
 from torch.nn import functional as F
 
 from analysis.model.model_errors import EmptyModelError
+from tests.sampling import for_each
 
 
 class Form(NamedTuple):
@@ -108,7 +109,7 @@ FORMS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", FORMS)
+@for_each("name", FORMS)
 def test_counted_by_hand(name: str) -> None:
     module, shape, macs, flops = FORMS[name]
     w = lowered(module, torch.empty(2, *shape))

@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from functools import cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -65,8 +66,7 @@ def exported(tmp_path_factory: pytest.TempPathFactory) -> Exported:
     return file
 
 
-@pytest.mark.parametrize("dynamo", [True, False])
-@pytest.mark.parametrize("name", first(VISION, 2))
+@pytest.mark.parametrize(("name", "dynamo"), first([*product(VISION, (True, False))], 3))
 def test_torchvision_equals_the_shipped_capture(name: str, dynamo: bool, exported: Exported) -> None:
     w = store.load(str(exported(name, dynamo)))
     shipped = store.load(name)

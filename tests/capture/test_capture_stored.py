@@ -18,6 +18,7 @@ from analysis.model.names.model_ref import refer
 from analysis.model.process import workload_jobs as job_module
 from hwexplorer import cli, engine
 from tests.capture import altered
+from tests.sampling import for_each
 
 MODELS = ("resnet18", "mlp", "mixtral_8x7b:decode,kv=64", "llama3_8b:request")
 
@@ -43,7 +44,7 @@ def test_what_we_make_passes(name: str) -> None:
     assert encode(validation.decode(encode(found))) == encode(found)
 
 
-@pytest.mark.parametrize("what", altered.BY_HAND)
+@for_each("what", altered.BY_HAND)
 def test_an_altered_one_is_refused_in_a_few_words(whole: bytes, what: str) -> None:
     with pytest.raises(ValueError, match=r"^[a-z_][^\n]{5,80}$"):
         store.unpack(altered.altered(whole, altered.BY_HAND[what]))

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
 from capture_toys import flops, lowered
 from ten_models import ten
+
+from tests.sampling import for_each
 
 TEN = ten()
 
 
-@pytest.mark.parametrize("name", TEN)
+@for_each("name", TEN)
 def test_counted_by_hand(name: str) -> None:
     counted = TEN[name]
     w = lowered(counted.module.eval(), *counted.inputs)

@@ -15,6 +15,7 @@ from analysis.model.ir.workload import WEIGHT, Workload, encode
 from analysis.model.model_errors import ModelSpecError, UnknownModelError
 from analysis.model.names import zoo
 from tests.captures import crop_sizes
+from tests.sampling import for_each
 
 _NO_PROPOSALS = "published without any proposal, so without its box head; ours has torchvision's proposals"
 # Weights whose published multiply-accumulates are not ours -> why. Everything else agrees.
@@ -34,7 +35,7 @@ def total_macs(workload: Workload, batch: int = 1) -> float:
     return float((workload.operators.macs @ workload.value_at(batch=batch)).sum())
 
 
-@pytest.mark.parametrize(("info", "weights"), PUBLISHED)
+@for_each(("info", "weights"), PUBLISHED)
 def test_published_figures(info: zoo.ModelInfo, weights: zoo.Weights) -> None:
     workload = store.ready(info.name, weights.crop_size)
     assert workload is not None, "not shipped"
@@ -187,7 +188,7 @@ def test_quantised_models_are_their_float_architecture() -> None:
     assert quantised.operators.path == plain.operators.path
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("spec", "size", "words"),
     [
         ("resnt18", None, ["resnt18", "resnet18"]),

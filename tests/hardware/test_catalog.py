@@ -20,6 +20,7 @@ from hardware.plan import make_plan
 from hardware.precision import FORMATS, NAMES, Format, parse
 from hardware.runtime import runtimes
 from hardware.scaling import table
+from tests.sampling import for_each
 
 DEVICES = {device.id: device for device in load_devices()[0]}
 MODES = [
@@ -27,7 +28,7 @@ MODES = [
     *(f"{device.id}:{mode}" for device in DEVICES.values() for mode in device.file.power_modes),
 ]
 TOLERANCE = 0.03
-EACH = pytest.mark.parametrize("device", DEVICES.values(), ids=list(DEVICES))
+EACH = for_each("device", DEVICES.values())
 
 # What the measured data calls one device. Hosts, clusters and slices of several devices stay unmapped.
 MEASURED = {
@@ -166,7 +167,7 @@ def test_matrix_units_are_not_slower_in_narrower_formats(device: Device) -> None
     assert rates == sorted(rates)
 
 
-@pytest.mark.parametrize("name", MODES)
+@for_each("name", MODES)
 def test_physics_of_every_power_mode(name: str) -> None:
     device = load_device(name)
     value = {key: fact.value for key, fact in device.facts.items()}
@@ -219,13 +220,13 @@ def test_names_and_aliases_mean_one_device() -> None:
             assert ":" not in name or name.startswith("cpu: "), "a colon separates the power mode"
 
 
-@pytest.mark.parametrize(("measured", "device_id"), MEASURED.items())
+@for_each(("measured", "device_id"), MEASURED.items())
 def test_measured_names_find_their_device(measured: str, device_id: str) -> None:
     owners = [d.id for d in DEVICES.values() if measured.casefold() in (a.casefold() for a in d.file.aliases)]
     assert owners == [device_id]
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("written", "device_id"),
     {
         "V100 PCIe 16GB": "v100_pcie_16gb",

@@ -9,15 +9,15 @@ from analysis.annexes.machine.kernel_validation import NARROW_KINDS, kernel_dema
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
-from analysis.model import store
 from hardware.device import load_device
 from hardware.execute import execute
 from hardware.runtime import runtime_of_mode
 from hardware.setup import make_setup
+from tests.models import load_once
 
 
 def run(model: str, on: str, precision: str = "int8", runtime: str = "fused", batch: int = 1) -> Estimate:
-    return estimate(store.load(model), load_device(on), Scenario(batch, precision, runtime))
+    return estimate(load_once(model), load_device(on), Scenario(batch, precision, runtime))
 
 
 @pytest.mark.parametrize("name", ["xeon_8490h", "xeon_8592_plus"])
@@ -76,7 +76,7 @@ def test_last_levels_have_a_bandwidth_of_their_own(on: str, bytes_per_s: float) 
 )
 def test_large_products_within_the_power_limit(on: str, tflops: float) -> None:
     """8192^3 in bf16: cards at their power limit reach what is measured, not two thirds of it."""
-    result = estimate(store.load("gemm:M=8192,N=8192,K=8192"), load_device(on), Scenario(1, "bf16", "fused"))
+    result = estimate(load_once("gemm:M=8192,N=8192,K=8192"), load_device(on), Scenario(1, "bf16", "fused"))
     assert 2 * 8192**3 / result.latency_s / 1e12 == pytest.approx(tflops, rel=0.1)
     assert result.average_power_w <= result.device.power_limit_w * (1 + 1e-9)
 

@@ -9,13 +9,14 @@ import pytest
 
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
-from analysis.model import store
 from hardware.architectures import known_architectures
 from hardware.device import load_device, load_devices
 from hardware.event_prices import coefficients
 from hardware.plan import make_plan
 from hardware.precision import FORMATS, NAMES
 from hardware.scaling import table as constants
+from tests.models import load_once
+from tests.sampling import for_each
 
 # Design, section 5: events and categories at least.
 MINIMA = {"cpu": (20, 5), "gpu": (30, 7), "tpu": (20, 6), "npu": (20, 6), "kpu": (25, 8)}
@@ -54,7 +55,7 @@ def cases(request: pytest.FixtureRequest) -> list[Estimate]:
     """Every precision in both modes, of two models on the default device of an architecture."""
     device = load_device(request.param)
     return [
-        estimate(store.load(model), device, Scenario(8, precision, mode))
+        estimate(load_once(model), device, Scenario(8, precision, mode))
         for model in ("mobilenet_v2", "transformer_block")
         for precision in NAMES
         for mode in ("eager", "fused")
@@ -84,7 +85,7 @@ def test_no_event_is_paid_twice(cases: list[Estimate]) -> None:
             assert not (same and priced) or pair in twins, pair
 
 
-@pytest.mark.parametrize("name", DEVICES)
+@for_each("name", DEVICES)
 def test_every_event_of_every_device_has_a_sourced_price(name: str) -> None:
     device = load_device(name)
     for precision in NAMES:
@@ -100,7 +101,7 @@ def test_every_event_of_every_device_has_a_sourced_price(name: str) -> None:
             assert row.unit == event.count
 
 
-@pytest.mark.parametrize("name", DEVICES)
+@for_each("name", DEVICES)
 def test_prices_are_ordered_as_physics_orders_them(name: str) -> None:
     """A byte of DRAM costs more than a byte of any on-chip memory; wider products cost more than narrower."""
     device = load_device(name)
@@ -118,7 +119,7 @@ def test_prices_are_ordered_as_physics_orders_them(name: str) -> None:
             assert (narrow <= wide * (1 + 1e-12)).all()
 
 
-@pytest.mark.parametrize("name", DEVICES)
+@for_each("name", DEVICES)
 def test_static_and_clock_prices_come_from_the_device(name: str) -> None:
     device = load_device(name)
     prices = coefficients(device, make_plan(device, "fp32"))
@@ -131,7 +132,7 @@ def test_static_and_clock_prices_come_from_the_device(name: str) -> None:
     assert full < above_rest
 
 
-@pytest.mark.parametrize("name", DEVICES)
+@for_each("name", DEVICES)
 def test_a_slower_power_mode_never_makes_an_event_dearer(name: str) -> None:
     """Fewer units and lower clocks: an event costs as much as before, or less where the voltage falls too."""
     device = load_device(name)

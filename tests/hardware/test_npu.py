@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
-from analysis.model import store
 from hardware.device import load_device
 from hardware.mapping.placement import Room, Steps, quickest
+from tests.models import load_once
 
 
 def run(model: str, on: str, batch: int = 1) -> Estimate:
-    return estimate(store.load(model), load_device(on), Scenario(batch=batch, precision="int8"))
+    return estimate(load_once(model), load_device(on), Scenario(batch=batch, precision="int8"))
 
 
 # Images/s: Hailo Model Zoo (analysis/annexes/machine/measured), NVIDIA/Deep-Learning-Accelerator-SW for the DLA.
@@ -131,6 +131,6 @@ def test_no_way_to_cut_is_quicker(chip: tuple[Steps, Handed, Room]) -> None:
 @pytest.mark.parametrize("name", ["hailo10h", "hailo15l"])
 def test_a_larger_batch_is_never_quicker_where_weights_are_unpacked(name: str, precision: str) -> None:
     """They are unpacked once for all frames: a batch saves that, but not what a batch of one more needs."""
-    device, mlp = load_device(name), store.load("mlp")
+    device, mlp = load_device(name), load_once("mlp")
     seconds = [estimate(mlp, device, Scenario(batch, precision, "hailort")).latency_s for batch in range(1, 20)]
     assert all(more >= less * (1 - 1e-9) for less, more in pairwise(seconds))

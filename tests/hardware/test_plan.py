@@ -10,6 +10,7 @@ from hardware.event_prices import coefficients
 from hardware.plan import Plan, make_plan
 from hardware.precision import FORMATS, NAMES, parse, runs_wider
 from hardware.runtime import format_rule, format_rules, runtimes
+from tests.sampling import for_each
 
 DEVICES = [device.id for device in load_devices()[0]]
 
@@ -26,7 +27,7 @@ def deviates(result: Plan) -> bool:
     return (result.stored, result.convolution[1], result.contraction[1]) != (stored, asked.weights, asked.weights)
 
 
-@pytest.mark.parametrize("name", DEVICES)
+@for_each("name", DEVICES)
 def test_every_precision_resolves_to_something_the_device_has(name: str) -> None:
     device = load_device(name)
     for precision in NAMES:
@@ -39,7 +40,7 @@ def test_every_precision_resolves_to_something_the_device_has(name: str) -> None
         assert result.requested == precision
 
 
-@pytest.mark.parametrize("name", DEVICES)
+@for_each("name", DEVICES)
 def test_marks_say_exactly_when_something_else_runs(name: str) -> None:
     device = load_device(name)
     for precision in NAMES:
@@ -53,7 +54,7 @@ def test_marks_say_exactly_when_something_else_runs(name: str) -> None:
             assert format_ in text, f"{name} {precision}: the mark does not name {format_}: {text}"
 
 
-@pytest.mark.parametrize("name", DEVICES)
+@for_each("name", DEVICES)
 def test_a_matrix_unit_is_priced_in_one_format(name: str) -> None:
     """The plan prices all matrix work in one format, so convolutions and products must agree where both use it."""
     device = load_device(name)
@@ -77,7 +78,7 @@ def test_pytorch_defaults_on_h100() -> None:
     assert make_plan(load_device("h100_sxm"), "tf32").contraction == ("matrix", "tf32")
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "precision", "stored", "contraction"),
     [
         ("xeon_8490h", "bf16", "bf16", ("matrix", "bf16")),  # AMX
@@ -114,7 +115,7 @@ def test_unknown_precision_names_the_nearest(wrong: str, near: str) -> None:
     assert f"and {len(NAMES) - 14} more" in message
 
 
-@pytest.mark.parametrize("name", DEVICES)
+@for_each("name", DEVICES)
 def test_the_plan_takes_the_faster_unit(name: str) -> None:
     """A format that both units have runs on the matrix unit; nowhere is that the slower one."""
     device = load_device(name)

@@ -11,6 +11,7 @@ import pytest
 
 from hardware import precision
 from hardware.errors import RequestError
+from tests.sampling import for_each
 
 ROOT = Path(__file__).parents[2]
 # What the formats of files call their types: other people's names, not precisions of a run.
@@ -75,7 +76,7 @@ def test_a_wrong_one_is_one_line_with_what_is_allowed(wrong: str, near: str) -> 
     assert len(str(raised.value)) < 700
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "name"),
     [
         ("W4A16", "w4a16"), ("w4a16-KV8", "w4a16kv8"), ("w4a16_kv16", "w4a16"), ("AWQ", "w4a16"), ("gptq", "w4a16"),

@@ -7,20 +7,21 @@ import pytest
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
-from analysis.model import store
 from hardware.architectures import known_architectures
 from hardware.device import load_device, load_devices
 from hardware.errors import RequestError
 from hardware.runtime import MODES, WORK, deployed_runtime, is_unsupported, resolve_runtime, runtime_names, runtimes
+from tests.models import load_once
+from tests.sampling import for_each
 
 DEVICES = ("xeon_8490h", "h100_sxm", "jetson_agx_orin", "tpu_v4", "kpu_t256")
 
 
 def run(model: str, on: str, runtime: str, batch: int = 1, precision: str = "fp16") -> Estimate:
-    return estimate(store.load(model), load_device(on), Scenario(batch, precision, runtime))
+    return estimate(load_once(model), load_device(on), Scenario(batch, precision, runtime))
 
 
-@pytest.mark.parametrize("name", runtimes())
+@for_each("name", runtimes())
 def test_every_constant_has_a_spread_and_a_source(name: str) -> None:
     runtime = runtimes()[name]
     assert runtime.mode in MODES
@@ -46,7 +47,7 @@ def test_every_device_has_something_that_one_would_deploy() -> None:
             assert not found.runs_on or found.fits(device, work) or is_unsupported(device, work)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("on", "asked", "work", "name"),
     [
         ("h100_sxm", "auto", "vision", "TensorRT"),
@@ -72,8 +73,8 @@ def test_an_unknown_runtime_is_named_with_the_nearest() -> None:
         Scenario(execution="tensort")
 
 
-@pytest.mark.parametrize("on", DEVICES)
-@pytest.mark.parametrize("name", runtime_names())
+@for_each("on", DEVICES)
+@for_each("name", runtime_names())
 def test_physics_holds_under_every_runtime(on: str, name: str) -> None:
     for model in ("resnet18", "llama3_2_1b:decode,kv=512"):
         found = run(model, on, name)

@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.windows import windows
-from analysis.model import store
 from hardware.architectures import known_architectures
 from hardware.demand import Floats
 from hardware.device import Device, load_device, load_devices
@@ -34,6 +33,8 @@ from hardware.spatial.loop_nest import Nest, Problem, count_moves
 from hardware.spatial.machine import find_machine
 from hardware.spatial.mapping_search import Operator, _footprints, _spread, search
 from hwexplorer.cli import main
+from tests.models import load_once
+from tests.sampling import for_each
 
 SPATIAL = tuple(device.id for device in load_devices()[0] if device.arch.describe is not None)
 PUBLISHED = tomllib.loads(Path(__file__).with_name("eyeriss.toml").read_text())
@@ -216,7 +217,7 @@ def test_the_page_of_accelerators_says_what_is_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize("model", ["resnet50", "vgg16"])
 def test_the_mapping_of_tpus_and_the_search_agree_on_the_same_chip(model: str) -> None:
     nests, shipped = (
-        estimate(store.load(model), load_device(name), Scenario(8, "int8")) for name in ("tpu_v1_nest", "tpu_v1")
+        estimate(load_once(model), load_device(name), Scenario(8, "int8")) for name in ("tpu_v1_nest", "tpu_v1")
     )
     busy_s, shipped_s = (found.run.mapping.matrix_s[0].sum() for found in (nests, shipped))
     assert busy_s == pytest.approx(shipped_s, rel=0.1)
@@ -344,11 +345,11 @@ def test_a_larger_batch_is_never_quicker(data: Any, name: str, is_image: bool) -
 
 @cache
 def result(name: str, model: str, precision: str, batch: int) -> Estimate:
-    return estimate(store.load(model), load_device(name), Scenario(batch, precision))
+    return estimate(load_once(model), load_device(name), Scenario(batch, precision))
 
 
-@pytest.mark.parametrize("name", SPATIAL)
-@pytest.mark.parametrize("model", ["conv2d", "transformer_block", "depthwise_separable", "pooling"])
+@for_each("name", SPATIAL)
+@for_each("model", ["conv2d", "transformer_block", "depthwise_separable", "pooling"])
 def test_sums_and_limits_hold(name: str, model: str) -> None:
     for precision, batch in (("fp32", 1), ("int8", 16), ("w4a16", 4)):
         found = result(name, model, precision, batch)
@@ -381,7 +382,7 @@ def test_every_level_and_network_is_used(name: str) -> None:
 )
 def test_windows_follow_from_sizes(model: str, expected: set[tuple[int, int, int]]) -> None:
     """Those of the papers: rows of results, of the window, stride; patches that do not overlap are channels."""
-    found = windows(store.load(model)).T
+    found = windows(load_once(model)).T
     assert {(int(p), int(r), int(u)) for p, _, r, _, u, *_ in found if r > 1} == expected
 
 
@@ -395,7 +396,7 @@ VERBS = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("words", VERBS)
+@for_each("words", VERBS)
 def test_verbs_take_them(words: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words.split()) == 0
     assert len(capsys.readouterr().out) > 40

@@ -26,6 +26,7 @@ from hardware.spatial.loop_nest import (
     Station,
     count_moves,
 )
+from tests.sampling import for_each
 
 DESIGNS: list[dict[str, Any]] = tomllib.loads(Path(__file__).with_name("timeloop.toml").read_text())["design"]
 TENSORS = {"i": INPUT, "w": WEIGHT, "o": OUTPUT}
@@ -55,7 +56,7 @@ def timeloop(design: dict[str, Any]) -> tuple[NestRun, list[str]]:
     return count_moves(problem, Nest(tuple(tiles[1:-1]), tuple(spread), tuple(orders)), tuple(stations)), names
 
 
-@pytest.mark.parametrize("design", DESIGNS, ids=[design["name"] for design in DESIGNS])
+@for_each("design", DESIGNS)
 def test_words_and_cycles_are_those_that_timeloop_publishes(design: dict[str, Any]) -> None:
     found, names = timeloop(design)
     assert found.cycles[0] == design["cycles"]

@@ -15,6 +15,7 @@ from hardware.runtime import runtimes
 from hardware.scaling import logic_scale
 from hwexplorer.cli import main
 from hwexplorer.engine import Engine
+from tests.sampling import for_each
 
 BASES = ("h100_sxm", "xeon_8490h", "tpu_v4", "kpu_t256", "hailo8")
 
@@ -122,7 +123,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("text", WRONG)
+@for_each("text", WRONG)
 def test_a_wrong_change_is_one_line(text: str) -> None:
     with pytest.raises(RequestError) as error:
         load_device(text)

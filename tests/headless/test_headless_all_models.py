@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import pytest
-
 from analysis.model.names import zoo
+from tests.sampling import for_each
 
 NAMES = tuple(zoo.table())
 
@@ -18,7 +17,7 @@ def test_all_of_torchvision_is_listed(document: Callable[..., Any]) -> None:
     assert set(NAMES) <= listed
 
 
-@pytest.mark.parametrize("name", NAMES)
+@for_each("name", NAMES)
 def test_compare(name: str, document: Callable[..., Any]) -> None:
     found = document("compare", name)
     assert found["coverage"] == 1.0

@@ -17,7 +17,7 @@ from hardware.precision import KEYS, NAMES
 from hardware.quantity import MISSING
 from hwexplorer.cli import main
 from tests.headless.conftest import Call, factor, shows
-from tests.sampling import first
+from tests.sampling import first, for_each
 
 Document = Callable[..., Any]
 NUMBER = (int, float)
@@ -221,8 +221,8 @@ def walk(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from walk(child)
 
 
-@pytest.mark.parametrize("device", ["cpu", "gpu", "tpu", "npu", "kpu", "jetson_agx_orin:30w"])
-@pytest.mark.parametrize("case", CASES, ids=" ".join)
+@for_each("device", ["cpu", "gpu", "tpu", "npu", "kpu", "jetson_agx_orin:30w"])
+@for_each("case", CASES)
 def test_tree_document(document: Document, case: tuple[str, ...], device: str) -> None:
     root = document("tree", *case, "--on", device)
     check(root, {"schema": str, "device": str, **SCENARIO})
@@ -271,10 +271,10 @@ def test_batch_and_precision_scale_the_work(document: Document) -> None:
 # --- events -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("device", "least", "categories"), [("cpu", 20, 5), ("gpu", 30, 7), ("tpu", 20, 6), ("npu", 20, 6), ("kpu", 25, 8)]
 )
-@pytest.mark.parametrize("case", CASES, ids=" ".join)
+@for_each("case", CASES)
 def test_events_document(document: Document, case: tuple[str, ...], device: str, least: int, categories: int) -> None:
     found = document("events", *case, "--on", device)
     check(found, EVENTS)
@@ -458,8 +458,8 @@ TREED = {
 }
 
 
-@pytest.mark.parametrize("device", FOUR)
-@pytest.mark.parametrize("case", CASES[:4], ids=" ".join)
+@for_each("device", FOUR)
+@for_each("case", CASES[:4])
 def test_tree_in_every_format(
     document: Document, call: Call, parsed: Callable[..., Any], case: tuple[str, ...], device: str
 ) -> None:

@@ -10,6 +10,7 @@ import re
 import pytest
 
 from tests.headless.conftest import Call
+from tests.sampling import for_each
 
 BATCH = ("--batch", "8")
 BOTH = ("--on", "gpu,cpu")
@@ -53,7 +54,7 @@ def test_the_products_of_the_edp_report_are_those_of_its_columns(call: Call) -> 
         assert product == pytest.approx(component["energy_delay_js"], rel=1e-9)
 
 
-@pytest.mark.parametrize("name", [*ROWS, *OTHERS])
+@for_each("name", [*ROWS, *OTHERS])
 def test_headers_say_what_an_energy_is_of(call: Call, name: str) -> None:
     """A column of joules says per inference or per batch; a plain one is a change in percent, or a winner."""
     text = call(*{**ROWS, **OTHERS}[name], "--all").out

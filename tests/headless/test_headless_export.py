@@ -24,6 +24,7 @@ from hwexplorer.export.render import encode
 from hwexplorer.export.text import render as as_text
 from hwexplorer.views.plain import Plot, Row, Series, Table, Text
 from tests.headless.conftest import Call
+from tests.sampling import for_each
 
 VERBS = [
     ("compare", "resnet18"),
@@ -162,7 +163,7 @@ FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", "\n=1", "=cmd|' /C c
 FORMULAS += [" =1+1", "\t  =1", "\uff1d1+1", "\uff0b1", "\uff0d1", "\uff20SUM(A1)", "\ufe66 1", " \uff1d1"]
 
 
-@pytest.mark.parametrize("text", FORMULAS)
+@for_each("text", FORMULAS)
 def test_a_cell_that_a_spreadsheet_would_run_is_quoted(text: str) -> None:
     cell = inert(text)
     assert isinstance(cell, str)
@@ -184,7 +185,7 @@ def test_a_cell_that_a_spreadsheet_would_run_is_quoted(text: str) -> None:
     assert inert(-1.5) == -1.5
 
 
-@pytest.mark.parametrize("words", VERBS, ids=ids)
+@for_each("words", VERBS)
 def test_csv_is_rectangular_and_inert(call: Call, words: tuple[str, ...]) -> None:
     rows = list(csv.reader(io.StringIO(call(*words, "--format", "csv").out)))
     assert len({len(row) for row in rows}) == 1
@@ -238,7 +239,7 @@ def test_a_sweep_of_everything_writes_json_without_infinity() -> None:
 # --- text -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("words", VERBS, ids=ids)
+@for_each("words", VERBS)
 def test_text_lines_up(call: Call, parsed: Callable[..., Any], words: tuple[str, ...]) -> None:
     text = call(*words).out
     assert text.endswith("\n")

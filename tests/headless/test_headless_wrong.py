@@ -11,6 +11,7 @@ import pytest
 
 from hwexplorer import registry
 from tests.headless.conftest import Call
+from tests.sampling import for_each
 
 Refused = Callable[..., str]
 
@@ -78,19 +79,19 @@ CASES: list[tuple[tuple[str, ...], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("words", "says"), CASES, ids=[" ".join(words)[:50].strip() for words, _ in CASES])
+@for_each(("words", "says"), CASES)
 def test_one_line_and_exit_code_two(refused: Refused, words: tuple[str, ...], says: str) -> None:
     line = refused(*words)
     assert says in line
     assert len(line) < 500
 
 
-@pytest.mark.parametrize("verb", sorted(registry.names()))
+@for_each("verb", sorted(registry.names()))
 def test_every_verb_refuses_an_unknown_option(refused: Refused, verb: str) -> None:
     assert re.search("--no-such-option| needs ", refused(verb, "--no-such-option"))
 
 
-@pytest.mark.parametrize("verb", sorted(registry.names()))
+@for_each("verb", sorted(registry.names()))
 def test_every_verb_has_help(call: Call, verb: str) -> None:
     done = call(verb, "--help")
     assert done.code == 0

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from hwexplorer.cli import main, parse
+from tests.sampling import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("line", "verb", "values"),
     [
         ("--list-models", "models", {}),

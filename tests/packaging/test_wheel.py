@@ -19,6 +19,7 @@ import pytest
 
 from hatch_build import rewrite_imports
 from hwexplorer import registry
+from tests.sampling import slow
 from tests.terminal import Program
 
 ROOT = Path(__file__).parents[2]
@@ -121,6 +122,7 @@ def test_everything_is_inside_one_package_and_no_test_is(wheel: Path) -> None:
             assert not {module.partition(".")[0] for module in imported} & {"analysis", "hardware"}, name
 
 
+@slow
 def test_the_source_distribution_builds_the_same_wheel(wheel: Path, sdist: Path, tmp_path: Path) -> None:
     with tarfile.open(sdist) as archive:
         archive.extractall(tmp_path, filter="data")
@@ -128,6 +130,7 @@ def test_the_source_distribution_builds_the_same_wheel(wheel: Path, sdist: Path,
     assert contents(again) == contents(wheel)
 
 
+@slow
 def test_the_source_distribution_installs(empty: Environment, sdist: Path) -> None:
     empty.pip("install", "--no-deps", "--no-index", "--no-compile", "--no-build-isolation", sdist)
     assert "h100_sxm" in empty.run("-m", "hwexplorer", "compare", "mlp", "--format", "json")
@@ -201,6 +204,7 @@ assert analysis.WIDTH == 8 and hardware.__file__ and analysis.estimate is not hw
 """
 
 
+@slow
 def test_a_package_of_the_same_names_lives_beside_it(empty: Environment, wheel: Path, neighbour: Path) -> None:
     """Whichever comes or goes first."""
     before = {path.name for path in empty.packages.iterdir()}

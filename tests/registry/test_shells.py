@@ -15,6 +15,7 @@ import hwexplorer as hx
 from hwexplorer import cli, registry
 from hwexplorer.commands.completion import SCRIPTS, candidates
 from hwexplorer.declare import example_words
+from tests.sampling import for_each
 
 LONG_FLAGS = {
     flag
@@ -38,7 +39,7 @@ COMPLETED = [
 ]
 
 
-@pytest.mark.parametrize("name", registry.names())
+@for_each("name", registry.names())
 def test_help_shows_examples_that_parse(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     examples = example_words(registry.load(name))
     assert examples
@@ -69,7 +70,7 @@ def test_every_verb_and_option_completes() -> None:
     assert "--node" in candidates(["show", "energy", "conv2d", "--no"])
 
 
-@pytest.mark.parametrize(("typed", "expected"), COMPLETED)
+@for_each(("typed", "expected"), COMPLETED)
 def test_words_complete(typed: str, expected: set[str]) -> None:
     assert set(candidates(typed.split(" "))) == expected
 

@@ -10,6 +10,7 @@ import pytest
 from hardware.errors import RequestError
 from hwexplorer import cli, registry
 from hwexplorer.declare import example_words
+from tests.sampling import for_each
 
 VERBS = {
     "compare": ("compare", "rank"),
@@ -41,7 +42,7 @@ def test_there_are_twenty() -> None:
     assert {verb: set(registry.sections(verb)) for verb in VERBS} == {verb: set(names) for verb, names in VERBS.items()}
 
 
-@pytest.mark.parametrize(("verb", "section"), SECTIONS)
+@for_each(("verb", "section"), SECTIONS)
 def test_a_section_is_also_a_verb(verb: str, section: str) -> None:
     assert registry.full_name(section) == f"{verb} {section}"
     for words in map(shlex.split, example_words(registry.load(section))):
@@ -52,7 +53,7 @@ def test_a_section_is_also_a_verb(verb: str, section: str) -> None:
         }
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("words", "meant"),
     [
         ("why conv2d", "why conv2d"),

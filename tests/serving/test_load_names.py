@@ -15,6 +15,7 @@ from analysis.model.transformer.transformer_request import Request
 from hwexplorer import engine
 from hwexplorer import state as states
 from hwexplorer.cli import main
+from tests.sampling import for_each
 
 HEAD = "llama3_8b:serve,in=256,out=32"
 
@@ -61,7 +62,7 @@ def test_a_key_raises_and_lowers_a_load(amount: float) -> None:
     assert size(load) / 4.01 <= size(load.scaled(False)) < size(load) or size(load) == 1
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "says"),
     [
         ("llama3_8b:serve", "needs a load"),

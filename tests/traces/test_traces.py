@@ -32,6 +32,7 @@ from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from hardware.device import load_device
 from hwexplorer.cli import main
+from tests.sampling import for_each
 
 REAL = Path(__file__).parents[3] / "shared" / "traces"
 real = pytest.mark.skipif(not REAL.is_dir(), reason="the real traces are not beside the repository")
@@ -128,7 +129,7 @@ def test_time_in_which_something_ran() -> None:
     assert covered_s([(0, 2), (1, 3), (5, 6), (5, 5.5)]) == 4
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "kind"),
     [("aten::mkldnn_convolution", "conv"), ("FusedConv", "conv"), ("Cijk_Alik_Bljk_BBS", "matmul"),
      ("fmha_cutlassF_bf16_aligned", "attention"), ("FullyConnected", "linear"), ("dot_general", "matmul"),
@@ -139,7 +140,7 @@ def test_names_stand_for_kinds(name: str, kind: str) -> None:
     assert operator_kind(name) == kind
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("name", "kind"),
     [
         ("bmm_MxE4m3_MxE2m1MxE4m3_Fp32_Ab32_t128x128x256u2_s4_swiGlu_sm100f", "matmul"),

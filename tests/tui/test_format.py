@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from hwexplorer.text.number_format import delta, quantity, safe, scale_for, to_ascii
+from tests.sampling import for_each
 
 
 def column(values: list[float] | list[float | None], unit: str) -> tuple[list[str], str]:
@@ -17,7 +17,7 @@ def column(values: list[float] | list[float | None], unit: str) -> tuple[list[st
     return [scale.cell(value) for value in values], scale.label
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("value", "unit", "text"),
     [
         (1.25e-3, "s", "1.25 ms"),

@@ -16,6 +16,7 @@ from hwexplorer.tui.panes.view_panes import point_of
 from hwexplorer.tui.widgets.plot_drawing import SHADED, Drawing, _cursor, _owners, draw
 from hwexplorer.views.captions import MARKED
 from hwexplorer.views.plot_axis import axis
+from tests.sampling import for_each
 from tests.tui.fake import render
 
 PALETTE = Palette("dark")
@@ -33,8 +34,8 @@ def drawn(name: str, width: int, height: int) -> tuple[list[str], list[str]]:
     )  # type: ignore[return-value]
 
 
-@pytest.mark.parametrize("name", PLOTS)
-@pytest.mark.parametrize(("width", "height"), SIZES)
+@for_each("name", PLOTS)
+@for_each(("width", "height"), SIZES)
 def test_the_label_of_the_cursor_stands_on_nothing(name: str, width: int, height: int) -> None:
     before, after = drawn(name, width, height)
     for old, new in zip(before, after, strict=True):
@@ -42,8 +43,8 @@ def test_the_label_of_the_cursor_stands_on_nothing(name: str, width: int, height
             assert now in (was, "◉") or was == " ", (old, new)
 
 
-@pytest.mark.parametrize("name", PLOTS)
-@pytest.mark.parametrize(("width", "height"), [(44, 10), (28, 20), *SIZES])
+@for_each("name", PLOTS)
+@for_each(("width", "height"), [(44, 10), (28, 20), *SIZES])
 def test_no_point_touches_a_name(name: str, width: int, height: int) -> None:
     assert [line for line in drawn(name, width, height)[0] if re.search(r"\w[•●○]|[•●○]\w", line)] == []
 

@@ -22,6 +22,7 @@ from hwexplorer.views.answer_lines import verdict
 from hwexplorer.views.captions import MARKED
 from hwexplorer.views.device_cards import cards
 from hwexplorer.views.plain import Plot
+from tests.sampling import for_each
 
 PAIRS = (
     "resnet18@b8,fp16?pin=tpu_v4@b8",
@@ -31,8 +32,8 @@ PAIRS = (
 )
 
 
-@pytest.mark.parametrize("text", PAIRS)
-@pytest.mark.parametrize("metric", ["edp", "energy", "latency"])
+@for_each("text", PAIRS)
+@for_each("metric", ["edp", "energy", "latency"])
 def test_the_verdict_adds_up(text: str, metric: str) -> None:
     state = parse(f"{text}&metric={metric}")
     there = pinned(state)
@@ -125,8 +126,8 @@ def test_devices_in_order(rank: str) -> None:
         assert silicon == sorted(silicon, key=lambda name: engine.result(state, name).edp_js)
 
 
-@pytest.mark.parametrize("model", ["resnet18@b8,fp16", "gemm@b1", "vit_b_16@b4"])
-@pytest.mark.parametrize("name", PLOTS)
+@for_each("model", ["resnet18@b8,fp16", "gemm@b1", "vit_b_16@b4"])
+@for_each("name", PLOTS)
 def test_plots(model: str, name: str) -> None:
     state = parse(f"{model}?plot={name}")
     plot = EngineProvider().plot(state)

@@ -12,6 +12,7 @@ from hardware import file_access
 from hwexplorer import cli
 from hwexplorer.engine import Engine
 from hwexplorer.state import parse
+from tests.sampling import for_each
 
 MODELS = {
     "ResNet-18": "resnet18",
@@ -89,7 +90,7 @@ def engine() -> Engine:
     return Engine()
 
 
-@pytest.mark.parametrize("typed", MODELS)
+@for_each("typed", MODELS)
 def test_models(typed: str) -> None:
     assert str(refer(typed)) == MODELS[typed]
     assert (user_target(typed) is not None) == MODELS[typed].endswith("()")
@@ -107,7 +108,7 @@ def test_a_name_says_what_a_language_model_is_stored_in(typed: str) -> None:
     assert ((state := parse(typed)).model, state.precision) == STORED[typed]
 
 
-@pytest.mark.parametrize("typed", DEVICES)
+@for_each("typed", DEVICES)
 def test_devices(typed: str, engine: Engine) -> None:
     assert engine.device(typed).key == engine.device(DEVICES[typed]).key
 
@@ -155,7 +156,7 @@ PUBLISHED = {
 }
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
+@for_each("name", PUBLISHED)
 def test_families_that_ship_open_as_published(name: str) -> None:
     found = store.load(name)
     macs, parameters = PUBLISHED[name]
@@ -165,9 +166,7 @@ def test_families_that_ship_open_as_published(name: str) -> None:
     assert found.operators.has_rule.all()
 
 
-@pytest.mark.parametrize(
-    "name", [f"{library}:{name}" for library, models in zoo.libraries().items() for name in models]
-)
+@for_each("name", [f"{library}:{name}" for library, models in zoo.libraries().items() for name in models])
 def test_what_is_listed_is_what_ships(name: str) -> None:
     found, listed = store.ready(name), zoo.libraries()[name.partition(":")[0]][name.partition(":")[2]]
     assert found is not None

@@ -17,9 +17,10 @@ from hardware.names import fold_name, match_name, nearest
 from hwexplorer import engine
 from hwexplorer.engine import Engine
 from hwexplorer.state import State, parse
+from tests.sampling import for_each
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "kind", "canonical"),
     [
         ("resnet50", Spec, "resnet50"), ("ResNet-50", Spec, "resnet50"), (" Mobile.Net V2 ", Spec, "mobilenet_v2"),

@@ -15,6 +15,7 @@ from analysis.model.transformer.config import DEFAULTS, Config, StepSettings
 from analysis.model.transformer.transformer_workload import build
 from hardware.precision import parse
 from tests.closed_form import macs, size
+from tests.sampling import for_each
 
 # config.json of model cards, with the parameters that they state in units of 1e9.
 RECENT: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("recent_configurations.json").read_text())
@@ -34,15 +35,15 @@ def total_macs(workload: Workload, **lengths: int) -> float:
     return float((workload.operators.macs @ workload.value_at(batch=1, **lengths)).sum())
 
 
-@pytest.mark.parametrize("name", RECENT)
+@for_each("name", RECENT)
 def test_a_published_configuration_has_its_published_parameters(name: str) -> None:
     raw = RECENT[name]["config"]
     config = hf_config.parse_config(raw.get("text_config", raw))
     assert size(config).parameters == pytest.approx(RECENT[name]["billions"] * 1e9, rel=0.005)
 
 
-@pytest.mark.parametrize("mixer", MIXERS)
-@pytest.mark.parametrize("pattern", ["ra", "pM", "RMA"])
+@for_each("mixer", MIXERS)
+@for_each("pattern", ["ra", "pM", "RMA"])
 def test_graphs_of_state_layers_have_the_closed_form(mixer: str, pattern: str) -> None:
     config = Config(**SMALL, mixer=mixer, pattern=pattern)
     for phase in ("prefill", "decode"):

@@ -11,9 +11,19 @@ from analysis.model.ir.validation import decode
 from analysis.model.ir.workload import WEIGHT, encode
 from analysis.model.transformer import presets, transformer_request
 from tests.closed_form import SIZES, macs, size, sizes_of_presets
+from tests.sampling import for_each
 
 # What they share takes a third of a second to write for each of the large ones.
 pytestmark = pytest.mark.xdist_group("transformer counts")
+
+
+# Of each kind of layer one; the graph of a large model takes a third of a second to make.
+WHOLE = ("gpt2", "mixtral_8x7b", "deepseek_v2_lite", "gpt_oss_20b", "gemma2_2b", "bert_base")
+
+
+def shorten(name: str) -> str:
+    """Return the preset with six layers: the longest pattern of layers that any has."""
+    return f"{name}:layers=6"
 
 
 def test_every_preset_has_a_source_and_a_published_size() -> None:
@@ -25,15 +35,21 @@ def test_every_preset_has_a_source_and_a_published_size() -> None:
         assert found.parameters == PUBLISHED.get(name)
 
 
-@pytest.mark.parametrize("name", PUBLISHED)
+@for_each("name", PUBLISHED)
 def test_parameters_are_the_published_ones(name: str) -> None:
+    """By the closed form, which `test_closed_form_is_the_graph` compares with the graph."""
+    assert size(presets.preset(name).config).parameters == PUBLISHED[name]
+
+
+@for_each("name", WHOLE)
+def test_the_weights_of_a_whole_graph_are_the_published_parameters(name: str) -> None:
     model = workload(name)
     assert model.parameters == PUBLISHED[name]
     weights = model.tensors.numel[model.tensors.role == WEIGHT]
     assert total(weights, model) == PUBLISHED[name]
 
 
-@pytest.mark.parametrize("name", ROUNDED)
+@for_each("name", ROUNDED)
 def test_parameters_as_papers_round_them(name: str) -> None:
     sizes = size(presets.preset(name).config)
     whole, active = ROUNDED[name]
@@ -55,7 +71,7 @@ def test_listed_sizes_are_those_of_the_presets() -> None:
     assert SIZES.read_text(encoding="utf-8") == sizes_of_presets()
 
 
-@pytest.mark.parametrize("name", [*presets.names(), *SMALL])
+@for_each("name", [*map(shorten, presets.names()), *SMALL, *WHOLE])
 def test_closed_form_is_the_graph(name: str) -> None:
     request, model = transformer_request.parse(name), workload(name)
     assert size(request.config).parameters == model.parameters
@@ -63,11 +79,11 @@ def test_closed_form_is_the_graph(name: str) -> None:
         assert total(model.operators.macs, model, batch) == macs(request.config, request.run, batch)
 
 
-@pytest.mark.parametrize("name", [n for n in presets.names() if not n.startswith("bert")])
-@pytest.mark.parametrize("kv", [0, 2048])
+@for_each("name", [n for n in presets.names() if not n.startswith("bert")])
+@for_each("kv", [0, 2048])
 def test_flops_of_a_token_are_twice_the_active_parameters_and_attention(name: str, kv: int) -> None:
-    config = presets.preset(name).config
-    model = workload(f"{name}:decode" if config.kv_lora else name)
+    config = transformer_request.parse(shorten(name)).config
+    model = workload(f"{shorten(name)},decode" if config.kv_lora else shorten(name))
     sizes = size(config)
     active = sizes.linear + sizes.head
     seen = [min(kv + 1, config.window_of(layer) or kv + 1) for layer in range(config.layers)]

@@ -17,6 +17,7 @@ from hardware.device import load_device
 from hardware.execute import BOUNDS, MEMORY
 from hardware.map_demand import link_seconds
 from hardware.precision import uniform
+from tests.sampling import for_each
 
 DEVICES = ("xeon_8490h", "h100_sxm", "tpu_v4", "kpu_t256")
 
@@ -39,8 +40,8 @@ def test_prefill_is_compute_bound() -> None:
     assert result.utilization > 0.4
 
 
-@pytest.mark.parametrize("kv", [0, 4096, 100_000])
-@pytest.mark.parametrize(("precision", "width"), [("bf16", 2.0), ("int8", 1.0), ("fp32", 4.0)])
+@for_each("kv", [0, 4096, 100_000])
+@for_each(("precision", "width"), [("bf16", 2.0), ("int8", 1.0), ("fp32", 4.0)])
 def test_cache_takes_its_bytes(kv: int, precision: str, width: float) -> None:
     """Llama 3 8B: 32 layers x 2 x 8 heads x 128 elements a token: 128 KiB at 16 bit."""
     per_token = 32 * 2 * 8 * 128 * width
@@ -88,8 +89,8 @@ def test_routing(experts: int, active: int, tokens: int) -> None:
     assert touched * rows == pytest.approx(tokens * active)
 
 
-@pytest.mark.parametrize("name", [*SMALL, "llama3_8b:decode,tp=4", "mixtral_8x7b:decode", "gpt2"])
-@pytest.mark.parametrize("execution", ["eager", "compiled", "fused"])
+@for_each("name", [*SMALL, "llama3_8b:decode,tp=4", "mixtral_8x7b:decode", "gpt2"])
+@for_each("execution", ["eager", "compiled", "fused"])
 def test_figures_add_up(name: str, execution: str) -> None:
     for on in DEVICES:
         result = run(name, on, 3, execution=execution)

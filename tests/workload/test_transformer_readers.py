@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from analysis.model.transformer import hf_config, presets
+from tests.sampling import for_each
 
 PUBLISHED: dict[str, dict[str, Any]] = {
     "gemma2_2b": {
@@ -74,7 +75,7 @@ _SMALL = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("stated", "said"),
     [
         ({"quant_method": "awq", "bits": 4}, "weights in int4_g128, activations fp16, cache fp16: --precision w4a16"),

@@ -17,6 +17,7 @@ from hardware.errors import RequestError
 from hwexplorer import state as states
 from hwexplorer.cli import main
 from tests.closed_form import size
+from tests.sampling import for_each
 
 LLAMA: dict[str, Any] = {
     "model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32,
@@ -135,7 +136,7 @@ def test_a_wrong_configuration_is_one_line(config: object, said: str, tmp_path: 
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(
+@for_each(
     ("text", "said"),
     [
         ("llama3_8b:kv=x", "whole number"),

@@ -8,9 +8,9 @@ import numpy as np
 
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
-from analysis.model import store
 from analysis.model.ir.workload import Workload
 from hardware.device import load_device
+from tests.models import load_once as workload
 
 # Parameters as published: elements of the tensors on the model's Hugging Face page (safetensors header or state
 # dict), or the table of the authors' README; the configurations they follow from are in transformers.toml.
@@ -73,11 +73,6 @@ SMALL = (
     "decoder:hidden=64,layers=2,heads=4,ffn=96,vocab=1000,experts=4,active=1,qk_norm=head,position=none",
     "encoder:hidden=64,layers=2,heads=4,ffn=160,vocab=1000",
 )
-
-
-@cache
-def workload(name: str) -> Workload:
-    return store.load(name)
 
 
 @cache

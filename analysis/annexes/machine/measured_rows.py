@@ -107,11 +107,17 @@ def shipped_rows(tables: Sequence[str] = MODELS) -> list[dict[str, str]]:
 
 
 @lru_cache(maxsize=512)
+def _catalogue_device(name: str, folders: tuple[Path, ...]) -> Device | None:
+    try:
+        return load_device(name, folders)
+    except RequestError:
+        return None
+
+
 def find_device(name: str, mode: str, source: str, folders: tuple[Path, ...]) -> Device | str:
     """Return the device of a row in its power mode, or the reason why there is none."""
-    try:
-        device = load_device(name, folders)
-    except RequestError:
+    device = _catalogue_device(name, folders)
+    if device is None:
         return "device is not in the catalogue"
     known = file_access.shipped(SHIPPED / "modes.toml").get(device.id, {})
     unstated = known.get("unstated", {})
