@@ -45,7 +45,8 @@ _number = 0  # of the first signal: those that follow it (a shell and the kernel
 
 @contextmanager
 def handle_signals() -> Iterator[None]:
-    """From here on the signals are heard, those that whoever started us had ignored (nohup) left out."""
+    """From here on the signals are heard, those that whoever started us had ignored (nohup) left out. After one that
+    ends the program the others mean nothing: on its way out none may change the exit code."""
     global _number
     _number = 0
     heard = [number for number in ENDING if signal.getsignal(number) == signal.SIG_DFL]
@@ -56,7 +57,7 @@ def handle_signals() -> Iterator[None]:
     finally:
         if threading.current_thread() is threading.main_thread():
             for number in heard:
-                signal.signal(number, signal.SIG_DFL)
+                signal.signal(number, signal.SIG_IGN if _number else signal.SIG_DFL)
 
 
 @contextmanager
@@ -69,7 +70,7 @@ def close_on_signal(screen: Screen) -> Iterator[None]:
         yield
     finally:
         _screen = None
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, signal.SIG_IGN if _number else before)
     if _number:
         raise EndedBySignal(_number)
 

@@ -20,6 +20,8 @@ from hardware.errors import RequestError
 from hwexplorer.engine import Engine
 from hwexplorer.state import parse
 
+pytestmark = pytest.mark.usefixtures("quick_captures")
+
 
 def save(module: nn.Module, path: Path, *inputs: torch.Tensor, live: bool = True) -> None:
     shapes = tuple({0: torch.export.Dim("batch", min=1, max=65536)} for _ in inputs) if live else None
