@@ -9,8 +9,7 @@ import reports_grid as grid
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.workspace import blocked, workspace
 from analysis.model.ir.workload import BUFFER, WEIGHT
-from analysis.reports.checkpointing import checkpointing
-from analysis.reports.memory_report import memory_report
+from analysis.reports.memory_report import checkpointing, memory_report
 from hardware.precision import FORMATS
 from tests.sampling import for_each
 

@@ -13,10 +13,11 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from analysis.annexes.traces.kernel_sums import align_sums, divide_into_runs
 from analysis.annexes.traces.matched_pairs import (
     Alignment,
     MatchedPair,
+    align_sums,
+    divide_into_runs,
     kind_family,
     kind_group,
     leaf_ops,
