@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterable
 from functools import cache, cached_property, lru_cache
 from pathlib import Path
@@ -20,6 +21,7 @@ from hardware.names import fold_name, match_name, product_words
 from hardware.what_if import apply_changes, parse_changes, split_changes
 
 _ON_BOARDS = ("DDR", "GDDR", "HBM")  # memories of boards, which leak and clock more than their die
+_CLOCK_STEP_NS = 100_000_000  # files made this soon after another may leave a folder's time as it is
 ON_PAPER = " (paper)"  # stands behind the name of a design target, wherever that is
 
 
@@ -146,7 +148,7 @@ class Device(msgspec.Struct, frozen=True, dict=True):
         return self.facts[self.arch.last_level].value
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=4096)
 def _read_cached(path: Path, _stamp: tuple[int, int]) -> DeviceFile:
     return read(path)
 
@@ -171,25 +173,33 @@ def device_files(folders: Iterable[Path] = ()) -> dict[str, Path]:
     (`find_duplicates`).
 
     Raises RequestError for a folder that is none."""
-    by_id = dict(_shipped())
-    for folder in folders:
-        if not folder.is_dir():
-            raise RequestError(f"devices folder {folder} is not a folder")
-        for path in sorted(folder.glob("*.toml")):
-            by_id.setdefault(path.stem, path)
-    return by_id
+    return _list_files(folders)[0]
 
 
 def find_duplicates(folders: Iterable[Path] = ()) -> dict[str, RequestError]:
     """Files that redefine an id, by that id: which of the two is meant is for the user to say."""
-    first = device_files()
-    errors: dict[str, RequestError] = {}
+    return _list_files(folders)[1]
+
+
+def _list_files(folders: Iterable[Path]) -> tuple[dict[str, Path], dict[str, RequestError]]:
+    stamps = []
     for folder in folders:
+        if not folder.is_dir():
+            raise RequestError(f"devices folder {folder} is not a folder")
+        stamps.append((folder, folder.stat().st_mtime_ns))
+    is_settled = all(time.time_ns() - changed_ns > _CLOCK_STEP_NS for _, changed_ns in stamps)
+    return (_list_cached if is_settled else _list_cached.__wrapped__)(tuple(stamps))
+
+
+@lru_cache(maxsize=8)
+def _list_cached(stamps: tuple[tuple[Path, int], ...]) -> tuple[dict[str, Path], dict[str, RequestError]]:
+    by_id, twice = dict(_shipped()), {}
+    for folder, _ in stamps:
         for path in sorted(folder.glob("*.toml")):
-            kept = first.setdefault(path.stem, path)
+            kept = by_id.setdefault(path.stem, path)
             if kept != path:
-                errors[path.stem] = fail(path, f"id: {path.stem!r} is already defined by {kept.parent.name}/")
-    return errors
+                twice[path.stem] = fail(path, f"id: {path.stem!r} is already defined by {kept.parent.name}/")
+    return by_id, twice
 
 
 def load_device(name: str, folders: tuple[Path, ...] = ()) -> Device:

@@ -76,7 +76,7 @@ class Engine:
         own = places.devices_folder()
         return (*self._folders, own) if own.is_dir() and own not in self._folders else self._folders
 
-    @memoize(keep=256)
+    @memoize(keep=4096)
     def device(self, name: str) -> Device:
         """Return a device by id, `id:power_mode`, alias or class; of several that share a load (`l4*8`) one."""
         one, count = _split_count(name)

@@ -35,7 +35,8 @@ def find_answer(name: str, report: Report, arguments: argparse.Namespace, progre
 def print_report(name: str, report: Report, arguments: argparse.Namespace) -> None:
     """Print a report, or write it. Raises RuleFailed where it says that something is broken."""
     progress = output.Progress()
-    answer = find_answer(name, report, arguments, progress)
+    with progress:
+        answer = find_answer(name, report, arguments, progress)
 
     def make(form: str) -> str:
         with progress:

@@ -6,13 +6,16 @@ import argparse
 import os
 import shutil
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from time import monotonic
 
 from hwexplorer.export import files
 from hwexplorer.text.number_format import safe, to_ascii
 
+_BEAT_S = 0.5
 WIDTH_VARIABLE = "HWEXPLORER_WIDTH"  # set by the screen for verbs that it runs
 
 
@@ -76,22 +79,38 @@ def say(line: str) -> None:
 
 class Progress:
     """One line on standard error that is written over, where that is a terminal; gone when the block ends, however it
-    ends, so that what follows starts on a line of its own."""
+    ends, so that what follows starts on a line of its own. A second without a line shows how long it works."""
+
+    _shown_s = 0.0  # when any of them was shown
 
     def __init__(self) -> None:
         self.is_shown = sys.stderr is not None and sys.stderr.isatty()
-        self._line = ""
+        self._line, self._ends = "", threading.Event()
+        self._beats: threading.Thread | None = None
 
     def __enter__(self) -> Progress:
+        self._ends.clear()
+        if self.is_shown:
+            self._beats = threading.Thread(target=self._beat, args=(monotonic(),), daemon=True)
+            self._beats.start()
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._ends.set()
+        if self._beats:
+            self._beats.join()
         if self._line:
             self.show("")
+
+    def _beat(self, started_s: float) -> None:
+        while not self._ends.wait(_BEAT_S):
+            if monotonic() - Progress._shown_s > _BEAT_S:
+                self.show(f"working: {monotonic() - started_s:.0f} s")
 
     def show(self, line: str) -> None:
         """At most as wide as the terminal: what wraps could not be written over."""
         if self.is_shown:
+            Progress._shown_s = monotonic()
             self._line = safe(line)[: shutil.get_terminal_size().columns - 1]
             print(f"\r\x1b[K{self._line}", end="", file=sys.stderr, flush=True)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -54,3 +55,13 @@ def test_there_is_one_such_line_in_the_program() -> None:
     erases = re.compile(r"\\r\\x1b\[K|\\r\\033\[K")
     folder = Path(hwexplorer.__file__).parent
     assert [p.name for p in folder.rglob("*.py") if erases.search(p.read_text("utf-8"))] == ["output.py"]
+
+
+def test_work_that_shows_nothing_says_how_long_it_takes(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setattr("hwexplorer.process.output._BEAT_S", 0.01)
+    for _ in range(2):  # as often as it is entered
+        with Progress():
+            time.sleep(0.1)
+        assert terminal.getvalue().endswith("\r\x1b[Kworking: 0 s\r\x1b[K")

@@ -69,6 +69,12 @@ def test_a_kind_without_a_reader_says_what_can_be_captured() -> None:
         hf_config.parse_config({"model_type": "reformer"})
 
 
+@pytest.mark.parametrize("kind", ["t5", "bart", "whisper"])
+def test_an_encoder_decoder_is_refused_with_what_to_do(kind: str) -> None:
+    with pytest.raises(ValueError, match=r"encoder-decoder: install transformers .*transformers:t5_base"):
+        hf_config.parse_config({"model_type": kind, "is_encoder_decoder": True})
+
+
 _SMALL = {
     "model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
     "intermediate_size": 128, "vocab_size": 100,

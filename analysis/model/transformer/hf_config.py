@@ -51,7 +51,7 @@ def parse_config(raw: Raw) -> Config:
     """Return the model that a `config.json` describes. Raises a `ModelSpecError`."""
     kind = _kind(raw)
     if kind not in _TABLE["types"]:
-        raise ModelSpecError(_unsupported(kind))
+        raise ModelSpecError(_unsupported(kind, raw))
     try:
         fields = {name: _value(raw, name, stated) for name, stated in _row(raw, kind).items()}
         fields["notes"] = _notes(raw)
@@ -92,8 +92,11 @@ def _pattern(raw: Raw) -> str:
     return "".join("a" if layer in attends else "r" for layer in range(layers))
 
 
-def _unsupported(kind: str) -> str:
+def _unsupported(kind: str, raw: Raw) -> str:
     shown = kind[:40] or "nothing"
+    if raw.get("is_encoder_decoder") is True:
+        known = "transformers:t5_base, transformers:whisper_base and transformers:whisper_large_v3 are here without it"
+        return f"config.json: {shown!r} is an encoder-decoder: install transformers to capture it ({known})"
     right = hint(kind, _TABLE["types"])
     said = f"; {right}" if right else ""
     other = f"{', '.join(sorted(_TABLE['types']))}; others need transformers here, and take no parameters after ':'"
