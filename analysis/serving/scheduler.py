@@ -24,6 +24,7 @@ class Scheduler(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     mixes: bool
     reserves: bool
     finds_evicted: bool
+    forms_ahead: bool = False
     memory_share: float
     request_s: SourcedValue
     prompt_token_s: SourcedValue
@@ -38,7 +39,7 @@ def _schedulers() -> dict[str, Scheduler]:
 
 
 def find_scheduler(runtime: str, memory_bytes: float) -> Scheduler:
-    """Return the scheduler of a runtime, by its id, on a device with this much memory."""
-    known = _schedulers()
-    found = known.get(runtime, known["other"])
+    """Return the scheduler of a runtime or of a version of it (`vllm_rocm`), by its id, on a device with this much
+    memory."""
+    found = next((one for name, one in _schedulers().items() if runtime.startswith(name)), _schedulers()["other"])
     return msgspec.structs.replace(found, **found.large) if memory_bytes >= LARGE_BYTES else found

@@ -87,6 +87,7 @@ class BatchEngine:
     def __init__(self, costs: StepCosts, requests: Requests, coming: list[tuple[float, int]]) -> None:
         self.costs, self.scheduler, self.requests, self.coming = costs, requests.scheduler, requests, coming
         self.now = self.busy_s = self.step_j = self.idle_j = self.sequence_seconds = self.others_s = 0.0
+        self.formed_s = 0.0  # requests that come later are in none of the steps that are formed
         self.outlet_s = 0.0  # when the API server has sent all tokens so far
         self.ticks = self.steps = self.prompt_tokens = self.output_tokens = 0
         self.waiting: deque[int] = deque()
@@ -116,7 +117,8 @@ class BatchEngine:
         """Idle until a request is there, or run a step that holds prompts, or decode until one may come."""
         if not self.has_work:
             self.idle_until(self.next_s)
-        while self.coming and self.coming[0][0] <= self.now and self._takes_more():
+            self.formed_s = self.now
+        while self.coming and self.coming[0][0] <= self.formed_s and self._takes_more():
             self.waiting.append(heapq.heappop(self.coming)[1])
         if self.waiting:
             self._admit()
@@ -167,8 +169,10 @@ class BatchEngine:
         self.idle_j += (time_s - self.now) * self.costs.static_w
         self.now = time_s
 
-    def _spend(self, time_s: float, energy_j: float, sequences: int, steps: int) -> None:
+    def _spend(self, time_s: float, energy_j: float, sequences: int, steps: int, last_s: float) -> None:
+        """Run steps, the last of which takes `last_s`: while it runs, a scheduler that looks ahead forms the next."""
         self.now += time_s
+        self.formed_s = self.now - last_s * self.scheduler.forms_ahead
         self.busy_s += time_s
         self.step_j += energy_j
         self.sequence_seconds += time_s * sequences
@@ -199,7 +203,7 @@ class BatchEngine:
         tokens = sum(pieces)
         mean = self.decode_cache / held if held else 0.0
         time_s, energy_j = self.costs.mixed(decoding, mean, tokens, pairs)
-        self._spend(time_s, energy_j, decoding + len(pieces), 1)
+        self._spend(time_s, energy_j, decoding + len(pieces), 1, time_s)
         # Sequences that decode wait for the prompts of others: the whole step where it holds none of their tokens.
         if held:
             self.others_s += time_s - (self.costs.lines(held).step(mean)[0] if decoding else 0.0)
@@ -239,7 +243,7 @@ class BatchEngine:
         lines, mean = self.costs.lines(n), self.decode_cache / n
         first_step_s = self.now + lines.step(mean)[0]
         steps, time_s, energy_j = lines.run(mean, most, within_s)
-        self._spend(time_s, energy_j, n, steps)
+        self._spend(time_s, energy_j, n, steps, lines.step(mean + steps - 1)[0] if steps > 1 else time_s)
         self._send_tokens(n, steps, first_step_s)
         self._give_tokens(steps)
         self._evict()

@@ -23,6 +23,7 @@ from analysis.annexes.machine.measured_rows import (
 from analysis.estimate.scenario import Scenario
 from analysis.model.ir.workload import Workload
 from analysis.model.model_errors import ModelError
+from analysis.model.names.model_ref import refer
 from analysis.model.transformer.transformer_request import parse
 from analysis.serving.deployment import open_step
 from analysis.serving.request_load import Lengths, Load
@@ -38,6 +39,7 @@ from hardware.runtime import runtimes
 TABLE = "serving_load.csv.gz"
 _FACTS = SHIPPED / "serving.toml"
 MOST_REQUESTS, LEAST_ROUNDS = 20_000, 3  # that are simulated of a row; of each client at least
+PAGE = 16  # tokens of a page of the cache; the last page of a prompt that is held is computed again
 MORE_TOKENS = 64  # of a step beyond a prompt and its sequences, where flags say one prompt a step
 
 
@@ -107,7 +109,7 @@ class ServedRow(msgspec.Struct, frozen=True, kw_only=True):
 @lru_cache(maxsize=256)
 def _workload(name: str) -> Workload:
     try:
-        return open_step(name.rstrip(",:"))
+        return open_step(str(refer(name.rstrip(",:"))))
     except ModelError as error:
         raise Unpredictable(str(error).partition(";")[0]) from None
 
@@ -220,7 +222,11 @@ def _load(row: dict[str, str], lengths: Lengths, benchmark: Benchmark) -> Load:
     if row["load_kind"] == "one batch":
         requests = clients
     most = max(MOST_REQUESTS, clients * LEAST_ROUNDS)
-    return lengths.draw(np.zeros(requests or min(clients * benchmark.requests_per_client, most)), clients)
+    load = lengths.draw(np.zeros(requests or min(clients * benchmark.requests_per_client, most)), clients)
+    if distinct := _flags(row, row["model"]).get("distinct_prompts"):  # the cache holds those that come again
+        left = np.where(np.arange(load.requests) < distinct, load.prompt, np.minimum(load.prompt, PAGE))
+        load = msgspec.structs.replace(load, prompt=left, cached=load.prompt - left)
+    return load
 
 
 def _scheduler(row: dict[str, str], deployment: Deployment, benchmark: Benchmark, load: Load) -> Scheduler:
@@ -231,20 +237,26 @@ def _scheduler(row: dict[str, str], deployment: Deployment, benchmark: Benchmark
     for words, name in (("max_num_seqs", "max_sequences"), ("chunk", "max_tokens")):
         if found := re.search(rf"\b{words} (\d+)", row["note"]):
             changes[name] = int(found[1])
-    for rule in file_access.shipped(_FACTS)["flags"]:
-        if row["source"].startswith(rule["source"]) and row["runtime"] == rule["runtime"]:
-            if rule.get("model", deployment.model) != deployment.model:
-                continue
-            if "max_tokens" in rule:
-                changes["max_tokens"] = rule["max_tokens"]
-            if rule.get("prompts_per_step"):
-                changes["max_tokens"] = int(load.prompt.max()) + load.concurrency + MORE_TOKENS
-            each_s = scheduler.chunk_s
-            changes["chunk_s"] = msgspec.structs.replace(each_s, value=each_s.value / rule["stream_interval"])
-            break
+    flags = _flags(row, deployment.model)
+    if "max_tokens" in flags:
+        changes["max_tokens"] = flags["max_tokens"]
+    if "prompts_per_step" in flags:
+        changes["max_tokens"] = int(load.prompt.max()) + load.concurrency + MORE_TOKENS
+    if "stream_interval" in flags:
+        each_s = scheduler.chunk_s
+        changes["chunk_s"] = msgspec.structs.replace(each_s, value=each_s.value / flags["stream_interval"])
     each_s = changes.get("chunk_s", scheduler.chunk_s)  # each group of devices has a process that sends its tokens
     changes["chunk_s"] = msgspec.structs.replace(each_s, value=each_s.value / deployment.attention_copies)
     return msgspec.structs.replace(scheduler, **changes)
+
+
+def _flags(row: dict[str, str], model: str) -> dict[str, Any]:
+    """Return the flags of a row's server and benchmark: the first rule that fits."""
+    for rule in file_access.shipped(_FACTS)["flags"]:
+        is_source = row["source"].startswith(rule["source"]) and row["runtime"] == rule["runtime"]
+        if is_source and rule.get("model", model) == model:
+            return dict(rule)
+    return {}
 
 
 def make_server(rows: Sequence[ServedRow]) -> Callable[[ServedRow], Run]:
