@@ -79,7 +79,7 @@ class Engine:
     @memoize(keep=4096)
     def device(self, name: str) -> Device:
         """Return a device by id, `id:power_mode`, alias or class; of several that share a load (`l4*8`) one."""
-        one, count = _split_count(name)
+        one, count = split_count(name)
         if count:
             return self.device(one)
         shipped = name.partition(":")[0] in catalogue.device_files(self._folders)
@@ -162,7 +162,7 @@ class Engine:
     def count_devices(self, state: State, name: str) -> int:
         """Return how many devices a name means: 8 for `l4*8`, 0 for as many as the model's name says. Raises
         RequestError where several have no load to share."""
-        count = _split_count(name)[1]
+        count = split_count(name)[1]
         if count and self.request_under_load(state) is None:
             raise RequestError(
                 f"{name}: {count} devices share a load, as llama3_8b:serve,rate=5; one batch takes tp={count}"
@@ -199,7 +199,7 @@ class Engine:
 
         assert ref.load is not None
         lengths, trace = serving_report.lengths_of(ref), self.read_trace(ref)
-        one, count = _split_count(device)
+        one, count = split_count(device)
         longest = serving_report.longest_of(lengths, trace)
         server = self.server_in_layout(ref, find_layout(ref, count), scenario, one, longest)
         limit = serving_report.parse_limits(limits)
@@ -369,7 +369,7 @@ def _stamp(ref: ModelRef) -> tuple[int, int]:
     return status.st_mtime_ns, status.st_size
 
 
-def _split_count(name: str) -> tuple[str, int]:
+def split_count(name: str) -> tuple[str, int]:
     """Return the device of a name and how many of it share a load: 8 of `l4*8`, 0 where the name does not say."""
     several = _COUNT.fullmatch(name)
     return (several["name"], int(several["count"])) if several else (name, 0)

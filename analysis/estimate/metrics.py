@@ -45,5 +45,6 @@ EXPLAINED = (*ADDITIVE, "memory")
 AIMS = ("energy", "latency", "memory", "throughput", "edp")
 ORDERS = ("energy", "latency", "throughput", "accuracy", "edp")  # of ranked models; accuracy is no figure of a run
 RULED = ("energy", "latency", "throughput", "edp", "memory", "power", "utilization", "coverage")  # by rules of CI
+RULED_OF_LOADS = ("ttft", "tpot")  # by rules about a model under a load
 SEARCHED = ("energy", "latency", "memory", "power", "throughput", "cost")  # that a search can limit
 CHANGING = ("energy", "latency", "edp", "memory", "macs", "flops", "operators")  # compared between two results

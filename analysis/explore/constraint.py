@@ -13,7 +13,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from analysis.estimate.metrics import CHANGING, METRICS, RULED
+from analysis.estimate.metrics import CHANGING, METRICS, RULED, RULED_OF_LOADS
 from hardware.amount import parse_limit_amount
 from hardware.errors import RequestError, unknown
 from hardware.quantity import Unit, quantity
@@ -128,8 +128,9 @@ def parse_rule(text: str) -> Constraint:
 
 def _check_figure(figure: str, where: tuple[str, ...]) -> None:
     """Raise RequestError for an unknown figure, or for arguments that it does not take."""
-    if figure not in (*RULED, *_FORMS):
-        raise unknown("figure", figure, (*RULED, *_FORMS))
+    known = (*RULED, *RULED_OF_LOADS, *_FORMS)
+    if figure not in known:
+        raise unknown("figure", figure, known)
     least, most, form = _FORMS.get(figure, (0, 1, "one device"))
     if not least <= len(where) <= most:
         raise RequestError(f"{figure} takes {form}")

@@ -117,6 +117,7 @@ class CostReport(Head, frozen=True, kw_only=True):
     """The document of `hwexplorer cost`; `cheapest` says which device costs least, and of which no price is known."""
 
     cheapest: str
+    counted: str
     assumptions: tuple[Assumption, ...]
     prices: tuple[DevicePrice, ...]
     rows: tuple[DeviceCost, ...]
@@ -206,9 +207,11 @@ def _money(result: Estimate, by: CostSettings) -> tuple[float, float | None, flo
     )
 
 
-def cost(results: Sequence[Estimate], by: CostSettings, on_paper: bool = True) -> CostReport:
-    """Compute the cost of one model on several devices; without `on_paper` design targets break even with nothing.
-    Raises RequestError for a price of a device that is not compared."""
+def cost(
+    results: Sequence[Estimate], by: CostSettings, on_paper: bool = True, counted: str = "inferences"
+) -> CostReport:
+    """Compute the cost of one model on several devices, of what is `counted`; without `on_paper` design targets break
+    even with nothing. Raises RequestError for a price of a device that is not compared."""
     keys = [result.device.key for result in results]
     for name in (*by.hourly, *by.purchase):
         if name not in keys:
@@ -227,10 +230,12 @@ def cost(results: Sequence[Estimate], by: CostSettings, on_paper: bool = True) -
     return CostReport(
         **head_fields(results[0]),
         cheapest=_cheapest(
+            counted,
             [row for row in rows if row.device in priced & can_win],
             [k for k in keys if k not in priced],
             [result.device.key for result in results if not result.can_win],
         ),
+        counted=counted,
         assumptions=tuple(_assumption(name, getattr(by, name), name in by.given) for name in defaults()),
         prices=known,
         rows=rows,
@@ -238,7 +243,7 @@ def cost(results: Sequence[Estimate], by: CostSettings, on_paper: bool = True) -
     )
 
 
-def _cheapest(priced: Sequence[DeviceCost], unpriced: Sequence[str], unfit: Sequence[str]) -> str:
+def _cheapest(counted: str, priced: Sequence[DeviceCost], unpriced: Sequence[str], unfit: Sequence[str]) -> str:
     parts = []
     if priced:
         least = min(priced, key=lambda row: row.total_usd)
@@ -246,7 +251,7 @@ def _cheapest(priced: Sequence[DeviceCost], unpriced: Sequence[str], unfit: Sequ
         ends = " to ".join(map(plain_number, (least.total_low_usd, least.total_high_usd)))
         which = "is cheapest of those with a price" if unpriced else "is cheapest"
         parts.append(
-            f"{least.device} {which}: {plain_number(least.total_usd)} USD per million inferences ({ends}; pays for "
+            f"{least.device} {which}: {plain_number(least.total_usd)} USD per million {counted} ({ends}; pays for "
             f"{least.pays_for})."
         )
         if rivals:

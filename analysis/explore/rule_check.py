@@ -47,13 +47,16 @@ class Findings(Head, frozen=True, kw_only=True):
 
 # (figure, pattern) -> the relative change
 Change = Callable[[str, str], float]
+# (device, figure) -> the figure of the load that the device serves, and the load in words; None without one
+Loaded = Callable[[str, str], tuple[float, str] | None]
 
 
-def check(rules: Sequence[Constraint], run: Callable[[str], Estimate]) -> Findings:
-    """Evaluate rules. `run(device)` gives the estimate on a device, '' on the one under test. Raises RequestError."""
+def check(rules: Sequence[Constraint], run: Callable[[str], Estimate], find_load: Loaded = lambda *_: None) -> Findings:
+    """Evaluate rules. `run(device)` gives the estimate on a device, '' on the one under test, `find_load` a figure of
+    the load that it serves. Raises RequestError."""
     if not rules:
         raise RequestError('no rule is given: --rule "energy(h100_sxm) < 50mJ"')
-    evaluated = evaluate_rules(rules, run, _reject_change)
+    evaluated = evaluate_rules(rules, run, _reject_change, find_load)
     results = [run(name) for name in dict.fromkeys(name for rule in rules for name in _devices(rule) or ("",))]
     evaluated += coverage_findings(results[0].coverage, results[0].rule_coverage.gap)
     return Findings(
@@ -74,13 +77,16 @@ def _reject_change(figure: str, pattern: str) -> float:
     raise RequestError(f"change({figure}) is of two results: hwexplorer diff BEFORE AFTER --rule ..")
 
 
-def evaluate_rules(rules: Sequence[Constraint], run: Callable[[str], Estimate], change: Change) -> tuple[Finding, ...]:
-    """Evaluate rules on estimates and changes. Raises RequestError as both do."""
-    return tuple(_evaluate(rule, run, change) for rule in rules)
+def evaluate_rules(
+    rules: Sequence[Constraint], run: Callable[[str], Estimate], change: Change, find_load: Loaded = lambda *_: None
+) -> tuple[Finding, ...]:
+    """Evaluate rules on estimates, changes and loads. Raises RequestError as they do."""
+    return tuple(_evaluate(rule, run, change, find_load) for rule in rules)
 
 
-def _evaluate(rule: Constraint, run: Callable[[str], Estimate], change: Change) -> Finding:
-    value, what = _figure(rule, run, change)
+def _evaluate(rule: Constraint, run: Callable[[str], Estimate], change: Change, find_load: Loaded) -> Finding:
+    of_load = find_load((_devices(rule) or ("",))[0], rule.figure)
+    value, what = of_load or _figure(rule, run, change)
     holds, unit = rule.holds(value), rule.unit
     bound = f"{'as' if holds else 'not'} {rule.sign} {quantity(rule.amount, unit)}"
     return Finding(rule.text, holds, value, rule.amount, unit, f"{what} is {quantity(value, unit)}, {bound}")
@@ -104,6 +110,8 @@ def _figure(rule: Constraint, run: Callable[[str], Estimate], change: Change) ->
     result = results[0]
     if rule.figure == "share":
         return edp_share(result, rule.where[0]), f"EDP share of {rule.where[0]} on {result.device.key}"
+    if not hasattr(result, METRICS[rule.figure].key):
+        raise RequestError(f"{rule.figure} is a figure of a load, as of llama3_8b:serve,in=1024,out=256,rate=5")
     return METRICS[rule.figure].figure(result), f"{rule.figure} of {result.workload.name} on {result.device.key}"
 
 

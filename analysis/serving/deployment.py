@@ -166,7 +166,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         """Return the sequences that an engine holds at most, of the mean lengths of a load."""
         prompt, cached, output = load.mean_lengths
         # As many prompts begin as answers end: where steps mix them, so many tokens of prompts stand beside each token.
-        in_cache = self.costs.cache_tokens / (cached + prompt + output / 2)
+        in_cache = self.costs.cache_tokens / (cached + prompt + output / 2 + self.costs.sequence_tokens)
         in_step = self.scheduler.max_tokens / (1 + prompt / output * self._mixes)
         return max(int(min(in_cache, self.scheduler.max_sequences, in_step)), 1)
 
@@ -184,12 +184,17 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         if self._mixes:
             step_s = self.costs.mixed(sequences, held, tokens, tokens * pairs_per_token)[0]
             return layout.dp * sequences / output / step_s
-        chunk = self.scheduler.max_tokens
-        prefill_s = self.costs.mixed(0, 0.0, chunk, chunk * pairs_per_token)[0] * prompt / chunk
-        decode_s = self.costs.lines(sequences).step(held)[0] * output / sequences
+        prefill_s, decode_s = self.worker_seconds(load)
         if layout.prefill:
             return min(layout.prefill / prefill_s, layout.decode / decode_s)
         return layout.dp / (prefill_s + decode_s)
+
+    def worker_seconds(self, load: Load) -> tuple[float, float]:
+        """Return the seconds that an engine works on the prompt and on the answer of a request, in full batches."""
+        prompt, cached, output = load.mean_lengths
+        sequences, chunk = self.sequences(load), self.scheduler.max_tokens
+        prefill_s = self.costs.mixed(0, 0.0, chunk, chunk * (cached + prompt / 2))[0] * prompt / chunk
+        return prefill_s, self.costs.lines(sequences).step(cached + prompt + output / 2)[0] * output / sequences
 
     def serve(self, load: Load) -> Run:
         """Simulate a load: its requests go to the replicas in turn."""

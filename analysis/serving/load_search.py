@@ -75,6 +75,17 @@ def _is_power(number: int) -> bool:
     return number & (number - 1) == 0
 
 
+def split_layouts(server: Server, load: Load, most: int) -> Iterator[ParallelDegrees]:
+    """Yield layouts of at most `most` devices in which some engines prefill and others decode: of each number of them,
+    doubled from the least that keeps up, the division by the work of both."""
+    prefill_s, decode_s = server.worker_seconds(load)
+    workers = max(math.ceil(load.arrivals_per_s * (prefill_s + decode_s)), 2)
+    while workers <= most // server.layout.shards:
+        prefill = min(max(round(workers * prefill_s / (prefill_s + decode_s)), 1), workers - 1)
+        yield msgspec.structs.replace(server.layout, dp=1, prefill=prefill, decode=workers - prefill)
+        workers *= 2
+
+
 def search_layouts(
     request: Request,
     trace: Load | None,
@@ -100,7 +111,10 @@ def search_layouts(
             except DoesNotFitError:
                 not_fitting += 1
                 continue
-            tried += _serve_with_replicas(server, device, most, request.load or LoadSpec(), lengths, trace, limits)
+            spec = request.load or LoadSpec()
+            tried += _serve_with_replicas(server, device, most, spec, lengths, trace, limits)
+            if layout.pp == 1 and not spec.spec:
+                tried += _serve_apart(server, device, most, spec, lengths, trace, limits)
     within = sorted((one for one in tried if _keeps(one, limits)), key=lambda one: _order(one, order))
     misses = [one for one in tried if not _keeps(one, limits)]
     first = within[0] if within else None
@@ -133,12 +147,41 @@ def _serve_with_replicas(
     replicas = min(max(math.ceil(load.arrivals_per_s / server.capacity_per_s(load)), 1), highest)
     while True:
         layout = msgspec.structs.replace(server.layout, dp=replicas)
-        key = f"{device}*{layout.devices}" if layout.devices > 1 else device
-        served = serve_load(msgspec.structs.replace(server, layout=layout), key, spec, lengths, trace, limits)
+        served = _serve(server, layout, device, spec, lengths, trace, limits)
         if _keeps(served, limits) or replicas >= highest:
             yield served
             return
         replicas = min(replicas * 2, highest)
+
+
+def _serve_apart(
+    server: Server,
+    device: str,
+    most: int,
+    spec: LoadSpec,
+    lengths: Lengths,
+    trace: Load | None,
+    limits: Limits,
+) -> Iterator[Served]:
+    """Yield the smallest deployment that keeps the limits with prefill and decode apart; nothing where none does."""
+    for layout in split_layouts(server, load_of_spec(spec, lengths, trace), most):
+        served = _serve(server, layout, device, spec, lengths, trace, limits)
+        if _keeps(served, limits):
+            yield served
+            return
+
+
+def _serve(
+    server: Server,
+    layout: ParallelDegrees,
+    device: str,
+    spec: LoadSpec,
+    lengths: Lengths,
+    trace: Load | None,
+    limits: Limits,
+) -> Served:
+    key = f"{device}*{layout.devices}" if layout.devices > 1 else device
+    return serve_load(msgspec.structs.replace(server, layout=layout), key, spec, lengths, trace, limits)
 
 
 def _keeps(served: Served, limits: Limits) -> bool:

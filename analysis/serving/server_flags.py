@@ -24,6 +24,7 @@ class ServerFlags(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     dp: str
     ep: str
     attention_dp: str
+    apart: str
     formats: dict[str, str]
     source: str
 
@@ -57,7 +58,7 @@ def _command(flags: ServerFlags, server: Server, longest: int) -> str:
     degrees = {name: value for name in ("tp", "pp", "ep") if (value := getattr(layout, name)) > 1}
     words = [flags.command, flags.formats.get(precision, f"# a checkpoint in {precision}")]
     words += [getattr(flags, name) for name in degrees if not (name == "ep" and spreads)]
-    words += [flags.attention_dp] * spreads + [flags.dp] * (layout.dp > 1)
+    words += [flags.attention_dp] * spreads + [flags.dp] * (layout.dp > 1) + [flags.apart] * (layout.prefill > 0)
     # What follows a mark of the shell is a remark: it stands last.
     line = " ".join(sorted(filter(None, words), key=lambda word: "# " in word))
     return line.format(

@@ -10,6 +10,7 @@ import msgspec
 import numpy as np
 
 from analysis.document import column
+from analysis.estimate.estimate import Estimate
 from analysis.explore import constraint, verdict
 from analysis.explore.deployment_cost import S_PER_HOUR
 from analysis.explore.odds import correlation, middle_and_spread, odds_of_less
@@ -83,6 +84,12 @@ class ServedLoad(msgspec.Struct, frozen=True, kw_only=True):
         factors = {"latency": (self.request_p50_s,), "energy": (self.energy_j_per_token,)}
         return math.prod(factors.get(metric, (self.request_p50_s, self.energy_j_per_token)))
 
+    def ruled_figure(self, name: str) -> float | None:
+        """Return the figure that a rule of CI names: TTFT and TPOT of the slowest percent, the time of a request,
+        joules per output token, tokens/s, watts; None for one that a load does not have."""
+        own = {"ttft": self.ttft_p99_s, "tpot": self.tpot_p99_s, "power": self.power_w, "throughput": self.tokens_per_s}
+        return self.figure(name) if name in ("latency", "energy") else own.get(name)
+
     @property
     def state(self) -> str:
         """Say whether it keeps up: `keeps up: 38% of capacity`, `falls behind by 3 requests/s`."""
@@ -117,6 +124,24 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
     load: Load
     run: Run
     server: Server
+
+    @property
+    def output_token(self) -> Estimate:
+        """An output token as an estimate: its share of the time and of the energy of all devices, idle time included.
+        The time is as sure as the rate: known where the server keeps up with arrivals."""
+        row, step = self.row, self.server.first
+        time_s = row.devices / step.workload.devices / row.tokens_per_s
+        is_known = bool(row.arrivals_per_s) and not row.lag_per_s
+        low, high = (1.0, 1.0) if is_known else load_band("throughput")
+        least, most = row.energy_band_j_per_token
+        return msgspec.structs.replace(
+            step,
+            latency_s=time_s,
+            latency_band_s=(time_s / high, time_s / low),
+            energy_j=row.energy_j_per_token,
+            energy_factors=(least / row.energy_j_per_token, most / row.energy_j_per_token),
+            throughput_per_s=row.tokens_per_s,
+        )
 
 
 def serve_load(
@@ -201,7 +226,7 @@ def serving_report(
         server, own = served[0].server, [one.row for one in served]
         rows += own
         waits += list_waits(server.name, served[-1].run)
-        answers += _answers(server, own, lengths, limits)
+        answers += _answers(server, own, lengths, limits, says_lag=len(ordered) == 1 or not is_single)
     if count := max((one.load.requests for served in ordered for one in served if one.row.lag_per_s > 0), default=0):
         answers.append(f"TTFT of a load that falls behind is of {count:,} simulated requests: later ones wait longer")
     said = dict.fromkeys(
@@ -242,8 +267,10 @@ def first_words(ordered: Sequence[Served], metric: str) -> str:
         return f"{first.row.key} is the only one that keeps up"
     ratio = second.row.figure(metric) / first.row.figure(metric)
     chance = min(odds_first(first, second, metric), verdict.MOST)
-    sure = f"{chance:.0%} sure" if chance >= verdict.LIKELY else "too close to call"
-    return f"{first.row.key} has the least {AIMS[metric]}: {second.row.key} has {ratio:.2g} times as much ({sure})"
+    if chance < verdict.LIKELY:
+        return f"{first.row.key} has the least {AIMS[metric]}, but {second.row.key} is too close to call"
+    sure = f"{second.row.key} has {ratio:.2g} times as much ({chance:.0%} sure)"
+    return f"{first.row.key} has the least {AIMS[metric]}: {sure}"
 
 
 def odds_first(first: Served, second: Served, metric: str) -> float:
@@ -350,9 +377,9 @@ def _lag(load: Load, run: Run, capacity_per_s: float) -> float:
     return load.arrivals_per_s - load.requests / run.end_of_run_s if last_s else 0.0
 
 
-def _answers(server: Server, rows: Sequence[ServedLoad], lengths: Lengths, limits: Limits) -> list[str]:
-    name = server.name
-    lines = [f"At {row.load} {name} {row.state}: its queue grows without end" for row in rows if row.lag_per_s > 0]
+def _answers(server: Server, rows: Sequence[ServedLoad], lengths: Lengths, limits: Limits, says_lag: bool) -> list[str]:
+    name, behind = server.name, [row for row in rows if row.lag_per_s > 0 and says_lag]
+    lines = [f"At {row.load} {name} {row.state}: its queue grows without end" for row in behind]
     if len(rows) > 1:
         rates = [row.tokens_per_s for row in rows]
         highest, knee = max(rates), rows[find_knee(rates)]

@@ -116,8 +116,13 @@ def _first_gpu(devices: tuple[str, ...]) -> str:
 
 def _including(name: str, devices: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
     """The devices with this one among them, and how it is spelt there: `gpu` and `h100_sxm` are one."""
-    key = engine.device(name).key
-    spelt = next((other for other in devices if engine.device(other).key == key), None)
+
+    def identity(spelling: str) -> tuple[str, int]:
+        """Return the device of a name and how many of it."""
+        one, count = engine.split_count(spelling)
+        return engine.device(one).key, count
+
+    spelt = next((other for other in devices if identity(other) == identity(name)), None)
     return (devices, spelt) if spelt is not None else ((*devices, name), name)
 
 

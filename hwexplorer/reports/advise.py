@@ -129,5 +129,6 @@ VERB = Report(
     parts=(Rows("advise", _heading, COLUMNS, of=_changes, leads=lambda change: change.leads), _commands),
     main="advise",
     section=Section(100, "What to change"),
+    of_load="hwexplorer.reports._advise_load",
     examples={"advise": "conv2d --on h100_sxm"},
 )  # fmt: skip

@@ -20,7 +20,13 @@ COLUMNS = (
 
 
 def _document(state: State, rule: list[str] | None) -> Findings:
-    return check([parse_rule(text) for text in rule or ()], lambda name: engine.result(state, name))
+    def find_load(device: str, figure: str) -> tuple[float, str] | None:
+        """Return a figure of the load of the state on a device, and what it is; None where there is none."""
+        row = engine.serve_load(state, device).row if engine.request_under_load(state) is not None else None
+        value = None if row is None else row.ruled_figure(figure)
+        return None if row is None or value is None else (value, f"{figure} of {row.load} on {row.key}")
+
+    return check([parse_rule(text) for text in rule or ()], lambda name: engine.result(state, name), find_load)
 
 
 def broken_rules(document: Findings | Diff) -> str:

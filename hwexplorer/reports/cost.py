@@ -40,8 +40,11 @@ def _document(
 ) -> CostReport:
     hire, purchase = ({engine.device(name).key: usd for name, usd in prices or ()} for prices in (hourly, price))
     stated = {name: value for name, value in given.items() if value is not None}
-    results = [engine.result(state, name) for name in state.devices]
-    return cost(results, settings(stated, hire, purchase), asks_for_paper(state, on_paper))
+    if engine.request_under_load(state) is None:
+        results, counted = [engine.result(state, name) for name in state.devices], "inferences"
+    else:
+        results, counted = [engine.serve_load(state, name).output_token for name in state.devices], "output tokens"
+    return cost(results, settings(stated, hire, purchase), asks_for_paper(state, on_paper), counted)
 
 
 def _assumed(bill: CostReport, state: State) -> tuple[str, ...]:
@@ -97,7 +100,7 @@ VERB = Report(
     parts=(
         facts(lambda bill, state: (bill.cheapest,)),
         Rows(
-            "cost", "Per million inferences", COLUMNS, of="rows", key="device",
+            "cost", lambda bill: f"Per million {bill.counted}", COLUMNS, of="rows", key="device",
             brief={"columns": _MONEY, "footer": _assumed},
         ),
         Rows(

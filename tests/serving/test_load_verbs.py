@@ -1,0 +1,61 @@
+"""Verbs about a model under a load: they speak of the load on all its devices, not of one step on one of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from hwexplorer.cli import main
+
+MODEL, DEVICES = "llama3_8b:serve,in=256,out=32,rate=4", "h100_sxm*4"
+
+
+def answer(capsys: pytest.CaptureFixture[str], *words: str) -> Any:
+    assert main([*words, "--format", "json"]) in (0, None)
+    return json.loads(capsys.readouterr().out)
+
+
+@pytest.fixture
+def served(capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
+    found: dict[str, Any] = answer(capsys, "compare", MODEL, "--on", DEVICES)["loads"][0]
+    return found
+
+
+def test_verbs_about_one_device_keep_how_many_share_the_load(capsys: pytest.CaptureFixture[str]) -> None:
+    for verb in ("why", "tree"):  # the default device stood for any number of it
+        main([verb, MODEL, "--on", DEVICES])
+        assert "x 4" in capsys.readouterr().out.splitlines()[0], verb
+
+
+def test_cost_of_a_load_is_of_its_tokens(served: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    bill = answer(capsys, "cost", MODEL, "--on", DEVICES)
+    assert bill["counted"] == "output tokens"
+    (row,) = bill["rows"]
+    assert row["hire_usd"] == pytest.approx(served["usd_per_million_tokens"])
+    assert row["kwh"] * 3.6 == pytest.approx(served["energy_j_per_token"])
+    mine = answer(capsys, "cost", MODEL, "--on", DEVICES, "--hourly", "h100_sxm=1")["rows"][0]
+    assert mine["hire_usd"] == pytest.approx(4e6 / 3600 / served["tokens_per_s"])
+
+
+def test_rules_of_a_load_are_about_its_slow_requests(
+    served: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    rules = ("ttft < 1s", f"tpot({DEVICES}) < 1s", "energy < 1kJ", "latency < 99s", "throughput > 1")
+    words = [word for rule in rules for word in ("--rule", rule)]
+    found = answer(capsys, "check", MODEL, "--on", DEVICES, *words)["findings"]
+    keys = ("ttft_p99_s", "tpot_p99_s", "energy_j_per_token", "request_p50_s", "tokens_per_s")
+    assert [each["value"] for each in found] == pytest.approx([served[key] for key in keys])
+    assert main(["check", "mlp", "--on", "l4", "--rule", "ttft < 1s"]) == 2
+    assert "ttft is a figure of a load" in capsys.readouterr().err
+
+
+def test_advice_about_a_load_is_by_the_load(served: dict[str, Any], capsys: pytest.CaptureFixture[str]) -> None:
+    advice = answer(capsys, "advise", MODEL, "--on", DEVICES, "--instead", "b200")
+    rows = {row["key"]: row for row in advice["loads"]}
+    assert rows["now"] == served | {"key": "now"}
+    assert rows["device b200"]["devices"] == 4
+    assert rows["device b200"]["tpot_p50_s"] < served["tpot_p50_s"]
+    assert "precision fp8" in rows
+    assert not advice["answers"][0].startswith("now")
