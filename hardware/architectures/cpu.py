@@ -10,7 +10,17 @@ import numpy as np
 from hardware.architectures.architecture import Architecture
 from hardware.demand import READ, WRITE, Demand, Floats, OpClass
 from hardware.efficiency import Efficiency
-from hardware.mapping.common import Mapping, Traffic, assemble, empty_counts, on_matrix_unit, traffic, vector_beside
+from hardware.mapping.common import (
+    PASSES,
+    Mapping,
+    Traffic,
+    add_serial,
+    assemble,
+    empty_counts,
+    on_matrix_unit,
+    traffic,
+    vector_beside,
+)
 from hardware.mapping.tiling import Bools, Tiling, fma, tile_menu, vector_tiling
 from hardware.sentence import count_noun, elements, format_run, product, split, whole
 
@@ -50,7 +60,8 @@ def _add_plain_layout(demand: Demand, setup: Setup, mapping: Mapping) -> Mapping
     is_window = demand.vector_flops <= demand.elements * assumed("plain_pool_window")
     is_pool = (demand.op_class == OpClass.POOL) & is_window & (setup.runtime.mode == "eager")
     pool_s = is_pool * demand.vector_flops * assumed("plain_pool_cycles") / cycles_per_s
-    return msgspec.structs.replace(mapping, vector_s=np.maximum(mapping.vector_s, pool_s), serial_s=copy_s)
+    serial_s = add_serial(mapping, demand, PASSES, copy_s)
+    return msgspec.structs.replace(mapping, vector_s=np.maximum(mapping.vector_s, pool_s), serial_s=serial_s)
 
 
 def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matrix: Bools, units: Floats) -> Floats:
