@@ -26,7 +26,7 @@ from hardware.memo import memoize
 from hardware.precision import CACHE, QUANTIZED, Widths, uniform
 
 Bools = NDArray[np.bool_]
-_Move = tuple[int, int, Floats, int, int, int, bool]  # op, role, numel, tensor, kernel, previous, wraps
+_Move = tuple[int, int, int, int, int, int, bool]  # op, role, row of numel, tensor, kernel, previous, wraps
 _KEEP = 16  # demands remembered per workload: neighbouring batches and precisions while scrubbing
 
 
@@ -173,8 +173,11 @@ def structure(workload: Workload, execution: str) -> Structure:
     in_ptr, in_tensor = ops.in_ptr.tolist(), ops.in_tensor.tolist()
     out_ptr, out_tensor = ops.out_ptr.tolist(), ops.out_tensor.tolist()
 
+    numel = np.concatenate([ops.in_numel, tensors.numel])  # of each input of an operator, then of each tensor
+    first_tensor = len(ops.in_numel)
+    is_output = tensors.is_output.tolist()
     touched: dict[int, list[int]] = {}  # tensor -> kernels that read it from outside, in order
-    local: list[tuple[int, int, Floats]] = []
+    local: list[tuple[int, int, int]] = []  # operator, tensor, row of numel
     read_inside: set[int] = set()
     rows: list[_Move] = []
     order = sorted(range(len(kernel)), key=lambda i: (kernel[i], i))
@@ -185,26 +188,26 @@ def structure(workload: Workload, execution: str) -> Structure:
             made_in = kernel[producer[t]] if producer[t] >= 0 else -1
             seen = touched.get(t, [])
             if made_in == k or (seen and seen[-1] == k):
-                local.append((i, t, ops.in_numel[e]))
+                local.append((i, t, e))
                 read_inside.add(t)
                 continue
             is_weight = role_of[t] in (WEIGHT, BUFFER)
             previous = seen[-1] if seen else made_in
             role = READ_WEIGHT if is_weight else READ
-            rows.append((i, role, ops.in_numel[e], t, k, previous, is_weight and not seen))
+            rows.append((i, role, e, t, k, previous, is_weight and not seen))
             touched.setdefault(t, []).append(k)
     for i in order:
         k = kernel[i]
         for t in out_tensor[out_ptr[i] : out_ptr[i + 1]]:
-            leaves = bool(tensors.is_output[t])
+            leaves = is_output[t]
             if t in touched or leaves or t not in read_inside:
                 last = -1 if leaves else touched.get(t, [-1])[-1]
-                rows.append((head_of[k], WRITE, tensors.numel[t], t, k, last, False))
+                rows.append((head_of[k], WRITE, first_tensor + t, t, k, last, False))
             if t in read_inside and t not in touched:
-                local.append((i, t, tensors.numel[t]))
+                local.append((i, t, first_tensor + t))
     written = np.zeros((len(kernel), len(workload.monomials)))
     np.add.at(written, np.repeat(np.arange(len(kernel)), np.diff(ops.out_ptr)), tensors.numel[ops.out_tensor])
-    moves = _moves(workload, rows)
+    moves = _moves(workload, rows, numel)
     inside = np.array([t for _, t, _ in local], dtype=np.int32)
     return Structure(
         op_class=op_classes(workload),
@@ -214,7 +217,7 @@ def structure(workload: Workload, execution: str) -> Structure:
         moves=moves,
         inside=Exchanges(
             op=np.array([i for i, _, _ in local], dtype=np.int32),
-            numel=np.array([numel for _, _, numel in local]).reshape(-1, len(workload.monomials)),
+            numel=numel[np.array([row for _, _, row in local], dtype=np.int64)],
             fixed_bytes=tensors.fixed_bytes[inside],
             precision_role=roles(workload)[inside],
         ),
@@ -234,9 +237,9 @@ def _times(workload: Workload, kernel: list[int]) -> Floats | None:
     return times
 
 
-def _moves(workload: Workload, rows: list[_Move]) -> Moves:
+def _moves(workload: Workload, rows: list[_Move], numel: Floats) -> Moves:
     columns = zip(*rows, strict=True) if rows else [()] * 7
-    op, role, numel, tensor, kernel, previous, wraps = map(list[Any], columns)
+    op, role, row, tensor, kernel, previous, wraps = map(list[Any], columns)
     # A weight that several kernels read was last touched by the last of them, one inference ago.
     last = dict(zip(tensor, kernel, strict=True))
     touched = [last[t] if wrap else before for t, before, wrap in zip(tensor, previous, wraps, strict=True)]
@@ -247,7 +250,7 @@ def _moves(workload: Workload, rows: list[_Move]) -> Moves:
         role=np.array(role, dtype=np.int32),
         previous=np.array(touched, dtype=np.int32),
         wraps=np.array(wraps, dtype=np.bool_),
-        numel=np.array(numel).reshape(-1, len(workload.monomials)),
+        numel=numel[np.array(row, dtype=np.int64)],
         fixed_bytes=workload.tensors.fixed_bytes[tensor],
         precision_role=roles(workload)[tensor],
     )
