@@ -11,6 +11,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from analysis.document import Cell, Column
+from analysis.explore.constraint import Constraint, parse_limit, parse_limits
 from analysis.text.evidence import EVIDENCE
 from hardware.errors import RequestError
 from hwexplorer.settings import SCENARIO_FIELDS
@@ -29,7 +30,7 @@ COLUMNS = (
     Column("power", "Power", "W", role="quantity", keep=0),
     Column("memory", "Memory", "byte", role="quantity", keep=0),
 )
-_LETTERS = {"l": "latency", "e": "energy_per_inference", "energy": "energy_per_inference", "p": "power", "m": "memory"}
+_PLACES = {"latency": 3, "energy": 4, "power": 5, "memory": 6}  # in a row, of the figures that limits name
 _RUN = SCENARIO_FIELDS | {"model"}
 _UNKNOWN: tuple[Cell, ...] = (None,) * len(COLUMNS)
 BACKED = (EVIDENCE["measured"], EVIDENCE["siblings"])  # evidence that a best device has
@@ -55,9 +56,9 @@ class DeviceLimits:
         self._follow(state)
         rows = [replace(row, cells=(*row.cells[:2], *(self._figures.get(row.key) or _UNKNOWN))) for row in table.rows]
         with_figures = replace(table, columns=(*table.columns[:2], *COLUMNS), rows=tuple(rows))
-        text = " ".join(word for word in text.split() if not _is_of_load(word))
-        tests = row_query.conditions(with_figures, text, _LETTERS)
-        dimmed = [replace(row, dim=not all(test(row) for test in tests)) for row in rows]
+        words = set(text.split()) - set(row_query.plain_words(text))
+        limits = [limit for limit in parse_limits(" ".join(words)) if limit.figure in _PLACES]
+        dimmed = [replace(row, dim=not all(_holds(limit, row) for limit in limits)) for row in rows]
         ordered = tuple(sorted(dimmed, key=_rank))
         return replace(with_figures, title=self._headline(ordered), rows=ordered)
 
@@ -94,7 +95,9 @@ class DeviceLimits:
 
     def summary(self, state: State) -> str:
         """Return `limits L<5ms E<1J: 3 of 74 pass; best: l4`."""
-        if any(map(_is_of_load, state.limits.split())):  # the catalogue is not put under the load
+        if any(
+            limit.figure not in _PLACES for limit in parse_limits(state.limits)
+        ):  # of a load
             return f"limits {state.limits}"
         self._follow(state)
         key = (state.limits, state.devices, len(self._figures), id(self._state))
@@ -109,8 +112,10 @@ class DeviceLimits:
         return "" if is_passed else f"No device shown passes; {self.summary(state)}."
 
 
-def _is_of_load(word: str) -> bool:
-    return word.casefold().startswith(("ttft", "tpot"))
+def _holds(limit: Constraint, row: Row) -> bool:
+    """Return whether a device is known to be within a limit."""
+    value = row.cells[_PLACES[limit.figure]]
+    return isinstance(value, NUMBERS) and limit.holds(value)
 
 
 def _rank(row: Row) -> tuple[bool, bool, float]:
@@ -124,6 +129,4 @@ def _rank(row: Row) -> tuple[bool, bool, float]:
 
 def limits_in(text: str) -> str:
     """Return the limits among the words typed to narrow the devices. Raises RequestError for a wrong amount."""
-    from analysis.explore.constraint import parse_limit  # not needed to start the screen
-
     return " ".join(str(limit) for word in text.split() if (limit := parse_limit(word)) is not None)

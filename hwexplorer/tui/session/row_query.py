@@ -7,7 +7,7 @@ layer3.0.conv2). Conditions compare a column by its key or title; percentages an
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from analysis.document import Cell, Column
 from analysis.explore.constraint import COMPARISONS
@@ -86,12 +86,6 @@ def _condition(table: Table, name: str, sign: str, wanted: str) -> Test:
     return test
 
 
-def conditions(table: Table, text: str, names: Mapping[str, str]) -> list[Test]:
-    """Return the conditions in a text; `names` are other names of columns. Raises RequestError."""
-    parts = [match for word in text.split() if (match := re.fullmatch(_CONDITION, word)) is not None]
-    return [_condition(table, names.get(part[1].casefold(), part[1]), part[2], part[3]) for part in parts]
-
-
 _MATCHES: dict[tuple[int, str], tuple[Table, tuple[int, ...]]] = {}
 
 
@@ -109,7 +103,9 @@ def matching_rows(table: Table, text: str) -> tuple[int, ...]:
 
 
 def _find_rows(table: Table, text: str) -> tuple[int, ...]:
-    words, tests = " ".join(plain_words(text)), conditions(table, text, {})
+    words = " ".join(plain_words(text))
+    parts = (re.fullmatch(_CONDITION, word) for word in text.split())
+    tests = [_condition(table, part[1], part[2], part[3]) for part in parts if part is not None]
     if not words and not tests:
         return ()
     places = [place for place, row in enumerate(table.rows) if (not tests or place) and all(t(row) for t in tests)]
