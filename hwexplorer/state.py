@@ -32,7 +32,7 @@ PANES = ("models", "compare", "tree", "events", "why", "plot", "knobs")
 METRICS = ADDITIVE
 BYS = ("module", "subgraph", "kind")  # as analysis/estimate/outline.py has them
 SORTS = ("graph", "share", "latency", "energy", "name")
-_FIRST = ("roofline", "roofs", "cumulative", "batch", "pareto", "memory")
+_FIRST = ("roofline", "roofs", "batch", "pareto", "memory")
 _FOUND = {module.name for module in iter_modules([str(Path(__file__).parent / "plots")])}
 PLOTS = (*_FIRST, *sorted(name for name in _FOUND - {*_FIRST} if name[0] != "_"))  # a new one is its module alone
 RANKS = ("rank", "latency", "energy", "edp", "throughput", "power", "memory", "name")

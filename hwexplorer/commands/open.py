@@ -15,24 +15,21 @@ from hwexplorer.headless import asked_state
 from hwexplorer.options import BASELINE, MODEL, OUTPUT, option, or_default
 from hwexplorer.process import output
 from hwexplorer.registry import Answer
-from hwexplorer.state import State, node, replace
+from hwexplorer.state import State
 
 _SUBJECT = Subject(options=(or_default(MODEL, None), *DEVICES.options[1:]), several=True)
 
 
 def _run(arguments: argparse.Namespace) -> None:
     state = _state(arguments)
-    if arguments.plain:
-        # the focused view as text: what a screen reader, or a pipe, can do with
-        _print(replace(state, at="" if state.pane == "tree" else node(state.at)), state.pane, arguments)
-        return
     wants_text = arguments.format is not None or arguments.output is not None
     # Textual reads keys from stdin and draws on stderr; with stdout redirected somebody wants the text.
     streams = (sys.stdin, sys.stdout, sys.stderr)
     served = "TEXTUAL_DRIVER" in os.environ  # by `hwexplorer serve`: the browser is the terminal
     draws = os.environ.get("TERM") != "dumb" and all(stream is not None and stream.isatty() for stream in streams)
     if wants_text or not (served or draws):
-        _print(state, "compare", arguments)
+        asked_state.prepare_models((state,), arguments.strict)
+        output.emit(arguments, lambda form: Answer("compare", state).to_text(form, output.width(), arguments.all))
         return
     for name in state.devices:
         engine.device(name)
@@ -57,18 +54,12 @@ def _state(arguments: argparse.Namespace) -> State:
     return SavedSessions(sessions_file()).state(arguments.session or LAST)
 
 
-def _print(state: State, report: str, arguments: argparse.Namespace) -> None:
-    asked_state.prepare_models((state,), arguments.strict)
-    output.emit(arguments, lambda form: Answer(report, state).to_text(form, output.width(), arguments.all))
-
-
 VERB = Verb(
     options=(
         *_SUBJECT.options,
         BASELINE,
         option("--no-mouse", action="store_true", help="leave the mouse to the terminal"),
         option("--theme", default="", metavar="NAME", help="dark, light, ansi .. (default: your settings)"),
-        option("--plain", action="store_true", help="print the view that the screen would focus, as text"),
         option("--last", action="store_true", help="go on where the last session ended"),
         option("--session", metavar="NAME", help="a session saved with :save NAME"),
         *OUTPUT,

@@ -22,7 +22,7 @@ SEEDS = tuple(
     tuple(shlex.split(line))
     for line in (
         "mlp@b8,fp16/t4",
-        "conv2d --plain --ascii --theme light",
+        "conv2d --ascii --theme light",
         "compare mlp --on cpu,gpu --batch 8 --precision fp16 --level detailed --baseline cpu",
         "compare conv2d@b4/t4,tpu_v4 --format json --execution fused --layout channels_last",
         "tree resnet_block --on t4 --format json",

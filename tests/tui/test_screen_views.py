@@ -143,11 +143,8 @@ def test_plots(model: str, name: str) -> None:
 
 
 def test_the_plots_say_what_the_figures_say() -> None:
-    state = parse("resnet18@b8,fp16?plot=cumulative")
-    curve = EngineProvider().plot(state).series[0]
-    assert curve.y[-1] == pytest.approx(1)
-    assert list(curve.y) == sorted(curve.y)
-    memory = EngineProvider().plot(replace(state, plot="memory")).series[0]
+    state = parse("resnet18@b8,fp16?plot=memory")
+    memory = EngineProvider().plot(state).series[0]
     assert max(memory.y) == pytest.approx(engine.result(state).memory.peak_bytes)
     batch = EngineProvider().plot(replace(state, plot="batch"))
     best = next(series for series in batch.series if series.mark)
@@ -180,11 +177,6 @@ def test_the_copied_command_knows_what_no_option_names(text: str, capsys: pytest
     assert main(shlex.split(command(state))[1:]) == 0
     printed = capsys.readouterr().out
     assert EngineProvider().exported(state, state.pane, "text") == printed
-
-
-def test_plain_prints_the_focused_view(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["resnet18@b8?pane=events&at=layer1.0.conv1", "--plain"]) == 0
-    assert " events add up to " in capsys.readouterr().out
 
 
 def test_the_host_counts_in_the_model_on_each_device_that_has_its_work() -> None:

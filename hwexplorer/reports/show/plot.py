@@ -1,4 +1,4 @@
-"""Print the points of a plot: roofline, roofs, cumulative, batch, pareto, memory."""
+"""Print the points of a plot: roofline, roofs, batch, pareto, memory."""
 
 from __future__ import annotations
 

@@ -166,7 +166,7 @@ def _find_rows(session: Session, words: list[str]) -> None:
 
 
 def _show_plot(session: Session, words: list[str]) -> None:
-    kind = {"plot": _one_word(words, "plot cumulative")} if words else {}
+    kind = {"plot": _one_word(words, "plot memory")} if words else {}
     _apply(session, pane="plot", **kind)
 
 

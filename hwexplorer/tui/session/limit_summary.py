@@ -95,9 +95,7 @@ class DeviceLimits:
 
     def summary(self, state: State) -> str:
         """Return `limits L<5ms E<1J: 3 of 74 pass; best: l4`."""
-        if any(
-            limit.figure not in _PLACES for limit in parse_limits(state.limits)
-        ):  # of a load
+        if any(limit.figure not in _PLACES for limit in parse_limits(state.limits)):  # of a load
             return f"limits {state.limits}"
         self._follow(state)
         key = (state.limits, state.devices, len(self._figures), id(self._state))
