@@ -20,6 +20,7 @@ from hardware.errors import RequestError
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State
 from hwexplorer.tui.session.jobs import ModelCaptureJob
+from tests.sampling import measure_slowdown
 
 
 def test_a_packed_file_of_blanks_is_refused_unread(tmp_path: Path) -> None:
@@ -47,7 +48,7 @@ def test_the_screen_reads_a_trace_in_another_process_that_can_be_cancelled(tmp_p
     job.cancel()
     while not job.is_done():
         time.sleep(0.02)
-    assert time.monotonic() - began < 5.0
+    assert time.monotonic() - began < 5.0 * measure_slowdown()
     assert "cancelled" in job.error()
     assert not provider.ready(state)
 
@@ -69,10 +70,10 @@ def test_more_operators_than_can_be_compared_are_refused() -> None:
     assert workload is not None
     result = estimate(workload, load_device("xeon_8490h"), Scenario(1, "fp32", "eager"))
     ops = [TraceOp(name="conv", kind="conv", seconds=1e-6, shapes=((1, n), (n, 2))) for n in range(1, 100_000)]
-    began = time.monotonic()
+    began = time.process_time()
     with pytest.raises(TraceError, match="too many to compare"):
         align_trace(assemble_trace("pytorch", ops), result)
-    assert time.monotonic() - began < 10.0
+    assert time.process_time() - began < 10.0
 
 
 def test_a_table_of_too_many_cells_is_refused(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from analysis.model.model_errors import CaptureCancelledError, CaptureError
 from analysis.model.names.model_ref import refer
 from analysis.model.process import workload_jobs as job_module
 from analysis.model.process.process_limits import ProcessLimits
-from tests.sampling import first
+from tests.sampling import first, measure_slowdown
 
 
 @pytest.fixture(autouse=True)
@@ -161,7 +161,7 @@ def test_cancel_kills_the_subprocess_at_once(cache: Path) -> None:
     start = time.perf_counter()
     job.cancel()
     assert job._done.wait(5)
-    assert time.perf_counter() - start < 1
+    assert time.perf_counter() - start < 1 * measure_slowdown()
     with pytest.raises(CaptureCancelledError, match="cancelled"):
         job.result()
     assert not alive(group)
@@ -185,7 +185,7 @@ def test_a_capture_can_be_cancelled_from_another_thread() -> None:
     start = time.perf_counter()
     with pytest.raises(CaptureCancelledError):
         job.run()
-    assert time.perf_counter() - start < 2
+    assert time.perf_counter() - start < 2 * measure_slowdown()
 
 
 def test_a_capture_that_takes_too_long_is_stopped() -> None:

@@ -416,9 +416,9 @@ def test_every_error_of_a_target_is_a_model_error() -> None:
 def test_a_message_without_end_is_read_at_once() -> None:
     blame = pytest.importorskip("analysis.capture.failure_text")
     for text in ("a" * 300_000, "a." * 150_000, "a::b " * 60_000, ("a" * 400 + "\n") * 1000):
-        start = time.perf_counter()
+        start = time.process_time()
         assert len(blame.explain(RuntimeError(text), "importing it")) < 400
-        assert time.perf_counter() - start < 2.0
+        assert time.process_time() - start < 2.0
 
 
 def test_pairs_of_whole_numbers_beside_features_are_edges_whatever_their_name(tmp_path: Path) -> None:

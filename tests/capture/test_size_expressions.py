@@ -30,10 +30,10 @@ def test_shape_expressions() -> None:
 def test_a_tower_of_powers_is_refused_at_once(base: str) -> None:
     for _ in range(12):
         base = f"({base})**8"
-    start = time.perf_counter()
+    start = time.process_time()
     with pytest.raises(SizeError, match="too large"):
         expression(base, {"s77": dim("batch")})
-    assert time.perf_counter() - start < 1.0
+    assert time.process_time() - start < 1.0
 
 
 def test_which_reshapes_are_views() -> None:
