@@ -14,7 +14,6 @@ from hardware.mapping.common import PASSES, STARTS, Mapping, add_serial, memory_
 from hardware.mapping.quantisation import quantise_activations
 from hardware.precision import BASE, FORMATS
 from hardware.quantity import SourcedValue
-from hardware.runtime import Runtime
 from hardware.setup import Setup
 
 
@@ -26,7 +25,7 @@ def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
         demand = demand.with_transfers(distance=distance).but(weight_bytes=np.full(demand.n, np.inf))
     if runtime.streams_rest:
         demand = _with_parameter_cache(demand, device)
-    demand = _with_own_kernels(demand, device, runtime)
+    demand = _with_own_kernels(demand, setup)
     if (narrow := runtime.narrow.get(device.software_class)) and demand.element_bytes < FORMATS[BASE].bytes:
         bandwidth = rates.bandwidth.copy()
         bandwidth[:, OpClass.ELEMENTWISE] *= narrow.value
@@ -57,10 +56,12 @@ def link_seconds(links: Floats, device: Device) -> Floats:
     return seconds
 
 
-def _with_own_kernels(demand: Demand, device: Device, runtime: Runtime) -> Demand:
+def _with_own_kernels(demand: Demand, setup: Setup) -> Demand:
     """Set the rates of the runtime's own kernels, but for products of one row, and the rows that share an unpacking."""
-    name = device.software_class
-    plain, rows = _rates(runtime.compute.get(name, {})), runtime.unpack_rows.get(name)
+    device, runtime = setup.device, setup.runtime
+    name, on_vector = device.software_class, setup.plan.contraction[0] == "vector"
+    of_unit = runtime.compute_vector if on_vector and runtime.compute_vector else runtime.compute
+    plain, rows = _rates(of_unit.get(name, {})), runtime.unpack_rows.get(name)
     m = demand.gemm[1]
     if runtime.compute or runtime.compute_packed:
         rate = plain[demand.op_class]

@@ -186,3 +186,14 @@ def test_experts_never_get_faster_with_tokens(tokens: int, more: int, precision:
     assert _experts_s("qwen3_30b_a3b", 1, tokens + more, precision) >= 0.999 * _experts_s(
         "qwen3_30b_a3b", 1, tokens, precision
     )
+
+
+def test_calling_tensorflow_takes_as_long_as_several_layers() -> None:
+    """BERT-large takes an A100 1.6 times as long as BERT-base (NVIDIA DeepLearningExamples), not the 2 of its layers."""
+    seconds = []
+    for name in ("bert_base:sequence=128", "bert_large:sequence=128"):
+        workload = store.ready(name, None)
+        assert workload is not None
+        scenario = Scenario(1, "fp16", "tensorflow_xla")
+        seconds.append(estimate(workload.bound(), load_device("a100_sxm4_80gb"), scenario).latency_s)
+    assert 1.4 < seconds[1] / seconds[0] < 1.8
