@@ -117,7 +117,8 @@ def main() -> None:
             before.append(one)
             after.append(two)
             far += [(one, two)] if one > 0.15 else []
-            print(f"   {' '.join(rows[0].cell):70} {len(rows):4} {one:.3f} -> {two:.3f}")
+            bias = float(np.median([np.exp(-row.error) for row in rows])) - 1.0
+            print(f"   {' '.join(rows[0].cell):70} {len(rows):4} {one:.3f} -> {two:.3f}, bias {bias:+.3f}")
         away = np.median(np.array(far or [(0, 0)]), axis=0)
         print(f"  median {np.median(before):.3f} -> {np.median(after):.3f}; {len(far)} beyond 15 %: {away.round(3)}")
 

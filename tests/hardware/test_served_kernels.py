@@ -189,7 +189,7 @@ def test_experts_never_get_faster_with_tokens(tokens: int, more: int, precision:
 
 
 def test_calling_tensorflow_takes_as_long_as_several_layers() -> None:
-    """BERT-large takes an A100 1.6 times as long as BERT-base (NVIDIA DeepLearningExamples), not the 2 of its layers."""
+    """BERT-large takes an A100 1.6 times as long as BERT-base (NVIDIA DeepLearningExamples), not twice as long."""
     seconds = []
     for name in ("bert_base:sequence=128", "bert_large:sequence=128"):
         workload = store.ready(name, None)
