@@ -51,13 +51,14 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     device waits, `sequence_s` more for each sequence. By class of software: `compute` multiplies the efficiency of
     products by class of operator, `compute_packed` that of products whose weights are unpacked, `compute_vector` that
     of products on vector units where it differs; `unpack_rows` share one unpacking of weights; `streaming` is the
-    share of bandwidth at which weights and cache are read; `narrow` that of element-wise kernels on narrow values; `bias_apart` adds the bias of a convolution in its own kernel. `resident`
-    keeps weights on chip between calls, `streams_rest` a part of those that do not all fit; `asynchronous` attention
-    waits for no matrix instruction (FlashAttention-3, cuDNN); `attention_kernels` is what one attention takes;
-    `per_query_head` decoding reads shared keys and values once for each query head; `narrow_sums` adds products of fp16
-    in fp16; `serves` joins products of one input and leaves library kernels alone; `plain_attention` stores
-    all scores between the products of attention; `casts_weights` keeps fp32 weights and casts them in each call;
-    `quantises` keeps activations in 16 bits between products of narrower operands."""
+    share of bandwidth at which weights and cache are read; `narrow` that of element-wise kernels on narrow values;
+    `bias_apart` adds the bias of a convolution in its own kernel. `resident` keeps weights on chip between calls,
+    `streams_rest` a part of those that do not all fit; `asynchronous` attention waits for no matrix instruction
+    (FlashAttention-3, cuDNN); `attention_kernels` is what one attention takes; `per_query_head` decoding reads shared
+    keys and values once for each query head; `narrow_sums` adds products of fp16 in fp16; `serves` joins products of
+    one input and leaves library kernels alone; `plain_attention` stores all scores between the products of attention;
+    `casts_weights` keeps fp32 weights and casts them in each call; `quantises` keeps activations in 16 bits between
+    products of narrower operands."""
 
     id: str = ""
     name: str
