@@ -93,15 +93,10 @@ def element_pitch_mm(device: Device, array: str) -> float:
     """The side of one element of a spatial accelerator's array, with the memories and arrays within it."""
     hierarchy = device.file.hierarchy
     assert hierarchy is not None
-    names = [each.name for each in hierarchy.arrays]
-    elements = math.prod(
-        device.values[axis.name]
-        for each in hierarchy.arrays
-        for axis in each.axes
-        if names.index(each.name) <= names.index(array)
-    )
     outer = next((i + 1 for i, level in enumerate(hierarchy.levels) if level.below and level.below.name == array), 0)
     within = {level.name for level in hierarchy.levels[outer:]}
+    inner = [axis.name for level in hierarchy.levels[outer:] if level.below for axis in level.below.axes]
+    elements = device.units / math.prod(device.values[axis] for axis in inner)
     memory = sram_mm2(device, sum(size for name, size in device.arch.levels(device) if name in within))
     return math.sqrt((_parts(device, "value")[0] + memory) / elements)
 

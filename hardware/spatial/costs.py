@@ -89,7 +89,9 @@ def moved_on_chip(machine: SpatialMachine, runs: NestRun, value_bytes: Floats) -
     moved = {"control.tile_setup": runs.tiles}
     for s, place in enumerate(machine.places):
         for memory in place.memories:
-            moved.update(zip(memory.events, level_bytes(runs, s, memory, value_bytes), strict=True))
+            by_tensor = _tensor_bytes(runs, s, memory, value_bytes)
+            for event, way in zip(memory.events, DIRECTIONS, strict=True):
+                moved[event] = np.asarray(sum(each for (taken, _), each in by_tensor.items() if taken == way))
         if place.array:
             moved[place.network] = _network_bytes(machine, runs, value_bytes, s)
     return moved
@@ -108,13 +110,6 @@ def _network_bytes(machine: SpatialMachine, runs: NestRun, value_bytes: Floats, 
         each, once = (moved.updates, moved.reads) if t == OUTPUT else (moved.reads, 0.0)
         total += (each * np.where(is_last, moved.shared, 1.0) + once) * width
     return total
-
-
-def level_bytes(runs: NestRun, s: int, memory: LevelMemory, value_bytes: Floats) -> tuple[Floats, Floats]:
-    """Bytes read from and written to all instances of one level."""
-    by_tensor = _tensor_bytes(runs, s, memory, value_bytes)
-    read, written = (np.asarray(sum(m for (way, _), m in by_tensor.items() if way == each)) for each in DIRECTIONS)
-    return read, written
 
 
 def _tensor_bytes(runs: NestRun, s: int, memory: LevelMemory, value_bytes: Floats) -> dict[tuple[str, int], Floats]:
