@@ -12,6 +12,8 @@ _ONE_MARK = str.maketrans("-. ", "___")
 _NO_MARK = str.maketrans("", "", "-_. ")
 
 
+_FAR = 0.3  # how alike a single name must be where none is near
+
 # Words that tell no product from another: brands, and what a driver says of every part (`12th Gen`, `CPU @ 3.40GHz`).
 _OF_ANY_PART = re.compile(
     r"\b(arm|aws|cloud|core|design|developer|edge|generation|geforce|graphics|instinct|kit|oam|processor|r|tesla|tm|vf|with|"
@@ -86,6 +88,7 @@ def nearest(name: str, names: Iterable[str], most: int = 3, cutoff: float = 0.5)
 
 
 def hint(name: str, names: Iterable[str], otherwise: str = "") -> str:
-    """`did you mean a or b?`, or something else to say where no name is near."""
-    near = nearest(name, names)
+    """`did you mean a or b?`, or something else to say where no name is near: then the one that is least far."""
+    names = tuple(names)
+    near = nearest(name, names) or nearest(name, names, most=1, cutoff=_FAR)
     return f"did you mean {' or '.join(near)}?" if near else otherwise
