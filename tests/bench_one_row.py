@@ -18,6 +18,8 @@ LEAST_ROWS = 5
 FAR = 0.7  # logarithms beyond are of another cause
 PULL = 0.02  # towards the mean of the limits, of the weight of all pairs
 DRAWS = 40
+SCALES = (1.0, 0.5, 0.25, 0.12, 0.06, 0.03)  # of the variances between devices
+NO_WORSE = 1.03  # an error within so much of the least is as good: then the row moves less
 
 
 class Row(msgspec.Struct):
@@ -93,6 +95,30 @@ def fit_spreads(cells: list[list[Row]]) -> dict[str, float]:
     return dict(zip(LIMITS, values.tolist(), strict=True)) | {"row": max(total - float(np.mean(taken)), 0.1 * total)}
 
 
+def error_after(given: Row, row: Row, variances: dict[str, float]) -> float:
+    """Return the absolute error of a row when another of its cell is known, a fraction."""
+    told = few_rows.condition([given.shares], [given.error], variances)
+    moved = sum(share * told.parts.get(part, 0.0) for part, share in row.shares.items())
+    return abs(float(np.expm1(moved - row.error)))
+
+
+def scale_spreads(cells: list[list[Row]], variances: dict[str, float]) -> dict[str, float]:
+    """Return the variances between devices, scaled so that one row leaves the least error in the others of its cell:
+    pairs of rows are also alike where both are of models that are predicted badly on any device."""
+    draw = np.random.default_rng(2)
+    pairs = [[[rows[i] for i in draw.choice(len(rows), 2, replace=False)] for _ in range(120)] for rows in cells]
+
+    def left(scale: float) -> float:
+        scaled = variances | {name: variances[name] * scale for name in LIMITS}
+        return float(
+            np.mean([np.median([error_after(given, row, scaled) for given, row in of_cell]) for of_cell in pairs])
+        )
+
+    errors = {scale: left(scale) for scale in SCALES}
+    least = min(scale for scale, error in errors.items() if error <= NO_WORSE * min(errors.values()))
+    return variances | {name: variances[name] * least for name in LIMITS}
+
+
 def main() -> None:
     """Print the spreads and the errors without and with one row."""
     cells = cells_of(collect())
@@ -100,19 +126,16 @@ def main() -> None:
     draw = np.random.default_rng(1)
     for group in groups:
         members = [rows for rows in cells.values() if rows[0].group == group]
-        fitted = fit_spreads(members)
+        fitted = scale_spreads(members, fit_spreads(members))
         print(f"{group}: {len(members)} cells", {name: round(value**0.5, 3) for name, value in fitted.items()})
         before, after, far = [], [], []
         for rows in members:
             others = [each for each in members if each[0].device != rows[0].device]
-            variances = fit_spreads(others) if len(others) > 2 else fitted
+            variances = scale_spreads(others, fit_spreads(others)) if len(others) > 2 else fitted
             errors = []
             for _ in range(DRAWS):
                 given, *rest = (rows[i] for i in draw.permutation(len(rows))[:25])
-                told = few_rows.condition([given.shares], [given.error], variances)
-                for row in rest:
-                    moved = sum(share * told.parts.get(part, 0.0) for part, share in row.shares.items())
-                    errors.append((abs(np.exp(-row.error) - 1), abs(np.exp(moved - row.error) - 1)))
+                errors += [(abs(float(np.expm1(-row.error))), error_after(given, row, variances)) for row in rest]
             one, two = np.median(np.array(errors), axis=0)
             before.append(one)
             after.append(two)
