@@ -268,9 +268,9 @@ def first_words(ordered: Sequence[Served], metric: str) -> str:
     ratio = second.row.figure(metric) / first.row.figure(metric)
     chance = min(odds_first(first, second, metric), verdict.MOST)
     if chance < verdict.LIKELY:
-        return f"{first.row.key} has the least {AIMS[metric]}, but {second.row.key} is too close to call"
-    sure = f"{second.row.key} has {ratio:.2g} times as much ({chance:.0%} sure)"
-    return f"{first.row.key} has the least {AIMS[metric]}: {sure}"
+        return f"Too close to call: {first.row.key} leads by {AIMS[metric]}, {second.row.key} has {ratio:.2g}x as much"
+    best = f"is {'' if chance >= verdict.SURE else 'probably '}best ({chance * 100:.0f} % sure)"
+    return f"{first.row.key} {best}, with the least {AIMS[metric]}: {second.row.key} has {ratio:.2g}x as much"
 
 
 def odds_first(first: Served, second: Served, metric: str) -> float:

@@ -214,7 +214,7 @@ class ExplorerScreen(LayeredScreen):
             status = verdict if verdict and is_hidden else session.views.status
         self.bars["head"].show(status_lines.head_line(state, status, width, colours))
         self.bars["tabs"].show(status_lines.tab_line(state, width, colours))
-        hints = self.keymap.hints(state.pane, session.idle_actions())
+        hints = status_lines.name_load(state, self.keymap.hints(state.pane, session.idle_actions()))
         self.bars["foot"].show(footer(session, self.prompt, hints, width, colours, shows_limits=True))
         if self.overlay_screen is not None:
             self.overlay_screen.show_footer()

@@ -36,11 +36,18 @@ def answer(state: State, on_paper: bool = False) -> tuple[str, ...]:
 
 
 def _answer_under_load(state: State) -> tuple[str, ...]:
-    """Return which devices serve the load best, and how sure that is; nothing of one device alone."""
+    """Return which devices serve the load best, how sure that is, and which measurement would tell more; nothing of
+    one device alone."""
     from analysis.serving.serving_report import first_words, order_by_aim
+    from analysis.text.evidence import is_backed
 
     served = [one for name in state.devices if (one := engine.find_served(state, name)) is not None]
-    return (first_words(order_by_aim(served, state.metric), state.metric),) if len(served) > 1 else ()
+    if len(served) < 2:
+        return ()
+    ordered = order_by_aim(served, state.metric)
+    least_known = next((one for one in ordered[:2] if not is_backed(one.server.first.trust)), ordered[1])
+    run = f"{state.model.partition(':')[0]} on {least_known.row.key} with {least_known.server.first.runtime.name}"
+    return f"{first_words(ordered, state.metric)}.", f"To confirm it: measure this load of {run}."
 
 
 def verdict(state: State) -> str:

@@ -109,7 +109,7 @@ def _event_table(state: State, by: str = "category") -> Table:
     overhead = report.overhead_j / report.total_j if report.total_j else 0.0
     total = energy_words(report.total_j, report.batch, 4)
     footer = (
-        f"{len(report.events)} events add up to {total}, the energy of the node",
+        f"{len(report.events)} events add up to the node's {total}",
         f"{overhead:.0%} of the energy is registers, control, launches and clocks; {rates}",
     )
     table_rows = rows(COLUMNS, groups, key=_key, kind="component", children=lambda group: group.events)

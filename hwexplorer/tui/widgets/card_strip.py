@@ -285,6 +285,10 @@ class CardStrip(Widget, can_focus=False):
             phrase = (
                 phrase.replace("predicted ", "pred. ").replace("on paper: ", "paper: ").replace("hypothetical: ", "")
             )
+        if width_of(phrase) > width:  # of a load
+            phrase = (
+                phrase.replace("keeps up: ", "").replace("falls behind by ", "behind by ").replace(" requests/s", "/s")
+            )
         phrase = "1x, the reference" if phrase == "1x" and width >= len("1x, the reference") else phrase
         role = "warn" if card.over or not card.fits else "good" if card.rank == 1 else "text"
         return [Segment(pad(shorten(phrase, width), width), self.palette.get(role))]

@@ -140,6 +140,12 @@ def hint_line(hints: Sequence[Hint], width: int, palette: Palette, status: str =
     return row.segments
 
 
+def name_load(state: State, hints: Sequence[Hint]) -> list[Hint]:
+    """Return the hints; under a load the keys of the batch turn the load."""
+    names = {"batch": "load"} if _phase(state.model) == "serve" else {}
+    return [(action, key, names.get(word, word)) for action, key, word in hints]
+
+
 def is_cut(text: str, width: int) -> bool:
     """Return True if a message is longer than the footer."""
     return width_of(safe(text)) > width - 2
