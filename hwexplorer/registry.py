@@ -144,17 +144,13 @@ def group(verb: str) -> Group:
 
 def _group_path(verb: str) -> str:
     """Return the first folder of that name, which declares the verb; later ones add sections."""
-    package = next(package for package in _PACKAGES if verb in {m.group for m in _in_package(package).values()})
-    return f"{package}.{verb}"
+    return next(module.path for module in _modules().values() if module.group == verb).rpartition(".")[0]
 
 
 def _modules() -> dict[str, _Module]:
     """Return name -> module: reports by name, then the verbs that do something else."""
-    return {name: module for package in _PACKAGES for name, module in _in_package(package).items()}
-
-
-def _in_package(package: str) -> dict[str, _Module]:
-    return _inside(package, *import_module(package).__path__)
+    packages = ((package, import_module(package).__path__) for package in _PACKAGES)
+    return {name: module for package, path in packages for name, module in _inside(package, *path).items()}
 
 
 @lru_cache(maxsize=8)

@@ -8,7 +8,6 @@ from hwexplorer.state import replace
 from hwexplorer.tui.overlays.overlay_screen import Host, OverlayScreen
 from hwexplorer.tui.prompts.prompt import Prompt
 from hwexplorer.tui.session import row_query
-from hwexplorer.tui.session.limit_summary import limits_in
 from hwexplorer.tui.widgets.cell_text import whole
 from hwexplorer.tui.widgets.framed_pane import FramedPane
 from hwexplorer.tui.widgets.status_lines import settings_text
@@ -158,8 +157,10 @@ class DevicesPrompt(Prompt):
         """Hold the devices against the limits that were typed from now on."""
         if self._picker.enter_adds:
             self._picker.pick()
+        words, plain = self.search_text.split(), row_query.plain_words(self.search_text)
         try:
-            self.session.apply(replace(self.session.state, limits=limits_in(self.search_text)))
+            limits = " ".join(word for word in words if word not in plain)
+            self.session.apply(replace(self.session.state, limits=limits))
         except RequestError as error:
             self.session.say(str(error), "bad")
         self._picker.close()

@@ -11,7 +11,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING
 
 from analysis.document import Cell, Column
-from analysis.explore.constraint import Constraint, parse_limit, parse_limits
+from analysis.explore.constraint import Constraint, parse_limits
 from analysis.text.evidence import EVIDENCE
 from hardware.errors import RequestError
 from hwexplorer.settings import SCENARIO_FIELDS
@@ -123,8 +123,3 @@ def _rank(row: Row) -> tuple[bool, bool, float]:
     if row.dim or not isinstance(latency, NUMBERS) or not isinstance(energy, NUMBERS):
         return row.dim, False, 0.0
     return False, evidence == EVIDENCE["design_target"], float(latency) * float(energy)
-
-
-def limits_in(text: str) -> str:
-    """Return the limits among the words typed to narrow the devices. Raises RequestError for a wrong amount."""
-    return " ".join(str(limit) for word in text.split() if (limit := parse_limit(word)) is not None)
