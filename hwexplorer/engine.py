@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from analysis.model.transformer.transformer_request import Request
     from analysis.serving.deployment import ParallelDegrees, Server
     from analysis.serving.request_load import Load
-    from analysis.serving.serving_report import Served
+    from analysis.serving.served_load import Served
 
 _COUNT = re.compile(r"(?P<name>.*[^*])\*(?P<count>[1-9][0-9]{0,3})")  # `h100_sxm*8`: eight of them share a load
 
@@ -194,16 +194,16 @@ class Engine:
 
     @memoize(keep=64)
     def _serve(self, ref: Request, scenario: Scenario, device: str, limits: str, file: tuple[str, int, int]) -> Served:
-        from analysis.serving import serving_report
+        from analysis.serving import served_load
         from analysis.serving.deployment import find_layout
 
         assert ref.load is not None
-        lengths, trace = serving_report.lengths_of(ref), self.read_trace(ref)
+        lengths, trace = served_load.lengths_of(ref), self.read_trace(ref)
         one, count = split_count(device)
-        longest = serving_report.longest_of(lengths, trace)
+        longest = served_load.longest_of(lengths, trace)
         server = self.server_in_layout(ref, find_layout(ref, count), scenario, one, longest)
-        limit = serving_report.parse_limits(limits)
-        return serving_report.serve_load(server, device, ref.load, lengths, trace, limit)
+        limit = served_load.parse_limits(limits)
+        return served_load.serve_load(server, device, ref.load, lengths, trace, limit)
 
     def read_trace(self, ref: Request) -> Load | None:
         """Return the requests of the file that a load names; None of another load."""

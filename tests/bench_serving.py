@@ -25,6 +25,8 @@ from analysis.serving.scheduler import find_scheduler
 from analysis.serving.simulation import simulate
 from analysis.serving.step_costs import step_costs
 from hardware.device import load_device
+from hwexplorer import engine
+from hwexplorer.state import State
 
 
 def option(name: str) -> str:
@@ -56,7 +58,8 @@ def print_trace(path: Path) -> None:
     setup = Deployment(device=device, model="llama3_8b", options="", precision="bf16", runtime="vllm",
                        scheduler="vllm", attention_copies=1, devices=1)  # fmt: skip
     scheduler = msgspec.structs.replace(find_scheduler("vllm", device.memory_bytes), max_sequences=256, max_tokens=2048)
-    costs = step_costs(setup.steps(""), 256, 2048, load.longest, scheduler.memory_share)
+    steps = setup.steps("")
+    costs = step_costs(steps, steps.estimate(1), load.longest, scheduler)
     print(f"cache of {costs.cache_tokens:,.0f} tokens")
     for cache, words in ((costs.cache_tokens, "as estimated"), (41_408.0, "as the server said")):
         served = msgspec.structs.replace(costs, cache_tokens=cache)
@@ -83,7 +86,24 @@ def print_trace(path: Path) -> None:
         print(f"ten loads by {name} take {(time.process_time() - start_s) * 1e3:.0f} ms")
 
 
+def print_new_settings() -> None:
+    """Print processor time of the first load at a new parallel degree, request length and model; goal: 50 ms."""
+    engine.serve_load(State("opt_1_3b:serve,rate=1", devices=("h100_sxm",), on="h100_sxm"))
+    for what, model in (
+        ("model", "llama3_70b:serve,in=2048,out=256,rate=1,tp=8"),
+        ("degree", "llama3_70b:serve,in=2048,out=256,rate=1,tp=4"),
+        ("length", "llama3_70b:serve,in=6000,out=256,rate=1,tp=4"),
+        ("model with experts", "gpt_oss_120b:serve,in=2048,out=256,rate=1,tp=8"),
+        ("degree with experts", "gpt_oss_120b:serve,in=2048,out=256,rate=1,ep=8"),
+    ):
+        state = State(model, precision="bf16", devices=("b200",), on="b200")
+        start_s = time.process_time()
+        engine.serve_load(state)
+        print(f"a new {what} takes {(time.process_time() - start_s) * 1e3:.0f} ms")
+
+
 if __name__ == "__main__":
+    print_new_settings()
     if option("--requests"):
         print_trace(Path(option("--requests")))
     print_errors(Path(sys.argv[1]), int(option("--every") or 1))

@@ -15,19 +15,10 @@ from analysis.model.transformer.config import Config, degrees
 from analysis.model.transformer.load_spec import LoadSpec
 from analysis.model.transformer.transformer_request import Request
 from analysis.serving.deployment import DoesNotFitError, ParallelDegrees, Server
-from analysis.serving.request_load import Lengths, Load
+from analysis.serving.request_load import Load
+from analysis.serving.served_load import Limits, Served, ServedLoad, lengths_of, load_of_spec, longest_of, serve_load
 from analysis.serving.server_flags import CommandLine, command_lines
-from analysis.serving.serving_report import (
-    AIMS,
-    Limits,
-    Served,
-    ServedLoad,
-    lengths_of,
-    load_of_spec,
-    longest_of,
-    odds_first,
-    serve_load,
-)
+from analysis.serving.serving_report import AIMS, odds_first
 from hardware.quantity import quantity
 
 STAGES = (1, 2, 4, 8)
@@ -75,12 +66,22 @@ def _is_power(number: int) -> bool:
     return number & (number - 1) == 0
 
 
+def replicated_layouts(server: Server, load: Load, most: int) -> Iterator[ParallelDegrees]:
+    """Yield layouts of at most `most` devices with more and more replicas, from as few as keep up."""
+    highest = most // server.layout.devices
+    replicas = min(max(math.ceil(load.arrivals_per_s / server.capacity_per_s(load)), 1), highest)
+    while replicas < highest:
+        yield msgspec.structs.replace(server.layout, dp=replicas)
+        replicas = min(replicas * 2, highest)
+    yield msgspec.structs.replace(server.layout, dp=highest)
+
+
 def split_layouts(server: Server, load: Load, most: int) -> Iterator[ParallelDegrees]:
-    """Yield layouts of at most `most` devices in which some engines prefill and others decode: of each number of them,
-    doubled from the least that keeps up, the division by the work of both."""
+    """Yield layouts in which some engines prefill and others decode, divided by the work of both; of more and more
+    devices, from as few as keep up."""
     prefill_s, decode_s = server.worker_seconds(load)
     workers = max(math.ceil(load.arrivals_per_s * (prefill_s + decode_s)), 2)
-    while workers <= most // server.layout.shards:
+    while workers <= most // server.layout.shards and server.layout.pp == 1:
         prefill = min(max(round(workers * prefill_s / (prefill_s + decode_s)), 1), workers - 1)
         yield msgspec.structs.replace(server.layout, dp=1, prefill=prefill, decode=workers - prefill)
         workers *= 2
@@ -97,9 +98,9 @@ def search_layouts(
     tick: Callable[[int, int], None] | None,
 ) -> LoadSearch:
     """Serve the load of a request, from its `trace` if it names a file, on each device in each layout of at most `most`
-    devices, with as many replicas as keep up with it and the limits."""
-    candidates = list(layouts(request.config, most))
-    lengths = lengths_of(request)
+    devices, with as many replicas, or engines that prefill and others that decode, as keep up and keep the limits."""
+    candidates, spec, lengths = list(layouts(request.config, most)), request.load or LoadSpec(), lengths_of(request)
+    load = load_of_spec(spec, lengths, trace)
     tried, not_fitting, done = list[Served](), 0, 0
     for layout in candidates:  # outside: a model is opened once in each layout, for all devices
         for device in devices:
@@ -111,10 +112,15 @@ def search_layouts(
             except DoesNotFitError:
                 not_fitting += 1
                 continue
-            spec = request.load or LoadSpec()
-            tried += _serve_with_replicas(server, device, most, spec, lengths, trace, limits)
-            if layout.pp == 1 and not spec.spec:
-                tried += _serve_apart(server, device, most, spec, lengths, trace, limits)
+            for find_layouts in (replicated_layouts, split_layouts):
+                last: list[Served] = []
+                for each in find_layouts(server, load, most):
+                    key = f"{device}*{each.devices}" if each.devices > 1 else device
+                    placed = msgspec.structs.replace(server, layout=each)
+                    last = [serve_load(placed, key, spec, lengths, trace, limits)]
+                    if _keeps(last[0], limits):
+                        break
+                tried += last
     within = sorted((one for one in tried if _keeps(one, limits)), key=lambda one: _order(one, order))
     misses = [one for one in tried if not _keeps(one, limits)]
     first = within[0] if within else None
@@ -131,57 +137,6 @@ def search_layouts(
         nearest=None if within or not misses else min(misses, key=lambda one: _excess(one, limits)).row,
         commands=command_lines(first.server, longest_of(lengths, trace)) if first is not None else (),
     )
-
-
-def _serve_with_replicas(
-    server: Server,
-    device: str,
-    most: int,
-    spec: LoadSpec,
-    lengths: Lengths,
-    trace: Load | None,
-    limits: Limits,
-) -> Iterator[Served]:
-    """Yield the deployment with the fewest replicas that keep the limits, or else that with the most there may be."""
-    highest, load = most // server.layout.devices, load_of_spec(spec, lengths, trace)
-    replicas = min(max(math.ceil(load.arrivals_per_s / server.capacity_per_s(load)), 1), highest)
-    while True:
-        layout = msgspec.structs.replace(server.layout, dp=replicas)
-        served = _serve(server, layout, device, spec, lengths, trace, limits)
-        if _keeps(served, limits) or replicas >= highest:
-            yield served
-            return
-        replicas = min(replicas * 2, highest)
-
-
-def _serve_apart(
-    server: Server,
-    device: str,
-    most: int,
-    spec: LoadSpec,
-    lengths: Lengths,
-    trace: Load | None,
-    limits: Limits,
-) -> Iterator[Served]:
-    """Yield the smallest deployment that keeps the limits with prefill and decode apart; nothing where none does."""
-    for layout in split_layouts(server, load_of_spec(spec, lengths, trace), most):
-        served = _serve(server, layout, device, spec, lengths, trace, limits)
-        if _keeps(served, limits):
-            yield served
-            return
-
-
-def _serve(
-    server: Server,
-    layout: ParallelDegrees,
-    device: str,
-    spec: LoadSpec,
-    lengths: Lengths,
-    trace: Load | None,
-    limits: Limits,
-) -> Served:
-    key = f"{device}*{layout.devices}" if layout.devices > 1 else device
-    return serve_load(msgspec.structs.replace(server, layout=layout), key, spec, lengths, trace, limits)
 
 
 def _keeps(served: Served, limits: Limits) -> bool:

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from msgspec.structs import replace as with_fields
 
 from analysis.model.transformer.transformer_request import Request
-from analysis.serving.serving_report import KNEE, ServedLoad, parse_limits
+from analysis.serving.served_load import ServedLoad, parse_limits
+from analysis.serving.serving_report import KNEE
 from hardware.quantity import Unit
 from hwexplorer import engine
 from hwexplorer.state import State, replace

@@ -9,7 +9,8 @@ from msgspec.structs import replace as with_fields
 
 from analysis.estimate.alternatives import alternatives
 from analysis.serving.deployment import DoesNotFitError
-from analysis.serving.serving_report import AIMS, ServingReport, lengths_of, parse_limits, serving_report
+from analysis.serving.served_load import lengths_of, parse_limits
+from analysis.serving.serving_report import AIMS, ServingReport, serving_report
 from hwexplorer import engine
 from hwexplorer.declare import DEVICE, Report, facts
 from hwexplorer.reports.advise import CATALOGUE

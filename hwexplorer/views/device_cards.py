@@ -20,7 +20,7 @@ from hwexplorer.state import State
 from hwexplorer.views.plain import Card, CardFigure, Stack
 
 if TYPE_CHECKING:
-    from analysis.serving.serving_report import ServedLoad
+    from analysis.serving.served_load import ServedLoad
 
 _EXCESS = {
     "latency": "too slow",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from analysis.serving.serving_report import Served
+from analysis.serving.served_load import Served
 from analysis.serving.waits import list_waits, timeline
 from hardware.quantity import quantity
 from hwexplorer.views.plain import Section

@@ -9,9 +9,13 @@ import pytest
 
 from analysis.model.transformer.presets import preset
 from analysis.serving.deployment import ParallelDegrees
-from analysis.serving.load_search import layouts
+from analysis.serving.load_search import layouts, split_layouts
+from analysis.serving.request_load import Lengths, open_load
+from analysis.serving.server_flags import command_lines
+from hwexplorer import engine
 from hwexplorer.cli import main
 from hwexplorer.reports.search import _load as search_load
+from hwexplorer.state import State
 
 MODEL = "llama3_8b:serve,in=256,out=32,rate=4"
 
@@ -92,3 +96,25 @@ def test_a_search_without_devices_is_over_those_one_can_hire(
     out = capsys.readouterr().out
     assert "on NVIDIA H100" in out or "on h100_sxm" in out
     assert "devices whose price to hire is published; --on names others" in out
+
+
+def test_search_divides_devices_among_prefill_and_decode() -> None:
+    server = engine.serve_load(State("llama3_8b:serve,in=2048,out=64,rate=1", devices=("l40s",), on="l40s")).server
+    for rate in (0.5, 4.0, 16.0):
+        load = open_load(rate, Lengths(prompt=2048, output=64))
+        found = list(split_layouts(server, load, 16))
+        prefill_s, decode_s = server.worker_seconds(load)
+        assert [each.devices for each in found] == sorted({each.devices for each in found})
+        for each in found:
+            assert each.prefill >= 1
+            assert each.decode >= 1
+            assert each.devices <= 16
+            assert (each.prefill > each.decode) == (prefill_s > decode_s) or each.prefill == each.decode
+    assert not list(split_layouts(server, load, 1))
+
+
+def test_commands_of_prefill_apart_start_both_kinds_of_workers() -> None:
+    served = engine.serve_load(State("llama3_8b:serve,rate=1,prefill=1,decode=2", devices=("l40s*3",), on="l40s*3"))
+    for line in command_lines(served.server, 2048):
+        assert "start 1" in line.command
+        assert " 2 " in line.command

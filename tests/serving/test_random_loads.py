@@ -29,6 +29,7 @@ def random_scheduler(random: np.random.Generator) -> Scheduler:
     return msgspec.structs.replace(
         VLLM,
         mixes=bool(random.integers(2)),
+        forms_ahead=bool(random.integers(2)),
         reserves=bool(random.integers(2)),
         max_sequences=int(random.integers(1, 64)),
         max_tokens=int(random.integers(64, 8192)),
@@ -71,10 +72,10 @@ def check_littles_law(run: Run) -> None:
 
 
 def check_more_load(costs: StepCosts, scheduler: Scheduler, load: Load, run: Run) -> None:
-    """The same requests, all of one length and nearer together, wait no less on average, but for 1 % that prompts in
-    one step save. Where prompts stop those that decode, prompts that come together stop them less often: no rule."""
-    if not scheduler.mixes:
-        return
+    """The same requests, all of one length and nearer together, wait no less on average, but for what batching saves.
+    Prompts that share a step read the weights once: up to 1 % of a mean (28 of 3,045 loads). Where prompts go first,
+    those that come one by one stop all that decode each time, those that come together once: up to 20 % (62 of 2,963
+    loads)."""
     n = load.requests
     alike = msgspec.structs.replace(
         load, prompt=np.full(n, 400), cached=np.zeros(n, dtype=np.int64), output=np.full(n, 30)
@@ -83,7 +84,8 @@ def check_more_load(costs: StepCosts, scheduler: Scheduler, load: Load, run: Run
         simulate(costs, scheduler, msgspec.structs.replace(alike, arrival_s=alike.arrival_s * stretch))
         for stretch in (1.0, 0.1)
     )
-    assert (near.end_s - near.arrival_s).mean() >= (far.end_s - far.arrival_s).mean() * 0.99
+    least = 0.99 if scheduler.mixes else 0.75
+    assert (near.end_s - near.arrival_s).mean() >= (far.end_s - far.arrival_s).mean() * least
 
 
 def check_permutation(costs: StepCosts, scheduler: Scheduler, load: Load, run: Run) -> None:

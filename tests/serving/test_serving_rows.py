@@ -44,6 +44,20 @@ def test_flags_of_a_note_bound_the_scheduler() -> None:
     assert np.diff(served.load.arrival_s).mean() == pytest.approx(1 / 16, rel=0.2)
 
 
+def test_prompts_that_a_benchmark_repeats_are_in_the_cache() -> None:
+    served = interpret_served_row(row(source="AIConfigurator's own runs", runtime="vllm", model="llama3_8b"))
+    first, again = served.load.prompt[:100], served.load.prompt[100:]
+    assert not served.load.cached[:100].any()
+    assert first.min() > 100 > again.max()
+    assert (served.load.cached[100:] > again).all()
+
+
+def test_sglang_runs_as_itself() -> None:
+    served = interpret_served_row(row(source="AIConfigurator's own runs", runtime="sglang"))
+    assert served.deployment.runtime == "sglang"
+    assert served.scheduler.forms_ahead
+
+
 SPLIT = row(source="dstack, prefill to decode ratio", prefill_workers="2", decode_workers="2", prompt_tokens="2048")
 
 

@@ -83,3 +83,21 @@ def test_states_of_recurrent_layers_limit_the_sequences() -> None:
     full = msgspec.structs.replace(costs["ra"], cache_tokens=1.5 * (costs["ra"].sequence_tokens + 200))
     stateless = msgspec.structs.replace(full, sequence_tokens=0.0)
     assert simulate(full, scheduler, load).end_of_run_s > simulate(stateless, scheduler, load).end_of_run_s
+
+
+def test_a_scheduler_that_looks_ahead_takes_requests_a_step_later() -> None:
+    scheduler = find_scheduler("sglang", 24e9)
+    assert scheduler.forms_ahead
+    steps = steps_of("a")
+    costs = step_costs(steps, steps.estimate(1), 4096, scheduler)
+    load = Lengths(prompt=500, output=50).draw(np.linspace(0, 0.2, 20))
+    ahead, behind = (
+        simulate(costs, msgspec.structs.replace(scheduler, forms_ahead=forms_ahead), load)
+        for forms_ahead in (True, False)
+    )
+    assert (ahead.start_s - ahead.arrival_s).mean() > (behind.start_s - behind.arrival_s).mean()
+    assert ahead.output_tokens == behind.output_tokens
+
+
+def test_versions_of_a_runtime_have_its_scheduler() -> None:
+    assert find_scheduler("vllm_rocm", 24e9) == find_scheduler("vllm", 24e9) != find_scheduler("xla", 24e9)

@@ -10,7 +10,8 @@ from analysis.explore import verdict
 from analysis.explore.deployment_cost import hired_devices
 from analysis.serving.deployment import ParallelDegrees, Server
 from analysis.serving.load_search import LoadCandidate, LoadSearch, search_layouts
-from analysis.serving.serving_report import AIMS, ServedLoad, lengths_of, longest_of
+from analysis.serving.served_load import ServedLoad, lengths_of, longest_of
+from analysis.serving.serving_report import AIMS
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.configurations import catalogue

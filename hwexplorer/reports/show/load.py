@@ -9,14 +9,8 @@ from typing import Any
 from analysis.document import columns
 from analysis.model.transformer.load_spec import LoadSpec
 from analysis.serving.deployment import DoesNotFitError
-from analysis.serving.serving_report import (
-    Limits,
-    ServedLoad,
-    ServingReport,
-    lengths_of,
-    parse_limits,
-    serving_report,
-)
+from analysis.serving.served_load import Limits, ServedLoad, lengths_of, parse_limits
+from analysis.serving.serving_report import ServingReport, serving_report
 from analysis.serving.waits import Wait
 from hardware.errors import RequestError
 from hwexplorer import engine

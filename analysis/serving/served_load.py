@@ -1,0 +1,273 @@
+"""The figures of a load that devices serve: percentiles of requests, throughput, watts, joules and dollars a token."""
+
+from __future__ import annotations
+
+import math
+from typing import Annotated
+
+import msgspec
+import numpy as np
+
+from analysis.document import column
+from analysis.estimate.estimate import Estimate
+from analysis.explore import constraint
+from analysis.explore.deployment_cost import S_PER_HOUR
+from analysis.model.ir.workload import Floats
+from analysis.model.request_bounds import TOKENS
+from analysis.model.transformer.load_spec import LoadSpec
+from analysis.model.transformer.transformer_request import Request
+from analysis.serving.deployment import Server
+from analysis.serving.load_trust import load_band
+from analysis.serving.request_load import MOST_OPEN, REQUESTS, ROUNDS, Lengths, Load, closed_load, open_load
+from analysis.serving.simulation import Run
+from hardware.errors import RequestError
+from hardware.quantity import plain_number
+
+FILLING = 0.2  # of random arrivals: those that come while the server fills
+NEAR = 0.75  # of capacity: at higher rates the server is also served full
+WAITING = 1.1  # times the sequences that a full server holds: its clients
+BEHIND = 1.1  # times the time in which requests arrive: a run that takes longer falls behind
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Seconds that a request may take at most, to its first token and for each token after it."""
+
+    ttft_s: float = np.inf
+    tpot_s: float = np.inf
+
+
+class ServedLoad(msgspec.Struct, frozen=True, kw_only=True):
+    """Devices serve a load; `key` is how they are spelt (`l4*8`), `layout` how they share the model. Seconds of
+    requests are percentiles; `arrivals_per_s` is 0 for clients that wait for their answers; `lag_per_s` is how many
+    more requests arrive in a second than are served, 0 where the server keeps up; `good_per_s` are requests a second
+    within the limits."""
+
+    key: Annotated[str, column("Device", role="text")]
+    device: Annotated[str, column("Name", role="text")]
+    layout: Annotated[str, column("Layout", keep=2, help="tp shards, ep experts, pp stages, dp replicas")]
+    runtime: Annotated[str, column("Software", keep=2)]
+    load: Annotated[str, column("Load")]
+    request_p50_s: Annotated[float, column("Request p50", "s", keep=4, help="time of a request, from arrival to end")]
+    ttft_p50_s: Annotated[float, column("TTFT p50", "s", help="time to first token, half of the requests are below")]
+    ttft_p90_s: Annotated[float, column("TTFT p90", "s", keep=4)]
+    ttft_p99_s: Annotated[float, column("TTFT p99", "s")]
+    tpot_p50_s: Annotated[float, column("TPOT p50", "s", help="time per output token after the first")]
+    tpot_p90_s: Annotated[float, column("TPOT p90", "s", keep=4)]
+    tpot_p99_s: Annotated[float, column("TPOT p99", "s")]
+    ttft_band_s: tuple[float, float]
+    tpot_band_s: tuple[float, float]
+    requests_per_s: Annotated[float, column("Requests/s", "1/s", keep=1)]
+    arrivals_per_s: float
+    good_per_s: Annotated[float, column("Within limits", "1/s", keep=3, help="requests a second within the limits")]
+    lag_per_s: float
+    tokens_per_s: Annotated[float, column("Tokens/s", "1/s", help="output tokens a second")]
+    power_w: Annotated[float, column("Power", "W", keep=3, help="watts of all devices, idle time included")]
+    energy_j_per_token: Annotated[
+        float, column("J/token", "J", key="energy_per_token", help="joules per output token, idle time included")
+    ]
+    energy_band_j_per_token: tuple[float, float]
+    usd_per_million_tokens: Annotated[
+        float | None, column("USD/M tokens", help="hire of all devices per million output tokens")
+    ]
+    mean_batch: Annotated[float, column("Batch", keep=2, help="sequences in a step of a replica, averaged over time")]
+    busy_fraction: float
+    utilization: Annotated[
+        float, column("Use", "%", help="requests a second over those that full batches of such requests reach")
+    ]
+    devices: int
+
+    def figure(self, metric: str) -> float:
+        """Return what an aim makes least: time of a request (latency), joules per token (energy), or their product."""
+        factors = {"latency": (self.request_p50_s,), "energy": (self.energy_j_per_token,)}
+        return math.prod(factors.get(metric, (self.request_p50_s, self.energy_j_per_token)))
+
+    def ruled_figure(self, name: str) -> float | None:
+        """Return the figure that a rule of CI names: TTFT and TPOT of the slowest percent, the time of a request,
+        joules per output token, tokens/s, watts; None for one that a load does not have."""
+        own = {"ttft": self.ttft_p99_s, "tpot": self.tpot_p99_s, "power": self.power_w, "throughput": self.tokens_per_s}
+        return self.figure(name) if name in ("latency", "energy") else own.get(name)
+
+    @property
+    def state(self) -> str:
+        """Say whether it keeps up: `keeps up: 38% of capacity`, `falls behind by 3 requests/s`."""
+        behind = f"falls behind by {plain_number(self.lag_per_s)} requests/s"
+        return behind if self.lag_per_s > 0 else f"keeps up: {self.utilization:.0%} of capacity"
+
+    def band(self, figure_s: float, is_first: bool = False) -> tuple[float, float]:
+        """Return the band of a time that is as well known as TPOT, or as TTFT."""
+        low, high = self.ttft_band_s if is_first else self.tpot_band_s
+        middle_s = self.ttft_p50_s if is_first else self.tpot_p50_s
+        return (figure_s * low / middle_s, figure_s * high / middle_s) if middle_s else (figure_s, figure_s)
+
+
+class Served(msgspec.Struct, frozen=True, kw_only=True):
+    """A load that a server has served: the requests, when each got its tokens, and the figures."""
+
+    row: ServedLoad
+    load: Load
+    run: Run
+    server: Server
+
+    @property
+    def output_token(self) -> Estimate:
+        """An output token as an estimate: its share of the time and of the energy of all devices, idle time included.
+        The time is as sure as the rate: known where the server keeps up with arrivals."""
+        row, step = self.row, self.server.first
+        time_s = row.devices / step.workload.devices / row.tokens_per_s
+        is_known = bool(row.arrivals_per_s) and not row.lag_per_s
+        low, high = (1.0, 1.0) if is_known else load_band("throughput")
+        least, most = row.energy_band_j_per_token
+        return msgspec.structs.replace(
+            step,
+            latency_s=time_s,
+            latency_band_s=(time_s / high, time_s / low),
+            energy_j=row.energy_j_per_token,
+            energy_factors=(least / row.energy_j_per_token, most / row.energy_j_per_token),
+            throughput_per_s=row.tokens_per_s,
+        )
+
+
+def serve_load(
+    server: Server, key: str, spec: LoadSpec, lengths: Lengths, trace: Load | None, limits: Limits
+) -> Served:
+    """Serve the load of a name on a server that is spelt `key`; `trace` are the requests of its file. Random arrivals
+    are so many that the server is filled and drained for a small part of the run only."""
+    load = load_of_spec(spec, lengths, trace)
+    run, full = server.serve(load), None
+    rate, capacity_per_s = spec.rate if trace is None else 0.0, server.capacity_per_s(load)
+    if rate and (rate > NEAR * capacity_per_s or _lag(load, run, capacity_per_s)):
+        full = _serve_full(server, load, run, lengths)
+    inside = rate * float((run.end_s - run.arrival_s).mean())
+    if ROUNDS * inside > load.requests and (full is None or rate <= full[0]):
+        load = open_load(spec.rate, lengths, min(int(ROUNDS * inside), MOST_OPEN))
+        run = server.serve(load)
+    row = _row(server, key, spec, load, run, limits, full)
+    return Served(row=row, load=load, run=run, server=server)
+
+
+def _serve_full(server: Server, load: Load, run: Run, lengths: Lengths) -> tuple[float, Run]:
+    """Serve more clients than a replica holds: its batches are full, and requests always wait. Return the requests a
+    second of all replicas, at least those of `run`, and what they did."""
+    copies = server.layout.dp
+    one = msgspec.structs.replace(server, layout=msgspec.structs.replace(server.layout, dp=1))
+    clients = closed_load(math.ceil(WAITING * server.sequences(load) * one.layout.workers), lengths)
+    full = one.serve(clients)
+    whole = {name: copies * getattr(full, name) for name in ("busy_s", "step_j", "idle_j", "sequence_seconds")}
+    served = clients.requests - clients.concurrency  # the first and the last of each client are cut short
+    rate = max(copies * served / full.end_of_run_s, load.requests / run.end_of_run_s)
+    return rate, msgspec.structs.replace(full, **whole)
+
+
+def lengths_of(request: Request) -> Lengths:
+    """Return the lengths of the requests of a load."""
+    load = request.load or LoadSpec()
+    return Lengths(
+        prompt=request.run.sequence,
+        output=request.run.output,
+        cached=load.cached,
+        spread=load.spread,
+        seed=load.seed,
+    )
+
+
+def longest_of(lengths: Lengths, trace: Load | None) -> int:
+    """Return the most tokens that the cache of a request holds. Raises RequestError for more than a model may have."""
+    longest = trace.longest if trace is not None else lengths.longest
+    if longest > TOKENS:
+        raise RequestError(f"a request of {longest:,} tokens, prompt and answer: at most {TOKENS:,}")
+    return longest
+
+
+def parse_limits(text: str) -> Limits:
+    """Return the limits of a load among those of a state (`ttft<1s tpot<30ms L<5ms`)."""
+    found = {one.figure: one.amount for one in constraint.parse_limits(text)}
+    return Limits(ttft_s=found.get("ttft", np.inf), tpot_s=found.get("tpot", np.inf))
+
+
+def load_of_spec(spec: LoadSpec, lengths: Lengths, trace: Load | None = None) -> Load:
+    """Return the requests of a load in a model's name; `trace` are those of its file."""
+    if trace is not None:
+        return trace
+    return closed_load(spec.concurrency, lengths) if spec.concurrency else open_load(spec.rate, lengths)
+
+
+def time_per_token_s(run: Run) -> Floats:
+    """Return seconds per output token after the first, (n,), 0 for answers of one token."""
+    return np.asarray((run.end_s - run.first_s) / np.maximum(run.output - 1, 1))
+
+
+def _steady(run: Run, load: Load, is_random: bool) -> slice:
+    """Return the requests that count: of a closed load those between the first and the last of each client, which are
+    cut short; of random arrivals those that find a filled server."""
+    clients, count = load.concurrency, len(run.end_s)
+    if is_random:
+        return slice(int(FILLING * count), None)
+    return slice(min(clients, count - 1), max(count - clients, clients + 1))
+
+
+def _row(
+    server: Server, key: str, spec: LoadSpec, load: Load, run: Run, limits: Limits, full: tuple[float, Run] | None
+) -> ServedLoad:
+    """Return the figures of a load. Of random arrivals as many are served as arrive; a server that falls behind does
+    what a full one does, however many arrive."""
+    is_random = bool(spec.rate) and not spec.requests
+    capacity_per_s, full_run = full or (server.capacity_per_s(load), run)
+    kept = _steady(run, load, is_random)
+    arrivals = load.arrivals_per_s
+    if is_random:
+        rate, lag_per_s = min(arrivals, capacity_per_s), max(arrivals - capacity_per_s, 0.0)
+        tokens_per_s = rate * float(load.output.mean())
+    else:
+        tokens_per_s, lag_per_s = run.output_tokens / run.end_of_run_s, _lag(load, run, capacity_per_s)
+        rate = tokens_per_s / float(run.output[kept].mean())
+    did = full_run if is_random and lag_per_s else run
+    power_w = did.energy_j / did.end_of_run_s
+    if full is not None:  # a run drains at its end: no token takes fewer joules than that of a full server
+        power_w = max(power_w, full_run.energy_j / full_run.end_of_run_s * rate / capacity_per_s)
+    ttft_s, tpot_s = (run.first_s - run.arrival_s)[kept], time_per_token_s(run)[kept]
+    costs, ttft_p50_s, tpot_p50_s = server.costs, float(np.median(ttft_s)), float(np.median(tpot_s))
+    per_token_j = power_w / tokens_per_s
+    is_good = (ttft_s <= limits.ttft_s) & (tpot_s <= limits.tpot_s)
+    hire_usd = server.hire_usd
+    return ServedLoad(
+        key=key,
+        device=server.name,
+        layout=server.layout.words or "one device",
+        runtime=server.first.runtime.name,
+        load=spec.text,
+        request_p50_s=float(np.median((run.end_s - run.arrival_s)[kept])),
+        **{f"ttft_p{p}_s": float(np.percentile(ttft_s, p)) for p in (50, 90, 99)},
+        **{f"tpot_p{p}_s": float(np.percentile(tpot_s, p)) for p in (50, 90, 99)},
+        ttft_band_s=_band("TTFT", ttft_p50_s, costs.latency_factors),
+        tpot_band_s=_band("TPOT", tpot_p50_s, costs.latency_factors),
+        requests_per_s=rate,
+        arrivals_per_s=arrivals,
+        good_per_s=rate * float(is_good.mean()),
+        lag_per_s=lag_per_s,
+        tokens_per_s=tokens_per_s,
+        power_w=power_w,
+        energy_j_per_token=per_token_j,
+        energy_band_j_per_token=_band("energy", per_token_j, costs.energy_factors),
+        usd_per_million_tokens=hire_usd and hire_usd * 1e6 / (tokens_per_s * S_PER_HOUR),
+        mean_batch=did.sequence_seconds / did.busy_s,
+        busy_fraction=did.busy_s / did.end_of_run_s / min(server.layout.workers, load.requests),
+        utilization=max(rate, arrivals) / capacity_per_s,
+        devices=server.layout.devices,
+    )
+
+
+def _band(figure: str, value: float, of_a_step: tuple[float, float]) -> tuple[float, float]:
+    """Return the band of a figure of a load: that of published runs, wider where a step itself is known no better."""
+    low, high = load_band(figure)
+    return value * min(low, of_a_step[0]), value * max(high, of_a_step[1])
+
+
+def _lag(load: Load, run: Run, capacity_per_s: float) -> float:
+    """Return how many more requests arrive in a second than end, 0 for a server that keeps up: one that ends its last
+    request soon after it arrived."""
+    last_s = float(load.arrival_s[-1])
+    quickest_s = float((run.end_s - run.arrival_s).min())
+    is_over = last_s > 0 and load.requests > capacity_per_s * last_s and load.requests >= REQUESTS
+    if load.concurrency or (run.end_of_run_s <= BEHIND * last_s + 2 * quickest_s and not is_over):
+        return 0.0
+    return load.arrivals_per_s - load.requests / run.end_of_run_s if last_s else 0.0
