@@ -22,7 +22,7 @@ from analysis.serving.scheduler import Scheduler, find_scheduler
 from analysis.serving.simulation import Run, simulate
 from analysis.serving.speculation import speculate
 from analysis.serving.split_simulation import Split, simulate_split
-from analysis.serving.step_costs import NO_CACHE, StepCosts, StepLines, Steps, step_costs
+from analysis.serving.step_costs import NO_CACHE, StepCosts, StepLines, StepModel, step_costs
 from hardware.device import Device
 from hardware.errors import RequestError
 from hardware.quantity import quantity
@@ -252,7 +252,7 @@ def open_stage(
     prefill, decode = (
         open_step(request.spell(phase, *shards.shares, without=("tp", "ep"))) for phase in ("prefill", "decode")
     )
-    steps = Steps(prefill=prefill, decode=decode, device=device, scenario=scenario)
+    steps = StepModel(prefill=prefill, decode=decode, device=device, scenario=scenario)
     first = steps.estimate(NO_CACHE)
     scheduler = find_scheduler(first.runtime.id, device.memory_bytes)
     costs = step_costs(steps, first, longest, scheduler)

@@ -148,7 +148,7 @@ def _along(grid: Floats, values: Floats, at: float) -> Floats:
     return np.asarray(values[..., i] + (values[..., i + 1] - values[..., i]) * part)
 
 
-class Steps(msgspec.Struct, frozen=True, kw_only=True):
+class StepModel(msgspec.Struct, frozen=True, kw_only=True):
     """The steps of a model on devices that share it: the workloads of a prompt and of tokens one at a time."""
 
     prefill: Workload
@@ -178,7 +178,7 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
         return evaluate_steps(steps, batches, self.device, self.scenario)
 
 
-def step_costs(steps: Steps, first: Estimate, longest: int, scheduler: Scheduler) -> StepCosts:
+def step_costs(steps: StepModel, first: Estimate, longest: int, scheduler: Scheduler) -> StepCosts:
     """Return the costs of steps that a scheduler forms, of caches up to the `longest`; `first` estimates the step of a
     sequence without a cache."""
     sequences = _doubling(1, scheduler.max_sequences)

@@ -17,7 +17,7 @@ from analysis.serving.deployment import open_step
 from analysis.serving.request_load import Lengths, closed_load
 from analysis.serving.scheduler import find_scheduler
 from analysis.serving.simulation import simulate
-from analysis.serving.step_costs import Steps, step_costs
+from analysis.serving.step_costs import StepModel, step_costs
 from hardware.device import load_device
 
 
@@ -54,7 +54,7 @@ def test_layers_that_are_written_stand_for_all_layers_of_every_model() -> None:
         assert len(times) <= 20, name
 
 
-def steps_of(pattern: str) -> Steps:
+def steps_of(pattern: str) -> StepModel:
     sizes = {"hidden": 1024, "layers": 8, "heads": 16, "ffn": 2816, "vocab": 32_000}
     states = {"mixer": "mamba2", "state_heads": 32, "state_keys": 64, "state_values": 64}
     config = Config(**sizes, **states, pattern=pattern)
@@ -62,7 +62,7 @@ def steps_of(pattern: str) -> Steps:
         build("net", config, StepSettings(phase=phase, sequence=1, kv=1), is_merged=True)
         for phase in ("prefill", "decode")
     )
-    return Steps(prefill=prefill, decode=decode, device=load_device("l4"), scenario=Scenario(precision="bf16"))
+    return StepModel(prefill=prefill, decode=decode, device=load_device("l4"), scenario=Scenario(precision="bf16"))
 
 
 def test_states_of_recurrent_layers_limit_the_sequences() -> None:

@@ -30,7 +30,7 @@ from analysis.serving.request_load import Lengths, Load
 from analysis.serving.scheduler import Scheduler, find_scheduler
 from analysis.serving.simulation import Run, simulate
 from analysis.serving.split_simulation import Split, simulate_split
-from analysis.serving.step_costs import NO_CACHE, StepCosts, Steps, step_costs
+from analysis.serving.step_costs import NO_CACHE, StepCosts, StepModel, step_costs
 from hardware import file_access, precision
 from hardware.device import Device
 from hardware.errors import RequestError
@@ -76,11 +76,11 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
         rest = (getattr(self, name) for name in self.__struct_fields__ if name != "device")
         return self.device.key, *rest
 
-    def steps(self, options: str) -> Steps:
+    def steps(self, options: str) -> StepModel:
         """Return the steps on devices that share the model so."""
         prefill, decode = (_workload(f"{self.model}:{words}") for words in (options, f"decode,{options}"))
         scenario = Scenario(1, self.precision, self.runtime)
-        return Steps(prefill=prefill, decode=decode, device=self.device, scenario=scenario)
+        return StepModel(prefill=prefill, decode=decode, device=self.device, scenario=scenario)
 
 
 class ServedRow(msgspec.Struct, frozen=True, kw_only=True):
