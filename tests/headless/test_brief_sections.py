@@ -161,6 +161,13 @@ def test_first_line_says_model_batch_format_runtime_and_device(call: Call, words
     assert call(*words, "--on", "l4").out.startswith(title)
 
 
+def test_no_line_about_a_device_of_a_comparison_wraps(call: Call) -> None:
+    lines = call("compare", "resnet50", "--on", "tpu_v4,h100_sxm,xeon_8490h").out.splitlines()
+    told = [line for line in lines if "(chip) x" in line]
+    assert len(told) == 2
+    assert all(len(line) <= 100 for line in told), told
+
+
 @pytest.mark.parametrize("verb", ["roofline", "mapping", "memory"])
 def test_the_title_of_a_long_subject_is_one_line_of_100(call: Call, verb: str) -> None:
     title, after = call(verb, "llama3_8b:request,in=1024,out=256", "--on", "h100_sxm").out.splitlines()[:2]

@@ -92,6 +92,17 @@ async def test_devices_stand_by_rank_and_two_changes_of_a_chip_keep_their_amount
     assert sum("*2}" in name for name in names) == sum("*1.6}" in name for name in names) == 1, names
 
 
+async def test_on_a_screen_as_of_a_telephone_the_device_has_a_line_of_figures() -> None:
+    app = HwExplorer(parse("resnet50@b1,fp32/h100_sxm,l4"), EngineProvider())
+    async with app.run_test(size=(44, 40)) as pilot:
+        await pilot.pause()
+        line = app.explorer.strip.render_line(0).text
+    assert "H100" in line
+    assert "µs" in line
+    assert "µJ·s" in line
+    assert "\u2026" not in line
+
+
 @given(PARTS, st.integers(1, 200))
 def test_the_cells_of_a_bar_are_the_rounded_sum(parts: list[float], width: int) -> None:
     counts = cells(parts, width)

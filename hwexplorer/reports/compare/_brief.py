@@ -84,7 +84,7 @@ def _device_line(one: Estimate, reference: Estimate, headline: str) -> str:
     elif not one.fits:
         said.append(f"does not fit {fitting_format(one)}".rstrip())
     elif one is not reference and reference.fits:
-        said.append(software_words(reference, one))
+        said.append(re.sub(r"software: [^)]*", "software", software_words(reference, one)))  # a column names both
     else:
         said.append(setting_hint(one))
     return f"{short_name(one.device)}: {'; '.join(filter(None, said))}"

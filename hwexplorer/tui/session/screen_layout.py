@@ -10,6 +10,7 @@ Mode = Literal["grid", "small", "tabs", "tiny"]
 Box = tuple[int, int, int, int]  # x, y, width, height
 _MAIN = ("models", "compare", "tree")  # those that do not stand beside the tree
 KNOBS_HEIGHT = 18  # of a screen that has a line for the device under the cursor above its knobs, which say it too
+CARD_WIDTH = 40  # of a screen that has room for a device and two of its figures in a line
 GAP_HEIGHT = 30  # of a screen that has a line to spare before the devices on paper
 EVENTS_HEIGHT = 34  # of a body that has room for a plot below all kinds of events
 HEAT_WIDTH, HEAT_HEIGHT = 64, 26  # of a tree that has room below it for its blocks on every device
@@ -64,7 +65,10 @@ def arrange(width: int, height: int, pane: str, zoom: bool, devices: int = 4) ->
 
 
 def _tiny(width: int, height: int, pane: str) -> Layout:
-    boxes: dict[str, Box] = {pane: (0, 0, width, max(1, height - 1))}
+    above = int(width >= CARD_WIDTH and height >= 16)  # as on a telephone: the device under the cursor
+    boxes: dict[str, Box] = {pane: (0, above, width, max(1, height - 1 - above))}
+    if above:
+        boxes["cards"] = (0, 0, width, 1)
     if height > 1:
         boxes["foot"] = (0, height - 1, width, 1)
     return Layout("tiny", boxes)

@@ -219,6 +219,8 @@ class CardStrip(Widget, can_focus=False):
         while len(figures) > 2 and width_of("  ".join(figures)) > room:
             figures.pop(1)
         text = "  ".join(figures)
+        if width_of(text) > room:  # the unit says what it is
+            text = text.replace(card.figures[-1].label + " ", "")
         phrase = whole(" · ".join((*card.over, safe(card.phrase))), room - width_of(text) - 2)
         strong = self.palette.get("strong")
         return [
