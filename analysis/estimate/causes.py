@@ -21,8 +21,8 @@ from hardware.taxonomy import Event
 
 CAUSES = ("compute", "on_chip", "dram", "launch", "throttled", "static")
 COMPUTE, ON_CHIP, DRAM, LAUNCH, THROTTLED, STATIC = range(len(CAUSES))
-_BOUND = np.array([COMPUTE, COMPUTE, DRAM, ON_CHIP])  # by resource, as hardware.execute.RESOURCES has them
-_OF_FAMILY = {"on-chip memory": ON_CHIP, "DRAM": DRAM, "launch": LAUNCH, "static power": STATIC}
+_CAUSE_OF_RESOURCE = np.array([COMPUTE, COMPUTE, DRAM, ON_CHIP])  # in the order of hardware.execute.RESOURCES
+_CAUSE_OF_FAMILY = {"on-chip memory": ON_CHIP, "DRAM": DRAM, "launch": LAUNCH, "static power": STATIC}
 
 # The steps from what the roofs allow to what is estimated.
 STEPS = ("ideal", "tiles", "memory", "launch", "throttled")
@@ -45,7 +45,7 @@ class Causes(msgspec.Struct, frozen=True):
 def causes(result: Estimate) -> Causes:
     """Return the causes of every operator. Sums over them are the latency and the energy of the operator, to
     rounding."""
-    time_s, ideal_s = _time(result)
+    time_s, ideal_s = _seconds_by_cause(result)
     return Causes(time_s, _prices_by_cause(result) @ result.run.counts, ideal_s)
 
 
@@ -75,30 +75,30 @@ def _prices_by_cause(result: Estimate) -> Floats:
 
 def cause_of_event(event: Event) -> int:
     """Return the index in CAUSES that an event's energy belongs to."""
-    return _OF_FAMILY.get(family_of(event), COMPUTE)
+    return _CAUSE_OF_FAMILY.get(family_of(event), COMPUTE)
 
 
-def _time(result: Estimate) -> tuple[Floats, Floats]:
+def _seconds_by_cause(result: Estimate) -> tuple[Floats, Floats]:
     """Seconds by cause, and those of them that are ideal, each (6, n)."""
-    run, asked = result.run, result.demand
-    mapping, flow, kernel, busy = run.mapping, run.mapping.traffic, asked.kernel, run.busy_s
+    run, demand = result.run, result.demand
+    mapping, flow, kernel, busy = run.mapping, run.mapping.traffic, demand.kernel, run.busy_s
     # Layers that stream to each other take longer than any of their resources: they fill and wait.
     waits = np.zeros_like(busy)
     if mapping.busy_s is not None:
         waits = np.maximum(busy - np.maximum(run.kernel_compute_s, run.kernel_memory_s), 0.0)
-    arithmetic = np.maximum(asked.per_kernel(mapping.matrix_ideal_s), asked.per_kernel(mapping.vector_ideal_s))
+    arithmetic = np.maximum(demand.per_kernel(mapping.matrix_ideal_s), demand.per_kernel(mapping.vector_ideal_s))
     # What fills blocks and what kernels beside a product pass is not hidden by the resource that bounds.
     at_work = busy - waits - run.serial_s.sum(axis=0)
-    roof = asked.per_kernel(flow.dram_read + flow.dram_write) / result.device.memory_bandwidth
+    roof = demand.per_kernel(flow.dram_read + flow.dram_write) / result.device.memory_bandwidth
     ideal = np.minimum(np.maximum(arithmetic, roof), at_work)
 
     # The head of a kernel bears its overhead, the rest is divided as the estimate divides it.
     ratio = run.kernel_s / np.where(run.unthrottled_s > 0, run.unthrottled_s, run.kernel_s)
     before = run.latency_s / ratio[kernel]
-    launch = np.where(asked.head, np.minimum(run.overhead_s[kernel], before), 0.0)
+    launch = np.where(demand.head, np.minimum(run.overhead_s[kernel], before), 0.0)
     part = (before - launch) / np.where(busy > 0, busy, 1.0)[kernel]
-    bound, operators = _BOUND[run.resource][kernel], np.arange(asked.n)
-    time_s, ideal_s = np.zeros((len(CAUSES), asked.n)), np.zeros((len(CAUSES), asked.n))
+    bound, operators = _CAUSE_OF_RESOURCE[run.resource][kernel], np.arange(demand.n)
+    time_s, ideal_s = np.zeros((len(CAUSES), demand.n)), np.zeros((len(CAUSES), demand.n))
     time_s[bound, operators] = part * at_work[kernel]
     time_s[[COMPUTE, DRAM]] += part * run.serial_s[:, kernel]
     time_s[LAUNCH] = launch + part * waits[kernel]
@@ -107,11 +107,11 @@ def _time(result: Estimate) -> tuple[Floats, Floats]:
     return time_s, ideal_s
 
 
-def steps(of: Causes) -> Floats:
+def steps(sums: Causes) -> Floats:
     """Return the waterfall of the sums over a node: seconds by step and cause, (5, 6); their sum is the latency."""
-    rest = of.time_s - of.ideal_s
+    rest = sums.time_s - sums.ideal_s
     result = np.zeros((len(STEPS), len(CAUSES)))
-    result[0] = of.ideal_s
+    result[0] = sums.ideal_s
     result[1, COMPUTE] = rest[COMPUTE]
     result[2, [ON_CHIP, DRAM]] = rest[[ON_CHIP, DRAM]]
     result[3, LAUNCH], result[4, THROTTLED] = rest[LAUNCH], rest[THROTTLED]
@@ -124,9 +124,9 @@ def shares(result: Estimate, metric: str) -> Floats:
     return shares_of_causes(causes(result), result, metric)
 
 
-def shares_of_causes(of: Causes, result: Estimate, metric: str) -> Floats:
+def shares_of_causes(part: Causes, result: Estimate, metric: str) -> Floats:
     """Return the share that some causes make of a model, (6, n)."""
-    energy, time = of.energy_j / (result.energy_j or 1.0), of.time_s / (result.latency_s or 1.0)
+    energy, time = part.energy_j / (result.energy_j or 1.0), part.time_s / (result.latency_s or 1.0)
     return {"energy": energy, "latency": time}.get(metric, 0.5 * (energy + time))
 
 
@@ -135,4 +135,4 @@ def values_by_cause(values: Floats) -> dict[str, float]:
     return dict(zip(CAUSES, values.tolist(), strict=True))
 
 
-assert set(_OF_FAMILY) <= set(FAMILIES)
+assert set(_CAUSE_OF_FAMILY) <= set(FAMILIES)

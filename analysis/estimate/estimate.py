@@ -204,10 +204,10 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
 
 
 def _estimate_on(setup: Setup, workload: Workload, scenario: Scenario) -> Estimate:
-    runs, joins = setup.plan, setup.joins
-    waves, held = _waves(workload, scenario.batch, setup)
+    plan, joins = setup.plan, setup.joins
+    waves, memory = _waves(workload, scenario.batch, setup)
     batch = -(-scenario.batch // waves)
-    needs = demand(workload, batch, runs.widths, joins)
+    needs = demand(workload, batch, plan.widths, joins)
     run = execute(needs, setup)
     if workload.repeats is not None:
         run, needs = repeat_kernels(run, needs, workload.repeats @ workload.value_at(batch=batch) * waves)
@@ -217,8 +217,8 @@ def _estimate_on(setup: Setup, workload: Workload, scenario: Scenario) -> Estima
     latency, energy = float(sums.latency_s[0]), float(sums.energy_j[0])
     is_parallel = workload.parallel is not None
     work = work_class(setup, workload.kind, scenario.batch, is_parallel)
-    known, metered = find_trust(setup, work)
-    fast, slow = (latency * factor for factor in known.band)
+    trust, energy_factors = find_trust(setup, work)
+    fast, slow = (latency * factor for factor in trust.band)
     return Estimate(
         workload=workload,
         scenario=scenario,
@@ -226,18 +226,18 @@ def _estimate_on(setup: Setup, workload: Workload, scenario: Scenario) -> Estima
         partition=partition(workload),
         demand=needs,
         run=run,
-        memory=held,
+        memory=memory,
         latency_s=latency,
         energy_j=energy,
         latency_band_s=(fast, slow),
-        energy_factors=metered,
+        energy_factors=energy_factors,
         **msgspec.structs.asdict(rates(scenario.batch, latency, energy, float(sums.pipelined_s[0]))),
         utilization=float(sums.utilization[0]),
         bound=sums.bound[0],
         bound_s=tuple(sums.bound_s[0].tolist()),
-        precision_run=precision_run(runs, mostly_convolution(needs)),
+        precision_run=precision_run(plan, mostly_convolution(needs)),
         work_class=work,
-        trust=known,
+        trust=trust,
         waves=waves,
     )
 
@@ -265,11 +265,11 @@ def largest_batch(memory: Memory, batch: int, room: float) -> int:
     return max(int((room - memory.weight_bytes) / each), 0) if each > 0 else 0
 
 
-def precision_run(runs: Plan, mostly_convolution: bool | None) -> str:
+def precision_run(plan: Plan, mostly_convolution: bool | None) -> str:
     """The format that most multiply-accumulates run in; that of the tensors where there are none."""
     if mostly_convolution is None:
-        return runs.stored
-    return runs.convolution[1] if mostly_convolution else runs.contraction[1]
+        return plan.stored
+    return plan.convolution[1] if mostly_convolution else plan.contraction[1]
 
 
 def mostly_convolution(needs: Demand) -> bool | None:

@@ -1,7 +1,8 @@
 """From operators and a way to group them into kernels, to what the hardware must do: the Demand.
 
-`eager` runs each operator as a kernel (a bias is part of its contraction; `apart`, not of a convolution);
-`compiled` runs contractions alone and what follows each as one kernel; `fused` runs each subgraph as one. What passes
+A runtime groups them in one of five ways (`Setup.joins`, here `execution`): `eager` runs each operator as a kernel, a
+bias with its contraction; `apart` does so but for the bias of a convolution; `compiled` runs contractions alone and what
+follows each as one kernel; `served` joins products of one input; `fused` runs each subgraph as one kernel. What passes
 between operators of a kernel stays on chip; everything else is a transfer, with the traffic since it was last touched,
 which decides whether a cache still holds it.
 """
@@ -161,7 +162,7 @@ def _join_served(workload: Workload) -> tuple[list[int], list[bool]]:
 
 @memoize(shared=True)
 def structure(workload: Workload, execution: str) -> Structure:
-    """Kernels and transfers of a workload under 'eager' or 'fused', computed once each."""
+    """Return the kernels and transfers of a workload, computed once for each way to group operators."""
     ops, tensors = workload.operators, workload.tensors
     kernel, head = _grouping(workload, execution)
     n_kernels = max(kernel, default=-1) + 1
@@ -280,16 +281,14 @@ def _prompts(workload: Workload) -> Floats:
 
 @memoize(keep=_KEEP)
 def demand(workload: Workload, batch: int, widths: Widths, execution: str) -> Demand:
-    """Return what the workload asks of a device at one batch and widths of its tensors, under 'eager' or 'fused'.
-
-    The last few are remembered with the workload."""
+    """Return what the workload asks of a device at one batch and widths of its tensors, remembered for the last few."""
     result = _evaluate(workload, batch, widths, execution)
-    vars(result).update(_lasting(workload, execution))
+    vars(result).update(_batch_independent(workload, execution))
     return result
 
 
 @memoize(shared=True)
-def _lasting(workload: Workload, execution: str) -> dict[str, Any]:
+def _batch_independent(workload: Workload, execution: str) -> dict[str, Any]:
     """Return what any demand of these operators has in common. Shapes are equal where their polynomials are."""
     ops, n = workload.operators, workload.n_operators
     polynomials = np.column_stack([ops.gemm.reshape(n, -1), ops.macs, op_classes(workload), windows(workload)[6]])

@@ -202,9 +202,9 @@ def fusion_benefit(result: Estimate) -> Floats:
     """Return the attributed EDP of each operator run separately less that run fused, J s; negative where fusing
     costs."""
     other = result.in_mode("fused" if result.execution == "eager" else "eager")
-    mine = shares(result.run.energy_j, result.run.latency_s, result) * result.edp_js
-    theirs = shares(other.run.energy_j, other.run.latency_s, other) * other.edp_js
-    return mine - theirs if result.execution == "eager" else theirs - mine
+    own_js = shares(result.run.energy_j, result.run.latency_s, result) * result.edp_js
+    other_js = shares(other.run.energy_j, other.run.latency_s, other) * other.edp_js
+    return own_js - other_js if result.execution == "eager" else other_js - own_js
 
 
 def sum_over_branches(result: Estimate, branches: Sequence[outline.Branch]) -> Callable[..., Floats]:
@@ -267,16 +267,16 @@ def branch_figures(
     subgraphs, operators = figures.subgraphs, figures.operators
     of, size = result.partition.subgraph, np.bincount(result.partition.subgraph)[result.partition.subgraph]
     total = add or sum_over_branches(result, branches)
-    of_host = np.zeros((len(_ADDED), result.demand.n))
+    of_host = np.zeros((len(_SUMMED), result.demand.n))
     if host is not None:
         energy_j, latency_s = host.run.energy_j, host.run.latency_s
         of_host[:3] = latency_s, energy_j, shares(energy_j, latency_s, result)
-    columns = total(np.stack([getattr(operators, name) for name in _ADDED]), of_host)
-    sums = dict(zip(_ADDED, columns, strict=True))
+    columns = total(np.stack([getattr(operators, name) for name in _SUMMED]), of_host)
+    sums = dict(zip(_SUMMED, columns, strict=True))
     sums["macs"], sums["flops"] = total(np.stack([operators.macs, operators.flops]), None, _work_weights(result))
     # Whole subgraphs add up what subgraphs have, other nodes what operators have.
     is_whole = np.array([branch.kind in ("model", "group", "subgraph") for branch in branches])
-    own = total(np.stack([_base_ideal_telling(subgraphs)[:, of] / size, _base_ideal_telling(operators)]))
+    own = total(np.stack([_modifier_parts(subgraphs)[:, of] / size, _modifier_parts(operators)]))
     base_j, ideal, telling = np.where(is_whole, own[0], own[1])
     modifier = np.where((telling > 0) & (base_j > 0), ratio(sums["share"] * result.edp_js, base_j), np.nan)
     used = ratio(ideal, sums["latency_s"])
@@ -293,10 +293,10 @@ def branch_figures(
 
 
 # What a node of an outline has the sum of; the host has the first three too.
-_ADDED = ("latency_s", "energy_j", "share", "bytes", "dram_bytes", "transfers", "fusion_benefit_js")
+_SUMMED = ("latency_s", "energy_j", "share", "bytes", "dram_bytes", "transfers", "fusion_benefit_js")
 
 
-def _base_ideal_telling(level: TreeLevel) -> Floats:
+def _modifier_parts(level: TreeLevel) -> Floats:
     """Return base EDP, seconds at full peak, and 1 where a modifier says something, (3, k)."""
     return np.stack([level.base_edp_js, level.utilization * level.latency_s, ~np.isnan(level.modifier)])
 
