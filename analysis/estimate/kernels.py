@@ -1,10 +1,10 @@
 """From operators and a way to group them into kernels, to what the hardware must do: the Demand.
 
 A runtime groups them in one of five ways (`Setup.joins`, here `execution`): `eager` runs each operator as a kernel, a
-bias with its contraction; `apart` does so but for the bias of a convolution; `compiled` runs contractions alone and what
-follows each as one kernel; `served` joins products of one input; `fused` runs each subgraph as one kernel. What passes
-between operators of a kernel stays on chip; everything else is a transfer, with the traffic since it was last touched,
-which decides whether a cache still holds it.
+bias with its contraction; `apart` does so but for the bias of a convolution; `compiled` runs contractions alone and
+what follows each as one kernel; `served` joins products of one input; `fused` runs each subgraph as one kernel. What
+passes between operators of a kernel stays on chip; everything else is a transfer, with the traffic since it was last
+touched, which decides whether a cache still holds it.
 """
 
 from __future__ import annotations
