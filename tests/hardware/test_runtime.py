@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from analysis.estimate.deviations import describe_deviations
@@ -10,6 +11,7 @@ from analysis.estimate.scenario import Scenario
 from hardware.architectures import known_architectures
 from hardware.device import load_device, load_devices
 from hardware.errors import RequestError
+from hardware.map_demand import _with_own_kernels
 from hardware.runtime import MODES, WORK, deployed_runtime, is_unsupported, resolve_runtime, runtime_names, runtimes
 from tests.models import load_once
 from tests.sampling import for_each
@@ -122,6 +124,17 @@ def test_weights_are_unpacked_as_often_as_the_runtime_unpacks_them() -> None:
     assert slow.latency_s > 3 * fast.latency_s
     slow, fast = (run(decode, "ryzen9_7950x", name, precision="iq3_s") for name in ("llama_cpp", "ik_llama_cpp"))
     assert slow.latency_s == pytest.approx(fast.latency_s, rel=1e-9)
+
+
+def test_rows_that_fill_no_block_are_unpacked_for_as_a_whole_block() -> None:
+    """ik_llama.cpp unpacks once for eight rows: nine take as much as sixteen."""
+    unpacked = []
+    for rows in (8, 9, 16, 17):
+        found = run(f"llama2_7b:prefill,layers=1,sequence={rows}", "ryzen9_7950x", "ik_llama_cpp", precision="iq3_s")
+        own = _with_own_kernels(found.demand, found.device, found.runtime)
+        assert own.unpack_ops is not None
+        unpacked.append(own.unpack_ops[own.gemm[1] == rows].sum())
+    assert np.array(unpacked) / unpacked[0] == pytest.approx([1, 2, 2, 3])
 
 
 def test_attention_that_shares_no_heads_reads_them_again() -> None:
