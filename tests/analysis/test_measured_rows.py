@@ -22,7 +22,7 @@ from hardware import file_access, precision
 from hardware.runtime import runtimes
 from hwexplorer.cli import main
 from tests.models import load_once
-from tests.sampling import for_each
+from tests.sampling import for_each, slow
 
 LLM = {
     "source": "me", "origin": "", "device": "h100_sxm", "n_devices": "1", "device_mode": "", "model": "llama3_8b",
@@ -135,6 +135,7 @@ def test_every_name_of_the_mapping_is_one_of_ours() -> None:
         assert store.is_ready(model), model
 
 
+# All 4,600 rows take 35 s of processor: tests/analysis/test_validate.py has those that rates are fitted to.
 @pytest.fixture(scope="module")
 def document(tmp_path_factory: pytest.TempPathFactory) -> Any:
     path = tmp_path_factory.mktemp("validated") / "found.json"
@@ -142,6 +143,7 @@ def document(tmp_path_factory: pytest.TempPathFactory) -> Any:
     return json.loads(Path(path).read_text())
 
 
+@slow
 def test_every_row_that_ships_is_predicted_or_counted(document: Any) -> None:
     rows = len(measured_rows.shipped_rows())
     skipped = sum(each["rows"] for each in document["skipped"])
@@ -150,6 +152,7 @@ def test_every_row_that_ships_is_predicted_or_counted(document: Any) -> None:
     assert all(each["reason"] and each["rows"] for each in document["skipped"])
 
 
+@slow
 def test_what_is_said_of_the_classes_is_what_comes_out(document: Any) -> None:
     """The README has its table of trust.json, and bands follow from it: after a change of the model of time or energy
     `python -m analysis.annexes.machine.efficiency_fit` writes it anew."""
@@ -162,6 +165,7 @@ def test_what_is_said_of_the_classes_is_what_comes_out(document: Any) -> None:
         assert row.median_error == pytest.approx(found[key]["median_ape"], abs=0.01, rel=0.05), key
 
 
+@slow
 def test_classes_are_those_declared_and_hold_every_row(document: Any) -> None:
     names = [each.name for each in work_classes()]
     assert len(names) == len(set(names))

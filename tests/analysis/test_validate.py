@@ -24,7 +24,7 @@ from analysis.annexes.machine.measured_rows import Unpredictable
 from hardware import file_access
 from hardware.errors import RequestError
 from hwexplorer.cli import main
-from tests.sampling import for_each
+from tests.sampling import for_each, slow
 
 ROWS = measured_rows.shipped_rows(measured_rows.FITTED_ON)
 
@@ -194,6 +194,7 @@ def test_what_is_left_out_does_not_matter_to_its_prediction(observed: dict[str, 
     assert np.array_equal(left_out_latency(rows, full, labels)[mine], left_out_latency(spoilt, other, labels)[mine])
 
 
+@slow
 def test_recorded_cross_validation_is_what_comes_out(
     observed: dict[str, list[FitRow]], fitted: dict[str, RateFit]
 ) -> None:
