@@ -197,7 +197,8 @@ VERBS: dict[str, tuple[str, ...]] = {
 }
 
 
-# ctrl+c, which raises another exception, ends every verb; each of the other signals one. In the quick suite each verb once.
+# ctrl+c, which raises another exception, ends every verb; each of the other signals one. The quick suite has each verb
+# once.
 ENDS = [*((verb, signal.SIGINT) for verb in VERBS), *zip(VERBS, SIGNALS[:3], strict=True)]
 
 
