@@ -131,10 +131,17 @@ def test_rows_that_fill_no_block_are_unpacked_for_as_a_whole_block() -> None:
     unpacked = []
     for rows in (8, 9, 16, 17):
         found = run(f"llama2_7b:prefill,layers=1,sequence={rows}", "ryzen9_7950x", "ik_llama_cpp", precision="iq3_s")
-        own = _with_own_kernels(found.demand, found.device, found.runtime)
+        own = _with_own_kernels(found.demand, found.setup)
         assert own.unpack_ops is not None
         unpacked.append(own.unpack_ops[own.gemm[1] == rows].sum())
     assert np.array(unpacked) / unpacked[0] == pytest.approx([1, 2, 2, 3])
+
+
+def test_only_the_prefill_of_a_request_reads_its_prompt() -> None:
+    found = run("llama3_2_1b:request,in=64,out=33", "h100_sxm", "vllm")
+    decodes = np.array([path.startswith("decode.") for path in found.workload.operators.path])
+    assert 0 < decodes.sum() < len(decodes)
+    np.testing.assert_array_equal(found.demand.calls.prompts, np.where(decodes, 0.0, 1.0))
 
 
 def test_attention_that_shares_no_heads_reads_them_again() -> None:
