@@ -142,7 +142,8 @@ def _check_facts(path: Path, where: str, known: dict[str, Field], facts: dict[st
         _check_fact(path, f"{where}.{name}", fact, known[name].unit)
         if known[name].is_whole and (wrong := fraction(fact.value)):
             raise fail(path, f"{where}.{name}: {wrong}")
-        if known[name].is_required and not known[name].of:
+        divides = known[name].unit == "Hz" or name.endswith(("_banks", "_width"))
+        if divides or (known[name].is_required and not known[name].of):
             _check_positive(path, f"{where}.{name}", fact)
 
 

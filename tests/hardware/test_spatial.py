@@ -28,7 +28,7 @@ from hardware.errors import RequestError
 from hardware.event_prices import coefficients
 from hardware.hierarchy import LOOPS
 from hardware.plan import make_plan
-from hardware.spatial.costs import Costs, Power, find_needs, level_bytes
+from hardware.spatial.costs import Costs, Power, find_needs, moved_on_chip
 from hardware.spatial.loop_nest import Nest, Problem, count_moves
 from hardware.spatial.machine import find_machine
 from hardware.spatial.mapping_search import Operator, _footprints, _spread, search
@@ -72,10 +72,9 @@ def chip(network: str) -> dict[str, Floats]:
     value_bytes = np.full((3, n), 2.0)
     nest = search(hardware, problem, value_bytes, relative(device), costs(device, np.zeros(n)))
     found = count_moves(problem, nest, hardware.stations)
-    moved = {}
-    for s, place in enumerate(hardware.places):
-        for memory in place.memories:
-            moved[memory.name] = level_bytes(found, s, memory, value_bytes)
+    on_chip = moved_on_chip(hardware, found, value_bytes)
+    memories = [memory for place in hardware.places for memory in place.memories]
+    moved = {memory.name: [on_chip[event] for event in memory.events] for memory in memories}
     off_chip = sum((found.moves[0, t].reads + found.moves[0, t].updates) * 2.0 for t in range(3))
     rows = device.arch.row
     prices = coefficients(device, make_plan(device, "fp16")).value
@@ -408,6 +407,11 @@ CHANGES = {
     'stationary = "row"': ('stationary = "none"', "Invalid enum value 'none'"),
     'architecture = "spatial"': ('architecture = "tpu"', "devices of architecture tpu have none"),
     'name = "ifmap"': ('name = "ifmap"\nports = ["read"]', "ifmap: no port takes 'write input'"),
+    "filter_width = { value = 2,": ("filter_width = { value = 0,", "facts.filter_width: must be greater than 0"),
+    "clock_hz = { value = 2": (
+        "vector_clock_hz = { value = 0, unit = 'Hz', source = '', quality = 'assumed' }\nclock_hz = { value = 2",
+        "facts.vector_clock_hz: must be greater than 0",
+    ),
     'name = "psum"': ('name = "psum"\ntile = "K0"', "psum: 'K0' is no tile"),
     'holds = ["weight"]': ('holds = ["weight"]\norder = "KC"', "filter: 'KC' is no order"),
     'kind = "register"': ('kind = "register"\nports = ["reads"]', "ifmap: 'reads' is no port"),
