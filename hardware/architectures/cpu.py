@@ -10,17 +10,8 @@ import numpy as np
 from hardware.architectures.architecture import Architecture
 from hardware.demand import READ, WRITE, Demand, Floats, OpClass
 from hardware.efficiency import Efficiency
-from hardware.mapping.common import (
-    PASSES,
-    Mapping,
-    Traffic,
-    add_serial,
-    assemble,
-    empty_counts,
-    on_matrix_unit,
-    traffic,
-    vector_beside,
-)
+from hardware.mapping import common
+from hardware.mapping.common import Mapping, Traffic
 from hardware.mapping.tiling import Bools, Tiling, fma, tile_menu, vector_tiling
 from hardware.sentence import count_noun, elements, format_run, product, split, whole
 
@@ -33,11 +24,11 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     """Each contraction on the unit on which its kernel is done sooner, tiled over cores; the rest on vector lanes."""
     device, plan = setup.device, setup.plan
     vector = vector_tiling(demand, setup)
-    wants_matrix = on_matrix_unit(demand, plan)
+    wants_matrix = common.on_matrix_unit(demand, plan)
     if wants_matrix.any():
         menu, rate = device.arch.data.tiles["matrix"], fma(device, "matrix", plan.matrix)
         matrix = tile_menu(demand, demand.gemm, menu, device, rate, plan.operand_bytes)
-        beside = vector_beside(demand, setup, rates) * rates.compute[0, demand.op_class]
+        beside = common.vector_beside(demand, setup, rates) * rates.compute[0, demand.op_class]
         quicker = matrix.seconds < vector.seconds + beside
         on_matrix = wants_matrix & ~demand.is_depthwise & quicker
     else:
@@ -45,8 +36,8 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     # oneDNN computes in blocked layouts: frameworks rearrange weights on every call, plain NCHW activations as well;
     # a runtime that owns the whole graph packs them once.
     passes = device.arch.data.assumed("reorder_passes") if setup.layout != "blocked" else 0.0
-    flow = traffic(demand, device, (passes, passes if setup.layout == "nchw" else 0.0))
-    mapping = assemble(demand, setup, rates, flow, matrix, vector, on_matrix, _counts)
+    flow = common.traffic(demand, device, (passes, passes if setup.layout == "nchw" else 0.0))
+    mapping = common.assemble(demand, setup, rates, flow, matrix, vector, on_matrix, _counts)
     return _add_plain_layout(demand, setup, mapping) if setup.layout == "nchw" else mapping
 
 
@@ -60,14 +51,14 @@ def _add_plain_layout(demand: Demand, setup: Setup, mapping: Mapping) -> Mapping
     is_window = demand.vector_flops <= demand.elements * assumed("plain_pool_window")
     is_pool = (demand.op_class == OpClass.POOL) & is_window & (setup.runtime.mode == "eager")
     pool_s = is_pool * demand.vector_flops * assumed("plain_pool_cycles") / cycles_per_s
-    serial_s = add_serial(mapping, demand, PASSES, copy_s)
+    serial_s = common.add_serial(mapping, demand, common.PASSES, copy_s)
     return msgspec.structs.replace(mapping, vector_s=np.maximum(mapping.vector_s, pool_s), serial_s=serial_s)
 
 
 def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matrix: Bools, units: Floats) -> Floats:
     """Events of each operator. Instructions follow from MACs, FLOPs and bytes per vector register."""
     device, plan = setup.device, setup.plan
-    (counts, row), assumed = empty_counts(device, demand), device.arch.data.assumed
+    (counts, row), assumed = common.empty_counts(device, demand), device.arch.data.assumed
     register = assumed("vector_bytes")
     lanes = fma(device, "vector", plan.vector_mac) / device.vector_clock_hz / assumed("fma_ports")
     matrix_macs = demand.macs * on_matrix
