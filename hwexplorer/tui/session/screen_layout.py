@@ -66,9 +66,8 @@ def arrange(width: int, height: int, pane: str, zoom: bool, devices: int = 4) ->
 
 def _tiny(width: int, height: int, pane: str) -> Layout:
     above = int(width >= CARD_WIDTH and height >= 16)  # as on a telephone: the device under the cursor
-    boxes: dict[str, Box] = {pane: (0, above, width, max(1, height - 1 - above))}
-    if above:
-        boxes["cards"] = (0, 0, width, 1)
+    boxes: dict[str, Box] = {"cards": (0, 0, width, 1)} if above else {}
+    boxes[pane] = (0, above, width, max(1, height - 1 - above))
     if height > 1:
         boxes["foot"] = (0, height - 1, width, 1)
     return Layout("tiny", boxes)
@@ -93,12 +92,9 @@ def _grid(body: Box, pane: str) -> dict[str, Box]:
     right = (x + left, width - left)
     boxes: dict[str, Box] = {"tree": (x, y, left, height)}
     panes = ("why", "events", "plot") if height >= EVENTS_HEIGHT else ("why", "plot" if pane == "plot" else "events")
-    is_other = pane not in (*_MAIN, "why", "events", "plot")
-    if is_other:
-        panes = (pane, "why")
     shares = {"why": 36, "events": 36, "plot": 28} if len(panes) == 3 else {panes[0]: 50, panes[1]: 50}
-    if is_other:
-        shares = {pane: 70, "why": 30}
+    if pane not in (*_MAIN, "why", "events", "plot"):
+        panes, shares = (pane, "why"), {pane: 70, "why": 30}
     elif pane in panes and len(panes) == 3:
         shares = {name: 46 if name == pane else 27 for name in panes}
     at = y

@@ -24,6 +24,8 @@ LEFT = 4  # cells: the cursor's sign and the rank
 NAME_MIN, NAME_MAX, TITLE_SHARE = 22, 34, 23  # cells of name and runtime; of the width in percent
 BAR_MIN, BAR_MAX, PHRASE_MIN, PHRASE_GOOD = 7, 24, 22, 28
 SIGNS = {"measured": "✓", "similar chip": "≈"}  # of evidence; of the rest the phrase says what it is
+_SHORTER = {"predicted ": "pred. ", "on paper: ": "paper: ", "hypothetical: ": "", "keeps up: ": "",
+            "falls behind by ": "behind by ", " requests/s": "/s"}  # fmt: skip
 _MEMORY = r"\d+ ?[GM]B"
 _FORM = r"SXM\d*|PCIe|OAM|NVL|HGX"
 
@@ -284,13 +286,7 @@ class CardStrip(Widget, can_focus=False):
         if card.over and width_of(phrase) > width:  # the figure and the limit say which way it fails
             phrase = re.sub(r".*\((.*)\)", r"\1", phrase)
         if width_of(phrase) > width:
-            phrase = (
-                phrase.replace("predicted ", "pred. ").replace("on paper: ", "paper: ").replace("hypothetical: ", "")
-            )
-        if width_of(phrase) > width:  # of a load
-            phrase = (
-                phrase.replace("keeps up: ", "").replace("falls behind by ", "behind by ").replace(" requests/s", "/s")
-            )
+            phrase = re.sub("|".join(_SHORTER), lambda match: _SHORTER[match[0]], phrase)
         phrase = "1x, the reference" if phrase == "1x" and width >= len("1x, the reference") else phrase
         role = "warn" if card.over or not card.fits else "good" if card.rank == 1 else "text"
         return [Segment(pad(shorten(phrase, width), width), self.palette.get(role))]
