@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from analysis.estimate.deviations import describe_deviations
-from analysis.estimate.peak_memory import peak_memory
+from analysis.estimate.kernels import structure
+from analysis.estimate.peak_memory import lifetimes, peak_memory, storage_roots
 from analysis.model.ir.workload import BUFFER, WEIGHT, Workload
 from hardware.precision import uniform
 from tests.sampling import for_each
@@ -103,3 +104,15 @@ def test_what_does_not_fit_says_so() -> None:
     for result in (small, huge):
         assert result.fits != any("does not fit" in mark for mark in describe_deviations(result))
     assert not grid.run("convnext_tiny", "tpu_v4", 4096, "fp32", "eager").fits, "19 GB per residual at batch 4096"
+
+
+@for_each("model", ["resnet18", "mvit_v2_s", "swin_v2_t", "llama3_8b:decode,layers=2,kv=300"])
+def test_an_allocation_is_as_large_as_its_largest_value(model: str) -> None:
+    work = grid.workload(model)
+    size = work.tensors.numel @ work.value_at(**dict.fromkeys(work.dims, 2))
+    root = np.array(storage_roots(work.tensors.storage))
+    for mode in ("eager", "fused"):
+        lives, leaves = lifetimes(work, mode), np.unique(structure(work, mode).moves.tensor)
+        largest = np.zeros(len(size))
+        np.maximum.at(largest, root[leaves], size[leaves])
+        np.testing.assert_array_equal(size[lives.tensor], largest[root[lives.tensor]])
