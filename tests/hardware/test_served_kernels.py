@@ -47,6 +47,13 @@ def test_attention_never_falls_with_batch_or_keys(batch: int, more: int, kv: int
     assert _attention_s(_run(device, "decode", batch, kv=kv + more)) >= less * (1 - 1e-9)
 
 
+def test_keys_of_a_full_block_are_divided_among_idle_units() -> None:
+    """32 tokens of four heads each fill the 128 rows of a block; a token less takes as long, one more two blocks."""
+    less, full, more = (_attention_s(_run("h100_sxm", "prefill", 1, sequence=n, kv=30_000)) for n in (31, 32, 33))
+    assert full == pytest.approx(less, rel=0.01)
+    assert more > 4 * full
+
+
 def test_blocks_of_few_rows_start_while_others_attend() -> None:
     """900 sequences on an H200 read 1.5 MB of cache each, in 0.33 ms; their 55 rounds of blocks add no 4 us each."""
     result = _run("h200_sxm", "decode", 900, kv=384)
