@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 slow = pytest.mark.slow
+_PARAM = type(pytest.param())
 Test = Callable[..., None]
 
 
@@ -25,6 +26,7 @@ def for_each(names: str | tuple[str, ...], cases: Collection[Any]) -> Callable[[
     milliseconds and share their fixtures: a test of its own costs each of them 4 ms more."""
     arguments = (names,) if isinstance(names, str) else names
     cases = list(cases)
+    assert not any(isinstance(case, _PARAM) and case.marks for case in cases), "a mark is of a test, not of a case"
 
     def decorate(test: Test) -> Test:
         signature = inspect.signature(test)
@@ -35,7 +37,8 @@ def for_each(names: str | tuple[str, ...], cases: Collection[Any]) -> Callable[[
             failures: dict[str, Exception] = {}
             skipped = 0
             for case in cases:
-                values = case if len(arguments) > 1 else (case,)
+                values = case if len(arguments) > 1 or isinstance(case, _PARAM) else (case,)
+                values = values.values if isinstance(values, _PARAM) else values
                 try:
                     test(**dict(zip(arguments, values, strict=True)), **fixtures)
                 except Exception as error:
@@ -75,7 +78,7 @@ def _describe(error: Exception) -> str:
 
 
 def _marked(value: Any) -> Any:
-    if isinstance(value, type(pytest.param())):
+    if isinstance(value, _PARAM):
         return pytest.param(*value.values, marks=(*value.marks, slow), id=value.id)
     values = value if isinstance(value, tuple) else (value,)
     return pytest.param(*values, marks=slow)
