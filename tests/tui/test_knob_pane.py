@@ -31,7 +31,7 @@ def on(changes: Changes) -> State:
 
 async def known(app: HwExplorer, pilot: Pilot[None]) -> None:
     """Until everything around the state is computed."""
-    for _ in range(400):
+    for _ in range(4000):
         await pilot.pause(0.02)
         if app.explorer.prefetch is not None and app.explorer.prefetch.is_finished():
             return
