@@ -73,20 +73,35 @@ def test_all_experts_are_held_and_the_touched_ones_read() -> None:
     assert peak_memory(model, 1, uniform(2.0), "fused").weight_bytes == pytest.approx(2 * model.parameters, rel=1e-4)
     per_expert = 2.0 * 32 * 3 * 4096 * 14336
     for batch in (1, 4, 64):
-        touched = 8 * (1 - (1 - 2 / 8) ** batch)
+        assert model.routing is not None
+        touched, _ = model.routing.expert_load(batch)
         result = run("mixtral_8x7b:decode", batch=batch, execution="fused", kv=1)
         read = result.demand.per_op(result.demand.transfers.size_bytes, 1)
         experts = np.array(["experts." in path for path in result.workload.operators.path])
         assert read[experts].sum() == pytest.approx(touched * per_expert, rel=1e-9)
 
 
-@given(st.integers(1, 256), st.integers(1, 16), st.integers(1, 10_000))
-def test_routing(experts: int, active: int, tokens: int) -> None:
+@given(st.integers(1, 256), st.integers(1, 16), st.integers(1, 10_000), st.floats(0, 2.5))
+def test_routing(experts: int, active: int, tokens: int, spread: float) -> None:
     active = min(active, experts)
-    touched, rows = Routing(experts, active).expert_load(tokens)
-    assert active <= touched * (1 + 1e-12)
+    touched, rows = Routing(experts, active, 1, spread).expert_load(tokens)
+    assert active <= touched * (1 + 1e-9)
     assert touched <= experts
     assert touched * rows == pytest.approx(tokens * active)
+    assert Routing(experts, active, 1, spread).expert_load(1)[0] == pytest.approx(active)
+    evenly, _ = Routing(experts, active).expert_load(tokens)
+    assert evenly == pytest.approx(experts * (1 - (1 - active / experts) ** tokens))
+    assert touched <= evenly * (1 + 1e-9), "popular experts are met again"
+
+
+@given(st.sampled_from([(128, 4), (256, 8), (16, 1), (8, 2)]), st.sampled_from([1, 2, 4, 8]), st.integers(1, 5_000))
+def test_the_busiest_of_devices_has_at_least_the_mean_load(kind: tuple[int, int], devices: int, tokens: int) -> None:
+    experts, active = kind
+    touched, rows = Routing(experts, active, devices, 1.2).expert_load(tokens)
+    assert touched <= experts / devices * (1 + 1e-9)
+    assert (
+        tokens * active / devices * (1 - 1e-9) <= touched * rows <= tokens * min(active, experts / devices) * (1 + 1e-9)
+    )
 
 
 @for_each("name", [*SMALL, "llama3_8b:decode,tp=4", "mixtral_8x7b:decode", "gpt2"])

@@ -7,31 +7,55 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 
 import msgspec
 
 DECODING = "_decoding"
 EXPERTS, EXPERT_ROWS = "experts", "expert_rows"
+_CLASSES = [step / 2.0 for step in range(-6, 7)]  # of experts by popularity: standard deviations from the mean log-odds
+_SHARES = [math.exp(-z * z / 2.0) for z in _CLASSES]
 SHARE = "share"  # sequences of the batch that one of several devices attends to
 
 
 class Routing(msgspec.Struct, frozen=True):
-    """Tokens choose `active` of `experts`, evenly and independently; `devices` have as many of the experts each."""
+    """Tokens choose `active` of `experts` independently; `devices` have as many of the experts each. Some experts are
+    more popular than others: the log-odds of a choice have the standard deviation `spread`."""
 
     experts: int
     active: int
     devices: int = 1
+    spread: float = 0.0
 
     def expert_load(self, tokens: float) -> tuple[float, float]:
-        """Return the mean number of distinct experts that so many tokens touch, E (1 - (1 - k/E)^T), and the tokens at
-        each; of several devices the busiest's: sqrt(2 m ln D) choices above the mean m of all D."""
-        if self.devices > 1:
-            here, mean = self.experts / self.devices, tokens * self.active / self.devices
-            chosen = min(mean + math.sqrt(2.0 * mean * math.log(self.devices)), tokens * self.active)
-            touched = here * (1.0 - (1.0 - 1.0 / here) ** chosen)
-            return touched, chosen / touched if touched else 0.0
-        touched = self.experts * (1.0 - (1.0 - self.active / self.experts) ** tokens)
-        return touched, tokens * self.active / touched if touched else 0.0
+        """Return the mean number of distinct experts that so many tokens touch, and the tokens at each; of several
+        devices the busiest's: its choices are sqrt(2 ln D) standard deviations above the mean m of all D, with the
+        variance m of chance and that of the popularity of its experts."""
+        chances = popularity(self.experts, self.active, self.spread)
+        here, mean, times = self.experts / self.devices, tokens * self.active / self.devices, tokens
+        if self.devices > 1 and tokens:
+            square = sum(share * chance**2 for share, chance in chances) * (self.experts / self.active) ** 2
+            variance = mean + mean**2 * max(square - 1.0, 0.0) / here
+            busiest = mean + math.sqrt(2.0 * math.log(self.devices) * variance)
+            times *= min(busiest, tokens * min(self.active, here)) / mean
+        touched = here * (1.0 - sum(share * (1.0 - chance) ** times for share, chance in chances))
+        return touched, times * self.active / self.devices / touched if touched else 0.0
+
+
+@lru_cache(256)
+def popularity(experts: int, active: int, spread: float) -> tuple[tuple[float, float], ...]:
+    """Return classes of experts: their share of all experts, and the chance that a token chooses one of them, in the
+    mean active / experts."""
+    if not spread or active >= experts:
+        return ((1.0, active / experts),)
+    shares = [share / sum(_SHARES) for share in _SHARES]
+    low, high = -50.0, 50.0
+    for _ in range(80):  # bisection of the mean log-odds
+        middle = (low + high) / 2.0
+        chances = [1.0 / (1.0 + math.exp(-middle - spread * z)) for z in _CLASSES]
+        mean = sum(share * chance for share, chance in zip(shares, chances, strict=True))
+        low, high = (middle, high) if mean < active / experts else (low, middle)
+    return tuple(zip(shares, chances, strict=True))
 
 
 def attended_dim(window: int, phase: str = "") -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -28,6 +29,9 @@ from analysis.model.transformer.attention import attention
 from analysis.model.transformer.config import Config, StepSettings, degrees
 from analysis.model.transformer.graph_writer import StepWriter, Tensor, Writer
 from analysis.model.transformer.recurrence import mix_by_state
+from hardware import file_access
+
+_ROUTING = Path(__file__).with_name("routing.toml")
 
 
 def build(
@@ -50,9 +54,18 @@ def build(
         workload,
         defaults={name: value for name, value in lengths.items() if name in graph.dims},
         windows=windows(config),
-        routing=Routing(config.experts, config.active, run.ep) if config.experts else None,
+        routing=_routing(config, run.ep) if config.experts else None,
         parallel=Parallel(max(run.tp, run.ep), run.link) if max(run.tp, run.ep) > 1 else None,
     )
+
+
+def _routing(config: Config, devices: int = 1) -> Routing:
+    spread = file_access.shipped(_ROUTING)["popularity"]["value"]
+    return Routing(config.experts, config.active, devices, spread)
+
+
+def _touched(config: Config, tokens: int) -> int:
+    return round(_routing(config).expert_load(tokens)[0])
 
 
 @lru_cache(64)
@@ -141,8 +154,8 @@ def _notes(config: Config, run: StepSettings) -> tuple[str, ...]:
     notes = [*config.notes, *([] if config.encoder else ["sampling is not counted"])]
     if config.experts:
         notes.append(
-            f"tokens choose {config.active} of {config.experts} experts evenly and independently: T tokens touch "
-            f"{config.experts} (1 - (1 - {config.active}/{config.experts})^T) of them"
+            f"tokens choose {config.active} of {config.experts} experts, some more often than others: "
+            f"{_touched(config, 1)} and {_touched(config, 64)} are read for 1 and 64 tokens"
         )
     if run.ep > 1:
         notes.append(
