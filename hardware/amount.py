@@ -46,15 +46,6 @@ def parse_amount(text: str, unit: str) -> float:
     return value
 
 
-def parse_limit_amount(text: str, unit: str) -> float:
-    """Return the SI value of the amount of a limit; joules, seconds and bytes need their unit, which nobody means by a
-    bare number. Raises RequestError naming the accepted units."""
-    value = parse_amount(text, unit)
-    if value and unit in ("J", "s", "Js", "byte") and re.fullmatch(_NUMBER, text.strip()):
-        raise _wrong(text, unit, "needs a unit")
-    return value
-
-
 def parse_whole(text: str, least: int, most: int) -> int:
     """Return a whole number from `least` to `most`, of ASCII digits alone. Raises RequestError."""
     if not re.fullmatch(r"[+-]?[0-9]+", text):

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from hardware import precision as formats
-from hardware.amount import parse_amount, parse_limit_amount, parse_whole
+from hardware.amount import parse_amount, parse_whole
 from hardware.errors import RequestError, unknown
 from hardware.names import split_list
 from hardware.runtime import LIKE_FOR_LIKE
@@ -169,7 +169,7 @@ def amounts(what: str, unit: str) -> Callable[[str], tuple[float, ...]]:
 
 def amount(unit: str) -> Callable[[str], float]:
     """Return a converter of amounts of this unit: `100mJ`; a bare number of joules, seconds or bytes is refused."""
-    return lambda text: parse_limit_amount(text, unit)
+    return lambda text: parse_amount(text, unit)
 
 
 def precisions(text: str) -> tuple[str, ...]:

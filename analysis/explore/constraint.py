@@ -14,7 +14,7 @@ from collections.abc import Callable
 import msgspec
 
 from analysis.estimate.metrics import CHANGING, METRICS, RULED, RULED_OF_LOADS
-from hardware.amount import parse_limit_amount
+from hardware.amount import parse_amount
 from hardware.errors import RequestError, unknown
 from hardware.quantity import Unit, quantity
 
@@ -78,7 +78,7 @@ def parse_limit(word: str) -> Constraint | None:
     if match is None or not letter:
         return None
     figure, (_, sign, amount) = LETTERS[letter], match.groups()
-    return Constraint(figure, sign, parse_limit_amount(amount, METRICS[figure].unit), text=f"{letter}{sign}{amount}")
+    return Constraint(figure, sign, parse_amount(amount, METRICS[figure].unit), text=f"{letter}{sign}{amount}")
 
 
 def parse_limits(text: str) -> tuple[Constraint, ...]:
@@ -120,7 +120,7 @@ def parse_rule(text: str) -> Constraint:
         where = tuple(word.strip() for word in arguments.split(",")) if arguments and arguments.strip() else ()
         _check_figure(figure, where)
         unit = METRICS[figure].unit if figure in METRICS else ("" if figure == "ratio" else "%")
-        value = parse_limit_amount(amount, "fraction" if unit == "%" else unit)
+        value = parse_amount(amount, "fraction" if unit == "%" else unit)
         return Constraint(figure, sign, value, where, text)
     except RequestError as error:
         raise RequestError(f"rule {text[:120]!r}: {error}") from None

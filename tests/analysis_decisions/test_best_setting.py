@@ -17,7 +17,7 @@ from hwexplorer.text.number_format import delta
 @pytest.mark.parametrize(
     ("text", "node"),
     [("resnet50@b8,fp16", "layer3"), ("resnet18", ""), ("llama3_8b:decode@fp16", "layers.0-31.mlp"),
-     ("vit_b_16@b4/xeon_8490h", "encoder.layers"), ("resnet18@eager/h100_sxm", "layer1.0.conv1")],
+     ("vit_b_16@b1/xeon_8490h", "encoder.layers"), ("resnet18@eager/h100_sxm", "layer1.0.conv1")],
 )  # fmt: skip
 def test_the_setting_does_what_is_said(text: str, node: str) -> None:
     state = parse(text)

@@ -29,7 +29,7 @@ from analysis.explore.search.candidates import (
 )
 from analysis.explore.search.grid import estimate_grid, list_scenarios
 from analysis.model.ir.workload import Workload
-from hardware.amount import parse_amount, parse_limit_amount
+from hardware.amount import parse_amount
 from hardware.device import Device
 from hardware.errors import RequestError
 from tests.sampling import for_each
@@ -162,12 +162,6 @@ def test_amounts(text: str, unit: str, value: float | None) -> None:
             parse_amount(text, unit)
     else:
         assert parse_amount(text, unit) == pytest.approx(value, rel=1e-12)
-
-
-@pytest.mark.parametrize(("text", "unit"), [("100", "J"), ("5", "s"), ("8", "byte"), ("1e-3", "Js")])
-def test_a_limit_in_joules_seconds_or_bytes_needs_its_unit(text: str, unit: str) -> None:
-    with pytest.raises(RequestError, match="needs a unit"):
-        parse_limit_amount(text, unit)
 
 
 @pytest.mark.parametrize(

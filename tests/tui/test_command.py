@@ -170,8 +170,6 @@ async def test_sessions_are_saved_listed_and_loaded(tmp_path: Path) -> None:
         await typed(pilot, "load tuesday")
         assert app.session.message is not None
         assert "unknown session" in app.session.message[0]
-    keeper.path.write_text('{"old": "resnet50@b4"}')  # as it was written before figures and dates were kept
-    assert keeper.state("old").batch == 4
     keeper.path.write_text("{nonsense")
     async with HwExplorer(State(), Fake(), saved_sessions=keeper).run_test(size=GRID) as pilot:
         app = await typed(pilot, "save x")

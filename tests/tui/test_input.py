@@ -78,7 +78,7 @@ async def test_a_palette_closes_once(keys: bytes) -> None:
     app = HwExplorer(State(), Fake())
     done: list[str] = []
     async with app.run_test(size=(100, 30)) as pilot:
-        app.explorer.perform = done.append  # type: ignore[method-assign]
+        app.explorer.perform = lambda action, argument="": done.append(action)  # type: ignore[method-assign]
         app.action_command_palette()
         await pilot.pause(0.3)
         await _type(app, b"theme")

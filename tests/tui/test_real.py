@@ -34,7 +34,7 @@ async def test_the_main_job() -> None:
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press("1", "/", *"resnet18", "enter")
         assert app.state.model == "resnet18"
-        await pilot.press("2", "j", "enter", ".")
+        await pilot.press("2", "k", "enter", ".")  # the device of the rank above
         assert app.state.on == "tpu_v4"
         assert app.state.at in app.session.index.place
         assert re.search(r"\d+ events add up", screen_text(app))
