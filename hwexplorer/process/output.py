@@ -16,6 +16,7 @@ from hwexplorer.export import files
 from hwexplorer.text.number_format import safe, to_ascii
 
 _BEAT_S = 0.5
+_TICK_S = 0.1  # between two lines of one count
 WIDTH_VARIABLE = "HWEXPLORER_WIDTH"  # set by the screen for verbs that it runs
 
 
@@ -118,6 +119,7 @@ class Progress:
         """Shows how many of all are done; None where nobody would see."""
 
         def tick(done: int, total: int) -> None:
-            self.show(f"{what}: {done:,} of {total:,}" if done < total else "")
+            if done >= total or not self._line or monotonic() - Progress._shown_s > _TICK_S:
+                self.show(f"{what}: {done:,} of {total:,}" if done < total else "")
 
         return tick if self.is_shown else None

@@ -46,8 +46,9 @@ STORED = {
     "Qwen/Qwen3-30B-A3B-FP8@b8/h100_sxm": ("qwen3_30b_a3b", "fp8"),
     "Qwen3-235B-A22B-Instruct-2507-FP8@bf16": ("qwen3_235b_a22b", "bf16"),
     "Qwen3-Coder-30B-A3B": ("qwen3_30b_a3b", "bf16"),
-    "DeepSeek-V3.1": ("deepseek_v3", "bf16"),
-    "DeepSeek-R1-0528": ("deepseek_v3", "bf16"),
+    "DeepSeek-V3.1": ("deepseek_v3", "fp8kv16"),
+    "DeepSeek-R1-0528": ("deepseek_v3", "fp8kv16"),
+    "gpt-oss-120b": ("gpt_oss_120b", "mxfp4"),
     "google/gemma-3-27b-it": ("gemma3_27b", "bf16"),
     "Llama-3.1-8B-Instruct-AWQ": ("llama3_8b", "w4a16"),
 }

@@ -92,10 +92,10 @@ def _meaning(model: str) -> ModelRef | None:
 
 
 def stored_precision(model: str) -> str:
-    """Return the precision in which a configuration or a file of weights is stored; '' for another model, or if none
-    here is that."""
+    """Return the precision in which a configuration, a file of weights or a transformer known by name is stored; ''
+    where that is not known, or no precision here."""
     if not (model.lower().startswith("hf:") or any(suffix in model for suffix in targets.WEIGHTS)):
-        return ""
+        return _published_precision(model) if phases(model) else ""
     from analysis.model.transformer import hf_config, transformer_request, weight_headers
 
     try:
@@ -106,6 +106,13 @@ def stored_precision(model: str) -> str:
         return "" if target is None else weight_headers.stored_precision(targets.source(target))
     except (ModelError, RequestError):
         return ""
+
+
+def _published_precision(model: str) -> str:
+    from analysis.model.transformer import presets
+
+    name = str(refer(model)).partition(":")[0]
+    return presets.preset(name).stored if name in presets.names() else ""
 
 
 def user_target(text: str) -> Target | None:

@@ -16,12 +16,14 @@ _NOT_MODELS = ("families",)
 
 
 class Preset(msgspec.Struct, frozen=True):
-    """A published model; `parameters` as its authors state them exactly, None where they only round."""
+    """A published model; `parameters` as its authors state them exactly, None where they only round; the precision in
+    which they published its weights, `stored`, '' for 16 bit."""
 
     name: str
     config: Config
     source: str
     parameters: int | None
+    stored: str
 
 
 def names() -> list[str]:
@@ -35,7 +37,7 @@ def preset(name: str) -> Preset:
     row = file_access.shipped(_FILE)[name]
     config = family(row["like"]) if "like" in row else {}
     full = msgspec.convert(config | row["config"], Config)
-    return Preset(name, full, row["source"], row.get("parameters"))
+    return Preset(name, full, row["source"], row.get("parameters"), row.get("stored", ""))
 
 
 def family(name: str) -> dict[str, Any]:
