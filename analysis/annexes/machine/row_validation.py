@@ -116,7 +116,7 @@ def estimate_row(row: MeasuredRow) -> Estimate:
         reason = str(error).partition(";")[0]
         if reason.startswith(("unknown model", "no module")):
             reason = "model is not known"  # names and their nearest ones would stand in hundreds of reasons
-        raise Unpredictable(reason.replace(repr(row.model), "").replace(row.model, "").strip()) from None
+        raise Unpredictable(reason.replace(repr(row.model), "").strip()) from None
     if workload is None:
         raise Unpredictable("model at this image size is not shipped")
     return estimate(workload.bound(**row.lengths), row.device, row.scenario)
