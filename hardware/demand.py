@@ -73,12 +73,12 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     written; `gemm` (4, n) the G, M, N, K of the contraction, zero elsewhere; `local_bytes` exchanged within the kernel;
     `weight_bytes` of the whole model, and `largest_bytes` of activations of its largest kernel. `head` is the operator
     that a kernel was started for: its launch and result belong to it. `element_bytes` are those of an activation,
-    `right_bytes` (n,) those of the right operand where these differ. `unpack_ops` (n,) unpack each stored value once;
-    `product_rate` (n,) is what software reaches of the rates of its tiles. `links` (3, n): bytes and messages of
-    collectives, and the speed of the links, bytes/s, zero for that of the device. `windows` (6, n): rows and columns of
-    the results of convolutions and of the window, its stride, and the part of what windows cover that is input; ones
-    for other contractions. `patches` (n,): the 4 x 4 patches of the results of dense 3 x 3 convolutions at stride 1,
-    zero elsewhere."""
+    `right_bytes` those of the right operand of a product, (n,) where they differ. `unpack_ops` (n,) unpack each stored
+    value once; `product_rate` (n,) is what software reaches of the rates of its tiles. `links` (3, n): bytes and
+    messages of collectives, and the speed of the links, bytes/s, zero for that of the device. `windows` (6, n): rows
+    and columns of the results of convolutions and of the window, its stride, and the part of what windows cover that
+    is input; ones for other contractions. `patches` (n,): the 4 x 4 patches of the results of dense 3 x 3 convolutions
+    at stride 1, zero elsewhere."""
 
     op_class: Ints
     kernel: Ints
@@ -92,10 +92,10 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     local_bytes: Floats
     weight_bytes: Floats
     element_bytes: float
+    right_bytes: Floats | float
     transfers: Transfers
     calls: Calls
     links: Floats | None = None
-    right_bytes: Floats | None = None
     unpack_ops: Floats | None = None
     product_rate: Floats | float = 1.0
     stream: Stream | None = None
@@ -107,11 +107,6 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def n(self) -> int:
         """The number of operators."""
         return len(self.macs)
-
-    @property
-    def right(self) -> Floats | float:
-        """Bytes of a value of the right operand of each contraction."""
-        return self.element_bytes if self.right_bytes is None else self.right_bytes
 
     @cached_property
     def is_convolution(self) -> NDArray[np.bool_]:
@@ -130,7 +125,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return np.equal(self.op_class, OpClass.ATTENTION)
 
     @cached_property
-    def beside_class(self) -> Ints:
+    def vector_class(self) -> Ints:
         """The class of what an operator does beside a product, (n,): element-wise; its own where it has no product."""
         is_product = (self.op_class <= OpClass.ATTENTION) & (self.op_class >= OpClass.GEMM)
         return np.where(is_product, OpClass.ELEMENTWISE, self.op_class)
@@ -142,17 +137,17 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return distinct_shapes(np.stack(sizes if self.patches is None else [*sizes, self.patches]), self.gemm[0] > 0)
 
     @cached_property
-    def of_role(self) -> tuple[tuple[Ints, Ints], ...]:
+    def transfers_by_role(self) -> tuple[tuple[Ints, Ints], ...]:
         """The transfers of each role, and their operators."""
         each = [np.flatnonzero(self.transfers.role == role) for role in (READ, READ_WEIGHT, WRITE)]
         return tuple((which, self.transfers.op[which].astype(np.int64)) for which in each)
 
     @property
-    def lasting(self) -> dict[str, Any]:
-        """Facts that hold for the same operators and transfers at any batch, to be kept with `but`."""
+    def batch_independent(self) -> dict[str, Any]:
+        """Facts that hold for the same operators and transfers at any batch, to be kept by `with_values`."""
         return {name: getattr(self, name) for name in (*_OF_OPERATORS, *_OF_TRANSFERS)}
 
-    def but(self, **values: Any) -> Demand:
+    def with_values(self, **values: Any) -> Demand:
         """Return the demand with other values, of operators of the same classes and shapes."""
         names = _OF_OPERATORS if "transfers" in values else (*_OF_OPERATORS, *_OF_TRANSFERS, "moved_bytes")
         other = msgspec.structs.replace(self, **values)
@@ -161,7 +156,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def with_transfers(self, **values: Any) -> Demand:
         """Return the demand with other values of its transfers, which stay those of the same operators."""
-        other = self.but(transfers=msgspec.structs.replace(self.transfers, **values))
+        other = self.with_values(transfers=msgspec.structs.replace(self.transfers, **values))
         names = _OF_TRANSFERS if "size_bytes" in values else (*_OF_TRANSFERS, "moved_bytes")
         vars(other).update((name, vars(self)[name]) for name in names if name in vars(self))
         return other
@@ -188,7 +183,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def per_op(self, values: Floats, role: int | None = None) -> Floats:
         """Sum per operator of a per-transfer quantity, of one role or all."""
-        which, ops = (slice(None), self.transfers.op) if role is None else self.of_role[role]
+        which, ops = (slice(None), self.transfers.op) if role is None else self.transfers_by_role[role]
         return np.bincount(ops, values[which], minlength=self.n).astype(np.float64, copy=False)
 
     def per_kernel(self, values: Floats) -> Floats:
@@ -198,8 +193,8 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return np.bincount(self.kernel, values, minlength=self.n_kernels).astype(np.float64, copy=False)
 
 
-_OF_OPERATORS = ("is_convolution", "is_depthwise", "is_attention", "beside_class", "shapes")
-_OF_TRANSFERS = ("of_role",)
+_OF_OPERATORS = ("is_convolution", "is_depthwise", "is_attention", "vector_class", "shapes")
+_OF_TRANSFERS = ("transfers_by_role",)
 
 
 def distinct_shapes(sizes: Floats, is_tiled: NDArray[np.bool_]) -> tuple[Ints, Ints]:

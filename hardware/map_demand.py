@@ -10,7 +10,7 @@ from hardware.demand import READ_WEIGHT, Demand, Floats, OpClass
 from hardware.device import Device
 from hardware.efficiency import Efficiency
 from hardware.mapping.attention_blocks import time_attention
-from hardware.mapping.common import PASSES, STARTS, Mapping, add_serial, memory_seconds_of, usable_last_level_bytes
+from hardware.mapping.common import Mapping, add_serial, memory_seconds_of, usable_last_level_bytes
 from hardware.mapping.quantisation import quantise_activations
 from hardware.precision import BASE, FORMATS
 from hardware.quantity import SourcedValue
@@ -22,7 +22,7 @@ def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     device, runtime = setup.device, setup.runtime
     if device.arch.is_managed and not runtime.resident:  # nothing placed weights on chip before the call
         distance = np.where(demand.transfers.role == READ_WEIGHT, np.inf, demand.transfers.distance)
-        demand = demand.with_transfers(distance=distance).but(weight_bytes=np.full(demand.n, np.inf))
+        demand = demand.with_transfers(distance=distance).with_values(weight_bytes=np.full(demand.n, np.inf))
     if runtime.streams_rest:
         demand = _with_parameter_cache(demand, device)
     demand = _with_own_kernels(demand, setup)
@@ -67,10 +67,10 @@ def _with_own_kernels(demand: Demand, setup: Setup) -> Demand:
         rate = plain[demand.op_class]
         if demand.unpack_ops is not None and name in runtime.compute_packed:
             rate = np.where(demand.unpack_ops > 0, _rates(runtime.compute_packed[name])[demand.op_class], rate)
-        demand = demand.but(product_rate=np.where(m > 1, rate, 1.0))
+        demand = demand.with_values(product_rate=np.where(m > 1, rate, 1.0))
     if rows and demand.unpack_ops is not None:
         again = np.ceil(m / rows.value) / np.maximum(np.ceil(m / device.arch.data.assumed("unpack_rows")), 1.0)
-        demand = demand.but(unpack_ops=demand.unpack_ops * np.maximum(again, 1.0))
+        demand = demand.with_values(unpack_ops=demand.unpack_ops * np.maximum(again, 1.0))
     return demand
 
 
@@ -86,16 +86,16 @@ def _with_parameter_cache(demand: Demand, device: Device) -> Demand:
     kept = np.minimum(room / np.maximum(demand.weight_bytes, 1.0), 1.0)[demand.transfers.op]
     usable = usable_last_level_bytes(device)
     distance = np.where(is_weight, usable - kept * demand.transfers.size_bytes, demand.transfers.distance)
-    return demand.with_transfers(distance=distance).but(weight_bytes=np.zeros(demand.n))
+    return demand.with_transfers(distance=distance).with_values(weight_bytes=np.zeros(demand.n))
 
 
 def _with_cast_weights(mapping: Mapping, demand: Demand, device: Device, rates: Efficiency) -> Mapping:
     """Add kernels that read weights in fp32 and write them in the narrow format of their products, in each call."""
     weights = mapping.traffic.weight_read
     moved = weights * (FORMATS[BASE].bytes / demand.element_bytes + 1.0)
-    serial_s = add_serial(mapping, demand, STARTS, np.where(weights > 0, device.light_start_s[0], 0.0))
-    serial_s[PASSES] += memory_seconds_of(device, moved, float(rates.bandwidth[0, OpClass.ELEMENTWISE]))
-    return msgspec.structs.replace(mapping, serial_s=serial_s)
+    passes_s = memory_seconds_of(device, moved, float(rates.bandwidth[0, OpClass.ELEMENTWISE]))
+    starts_s = np.where(weights > 0, device.light_start_s[0], 0.0)
+    return add_serial(mapping, demand, passes_s=passes_s, starts_s=starts_s)
 
 
 def _with_streaming(

@@ -243,7 +243,7 @@ def _join(many: Bundle, alone: list[Demand]) -> Demand:
             **{name: join([getattr(one.calls, name) for one in alone], many.ops) for name in Calls.__struct_fields__}
         ),
         links=column("links") if has_links else None,
-        right_bytes=None if alone[0].right_bytes is None else column("right_bytes"),
+        right_bytes=column("right_bytes") if np.ndim(alone[0].right_bytes) else alone[0].right_bytes,
         unpack_ops=None if alone[0].unpack_ops is None else column("unpack_ops"),
         stream=_stream(many, alone) if many.places_models else None,
     )

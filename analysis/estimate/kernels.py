@@ -293,7 +293,7 @@ def _batch_independent(workload: Workload, execution: str) -> dict[str, Any]:
     ops, n = workload.operators, workload.n_operators
     polynomials = np.column_stack([ops.gemm.reshape(n, -1), ops.macs, op_classes(workload), windows(workload)[6]])
     shapes = distinct_shapes(polynomials.T, (ops.gemm[:, 0] != 0).any(axis=1))
-    return _evaluate(workload, 1, uniform(1.0), execution).lasting | {"shapes": shapes}
+    return _evaluate(workload, 1, uniform(1.0), execution).batch_independent | {"shapes": shapes}
 
 
 def _evaluate(workload: Workload, batch: int, widths: Widths, execution: str) -> Demand:
@@ -321,7 +321,7 @@ def _evaluate(workload: Workload, batch: int, widths: Widths, execution: str) ->
         transfers=Transfers(op=moves.op, size_bytes=moved, role=moves.role, distance=_distances(s, moved)),
         calls=Calls(begins=s.begins, sequences=s.begins * attended, prompts=s.prompts),
         links=_links(workload, elements * widths.activations),
-        right_bytes=None if widths.is_uniform else np.array(widths.by_role)[right_roles(workload)],
+        right_bytes=widths.activations if widths.is_uniform else np.array(widths.by_role)[right_roles(workload)],
         unpack_ops=_unpack_ops(moves, point, widths, n),
         stream=Stream(
             batch=attended, model=np.zeros(s.n_kernels, dtype=np.int32), previous=moves.previous, lag=row_lags(workload)

@@ -51,8 +51,8 @@ def _add_plain_layout(demand: Demand, setup: Setup, mapping: Mapping) -> Mapping
     is_window = demand.vector_flops <= demand.elements * assumed("plain_pool_window")
     is_pool = (demand.op_class == OpClass.POOL) & is_window & (setup.runtime.mode == "eager")
     pool_s = is_pool * demand.vector_flops * assumed("plain_pool_cycles") / cycles_per_s
-    serial_s = common.add_serial(mapping, demand, common.PASSES, copy_s)
-    return msgspec.structs.replace(mapping, vector_s=np.maximum(mapping.vector_s, pool_s), serial_s=serial_s)
+    mapping = common.add_serial(mapping, demand, passes_s=copy_s)
+    return msgspec.structs.replace(mapping, vector_s=np.maximum(mapping.vector_s, pool_s))
 
 
 def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matrix: Bools, units: Floats) -> Floats:
@@ -78,7 +78,7 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     # chosen, or a kernel at the power limit would be quicker for more work.
     tile = assumed("preferred_tile")
     g, m, n, depth = demand.gemm * (tiling.tile_m > 0)
-    panels = g * depth * (m * np.ceil(n / tile) * plan.element_bytes + n * np.ceil(m / tile) * demand.right)
+    panels = g * depth * (m * np.ceil(n / tile) * plan.element_bytes + n * np.ceil(m / tile) * demand.right_bytes)
 
     for stage in ("instruction_fetch", "decode", "rename_dispatch", "retire"):
         counts[row[f"pipeline.{stage}"]] = instructions

@@ -61,7 +61,7 @@ def _group(demand: Demand, setup: Setup, grouped: Bools, matrix: Tiling, macs_pe
     if unpack is not None and is_packed:
         rows = np.maximum(demand.gemm[1] / assumed("grouped_unpack_rows") + 0.5, 1.0)
         again = rows / np.maximum(np.ceil(demand.gemm[1] / assumed("unpack_rows")), 1.0)
-        demand = demand.but(unpack_ops=np.where(grouped, unpack * again, unpack))
+        demand = demand.with_values(unpack_ops=np.where(grouped, unpack * again, unpack))
         tiled = msgspec.structs.replace(tiled, seconds=tiled.seconds + unpack_seconds(demand, setup))
     return choose(grouped, tiled, matrix), demand
 
@@ -99,7 +99,7 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     tiles = g * np.ceil(m / tile) * np.ceil(n / tile)
     elementwise = np.ceil(demand.elements / assumed("elements_per_block"))
     blocks = np.where(tiling.tile_m > 0, tiles, elementwise)
-    staged = g * depth * (m * np.ceil(n / tile) * plan.element_bytes + n * np.ceil(m / tile) * demand.right)
+    staged = g * depth * (m * np.ceil(n / tile) * plan.element_bytes + n * np.ceil(m / tile) * demand.right_bytes)
     l2_read = np.maximum(staged, flow.chip_read)
 
     counts[row["compute.tensor_core_mac"]] = tensor_macs

@@ -90,7 +90,7 @@ def _by_tiles(
     # An operator fused behind another rides on its wavefronts; on its own it streams through blocks of lanes.
     lane_blocks = np.ceil(elements / assumed("elements_per_block")) * demand.head[at]
     blocks = np.where(contracts, tiling.blocks, lane_blocks)
-    across = tiling.tile_m * plan.element_bytes + tiling.tile_n * np.broadcast_to(demand.right, demand.n)[at]
+    across = tiling.tile_m * plan.element_bytes + tiling.tile_n * np.broadcast_to(demand.right_bytes, demand.n)[at]
     operands = np.where(on_array, tiling.blocks * across * depth, 0.0)
     # Operands enter at the edge of the fabric and flow from tile to tile: each is fetched once per row or column
     # of tiles, and makes one hop per tile that uses it.

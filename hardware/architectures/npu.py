@@ -45,8 +45,10 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     vector_s = rows_vector_s
     if demand.unpack_ops is not None:
         lanes = 2.0 * tiling.fma(device, "vector", plan.vector)
-        vector_s = vector_s + common.unpacked(demand, device) / lanes / rates.compute[:, OpClass.ELEMENTWISE][:, None]
-        demand = demand.but(vector_flops=demand.vector_flops + common.unpacked(demand, device))
+        vector_s = (
+            vector_s + common.unpack_flops(demand, device) / lanes / rates.compute[:, OpClass.ELEMENTWISE][:, None]
+        )
+        demand = demand.with_values(vector_flops=demand.vector_flops + common.unpack_flops(demand, device))
     usable = max(float(np.floor(device.units * device.arch.data.assumed("usable_units"))), 1.0)
     bandwidth = rates.bandwidth[:, demand.op_class]
     beside = _streamed_traffic(demand, device)
@@ -151,10 +153,9 @@ def _place(demand: Demand, device: Device, steps: Steps, usable: float, work_s: 
     weight_bytes = _weight_bytes(demand)
     model = placement.models(demand)
     whole_model = np.bincount(model, weight_bytes)[model]
-    widths = (
-        demand.element_bytes if demand.right_bytes is None else demand.right_bytes[demand.macs > 0].min(initial=1.0)
-    )
-    packing = max(device.weight_packing, _LEAST_BYTES / float(widths))
+    bytes_each = demand.right_bytes
+    narrowest = bytes_each[demand.macs > 0].min(initial=1.0) if isinstance(bytes_each, np.ndarray) else bytes_each
+    packing = max(device.weight_packing, _LEAST_BYTES / float(narrowest))
     attends = np.bincount(model, demand.per_kernel(demand.is_attention.astype(float)))[model] > 0
     stored = np.where(~attends & (whole_model > _room(device)), min(packing, 1.0), 1.0)
     nominal = device.software.efficiency.bandwidth[0, OpClass.ELEMENTWISE]

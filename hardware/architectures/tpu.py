@@ -74,7 +74,7 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     macs = demand.macs * on_matrix
     vector_macs = demand.macs - macs
     k_tiles, n_tiles = np.ceil(k / rows), np.ceil(n / columns)
-    weights = g * k * n * demand.right * np.maximum(tiling.blocks / np.maximum(g * k_tiles * n_tiles, 1.0), 1.0)
+    weights = g * k * n * demand.right_bytes * np.maximum(tiling.blocks / np.maximum(g * k_tiles * n_tiles, 1.0), 1.0)
     streamed = g * m * k * width * n_tiles
     partial = g * m * n * assumed("accumulator_bytes") * k_tiles
     moved = flow.chip_read + flow.chip_write

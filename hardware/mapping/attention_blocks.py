@@ -12,14 +12,7 @@ import msgspec
 import numpy as np
 
 from hardware.demand import OpClass
-from hardware.mapping.common import (
-    BLOCKS,
-    STARTS,
-    add_serial,
-    last_level_seconds,
-    memory_seconds_of,
-    usable_last_level_bytes,
-)
+from hardware.mapping.common import add_serial, last_level_seconds, memory_seconds_of, usable_last_level_bytes
 from hardware.mapping.tiling import fma
 
 if TYPE_CHECKING:
@@ -66,9 +59,11 @@ def time_attention(mapping: Mapping, demand: Demand, setup: Setup, rates: Effici
     start_s = (assumed("attention_start_cycles") + carried) / device.clock_hz
     # Blocks of few rows stand side by side on a multiprocessor: some start while others attend.
     beside = np.where(rows <= assumed("packed_rows"), assumed("decoding_blocks"), 1.0)
-    serial_s = add_serial(mapping, demand, STARTS, np.where(is_attention, more * device.kernel_start_s[0], 0.0))
-    serial_s[BLOCKS, index] += np.ceil(blocks / (device.units * beside)) * start_s
-    return msgspec.structs.replace(mapping, matrix_s=matrix_s, serial_s=serial_s)
+    blocks_s = np.zeros(demand.n)
+    blocks_s[index] = np.ceil(blocks / (device.units * beside)) * start_s
+    starts_s = np.where(is_attention, more * device.kernel_start_s[0], 0.0)
+    mapping = msgspec.structs.replace(mapping, matrix_s=matrix_s)
+    return add_serial(mapping, demand, blocks_s=blocks_s, starts_s=starts_s)
 
 
 def _with_stored_scores(mapping: Mapping, demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
@@ -81,5 +76,5 @@ def _with_stored_scores(mapping: Mapping, demand: Demand, setup: Setup, rates: E
     passing_s = memory_seconds_of(device, 4.0 * far, rates.bandwidth[:, OpClass.SOFTMAX, None])
     passing_s = passing_s + last_level_seconds(device, 4.0 * (scores - far))
     starts_s = np.where(demand.is_attention, 2.0 * device.kernel_start_s[0], 0.0)
-    serial_s = add_serial(mapping, demand, STARTS, starts_s)
-    return msgspec.structs.replace(mapping, dram_s=mapping.dram_s + passing_s, serial_s=serial_s)
+    mapping = msgspec.structs.replace(mapping, dram_s=mapping.dram_s + passing_s)
+    return add_serial(mapping, demand, starts_s=starts_s)

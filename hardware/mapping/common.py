@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     CountEvents = Callable[[Demand, Setup, "Traffic", "Tiling", "Bools", Floats], Floats]
 
 
+Seconds = Floats | float
 CONTRACTIONS = (OpClass.GEMM, OpClass.CONV, OpClass.DEPTHWISE, OpClass.ATTENTION)
 
 
@@ -66,11 +67,14 @@ class Mapping(msgspec.Struct, frozen=True, kw_only=True):
     serial_s: Floats | None = None
 
 
-def add_serial(mapping: Mapping, demand: Demand, row: int, seconds: Floats) -> Floats:
-    """Return the serial seconds of a mapping, (3, n), with more of one kind."""
+def add_serial(
+    mapping: Mapping, demand: Demand, *, blocks_s: Seconds = 0.0, passes_s: Seconds = 0.0, starts_s: Seconds = 0.0
+) -> Mapping:
+    """Return the mapping with more serial seconds of each kind, (n,)."""
     serial_s = np.zeros((3, demand.n)) if mapping.serial_s is None else mapping.serial_s.copy()
-    serial_s[row] += seconds
-    return serial_s
+    for row, seconds in ((BLOCKS, blocks_s), (PASSES, passes_s), (STARTS, starts_s)):
+        serial_s[row] += seconds
+    return msgspec.structs.replace(mapping, serial_s=serial_s)
 
 
 def usable_last_level_bytes(device: Device) -> float:
@@ -118,7 +122,7 @@ def reread(demand: Demand, operand_bytes: Floats, capacity: Floats | float) -> F
     """Bytes read again because a contraction's operands do not fit on chip together, at the cheapest of three
     blockings: hold panels of either operand, or a square of results."""
     g, m, n, k = demand.gemm
-    right = g * k * n * demand.right
+    right = g * k * n * demand.right_bytes
     left = np.minimum(g * m * k * demand.element_bytes, np.maximum(operand_bytes - right, 0.0))
     groups = np.maximum(g, 1.0)
     side = (capacity / (2.0 * demand.element_bytes)) ** 0.5
@@ -230,14 +234,14 @@ def assemble(
         slower = np.where(demand.is_attention, _attention_s(setup), 1.0)
         ideal, contraction_s = ideal * slower, contraction_s * slower
     elementwise_s, vector_units = elementwise_seconds(demand, device, setup.vector_flops)
-    other = rates.compute[:, demand.beside_class]
+    other = rates.compute[:, demand.vector_class]
     matrix_s = np.where(on_matrix, contraction_s, 0.0) / compute_rate
     vector_s = np.where(on_matrix, 0.0, contraction_s) / compute_rate + elementwise_s / other
     dram_s, chip_s = memory_seconds(device, flow, bandwidth)
     if demand.unpack_ops is not None:
         # Part of the product's kernel, and as well written as the rest of it.
         vector_s = vector_s + unpack_seconds(demand, setup) / compute_rate
-        demand = demand.but(vector_flops=demand.vector_flops + unpacked(demand, device))
+        demand = demand.with_values(vector_flops=demand.vector_flops + unpack_flops(demand, device))
     chosen = choose(contraction, choose(on_matrix, matrix, vector), NO_TILES)
     units = np.where(contraction, np.minimum(np.maximum(chosen.units, 1.0), total_units(device)), vector_units)
     return Mapping(
@@ -264,7 +268,7 @@ def _attention_s(setup: Setup) -> float:
     return max(fma(device, unit, plan.contraction[1]) * rate / fma(device, unit, plan.attention), 1.0)
 
 
-def unpacked(demand: Demand, device: Device) -> Floats:
+def unpack_flops(demand: Demand, device: Device) -> Floats:
     """Operations of unpacking stored values, (n,): once for each block of rows that meets them, on all units."""
     assert demand.unpack_ops is not None
     rows = device.arch.data.assumed("unpack_rows")
@@ -275,7 +279,7 @@ def unpacked(demand: Demand, device: Device) -> Floats:
 def unpack_seconds(demand: Demand, setup: Setup) -> Floats:
     """Seconds of unpacking at the full rate of the vector units, (n,): an operation in the place of a multiply-add."""
     device, plan = setup.device, setup.plan
-    return unpacked(demand, device) / (device.units * fma(device, "vector", plan.vector))
+    return unpack_flops(demand, device) / (device.units * fma(device, "vector", plan.vector))
 
 
 def elementwise_seconds(demand: Demand, device: Device, peak: float) -> tuple[Floats, Floats]:

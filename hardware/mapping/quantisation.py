@@ -6,11 +6,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
 import numpy as np
 
 from hardware.demand import OpClass
-from hardware.mapping.common import PASSES, STARTS, add_serial, last_level_seconds, memory_seconds_of
+from hardware.mapping.common import add_serial, last_level_seconds, memory_seconds_of
 from hardware.precision import FORMATS
 
 if TYPE_CHECKING:
@@ -27,11 +26,10 @@ def quantise_activations(mapping: Mapping, demand: Demand, setup: Setup, rates: 
     if plan.operand == plan.stored:
         return mapping
     _, m, _, k = demand.gemm
-    is_narrow = (demand.op_class == OpClass.GEMM) & demand.head & (demand.right <= plan.widths.weights)
+    is_narrow = (demand.op_class == OpClass.GEMM) & demand.head & (demand.right_bytes <= plan.widths.weights)
     values = np.where(is_narrow, np.maximum(demand.gemm[0], 1.0) * m * k, 0.0)
     moved = values * (2.0 * plan.widths.activations + FORMATS[plan.operand].bytes)
     near = np.minimum(moved, device.last_level_bytes * device.arch.data.assumed("quantised_in_cache"))
     far_s = memory_seconds_of(device, moved - near, float(rates.bandwidth[0, OpClass.ROW_NORM]))
-    serial_s = add_serial(mapping, demand, STARTS, np.where(is_narrow, device.light_start_s[0], 0.0))
-    serial_s[PASSES] += last_level_seconds(device, near) + far_s
-    return msgspec.structs.replace(mapping, serial_s=serial_s)
+    starts_s = np.where(is_narrow, device.light_start_s[0], 0.0)
+    return add_serial(mapping, demand, passes_s=last_level_seconds(device, near) + far_s, starts_s=starts_s)

@@ -41,7 +41,7 @@ def rewrite_convolutions(demand: Demand, setup: Setup, rates: Efficiency) -> tup
     )
     if not take.any():
         return demand, np.zeros(demand.n)
-    changed = demand.but(
+    changed = demand.with_values(
         macs=np.where(take, np.prod(gemm, axis=0), demand.macs),
         gemm=np.where(take, gemm, demand.gemm),
         vector_flops=demand.vector_flops + take * many * (INPUT_FLOPS * k + OUTPUT_FLOPS * n),

@@ -40,7 +40,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     """Contractions on the arrays, each as its search found; element-wise work behind them."""
     device, plan = setup.device, setup.plan
     if demand.unpack_ops is not None:
-        demand = msgspec.structs.replace(demand, vector_flops=demand.vector_flops + common.unpacked(demand, device))
+        demand = msgspec.structs.replace(demand, vector_flops=demand.vector_flops + common.unpack_flops(demand, device))
     machine, on_matrix = find_machine(device), common.on_matrix_unit(demand, plan)
     least = common.traffic(msgspec.structs.replace(demand, gemm=np.zeros_like(demand.gemm)), device)
     ideal_s = _ideal_s(demand, setup)
@@ -136,7 +136,7 @@ def _work(
     which = np.flatnonzero(demand.macs > 0)
     problem = problem_of(demand, which)
     scale = demand.macs[which] / np.prod(problem.sizes, axis=0)
-    right = np.broadcast_to(demand.right, demand.n)[which]
+    right = np.broadcast_to(demand.right_bytes, demand.n)[which]
     inputs, partial = np.full(len(which), demand.element_bytes), np.full(len(which), device.accumulator_bytes)
     value_bytes = np.stack([inputs, right, partial])
     byte_s = 1.0 / (device.memory_bandwidth * rates.bandwidth[0, demand.op_class[which]])

@@ -103,7 +103,7 @@ def test_engines_quantise_activations_before_each_product(precision: str) -> Non
     serial_s = served.run.mapping.serial_s
     assert serial_s is not None
     products = [i for i, kind in enumerate(served.workload.operators.kind) if kind == "linear"]
-    heads = [i for i in products if served.demand.head[i] and served.demand.right[i] <= 1.0]  # type: ignore[index]
+    heads = [i for i in products if served.demand.head[i] and served.demand.right_bytes[i] <= 1.0]  # type: ignore[index]
     assert all(serial_s[STARTS, i] >= served.device.light_start_s[0] for i in heads)
     assert _run("h100_sxm", "decode", 1, "bf16").run.mapping.serial_s is not None
 

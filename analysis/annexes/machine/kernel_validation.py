@@ -217,6 +217,7 @@ def kernel_demand(kernels: Sequence[SingleKernel], element_bytes: float = 4.0, i
             distance=others.ravel(),
         ),
         element_bytes=element_bytes,
+        right_bytes=element_bytes,
         calls=Calls(begins=np.zeros(n), sequences=np.zeros(n), prompts=np.zeros(n)),
         patches=np.array([kernel.patches for kernel in kernels]),
     )
