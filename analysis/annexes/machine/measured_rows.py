@@ -249,7 +249,7 @@ def _precision(row: dict[str, str]) -> tuple[str, str]:
         return "", "tf32"
     for rule in file_access.shipped(ROWS)["ran"]:
         if text == rule["precision"] and all(
-            (row.get(n) or "").startswith(rule.get(n, "")) for n in ("source", "device", "model")
+            (row.get(n) or "").startswith(rule.get(n, "")) for n in ("source", "device", "model", "note")
         ):
             return "", str(rule["is"])
     for rule in file_access.shipped(ROWS)["format"]:
