@@ -21,9 +21,7 @@ from numpy.typing import NDArray
 from hardware.quantity import Unit
 
 Cell = str | float | int | bool | None
-Role = Literal["text", "number", "quantity", "bar", "delta", "flag"]
-BOUND_LETTERS = {"compute": "C", "memory": "M", "launch": "L", "power": "P"}
-BOUND_HELP = "C compute, M memory, L launch, P power bound"
+Role = Literal["text", "number", "quantity", "bar", "delta"]
 YES_NO = {True: "yes", False: "no"}
 # What a number's unit adds to the name of its column in CSV, which says it as JSON does: `latency_s`.
 _SUFFIX = {"s": "_s", "J": "_j", "Js": "_js", "byte": "_bytes", "W": "_w", "1/s": "_per_s", "FLOP/s": "_flop_per_s",
@@ -35,7 +33,7 @@ class Column(msgspec.Struct, frozen=True):
 
     `role`: 'text' left aligned; 'number' right aligned, one prefix for the column; 'quantity' right aligned, each
     cell with its own prefix and unit (for columns that span many magnitudes); 'bar' a fraction (0-1) drawn as a
-    bar, by cause where it is a Stack; 'delta' a signed fraction drawn with its sign; 'flag' one letter.
+    bar, by cause where it is a Stack; 'delta' a signed fraction drawn with its sign.
 
     `of` is what the column shows of a row of a document: a field (`edp_js`, `point.edp_js`; by default the one named
     as the column is in CSV), or a function of the row. `shown` maps the values of a few to words. Numbers of a column

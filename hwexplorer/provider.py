@@ -111,7 +111,7 @@ class EngineProvider:
         """Return the catalogue; devices of the state are keyed as they are spelt there."""
         table = _table("devices", state)
         spelt = {engine.device(name).id: name for name in state.devices}
-        column = Column("chosen", "In", role="flag", keep=0)
+        column = Column("chosen", "In", role="text", keep=0)
         rows = tuple(
             replace(row, key=spelt.get(row.key, row.key), cells=(row.cells[0], _SIGN[row.key in spelt], *row.cells[1:]))
             for row in table.rows

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import msgspec
 import numpy as np
 
-from analysis.document import column, none_unless, record, records
+from analysis.document import YES_NO, column, none_unless, record, records
 from analysis.estimate.estimate import COMPONENTS, Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.host_work import divide_host_work
@@ -31,7 +31,6 @@ from hardware.demand import READ_WEIGHT, WRITE
 
 TOP = 10
 FRACTIONS = (0.50, 0.80, 0.90, 0.95, 0.99)
-_FUSED, _FUSED_HELP = {True: "F", False: "S"}, "F fused with another operator, S a kernel of its own"
 _FIRST_MEMORY_RESOURCE = 2  # of hardware.execute.RESOURCES: DRAM and on-chip memory
 
 
@@ -77,7 +76,7 @@ class EdpNode(msgspec.Struct, frozen=True, kw_only=True):
         float, column("Memory", "Js", key="memory", keep=2, help="of moving data, on the chip and beside it")
     ]
     static_edp_js: Annotated[float, column("Static", "Js", key="static", keep=2)]
-    is_fused: Annotated[bool, column("F", key="fused", role="flag", keep=3, shown=_FUSED, help=_FUSED_HELP)]
+    is_fused: Annotated[bool, column("Fused", key="fused", keep=3, shown=YES_NO)]
     base_edp_js: Annotated[float, column("Base", "Js", key="base", keep=3)]
     architectural_modifier: Annotated[float | None, column("Modifier", "x", key="modifier", keep=3)]
     fusion_benefit_js: Annotated[float, column("Fusion", "Js", key="benefit", keep=3, help="EDP that fusing takes off")]

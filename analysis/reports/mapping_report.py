@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 import numpy as np
 
-from analysis.document import BOUND_HELP, BOUND_LETTERS, column, none_unless, records
+from analysis.document import column, none_unless, records
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.model.ir.workload import Floats, Ints
@@ -40,7 +40,7 @@ class KernelRow(msgspec.Struct, frozen=True, kw_only=True):
     id: Annotated[str, column("Kernel", key="kernel")]
     type: str
     operators: int
-    bound: Annotated[str, column("B", role="flag", shown=BOUND_LETTERS, help=BOUND_HELP)]
+    bound: Annotated[str, column("Limit")]
     resource: str
     latency_s: Annotated[float, column("Latency", "s")]
     flops: float

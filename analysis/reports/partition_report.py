@@ -58,7 +58,7 @@ class Subgraph(msgspec.Struct, frozen=True, kw_only=True):
     intensity: Annotated[float, column("Intensity", "FLOP/byte", keep=1)]
     on_critical_path: Annotated[
         bool,
-        column("P", key="critical", role="flag", keep=2, shown={True: "*", False: ""}, help="* on the critical path"),
+        column("Critical", key="critical", keep=2, shown={True: "yes", False: ""}, help="on the critical path"),
     ]
 
 

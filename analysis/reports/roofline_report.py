@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.document import BOUND_HELP, BOUND_LETTERS, column, none_unless, records
+from analysis.document import column, none_unless, records
 from analysis.estimate.causes import LAUNCH, causes
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
@@ -74,7 +74,7 @@ class KernelRoof(TraceTimes, frozen=True, kw_only=True):
     memory_s: Annotated[float, column("Memory", "s", scale="latency", help="time at the slowest memory")]
     overhead_s: Annotated[float, column("Launch", "s", key="overhead", keep=1, scale="latency")]
     latency_s: Annotated[float, column("Latency", "s")]
-    bound: Annotated[str, column("B", role="flag", shown=BOUND_LETTERS, help=BOUND_HELP)]
+    bound: Annotated[str, column("Limit")]
     resource: str
     achieved_flop_per_s: Annotated[float, column("Achieved", "FLOP/s", keep=2)]
     attainable_flop_per_s: Annotated[float, column("Attainable", "FLOP/s", keep=2)]

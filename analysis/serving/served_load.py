@@ -81,6 +81,11 @@ class ServedLoad(msgspec.Struct, frozen=True, kw_only=True):
         factors = {"latency": (self.request_p50_s,), "energy": (self.energy_j_per_token,)}
         return math.prod(factors.get(metric, (self.request_p50_s, self.energy_j_per_token)))
 
+    @property
+    def edp_js(self) -> float:
+        """Joules per output token x time of a request."""
+        return self.figure("edp")
+
     def ruled_figure(self, name: str) -> float | None:
         """Return the figure that a rule of CI names: TTFT and TPOT of the slowest percent, the time of a request,
         joules per output token, tokens/s, watts; None for one that a load does not have."""

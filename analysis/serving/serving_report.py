@@ -17,7 +17,7 @@ from analysis.serving.served_load import Limits, Served, ServedLoad, time_per_to
 from analysis.serving.waits import Wait, list_waits
 
 KNEE = 0.8  # of the highest rate; more load buys little beyond
-AIMS = {"latency": "time of a request", "energy": "joules per token", "edp": "joules per token x time of a request"}
+AIMS = {"latency": "time of a request", "energy": "joules per token", "edp": "EDP per token"}
 
 
 class ServingReport(msgspec.Struct, frozen=True, kw_only=True):

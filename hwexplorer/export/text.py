@@ -30,7 +30,7 @@ from hwexplorer.views.tables import keep_columns
 
 BAR = 12
 STEPS = 32
-LEFT = ("text", "bar", "flag")  # roles whose cells stand at the left
+LEFT = ("text", "bar")  # roles whose cells stand at the left
 POINTS = 25  # of a plot, in brief text
 NAME_LEAST = 16
 
@@ -80,7 +80,7 @@ def table(view: Table, width: int = 0) -> str:
         rest = [c for c in rest if c not in block]
     if len(shown) == 1:
         lines += _lines(view, cells, shown, width)
-    letters = [view.columns[c] for c in shown if view.columns[c].role in ("flag", "bar") and view.columns[c].help]
+    letters = [view.columns[c] for c in shown if view.columns[c].role == "bar" and view.columns[c].help]
     below = [f"{column.title}: {column.help}" for column in letters]
     if rest:
         more = f"{count_noun(len(rest), 'column')} more ({', '.join(view.columns[c].title for c in rest)})"
@@ -179,7 +179,7 @@ def _column(columns: tuple[Column, ...], index: int, rows: tuple[Row, ...]) -> l
     """Return the head and the cells of a column as text."""
     column = columns[index]
     values = [row.cells[index] for row in rows]
-    if column.role in ("text", "flag"):
+    if column.role == "text":
         indent = ["  " * row.depth if index == 0 else "" for row in rows]
         words = ["" if value is None else safe(value) for value in values]
         return [column.title, *(pad + word for pad, word in zip(indent, words, strict=True))]

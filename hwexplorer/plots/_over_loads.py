@@ -20,7 +20,7 @@ PARTS = (0.1, 0.25, 0.5, 0.65, KNEE, 0.9, 1.1)  # of the capacity of a device: t
 _AXES: dict[str, tuple[str, Unit, Callable[[ServedLoad], float]]] = {
     "latency": ("TPOT p99", "s", lambda row: row.tpot_p99_s),
     "energy": ("J per token", "J", lambda row: row.energy_j_per_token),
-    "edp": ("J per token x time of a request", "Js", lambda row: row.figure("edp")),
+    "edp": ("EDP per token", "Js", lambda row: row.figure("edp")),
 }
 
 

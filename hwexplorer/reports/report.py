@@ -17,7 +17,6 @@ from hwexplorer import engine, registry
 from hwexplorer.declare import DEVICE, Report
 from hwexplorer.plots import batch, memory, roofline
 from hwexplorer.registry import Answer
-from hwexplorer.reports.tree.tree import name_bounds
 from hwexplorer.state import State, replace
 from hwexplorer.text.next_command import command
 from hwexplorer.views.captions import band_words, energy_words, place_in_words
@@ -88,7 +87,7 @@ def _view(state: State) -> Page:
 
 def _brief(state: State) -> Page:
     """Return the summary and the largest blocks."""
-    blocks = name_bounds(_blocks(state))
+    blocks = _blocks(state)
     rows = tuple(row for row in blocks.rows if row.depth < 2)[:BLOCKS]
     footer = ("every section: --all, or -o report.html",)
     short = msgspec.structs.replace(blocks, rows=rows, footer=footer, notes=())

@@ -335,7 +335,9 @@ class ExplorerScreen(LayeredScreen):
     # --- the mouse ----------------------------------------------------------------------------------------
 
     def on_framed_pane_clicked(self, message: FramedPane.Clicked) -> None:
-        """Pass a click to the pane."""
+        """Pass a click to the pane; a line whose words are followed as they are typed closes."""
+        if self.prompt is not None and self.prompt.is_live:
+            self.ask(None)
         if self.prompt is None:
             self.panes[message.pane].click(message)
 

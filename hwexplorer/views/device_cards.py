@@ -87,6 +87,7 @@ _LOAD = (
     _Column("TPOT p99", "s", "tpot_p99_s"),
     _Column("", "", "tokens_per_s", "tokens/s", more_is_better=True),
     _Column("", "J", "energy_j_per_token", "/token"),
+    _Column("EDP", "Js", "edp_js", "/token"),
 )
 # Users of a language model judge a request, a prompt and a step of decoding by their tokens.
 _REQUEST = (

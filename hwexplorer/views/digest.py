@@ -11,7 +11,6 @@ from hardware.sentence import count_noun
 from hwexplorer.views.plain import Row, Table, Text
 
 MOST = 10
-BOUND_IN_WORDS = {"title": "Bound", "role": "text", "shown": None, "help": ""}  # changes of a column of letters
 
 
 class Digest(msgspec.Struct, frozen=True):

@@ -120,7 +120,7 @@ def _row(table: Table, parent: str, members: list[Row], adds: list[bool]) -> Row
         if adds[index] and numbers:
             cells.append(Stack.sum(stacks) if len(stacks) == len(numbers) else sum(numbers))
         else:
-            cells.append("" if column.role in ("text", "flag") else None)
+            cells.append("" if column.role == "text" else None)
     return Row(more_key(parent), tuple(cells), depth=members[0].depth, has_children=True, kind="more", dim=True)
 
 

@@ -86,7 +86,7 @@ def sort_by_column(table: Table, place: int, is_falling: bool = False) -> Table:
 
 def empty_cell(column: Column) -> Cell:
     """Return the cell of what a row does not have: no text and no number, which is not zero."""
-    return "" if column.role in ("text", "flag") else None
+    return "" if column.role == "text" else None
 
 
 def row_key(item: Any, key: Named) -> str:

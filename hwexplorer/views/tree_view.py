@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.document import BOUND_HELP, BOUND_LETTERS, Cell, Column
+from analysis.document import Cell, Column
 from analysis.estimate import causes
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate
@@ -48,10 +48,10 @@ COLUMNS = (
     Column("edp", "EDP J·s", "Js", role="quantity", keep=0, help="the model's EDP divided: rows of a level add up"),
     Column("latency", "Latency s", "s", role="quantity", keep=1),
     Column("energy_per_inference", "Energy/inf J", "J", role="quantity", keep=1),
-    Column("bound", "B", role="flag", keep=2, help=BOUND_HELP),
+    Column("bound", "Limit", role="text", keep=2),
     Column("cumulative", "Cum %", "%", keep=3, help="running share with the level sorted by share"),
     Column("kind", "Kind", role="text", keep=4),
-    Column("fused", "F", role="flag", keep=5, help="F fused with another operator, P part of one kernel, S a kernel"),
+    Column("fused", "Kernel", role="text", keep=5, help="fused with others, its own, or part of one"),
     Column("utilization", "Util", "%", keep=6, help="of the peak of the format that runs"),
     Column("macs", "MAC", "MAC", keep=6),
     Column("dram", "DRAM", "byte", keep=7, help="bytes read from and written to memory"),
@@ -285,7 +285,7 @@ def _cells(
         "edp": level.edp_js.tolist(),
         "latency": level.latency_s.tolist(),
         "energy_per_inference": (level.energy_j / result.scenario.batch).tolist(),
-        "bound": [BOUND_LETTERS[BOUNDS[b]] for b in bound.tolist()],
+        "bound": [BOUNDS[b] for b in bound.tolist()],
         "cumulative": _running(np.array([depth for depth, _ in nodes]), share).tolist(),
         "kind": [branch.kind if branch.kind == "model" else branch.type for _, branch in nodes],
         "fused": [_fused(figures, branch, alone) for (_, branch), alone in zip(nodes, apart, strict=True)],
@@ -316,11 +316,11 @@ def _any_of(add_up: Callable[..., Floats], *facts: NDArray[np.bool_]) -> list[li
 
 def _fused(figures: TreeFigures, branch: Branch, apart: bool) -> str:
     if branch.kind in ("host", "part"):
-        return "P" if branch.kind == "part" else ""
+        return "part" if branch.kind == "part" else ""
     if branch.kind == "operator":
-        return "S" if apart else "F"
+        return "own" if apart else "fused"
     whole = branch.kind == "model" or len(branch.members) > branch.count
-    return "F" if figures.estimate.execution == "fused" and whole else "S"
+    return "fused" if figures.estimate.execution == "fused" and whole else "own"
 
 
 def _ranks(sort: str, branches: list[Branch], level: TreeLevel, share: Floats) -> Sequence[Any]:

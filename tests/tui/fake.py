@@ -113,7 +113,7 @@ class Fake(EngineProvider):
             Column("throughput", "inf/s", "1/s", keep=3),
             Column("power", "power", "W", keep=3),
             Column("util", "util", "%", keep=5),
-            Column("bound", "bound", role="flag", keep=2),
+            Column("bound", "bound", role="text", keep=2),
             Column("delta", "Δ EDP", "%", role="delta", keep=0),
         )
         there = pinned(state)
@@ -127,7 +127,7 @@ class Fake(EngineProvider):
                 pt, pe = self._total(there)
                 change = (e * t) / (pe * pt) - 1
             name, kind = DEVICES[device][:2]
-            cells = (name, kind, t, e, e * t, state.batch / t, e / t, 0.12, "M" if t > 1e-3 else "C", change)
+            cells = (name, kind, t, e, e * t, state.batch / t, e / t, 0.12, "memory" if t > 1e-3 else "compute", change)
             rows.append(Row(device, cells))
         best = "best energy: KPU-T256 · best latency: H100 SXM"
         return Table("compare", "Compare", columns, tuple(rows), notes=(best,))
@@ -174,7 +174,7 @@ class Fake(EngineProvider):
             Column("latency", "latency", "s", keep=1),
             Column("energy", "energy", "J", keep=1),
             Column("cumulative", "cum", "%", keep=4),
-            Column("bound", "bound", role="flag", keep=3),
+            Column("bound", "bound", role="text", keep=3),
             Column("delta", "Δ EDP", "%", role="delta", keep=0),
         )
         t, e = self._total(state)
@@ -183,7 +183,7 @@ class Fake(EngineProvider):
         if there is not None:
             pt, pe = self._total(there)
             ratio = (e * t) / (pe * pt) - 1
-        rows = [Row("", (state.model, 1.0, t, e, 1.0, "M", ratio), depth=0, has_children=True, kind="model")]
+        rows = [Row("", (state.model, 1.0, t, e, 1.0, "memory", ratio), depth=0, has_children=True, kind="model")]
         weights = self._weights(state)
         total = sum(w for _, w in weights)
         if state.sort in ("share", "latency", "energy"):
@@ -198,14 +198,14 @@ class Fake(EngineProvider):
             rows.append(
                 Row(
                     name,
-                    (shown, share, t * share, e * share, cumulative, "M", ratio),
+                    (shown, share, t * share, e * share, cumulative, "memory", ratio),
                     depth=1,
                     has_children=True,
                     kind="subgraph",
                 )
             )
             for part, op in zip((0.8, 0.15, 0.05), OPERATORS, strict=True):
-                cells = (op, share * part, t * share * part, e * share * part, None, "C", ratio)
+                cells = (op, share * part, t * share * part, e * share * part, None, "compute", ratio)
                 rows.append(Row(f"{name}/{op}", cells, depth=2, has_children=False, kind="operator"))
         if state.heat:
             columns = (*columns[:2], *(Column("on:" + d, d, "Js", role="quantity", keep=2) for d in state.devices))
@@ -303,7 +303,7 @@ class Fake(EngineProvider):
     def devices(self, state: State) -> Table:
         columns = (
             Column("id", "Device", role="text", keep=0),
-            Column("chosen", "In", role="flag", keep=0),
+            Column("chosen", "In", role="text", keep=0),
             Column("class", "Arch", role="text", keep=1),
         )
         rows = [Row(id, (id, "x" if id in state.devices else "", DEVICES[id][1])) for id in DEVICES]

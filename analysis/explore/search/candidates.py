@@ -293,11 +293,10 @@ class Ranked(msgspec.Struct, frozen=True):
     on_front: Annotated[
         bool,
         column(
-            "P",
+            "Front",
             key="front",
-            role="flag",
-            shown={True: "P", False: ""},
-            help="P on the Pareto front of energy, latency and accuracy",
+            shown={True: "yes", False: ""},
+            help="yes: no other model has less energy, less latency and more accuracy",
         ),
     ]
     family: Annotated[str, column("Family", keep=6)]

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from analysis.document import columns
+from analysis.document import Column, columns
 from analysis.model.transformer.load_spec import LoadSpec
 from analysis.serving.deployment import DoesNotFitError
 from analysis.serving.served_load import Limits, ServedLoad, lengths_of, parse_limits
@@ -19,14 +19,15 @@ from hwexplorer.options import LOAD_LIMITS
 from hwexplorer.state import State, replace
 from hwexplorer.views.captions import headline_of_state, list_names
 
+_EDP = Column("edp", "EDP/token", "Js", keep=1, of="edp_js", help="joules per token x median time of a request")
 _LOADS = columns(
     ServedLoad,
-    "key load ttft_p50 ttft_p99 tpot_p50 tpot_p99 tokens energy_per_token usd_per_million_tokens utilization "
+    "key load ttft_p50 ttft_p99 tpot_p50 tpot_p99 tokens energy_per_token edp usd_per_million_tokens utilization "
     "requests good power mean_batch layout device runtime ttft_p90 tpot_p90 request_p50",
-    load=2, requests=4, mean_batch=3, layout=3, device=6, runtime=5, ttft_p90=6, tpot_p90=6,
+    _EDP, load=2, tpot_p50=2, requests=4, mean_batch=3, layout=3, device=6, runtime=5, ttft_p90=6, tpot_p90=6,
 )  # fmt: skip
 # The columns that a comparison has unless all of it is asked for.
-_SHOWN = "key layout ttft_p50 ttft_p99 tpot_p50 tpot_p99 tokens energy_per_token usd_per_million_tokens utilization"
+_SHOWN = "key layout ttft_p50 ttft_p99 tpot_p50 tpot_p99 tokens energy_per_token edp usd_per_million_tokens utilization"
 _BRIEF = tuple(column for column in _LOADS if column.key in _SHOWN.split())
 
 

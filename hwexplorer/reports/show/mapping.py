@@ -13,7 +13,7 @@ from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Rows, Section, document_of_estimate, facts
 from hwexplorer.reports._buckets import distribution
 from hwexplorer.state import State
-from hwexplorer.views.digest import BOUND_IN_WORDS, Digest
+from hwexplorer.views.digest import Digest
 
 _RUNS_ON = Column("runs_on", "Runs on", role="text", keep=3, of=lambda kernel: f"{kernel.runs_on} {kernel.format}")
 _END_OF_WORK = re.compile(r" on | as a |, |: | streamed | behind ")  # in the sentences of all architectures
@@ -48,7 +48,7 @@ def _summary(report: MappingReport, state: State) -> list[str]:
 
 
 _BRIEF = (
-    *columns(KernelRow, "kernel bound latency utilization", bound=BOUND_IN_WORDS),
+    *columns(KernelRow, "kernel bound latency utilization"),
     _RUNS_ON,
     Column("work", "Work", role="text", keep=1, of=lambda kernel: _END_OF_WORK.split(kernel.sentence)[0]),
     *columns(KernelRow, "occupancy units_fraction", occupancy=4, units_fraction=4),

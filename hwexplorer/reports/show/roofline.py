@@ -11,7 +11,7 @@ from hardware.sentence import count_noun
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Rows, Section, facts
 from hwexplorer.state import State
-from hwexplorer.views.digest import BOUND_IN_WORDS, Digest
+from hwexplorer.views.digest import Digest
 from hwexplorer.views.measured_times import measured_times
 
 
@@ -60,7 +60,7 @@ VERB = Report(
             rate_format=lambda report: report.peak.partition(".")[2],
             children=lambda kernel: kernel.parts if kernel.operators > 1 else (),
             brief={
-                "columns": columns(KernelRoof, _BRIEF, bound=BOUND_IN_WORDS),
+                "columns": columns(KernelRoof, _BRIEF),
                 "digest": Digest("latency", "kernel"),
             },
         ),

@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 
-from analysis.document import BOUND_LETTERS
 from analysis.estimate.figures import head_fields
 from analysis.reports.nodes import node
 from hwexplorer import engine
@@ -49,22 +48,7 @@ def _brief(state: State) -> Table:
     by = "module" if state.by == "subgraph" else state.by
     shown = subtree(replace(state, by=by, sort="share", descending=True))
     kept = [place for place, column in enumerate(shown.columns) if column.key not in DETAILS]
-    return name_bounds(open_heaviest_rows(fold_rows(keep_columns(shown, kept), FOLD), LINES))
-
-
-def name_bounds(table: Table) -> Table:
-    """Return a tree whose column of limits has words for its letters."""
-    place = next((place for place, column in enumerate(table.columns) if column.key == "bound"), None)
-    if place is None:  # devices side by side
-        return table
-    names = {letter: name for name, letter in BOUND_LETTERS.items()} | {"": ""}
-    rows = [
-        replace(row, cells=(*row.cells[:place], names[str(row.cells[place])], *row.cells[place + 1 :]))
-        for row in table.rows
-    ]
-    changed = msgspec.structs.replace(table.columns[place], title="Limit", role="text", help="")
-    columns = (*table.columns[:place], changed, *table.columns[place + 1 :])
-    return replace(table, rows=tuple(rows), columns=columns)
+    return open_heaviest_rows(fold_rows(keep_columns(shown, kept), FOLD), LINES)
 
 
 VERB = Report(

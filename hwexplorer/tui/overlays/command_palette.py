@@ -43,7 +43,8 @@ IS_IT, BEGINS, HAS_WORDS, HOLDS, IN_HELP, IS_LIKE = 1.0, 0.9, 0.8, 0.6, 0.4, 0.3
 TASK, ACTION, LINE, TERM = 0.6, 0.3, 0.2, -0.3
 # What people come for: title, further words for it, and its action, or the beginning of a line to be completed.
 TASKS = (
-    ("Open a model ..", "load another network llm own file onnx", "filter"),
+    ("Open a model ..", "load another network llm", "filter"),
+    ("Open a model of your own ..", "load file.py:factory pytorch torch onnx gguf pt2 hf file mine", ":model "),
     ("Add a device ..", "choose remove chip accelerator gpu cpu tpu hardware", "devices"),
     ("Set a limit ..", "limits budget at most maximum power memory latency energy constraint", "devices"),
     ("Why is it slow", "bottleneck limited bound expensive explain cause", "why"),

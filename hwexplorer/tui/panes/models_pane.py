@@ -70,7 +70,7 @@ class ModelsPane(ViewPane):
         self.do_move(step)
 
     def do_choose(self) -> None:
-        """Load the model under the cursor; where the models were a drawer it closes."""
+        """Load the model under the cursor; where the models were a drawer it closes, and opens again with all models."""
         session, before = self.session, self.state.model
         if self.content.row is None:  # no name in the list: one with what is asked of it, or a file of one's own
             from hwexplorer.tui.commands.command_line import submit  # not needed to start the screen
@@ -82,4 +82,5 @@ class ModelsPane(ViewPane):
         _, colon, asked = self.state.filter.partition(":")
         state = self.session.with_model(f"{self.content.key}:{asked}" if colon else self.content.key)
         in_tree = replace(state, pane="tree")
-        self.session.apply(state if self.pane in self.session.visible_boxes(in_tree) else in_tree)
+        is_drawer = self.pane not in self.session.visible_boxes(in_tree)
+        self.session.apply(replace(in_tree, filter="") if is_drawer else state)

@@ -20,6 +20,7 @@ class Prompt:
     """A line being typed. `before` is what escape goes back to."""
 
     label = ""
+    is_live: ClassVar = False  # the text is followed as it is typed: a click on a pane keeps it
     keys: ClassVar = {"enter": "enter", "esc": "escape", "tab": "tab"}  # words of a note that are keys
 
     def __init__(self, session: Session, text: str = "", selected: bool = False) -> None:

@@ -37,6 +37,8 @@ class Finder(Protocol):
 class FindPrompt(Prompt):
     """Words and conditions of rows: of the table of a finder, else of the tree."""
 
+    is_live = True
+
     def __init__(self, session: Session, finder: Finder | None = None, label: str = "find") -> None:
         super().__init__(session, finder.content.find if finder else session.state.find, selected=True)
         self.label, self._finder = label, finder
@@ -72,7 +74,7 @@ class FindPrompt(Prompt):
 class FilterPrompt(Prompt):
     """Letters that narrow the models."""
 
-    label = "filter"
+    label, is_live = "filter", True
 
     def __init__(self, session: Session, models: ModelsPane) -> None:
         super().__init__(session, session.state.filter, selected=True)

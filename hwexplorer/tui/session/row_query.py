@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from analysis.document import Cell, Column
+from analysis.document import Column
 from analysis.explore.constraint import COMPARISONS
 from hardware.amount import parse_amount
 from hardware.errors import RequestError, unknown
@@ -17,7 +17,6 @@ from hardware.names import matching_places
 from hwexplorer.views.plain import Row, Table
 
 _CONDITION = r"([A-Za-z_][\w%]*)(:|>=|<=|!=|>|<|=)(.+)"
-_FLAGS = {"compute": "C", "memory": "M", "launch": "L", "power": "P", "fused": "F", "separate": "S"}
 Test = Callable[[Row], bool]
 HINT = "words · kind:conv share>5 bound:memory latency>1ms"
 
@@ -50,14 +49,6 @@ def _column(table: Table, name: str) -> int:
     raise unknown("column", name, ["kind", "share", *known])
 
 
-def _says(cell: Cell, wanted: str) -> bool:
-    """Return True if a cell holds the text, or the letter of a flag that it spells out: bound:memory."""
-    text = str(cell or "").casefold()
-    if len(text) == 1 and len(wanted) > 1:
-        return text == _FLAGS.get(wanted, wanted[0]).casefold()
-    return wanted in text
-
-
 def _condition(table: Table, name: str, sign: str, wanted: str) -> Test:
     if name.casefold() in ("kind", "type"):
         sought = wanted.casefold()
@@ -66,15 +57,15 @@ def _condition(table: Table, name: str, sign: str, wanted: str) -> Test:
         return lambda row: (sought in row.kind.casefold()) != (sign == "!=")
     index = _column(table, name)
     column: Column = table.columns[index]
-    numeric = column.role not in ("text", "flag")
+    numeric = column.role != "text"
     if sign == ":" and not (numeric and re.match(r"[-.0-9]", wanted)):
         sought = wanted.casefold()
-        return lambda row: _says(row.cells[index], sought)
+        return lambda row: sought in str(row.cells[index] or "").casefold()
     if not numeric:
         sought = wanted.casefold()
         if sign not in ("=", "!="):
             raise RequestError(f"{name}{sign}{wanted}: {name} holds words, ask {name}:{wanted}")
-        return lambda row: _says(row.cells[index], sought) != (sign == "!=")
+        return lambda row: (sought in str(row.cells[index] or "").casefold()) != (sign == "!=")
     compare = COMPARISONS["=" if sign == ":" else sign]
     least = parse_value(wanted, "%" if column.role == "bar" else column.unit)
 

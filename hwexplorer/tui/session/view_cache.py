@@ -76,10 +76,10 @@ class Views:
 
     @cached_property
     def pin_sentence(self) -> str:
-        """The state against its pin in one sentence, '' without one."""
+        """The state against its pin in one sentence, '' without one and as long as both cost the same."""
         other = pinned(self._state)
         here, there = (self._find_card(state) for state in (self._state, other)) if other is not None else (None, None)
-        return summarize_pin(self.verdict, here, there) if self.verdict and here and there else ""
+        return summarize_pin(self.verdict, here, there) if self.verdict and here and there and here != there else ""
 
     def _find_card(self, state: State) -> Card | None:
         return next((card for card in self._cache.view("cards", state) if card.key == state.on), None)

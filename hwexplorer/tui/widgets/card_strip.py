@@ -22,7 +22,7 @@ from hwexplorer.views.plain import Card, CardFigure
 
 LEFT = 4  # cells: the cursor's sign and the rank
 NAME_MIN, NAME_MAX, TITLE_SHARE = 22, 34, 23  # cells of name and runtime; of the width in percent
-BAR_MIN, BAR_MAX, PHRASE_MIN, PHRASE_GOOD = 7, 24, 22, 28
+BAR_MIN, BAR_MAX, PHRASE_LEAST, PHRASE_MIN, PHRASE_GOOD = 7, 24, 12, 22, 28
 SIGNS = {"measured": "✓", "similar chip": "≈"}  # of evidence; of the rest the phrase says what it is
 _SHORTER = {"predicted ": "pred. ", "on paper: ": "paper: ", "hypothetical: ": "", "keeps up: ": "",
             "falls behind by ": "behind by ", " requests/s": "/s"}  # fmt: skip
@@ -169,10 +169,11 @@ class CardStrip(Widget, can_focus=False):
             rest = room - sum(wide) - 1
             if rest >= bar_min + PHRASE_MIN:
                 break
-        if rest < PHRASE_MIN:  # the rate follows from latency and batch, TPOT from tokens/s and batch
-            follows = (place for place, one in enumerate(figures) if one.label == "TPOT" or one.unit.endswith("/s"))
-            left_out = next(follows, 1)
-            rest, wide[left_out] = rest + wide[left_out], 0
+        # The rate follows from latency and batch, TPOT from tokens/s and batch; of a load both are left out.
+        follows = [place for place, one in enumerate(figures) if one.label == "TPOT" or one.unit.endswith("/s")]
+        for left_out in (*follows[:1], 1):
+            if rest < (PHRASE_MIN if left_out in follows else PHRASE_LEAST):
+                rest, wide[left_out] = rest + wide[left_out], 0
         bar = min(BAR_MAX, max(BAR_MIN, rest - PHRASE_GOOD)) if rest >= BAR_MIN + PHRASE_MIN else 0
         return list(zip(wide, heads, strict=True)), bar, rest - bar - (bar > 0)
 
@@ -293,7 +294,7 @@ class CardStrip(Widget, can_focus=False):
 
 
 def _head(figure: CardFigure, is_short: bool) -> str:
-    """`latency ms`, or `ms` where that says enough: who knows the unit knows what is counted."""
-    if is_short and figure.label in ("latency", "rate", "energy"):
-        return figure.unit
-    return f"{figure.label} {figure.unit}".strip()
+    """`latency ms`, or `ms` where that says enough: who knows the unit knows what is counted; `tok/s` for `tokens/s`."""
+    label = "" if is_short and figure.label in ("latency", "rate", "energy") else figure.label
+    unit = re.sub("tokens?", "tok", figure.unit) if is_short else figure.unit
+    return f"{label} {unit}".strip()

@@ -62,7 +62,7 @@ def _measure(table: Table, index: int, names: int, good: int) -> Measure:
         least, most = (max(scale.width, width_of(head)) for head in (short, title))
         return Measure(column, scale, title, least, most, short)
     values = {row.cells[index] for row in table.rows}
-    if column.role in ("text", "flag"):
+    if column.role == "text":
         most = max((width_of(str(v)) for v in values if v is not None), default=0)
         need = max(min(most, TEXT_MAX), width_of(column.title))
         return Measure(column, Scale(), column.title, need, max(need, most))
@@ -128,7 +128,7 @@ def _fit(measures: Sequence[Measure], total: int, gap: int, empty: Collection[in
         spare = max(0, spare)
     # A name is worth more than a long head, and that more than a long text or bar.
     numbers = [i for i in kept if measures[i].short]
-    texts = [i for i in kept if i and measures[i].column.role in ("text", "flag")]
+    texts = [i for i in kept if i and measures[i].column.role == "text"]
     for index in (0, *numbers, *texts, *bars):
         more = max(0, min(spare, measures[index].most - widths[index]))
         widths[index] += more

@@ -363,7 +363,7 @@ class TreeTable(TableHeads):
         role = measure.column.role
         if role == "bar":
             return self._bar(value, width, palette, ground, base)
-        if role in ("text", "flag") or isinstance(value, str):
+        if role == "text" or isinstance(value, str):
             text = plain("" if value is None else value, palette)
             return [Segment(pad(text, width, role == "number"), palette.get(base, ground))]
         number = None if value is None else float(value)
