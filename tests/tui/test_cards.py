@@ -234,4 +234,4 @@ async def test_a_request_keeps_its_tokens_per_second_on_a_small_screen() -> None
     app = HwExplorer(parse("llama3_8b:request@fp16"), EngineProvider())
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
-        assert "tokens/s" in screen_text(app)
+        assert " tok/s " in screen_text(app)

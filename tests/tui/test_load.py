@@ -19,6 +19,7 @@ async def test_the_batch_keys_turn_the_load() -> None:
         assert "5 requests/s" in text
         assert "batch 1" not in text
         assert "tokens/s" in text
+        assert "EDP mJ·s/token" in text
         await pilot.press("]")
         assert app.state.model == "llama3_8b:serve,in=256,out=32,rate=10"
         assert app.state.batch == 1

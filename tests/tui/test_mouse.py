@@ -47,6 +47,15 @@ async def test_a_double_click_on_the_last_model_in_sight_loads_that_model() -> N
     assert app.session.failures == []
 
 
+async def test_a_model_is_loaded_by_mouse_while_its_name_is_typed() -> None:
+    app = HwExplorer(State(), EngineProvider())
+    async with app.run_test(size=GRID) as pilot:
+        await pilot.press("1", "/", *"mobilenet_v2")
+        await click(app, pilot, "models", "mobilenet_v2 ", times=2)
+        assert (app.state.model, app.state.filter, app.explorer.prompt) == ("mobilenet_v2", "", None)
+    assert app.session.failures == []
+
+
 async def test_a_click_selects_and_the_sign_or_a_double_click_opens() -> None:
     app = HwExplorer(State(), Fake())
     async with app.run_test(size=GRID) as pilot:

@@ -163,8 +163,8 @@ class CardStrip(Widget, can_focus=False):
         figures = self.cards[0].figures
         texts = [max(width_of(card.figures[place].text) for card in self.cards) for place in range(len(figures))]
         room = width - LEFT - self._title_room(width)
-        for is_short, bar_min in ((False, BAR_MIN), (True, BAR_MIN), (True, 0)):
-            heads = [_head(figure, is_short) for figure in figures]
+        for shortness, bar_min in ((0, BAR_MIN), (1, BAR_MIN), (1, 0), (2, 0)):
+            heads = [_head(figure, shortness) for figure in figures]
             wide = [max(text, width_of(head)) + 2 for text, head in zip(texts, heads, strict=True)]
             rest = room - sum(wide) - 1
             if rest >= bar_min + PHRASE_MIN:
@@ -293,8 +293,8 @@ class CardStrip(Widget, can_focus=False):
         return [Segment(pad(shorten(phrase, width), width), self.palette.get(role))]
 
 
-def _head(figure: CardFigure, is_short: bool) -> str:
-    """`latency ms`, or `ms` where that says enough: who knows the unit knows what is counted; `tok/s` for `tokens/s`."""
-    label = "" if is_short and figure.label in ("latency", "rate", "energy") else figure.label
-    unit = re.sub("tokens?", "tok", figure.unit) if is_short else figure.unit
+def _head(figure: CardFigure, shortness: int) -> str:
+    """Return `latency ms`; from 1 on `ms`, which says what is counted; from 2 on also `tok/s` for `tokens/s`."""
+    label = "" if shortness and figure.label in ("latency", "rate", "energy") else figure.label
+    unit = re.sub("tokens?", "tok", figure.unit) if shortness > 1 else figure.unit
     return f"{label} {unit}".strip()
