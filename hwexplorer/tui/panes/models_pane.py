@@ -70,7 +70,7 @@ class ModelsPane(ViewPane):
         self.do_move(step)
 
     def do_choose(self) -> None:
-        """Load the model under the cursor; where the models were a drawer it closes, and opens again with all models."""
+        """Load the model under the cursor; a drawer of models closes, and opens again with all of them."""
         session, before = self.session, self.state.model
         if self.content.row is None:  # no name in the list: one with what is asked of it, or a file of one's own
             from hwexplorer.tui.commands.command_line import submit  # not needed to start the screen

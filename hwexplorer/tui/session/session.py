@@ -203,7 +203,7 @@ class Session:
         self.say(f"internal error, the screen is as before: {self.failures[-1]}", "bad")
 
     def figures(self) -> str:
-        """Return `h100_sxm latency 367 µs, energy 108 mJ/inf`: what the device under the cursor takes; '' before a model is ready."""
+        """Return `l4 latency 367 µs, energy 108 mJ/inf` of the device under the cursor; '' before a model is ready."""
         card = next((card for card in self.views.cards if card.key == self.state.on), None) if self.views else None
         return "" if card is None else f"{card.key} {', '.join(map(str, card.figures[:3:2]))}"
 
