@@ -32,32 +32,35 @@ from hardware.setup import Setup
 
 Indices = NDArray[np.int64]
 _ROLES = (ACTIVATION, QUANTIZED, KEPT, CACHE)
+# What of a demand is by operator, or the same for all.
+_COLUMNS = (
+    "op_class", "macs", "vector_flops", "special", "elements", "gemm", "local_bytes", "weight_bytes", "largest_bytes",
+    "head", "windows", "patches", "links", "element_bytes", "right_bytes", "unpack_ops",
+)  # fmt: skip
 
 
 class Bundle(msgspec.Struct, frozen=True, kw_only=True):
-    """Several workloads under one execution mode, with their distinct kernels.
-
-    Per workload, `ops` and `transfers` are the rows of its demand that belong to a kernel seen here first (the
-    operators kernel by kernel), and `renumber` (k_w,) gives its kernels their numbers among the distinct. `places`
-    says which distinct kernels and operators each workload consists of.
-    """
+    """Several workloads under one execution mode, with their distinct kernels. Per workload, `kernel_of` (k,) and
+    `op_of` (n,) are the distinct kernel and operator that each of its own is; `ops` and `transfers` the rows of its
+    demand that belong to a kernel seen here first, the operators kernel by kernel."""
 
     workloads: tuple[Workload, ...]
     execution: str
+    kernel_of: tuple[Indices, ...]
+    op_of: tuple[Indices, ...]
     ops: tuple[Indices, ...]
     transfers: tuple[Indices, ...]
-    renumber: tuple[Indices, ...]
     n_kernels: int
     places_models: bool
-    places: Places
 
 
 class BundleDemand(msgspec.Struct, frozen=True):
     """A bundle at some batches and widths of its tensors: the joint demand of b x w runs, those of a batch side by
-    side, and per run whether convolutions do most of its multiply-accumulates (None without any)."""
+    side; the `places` of each in it; and per run whether convolutions do most of its multiply-accumulates (None without
+    any)."""
 
-    bundle: Bundle
     demand: Demand
+    places: Places
     convolution: tuple[bool | None, ...]
 
 
@@ -65,7 +68,7 @@ def make_bundle(workloads: Sequence[Workload], execution: str, places_models: bo
     """Find the distinct kernels of the workloads under an execution mode ('eager', 'fused' ..); no two are alike where
     devices place whole models."""
     distinct: dict[bytes, tuple[int, int]] = {}  # signature -> distinct kernel and its first operator
-    ops, transfers, renumber, kernel_of, op_of = [], [], [], [], []
+    ops, transfers, kernel_of, op_of = [], [], [], []
     n_kernels = n_ops = 0
     for workload in workloads:
         s = structure(workload, execution)
@@ -87,23 +90,17 @@ def make_bundle(workloads: Sequence[Workload], execution: str, places_models: bo
         operators[order] = first_op[s.kernel[order]] + rank
         ops.append(order[is_first[s.kernel[order]]])
         transfers.append(np.flatnonzero(is_first[s.moves.kernel]))
-        renumber.append(kernels)
         kernel_of.append(kernels)
         op_of.append(operators)
     return Bundle(
         workloads=tuple(workloads),
         execution=execution,
+        kernel_of=tuple(kernel_of),
+        op_of=tuple(op_of),
         ops=tuple(ops),
         transfers=tuple(transfers),
-        renumber=tuple(renumber),
         n_kernels=n_kernels,
         places_models=places_models,
-        places=Places(
-            kernel_of=_concatenate(kernel_of),
-            op_of=_concatenate(op_of),
-            kernel_ptr=_pointers(kernel_of),
-            op_ptr=_pointers(op_of),
-        ),
     )
 
 
@@ -173,33 +170,19 @@ def _rows(matrix: Floats, kernel: NDArray[Any], n_kernels: int) -> list[bytes]:
 
 
 def bundle_demand(one: Bundle, batches: Sequence[int], widths: Widths) -> BundleDemand:
-    """The joint demand of a bundle at some batches and widths of its tensors."""
-    many = _repeat_bundle(one, len(batches))
-    runs = [(workload, batch) for batch in batches for workload in one.workloads]
-    alone = [demand(workload, batch, widths, many.execution) for workload, batch in runs]
-    convolution = tuple(mostly_convolution(one) for one in alone)
-    return BundleDemand(many, _join(many, alone), convolution)
-
-
-def _repeat_bundle(one: Bundle, times: int) -> Bundle:
-    """The bundle so many times over, end to end: at another batch no kernel is that of this one."""
-    kernels, n_ops = one.n_kernels, sum(map(len, one.ops))
-    each, places = range(times), one.places
-    return Bundle(
-        workloads=one.workloads * times,
-        execution=one.execution,
-        ops=one.ops * times,
-        transfers=one.transfers * times,
-        renumber=tuple(numbers + i * kernels for i in each for numbers in one.renumber),
-        n_kernels=kernels * times,
-        places_models=one.places_models,
-        places=Places(
-            kernel_of=_concatenate([places.kernel_of + i * kernels for i in each]),
-            op_of=_concatenate([places.op_of + i * n_ops for i in each]),
-            kernel_ptr=_pointers(one.renumber * times),
-            op_ptr=np.concatenate([[0], np.cumsum(np.tile(np.diff(places.op_ptr), times))]),
-        ),
+    """Return the joint demand of a bundle at some batches and widths of its tensors: at another batch no kernel is the
+    same."""
+    alone = [demand(workload, batch, widths, one.execution) for batch in batches for workload in one.workloads]
+    n_ops, each = sum(map(len, one.ops)), range(len(batches))
+    kernel_of = [numbers + i * one.n_kernels for i in each for numbers in one.kernel_of]
+    places = Places(
+        kernel_of=_concatenate(kernel_of),
+        op_of=_concatenate([numbers + i * n_ops for i in each for numbers in one.op_of]),
+        kernel_ptr=_pointers(one.kernel_of),
+        op_ptr=_pointers(one.op_of),
+        batches=len(batches),
     )
+    return BundleDemand(_join(one, alone, kernel_of), places, tuple(map(mostly_convolution, alone)))
 
 
 def peak_memory_bytes(
@@ -210,58 +193,56 @@ def peak_memory_bytes(
     return np.array([peak_memory(one, batch, widths, execution, block).peak_bytes for one, batch in runs])
 
 
-def _join(many: Bundle, alone: list[Demand]) -> Demand:
-    """The distinct kernels of all demands as one demand: columns end to end, numbers shifted."""
+def _join(one: Bundle, alone: Sequence[Demand], kernel_of: Sequence[Indices]) -> Demand:
+    """Return the distinct kernels of all demands as one demand: columns end to end, numbers shifted."""
+    times = len(alone) // max(len(one.workloads), 1)
+    ops, transfers = one.ops * times, one.transfers * times
 
-    def column(name: str) -> NDArray[Any]:
-        return join([getattr(one, name) for one in alone], many.ops)
+    def join(records: Sequence[Any], names: Sequence[str], rows: Sequence[Indices]) -> dict[str, Any]:
+        """Return columns of records end to end, by name; what is no array is the same in all."""
+        return {
+            name: np.concatenate(
+                [getattr(one, name)[..., mine] for one, mine in zip(records, rows, strict=True)], axis=-1
+            )
+            if isinstance(same := getattr(records[0], name), np.ndarray)
+            else same
+            for name in names
+        }
 
-    def join(parts: Sequence[NDArray[Any]], rows: Sequence[Indices]) -> NDArray[Any]:
-        return np.concatenate([part[..., mine] for part, mine in zip(parts, rows, strict=True)], axis=-1)
-
-    def transfer(name: str) -> NDArray[Any]:
-        return join([getattr(one.transfers, name) for one in alone], many.transfers)
-
-    kernel = [to[one.kernel[mine]] for one, mine, to in zip(alone, many.ops, many.renumber, strict=True)]
-    owner = []
-    for one, mine, moves, start in zip(alone, many.ops, many.transfers, _pointers(many.ops)[:-1], strict=True):
-        place = np.zeros(one.n, dtype=np.int64)
+    kernel, owner = [], []
+    for each, mine, moves, to, start in zip(alone, ops, transfers, kernel_of, _pointers(ops)[:-1], strict=True):
+        kernel.append(to[each.kernel[mine]])
+        place = np.zeros(each.n, dtype=np.int64)
         place[mine] = start + np.arange(len(mine))
-        owner.append(place[one.transfers.op[moves]])
-    has_links = alone[0].links is not None
-    columns = ("op_class", "macs", "vector_flops", "special", "elements", "local_bytes", "weight_bytes", "head")
+        owner.append(place[each.transfers.op[moves]])
+    joined = join(alone, _COLUMNS, ops)
     return Demand(
-        **{name: column(name) for name in (*columns, "largest_bytes", "windows", "patches")},
-        gemm=np.ascontiguousarray(column("gemm")),
+        **joined | {"gemm": np.ascontiguousarray(joined["gemm"])},
         kernel=_concatenate(kernel),
-        n_kernels=many.n_kernels,
+        n_kernels=one.n_kernels * times,
         transfers=Transfers(
-            op=_concatenate(owner), **{name: transfer(name) for name in ("size_bytes", "role", "distance")}
+            op=_concatenate(owner),
+            **join([each.transfers for each in alone], ("size_bytes", "role", "distance"), transfers),
         ),
-        element_bytes=alone[0].element_bytes,
-        calls=Calls(
-            **{name: join([getattr(one.calls, name) for one in alone], many.ops) for name in Calls.__struct_fields__}
-        ),
-        links=column("links") if has_links else None,
-        right_bytes=column("right_bytes") if np.ndim(alone[0].right_bytes) else alone[0].right_bytes,
-        unpack_ops=None if alone[0].unpack_ops is None else column("unpack_ops"),
-        stream=_stream(many, alone) if many.places_models else None,
+        calls=Calls(**join([each.calls for each in alone], Calls.__struct_fields__, ops)),
+        stream=_stream(alone, ops, transfers, kernel_of) if one.places_models else None,
     )
 
 
-def _stream(many: Bundle, alone: list[Demand]) -> Stream:
-    """All streams end to end: kernels are numbered model by model, since none is shared."""
-    streams = [one.stream for one in alone if one.stream is not None]
-    starts = many.places.kernel_ptr[:-1].tolist()
+def _stream(
+    alone: Sequence[Demand], ops: Sequence[Indices], transfers: Sequence[Indices], kernel_of: Sequence[Indices]
+) -> Stream:
+    """Return all streams end to end: kernels are numbered model by model, since none is shared."""
+    streams, starts = [each.stream for each in alone if each.stream is not None], _pointers(kernel_of)
     moved = [
         np.where(stream.previous < 0, -1, stream.previous + start)[mine]
-        for stream, start, mine in zip(streams, starts, many.transfers, strict=True)
+        for stream, start, mine in zip(streams, starts[:-1].tolist(), transfers, strict=True)
     ]
     return Stream(
-        batch=np.concatenate([np.full(len(mine), one.batch) for one, mine in zip(streams, many.ops, strict=True)]),
-        model=np.repeat(np.arange(len(streams)), np.diff(many.places.kernel_ptr)),
+        batch=np.concatenate([np.full(len(mine), one.batch) for one, mine in zip(streams, ops, strict=True)]),
+        model=np.repeat(np.arange(len(streams)), np.diff(starts)),
         previous=_concatenate(moved),
-        lag=np.concatenate([stream.lag[mine] for stream, mine in zip(streams, many.ops, strict=True)]),
+        lag=np.concatenate([stream.lag[mine] for stream, mine in zip(streams, ops, strict=True)]),
     )
 
 
@@ -269,12 +250,15 @@ def evaluate_steps(steps: Sequence[Workload], batches: Sequence[int], device: De
     """Return seconds and joules of steps that share their operators at some batches, (2, steps, batches), to the last
     bits what `estimate` finds for each."""
     setup, first = scenario.setup_on(device, steps[0]), steps[0]
-    joint = bundle_demand(make_bundle(steps, setup.joins, True), batches, setup.plan.widths)  # layers differ in times
+    bundle = make_bundle(steps, setup.joins, True)  # layers differ in times
+    joint = bundle_demand(bundle, batches, setup.plan.widths)
     run = execute(joint.demand, setup)
     if first.repeats is not None:
         times = first.repeats @ first.value_at(batch=1)
-        run, _ = repeat_kernels(run, joint.demand, np.concatenate([times[mine] for mine in joint.bundle.ops]))
-    sums = totals(run, joint.bundle.places)
+        run, _ = repeat_kernels(
+            run, joint.demand, np.tile(np.concatenate([times[mine] for mine in bundle.ops]), len(batches))
+        )
+    sums = totals(run, joint.places)
     figures = np.stack([sums.latency_s, sums.energy_j * first.devices])
     return figures.reshape(2, len(batches), len(steps)).swapaxes(1, 2)
 
@@ -291,4 +275,4 @@ def evaluate_bundle(
         mapped[key] = map_demand(demands.demand, setup, setup.device.software.efficiency.nominal)
     run = execute(demands.demand, setup, mapped[key])
     formats = {mostly: precision_run(setup.plan, mostly) for mostly in (None, False, True)}
-    return totals(run, demands.bundle.places), tuple(map(formats.__getitem__, demands.convolution))
+    return totals(run, demands.places), tuple(map(formats.__getitem__, demands.convolution))

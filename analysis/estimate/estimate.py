@@ -14,7 +14,7 @@ from analysis.estimate.peak_memory import Memory, peak_memory
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.totals import Rates, rates, totals
 from analysis.estimate.trust import Factors, Trust, find_trust, work_class
-from analysis.estimate.workspace import blocked
+from analysis.estimate.workspace import block_channels
 from analysis.model.ir.batch_limits import check_batch
 from analysis.model.ir.coverage import Coverage, coverage
 from analysis.model.ir.workload import Floats, Workload
@@ -248,7 +248,9 @@ def _waves(workload: Workload, batch: int, setup: Setup) -> tuple[int, Memory]:
 
     def peak(size: int) -> Memory:
         """Return the memory of a batch of this size."""
-        return peak_memory(workload, size, setup.plan.widths, setup.joins, blocked(setup.device, setup.runtime.mode))
+        return peak_memory(
+            workload, size, setup.plan.widths, setup.joins, block_channels(setup.device, setup.runtime.mode)
+        )
 
     held, room = peak(batch), setup.device.memory_bytes
     if "output" not in workload.defaults or held.peak_bytes <= room or peak(1).peak_bytes > room:

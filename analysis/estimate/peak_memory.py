@@ -43,7 +43,7 @@ class Lifetimes(msgspec.Struct, frozen=True):
 def peak_memory(workload: Workload, batch: int, widths: Widths, execution: str, block: float = 0.0) -> Memory:
     """Peak memory of one inference. What passes between the operators of a kernel takes none.
 
-    `block`: channels side by side where the rule of workspace.py holds (`workspace.blocked`), else 0."""
+    `block`: channels side by side where the rule of workspace.py holds (`workspace.block_channels`), else 0."""
     kernel = structure(workload, execution).kernel
     lives = lifetimes(workload, execution)
     size = allocation_bytes(workload, lives, batch, widths)

@@ -13,13 +13,15 @@ from hardware.execute import BOUNDS, Execution
 
 
 class Places(msgspec.Struct, frozen=True, kw_only=True):
-    """The places of w runs in one execution: for all of them end to end, the kernel (k,) and operator (n,) each of
-    theirs is; run i has those from `kernel_ptr[i]` and `op_ptr[i]` (w + 1,) on."""
+    """The places of b x w runs in one execution, w models at each of b `batches`: for all of them end to end, the
+    kernel and the operator each of theirs is. At each batch, model i has those from `kernel_ptr[i]` and `op_ptr[i]`,
+    (w + 1,), on."""
 
     kernel_of: Ints
     op_of: Ints
     kernel_ptr: Ints
     op_ptr: Ints
+    batches: int
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,35 +62,39 @@ def rates(batch: int, latency_s: float, energy_j: float, pipelined_s: float = 0.
 
 
 def totals(run: Execution, places: Places | None = None) -> Totals:
-    """The sums of one run, or of the several that `places` tells apart."""
+    """Return the sums of one run, or of the several that `places` tells apart."""
     kernel_s, peak_s, bound, energy_j = run.kernel_s, run.utilization * run.kernel_s, run.bound, run.energy_j
-    kernel_ends, op_ends, owner = [0, len(kernel_s)], [0, len(energy_j)], None
+    kernel_ends, op_ends, batches, cell = [0, len(kernel_s)], [0, len(energy_j)], 1, bound
     if places is not None:
         kernel_s, peak_s, bound = kernel_s[places.kernel_of], peak_s[places.kernel_of], bound[places.kernel_of]
-        energy_j = energy_j[places.op_of]
+        energy_j, batches = energy_j[places.op_of], places.batches
         kernel_ends, op_ends = places.kernel_ptr.tolist(), places.op_ptr.tolist()
-        owner = np.repeat(np.arange(len(kernel_ends) - 1), np.diff(places.kernel_ptr))
-    latency, peak = _sums(np.stack([kernel_s, peak_s]), kernel_ends)
+        owner = np.repeat(np.arange(batches * (len(kernel_ends) - 1)), np.tile(np.diff(places.kernel_ptr), batches))
+        cell = bound + len(BOUNDS) * owner
+    latency, peak = _sums(np.stack([kernel_s, peak_s]), kernel_ends, batches)
     pipelined = np.zeros(len(latency))
     if run.pipelined_s is not None:
-        pipelined = _sums(run.pipelined_s if places is None else run.pipelined_s[places.kernel_of], kernel_ends)
+        pipelined = _sums(
+            run.pipelined_s if places is None else run.pipelined_s[places.kernel_of], kernel_ends, batches
+        )
     shape = (len(latency), len(BOUNDS))
-    cell = bound if owner is None else bound + len(BOUNDS) * owner
     bound_s = np.bincount(cell, kernel_s, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64, copy=False)
     return Totals(
         latency_s=latency,
         pipelined_s=pipelined,
-        energy_j=_sums(energy_j, op_ends),
+        energy_j=_sums(energy_j, op_ends, batches),
         utilization=ratio(peak, latency),
         bound=tuple(BOUNDS[b] for b in bound_s.argmax(axis=1).tolist()),
         bound_s=bound_s,
     )
 
 
-def _sums(values: Floats, ends: list[int]) -> Floats:
-    """Sum of each segment of the last axis, in the order a segment alone is summed in (reduceat pairs terms
-    differently)."""
-    return np.array([np.add.reduce(values[..., a:b], axis=-1) for a, b in pairwise(ends)]).T
+def _sums(values: Floats, ends: list[int], batches: int) -> Floats:
+    """Return the sum of each segment of the last axis, at each batch, in the order in which a segment alone is summed
+    (reduceat pairs terms differently)."""
+    rows = values.reshape(*values.shape[:-1], batches, -1)
+    sums = np.stack([np.add.reduce(rows[..., a:b], axis=-1) for a, b in pairwise(ends)], axis=-1)
+    return sums.reshape(*values.shape[:-1], -1)
 
 
 def ratio(a: Floats, b: Floats, otherwise: Floats | float = 0.0) -> Floats:

@@ -37,7 +37,7 @@ class _Sizes(msgspec.Struct, frozen=True):
     positions: Floats
 
 
-def blocked(device: Device, execution: str) -> float:
+def block_channels(device: Device, execution: str) -> float:
     """Channels side by side in a blocked layout, of which part of a block takes all, where the rule holds (eager
     execution on a CPU); 0 where it does not."""
     return device.channel_block if device.arch.is_host and execution == "eager" else 0.0

@@ -127,7 +127,7 @@ def memory_report(result: Estimate) -> MemoryReport:
     size = allocation_bytes(workload, lifetimes(workload, result.joins), batch, result.plan.widths)
     at = int(result.demand.kernel[memory.peak_at]) if result.demand.n_kernels else 0
     total, most = float(size.sum()), float(memory.timeline.max(initial=0.0))
-    has_rule = bool(workspace.blocked(result.device, result.execution))
+    has_rule = bool(workspace.block_channels(result.device, result.execution))
     return record(
         MemoryReport,
         memory,

@@ -16,7 +16,7 @@ from analysis.estimate.bundle import bundle_demand, evaluate_bundle, make_bundle
 from analysis.estimate.estimate import estimate
 from analysis.estimate.metrics import ADDITIVE, METRICS
 from analysis.estimate.scenario import Scenario
-from analysis.estimate.workspace import blocked
+from analysis.estimate.workspace import block_channels
 from analysis.explore.search import catalogue_sweep
 from analysis.explore.search.catalogue_sweep import COLUMNS, Chunk, chunks, join, run_chunk
 from analysis.explore.search.model_sweep import sweep
@@ -41,7 +41,7 @@ def test_many_models_at_once_have_the_bits_of_each_alone(on: str, precision: str
     setup = make_setup(device(on), precision, runtime_of_mode(device(on), execution))
     widths = setup.plan.widths
     asked = bundle_demand(make_bundle(loaded, setup.joins, device(on).arch.places_models), (batch,), widths)
-    held = peak_memory_bytes(loaded, setup.joins, (batch,), widths, blocked(device(on), execution))
+    held = peak_memory_bytes(loaded, setup.joins, (batch,), widths, block_channels(device(on), execution))
     found, formats = evaluate_bundle(asked, setup)
     for i, one in enumerate(loaded):
         alone = estimate(one, device(on), Scenario(batch, precision, execution))
@@ -52,8 +52,8 @@ def test_many_models_at_once_have_the_bits_of_each_alone(on: str, precision: str
 
 def test_equal_kernels_are_evaluated_once() -> None:
     one, twice = make_bundle([workload("resnet50")], "eager"), make_bundle([workload("resnet50")] * 2, "eager")
-    assert one.n_kernels == twice.n_kernels < len(one.places.kernel_of)
-    assert len(twice.places.kernel_of) == 2 * len(one.places.kernel_of)
+    assert one.n_kernels == twice.n_kernels < len(one.kernel_of[0])
+    assert [len(numbers) for numbers in twice.kernel_of] == 2 * [len(one.kernel_of[0])]
 
 
 def test_the_order_of_models_does_not_matter() -> None:

@@ -7,7 +7,7 @@ import pytest
 import reports_grid as grid
 
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.workspace import blocked, workspace
+from analysis.estimate.workspace import block_channels, workspace
 from analysis.model.ir.workload import BUFFER, WEIGHT
 from analysis.reports.memory_report import checkpointing, memory_report
 from hardware.precision import FORMATS
@@ -50,7 +50,7 @@ def test_bounds(model: str, device: str, batch: int, execution: str) -> None:
     result = grid.run(model, device, batch, execution)
     held = result.memory
     at_once, everything = largest_live_set(result)
-    block = blocked(result.device, result.execution)
+    block = block_channels(result.device, result.execution)
     scratch = workspace(result.workload, batch, result.plan.element_bytes, block or 16.0)
     assert held.peak_bytes == pytest.approx(
         held.weight_bytes + held.activation_peak_bytes + held.workspace_peak_bytes, rel=1e-12

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
-from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +26,7 @@ from analysis.estimate.bundle import (
 )
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.totals import Totals, rates
-from analysis.estimate.workspace import blocked
+from analysis.estimate.workspace import block_channels
 from analysis.explore.search.grid import check_lists, list_scenarios
 from analysis.model import store
 from analysis.model.ir.workload import Floats, Workload
@@ -38,7 +37,7 @@ from hardware.mapping.common import Mapping
 from hardware.plan import Plan
 from hardware.runtime import resolve_runtime
 from hardware.safe_text import inert
-from hardware.setup import make_setup
+from hardware.setup import Setup, make_setup
 
 GROUP = 12  # models evaluated together: enough to fill an array operation, few enough to stay in the cache
 TOGETHER = 8  # batches of them evaluated together: whatever is asked for, memory stays what it is
@@ -50,6 +49,7 @@ COLUMNS = (
     "energy_j_per_inference", "edp_js", "throughput_per_s", "average_power_w", "peak_memory_bytes", "fits",
     "utilization", "bound", "silicon",
 )  # fmt: skip
+ASKED = COLUMNS.index("precision_run")  # columns before this one say what is asked, the others what it costs
 
 
 class Chunk(msgspec.Struct, frozen=True):
@@ -124,36 +124,40 @@ def named_device(key: str, folders: tuple[str, ...]) -> Device:
 
 def run_chunk(chunk: Chunk) -> str:
     """Return the rows of a chunk as text, the same in every process."""
-    write = _csv if chunk.form == "csv" else _json
     np.empty(KEPT_BYTES, dtype=np.uint8)  # glibc keeps as much as was once given back, and asks the system no more
-    cache: dict[tuple[Any, ...], BundleDemand] = {}
+    demands: dict[tuple[Any, ...], BundleDemand] = {}
     held: dict[tuple[Any, ...], Floats] = {}
     lines: list[str] = []
+    write_asked, write_cost = (_writer(chunk.form, names) for names in (COLUMNS[:ASKED], COLUMNS[ASKED:]))
+    row = "%s,%s\n" if chunk.form == "csv" else "{%s, %s}"
     together = [chunk.batches[i : i + TOGETHER] for i in range(0, len(chunk.batches), TOGETHER)]
     for key, work, models in _by_work(chunk):
         device = named_device(key, chunk.folders)
         runtime = resolve_runtime(device, chunk.execution, work)
-        execution, joins = runtime.mode, runtime.joins(device)
+        joins = runtime.joins(device)
         many = bundled(models, joins, device.arch.places_models)
         for batches in together:
-            same: dict[tuple[Any, ...], tuple[Totals, tuple[str, ...]]] = {}
+            costs: dict[tuple[Any, ...], list[str]] = {}  # by what decides them
             mapped: dict[tuple[Any, ...], Mapping] = {}
-            rows: list[list[tuple[Any, ...]]] = []
+            texts: dict[str, list[str]] = {}  # by precision
             for precision in chunk.precisions:
                 setup = make_setup(device, precision, runtime, chunk.layout)
-                runs = setup.plan
-                asked_key = (work, batches, runs.widths, joins, device.arch.places_models)
-                if asked_key not in cache:
-                    cache[asked_key] = bundle_demand(many, batches, runs.widths)
-                held_key = (*asked_key[:-1], blocked(device, execution))
+                widths, ran = setup.plan.widths, _plan_key(setup.plan)
+                asked_key = (work, batches, widths, joins, device.arch.places_models)
+                if asked_key not in demands:
+                    demands[asked_key] = bundle_demand(many, batches, widths)
+                held_key = (*asked_key[:-1], block_channels(device, runtime.mode))
                 if held_key not in held:
-                    held[held_key] = peak_memory_bytes(many.workloads, joins, batches, runs.widths, held_key[-1])
-                ran = _plan_key(runs)
-                if ran not in same:
-                    same[ran] = evaluate_bundle(cache[asked_key], setup, mapped)
-                rows.append(list(_rows(models, batches, device, precision, execution, *same[ran], held[held_key])))
-            for at in range(0, len(models) * len(batches), len(models)):
-                lines.extend(write(row) for each in rows for row in each[at : at + len(models)])
+                    held[held_key] = peak_memory_bytes(many.workloads, joins, batches, widths, held_key[-1])
+                if ran not in costs:
+                    totals, formats = evaluate_bundle(demands[asked_key], setup, mapped)
+                    per_run = np.repeat(batches, len(models)).tolist()
+                    costs[ran] = list(map(write_cost, _costs(per_run, setup, totals, formats, held[held_key])))
+                texts[precision] = costs[ran]
+            for at, batch in zip(range(0, len(batches) * len(models), len(models)), batches, strict=True):
+                for precision, of_runs in texts.items():
+                    asked = (write_asked((name, key, batch, precision)) for name in models)
+                    lines.extend(map(row.__mod__, zip(asked, of_runs[at : at + len(models)], strict=True)))
     return "".join(lines) if chunk.form == "csv" else ",\n".join(lines)
 
 
@@ -175,32 +179,32 @@ def _plan_key(runs: Plan) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _rows(
-    models: Sequence[str],
-    batches: Sequence[int],
-    device: Device,
-    precision: str,
-    execution: str,
-    totals: Totals,
-    formats: tuple[str, ...],
-    held: Floats,
+def _costs(
+    batches: Sequence[int], setup: Setup, totals: Totals, formats: tuple[str, ...], held: Floats
 ) -> Iterator[tuple[Any, ...]]:
-    room, key, silicon = device.memory_bytes, device.key, device.silicon
-    for (batch, name), latency, pipelined, energy, peak, utilization, bound, form in zip(
-        product(batches, models), totals.latency_s.tolist(), totals.pipelined_s.tolist(), totals.energy_j.tolist(),
-        held.tolist(), totals.utilization.tolist(), totals.bound, formats, strict=True,
+    """Yield what each run costs, in the order of the columns."""
+    device, execution = setup.device, setup.runtime.mode
+    room, silicon = device.memory_bytes, device.silicon
+    for batch, latency, pipelined, energy, peak, utilization, bound, form in zip(
+        batches, totals.latency_s.tolist(), totals.pipelined_s.tolist(), totals.energy_j.tolist(), held.tolist(),
+        totals.utilization.tolist(), totals.bound, formats, strict=True,
     ):  # fmt: skip
         each = rates(batch, latency, energy, pipelined)
         yield (
-            name, key, batch, precision, form, execution, latency, energy, each.energy_j_per_inference,
-            each.edp_js, each.throughput_per_s, each.average_power_w, peak, peak <= room, utilization, bound,
-            silicon,
+            form, execution, latency, energy, each.energy_j_per_inference, each.edp_js, each.throughput_per_s,
+            each.average_power_w, peak, peak <= room, utilization, bound, silicon,
         )  # fmt: skip
 
 
-def _csv(row: tuple[Any, ...]) -> str:
-    # Floats are written so that they read back equal; the two names come first.
-    return ",".join((_quote_cell(row[0]), _quote_cell(row[1]), *map(str, row[2:]))) + "\n"
+def _writer(form: str, columns: Sequence[str]) -> Callable[[tuple[Any, ...]], str]:
+    """Return what writes values of some columns as a part of a row. Floats read back equal; names come first."""
+    if form == "csv":
+        cells = ",".join(["%s"] * len(columns))
+        if columns[:2] == COLUMNS[:2]:
+            return lambda values: cells % (_quote_cell(values[0]), _quote_cell(values[1]), *values[2:])
+        return cells.__mod__
+    cells = ", ".join(f'"{name}": %s' for name in columns)
+    return lambda values: cells % tuple(map(_json_cell, values))
 
 
 @lru_cache(maxsize=4096)
@@ -210,6 +214,5 @@ def _quote_cell(name: str) -> str:
     return '"' + text.replace('"', '""') + '"' if any(mark in text for mark in ',"') else text
 
 
-def _json(row: tuple[Any, ...]) -> str:
-    finite = [None if isinstance(value, float) and not math.isfinite(value) else value for value in row]
-    return json.dumps(dict(zip(COLUMNS, finite, strict=True)), allow_nan=False)
+def _json_cell(value: Any) -> str:
+    return "null" if isinstance(value, float) and not math.isfinite(value) else json.dumps(value)
