@@ -40,19 +40,23 @@ def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     mapping = quantise_activations(mapping, demand, setup, rates)
     if demand.links is None:
         return mapping
-    link_s = link_seconds(demand.links, device)
+    link_s = link_seconds(demand.links, device, runtime.library_collectives)
     busy_s = None if mapping.busy_s is None else mapping.busy_s + demand.per_kernel(link_s)
     return msgspec.structs.replace(mapping, dram_s=mapping.dram_s + link_s, busy_s=busy_s)
 
 
-def link_seconds(links: Floats, device: Device) -> Floats:
+def link_seconds(links: Floats, device: Device, by_library: bool = False) -> Floats:
     """Seconds of collectives, (n,), from `links` (3, n) of a Demand: in words with flags, at a part of the speed, or in
-    large blocks that are waited for; the quicker is taken."""
+    large blocks that are waited for; the quicker is taken. A library sends messages round a ring, and starts later."""
     sent, messages, stated = links
     speed, assumed = np.where(stated > 0, stated, device.link_bandwidth), device.arch.data.assumed
-    in_words = sent / (speed * assumed("link_words_reached"))
+    words_reached, message_s, start_s = assumed("link_words_reached"), device.link_latency_s, 0.0
+    if by_library:
+        words_reached, start_s = assumed("library_words_reached"), assumed("library_start_s")
+        message_s = max(message_s, assumed("library_message_s"))
+    in_words = sent / (speed * words_reached)
     in_blocks = sent / (speed * assumed("link_blocks_reached")) + messages * assumed("link_block_s")
-    seconds: Floats = np.minimum(in_words, in_blocks) + messages * device.link_latency_s
+    seconds: Floats = np.minimum(in_words, in_blocks) + messages * message_s + np.where(messages > 0, start_s, 0.0)
     return seconds
 
 

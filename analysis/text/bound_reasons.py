@@ -64,8 +64,8 @@ def _resource(result: Estimate, k: int) -> str:
     """Return the busiest resource of a kernel, in words: for a collective the links, where they are slower."""
     run, links = result.run, result.demand.links
     if links is not None and int(run.bound[k]) == MEMORY:
-        waiting = float(link_seconds(links, result.device)[result.demand.kernel == k].sum())
-        if 2 * waiting > float(run.kernel_memory_s[k]):
+        link_s = link_seconds(links, result.device, result.runtime.library_collectives)
+        if 2 * float(link_s[result.demand.kernel == k].sum()) > float(run.kernel_memory_s[k]):
             return "links between devices"
     return RESOURCES[int(run.resource[k])]
 
