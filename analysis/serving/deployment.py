@@ -261,13 +261,10 @@ def open_stage(
     return Server(first=first, scheduler=scheduler, costs=costs, layout=shards)
 
 
+@lru_cache(8)
 def open_step(name: str) -> Workload:
     """Return the workload of a step by its name, equal layers as one that runs often."""
-    return _build_step(parse(name))
-
-
-@lru_cache(8)
-def _build_step(step: Request) -> Workload:
+    step = parse(name)
     return build(step.text, step.config, step.run, is_merged=True)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from typing import Annotated
 
 import msgspec
@@ -58,12 +59,8 @@ def layouts(config: Config, most: int) -> Iterator[ParallelDegrees]:
     for tp, ep in dict.fromkeys(shards):
         for pp in STAGES:
             layout = ParallelDegrees(tp=tp, ep=ep, pp=pp)
-            if layout.devices <= most and pp <= config.layers and _is_power(tp):
+            if layout.devices <= most and pp <= config.layers and tp.bit_count() == 1:
                 yield layout
-
-
-def _is_power(number: int) -> bool:
-    return number & (number - 1) == 0
 
 
 def replicated_layouts(server: Server, load: Load, most: int) -> Iterator[ParallelDegrees]:
@@ -99,28 +96,27 @@ def search_layouts(
 ) -> LoadSearch:
     """Serve the load of a request, from its `trace` if it names a file, on each device in each layout of at most `most`
     devices, with as many replicas, or engines that prefill and others that decode, as keep up and keep the limits."""
-    candidates, spec, lengths = list(layouts(request.config, most)), request.load or LoadSpec(), lengths_of(request)
+    spec, lengths = request.load or LoadSpec(), lengths_of(request)
     load = load_of_spec(spec, lengths, trace)
-    tried, not_fitting, done = list[Served](), 0, 0
-    for layout in candidates:  # outside: a model is opened once in each layout, for all devices
-        for device in devices:
-            done += 1
-            if tick is not None:
-                tick(done, len(devices) * len(candidates))
-            try:
-                server = find_server(device, layout)
-            except DoesNotFitError:
-                not_fitting += 1
-                continue
-            for find_layouts in (replicated_layouts, split_layouts):
-                last: list[Served] = []
-                for each in find_layouts(server, load, most):
-                    key = f"{device}*{each.devices}" if each.devices > 1 else device
-                    placed = msgspec.structs.replace(server, layout=each)
-                    last = [serve_load(placed, key, spec, lengths, trace, limits)]
-                    if _keeps(last[0], limits):
-                        break
-                tried += last
+
+    def serve(device: str, server: Server) -> Served:
+        """Serve the load in the layout of a server."""
+        count = server.layout.devices
+        return serve_load(server, f"{device}*{count}" if count > 1 else device, spec, lengths, trace, limits)
+
+    candidates = list(product(layouts(request.config, most), devices))  # a model is opened once in each layout
+    tried, not_fitting = list[Served](), 0
+    for done, (layout, device) in enumerate(candidates, 1):
+        if tick is not None:
+            tick(done, len(candidates))
+        try:
+            server = find_server(device, layout)
+        except DoesNotFitError:
+            not_fitting += 1
+            continue
+        for choices in (replicated_layouts(server, load, most), split_layouts(server, load, most)):
+            served = (serve(device, msgspec.structs.replace(server, layout=each)) for each in choices)
+            tried += _first_that_keeps(served, limits)
     within = sorted((one for one in tried if _keeps(one, limits)), key=lambda one: _order(one, order))
     misses = [one for one in tried if not _keeps(one, limits)]
     first = within[0] if within else None
@@ -137,6 +133,16 @@ def search_layouts(
         nearest=None if within or not misses else min(misses, key=lambda one: _excess(one, limits)).row,
         commands=command_lines(first.server, longest_of(lengths, trace)) if first is not None else (),
     )
+
+
+def _first_that_keeps(served: Iterator[Served], limits: Limits) -> list[Served]:
+    """Return the first load that keeps the limits, else the last, as a list; an empty one without any."""
+    last: list[Served] = []
+    for one in served:
+        last = [one]
+        if _keeps(one, limits):
+            break
+    return last
 
 
 def _keeps(served: Served, limits: Limits) -> bool:

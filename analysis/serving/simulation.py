@@ -303,20 +303,10 @@ def make_run(requests: Requests, engines: Sequence[BatchEngine]) -> Run:
     end_of_run_s = max(max(engine.now, engine.outlet_s) for engine in engines)
     for engine in engines:
         engine.idle_until(end_of_run_s)
+    of_requests = ("arrival_s", "start_s", "first_s", "end_s", "others_s", "evictions", "output")
+    sums = ("busy_s", "step_j", "idle_j", "sequence_seconds", "steps", "prompt_tokens", "output_tokens")
     return Run(
-        arrival_s=np.array(requests.arrival_s),
-        start_s=np.array(requests.start_s),
-        first_s=np.array(requests.first_s),
-        end_s=np.array(requests.end_s),
-        others_s=np.array(requests.others_s),
-        evictions=np.array(requests.evictions),
-        output=requests.load.output,
+        **{name: np.array(getattr(requests, name)) for name in of_requests},
+        **{name: sum(getattr(engine, name) for engine in engines) for name in sums},
         end_of_run_s=end_of_run_s,
-        busy_s=sum(engine.busy_s for engine in engines),
-        step_j=sum(engine.step_j for engine in engines),
-        idle_j=sum(engine.idle_j for engine in engines),
-        sequence_seconds=sum(engine.sequence_seconds for engine in engines),
-        steps=sum(engine.steps for engine in engines),
-        prompt_tokens=sum(engine.prompt_tokens for engine in engines),
-        output_tokens=sum(engine.output_tokens for engine in engines),
     )
