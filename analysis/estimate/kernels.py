@@ -84,26 +84,24 @@ class Structure(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     times: Floats | None
 
 
-def _grouping(workload: Workload, execution: str) -> tuple[list[int], list[bool]]:
-    parts = partition(workload)
-    n, ops = workload.n_operators, workload.operators
+def _group(workload: Workload, execution: str) -> list[list[int]]:
+    """Return the operators of each kernel, in the order in which kernels run; the first is what it was started for."""
     if execution == "fused":
-        heads = set(parts.head.tolist())
-        return parts.subgraph.tolist(), [i in heads for i in range(n)]
+        return [list(members) for members in partition(workload).members]
     if execution == "compiled":
-        return _compiled(workload)
+        return _compile(workload)
     if execution == "served":
         return _join_served(workload)
-    kernel: list[int] = []
-    head: list[bool] = []
-    for i, kind in enumerate(ops.kind):
-        joins = kind == "bias" and i > 0 and (execution != "apart" or ops.kind[i - 1] not in ("conv", "conv_transpose"))
-        kernel.append(kernel[-1] if joins else (kernel[-1] + 1 if kernel else 0))
-        head.append(not joins)
-    return kernel, head
+    kinds, runs = workload.operators.kind, list[list[int]]()
+    for i, kind in enumerate(kinds):
+        if kind == "bias" and i > 0 and (execution != "apart" or kinds[i - 1] not in ("conv", "conv_transpose")):
+            runs[-1].append(i)
+        else:
+            runs.append([i])
+    return runs
 
 
-def _compiled(workload: Workload) -> tuple[list[int], list[bool]]:
+def _compile(workload: Workload) -> list[list[int]]:
     """Contractions (with their bias) call library kernels; what follows them in a subgraph is one kernel."""
     kinds = workload.operators.kind
     runs: list[list[int]] = []
@@ -116,22 +114,10 @@ def _compiled(workload: Workload) -> tuple[list[int], list[bool]]:
                 current = []
             current.append(i)
         runs.append(current)
-    runs.sort(key=lambda run: run[-1])
-    return _number_runs(runs, len(kinds))
+    return sorted(runs, key=lambda run: run[-1])
 
 
-def _number_runs(runs: list[list[int]], n: int) -> tuple[list[int], list[bool]]:
-    """Return the kernel of each of n operators, and whether it was started for it; `runs` are the operators of each
-    kernel, in the order in which they run."""
-    kernel, head = [0] * n, [False] * n
-    for k, run in enumerate(runs):
-        head[run[0]] = True
-        for i in run:
-            kernel[i] = k
-    return kernel, head
-
-
-def _join_served(workload: Workload) -> tuple[list[int], list[bool]]:
+def _join_served(workload: Workload) -> list[list[int]]:
     """Group as engines of language models do: products of one input in one module are a single product (queries, keys
     and values; gate and up), library kernels stand alone, and what follows them in a row is one kernel."""
     ops, producer = workload.operators, workload.tensors.producer.tolist()
@@ -157,19 +143,19 @@ def _join_served(workload: Workload) -> tuple[list[int], list[bool]]:
             runs.append([])
         runs[target].append(i)
         run_of.append(target)
-    return _number_runs(runs, len(ops.kind))
+    return runs
 
 
 @memoize(shared=True)
 def structure(workload: Workload, execution: str) -> Structure:
     """Return the kernels and transfers of a workload, computed once for each way to group operators."""
     ops, tensors = workload.operators, workload.tensors
-    kernel, head = _grouping(workload, execution)
-    n_kernels = max(kernel, default=-1) + 1
-    head_of = [0] * n_kernels
-    for i, is_head in enumerate(head):
-        if is_head:
-            head_of[kernel[i]] = i
+    runs, n = _group(workload, execution), workload.n_operators
+    kernel, head = [0] * n, np.zeros(n, dtype=np.bool_)
+    order = [(k, i) for k, run in enumerate(runs) for i in run]
+    for k, i in order:
+        kernel[i] = k
+        head[i] = i == runs[k][0]
     role_of, producer = tensors.role.tolist(), tensors.producer.tolist()
     in_ptr, in_tensor = ops.in_ptr.tolist(), ops.in_tensor.tolist()
     out_ptr, out_tensor = ops.out_ptr.tolist(), ops.out_tensor.tolist()
@@ -181,9 +167,7 @@ def structure(workload: Workload, execution: str) -> Structure:
     local: list[tuple[int, int, int]] = []  # operator, tensor, row of numel
     read_inside: set[int] = set()
     rows: list[_Move] = []
-    order = sorted(range(len(kernel)), key=lambda i: (kernel[i], i))
-    for i in order:
-        k = kernel[i]
+    for k, i in order:
         for e in range(in_ptr[i], in_ptr[i + 1]):
             t = in_tensor[e]
             made_in = kernel[producer[t]] if producer[t] >= 0 else -1
@@ -197,24 +181,23 @@ def structure(workload: Workload, execution: str) -> Structure:
             role = READ_WEIGHT if is_weight else READ
             rows.append((i, role, e, t, k, previous, is_weight and not seen))
             touched.setdefault(t, []).append(k)
-    for i in order:
-        k = kernel[i]
+    for k, i in order:
         for t in out_tensor[out_ptr[i] : out_ptr[i + 1]]:
             leaves = is_output[t]
             if t in touched or leaves or t not in read_inside:
                 last = -1 if leaves else touched.get(t, [-1])[-1]
-                rows.append((head_of[k], WRITE, first_tensor + t, t, k, last, False))
+                rows.append((runs[k][0], WRITE, first_tensor + t, t, k, last, False))
             if t in read_inside and t not in touched:
                 local.append((i, t, first_tensor + t))
-    written = np.zeros((len(kernel), len(workload.monomials)))
-    np.add.at(written, np.repeat(np.arange(len(kernel)), np.diff(ops.out_ptr)), tensors.numel[ops.out_tensor])
+    written = np.zeros((n, len(workload.monomials)))
+    np.add.at(written, np.repeat(np.arange(n), np.diff(ops.out_ptr)), tensors.numel[ops.out_tensor])
     moves = _moves(workload, rows, numel)
     inside = np.array([t for _, t, _ in local], dtype=np.int32)
     return Structure(
         op_class=op_classes(workload),
         kernel=np.array(kernel, dtype=np.int32),
-        head=np.array(head, dtype=np.bool_),
-        n_kernels=n_kernels,
+        head=head,
+        n_kernels=len(runs),
         moves=moves,
         inside=Exchanges(
             op=np.array([i for i, _, _ in local], dtype=np.int32),
@@ -224,7 +207,7 @@ def structure(workload: Workload, execution: str) -> Structure:
         ),
         weights=select_values(workload, np.flatnonzero(np.bincount(moves.tensor[moves.is_weight])).astype(np.int32)),
         elements=written,
-        begins=_begins(workload, kernel),
+        begins=_begins(workload, runs),
         prompts=_prompts(workload),
         times=_times(workload, kernel),
     )
@@ -257,14 +240,12 @@ def _moves(workload: Workload, rows: list[_Move], numel: Floats) -> Moves:
     )
 
 
-def _begins(workload: Workload, kernel: list[int]) -> Floats:
+def _begins(workload: Workload, runs: list[list[int]]) -> Floats:
     """Return 1 where a call of the model begins: at its first kernel, and at the first of each part that is
     repeated."""
-    begins = np.zeros(len(kernel))
-    if not len(begins):
-        return begins
-    first = min(range(len(kernel)), key=lambda i: kernel[i])
-    begins[first] = 1.0
+    begins = np.zeros(workload.n_operators)
+    if runs:
+        begins[runs[0][0]] = 1.0
     if workload.kind == "request" and workload.repeats is not None:
         changes = (workload.repeats[1:] != workload.repeats[:-1]).any(axis=1)
         begins[1:][changes] = 1.0

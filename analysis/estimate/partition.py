@@ -96,12 +96,11 @@ def _number(workload: Workload, groups: list[list[int]]) -> Partition:
     ops = workload.operators
     groups = sorted(groups, key=lambda group: group[-1])
     subgraph = np.zeros(len(ops.path), dtype=np.int32)
-    heads, ids, kinds = [], [], []
+    ids, kinds = [], []
     operator_ids = [""] * len(ops.path)
     for s, group in enumerate(groups):
         subgraph[group] = s
-        head = next((j for j in group if KINDS[ops.kind[j]].fuses == "anchor"), group[0])
-        heads.append(head)
+        head = group[0]  # a contraction joins no group
         ids.append(ops.path[head])
         kinds.append("+".join(ops.kind[j] for j in group))
         for j in group:
@@ -112,7 +111,7 @@ def _number(workload: Workload, groups: list[list[int]]) -> Partition:
     return Partition(
         subgraph,
         tuple(tuple(group) for group in groups),
-        np.array(heads, dtype=np.int32),
+        np.array([group[0] for group in groups], dtype=np.int32),
         tuple(ids),
         tuple(operator_ids),
         tuple(kinds),

@@ -10,6 +10,7 @@ import heapq
 import math
 from collections import deque
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -305,8 +306,6 @@ def make_run(requests: Requests, engines: Sequence[BatchEngine]) -> Run:
         engine.idle_until(end_of_run_s)
     of_requests = ("arrival_s", "start_s", "first_s", "end_s", "others_s", "evictions", "output")
     sums = ("busy_s", "step_j", "idle_j", "sequence_seconds", "steps", "prompt_tokens", "output_tokens")
-    return Run(
-        **{name: np.array(getattr(requests, name)) for name in of_requests},
-        **{name: sum(getattr(engine, name) for engine in engines) for name in sums},
-        end_of_run_s=end_of_run_s,
-    )
+    fields: dict[str, Any] = {name: np.array(getattr(requests, name)) for name in of_requests}
+    fields |= {name: sum(getattr(engine, name) for engine in engines) for name in sums}
+    return Run(**fields, end_of_run_s=end_of_run_s)
