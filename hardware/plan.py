@@ -15,10 +15,10 @@ _LOADED = 16  # bits of the floats that every CPU widens as it loads them (F16C,
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """`convolution` and `contraction` are (unit, format); `attention` the format of products of keys and values;
-    `matrix`, `vector_mac` and `vector` the formats that price MACs and element-wise work; `matrix_rate` relative to the
-    stated peak, above 1 where products are summed in fp16; `stored`, `weights` and `cache` formats in memory, `widths`
-    their bytes; `operand` the format that activations are rounded to before products; `marks` say what deviates from
-    the request."""
+    `matrix`, `vector_mac` and `vector` the formats that price MACs and element-wise work; `unpacking` the one at whose
+    rate lanes unpack stored values; `matrix_rate` relative to the stated peak, above 1 where products are summed in
+    fp16; `stored`, `weights` and `cache` formats in memory, `widths` their bytes; `operand` the format that activations
+    are rounded to before products; `marks` say what deviates from the request."""
 
     requested: str
     stored: str
@@ -31,6 +31,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     matrix: str
     vector_mac: str
     vector: str
+    unpacking: str
     marks: tuple[str, ...]
     operand: str
     matrix_rate: float = 1.0
@@ -163,7 +164,8 @@ def _plan(device: Device, name: str, runtime: str, narrow_sums: bool, quantises:
         operand, stored = stored, WIDE
         kept = WIDE
     lanes = device.file.fma_per_clock["vector"]
-    vector = next((name for name in (stored, *FORMATS[stored].wider) if name in lanes), BASE)
+    unpacking = next((name for name in (stored, *FORMATS[stored].wider) if name in lanes), BASE)
+    vector = BASE if device.arch.is_host and FORMATS[unpacking].host_multiplies else unpacking
     exact = Plan(
         requested=name,
         stored=stored,
@@ -186,6 +188,7 @@ def _plan(device: Device, name: str, runtime: str, narrow_sums: bool, quantises:
         matrix=next((f for unit, f in (convolution, contraction) if unit == "matrix"), contraction[1]),
         vector_mac=next((f for unit, f in (contraction, convolution) if unit == "vector"), vector),
         vector=vector,
+        unpacking=unpacking,
         marks=marks,
     )
     return _accumulated_narrow(device, exact) if narrow_sums else exact

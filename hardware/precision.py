@@ -35,6 +35,7 @@ class Format(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     wider: tuple[str, ...] = ()
     stored: str = ""
     priced_as: str = ""
+    host_multiplies: bool = False
     aliases: tuple[str, ...] = ()
 
     @property

@@ -37,7 +37,14 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     # a runtime that owns the whole graph packs them once.
     passes = device.arch.data.assumed("reorder_passes") if setup.layout != "blocked" else 0.0
     flow = common.traffic(demand, device, (passes, passes if setup.layout == "nchw" else 0.0))
+    streamed = setup.runtime.streaming.get(device.software_class)
+    if streamed is not None:  # weights are packed and buffers planned when a model loads: all is read in order
+        rates = msgspec.structs.replace(rates, bandwidth=np.maximum(rates.bandwidth, streamed.value))
     mapping = common.assemble(demand, setup, rates, flow, matrix, vector, on_matrix, _counts)
+    if on_matrix.any():
+        # One stream of instructions: a tile's results pass through the lanes before the next tile begins.
+        waits = demand.per_kernel(on_matrix.astype(np.float64))[demand.kernel] > 0
+        mapping = msgspec.structs.replace(mapping, matrix_s=mapping.matrix_s + waits * mapping.vector_s)
     return _add_plain_layout(demand, setup, mapping) if setup.layout == "nchw" else mapping
 
 

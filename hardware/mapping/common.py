@@ -198,9 +198,9 @@ def on_matrix_unit(demand: Demand, plan: Plan) -> Bools:
 def mapping_key(setup: Setup) -> tuple[Any, ...]:
     """Return all of a plan that a mapping depends on: formats as wide and as fast are mapped alike."""
     device, plan = setup.device, setup.plan
-    units = (plan.contraction[0], plan.attention), ("matrix", plan.matrix), ("vector", plan.vector_mac)
-    rates = [(unit, fma(device, unit, name))
-             for unit, name in (plan.convolution, plan.contraction, *units, ("vector", plan.vector))]  # fmt: skip
+    lanes = [("vector", name) for name in (plan.vector_mac, plan.vector, plan.unpacking)]
+    units = plan.convolution, plan.contraction, (plan.contraction[0], plan.attention), ("matrix", plan.matrix), *lanes
+    rates = [(unit, fma(device, unit, name)) for unit, name in units]
     named = plan.convolution == ("vector", BASE), plan.attention == plan.contraction[1]
     return plan.widths, plan.operand_bytes, plan.matrix_rate, *named, *rates
 
@@ -279,7 +279,7 @@ def unpack_flops(demand: Demand, device: Device) -> Floats:
 def unpack_seconds(demand: Demand, setup: Setup) -> Floats:
     """Seconds of unpacking at the full rate of the vector units, (n,): an operation in the place of a multiply-add."""
     device, plan = setup.device, setup.plan
-    return unpack_flops(demand, device) / (device.units * fma(device, "vector", plan.vector))
+    return unpack_flops(demand, device) / (device.units * fma(device, "vector", plan.unpacking))
 
 
 def elementwise_seconds(demand: Demand, device: Device, peak: float) -> tuple[Floats, Floats]:

@@ -8,10 +8,12 @@ from typing import Any
 import grid
 import pytest
 
+from analysis.annexes.machine import row_validation
 from analysis.annexes.machine.language_rows import interpret_row
 from analysis.annexes.machine.measured_rows import FITTED_ON, shipped_rows
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
+from hardware.demand import OpClass
 from hardware.device import Device
 from hardware.runtime import runtimes
 
@@ -121,3 +123,35 @@ def test_rows_of_vgg_on_a_cpu_count() -> None:
     rows = [row for row in shipped_rows(FITTED_ON) if row["model"].startswith("vgg") and "i9-10940X" in row["device"]]
     assert len(rows) == 12
     assert all(interpret_row(row, ()).latency_s for row in rows)
+
+
+@pytest.mark.parametrize("precision", ["int8", "bf16"])
+def test_dot_products_of_narrow_formats_hasten_nothing_else(precision: str) -> None:
+    """Softmax, GELU and norms of an int8 or bf16 encoder run in fp32: VNNI and AVX512-BF16 only multiply."""
+    on = grid.device("xeon_8490h")
+    narrow, wide = (grid.run("bert_base:sequence=128", on, 1, form, "openvino") for form in (precision, "fp32_strict"))
+    assert narrow.setup.plan.vector == "fp32"
+    norms = narrow.demand.kernel[(narrow.demand.op_class == OpClass.ROW_NORM) & narrow.demand.head]
+    assert narrow.run.kernel_compute_s[norms].sum() == pytest.approx(wide.run.kernel_compute_s[norms].sum())
+
+
+def test_lanes_wait_for_the_matrix_unit_of_their_core() -> None:
+    """A core has one stream of instructions: what is done to a product's results adds to its time."""
+    result = grid.run("bert_base:sequence=128", grid.device("xeon_8490h"), 64, "bf16", "openvino")
+    mapping = result.run.mapping
+    attends = result.demand.is_attention & mapping.on_matrix
+    assert attends.any()
+    assert (mapping.matrix_s[0, attends] > mapping.vector_s[0, attends]).all()
+    products_s = mapping.matrix_ideal_s / result.device.software.compute["ATTENTION"][0]
+    assert (mapping.matrix_s[0] >= mapping.vector_s[0] + products_s * 0.99)[attends].all()
+
+
+def test_throughput_of_openvino_is_that_of_an_image_for_each_core() -> None:
+    """Streams work on an image each; 64 images at once would not stay in the caches of four cores."""
+    row = {
+        "source": "me", "device": "Intel Core i3-8100", "model": "resnet18", "framework": "OpenVINO 2024.1",
+        "batch": "1", "precision": "fp32", "scenario": "throughput", "throughput_per_s": "104.83", "latency_ms": "",
+    }  # fmt: skip
+    request = interpret_row(row)
+    assert (request.scenario.batch, request.is_rate) == (4, True)
+    assert row_validation.predict_row(request).latency_s == pytest.approx(request.latency_s, rel=0.15)

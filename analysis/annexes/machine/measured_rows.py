@@ -155,10 +155,12 @@ def interpret_vision_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
         raise Unpredictable("a server under a bound of latency: the batch is not stated")
     if (row.get("scenario") or "").startswith(PIPELINES):
         raise Unpredictable("a pipeline of many steps")
-    if not batch or (many and batch == 1 and "framework" in row and "openvino" in row["framework"].lower()):
+    if many and "openvino" in row.get("framework", "").lower() and not _is_submission(row):
+        batch = max(round(device.units), 1)  # streams of one image each, as many as cores work at once
+    elif not batch:
         batch = OFFLINE_BATCH if many else 1
     is_card = device.arch.has_layouts and not device.software.shares_host_memory
-    if (row.get("source", "").startswith("MLPerf") and is_card) or row.get("scenario") == "wall meter":
+    if row.get("source", "").startswith("MLPerf") and is_card:
         energy = None  # it is the whole system's: hosts, fans, supply
     throughput = parse_cell(row, "throughput_per_s", 1)
     is_rate = latency is None and throughput is not None
