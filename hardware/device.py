@@ -15,7 +15,7 @@ from hardware.architectures import known_architectures
 from hardware.architectures.architecture import Architecture
 from hardware.architectures.data import Software
 from hardware.area import silicon_watts
-from hardware.device_file import CATALOG, DESIGNER, DeviceFile, Fact, PowerMode, complete, fail, read
+from hardware.device_file import CATALOG, DESIGNER, DeviceFile, Fact, complete_facts, fail, read_device_file
 from hardware.errors import RequestError, unknown
 from hardware.names import fold_name, match_name, product_words
 from hardware.what_if import apply_changes, parse_changes, split_changes
@@ -86,7 +86,7 @@ class Device(msgspec.Struct, frozen=True, dict=True):
         """A design target at its designer's own prices; None for what exists, or is asked for in a mode of its own."""
         if DESIGNER not in self.file.power_modes or self.power_mode or self.file.changes:
             return None
-        return device_in_mode(Path(f"{self.id}.toml"), self.file, DESIGNER)
+        return device_in_mode(self.file, DESIGNER)
 
     @cached_property
     def arch(self) -> Architecture:
@@ -150,14 +150,14 @@ class Device(msgspec.Struct, frozen=True, dict=True):
 
 @lru_cache(maxsize=4096)
 def _read_cached(path: Path, _stamp: tuple[int, int]) -> DeviceFile:
-    return read(path)
+    return read_device_file(path)
 
 
 def _read(path: Path) -> DeviceFile:
     try:
         stat = path.stat()
     except OSError as error:
-        raise fail(path, f"cannot be read ({error.strerror})") from None
+        raise fail(path.name, f"cannot be read ({error.strerror})") from None
     return _read_cached(path, (stat.st_mtime_ns, stat.st_size))
 
 
@@ -198,7 +198,7 @@ def _list_cached(stamps: tuple[tuple[Path, int], ...]) -> tuple[dict[str, Path],
         for path in sorted(folder.glob("*.toml")):
             kept = by_id.setdefault(path.stem, path)
             if kept != path:
-                twice[path.stem] = fail(path, f"id: {path.stem!r} is already defined by {kept.parent.name}/")
+                twice[path.stem] = fail(path.name, f"id: {path.stem!r} is already defined by {kept.parent.name}/")
     return by_id, twice
 
 
@@ -215,7 +215,7 @@ def load_device(name: str, folders: tuple[Path, ...] = ()) -> Device:
         raise unknown("device", base, [*available, *classes], listing="`hwexplorer devices` lists them")
     if folders and path.stem in (twice := find_duplicates(folders)):
         raise twice[path.stem]
-    return apply_changes(device_in_mode(path, _read(path), mode), parse_changes(changes or ""))
+    return apply_changes(device_in_mode(_read(path), mode), parse_changes(changes or ""))
 
 
 def _by_alias(name: str, available: dict[str, Path]) -> Path | None:
@@ -247,18 +247,20 @@ def _is_product(name: str, spec: DeviceFile) -> bool:
     return bool(words) and any(words == product_words(own, ignored) for own in (spec.id, spec.name, *spec.aliases))
 
 
-def device_in_mode(path: Path, spec: DeviceFile, mode: str) -> Device:
-    """The device at one operating point ('' is its default)."""
-    mode = mode or spec.mode
-    if spec.id != path.stem:
-        raise fail(path, f"id: is {spec.id!r}, must equal the file name {path.stem!r}")
-    mode = next((name for name, each in spec.power_modes.items() if mode in _mode_numbers(each)), mode)
+def device_in_mode(spec: DeviceFile, mode: str = "") -> Device:
+    """Return the device at one operating point ('' is its default); `nvpmodel` calls number 1 pm1."""
+    mode, file = mode or spec.mode, f"{spec.id}.toml"
+    numbered = {f"pm{number}": name for name, each in spec.power_modes.items() for number in each.nvpmodel}
+    mode = numbered.get(mode, mode)
     if mode and mode not in spec.power_modes:
         if not spec.power_modes:
             raise RequestError(f"device {spec.id} has no power modes, asked for {mode!r}")
         raise unknown(f"power mode of {spec.id}", mode, spec.power_modes)
     stated = {**spec.facts, **spec.power_modes[mode].facts} if mode else spec.facts
-    facts = complete(path, spec, stated)
+    try:
+        facts = complete_facts(spec, stated)
+    except ValueError as error:
+        raise fail(file, error) from None
     name = spec.name if spec.is_silicon else spec.name + ON_PAPER
     own = msgspec.structs.replace(spec, changes=())
     device = Device(spec.id, name, spec.vendor, spec.architecture, spec.memory_technology, mode, own, facts)
@@ -269,7 +271,7 @@ def device_in_mode(path: Path, spec: DeviceFile, mode: str) -> Device:
     try:
         made = apply_changes(device, parse_changes(",".join(spec.changes)))
     except RequestError as error:
-        raise fail(path, f"changes: {error}") from None
+        raise fail(file, f"changes: {error}") from None
     return msgspec.structs.replace(made, name=name, file=msgspec.structs.replace(made.file, changes=()))
 
 
@@ -280,11 +282,6 @@ def _silicon_power(device: Device) -> dict[str, Fact]:
         for name, watts in silicon_watts(device).items()
         if device.facts[name].quality == "derived" and watts < device.facts[name].value
     }
-
-
-def _mode_numbers(mode: PowerMode) -> list[str]:
-    """Return the names that `nvpmodel` has for a power mode: pm1 for number 1."""
-    return [f"pm{number}" for number in mode.nvpmodel]
 
 
 def catalogue_devices(folders: tuple[Path, ...] = (), on_paper: bool = True) -> list[Device]:
@@ -299,7 +296,7 @@ def load_devices(folders: tuple[Path, ...] = ()) -> tuple[list[Device], list[str
     errors = [str(error) for error in find_duplicates(folders).values()]
     for path in device_files(folders).values():
         try:
-            devices.append(device_in_mode(path, _read(path), ""))
+            devices.append(device_in_mode(_read(path), ""))
         except RequestError as error:
             errors.append(str(error))
     return devices, errors

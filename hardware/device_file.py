@@ -17,6 +17,7 @@ from hardware.errors import RequestError, unknown
 from hardware.hierarchy import Hierarchy
 from hardware.precision import BASE, UNITS
 from hardware.runtime import MODES, Runtime, runtimes
+from hardware.taxonomy import Event
 
 # What a figure of a device file is within, whatever its SI unit, unless it is 0: a chip's rates end at 1e19 and the
 # energy of one event at 1e-16 J. Products of several figures stay far from what a float holds.
@@ -105,30 +106,35 @@ class DeviceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hierarchy: Hierarchy | None = None
 
 
-def fail(path: Path, message: str) -> RequestError:
+def fail(file: str, message: object) -> RequestError:
     """Return the error that a message about a device file becomes."""
-    return RequestError(f"device file {path.name}: {message}")
+    return RequestError(f"device file {file}: {message}")
 
 
-def _check_name(path: Path, where: str, kind: str, name: str, allowed: Collection[str], listing: str = "") -> None:
+# Checks raise ValueError with the place and what is allowed there.
+
+
+def _check_name(where: str, kind: str, name: str, allowed: Collection[str], listing: str = "") -> None:
     if name not in allowed:
-        raise fail(path, f"{where}: {unknown(kind, name, allowed, listing=listing)}")
+        raise ValueError(f"{where}: {unknown(kind, name, allowed, listing=listing)}")
 
 
-def _check_fact(path: Path, where: str, fact: Fact, unit: str) -> None:
+def _check_fact(where: str, fact: Fact, unit: str, is_positive: bool = False) -> None:
     if fact.unit != unit:
-        raise fail(path, f"{where}: unit is {fact.unit!r}, expected {unit!r}")
+        raise ValueError(f"{where}: unit is {fact.unit!r}, expected {unit!r}")
     for name, number in (("value", fact.value), ("low", fact.low), ("high", fact.high)):
         if number is not None and not (number == 0.0 or LEAST <= number <= MOST):
-            raise fail(path, f"{where}: {name} {number} is out of range (allowed: 0, or {LEAST:g} to {MOST:g})")
+            raise ValueError(f"{where}: {name} {number} is out of range (allowed: 0, or {LEAST:g} to {MOST:g})")
     if fact.quality not in QUALITIES:
-        raise fail(path, f"{where}: quality is {fact.quality!r} (allowed: {', '.join(QUALITIES)})")
+        raise ValueError(f"{where}: quality is {fact.quality!r} (allowed: {', '.join(QUALITIES)})")
     low, high = (fact.value if end is None else end for end in (fact.low, fact.high))
     if not low <= fact.value <= high:
-        raise fail(path, f"{where}: value {fact.value} is outside low-high {low}-{high}")
+        raise ValueError(f"{where}: value {fact.value} is outside low-high {low}-{high}")
+    if is_positive and fact.value <= 0.0:
+        raise ValueError(f"{where}: must be greater than 0, is {fact.value}")
 
 
-def fraction(value: float) -> str:
+def fraction_error(value: float) -> str:
     """Return an error for a count of things that is not whole, else ''."""
     if value.is_integer():
         return ""
@@ -136,69 +142,54 @@ def fraction(value: float) -> str:
     return f"{value:g} is no whole number (nearest: {' or '.join(map(str, near))})"
 
 
-def _check_facts(path: Path, where: str, known: dict[str, Field], facts: dict[str, Fact]) -> None:
+def _check_facts(where: str, known: dict[str, Field], facts: dict[str, Fact]) -> None:
     for name, fact in facts.items():
-        _check_name(path, where, "field", name, known)
-        _check_fact(path, f"{where}.{name}", fact, known[name].unit)
-        if known[name].is_whole and (wrong := fraction(fact.value)):
-            raise fail(path, f"{where}.{name}: {wrong}")
-        divides = known[name].unit == "Hz" or name.endswith(("_banks", "_width"))
-        if divides or (known[name].is_required and not known[name].of):
-            _check_positive(path, f"{where}.{name}", fact)
+        _check_name(where, "field", name, known)
+        field = known[name]
+        divides = field.unit == "Hz" or name.endswith(("_banks", "_width"))
+        _check_fact(f"{where}.{name}", fact, field.unit, is_positive=divides or (field.is_required and not field.of))
+        if field.is_whole and (wrong := fraction_error(fact.value)):
+            raise ValueError(f"{where}.{name}: {wrong}")
 
 
-def _check_positive(path: Path, where: str, fact: Fact) -> None:
-    if fact.value <= 0.0:
-        raise fail(path, f"{where}: must be greater than 0, is {fact.value}")
-
-
-def _check_rate(path: Path, where: str, fact: Fact, unit: str) -> None:
-    _check_fact(path, where, fact, unit)
-    _check_positive(path, where, fact)
-
-
-def _check_tables(path: Path, spec: DeviceFile) -> None:
+def _check_tables(spec: DeviceFile) -> None:
     for unit, table in spec.fma_per_clock.items():
-        _check_name(path, "fma_per_clock", "unit", unit, ("matrix", "vector"))
+        _check_name("fma_per_clock", "unit", unit, ("matrix", "vector"))
         for precision, fact in table.items():
-            _check_name(path, f"fma_per_clock.{unit}", "precision", precision, UNITS)
-            _check_rate(path, f"fma_per_clock.{unit}.{precision}", fact, "FMA/clock")
+            _check_name(f"fma_per_clock.{unit}", "precision", precision, UNITS)
+            _check_fact(f"fma_per_clock.{unit}.{precision}", fact, "FMA/clock", is_positive=True)
     if BASE not in spec.fma_per_clock.get("vector", {}):
-        raise fail(path, f"fma_per_clock.vector.{BASE} is missing: element-wise work needs a vector unit")
+        raise ValueError(f"fma_per_clock.vector.{BASE} is missing: element-wise work needs a vector unit")
     for precision, fact in spec.peak_flops.items():
-        _check_name(path, "peak_flops", "precision", precision, UNITS)
-        _check_rate(path, f"peak_flops.{precision}", fact, "FLOP/s")
-
+        _check_name("peak_flops", "precision", precision, UNITS)
+        _check_fact(f"peak_flops.{precision}", fact, "FLOP/s", is_positive=True)
     for precision in spec.exceptions:
-        _check_name(path, "exceptions", "precision", precision, UNITS)
+        _check_name("exceptions", "precision", precision, UNITS)
 
 
-def _check_runs(path: Path, spec: DeviceFile) -> None:
+def _check_runs(spec: DeviceFile) -> None:
     """`convolution = "matrix:tf32"` names a unit and a format that it has."""
     for precision, table in spec.runs.items():
-        _check_name(path, "runs", "precision", precision, UNITS)
+        _check_name("runs", "precision", precision, UNITS)
         for work, runs_as in table.items():
             where = f"runs.{precision}.{work}"
             if work in ("convolution", "contraction"):
                 units = [f"{unit}:{name}" for unit, formats in spec.fma_per_clock.items() for name in formats]
-                _check_name(path, where, "unit and format", runs_as, units)
+                _check_name(where, "unit and format", runs_as, units)
             elif work == "stored":
-                _check_name(path, where, "precision", runs_as, UNITS)
+                _check_name(where, "precision", runs_as, UNITS)
             else:
-                _check_name(path, f"runs.{precision}", "name", work, ("convolution", "contraction", "stored", "why"))
+                _check_name(f"runs.{precision}", "name", work, ("convolution", "contraction", "stored", "why"))
 
 
-def _check_coefficients(path: Path, spec: DeviceFile) -> None:
+def _check_coefficients(spec: DeviceFile, events: dict[str, Event]) -> None:
     """`"tile.mac"`, or for one format `"tile.mac:bf16"`: an event of the architecture."""
-    events = {
-        event.label: event for event in known_architectures.find_architecture(spec.architecture, spec.hierarchy).events
-    }
     for name, fact in spec.coefficients.items():
         event, colon, precision = name.partition(":")
-        _check_name(path, "coefficients", "event", event, events)
+        _check_name("coefficients", "event", event, events)
         if colon:
-            _check_name(path, f"coefficients.{event}", "precision", precision, UNITS)
-        _check_fact(path, f"coefficients.{name}", fact, f"J/{events[event].count}")
+            _check_name(f"coefficients.{event}", "precision", precision, UNITS)
+        _check_fact(f"coefficients.{name}", fact, f"J/{events[event].count}")
 
 
 _RATES = {
@@ -208,72 +199,83 @@ _RATES = {
 }
 
 
-def _check_measured(path: Path, spec: DeviceFile) -> None:
+def _check_measured(spec: DeviceFile) -> None:
     for part, (least, most, allowed) in _RATES.items() if spec.rates is not None else ():
         table: dict[str, tuple[float, float, float]] = getattr(spec.rates, part)
         if "other" not in table and part != "overhead":
-            raise fail(path, f"rates.{part}.other is missing")
+            raise ValueError(f"rates.{part}.other is missing")
         for name, (value, low, high) in table.items():
             if name != "other":
-                _check_name(path, f"rates.{part}", "class of operators", name, OpClass.__members__)
+                _check_name(f"rates.{part}", "class of operators", name, OpClass.__members__)
             if not least <= low <= value <= high <= most:
-                raise fail(path, f"rates.{part}.{name}: [value, low, high] must rise from low to high ({allowed})")
+                raise ValueError(f"rates.{part}.{name}: [value, low, high] must rise from low to high ({allowed})")
     if spec.rates is not None and not 0.1 <= spec.rates.overlap.value <= 100.0:
-        raise fail(path, "rates.overlap.value: is out of range (allowed: 0.1 to 100)")
+        raise ValueError("rates.overlap.value: is out of range (allowed: 0.1 to 100)")
     for name, record in spec.runtimes.items():
-        _check_name(path, "runtimes", "runtime", name, runtimes())
-        _check_name(path, f"runtimes.{name}.mode", "mode", record.mode, MODES)
+        _check_name("runtimes", "runtime", name, runtimes())
+        _check_name(f"runtimes.{name}.mode", "mode", record.mode, MODES)
         for ends in (record.dispatch, record.launch, record.call_s, *record.streaming.values()):
             if not 0.0 <= ends.low <= ends.value <= ends.high <= MOST:
-                raise fail(path, f"runtimes.{name}: value {ends.value} is outside low-high {ends.low}-{ends.high}")
+                raise ValueError(f"runtimes.{name}: value {ends.value} is outside low-high {ends.low}-{ends.high}")
     for held in spec.trust:
         if not (0.0 < held.low <= 1.0 <= held.high <= 1e6 and held.rows >= 0 and 0.0 <= held.median_error <= 1e6):
-            raise fail(path, f"trust of {held.runtime}: low must be above 0 and hold 1 with high")
+            raise ValueError(f"trust of {held.runtime}: low must be above 0 and hold 1 with high")
 
 
-def read(path: Path, extending: tuple[str, ...] = ()) -> DeviceFile:
-    """A catalogue file, validated; `extending`: files that are made from it. Raises RequestError naming file, field and
-    allowed values."""
+def read_device_file(path: Path, extending: tuple[str, ...] = ()) -> DeviceFile:
+    """Read and check a device file; `extending` are files that are made from it. Raises RequestError naming file, field
+    and allowed values."""
     try:
         data = storage.table(path)
     except OSError as error:
-        raise fail(path, f"cannot be read ({error.strerror})") from None
+        raise fail(path.name, f"cannot be read ({error.strerror})") from None
     try:
         if "extends" in data:
-            return _extended(path, msgspec.convert(data, Derived), (*extending, path.stem))
-        spec = msgspec.convert(data, DeviceFile)
+            spec = _extend(path, msgspec.convert(data, Derived), (*extending, path.stem))
+        else:
+            spec = msgspec.convert(data, DeviceFile)
+            _check(spec)
+        if spec.id != path.stem:
+            raise ValueError(f"id: is {spec.id!r}, must equal the file name {path.stem!r}")
     except msgspec.ValidationError as error:
-        raise fail(path, _located(data, error)) from None
-    _check_name(path, "architecture", "architecture", spec.architecture, known_architectures.names())
-    try:
-        described = known_architectures.find_architecture(spec.architecture, spec.hierarchy)
+        raise fail(path.name, _located(data, error)) from None
+    except RequestError:  # of the file that this one extends
+        raise
     except ValueError as error:
-        raise fail(path, f"hierarchy: {error}") from None
-    known, classes = described.data.facts, described.data.software
-    if spec.software:
-        _check_name(path, "software", "class of software", spec.software, classes)
-    _check_facts(path, "facts", known, spec.facts)
-    _check_tables(path, spec)
-    _check_runs(path, spec)
-    _check_coefficients(path, spec)
-    _check_measured(path, spec)
-    for mode, point in spec.power_modes.items():
-        _check_facts(path, f"power_modes.{mode}.facts", known, point.facts)
-    facts = complete(path, spec, spec.facts)
-    elements = math.prod(facts[axis].value for axis in spec.hierarchy.axes) if spec.hierarchy else facts["units"].value
-    if elements != facts["units"].value:
-        raise fail(path, f"facts.units: {facts['units'].value:g} are not the {elements:g} elements of the arrays")
+        raise fail(path.name, error) from None
     return spec
 
 
-def _extended(path: Path, own: Derived, extending: tuple[str, ...]) -> DeviceFile:
+def _check(spec: DeviceFile) -> None:
+    _check_name("architecture", "architecture", spec.architecture, known_architectures.names())
+    try:
+        described = known_architectures.find_architecture(spec.architecture, spec.hierarchy)
+    except ValueError as error:
+        raise ValueError(f"hierarchy: {error}") from None
+    known, classes = described.data.facts, described.data.software
+    if spec.software:
+        _check_name("software", "class of software", spec.software, classes)
+    _check_facts("facts", known, spec.facts)
+    _check_tables(spec)
+    _check_runs(spec)
+    _check_coefficients(spec, {event.label: event for event in described.events})
+    _check_measured(spec)
+    for mode, point in spec.power_modes.items():
+        _check_facts(f"power_modes.{mode}.facts", known, point.facts)
+    facts = complete_facts(spec, spec.facts)
+    elements = math.prod(facts[axis].value for axis in spec.hierarchy.axes) if spec.hierarchy else facts["units"].value
+    if elements != facts["units"].value:
+        raise ValueError(f"facts.units: {facts['units'].value:g} are not the {elements:g} elements of the arrays")
+
+
+def _extend(path: Path, own: Derived, extending: tuple[str, ...]) -> DeviceFile:
     files = {file.stem: file for folder in (path.parent, CATALOG) for file in folder.glob("*.toml")}
     known = {name: file for name, file in files.items() if name not in extending}
     name, _, mode = own.extends.partition(":")
-    _check_name(path, "extends", "device", name, known, "shipped, or of the same folder")
-    base = read(known[name], extending)
+    _check_name("extends", "device", name, known, "shipped, or of the same folder")
+    base = read_device_file(known[name], extending)
     if mode:
-        _check_name(path, "extends", f"power mode of {name}", mode, base.power_modes)
+        _check_name("extends", f"power mode of {name}", mode, base.power_modes)
     return msgspec.structs.replace(
         base,
         id=own.id,
@@ -315,8 +317,8 @@ def _derived(field: Field, factor: float, facts: dict[str, Fact]) -> Fact:
     return Fact(base.value * factor, field.unit, f"rule: {note}{field.of}: {field.why}", "derived")
 
 
-def complete(path: Path, spec: DeviceFile, stated: dict[str, Fact]) -> dict[str, Fact]:
-    """Stated facts plus those derived by rule, in the order of the architecture's fields. Raises RequestError where
+def complete_facts(spec: DeviceFile, stated: dict[str, Fact]) -> dict[str, Fact]:
+    """Return stated facts and those derived by rule, in the order of the architecture's fields. Raises ValueError where
     one is missing or they contradict each other."""
     data = known_architectures.find_architecture(spec.architecture, spec.hierarchy).data
     software = spec.software or data.software_for(spec.memory_technology)
@@ -327,11 +329,11 @@ def complete(path: Path, spec: DeviceFile, stated: dict[str, Fact]) -> dict[str,
         elif field.value is not None:
             facts[name] = _derived(field, field.software.get(software, field.value), facts)
         elif field.must:
-            raise fail(path, f"facts.{name} is missing ({field.unit})")
+            raise ValueError(f"facts.{name} is missing ({field.unit})")
     try:
         check_physics(facts)
     except ValueError as error:
-        raise fail(path, f"facts.{error}") from None
+        raise ValueError(f"facts.{error}") from None
     return facts
 
 

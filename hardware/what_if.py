@@ -17,7 +17,7 @@ from hardware import file_access
 from hardware.amount import parse_amount
 from hardware.architectures.data import WHOLE
 from hardware.area import silicon_amount
-from hardware.device_file import DESIGN_TARGET, DeviceFile, Fact, check_physics, fraction
+from hardware.device_file import DESIGN_TARGET, DeviceFile, Fact, check_physics, fraction_error
 from hardware.errors import RequestError, unknown
 from hardware.names import match_name, split_list
 from hardware.precision import UNITS
@@ -96,7 +96,7 @@ def check_value(value: float, unit: str) -> None:
     least, most = value_limits(unit)
     if not least <= value <= most:
         raise ValueError(f"{value:g} {unit} is out of range (allowed: {least:g} to {most:g} {unit})")
-    if unit in WHOLE and (wrong := fraction(value)):
+    if unit in WHOLE and (wrong := fraction_error(value)):
         raise ValueError(wrong)
 
 

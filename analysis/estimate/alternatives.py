@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from math import log, sqrt
-from pathlib import Path
 
 import msgspec
 
@@ -116,10 +115,9 @@ def _is_narrower_as_asked(result: Estimate, precision: Precision) -> bool:
 
 
 def _other_power_modes(device: Device) -> list[Device]:
-    path = Path(f"{device.id}.toml")  # names the file in messages only: it is read already
     names = [name for name in ("", *device.file.power_modes) if name != device.power_mode]
     distinct = {tuple(fact.value for fact in device.facts.values()): device}
-    for mode in (device_in_mode(path, device.file, name) for name in names):
+    for mode in (device_in_mode(device.file, name) for name in names):
         distinct.setdefault(tuple(fact.value for fact in mode.facts.values()), mode)
     return list(distinct.values())[1:]
 

@@ -52,9 +52,7 @@ def survive(data: bytes) -> bool:
     path.write_bytes(data)
     try:
         spec = device_file.read(path)
-        found = [
-            devices.device_in_mode(Path(f"{spec.id}.toml"), spec, mode) for mode in ("", *list(spec.power_modes)[:2])
-        ]
+        found = [devices.device_in_mode(spec, mode) for mode in ("", *list(spec.power_modes)[:2])]
         for device in found:
             for precision in KEYS:
                 prices = coefficients(device, make_plan(device, precision))

@@ -23,7 +23,7 @@ from analysis.estimate.windows import windows
 from hardware.architectures import known_architectures
 from hardware.demand import Floats
 from hardware.device import Device, load_device, load_devices
-from hardware.device_file import read
+from hardware.device_file import read_device_file
 from hardware.errors import RequestError
 from hardware.event_prices import coefficients
 from hardware.hierarchy import LOOPS
@@ -427,6 +427,6 @@ def test_a_wrong_file_is_refused_in_a_line(old: str, tmp_path: Path) -> None:
     path = tmp_path / "eyeriss.toml"
     path.write_text(text.replace(old, CHANGES[old][0], 1))
     with pytest.raises(RequestError) as refused:
-        read(path)
+        read_device_file(path)
     assert CHANGES[old][1] in str(refused.value)
     assert "\n" not in str(refused.value)

@@ -7,7 +7,7 @@ import pytest
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from hardware.area import area
-from hardware.device import CATALOG, device_in_mode, load_device, load_devices
+from hardware.device import device_in_mode, load_device, load_devices
 from hardware.errors import RequestError
 from hardware.event_prices import coefficients
 from hardware.plan import make_plan
@@ -28,11 +28,7 @@ def _run(device: str, model: str = "resnet18", batch: int = 4, precision: str = 
 def test_nothing_changed_is_the_device_itself() -> None:
     """Of every device and power mode, every fact, rate and price once its own."""
     bases = load_devices()[0]
-    for base in (
-        device_in_mode(CATALOG / f"{one.id}.toml", one.file, mode)
-        for one in bases
-        for mode in ("", *one.file.power_modes)
-    ):
+    for base in (device_in_mode(one.file, mode) for one in bases for mode in ("", *one.file.power_modes)):
         assert load_device(base.key + "{}") == base
         same = load_device(f"{base.key}{{{','.join(f'{name}*1' for name in (*base.facts, *base.file.fma_per_clock))}}}")
         assert same.values == base.values

@@ -110,7 +110,7 @@ def truth() -> Device:
     overhead = {"other": (4e-6, 4e-6, 4e-6), "CONV": (30e-6, 30e-6, 30e-6)}
     changed = msgspec.structs.replace(rates, compute=compute, bandwidth=bandwidth, overhead=overhead)
     facts = {**base.file.facts, "units": msgspec.structs.replace(base.file.facts["units"], value=4.0)}
-    return device_in_mode(Path("ryzen9_7950x.toml"), msgspec.structs.replace(base.file, rates=changed, facts=facts), "")
+    return device_in_mode(msgspec.structs.replace(base.file, rates=changed, facts=facts))
 
 
 def timings(rounds: int = 3) -> list[LogLine]:

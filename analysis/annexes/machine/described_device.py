@@ -146,4 +146,4 @@ def describe_device(machine: MeasuredMachine, base: Device, name: str, facts: di
         notes=(note, machine.energy),
         runs=file.runs if not machine.is_host else {},
     )
-    return device_in_mode(Path(f"{name}.toml"), spec, "")
+    return device_in_mode(spec)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -129,7 +128,7 @@ def fit_rows(
     """Make a device of this name, otherwise like `base`, of rows in the format of the shipped tables, whatever device
     they name: ten rows or more fit its rates, fewer move them. Raises RequestError where none can be predicted."""
     spec = msgspec.structs.replace(base.file, id=name, aliases=(), mode=base.power_mode)
-    device = device_in_mode(Path(f"{name}.toml"), spec, "")
+    device = device_in_mode(spec)
     timings = _Timings(software="rows of a CSV")
     measured: list[MeasuredRow] = []
     for cells in table:
@@ -179,7 +178,7 @@ def _move_device(base: Device, device: Device, measured: Sequence[MeasuredRow], 
     spec = msgspec.structs.replace(
         spec, trust=(band,), notes=(*spec.notes, *few_rows.describe(told, shares, work_class))
     )
-    moved = device_in_mode(Path(f"{device.id}.toml"), spec, "")
+    moved = device_in_mode(spec)
     after_s = [row_validation.predict_row(msgspec.structs.replace(row, device=moved)).latency_s for row in measured]
     rows = [msgspec.structs.replace(row, after_s=s) for row, s in zip(timings.rows, after_s, strict=True)]
     return OwnDevice(
@@ -197,7 +196,7 @@ def _fit_device(base: Device, device: Device, timings: _Timings, progress: Progr
     spec = msgspec.structs.replace(
         _file_with_rates(device, full, timings), trust=(_band(rows, timings.runtime, timings.noise),)
     )
-    fitted = device_in_mode(Path(f"{device.id}.toml"), spec, "")
+    fitted = device_in_mode(spec)
     return record(
         OwnDevice, timings, device=fitted, nearest=base, rows=tuple(rows), skipped=tuple(timings.skipped)
     )  # fmt: skip
