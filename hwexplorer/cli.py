@@ -62,9 +62,9 @@ def parse(words: list[str]) -> argparse.Namespace:
     words = spellings.with_verb(words)
     first = next((word for word in words if not word.startswith("-")), None)
     if first is None and {"-h", "--help", "--version"} & set(words):
-        arguments = _overview().parse_args(words)
-        arguments.verb, arguments.run = "version", _print_version
-        return arguments
+        if words != ["--version"]:  # which needs no list of the verbs
+            _overview().parse_args(words)
+        return argparse.Namespace(verb="version", run=_print_version)
     if words and registry.is_verb(words[0]):
         members = registry.sections(words[0])
         if members and words[0] not in members and words[1:] in (["--help"], ["-h"]):
@@ -81,7 +81,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     epilog = _sections(full_name) + _examples(full_name, example_words(verb))
     summary = _summary(name, {option.name for option in verb.all_options()})
     parser = _Parser(full_name, description=summary, epilog=epilog)
-    options.add(parser, (*verb.all_options(), options.DEVICES_DIR))
+    options.add_options(parser, (*verb.all_options(), options.DEVICES_DIR))
     parser.set_defaults(verb=name, run=verb.run or partial(answers.print_report, name, verb))
     words = [_flag(word, parser) for word in words]
     if registry.takes_model(name) and not registry.names_model(name):

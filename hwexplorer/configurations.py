@@ -51,7 +51,7 @@ def _modes(name: str) -> list[str]:
     return [device.key, *(f"{device.id}:{mode}" for mode in device.file.power_modes if mode != device.power_mode)]
 
 
-def evaluated(
+def evaluate_grid(
     states: Iterable[State],
     batches: tuple[int, ...] | None,
     precisions: tuple[str, ...] | None,

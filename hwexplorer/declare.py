@@ -107,7 +107,7 @@ class Rows(msgspec.Struct, frozen=True):
         return items
 
 
-def facts(lines: Lines, name: str = "summary", title: str = "Summary") -> Callable[[Any, State], Text]:
+def summary_text(lines: Lines, name: str = "summary", title: str = "Summary") -> Callable[[Any, State], Text]:
     """Short statements, by default at the top of a report."""
     return lambda document, state: Text(name, title, (("", said),) if (said := tuple(lines(document, state))) else ())
 
@@ -177,6 +177,8 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     brief: Callable[..., View | Page] | None = None
     brief_parts: tuple[str, ...] = ()
     view_columns: tuple[Column, ...] = ()
+    # What the pane of its name shows where that is another view: pane(state).
+    pane: Callable[[State], View | Page] | None = None
     # states(state, **options): those whose models must be captured before.
     states: Callable[..., Iterable[State]] = lambda state, **_: (state,)
     # Where the complete report has it, and whether the screen shows it at once.

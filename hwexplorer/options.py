@@ -109,8 +109,8 @@ def choice(flag: str, values: tuple[str, ...], *, help: str = "", **settings: An
     return option(flag, choices=values, help=f"{help}: {listing}" if help else listing, **settings)
 
 
-def add(parser: argparse.ArgumentParser, options: tuple[Option, ...]) -> None:
-    """The options on a parser, under their headings."""
+def add_options(parser: argparse.ArgumentParser, options: tuple[Option, ...]) -> None:
+    """Put the options on a parser, under their headings."""
     places: dict[str, Any] = {"": parser}
     for each in options:
         if each.excludes and each.excludes not in places:
@@ -138,7 +138,7 @@ def whole(least: int = 1, most: int = BATCH_MAX) -> Callable[[str], int]:
     return lambda text: parse_whole(text, least, most)
 
 
-def names(what: str, allowed: tuple[str, ...] = ()) -> Callable[[str], tuple[str, ...]]:
+def name_list(what: str, allowed: tuple[str, ...] = ()) -> Callable[[str], tuple[str, ...]]:
     """A converter of `a,b,c`: its parts, each once; those `allowed` where there are some."""
 
     def convert(text: str) -> tuple[str, ...]:
@@ -157,14 +157,14 @@ def whole_list(what: str, most: int) -> Callable[[str], tuple[int, ...]]:
     """A converter of `1,2,4`: its whole numbers, ascending."""
 
     def convert(text: str) -> tuple[int, ...]:
-        return tuple(sorted(set(map(whole(1, most), names(what)(text)))))
+        return tuple(sorted(set(map(whole(1, most), name_list(what)(text)))))
 
     return convert
 
 
 def amounts(what: str, unit: str) -> Callable[[str], tuple[float, ...]]:
     """A converter of `1,2.5,4`: its amounts of this unit, ascending."""
-    return lambda text: tuple(sorted({parse_amount(part, unit) for part in names(what)(text)}))
+    return lambda text: tuple(sorted({parse_amount(part, unit) for part in name_list(what)(text)}))
 
 
 def amount(unit: str) -> Callable[[str], float]:
@@ -174,7 +174,7 @@ def amount(unit: str) -> Callable[[str], float]:
 
 def precisions(text: str) -> tuple[str, ...]:
     """Some precisions, each once."""
-    return tuple(dict.fromkeys(map(formats.canonical, names("precision")(text))))
+    return tuple(dict.fromkeys(map(formats.canonical, name_list("precision")(text))))
 
 
 def parse_memory(text: str) -> int:

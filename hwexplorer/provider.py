@@ -11,8 +11,9 @@ from analysis.estimate.tree import operators_of
 from analysis.model.ir.coverage import uncovered_note
 from analysis.model.ir.workload import Workload
 from hwexplorer import engine, plots, registry
-from hwexplorer.registry import Answer
-from hwexplorer.state import State, node, replace
+from hwexplorer.answer import Answer
+from hwexplorer.declare import Report
+from hwexplorer.state import State, replace
 from hwexplorer.views import device_cards, heat
 from hwexplorer.views.answer_lines import answer, verdict
 from hwexplorer.views.measured_times import is_read, trace_annex, trace_warning
@@ -51,33 +52,11 @@ class EngineProvider:
         if isinstance(made, Workload):
             engine.keep(state, made)
 
-    def models(self, state: State) -> Table:
-        """Rows keyed by model name."""
-        return _table("models", replace(state, filter=""))  # the pane narrows what it shows itself
-
-    def why(self, state: State) -> Text:
-        """Return the causes of the cost of the node under the cursor."""
-        from hwexplorer.reports.why import why
-
-        return why.why(state, says_setting=False)
-
     def next_step(self, state: State) -> NodeGain | None:
         """Return the setting that helps the node under the cursor most. It takes some estimates."""
         from hwexplorer.reports.why import why
 
         return why.next_step(state)
-
-    def compare(self, state: State) -> Table:
-        """Rows keyed by device, spelt as in `state.devices`."""
-        from hwexplorer.reports.compare.compare import pane_table
-
-        return pane_table(state)
-
-    def picture(self, state: State) -> Table | None:
-        """The parts of a model; None of one that is not captured yet."""
-        from hwexplorer.views.model_parts import picture
-
-        return picture(state) if engine.is_ready(state) else None
 
     def status(self, state: State) -> str:
         """Return what deviates from what was asked, and the work without a cost rule, in a short line."""
@@ -86,13 +65,6 @@ class EngineProvider:
         covered = uncovered_note(result.workload, state.batch) or covered
         warning = trace_warning(state, result)
         return "; ".join(filter(None, (warning, *describe_deviations(result), covered)))
-
-    def knobs(self, state: State) -> Page:
-        """Three tables, of what is known so far: the metrics now and unchanged, the curve of `state.fact`, the knobs of
-        the device under the cursor, keyed by name."""
-        view = Answer("knobs", state, at_once=True).view()
-        assert isinstance(view, Page)
-        return view
 
     def deepen(self, state: State) -> bool | None:
         """Find out one thing more of the knobs, in some milliseconds: True where there is something new to show, None
@@ -150,17 +122,18 @@ class EngineProvider:
 
     def sheet(self, state: State, verb: str, width: int) -> Sheet | None:
         """Return the answer of a verb about a state; None where that takes a process of its own."""
-        from hwexplorer.declare import Report
         from hwexplorer.export.sheet import sheet
 
         report = registry.load(verb)
         if not isinstance(report, Report) or not report.on_screen:
             return None
-        return sheet(Answer(verb, replace(state, at=node(state.at))).view(), width)
+        return sheet(Answer(verb, state).view(), width)
 
     def report(self, name: str, state: State) -> Table | Text | Page:
         """Return the answer of a report about a state, for a pane of its name."""
-        view = Answer(name, state).view()
+        report = registry.load(name)
+        pane = report.pane if isinstance(report, Report) else None
+        view = pane(state) if pane is not None else Answer(name, state).view()
         assert isinstance(view, Table | Text | Page)
         return view
 
@@ -171,13 +144,20 @@ class EngineProvider:
 
     def exported(self, state: State, view: str, form: str) -> str:
         """One view (a pane's name) as a file of a format holds it."""
-        # On the screen `at` is where the cursor stands, not the part of the tree that is shown.
-        shown = replace(state, at="" if view == "tree" else node(state.at))
-        if view == "knobs":
-            from hwexplorer.reports.tune import knobs
+        return _shown_answer(view, state).to_text(form)
 
-            shown = replace(shown, fact=knobs.select_state_knob(state))
-        return Answer(view, shown).to_text(form)
+    def command(self, state: State, view: str) -> str:
+        """Return the command line that prints one view."""
+        return _shown_answer(view, state).command
+
+
+def _shown_answer(view: str, state: State) -> Answer:
+    """Return the answer that a view shows. `at` is where the cursor stands, not the part of the tree that is shown."""
+    if view == "knobs":
+        from hwexplorer.reports.tune import knobs
+
+        state = replace(state, fact=knobs.select_state_knob(state))
+    return Answer(view, replace(state, at="") if view == "tree" else state)
 
 
 def _table(report: str, state: State) -> Table:

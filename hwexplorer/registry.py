@@ -8,24 +8,19 @@ that is asked for is imported. A folder put on the path of one of the packages a
 from __future__ import annotations
 
 import pkgutil
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from importlib import import_module
 from importlib.machinery import SourceFileLoader
 from importlib.util import find_spec
-from shlex import quote
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from hardware.errors import RequestError, unknown
-from hwexplorer.state import State, replace
 
 if TYPE_CHECKING:
     from hwexplorer.declare import Group, Report, Verb
-    from hwexplorer.views.device_limits import LimitsCheck
-    from hwexplorer.views.plain import Page, View
 
 _PACKAGES = ("hwexplorer.reports", "hwexplorer.commands", "hwexplorer.annexes")
 # The verbs by what one does with them. The first three are what most people ask.
-TITLE_MAX = 96  # characters of a title and its subject: with ` of ` they fit in one line of 100
 FIRST = ("compare", "tree", "why")
 TASKS = {
     "look": ("compare", "tree", "show", "report", "models", "devices"),
@@ -150,11 +145,11 @@ def _group_path(verb: str) -> str:
 def _modules() -> dict[str, _Module]:
     """Return name -> module: reports by name, then the verbs that do something else."""
     packages = ((package, import_module(package).__path__) for package in _PACKAGES)
-    return {name: module for package, path in packages for name, module in _inside(package, *path).items()}
+    return {name: module for package, path in packages for name, module in _modules_of_package(package, *path).items()}
 
 
 @lru_cache(maxsize=8)
-def _inside(package: str, *folders: str) -> dict[str, _Module]:
+def _modules_of_package(package: str, *folders: str) -> dict[str, _Module]:
     """Return the verbs of a package; helpers begin with an underscore."""
     found: dict[str, _Module] = {}
     for module in pkgutil.iter_modules(folders):
@@ -184,139 +179,3 @@ def is_report(name: str) -> bool:
     from hwexplorer.declare import Report
 
     return isinstance(load(name), Report)
-
-
-def _load_about(name: str, state: State) -> Report | Verb:
-    """Return what a verb declares, or the report that answers in its place about a model under a load."""
-    from hwexplorer.declare import Report
-
-    report = load(name)
-    if not isinstance(report, Report) or not report.of_load:
-        return report
-    from hwexplorer import engine
-
-    if engine.request_under_load(state) is None:
-        return report
-    stand_in: Report = import_module(report.of_load).VERB
-    return stand_in
-
-
-class Answer:
-    """The answer of a report about a state: a document for programs, a view for people."""
-
-    def __init__(self, name: str, state: State, **options: Any) -> None:
-        from hwexplorer.declare import Report
-
-        report = _load_about(name, state)
-        if not isinstance(report, Report):
-            raise unknown("report", name, names())
-        self.name, self.report = name, report
-        self.state = state if report.subject.has("node") else replace(state, at="")
-        own = [option for option in report.options if option.name not in State.__struct_fields__]
-        self.options = {option.name: option.default for option in own} | options
-
-    def __getstate__(self) -> dict[str, Any]:
-        options = {name: value for name, value in self.options.items() if not callable(value)}
-        return {**{name: value for name, value in vars(self).items() if name != "report"}, "options": options}
-
-    def __setstate__(self, known: dict[str, Any]) -> None:
-        vars(self).update(known, report=_load_about(known["name"], known["state"]))  # its functions are not pickled
-
-    @cached_property
-    def document(self) -> Any:
-        """The struct."""
-        return self.report.document(self.state, **self.options)
-
-    @cached_property
-    def missing_rules(self) -> str:
-        """The operators without a cost rule, where they are too many for the figures to be the model's."""
-        from analysis.model.ir.coverage import uncovered_note
-        from hwexplorer import engine
-
-        if not self.report.subject.options:
-            return ""
-        states = [state for state in self.report.states(self.state, **self.options) if engine.is_ready(state)]
-        gaps = {(model := engine.captured_model(state)).name: uncovered_note(model, state.batch) for state in states}
-        said = "; ".join(f"{gap} ({name})" if len(gaps) > 1 else gap for name, gap in gaps.items() if gap)
-        if said or self.report.view is not None:  # which needs no document
-            return said
-        return getattr(self.document, "incomplete", "") or ""  # of a file that was read
-
-    @cached_property
-    def limits_check(self) -> LimitsCheck | None:
-        """Return which devices of the state pass its limits, None without limits."""
-        if not self.state.limits or not self.report.subject.options:
-            return None
-        from hwexplorer import engine
-        from hwexplorer.views import device_limits
-
-        return device_limits.check_limits(self.state) if engine.is_ready(self.state) else None
-
-    def records(self) -> tuple[Any, ...] | None:
-        """The structs that the main table shows, where it is a table of structs of the document."""
-        from hwexplorer.declare import Rows
-
-        parts = self.report.parts
-        main = next((part for part in parts if getattr(part, "name", None) == self.report.main), (*parts, None)[-1])
-        rows = main.items(self.document) if isinstance(main, Rows) else getattr(self.document, "rows", None)
-        return None if rows is None else tuple(rows)
-
-    def to_dict(self) -> dict[str, Any]:
-        """The document as JSON has it."""
-        from hwexplorer.export.render import to_contract
-
-        return to_contract(self.document, self.missing_rules, self.limits_check)
-
-    def view(self, is_whole: bool = True) -> View | Page:
-        """For people; of a report with a brief view, that one unless the whole is asked for. What is incomplete says so
-        in its first line."""
-        brief = None if is_whole else self.report.brief
-        built = self._view(is_whole) if brief is None else brief(self.state, **self.options)
-        title = "; ".join(filter(None, (built.title, str(self.limits_check or ""))))
-        title = ". ".join(filter(None, (self.missing_rules, title)))
-        return replace(built, title=title) if title != built.title else built
-
-    def _view(self, is_whole: bool) -> View | Page:
-        from hwexplorer.views.plain import Page
-
-        report = self.report
-        if report.view is not None:
-            return report.view(self.state, **self.options)
-        parts = report.views(self.document, self.state, is_whole)
-        if report.title is None:
-            return parts[0]
-        parts = tuple(part for part in parts if getattr(part, "sections", True) or getattr(part, "steps", False))
-        main = [part.name for part in parts].index(report.main) if report.main and is_whole else -1
-        return Page(self.name, self._title(), parts, main=main)
-
-    def _title(self) -> str:
-        from hwexplorer.views.captions import headline_of_state, place_in_words
-
-        title = self.report.title
-        if callable(title):
-            return title(self.document, self.state)
-        describe = headline_of_state if self.report.subject.several else place_in_words
-        subject = describe(self.state)
-        return f"{title} of {subject}" if title and len(title) + len(subject) <= TITLE_MAX else subject
-
-    @property
-    def command(self) -> str:
-        """The command line that asks the same again."""
-        from hwexplorer.state import format as format_state
-
-        words = ["hwexplorer", *full_name(self.name).split()]
-        words += [quote(format_state(self.state))] if self.report.subject.options else []
-        for option in self.report.options:
-            value = self.options.get(option.name, option.default)
-            if value != option.default and isinstance(value, str | int | float) and not option.is_word:
-                words += [option.flags[0]] if value is True else [option.flags[0], quote(str(value))]
-        return " ".join(words)
-
-    def to_text(self, form: str, width: int = 0, is_whole: bool = False) -> str:
-        """Return the answer in a format. `width` is the columns to fit, 0 for all; text is brief unless `is_whole`."""
-        from hwexplorer.export.render import encode, plain
-
-        if form == "json":
-            return encode(self.document, self.missing_rules, self.limits_check)
-        is_whole = is_whole or form != "text"
-        return plain(self.view(is_whole), form, width, is_whole, self.command)

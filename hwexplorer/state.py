@@ -36,9 +36,7 @@ _FIRST = ("roofline", "roofs", "batch", "pareto", "memory")
 _FOUND = {module.name for module in iter_modules([str(Path(__file__).parent / "plots")])}
 PLOTS = (*_FIRST, *sorted(name for name in _FOUND - {*_FIRST} if name[0] != "_"))  # a new one is its module alone
 RANKS = ("rank", "latency", "energy", "edp", "throughput", "power", "memory", "name")
-FOLDS = (0.0, 0.5, 1.0, 2.0, 5.0)  # per cent: what the fold key goes through
 EACH = "~each"  # ends what is open where the blocks of a branch are shown one by one
-MORE = "~more"  # ends the key of a row that stands for several small ones
 DEFAULT_DEVICES = ("xeon_8490h", "h100_sxm", "tpu_v4", "kpu_t256")
 PREFERRED_DEVICE = "h100_sxm"
 
@@ -53,8 +51,8 @@ class State(msgspec.Struct, frozen=True):
     the device under the cursor and `baseline` what others are compared with, both spelt as in `devices`. `at` is the
     node under the cursor ("" is the model), `open` the expanded nodes, `pin` what deltas are taken against while `diff`
     (see `pinned`). `find` searches the tree, `filter` the model list, `rank` orders devices, `heat` shows each of them
-    in the tree, `limits` holds devices against `L<5ms E<1J`, `fold` joins rows below a percentage, `trace` is a
-    file laid over the tree, `fact` the knob that is looked at. A wrong value raises RequestError."""
+    in the tree, `limits` holds devices against `L<5ms E<1J`, `trace` is a file laid over the tree, `fact` the knob
+    that is looked at. A wrong value raises RequestError."""
 
     model: str = "resnet50"
     image_size: int | None = None
@@ -86,7 +84,6 @@ class State(msgspec.Struct, frozen=True):
     trace: str = ""
     limits: str = ""
     fact: str = ""
-    fold: float = 0.0
 
     @property
     def split_branches(self) -> tuple[str, ...]:
@@ -101,8 +98,6 @@ class State(msgspec.Struct, frozen=True):
         for what, allowed in _CHOICES.items():
             if getattr(self, what) not in allowed:
                 raise unknown(what, getattr(self, what), allowed)
-        if not isinstance(self.fold, int | float) or not 0 <= self.fold <= 50:
-            raise RequestError(f"fold {str(self.fold)[:40]!r}: a percentage from 0 to 50 is expected")
         if self.limits:
             from analysis.explore.constraint import parse_limits  # what computes them is not needed to start the screen
 
@@ -180,18 +175,11 @@ def _flag(text: str) -> bool:
     return text == "1"
 
 
-def _percent(text: str) -> float:
-    if not re.fullmatch(r"[0-9]{1,2}(\.[0-9]{1,3})?", text):
-        raise RequestError(f"{text[:40]!r}: a percentage from 0 to 50 is expected")
-    return float(text)
-
-
 # By the type of a field: how it is written, and how it is read.
 _BY_TYPE: dict[type, tuple[Callable[..., str], Callable[[str], object]]] = {
     str: (lambda value: _encode(value, "/,@{}"), _decode),
     bool: (lambda value: str(int(value)), _flag),
     tuple: (_join, _split),
-    float: (lambda value: f"{value:g}", _percent),
 }
 _SHORT = {"fact": "knob"}  # fields that have another key
 # Key after `?` -> field, how it is written, how it is read.
@@ -295,8 +283,3 @@ def open_configuration(state: State, leads: str) -> State:
         values |= {"model": model, "at": "", "open": (), "find": ""}
     devices = state.devices if device in state.devices else (*state.devices, device)
     return replace(state, **values, devices=devices, on=device)
-
-
-def node(at: str) -> str:
-    """The node that a row is about: a row of folded ones is about the branch they hang on."""
-    return at.removesuffix(MORE).removesuffix("/") if at.endswith(MORE) else at

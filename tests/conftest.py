@@ -12,8 +12,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from analysis.model.process.workload_jobs import ModelCapture
+from hwexplorer.answer import Answer
 from hwexplorer.headless import answers
-from hwexplorer.registry import Answer
 from tests import forks
 
 # How long an example takes is how busy the machine is. `make test` has the same examples each time, so that it fails

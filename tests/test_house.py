@@ -94,11 +94,23 @@ def banned_names() -> list[str]:
 
 
 def undocumented() -> list[str]:
-    """Return the public functions and classes without a docstring."""
+    """Return the public functions and classes without a docstring, but methods whose base class documents them."""
+    found = list(definitions())
+    classes = {node.name: node for _, node in found if isinstance(node, ast.ClassDef)}
+
+    def documented_by_bases(kind: ast.ClassDef) -> set[str]:
+        bases = [classes[base.id] for base in kind.bases if isinstance(base, ast.Name) and base.id in classes]
+        methods = (each for base in bases for each in base.body if isinstance(each, Function))
+        return {each.name for each in methods if ast.get_docstring(each)}.union(*map(documented_by_bases, bases))
+
+    inherited = set[ast.AST]()
+    for kind in classes.values():
+        known = documented_by_bases(kind)
+        inherited |= {each for each in kind.body if isinstance(each, Function) and each.name in known}
     return [
         f"{path}:{node.lineno} {node.name}"
-        for path, node in definitions()
-        if not node.name.startswith("_") and not ast.get_docstring(node)
+        for path, node in found
+        if not (node.name.startswith("_") or ast.get_docstring(node) or node in inherited)
     ]
 
 

@@ -17,7 +17,7 @@ from analysis.document import columns
 from hardware.errors import RequestError
 from hwexplorer import engine, options
 from hwexplorer.annexes._trace_times import load_trace, report_lines, under_runtime
-from hwexplorer.declare import Report, Rows, Subject, facts
+from hwexplorer.declare import Report, Rows, Subject, summary_text
 from hwexplorer.headless import answers
 from hwexplorer.options import option
 from hwexplorer.state import State
@@ -73,7 +73,7 @@ VERB = Report(
     document=_document,
     title=_title,
     parts=(
-        facts(lambda report, state: report_lines(report)),
+        summary_text(lambda report, state: report_lines(report)),
         Rows("gaps", "Idle time, by what the host did", columns(TraceGap), key="name", optional=True),
         Rows(
             "tree", "By subgraph", TREE, of=_subgraphs, key="id", kind="kind", children=lambda node: node.children,

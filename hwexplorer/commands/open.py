@@ -10,11 +10,11 @@ import os
 import sys
 
 from hwexplorer import engine
+from hwexplorer.answer import Answer
 from hwexplorer.declare import DEVICES, Subject, Verb
 from hwexplorer.headless import asked_state
 from hwexplorer.options import BASELINE, MODEL, OUTPUT, option, or_default
 from hwexplorer.process import output
-from hwexplorer.registry import Answer
 from hwexplorer.state import State
 
 _SUBJECT = Subject(options=(or_default(MODEL, None), *DEVICES.options[1:]), several=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from hardware import file_access, policy
+from hardware import policy
 from hardware.errors import RequestError, unknown
 
 SUFFIXES = {".txt": "text", ".json": "json", ".csv": "csv", ".md": "md", ".html": "html"}
@@ -40,6 +40,8 @@ def check(path: Path, overwrite: bool) -> None:
 
 def write(path: Path, content: str | bytes | Iterable[str], overwrite: bool) -> None:
     """Write atomically. Raises RequestError where the folder is missing or not writable, or the file exists."""
+    from hardware import file_access  # not needed where nothing is written
+
     check(path, overwrite)
     try:
         file_access.write(path, (content,) if isinstance(content, str | bytes) else content)

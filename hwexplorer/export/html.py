@@ -185,11 +185,8 @@ def _colour(series: Series, index: int) -> str:
 
 
 def _line(series: Series, path: str, end: tuple[float, float], x: _Pixels, y: _Pixels) -> str:
-    """A line with its name behind its end, or above it where there is no room; what is shaded has it at its foot."""
+    """A line with its name behind its end, or above it where there is no room."""
     name, right, height = _text(series.name), x(end[0]), y(end[1])
-    if series.area:
-        corner = f'<text x="{right - 6:.1f}" y="{_FOOT - 8}" text-anchor="end">{name}</text>'
-        return f'<polygon class="shade" points="{path} {right:.1f},{_FOOT} {_LEFT},{_FOOT}"/>{corner}'
     kind = "roof guide" if series.guide else "roof"
     if right + 7 * len(series.name) > _WIDTH:
         named = f'<text x="{right:.1f}" y="{height - 6:.1f}" text-anchor="end">{name}</text>'

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 
+from hwexplorer.answer import Answer
 from hwexplorer.declare import Report
 from hwexplorer.headless import asked_state
 from hwexplorer.process import output
-from hwexplorer.registry import Answer
 from hwexplorer.state import State
 from hwexplorer.text.number_format import to_ascii
 

@@ -96,13 +96,13 @@ def _devices(given: dict[str, Any], wanted: State, subject: Subject) -> dict[str
         elif len(names) != 1:
             raise RequestError(f"{given['verb']} takes one device after --on, not {len(names)}")
         else:
-            changes["devices"], changes["on"] = _including(names[0], devices)
+            changes["devices"], changes["on"] = _with_device(names[0], devices)
     elif subject.everywhere and "/" not in (given.get("model") or ""):
         from hwexplorer import configurations  # not needed to start the screen
 
         changes["devices"] = devices = configurations.catalogue(given.get("on_paper", False))
     if given.get("baseline") is not None:
-        changes["devices"], changes["baseline"] = _including(given["baseline"], devices)
+        changes["devices"], changes["baseline"] = _with_device(given["baseline"], devices)
     elif subject.several and "baseline=" not in (given.get("model") or ""):
         changes["baseline"] = _first_gpu(devices) or wanted.baseline
     return changes
@@ -114,7 +114,7 @@ def _first_gpu(devices: tuple[str, ...]) -> str:
     return next((name for name in candidates if engine.device(name).arch is architectures.BASELINE), "")
 
 
-def _including(name: str, devices: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
+def _with_device(name: str, devices: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
     """The devices with this one among them, and how it is spelt there: `gpu` and `h100_sxm` are one."""
 
     def identity(spelling: str) -> tuple[str, int]:

@@ -7,8 +7,8 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from hwexplorer.answer import Answer
 from hwexplorer.process import output
-from hwexplorer.registry import Answer
 
 Document = TypeVar("Document")
 

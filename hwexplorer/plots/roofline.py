@@ -30,10 +30,10 @@ def plot(state: State) -> Plot:
     result = engine.result(state)
     shown = points(result)
     below = set(operators_of(result, state.at).tolist()) if state.at else set()
-    shaded, told = _launch_dominated(result, shown)
+    dominated = is_launch_dominated(result)
+    told = [describe_launch_dominated(int(dominated.sum()), len(dominated))] if dominated.any() else []
     series = [
         *_roofs(result, shown.intensity),
-        *shaded,
         operators(state, result, shown.operator, shown.intensity, shown.flop_per_s),
     ]
     chosen = [j for j, i in enumerate(shown.operator.tolist()) if i in below]
@@ -96,21 +96,6 @@ def roof(name: str, ends: tuple[float, float], peak: float, bandwidth: float, de
     """Bandwidth up to the ridge, then the peak."""
     low, high = ends
     return Series(name, (low, peak / bandwidth, high), (low * bandwidth, peak, peak), line=True, device=device)
-
-
-def _launch_dominated(result: Estimate, shown: Points) -> tuple[list[Series], tuple[str, ...]]:
-    """Return the part of the roof below which kernels take longer to launch than to run, and how many of all do."""
-    dominated = is_launch_dominated(result)
-    limited = dominated[shown.kernel]
-    if not limited.any():
-        return [], ()
-    peak, bandwidth = main_peak(result)[1], result.device.memory_bandwidth
-    reached = shown.flop_per_s / np.minimum(peak, shown.intensity * bandwidth)
-    part = float(reached[limited].max())
-    ends = span(shown.intensity, 2 * peak / bandwidth)
-    edge = roof("launch longer", ends, part * peak, part * bandwidth)
-    note = describe_launch_dominated(int(dominated.sum()), len(dominated))
-    return [msgspec.structs.replace(edge, guide=True, area=True)], (f"{note} (shaded)",)
 
 
 def _roofs(result: Estimate, intensity: Floats) -> list[Series]:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import argparse
 import os
-import shutil
 import sys
-import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from time import monotonic
+from typing import TYPE_CHECKING
 
+from hardware.safe_text import safe
 from hwexplorer.export import files
-from hwexplorer.text.number_format import safe, to_ascii
+
+if TYPE_CHECKING:
+    from threading import Event, Thread
 
 _BEAT_S = 0.5
 _TICK_S = 0.1  # between two lines of one count
@@ -49,6 +51,8 @@ def put(text: str) -> None:
     try:
         text.encode(out.encoding or "utf-8", out.errors or "strict")
     except UnicodeEncodeError:
+        from hwexplorer.text.number_format import to_ascii  # not needed by a terminal of today
+
         text = to_ascii(text)
     try:
         out.write(text)
@@ -86,33 +90,37 @@ class Progress:
 
     def __init__(self) -> None:
         self.is_shown = sys.stderr is not None and sys.stderr.isatty()
-        self._line, self._ends = "", threading.Event()
-        self._beats: threading.Thread | None = None
+        self._line = ""
+        self._beats: tuple[Event, Thread] | None = None  # the thread that shows how long it works, and its end
 
     def __enter__(self) -> Progress:
-        self._ends.clear()
         if self.is_shown:
-            self._beats = threading.Thread(target=self._beat, args=(monotonic(),), daemon=True)
-            self._beats.start()
+            from threading import Event, Thread  # a millisecond that what shows no progress is spared
+
+            ends = Event()
+            self._beats = ends, Thread(target=self._beat, args=(ends, monotonic()), daemon=True)
+            self._beats[1].start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._ends.set()
-        if self._beats:
-            self._beats.join()
+        if self._beats is not None:
+            self._beats[0].set()
+            self._beats[1].join()
         if self._line:
             self.show("")
 
-    def _beat(self, started_s: float) -> None:
-        while not self._ends.wait(_BEAT_S):
+    def _beat(self, ends: Event, started_s: float) -> None:
+        while not ends.wait(_BEAT_S):
             if monotonic() - Progress._shown_s > _BEAT_S:
                 self.show(f"working: {monotonic() - started_s:.0f} s")
 
     def show(self, line: str) -> None:
         """At most as wide as the terminal: what wraps could not be written over."""
         if self.is_shown:
+            from shutil import get_terminal_size
+
             Progress._shown_s = monotonic()
-            self._line = safe(line)[: shutil.get_terminal_size().columns - 1]
+            self._line = safe(line)[: get_terminal_size().columns - 1]
             print(f"\r\x1b[K{self._line}", end="", file=sys.stderr, flush=True)
 
     def ticking(self, what: str) -> Callable[[int, int], None] | None:

@@ -8,8 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Protocol
@@ -50,14 +49,18 @@ def handle_signals() -> Iterator[None]:
     global _number
     _number = 0
     heard = [number for number in ENDING if signal.getsignal(number) == signal.SIG_DFL]
-    for number in heard if threading.current_thread() is threading.main_thread() else ():
-        signal.signal(number, _hear)
+    _handle(heard, _hear)
     try:
         yield
     finally:
-        if threading.current_thread() is threading.main_thread():
-            for number in heard:
-                signal.signal(number, signal.SIG_IGN if _number else signal.SIG_DFL)
+        _handle(heard, signal.SIG_IGN if _number else signal.SIG_DFL)
+
+
+def _handle(numbers: Iterable[int], handler: Callable[[int, FrameType | None], None] | signal.Handlers) -> None:
+    """Set what signals do; only the main thread may."""
+    with suppress(ValueError):
+        for number in numbers:
+            signal.signal(number, handler)
 
 
 @contextmanager
@@ -98,7 +101,9 @@ def _hear(number: int, _frame: FrameType | None) -> None:
 
 
 def _limit(number: int) -> None:
-    timer = threading.Timer(GRACE_S, _end_here, (number, _screen))
+    from threading import Timer  # half a millisecond that a program without a signal is spared
+
+    timer = Timer(GRACE_S, _end_here, (number, _screen))
     timer.daemon = True
     timer.start()
 

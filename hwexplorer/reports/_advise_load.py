@@ -12,7 +12,7 @@ from analysis.serving.deployment import DoesNotFitError
 from analysis.serving.served_load import lengths_of, parse_limits
 from analysis.serving.serving_report import AIMS, ServingReport, serving_report
 from hwexplorer import engine
-from hwexplorer.declare import DEVICE, Report, facts
+from hwexplorer.declare import DEVICE, Report, summary_text
 from hwexplorer.reports.advise import CATALOGUE
 from hwexplorer.reports.advise import VERB as ADVISE
 from hwexplorer.reports.show.load import LOADS
@@ -51,7 +51,10 @@ VERB = Report(
     options=ADVISE.options,
     document=_document,
     title=ADVISE.title,
-    parts=(facts(lambda report, state: report.answers), with_fields(LOADS, columns=_COLUMNS, footer=(), brief={})),
+    parts=(
+        summary_text(lambda report, state: report.answers),
+        with_fields(LOADS, columns=_COLUMNS, footer=(), brief={}),
+    ),
     main="loads",
     on_screen=False,
 )

@@ -14,7 +14,7 @@ from analysis.explore.next_step import NextStep
 from analysis.text.insight import UNMEASURED, accuracy_note
 from hwexplorer import configurations, engine
 from hwexplorer.declare import DEVICE, Report, Rows, Section
-from hwexplorer.options import choice, names, option
+from hwexplorer.options import choice, name_list, option
 from hwexplorer.state import State, configuration_name
 from hwexplorer.text.next_command import command
 from hwexplorer.views.plain import Text
@@ -119,7 +119,7 @@ VERB = Report(
     options=(
         choice("--aim", AIMS, default="energy", metavar="AIM"),
         option(
-            "--instead", type=names("device"), metavar="DEV,..", in_shell=CATALOGUE,
+            "--instead", type=name_list("device"), metavar="DEV,..", in_shell=CATALOGUE,
             help="devices to try instead (default: the catalogue)",
         ),
         configurations.INCLUDE_PAPER,

@@ -8,7 +8,7 @@ from hardware.errors import RequestError
 from hardware.quantity import plain_number, quantity
 from hwexplorer import engine
 from hwexplorer.configurations import INCLUDE_PAPER, asks_for_paper
-from hwexplorer.declare import DEVICES, Report, Rows, Section, facts
+from hwexplorer.declare import DEVICES, Report, Rows, Section, summary_text
 from hwexplorer.options import amount, option
 from hwexplorer.state import State
 from hwexplorer.views.captions import MARKED
@@ -98,7 +98,7 @@ VERB = Report(
     document=_document,
     title="Cost",
     parts=(
-        facts(lambda bill, state: (bill.cheapest,)),
+        summary_text(lambda bill, state: (bill.cheapest,)),
         Rows(
             "cost", lambda bill: f"Per million {bill.counted}", COLUMNS, of="rows", key="device",
             brief={"columns": _MONEY, "footer": _assumed},

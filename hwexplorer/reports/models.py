@@ -13,7 +13,7 @@ from analysis.model.transformer import transformer_request as transformer_spec
 from hardware.names import matching_places
 from hwexplorer.declare import CATALOGUE, Report
 from hwexplorer.process import output
-from hwexplorer.state import State
+from hwexplorer.state import State, replace
 from hwexplorer.views.digest import list_by_kind
 from hwexplorer.views.plain import Table, Text
 from hwexplorer.views.tables import rows
@@ -102,5 +102,6 @@ VERB = Report(
     view=_view,
     brief=_brief,
     view_columns=COLUMNS,
+    pane=lambda state: _view(replace(state, filter="")),  # which the pane applies itself
     shown=("", "--format csv -o models.csv"),
 )

@@ -14,9 +14,9 @@ from analysis.text.bound_reasons import model_reason
 from analysis.text.evidence import describe_evidence
 from hardware.quantity import quantity
 from hwexplorer import engine, registry
+from hwexplorer.answer import Answer
 from hwexplorer.declare import DEVICE, Report
 from hwexplorer.plots import batch, memory, roofline
-from hwexplorer.registry import Answer
 from hwexplorer.state import State, replace
 from hwexplorer.text.next_command import command
 from hwexplorer.views.captions import band_words, energy_words, place_in_words

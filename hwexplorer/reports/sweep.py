@@ -27,7 +27,7 @@ from hwexplorer.configurations import GRID, INCLUDE_PAPER, asks_for_paper, catal
 from hwexplorer.declare import DEVICES, Report, Rows, Subject
 from hwexplorer.export import files
 from hwexplorer.headless import answers
-from hwexplorer.options import MODEL, amounts, names, option, or_default, whole, whole_list
+from hwexplorer.options import MODEL, amounts, name_list, option, or_default, whole, whole_list
 from hwexplorer.process import output
 from hwexplorer.settings import IMAGE_MAX
 from hwexplorer.state import State, replace
@@ -144,7 +144,7 @@ def _run_all(arguments: argparse.Namespace) -> None:
     if arguments.image_size or arguments.image_sizes:
         raise RequestError("sweep --all runs each model at its own image size: leave the size out")
     given = {option.name: option.value_in(arguments) for option in GRID}
-    on = () if arguments.on is None else tuple(engine.device(name).key for name in names("device")(arguments.on))
+    on = () if arguments.on is None else tuple(engine.device(name).key for name in name_list("device")(arguments.on))
     if arguments.power_modes:
         on = devices(on or catalogue(), True)
     work = catalogue_sweep.chunks(

@@ -146,7 +146,8 @@ class HwExplorer(App[None]):
 
         content = self.explorer.panes[self.state.pane].content
         table = content if isinstance(content, TreeTable) else self.explorer.outline
-        text = copy_text(what, self.state, table.table, table.row)
+        command = self.session.provider.command(self.state, self.state.pane) if what == "command" else ""
+        text = copy_text(what, self.state, table.table, table.row, command)
         if not text:
             self.session.say("nothing here to copy", "warn")
             return

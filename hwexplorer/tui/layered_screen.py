@@ -66,7 +66,7 @@ class LayeredScreen(Screen[None]):
         self.show_lines()
 
     def _press_prompt(self, prompt: Prompt, key: str, character: str | None) -> None:
-        if prompt.ends_with(key, character):
+        if prompt.ends_prompt(key, character):
             self.ask(None)  # a picture of the screen shows no line that is being typed
             prompt.end(key, character)
             self.show()

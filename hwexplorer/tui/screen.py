@@ -133,7 +133,6 @@ class ExplorerScreen(LayeredScreen):
             self.prefetch.wake()
 
     def show(self) -> None:
-        """Hand the views to the panes and repaint."""
         if not self.is_running:
             return
         session, state = self.session, self.state
@@ -203,7 +202,6 @@ class ExplorerScreen(LayeredScreen):
             self.panes[name].redraw()
 
     def show_lines(self) -> None:
-        """Draw the lines around the panes."""
         session, state, colours = self.session, self.state, self.colours
         width, height = session.size
         status = ""
@@ -285,7 +283,6 @@ class ExplorerScreen(LayeredScreen):
         self.paste(event.text)
 
     def press_key(self, key: str, character: str | None) -> bool:
-        """Do what a key means to whatever is uppermost; return True when it meant something."""
         self._wake_prefetch()
         if key.startswith("alt+") and self.keymap.find(key, self.state.pane) is None:
             self.press_key("escape", None)  # typed right before it: two keys that a terminal sends as one
@@ -365,9 +362,9 @@ class ExplorerScreen(LayeredScreen):
     # --- actions of the screen ----------------------------------------------------------------------------
 
     def do_back(self) -> None:
-        """Cancel a job, leave a column, a search or the zoom, else go to the tree."""
+        """Cancel a job, leave a search or the zoom, else go to the tree."""
         state = self.state
-        if self.session.stop_job() or self.panes[state.pane].leave_column():
+        if self.session.stop_job():
             return
         if state.find and state.pane == "tree":
             state = replace(state, find="")

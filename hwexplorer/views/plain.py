@@ -133,7 +133,7 @@ class Text(msgspec.Struct, frozen=True):
 class Series(msgspec.Struct, frozen=True):
     """Points (`x`, `y`, and per-point `keys` and `labels`) or, with `line`, a polyline.
 
-    `mark`: points that stand out; `guide`: a line that others are read by; `area`: what is below it is shaded.
+    `mark`: points that stand out; `guide`: a line that others are read by.
     `device` is the place of the device among those of the state: its colour, the same in every plot. `sizes` are what
     each point makes of the whole (0-1). `on_paper`: a design target, drawn hollow."""
 
@@ -148,7 +148,6 @@ class Series(msgspec.Struct, frozen=True):
     line: bool = False
     mark: bool = False
     guide: bool = False
-    area: bool = False
 
 
 class Plot(msgspec.Struct, frozen=True, kw_only=True):

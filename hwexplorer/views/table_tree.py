@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import takewhile
 
 import msgspec
 
 from analysis.document import Cell
-from hwexplorer.state import MORE
 from hwexplorer.views.plain import NUMBERS, Row, Stack, Table
 
 
@@ -50,7 +49,7 @@ class TreeIndex:
 
     def branches(self, keys: Iterable[str]) -> set[str]:
         """Return those of the keys that have children."""
-        return {k for k in keys if self.table.rows[self.place[k]].has_children}
+        return {k for k in keys if k in self.place and self.table.rows[self.place[k]].has_children}
 
     def share(self, key: str) -> float:
         """Return the share of the row in its first bar, 0 without bars."""
@@ -75,22 +74,18 @@ def rows_below(rows: Sequence[Row], place: int) -> tuple[Row, ...]:
     return tuple(takewhile(lambda row: row.depth > depth, rows[place + 1 :]))
 
 
-def more_key(parent: str) -> str:
-    """Return the key of the row that stands for the small children of a branch."""
-    return f"{parent}/{MORE}" if parent else MORE
-
-
 _ADD_UP = ("s", "J", "Js", "byte", "MAC", "FLOP", "count")
 _SHARES = ("share", "bar")
+MORE = "~more"  # ends the key of a row that stands for several small ones
 ALONE = 0.95  # of a row, from which on its heaviest child says nothing new
 
 
-def fold_rows(table: Table, percent: float, opened: Collection[str] = ()) -> Table:
-    """Return the table with siblings below `percent` as one row at their end, unless its key is in `opened`.
+def fold_rows(table: Table, percent: float) -> Table:
+    """Return the table with siblings below `percent` as one row at their end.
 
     The heaviest of any siblings is never folded, and one small row alone is not either.
     """
-    if not percent or all(column.role != "bar" for column in table.columns):
+    if all(column.role != "bar" for column in table.columns):
         return table
     index, least = TreeIndex(table), percent / 100
     adds = [c.role in ("number", "quantity", "bar") and (c.unit in _ADD_UP or c.key in _SHARES) for c in table.columns]
@@ -101,7 +96,7 @@ def fold_rows(table: Table, percent: float, opened: Collection[str] = ()) -> Tab
         yield row
         top = max(below, key=index.share_at, default=place)
         small = [child for child in below if child != top and index.share_at(child) < least]
-        hidden = small if len(small) > 1 and more_key(row.key) not in opened else []
+        hidden = small if len(small) > 1 else []
         for child in below:
             if child not in hidden:
                 yield from fold(child)
@@ -121,7 +116,8 @@ def _row(table: Table, parent: str, members: list[Row], adds: list[bool]) -> Row
             cells.append(Stack.sum(stacks) if len(stacks) == len(numbers) else sum(numbers))
         else:
             cells.append("" if column.role == "text" else None)
-    return Row(more_key(parent), tuple(cells), depth=members[0].depth, has_children=True, kind="more", dim=True)
+    key = f"{parent}/{MORE}" if parent else MORE
+    return Row(key, tuple(cells), depth=members[0].depth, has_children=True, kind="more", dim=True)
 
 
 def open_heaviest_rows(table: Table, most: int) -> Table:

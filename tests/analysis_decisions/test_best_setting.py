@@ -9,7 +9,7 @@ import pytest
 from analysis.estimate.alternatives import WORTH, best_batch, best_setting, gain_per_inference, larger_batches
 from analysis.estimate.tree import operators_of
 from hwexplorer import engine
-from hwexplorer.registry import Answer
+from hwexplorer.answer import Answer
 from hwexplorer.state import parse, with_setting
 from hwexplorer.text.number_format import delta
 

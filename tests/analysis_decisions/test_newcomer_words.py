@@ -9,7 +9,7 @@ from analysis.explore.advice import NOTICEABLE, advise, gain
 from analysis.reports.roofline_report import roofline
 from analysis.text.insight import change_effects
 from hwexplorer import engine
-from hwexplorer.registry import Answer
+from hwexplorer.answer import Answer
 from hwexplorer.state import parse, with_setting
 
 

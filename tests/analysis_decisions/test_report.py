@@ -13,11 +13,11 @@ from decisions import DEFAULTS, hwexplorer
 
 from analysis.document import Column
 from hwexplorer import registry
+from hwexplorer.answer import Answer
 from hwexplorer.declare import Report
 from hwexplorer.export import html_tree
 from hwexplorer.export.html import as_html
 from hwexplorer.export.render import plain
-from hwexplorer.registry import Answer
 from hwexplorer.state import State
 from hwexplorer.views.plain import Page, Plot, Row, Series, Table, Text, View
 

@@ -15,8 +15,8 @@ from analysis.model.ir import batch_limits
 from analysis.model.names import targets
 from hardware.device import load_device
 from hwexplorer import engine, registry
+from hwexplorer.answer import Answer
 from hwexplorer.declare import Report
-from hwexplorer.registry import Answer
 from hwexplorer.state import State
 from tests.capture import altered
 from tests.fuzz import mutate

@@ -10,8 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from random import Random
 
+from hwexplorer.answer import Answer
 from hwexplorer.cli import main
-from hwexplorer.registry import Answer
 from hwexplorer.state import State
 from tests.fuzz import mutate
 from tests.fuzz.running import refused

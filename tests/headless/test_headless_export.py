@@ -115,7 +115,7 @@ def test_a_wrong_place_is_said_before_the_work(refused: Callable[..., str], monk
     def fail(*_: object) -> str:
         raise AssertionError("rendered for nothing")
 
-    monkeypatch.setattr("hwexplorer.registry.Answer.to_text", fail)
+    monkeypatch.setattr("hwexplorer.answer.Answer.to_text", fail)
     for target in ("", "/nowhere/out.json", "/tmp", "a\0b.json"):
         refused("tree", "resnet18", "-o", target)
 
@@ -127,7 +127,7 @@ def test_a_failing_render_leaves_the_old_file(call: Call, tmp_path: Path, monkey
     def fail(*_: object) -> str:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("hwexplorer.registry.Answer.to_text", fail)
+    monkeypatch.setattr("hwexplorer.answer.Answer.to_text", fail)
     assert call("tree", "resnet18", "-o", str(target)).code == 1
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("out.json", "old")]
 

@@ -129,7 +129,7 @@ def test_an_internal_error_is_one_line_too(call: Call, monkeypatch: pytest.Monke
     def fail(*_: object) -> str:
         raise ZeroDivisionError("of\nall things")
 
-    monkeypatch.setattr("hwexplorer.registry.Answer.to_text", fail)
+    monkeypatch.setattr("hwexplorer.answer.Answer.to_text", fail)
     done = call("compare", "resnet18")
     assert done.code == 1
     assert done.out == ""

@@ -9,8 +9,8 @@ from html.parser import HTMLParser
 import pytest
 
 from hwexplorer import __version__
+from hwexplorer.answer import Answer
 from hwexplorer.export.html import as_fragment, as_html
-from hwexplorer.registry import Answer
 from hwexplorer.state import parse
 from hwexplorer.views.cause_looks import LOOKS
 from hwexplorer.views.plain import Page, Table

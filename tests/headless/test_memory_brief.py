@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from hwexplorer.registry import Answer
+from hwexplorer.answer import Answer
 from hwexplorer.state import parse
 
 

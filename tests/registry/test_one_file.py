@@ -14,10 +14,10 @@ import msgspec
 import pytest
 
 from hwexplorer import registry, reports
+from hwexplorer.answer import Answer
 from hwexplorer.cli import main
 from hwexplorer.declare import Report
 from hwexplorer.provider import EngineProvider
-from hwexplorer.registry import Answer
 from hwexplorer.state import State
 from hwexplorer.tui.commands import command_table
 from tests.golden.test_golden import FILES

@@ -99,9 +99,6 @@ class Fake(EngineProvider):
         rows = [Row(name, (name, (1 + i) * 6.1e8)) for i, name in enumerate(MODELS)]
         return Table("models", "Models", columns, tuple(rows))
 
-    def picture(self, state: State) -> Table | None:
-        return None
-
     def compare(self, state: State) -> Table:
         self.calls.append("compare")
         columns = (

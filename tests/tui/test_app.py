@@ -12,7 +12,7 @@ from textual.pilot import Pilot
 from hardware.errors import RequestError
 from hardware.precision import KEYS
 from hwexplorer.provider import EngineProvider
-from hwexplorer.state import PANES, PLOTS, State, format, parse
+from hwexplorer.state import PANES, PLOTS, State, parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.keys.key_table import ACTIONS, BY_ID, DEFAULT
 from hwexplorer.tui.overlays.overlay_screen import OverlayScreen
@@ -120,13 +120,7 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     assert (app.state.by, app.state.at, app.state.open) == ("kind", "", ())
 
 
-@case("each", "resnet50?at=fc")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press("asterisk")
-    assert "no row of repeats" in screen_text(app)
-
-
-@case("lift", "resnet50?pane=why")
+@case("try_it", "resnet50?pane=why")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     before = app.state
     await pilot.press("enter")
@@ -316,29 +310,6 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
         0,
         1,
     }
-
-
-@case("fold", "resnet50@b8?sort=share")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    whole = app.explorer.outline.table
-    await pilot.press(*"ffff")
-    assert app.state.fold == 5.0
-    assert parse(format(app.state)) == app.state
-    rows = app.session.index.table.rows
-    more = next(row for row in rows if row.key == "~more")
-    small = [row for row in whole.rows if row.depth == 1 and row.cells[1] < 0.05]  # type: ignore[operator]
-    assert more.cells[0] == f"{len(small)} more"
-    assert more.cells[1] == pytest.approx(sum(row.cells[1] for row in small))  # type: ignore[misc]
-    assert sum(row.cells[1] for row in rows if row.depth == 1) == pytest.approx(1)  # type: ignore[misc]
-    await pilot.press("G")
-    assert app.state.at == "~more"
-    assert f"{len(small)} more" in screen_text(app)
-    await pilot.press("enter", "3", "l")
-    assert app.state.at in {row.key for row in small}
-    assert "~more" in app.state.open
-    await pilot.press("f")
-    assert app.state.fold == 0.0
-    assert app.explorer.outline.table.rows == whole.rows
 
 
 @case("heat")
@@ -586,20 +557,6 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("enter")
     assert app.state.pane == "why"
-
-
-@case("column_before")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press(">", ">", "<")
-    assert app.explorer.outline.column == 0
-
-
-@case("column_after")
-async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
-    await pilot.press(">", ">")
-    assert app.explorer.outline.column > 0
-    await pilot.press("6", ">")
-    assert app.session.message == ("no columns here", "dim")
 
 
 @case("advise")

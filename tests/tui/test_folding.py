@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from analysis.document import Column
 from hwexplorer.provider import EngineProvider
-from hwexplorer.state import MORE, parse
+from hwexplorer.state import parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.views.plain import Row, Table
-from hwexplorer.views.table_tree import TreeIndex, fold_rows, more_key
+from hwexplorer.views.table_tree import MORE, TreeIndex, fold_rows
 from tests.tui.fake import Fake
 
 TABLES = [Fake().tree(parse("resnet50@b8")), EngineProvider().tree(parse("mobilenet_v2@b8?sort=share"))]
@@ -38,25 +38,6 @@ def test_every_level_adds_up_as_before(table: Table, percent: float) -> None:
     assert len({row.key for row in short.rows}) == len(short.rows)
 
 
-@pytest.mark.parametrize("table", TABLES)
-def test_nothing_is_folded_twice_or_when_opened(table: Table) -> None:
-    assert fold_rows(table, 0) is table
-    short = fold_rows(table, 50, (more_key(""),))
-    assert [row.key for row in short.rows if row.depth == 1] == [row.key for row in table.rows if row.depth == 1]
-
-
-async def test_the_cursor_is_never_folded_away() -> None:
-    app = HwExplorer(parse("resnet50?at=layer1.0.conv2/relu&open=layer1.0.conv2&fold=5"), Fake())
-    async with app.run_test(size=(120, 40)) as pilot:
-        await pilot.press("j", "k")
-        assert app.state.at == app.explorer.outline.key == "layer1.0.conv2/relu"
-        await pilot.press("/", *"fc", "enter")
-        assert app.state.at == app.explorer.outline.key == "fc"
-        await pilot.press("O", "G", "f", "f", "f")
-        assert app.explorer.outline.key == app.state.at
-    assert app.session.failures == []
-
-
 @pytest.mark.parametrize(
     ("opened", "keys", "by", "at"),
     [
@@ -65,12 +46,10 @@ async def test_the_cursor_is_never_folded_away() -> None:
     ],
 )
 async def test_the_cursor_is_on_a_row_of_the_tree(opened: str, keys: str, by: str, at: str) -> None:
-    """`*` ended the program with `KeyError: 'layer1'`."""
     app = HwExplorer(parse(opened), EngineProvider())
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.press(*keys)
         assert (app.state.by, app.state.at, app.explorer.outline.key) == (by, at, at)
-        await pilot.press("*")
     assert app.session.failures == []
 
 

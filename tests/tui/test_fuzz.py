@@ -25,7 +25,6 @@ COMMANDS = [
         "remove",
         "devices h100_sxm,tpu_v4",
         "at fc/relu",
-        "fold 3",
     ),
     *(
         "find share>5 kind:conv",
@@ -37,7 +36,7 @@ COMMANDS = [
         "model alexnet",
         "energy",
     ),
-    *("state resnet50@b8?fold=2&at=fc/bn&heat=1", "device", "sessions", "help", "nonsense", "'", "metric latency"),
+    *("state resnet50@b8?at=fc/bn&heat=1", "device", "sessions", "help", "nonsense", "'", "metric latency"),
 ]
 SIZES = [(120, 40), (80, 24), (200, 60), (59, 15), (20, 5), (100, 30), (61, 16), (300, 100)]
 

@@ -70,7 +70,7 @@ async def test_remapped_keys_work_and_the_help_says_so() -> None:
 async def test_the_heaviest_path_is_open_at_the_start() -> None:
     app = HwExplorer(parse("resnet50"), Fake(), opens_heaviest=True)
     async with app.run_test(size=GRID):
-        shares = {r.key: r.cells[1] for r in app.session.unfolded.table.rows if r.depth == 1}
+        shares = {r.key: r.cells[1] for r in app.session.index.table.rows if r.depth == 1}
         heaviest = max(shares, key=lambda key: float(shares[key]))  # type: ignore[arg-type]
         assert (app.state.at, app.state.open) == (f"{heaviest}/conv", (heaviest,))
         assert app.explorer.outline.key == app.state.at

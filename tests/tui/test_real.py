@@ -14,7 +14,6 @@ from hwexplorer.cli import main
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import PANES, State, parse
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.session.copy_text import command
 from hwexplorer.tui.terminals import clipboard
 from tests.sampling import first
 from tests.screenshots import SHOTS, animate, take
@@ -77,7 +76,7 @@ async def test_a_trace_stands_beside_what_is_predicted(size: tuple[int, int], tm
 @pytest.mark.parametrize("pane", [pane for pane in PANES if pane != "plot"])
 def test_the_copied_command_prints_what_the_export_writes(pane: str, capsys: pytest.CaptureFixture[str]) -> None:
     state = parse(f"resnet18@b8,fp16,fused/tpu_v4,h100_sxm?at=layer1.0.conv1&baseline=tpu_v4&pane={pane}")
-    assert main(shlex.split(command(state))[1:]) == 0
+    assert main(shlex.split(EngineProvider().command(state, state.pane))[1:]) == 0
     printed = capsys.readouterr().out
     assert EngineProvider().exported(state, pane, "text") == printed
 

@@ -12,9 +12,9 @@ from textual.pilot import Pilot
 
 from analysis.document import Column
 from hardware.errors import RequestError
+from hwexplorer.answer import Answer
 from hwexplorer.export.sheet import Sheet, decode, encode, sheet
 from hwexplorer.provider import EngineProvider
-from hwexplorer.registry import Answer
 from hwexplorer.state import State, configuration_name, format, open_configuration, parse
 from hwexplorer.text import terms
 from hwexplorer.tui.app import HwExplorer
@@ -196,18 +196,6 @@ async def test_every_action_answers() -> None:
 
 
 # --- terms --------------------------------------------------------------------------------------------------
-
-
-async def test_the_column_cursor_explains_on_the_foot() -> None:
-    app = HwExplorer(parse("resnet18"), EngineProvider())
-    async with app.run_test(size=GRID) as pilot:
-        await pilot.press("2", ">", ">", ">")
-        column = app.explorer.panes["compare"].content.table.columns[app.explorer.panes["compare"].content.column]
-        assert terms.describe_column(column).partition(":")[0] == column.title
-        assert terms.describe_column(column) in screen_text(app).splitlines()[-1]
-        await pilot.press("escape")
-        assert app.explorer.panes["compare"].content.column == -1
-        assert app.state.pane == "compare"
 
 
 async def test_help_begins_with_the_keys_of_the_pane_and_can_be_searched() -> None:

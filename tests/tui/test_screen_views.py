@@ -12,10 +12,10 @@ from analysis.estimate.metrics import METRICS
 from hwexplorer import engine
 from hwexplorer.cli import main
 from hwexplorer.provider import EngineProvider
+from hwexplorer.reports.compare.compare import pane_table
 from hwexplorer.reports.show import events
 from hwexplorer.state import PLOTS, RANKS, parse, pinned, replace
 from hwexplorer.tui.session.change_summary import summarize_change, summarize_undo
-from hwexplorer.tui.session.copy_text import command
 from hwexplorer.views import heat, tree_view
 from hwexplorer.views.answer_lines import lines as verdict_lines
 from hwexplorer.views.answer_lines import verdict
@@ -115,12 +115,12 @@ def test_nothing_is_won_where_the_model_does_not_fit() -> None:
 @pytest.mark.parametrize("rank", RANKS)
 def test_devices_in_order(rank: str) -> None:
     state = parse(f"resnet18@b8?rank={rank}")
-    rows = [row.key for row in EngineProvider().compare(state).rows]
+    rows = [row.key for row in pane_table(state).rows]
     assert sorted(rows) == sorted(state.devices)
     on_paper = [name for name in rows if not engine.device(name).silicon]
     silicon = [name for name in rows if name not in on_paper]
     assert rows == [*silicon, *on_paper]
-    turned = [row.key for row in EngineProvider().compare(replace(state, rank_reverse=True)).rows]
+    turned = [row.key for row in pane_table(replace(state, rank_reverse=True)).rows]
     assert turned == [*silicon[::-1], *on_paper]
     if rank == "edp":
         assert silicon == sorted(silicon, key=lambda name: engine.result(state, name).edp_js)
@@ -168,13 +168,13 @@ def test_the_plots_say_what_the_figures_say() -> None:
         "resnet18@b8?pane=why&pin=tpu_v4@b8&at=layer1.0.conv1",
         "resnet18@b8,fp16?pane=plot&plot=pareto",
         "resnet18@b8,fp16?pane=plot&at=layer1.0.conv1&on=tpu_v4",
-        "resnet18@b8?pane=events&at=~more&fold=5",
+        "resnet18@b8?pane=events&at=",
         "resnet18@b8?pane=events&at=layer1.0.conv1&pin=tpu_v4@b8",
     ],
 )
 def test_the_copied_command_knows_what_no_option_names(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     state = parse(text)
-    assert main(shlex.split(command(state))[1:]) == 0
+    assert main(shlex.split(EngineProvider().command(state, state.pane))[1:]) == 0
     printed = capsys.readouterr().out
     assert EngineProvider().exported(state, state.pane, "text") == printed
 

@@ -47,7 +47,6 @@ STATES = st.builds(
     heat=st.booleans(),
     trace=TEXT,
     limits=st.sampled_from(["", "L<5ms", "L<=5ms E<1J P>30W M<8GiB"]),
-    fold=st.sampled_from(states.FOLDS),
 )
 EXAMPLE = "resnet50@b8,fp16,fused/h100_sxm,jetson_agx_orin:30w?at=layer3.2.conv2&sort=share&pin=tpu_v4@b8,fp16"
 

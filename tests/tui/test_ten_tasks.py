@@ -113,9 +113,9 @@ async def nothing(hand: Hand, _: Path) -> None:
 
 
 def is_costliest(app: HwExplorer, _: Path) -> None:
-    leaves = [row for row in app.session.views.unfolded.rows if not row.has_children] if app.session.views else []
-    heaviest = max(leaves, key=lambda row: app.session.unfolded.share(row.key))
-    assert app.session.unfolded.share(app.state.at) == app.session.unfolded.share(heaviest.key)
+    leaves = [row for row in app.session.views.tree.rows if not row.has_children] if app.session.views else []
+    heaviest = max(leaves, key=lambda row: app.session.index.share(row.key))
+    assert app.session.index.share(app.state.at) == app.session.index.share(heaviest.key)
     assert "ideal (roofline)" in screen_text(app)
 
 

@@ -49,5 +49,5 @@ def test_a_field_that_is_replaced_is_not_read() -> None:
 @pytest.mark.parametrize("model", ["resnet50", "llama3_8b:decode"])
 def test_a_tree_is_the_same_wherever_its_cursor_stands(model: str) -> None:
     cache, state = ViewCache(EngineProvider()), parse(model)
-    tree = cache.views(state).unfolded
-    assert cache.views(replace(state, at=tree.rows[-1].key)).unfolded is tree
+    tree = cache.views(state).tree
+    assert cache.views(replace(state, at=tree.rows[-1].key)).tree is tree

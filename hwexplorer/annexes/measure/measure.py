@@ -17,7 +17,7 @@ from hardware.precision import TIMED
 from hwexplorer.annexes.measure._made_device import check_name, emit_device, keep_device, log_file
 from hwexplorer.declare import Verb
 from hwexplorer.export.files import FORMATS
-from hwexplorer.options import names, option, whole, whole_list
+from hwexplorer.options import name_list, option, whole, whole_list
 from hwexplorer.process import output
 
 EFFORTS = {"quick": 30.0, "default": 180.0, "thorough": 900.0}  # s
@@ -57,11 +57,12 @@ VERB = Verb(
         option("--thorough", action="store_true", excludes="effort", help="15 minutes, more models and batches"),
         option("--device", default=TORCH_HOST, metavar="D", help="cpu (default), or cuda:0 where torch sees a GPU"),
         option("--name", metavar="NAME", help="of the device that is made (default this_cpu or this_gpu)"),
-        option("--models", type=names("model"), metavar="M,..", help="whole models to time (default: of the effort)"),
+        option("--models", type=name_list("model"), metavar="M,..",
+               help="whole models to time (default: of the effort)"),
         option("--batches", type=whole_list("batch", 4096), metavar="N,..", help="of the models (default 1,8)"),
         option("--threads", type=whole(1, 4096), metavar="N", help="cores of the CPU to use (default: all)"),
         option(
-            "--precisions", type=names("precision", TIMED), metavar="P,..",
+            "--precisions", type=name_list("precision", TIMED), metavar="P,..",
             help=f"of the models: {', '.join(TIMED)} (default {TIMED[0]})",
         ),
         option("--resume", action="store_true", help="go on with what was measured before"),

@@ -271,6 +271,7 @@ VERB = Report(
     view=_view,
     brief=_brief,
     view_columns=DETAILED,
+    pane=pane_table,
     of_load="hwexplorer.reports.show.load",
     examples={
         "compare": "conv2d",

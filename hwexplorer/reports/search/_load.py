@@ -15,7 +15,7 @@ from analysis.serving.serving_report import AIMS
 from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.configurations import catalogue
-from hwexplorer.declare import EVERYWHERE, Report, Rows, facts
+from hwexplorer.declare import EVERYWHERE, Report, Rows, summary_text
 from hwexplorer.reports.show.load import limits_of
 from hwexplorer.state import State, replace
 from hwexplorer.views.captions import headline_of_state
@@ -99,7 +99,7 @@ VERB = Report(
         f"{headline_of_state(replace(state, devices=search.devices))}; {search.limits}; by {search.order}"
     ),
     parts=(
-        facts(_answer),
+        summary_text(_answer),
         Rows(
             "search",
             "",

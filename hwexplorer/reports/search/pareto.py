@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 
 from analysis.explore.search.candidates import Candidate, Pareto, select_measured
 from analysis.explore.search.candidates import pareto as front
-from hwexplorer.configurations import GRID, INCLUDE_PAPER, evaluated
-from hwexplorer.declare import EVERYWHERE, Report, facts
-from hwexplorer.options import names, option
+from hwexplorer.configurations import GRID, INCLUDE_PAPER, evaluate_grid
+from hwexplorer.declare import EVERYWHERE, Report, summary_text
+from hwexplorer.options import name_list, option
 from hwexplorer.reports._candidates import COLUMNS, KEY, ON_PAPER, candidate_rows, describe_candidate
 from hwexplorer.state import State, replace
 from hwexplorer.views.captions import headline_of_state, list_names
@@ -31,7 +31,7 @@ def _document(
     on_paper: bool,
     tick: Callable[[int, int], None] | None = None,
 ) -> Pareto:
-    return front(evaluated(_states(state, models), batches, precisions, power_modes, tick), bool(models))
+    return front(evaluate_grid(_states(state, models), batches, precisions, power_modes, tick), bool(models))
 
 
 def _title(pareto: Pareto, state: State) -> str:
@@ -81,7 +81,10 @@ VERB = Report(
     subject=EVERYWHERE,
     options=(
         option(
-            "--models", type=names("model"), metavar="M,..", help="other models as well; accuracy becomes an objective"
+            "--models",
+            type=name_list("model"),
+            metavar="M,..",
+            help="other models as well; accuracy becomes an objective",
         ),
         *GRID,
         INCLUDE_PAPER,
@@ -89,7 +92,7 @@ VERB = Report(
     document=_document,
     title=_title,
     parts=(
-        facts(_answer),
+        summary_text(_answer),
         candidate_rows("pareto", "", COLUMNS, of="front", first=20),
         ON_PAPER,
         _plot,

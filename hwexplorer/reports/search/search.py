@@ -18,8 +18,8 @@ from analysis.explore.search.candidates import (
 from analysis.explore.search.candidates import search as within
 from hardware.errors import RequestError
 from hardware.quantity import quantity
-from hwexplorer.configurations import GRID, INCLUDE_PAPER, evaluated
-from hwexplorer.declare import EVERYWHERE, Report, facts
+from hwexplorer.configurations import GRID, INCLUDE_PAPER, evaluate_grid
+from hwexplorer.declare import EVERYWHERE, Report, summary_text
 from hwexplorer.options import LOAD_LIMITS, amount, choice, option, whole
 from hwexplorer.reports._candidates import COLUMNS, ODDS, ON_PAPER, candidate_rows, describe_candidate
 from hwexplorer.state import State
@@ -59,7 +59,7 @@ def _document(
             if value <= 0:
                 raise RequestError(f"--{option_name.replace('_', '-')} {value:g}: more than 0 is expected")
             limits.append(Constraint(figure, ">=" if METRICS[figure].more_is_better else "<=", value))
-    grid = evaluated((state,), batches, precisions, power_modes, tick) if limits else ()
+    grid = evaluate_grid((state,), batches, precisions, power_modes, tick) if limits else ()
     return within(grid, limits, order)
 
 
@@ -131,7 +131,7 @@ VERB = Report(
     document=_document,
     title=_title,
     parts=(
-        facts(_answer),
+        summary_text(_answer),
         candidate_rows(
             "search",
             "",

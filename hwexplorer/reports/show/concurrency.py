@@ -13,7 +13,7 @@ from analysis.reports.concurrency_report import (
 )
 from hardware.quantity import quantity
 from hardware.sentence import count_noun
-from hwexplorer.declare import DEVICE, Report, Rows, Section, document_of_estimate, facts
+from hwexplorer.declare import DEVICE, Report, Rows, Section, document_of_estimate, summary_text
 from hwexplorer.state import State
 from hwexplorer.views.captions import chain, list_names
 from hwexplorer.views.digest import Digest
@@ -64,7 +64,7 @@ VERB = Report(
     document=document_of_estimate(concurrency),
     title="Concurrency",
     parts=(
-        facts(_summary),
+        summary_text(_summary),
         Rows("parallelism", "Parallelism", columns(Parallelism)),
         Rows("stages", "Stages", STAGES),
         Rows(

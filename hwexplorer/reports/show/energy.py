@@ -9,7 +9,7 @@ from analysis.estimate.outline import HOST
 from analysis.reports.energy_report import Consumer, EnergyPart, EnergyReport, energy_report
 from hardware.quantity import quantity
 from hwexplorer import engine
-from hwexplorer.declare import NODE, Report, Rows, Section, document_of_estimate, facts
+from hwexplorer.declare import NODE, Report, Rows, Section, document_of_estimate, summary_text
 from hwexplorer.options import TOP
 from hwexplorer.state import State
 from hwexplorer.views.captions import category_words, energy_words
@@ -74,7 +74,7 @@ VERB = Report(
     document=document_of_estimate(energy_report),
     title="Energy",
     parts=(
-        facts(_summary),
+        summary_text(_summary),
         Rows("components", "By component", COMPONENTS, key="name", brief=_PER_INFERENCE),
         Rows("categories", "By category of events", PARTS, key="name"),
         Rows("operators", "Operators that use most", CONSUMERS, of="top_operators", kind="type"),

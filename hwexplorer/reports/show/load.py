@@ -14,7 +14,7 @@ from analysis.serving.serving_report import ServingReport, serving_report
 from analysis.serving.waits import Wait
 from hardware.errors import RequestError
 from hwexplorer import engine
-from hwexplorer.declare import DEVICES, Report, Rows, facts
+from hwexplorer.declare import DEVICES, Report, Rows, summary_text
 from hwexplorer.options import LOAD_LIMITS
 from hwexplorer.state import State, replace
 from hwexplorer.views.captions import headline_of_state, list_names
@@ -107,10 +107,10 @@ VERB = Report(
     document=find_document,
     title=_title,
     parts=(
-        facts(_answer),
+        summary_text(_answer),
         LOADS,
         Rows("waits", "Where the time of a request goes", columns(Wait)),
-        facts(lambda report, state: report.schedulers, "schedulers", "How steps are formed"),
+        summary_text(lambda report, state: report.schedulers, "schedulers", "How steps are formed"),
     ),
     brief_parts=("summary", "loads"),
     main="loads",

@@ -10,7 +10,7 @@ from analysis.reports.mapping_report import Bound, KernelRow, MappingReport, map
 from hardware.quantity import quantity
 from hardware.sentence import count_noun
 from hwexplorer import engine
-from hwexplorer.declare import NODE, Report, Rows, Section, document_of_estimate, facts
+from hwexplorer.declare import NODE, Report, Rows, Section, document_of_estimate, summary_text
 from hwexplorer.reports._buckets import distribution
 from hwexplorer.state import State
 from hwexplorer.views.digest import Digest
@@ -59,7 +59,7 @@ VERB = Report(
     document=document_of_estimate(mapping_report),
     title="Mapping",
     parts=(
-        facts(_summary),
+        summary_text(_summary),
         distribution("utilization", "Utilisation of kernels", "Utilisation", "time", {"Kernels": ""}),
         Rows("bounds", "What bounds kernels", columns(Bound)),
         Rows(

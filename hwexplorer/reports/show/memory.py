@@ -16,7 +16,7 @@ from analysis.reports.memory_report import (
     memory_report,
 )
 from hardware.quantity import quantity
-from hwexplorer.declare import DEVICE, Report, Rows, Section, document_of_estimate, facts
+from hwexplorer.declare import DEVICE, Report, Rows, Section, document_of_estimate, summary_text
 from hwexplorer.state import State
 from hwexplorer.views.digest import Digest
 
@@ -58,7 +58,7 @@ VERB = Report(
     document=document_of_estimate(memory_report),
     title="Memory",
     parts=(
-        facts(_summary),
+        summary_text(_summary),
         Rows("roles", "Peak memory by role of tensors", columns(TensorRole)),
         Rows(
             "live",

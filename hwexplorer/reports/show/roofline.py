@@ -9,7 +9,7 @@ from hardware.precision import rate_unit
 from hardware.quantity import quantity
 from hardware.sentence import count_noun
 from hwexplorer import engine
-from hwexplorer.declare import NODE, Report, Rows, Section, facts
+from hwexplorer.declare import NODE, Report, Rows, Section, summary_text
 from hwexplorer.state import State
 from hwexplorer.views.digest import Digest
 from hwexplorer.views.measured_times import measured_times
@@ -50,7 +50,7 @@ VERB = Report(
     document=_document,
     title="Roofline",
     parts=(
-        facts(_summary),
+        summary_text(_summary),
         Rows(
             "kernels",
             "Kernels",

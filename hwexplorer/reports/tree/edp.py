@@ -13,7 +13,7 @@ from analysis.reports.edp_report import (
     edp_report,
 )
 from hardware.quantity import quantity
-from hwexplorer.declare import DEVICE, Report, Rows, Section, document_of_estimate, facts
+from hwexplorer.declare import DEVICE, Report, Rows, Section, document_of_estimate, summary_text
 from hwexplorer.options import TOP
 from hwexplorer.state import State
 
@@ -44,7 +44,7 @@ VERB = Report(
     document=document_of_estimate(edp_report),
     title="Energy-delay product",
     parts=(
-        facts(_summary),
+        summary_text(_summary),
         Rows(
             "components",
             "By component",

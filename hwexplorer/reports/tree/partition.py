@@ -6,7 +6,7 @@ from analysis.document import columns
 from analysis.reports.partition_report import PartitionReport, Subgraph, partition_report
 from hardware.quantity import quantity
 from hwexplorer import engine
-from hwexplorer.declare import MODEL, Report, Rows, Section, facts
+from hwexplorer.declare import MODEL, Report, Rows, Section, summary_text
 from hwexplorer.reports._buckets import KINDS, distribution
 from hwexplorer.state import State
 from hwexplorer.views.captions import chain
@@ -37,7 +37,7 @@ VERB = Report(
     document=_document,
     title=lambda document, state: f"Partition of {document.model}, batch {document.batch}, {document.precision}",
     parts=(
-        facts(_summary),
+        summary_text(_summary),
         Rows("operators", "Operators by type", KINDS, of="operators_by_type"),
         Rows("classes", "Operators by class", KINDS, of="operators_by_class"),
         Rows("patterns", "Subgraphs by fusion pattern", KINDS, of="subgraphs_by_pattern"),

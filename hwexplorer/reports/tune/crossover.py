@@ -9,9 +9,8 @@ from analysis.explore.tuning.least_change import FACTOR_MAX, Crossover, Goal, Tu
 from analysis.explore.tuning.least_change import crossover as find
 from hardware.quantity import of_fact, quantity
 from hwexplorer import engine
-from hwexplorer.declare import Report, Rows, Subject
-from hwexplorer.declare import facts as text_of_facts
-from hwexplorer.options import MODEL, OWN_MODEL, SCENARIO, names, option
+from hwexplorer.declare import Report, Rows, Subject, summary_text
+from hwexplorer.options import MODEL, OWN_MODEL, SCENARIO, name_list, option
 from hwexplorer.state import State, other_device, replace
 from hwexplorer.views.captions import scenario_words
 
@@ -93,14 +92,14 @@ VERB = Report(
         option("b", metavar="B", help="the device to match"),
         option(
             "--knob",
-            type=names("knob"),
+            type=name_list("knob"),
             action="append",
             metavar="FACT,..",
             help="facts or prices to change, as clock_hz,units: each alone",
         ),
         option(
             "--metric",
-            type=names("metric", KNOB_METRICS),
+            type=name_list("metric", KNOB_METRICS),
             dest="measures",
             metavar="M,..",
             help=f"what must match: {', '.join(KNOB_METRICS)} (default edp)",
@@ -112,7 +111,7 @@ VERB = Report(
         f"What {document.a} needs to match {document.b} in {' and '.join(METRICS[m].noun for m in document.metrics)}: "
         f"{document.model}, {scenario_words(state, _runtime_words(state, document))}"
     ),
-    parts=(text_of_facts(_summary), Rows("ways", "Changes, the smallest first", COLUMNS)),
+    parts=(summary_text(_summary), Rows("ways", "Changes, the smallest first", COLUMNS)),
     on_screen=False,
     examples={"crossover": "conv2d kpu_t256 tpu_v4 --knob clock_hz,units,matrix --metric latency"},
 )

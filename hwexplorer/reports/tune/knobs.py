@@ -24,6 +24,7 @@ from hardware import what_if
 from hardware.errors import unknown
 from hardware.quantity import of_fact, quantity
 from hwexplorer import engine
+from hwexplorer.answer import Answer
 from hwexplorer.declare import DEVICE, Report, Rows
 from hwexplorer.options import option
 from hwexplorer.settings import NAMES
@@ -152,6 +153,7 @@ VERB = Report(
         ),
     ),
     title="Knobs",
+    pane=lambda state: Answer("knobs", state, at_once=True).view(),  # what is known so far
     on_screen=False,
     examples={"knobs": "conv2d --on kpu_t256{clock_hz*0.8} --knob clock_hz"},
 )  # fmt: skip

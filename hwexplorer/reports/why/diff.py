@@ -16,7 +16,7 @@ from analysis.explore.saved_result import ComparedResult, read_result, summarize
 from hardware.errors import RequestError
 from hardware.quantity import quantity
 from hwexplorer import engine
-from hwexplorer.declare import DEVICE, Report, Rows, facts
+from hwexplorer.declare import DEVICE, Report, Rows, summary_text
 from hwexplorer.headless.asked_state import is_result
 from hwexplorer.options import option
 from hwexplorer.reports import check
@@ -86,7 +86,7 @@ VERB = Report(
     document=_document,
     title=_title,
     parts=(
-        facts(_summary),
+        summary_text(_summary),
         Rows("changes", "Figures", CHANGES, key="figure"),
         Rows("operators", "Operators by type", columns(TypeCount), key="type", optional=True, first=5),
         Rows("places", "Operators that changed", columns(OperatorChange), key="id", optional=True, first=8),

@@ -372,5 +372,6 @@ VERB = Report(
     document=_document,
     view=why,
     brief=partial(why, is_whole=False),
+    pane=partial(why, says_setting=False),
     examples={"why": "conv2d --on h100_sxm --node relu"},
 )

@@ -137,17 +137,13 @@ def _go_to_node(session: Session, words: list[str]) -> None:
     name = words[0] if words else ""
     if name in ("/", session.state.model):
         name = ""
-    place = session.unfolded.place
+    place = session.index.place
     if name not in place:  # the end of a path will do where it is the end of one node only
         ends = [key for key in place if key.endswith(("." + name, "/" + name))]
         if len(ends) != 1:
             raise unknown("node", name, place)
         name = ends[0]
     session.move_to(name)
-
-
-def _fold(session: Session, words: list[str]) -> None:
-    session.fold_below(states._percent(_one_word(words, "fold 1").rstrip("%")))
 
 
 def _pin(session: Session, words: list[str]) -> None:
@@ -262,7 +258,7 @@ def run_verb(session: Session, words: list[str]) -> None:
     if registry.is_report(verb) and not {"--format", "-o", "--output"} & set(rest):
         rest = [*rest, "--format", SCREEN]
     if registry.takes_model(verb) and not (verb == "sweep" and "--all" in rest):
-        state = states.format(replace(session.state, at=states.node(session.state.at), open=()))
+        state = states.format(replace(session.state, open=()))
         rest = ["--model", state, *rest] if registry.names_model(verb) else [state, *rest]
     session.start(VerbJob([verb, *rest], width, lambda job: session.emit(SheetOpened(verb, job.sheet()))))
 
@@ -308,14 +304,13 @@ COMMANDS: dict[str, LineCommand] = {
             session, baseline=_compared_device(session, _one_word(words, "baseline h100_sxm"), "baseline")),
         _compared_devices),
     "at": LineCommand("at NODE", "to a node of the tree; the end of its path will do", _go_to_node,
-        lambda session: session.unfolded.place),
+        lambda session: session.index.place),
     "find": LineCommand("find TEXT", "rows: words, kind:conv share>5 bound:memory", _find_rows),
     "filter": LineCommand("filter TEXT", "narrow the models",
         lambda session, words: _apply(session, filter=" ".join(words), pane="models")),
     "sort": LineCommand("sort KEY", ", ".join(states.SORTS), _set_field("sort", "share"), states.SORTS),
     "rank": LineCommand("rank KEY", "order of the devices", _set_field("rank", "edp"), states.RANKS),
     "metric": LineCommand("metric M", ", ".join(states.METRICS), _set_field("metric", "energy"), states.METRICS),
-    "fold": LineCommand("fold PERCENT", "fold rows below this share; 0 folds none", _fold, ("0", "1", "5")),
     "heat": LineCommand("heat", "the metric on every device in the tree, or not", _request_action("heat")),
     "trace": LineCommand("trace [FILE]", "a measured trace beside the tree; without a file none", _lay_trace),
     "limits": LineCommand("limits [L<5ms ..]",

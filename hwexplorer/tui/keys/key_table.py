@@ -81,14 +81,11 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
             panes="tree events"),
         _action("expand", "o", "Expand all", "Open every branch of the tree", "every", 1),
         _action("collapse", "O", "Collapse all", "Close every branch of the tree", "every", 0),
-        _action("fold", "f", "Fold small", "Fold rows below 0.5, 1, 2, 5 % of the share into one row, or none",
-            hint="fold"),
         _action("heat", "H", "Devices in tree", "The metric on every device side by side, and which wins",
             changes.flip("heat")),
         _action("heaviest", ".", "Heaviest path", "Follow the heaviest path down", hint="heaviest"),
         _action("by", "t", "Tree by", "Divide the tree by: " + ", ".join(states.BYS),
             changes.cycle("by", states.BYS, at="", open=()), hint="tree by"),
-        _action("each", "*", "One by one", "The blocks of a merged branch one by one, or merged again"),
         _action("sort", "s", "Sort", "Sort the tree by: " + ", ".join(states.SORTS),
             changes.cycle("sort", states.SORTS, descending=True), hint="sort"),
         _action("reverse", "S", "Reverse", "Reverse the order of the tree", changes.flip("descending")),
@@ -150,13 +147,11 @@ _GROUPS: dict[str, tuple[Action, ...]] = {
         _action("sheet", "i", "Device sheet", "The device under the cursor with the source of every fact"),
     ),
     "View": (
-        _action("column_before", "<", "Column before", "To the column before: the foot says what it is", "column", -1),
-        _action("column_after", ">", "Next column", "To the next column: the foot says what it is", "column", 1),
         _action("advise", "A", "Advise", "What to change, each change run: enter applies one", "report", "advise",
             hint="advise"),
         _action("to_tree", "enter", "Tree", "Go to the tree of this device", changes.show_pane("tree"),
             panes="compare plot", hint="tree"),
-        _action("lift", "enter", "Try it", "Set what would lift the limit of this node", panes="why", hint="try it"),
+        _action("try_it", "enter", "Try it", "Set what would lift the limit of this node", panes="why", hint="try it"),
         _action("why", "w", "Why", "Explain the row under the cursor", changes.show_pane("why"), hint="why"),
         _action("explain", "enter", "Why", "Explain the row under the cursor", changes.show_pane("why"),
             panes="tree events"),
@@ -208,9 +203,21 @@ Hint = tuple[str, str, str]  # the action, its key and the word that the footer 
 # The action that goes up -> the one that goes down.
 PAIRS = {"batch_up": "batch_down", "precision_up": "precision_down", "turn_up": "turn_down"}
 _ORDER = (
-    *("help", "palette", "turn_up", "turn_back", "to_tree", "lift", "choose", "filter", "remove", "baseline", "rank"),
+    *(
+        "help",
+        "palette",
+        "turn_up",
+        "turn_back",
+        "to_tree",
+        "try_it",
+        "choose",
+        "filter",
+        "remove",
+        "baseline",
+        "rank",
+    ),
     *("pane_models", "devices", "phase", "toggle", "batch_up", "quit", "find", "pin", "export", "sessions"),
-    *("pane_knobs", "zoom", "precision_up", "advise", "undo", "heaviest", "why", "sort", "metric", "execution", "fold"),
+    *("pane_knobs", "zoom", "precision_up", "advise", "undo", "heaviest", "why", "sort", "metric", "execution"),
 )
 
 

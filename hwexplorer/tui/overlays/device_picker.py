@@ -133,16 +133,13 @@ class DevicesPrompt(Prompt):
         return f"{told}{space} · enter {enter} · {' '.join(EXAMPLES)}"
 
     def offers(self) -> dict[str, str]:
-        """Return the words that can be clicked, and the text that comes of each."""
         return self._append_words(EXAMPLES)
 
     def follow(self, text: str) -> None:
-        """Narrow the list to the text."""
         self._picker.is_pointed = False
         self._picker.fill(self.search_text)
 
     def edit(self, key: str, character: str | None) -> None:
-        """Move in the list by its keys, else edit the line."""
         if key == "space" and (row_query.ends_in_condition(self.text) or not self._picker.picks):
             super().edit(key, " ")  # another word or limit follows
         elif key == "space":
@@ -166,5 +163,4 @@ class DevicesPrompt(Prompt):
         self._picker.close()
 
     def leave(self) -> None:
-        """Close the list."""
         self._picker.close()

@@ -190,7 +190,6 @@ class SearchPrompt(Prompt):
         return f"{count} line{'s' * (count != 1)} · enter keeps them, esc shows all"
 
     def follow(self, text: str) -> None:
-        """Narrow what is shown to the text."""
         self._reader.search(text)
 
 

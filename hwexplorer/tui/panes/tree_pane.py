@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hwexplorer.state import MORE, SORTS, node, replace
+from hwexplorer.state import SORTS, replace
 from hwexplorer.tui.panes.view_panes import ViewPane
 from hwexplorer.tui.session import row_query
 from hwexplorer.tui.session.state_changes import open_branches
@@ -20,7 +20,6 @@ class TreePane(ViewPane):
     finds_rows = False  # the state's words are looked for, in rows that may be closed
 
     def fill(self, views: Views) -> None:
-        """Take the view and the title."""
         state = self.state
         sought = row_query.plain_words(state.find)
         self.content.find = sought[0] if sought else ""
@@ -30,10 +29,9 @@ class TreePane(ViewPane):
         self.content.go(state.at)
         order = state.sort if state.descending else f"{state.sort} reversed"
         find = f"find {state.find!r} · " if state.find else ""
-        fold = f"from {state.fold:g} % · " if state.fold else ""
         place = f"{self.content.cursor + 1}/{len(self.content.visible)}"
         about = f"by {state.by} · {views.device_name(state.on)}{' and others' * state.heat}"
-        self.set_title(about, f"{find}{fold}sorted by {order} · {place}")
+        self.set_title(about, f"{find}sorted by {order} · {place}")
 
     def put_cursor(self, key: str) -> None:
         """Put the cursor on a key, '' for the root."""
@@ -46,21 +44,10 @@ class TreePane(ViewPane):
     def _open_except(self, key: str) -> tuple[str, ...]:
         return tuple(k for k in self.state.open if k != key)
 
-    def _open_more(self) -> bool:
-        """On a row of folded ones show them and go to the first; return False on any other row."""
-        state, session = self.state, self.session
-        if not state.at.endswith(MORE):
-            return False
-        before = set(session.index.place)
-        if session.apply(replace(state, open=(*state.open, state.at), at=node(state.at))):
-            first = next((row.key for row in session.index.table.rows if row.key not in before), node(state.at))
-            session.apply(replace(self.state, at=first))
-        return True
-
     def do_open(self) -> None:
         """Open the branch."""
         state, index = self.state, self.session.index
-        if self._open_more() or not (below := index.children(state.at)):
+        if not (below := index.children(state.at)):
             return
         if state.at and state.at not in open_branches(index, state.open, state.at):
             self._set(state.at, (*state.open, state.at))
@@ -80,8 +67,6 @@ class TreePane(ViewPane):
     def do_toggle(self) -> None:
         """Open or close what the cursor is on."""
         state, index = self.state, self.session.index
-        if self._open_more():
-            return
         if state.at in state.open or (not state.at and state.open):
             self.do_close()
         elif not state.at:
@@ -94,8 +79,7 @@ class TreePane(ViewPane):
 
     def do_subtree(self, opened: int) -> None:
         """Open or close everything below the cursor."""
-        state, index = self.state, self.session.unfolded
-        branches = index.branches([state.at, *index.descendants(state.at)]) - {""} if state.at in index.place else set()
-        gone = branches | {k for k in state.open if k.endswith(MORE) and node(k) in branches | {state.at}}
-        rest = tuple(k for k in state.open if k not in (branches if opened else gone))
+        state, index = self.state, self.session.index
+        branches = index.branches([state.at, *index.descendants(state.at)]) - {""}
+        rest = tuple(k for k in state.open if k not in branches)
         self._set(state.at, (*rest, *sorted(branches)) if opened else rest)

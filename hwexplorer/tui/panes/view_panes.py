@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from analysis.estimate.metrics import METRICS
 from hwexplorer.plots import is_over_batches
-from hwexplorer.state import PANES, PLOTS, RANKS, State, node, replace
+from hwexplorer.state import PANES, PLOTS, RANKS, State, replace
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.session import state_changes
 from hwexplorer.tui.session.session import Session
@@ -15,7 +15,6 @@ from hwexplorer.tui.widgets.framed_pane import CAPTION, FramedPane
 from hwexplorer.tui.widgets.knob_content import KnobContent
 from hwexplorer.tui.widgets.plot_area import PlotArea
 from hwexplorer.tui.widgets.prose import Prose
-from hwexplorer.tui.widgets.table_columns import TableHeads
 from hwexplorer.tui.widgets.tree_table import TreeTable
 from hwexplorer.views.plain import Table
 
@@ -98,23 +97,6 @@ class ViewPane(FramedPane):
             self.content.go(key)
             self.put_cursor(key)
 
-    def do_column(self, by: int) -> None:
-        """Move the column cursor and say what its column is."""
-        if isinstance(self.content, TableHeads):
-            self.content.move_column(by)
-            self.redraw()
-            self.session.say(self.content.column_help() or "no columns here", "text")
-        else:
-            self.session.say("no columns here", "dim")
-
-    def leave_column(self) -> bool:
-        """Remove the column cursor; return False where there is none."""
-        if not isinstance(self.content, TableHeads) or self.content.column < 0:
-            return False
-        self.content.column = -1
-        self.redraw()
-        return True
-
     def click(self, at: FramedPane.Clicked) -> None:
         """Go to the pane and the row that was clicked, which stays under the pointer; a double click opens it."""
         if at.y < 0 or not self.pick(at):
@@ -168,7 +150,6 @@ class ComparePane(ViewPane):
     sort_keys, sort_fields = RANKS, ("rank", "rank_reverse", False)
 
     def fill(self, views: Views) -> None:
-        """Take the view and the title."""
         state = self.state
         self.content.mark = state.on
         self.content.update(self._table(views), hide=self.hidden_roles())
@@ -189,7 +170,6 @@ class ComparePane(ViewPane):
         return self._row_table
 
     def drawing_key(self, views: Views) -> object:
-        """Return the view and the cursor that the drawing follows from."""
         return (views.compare, views.answer, self.state.on, self.hidden_roles())
 
 
@@ -201,7 +181,6 @@ class EventsPane(ViewPane):
     make_content = staticmethod(lambda: TreeTable(fold=True))
 
     def fill(self, views: Views) -> None:
-        """Take the view and the title."""
         self.content.update(views.events, hide=self.hidden_roles())
         self.set_title(self.state.at or self.state.model)
 
@@ -230,7 +209,6 @@ class HeatPane(ViewPane):
     content: TreeTable
 
     def fill(self, views: Views) -> None:
-        """Take the view and the title."""
         self.content.update(views.heat, hide=("bar", "delta") if self.size.width < BAR_WIDTH else ("delta",))
         self.content.go(self.state.at)
         self.heading = f"Blocks x devices · {METRICS[self.state.metric].title}"
@@ -250,7 +228,6 @@ class KnobsPane(ViewPane):
     make_content = KnobContent
 
     def fill(self, views: Views) -> None:
-        """Take the view and the title."""
         self.content.show(views.knobs, self.state.metric, bool(self.state.fact))
         self.content.go(self.state.fact or self.content.curve.title.removesuffix(" turned"))  # what a key turns
         self.set_title(views.device_name(self.state.on))
@@ -278,20 +255,18 @@ class PlotPane(ViewPane):
     make_content = PlotArea
 
     def fill(self, views: Views) -> None:
-        """Take the view and the title."""
         self.content.update(views.plot, point_of(self.state), views.marked_points)
         place = f"{PLOTS.index(self.state.plot) + 1}/{len(PLOTS)}"  # its name is in the title
         self.set_title(f"{self.state.plot.replace('_', ' ')} · {views.device_name(self.state.on)}", place)
 
     def put_cursor(self, key: str) -> None:
-        """Put the cursor of the state on a key."""
         if not self._move_to_point(key):
             self.redraw()
 
     def _move_to_point(self, key: str) -> bool:
         """Go to what a point stands for: a row of the tree, or a device at a batch. False where neither."""
         device, _, batch = key.rpartition("@b")
-        if key in self.session.unfolded.place:
+        if key in self.session.index.place:
             self.session.move_to(key)
         elif device in self.state.devices:
             self.session.apply(replace(self.state, on=device, batch=int(batch)))
@@ -306,7 +281,7 @@ class PlotPane(ViewPane):
 
 def point_of(state: State) -> str:
     """Return the key of the point that the cursor stands for: a node, or a device at its batch."""
-    return f"{state.on}@b{state.batch}" if is_over_batches(state.plot) else node(state.at)
+    return f"{state.on}@b{state.batch}" if is_over_batches(state.plot) else state.at
 
 
 class WhyPane(ViewPane):
@@ -320,10 +295,9 @@ class WhyPane(ViewPane):
         """Try the setting that the frame offers where that was clicked."""
         super().click(at)
         if at.y == CAPTION:
-            self.session.do_lift()
+            self.session.do_try_it()
 
     def fill(self, views: Views) -> None:
-        """Take the view and the title."""
         self.content.update(views.why, self.state.zoom)
         self.set_title(self.state.at or self.state.model)
 

@@ -43,7 +43,7 @@ class Prompt:
     def _append_words(self, words: Sequence[str]) -> dict[str, str]:
         return {word: f"{self.text.rstrip()} {word} ".lstrip() for word in words if word not in self.text}
 
-    def ends_with(self, key: str, character: str | None) -> bool:
+    def ends_prompt(self, key: str, character: str | None) -> bool:
         """Return True if the key enters the line or leaves it."""
         return key in ("escape", "ctrl+c", "enter")
 

@@ -47,7 +47,7 @@ class FindPrompt(Prompt):
         """Return how many rows have the words."""
         if not self.text:
             return row_query.HINT
-        table = self._finder.content.table if self._finder else self.session.unfolded.table
+        table = self._finder.content.table if self._finder else self.session.index.table
         try:
             count = len(row_query.matching_rows(table, self.text))
         except RequestError as error:
@@ -55,7 +55,6 @@ class FindPrompt(Prompt):
         return f"{count} row{'s' * (count != 1)} · enter, then n goes to the next" if count else "no row here has it"
 
     def offers(self) -> dict[str, str]:
-        """Return the words that can be clicked, and the text that comes of each."""
         return self._append_words(row_query.HINT.split()[2:])
 
     def follow(self, text: str) -> None:
@@ -67,7 +66,7 @@ class FindPrompt(Prompt):
                 self._finder.do_find(0)
                 return
             session.apply(replace(session.state, find=text))
-            if (target := state_changes.next_match(session.unfolded.table, text, session.state.at, 0)) is not None:
+            if (target := state_changes.next_match(session.index.table, text, session.state.at, 0)) is not None:
                 session.move_to(target)
 
 
@@ -81,23 +80,19 @@ class FilterPrompt(Prompt):
         self._models = models
 
     def note(self) -> str:
-        """Return what stands on the right of the line."""
         count = len(self._models.content.visible)
         return f"{count} model{'s' * (count != 1)} · enter loads" if count else NO_MATCH
 
     def follow(self, text: str) -> None:
-        """Narrow what is shown to the text."""
         self.session.apply(replace(self.session.state, filter=text))
 
     def edit(self, key: str, character: str | None) -> None:
-        """Move in the list by its keys, else edit the line."""
         if key in ("up", "down"):
             self._models.do_move(1 if key == "down" else -1)
         else:
             super().edit(key, character)
 
     def enter(self) -> None:
-        """Do what the line says."""
         self._models.do_choose()
 
 
@@ -107,23 +102,19 @@ class CommandPrompt(Prompt):
     label = ":"
 
     def note(self) -> str:
-        """Return what stands on the right of the line."""
         return command_line.describe(self.session, self.text)
 
     def offers(self) -> dict[str, str]:
-        """Return the words that can be clicked, and the text that comes of each."""
         completions = command_line.completions_by_word(self.session, self.text)
         return {word: f"{line} " for word, line in completions.items()}
 
     def edit(self, key: str, character: str | None) -> None:
-        """Move in the list by its keys, else edit the line."""
         if key in ("tab", "shift+tab", "up", "down"):
             self.change(command_line.complete_line(self.session, self.line, key))
         else:
             super().edit(key, character)
 
     def enter(self) -> None:
-        """Do what the line says."""
         command_line.submit(self.session, self.text)
 
 
@@ -139,13 +130,11 @@ class ExportPrompt(Prompt):
         super().__init__(session, f"{self._stem}.txt", selected=True)
 
     def note(self) -> str:
-        """Return what stands on the right of the line."""
         path = self._path()
         saves = f" to {path}" if path != self.text.strip() else ""
         return self._error or f"{' '.join(SUFFIXES)} · enter saves{saves}, esc cancels"
 
     def offers(self) -> dict[str, str]:
-        """Return the words that can be clicked, and the text that comes of each."""
         path = PurePath(self.text)
         stem = str(path.with_suffix("")) if path.name else self.text
         return {suffix: stem + suffix for suffix in SUFFIXES}
@@ -155,11 +144,11 @@ class ExportPrompt(Prompt):
         text = self.text.strip()
         return self._stem + f".{text.lower()}" if f".{text.lower()}" in SUFFIXES else text
 
-    def ends_with(self, key: str, character: str | None) -> bool:
+    def ends_prompt(self, key: str, character: str | None) -> bool:
         """Return True if the key leaves the line, or enters one that can be written."""
         if key == "enter":
             self._error = self._find_error()
-        return super().ends_with(key, character) and not (key == "enter" and self._error)
+        return super().ends_prompt(key, character) and not (key == "enter" and self._error)
 
     def _find_error(self) -> str:
         path = Path(self._path())
@@ -177,7 +166,6 @@ class ExportPrompt(Prompt):
         self._error = ""
 
     def enter(self) -> None:
-        """Do what the line says."""
         self.session.request("export", self._path())
 
 
@@ -191,10 +179,9 @@ class OverwritePrompt(Prompt):
         self.label, self._overwrite = question, overwrite
 
     def note(self) -> str:
-        """Return what stands on the right of the line."""
         return "y overwrites, n leaves it"
 
-    def ends_with(self, key: str, character: str | None) -> bool:
+    def ends_prompt(self, key: str, character: str | None) -> bool:
         """Return True: any key decides."""
         return True
 

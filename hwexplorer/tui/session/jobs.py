@@ -83,7 +83,6 @@ class ModelCaptureJob(BackgroundJob):
         self._has_started = True
 
     def is_done(self) -> bool:
-        """Return True when there is nothing more to wait for."""
         if self._failure or not self._has_started:
             return bool(self._failure)
         phase, fraction = self._capture.progress
@@ -97,12 +96,10 @@ class ModelCaptureJob(BackgroundJob):
         return True
 
     def error(self) -> str:
-        """Return what went wrong in one line, '' when nothing did."""
         # Of the shell's option the shape is left, which in a command stands after the model's name.
         return " ".join(self._failure.split()).replace("--input ", "")
 
     def end(self) -> None:
-        """Stop the work and wait until it is gone."""
         self._capture.cancel()
 
 
@@ -138,11 +135,9 @@ class VerbJob(BackgroundJob):
             self._err, self._code = str(error).encode(), 1
 
     def is_done(self) -> bool:
-        """Return True when there is nothing more to wait for."""
         return self._code is not None
 
     def end(self) -> None:
-        """Stop the work and wait until it is gone."""
         self._is_cancelled = True
         if self._process is not None and self._code is None:
             self._process.terminate()

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from analysis.model.names.model_ref import phases
 from hardware.errors import RequestError
 from hwexplorer import state as states
-from hwexplorer.state import FOLDS, MORE, PANES, State, node, replace
+from hwexplorer.state import PANES, State, replace
 from hwexplorer.tui.session import history as histories
 from hwexplorer.tui.session import state_changes
 from hwexplorer.tui.session.change_summary import summarize_change, summarize_undo
@@ -97,13 +97,8 @@ class Session:
 
     @property
     def index(self) -> TreeIndex:
-        """The tree as shown, small rows folded."""
+        """The rows of the tree."""
         return self._index_of(self.views.tree if self.views else EMPTY_TABLE)
-
-    @property
-    def unfolded(self) -> TreeIndex:
-        """All of the tree."""
-        return self._index_of(self.views.unfolded if self.views else EMPTY_TABLE)
 
     def _index_of(self, table: Table) -> TreeIndex:
         for index in self._indices:
@@ -227,7 +222,7 @@ class Session:
     def idle_actions(self) -> tuple[str, ...]:
         """Return the actions that would do nothing in the present state, which the footer leaves out."""
         has_setting = self.cache.has("next_step", self.state) and self.cache.view("next_step", self.state)
-        return ("lift",) * (not has_setting) + ("phase",) * (not _has_phases(self.state.model))
+        return ("try_it",) * (not has_setting) + ("phase",) * (not _has_phases(self.state.model))
 
     def do_phase(self) -> None:
         """Go to the next phase of a language model: its prompt, a token after it, the whole request, a load."""
@@ -243,7 +238,7 @@ class Session:
         place = states.PLOTS.index(state.plot) + step * (state.pane == "plot")
         self.apply(replace(state, pane="plot", plot=states.PLOTS[place % len(states.PLOTS)]))
 
-    def do_lift(self) -> None:
+    def do_try_it(self) -> None:
         """Try the setting that Why says would lift the limit of the node."""
         step = self.views.next_step if self.views is not None else None
         if step is None:
@@ -271,56 +266,28 @@ class Session:
     # --- the tree -----------------------------------------------------------------------------------------
 
     def _reveal_cursor(self, state: State, views: Views) -> tuple[State, Views]:
-        """Open what the row under the cursor is folded into. Of a kernel that is no more its first operator stays, and
-        what is no row of this tree may be one of that by module."""
-        if not state.at or state.at in self._index_of(views.tree).place:
+        """Put the cursor on a row that exists. Of a kernel that is no more its first operator stays, and what is no row
+        of this tree may be one of that by module."""
+        places = self._index_of(views.tree).place
+        if not state.at or state.at in places:
             return state, views
-        unfolded = self._index_of(views.unfolded)
-        if node(state.at) not in unfolded.place:
-            operator = node(state.at).partition(":")[2]
-            is_operator = operator != "" and operator in unfolded.place
-            other = replace(state, at=operator) if is_operator or state.by == "module" else replace(state, by="module")
-            return self._reveal_cursor(other, self.cache.views(other))
-        folds = state_changes.folds_above(state.at, unfolded, self._index_of(views.tree))
-        if not folds:
-            return state, views
-        state = replace(state, open=(*state.open, *sorted(folds)))
-        return state, self.cache.views(state)
+        operator = state.at.partition(":")[2]
+        is_operator = operator != "" and operator in places
+        other = replace(state, at=operator) if is_operator or state.by == "module" else replace(state, by="module")
+        return self._reveal_cursor(other, self.cache.views(other))
 
     def move_to(self, key: str) -> None:
         """Put the tree's cursor on a node; what hides it opens."""
-        self.apply(state_changes.move_to(self.state, key, self.unfolded, self.index))
+        self.apply(state_changes.move_to(self.state, key, self.index))
 
     def do_every(self, opened: int) -> None:
         """Open or close all branches."""
         change = state_changes.open_all if opened else state_changes.close_all
-        self.apply(change(self.state, self.unfolded))
-
-    def do_each(self) -> None:
-        """Show repeated blocks one by one, or merged again."""
-        state = state_changes.toggle_repeats(self.state, self.unfolded)
-        if state is not None:
-            self.apply(state)
-        else:
-            self.say("no row of repeats here: those say how many they are, as x6", "warn")
-
-    def do_fold(self) -> None:
-        """Go to the next threshold below which rows are folded."""
-        self.fold_below(next((value for value in FOLDS if value > self.state.fold), 0.0))
-
-    def fold_below(self, percent: float) -> None:
-        """Fold rows below a share; the cursor goes to the row that stands for its own."""
-        opened = (key for key in self.state.open if not key.endswith(MORE))
-        state = replace(self.state, open=tuple(opened), fold=percent)
-        folded = self._index_of(self.cache.views(replace(state, at="")).tree)
-        self.apply(replace(state, at=state_changes.visible_ancestor(state.at, self.unfolded, folded)))
-        rows = sum(1 for row in self.index.table.rows if row.kind == "more")
-        message = f"rows below {percent:g} % folded into {rows} row{'s' * (rows != 1)}"
-        self.say(message if percent else "nothing is folded", "dim")
+        self.apply(change(self.state, self.index))
 
     def do_heaviest(self) -> None:
         """Follow the heaviest path down."""
-        self.move_to(self.unfolded.heaviest(node(self.state.at)))
+        self.move_to(self.index.heaviest(self.state.at))
 
     def do_find(self, step: int) -> None:
         """Go to the next match of what was searched for."""
@@ -328,7 +295,7 @@ class Session:
         if not state.find:
             self.request("find")
             return
-        target = state_changes.next_match(self.unfolded.table, state.find, state.at, step)
+        target = state_changes.next_match(self.index.table, state.find, state.at, step)
         if target is None:
             self.say(f"nothing in the tree fits {state.find!r}", "warn")
         else:

@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection
 from analysis.model.names.model_ref import scale_load
 from hwexplorer import settings
 from hwexplorer import state as states
-from hwexplorer.state import EACH, State, node, replace
+from hwexplorer.state import State, replace
 from hwexplorer.tui.session import row_query
 from hwexplorer.views.plain import Table
-from hwexplorer.views.table_tree import TreeIndex, more_key
+from hwexplorer.views.table_tree import TreeIndex
 
 Change = Callable[[State], State]
 
@@ -81,9 +81,6 @@ def remove_device(state: State) -> State:
     return replace(state, devices=rest, on=rest[min(place, len(rest) - 1)]) if rest else state
 
 
-TIMES = "×"  # in the name of a row of repeats
-
-
 def open_branches(index: TreeIndex, opened: Collection[str], at: str) -> set[str]:
     """Return the open branches: what was opened, and whatever keeps the cursor in sight."""
     return set(opened) | index.ancestors(at)
@@ -104,27 +101,9 @@ def next_match(table: Table, text: str, start: str, step: int) -> str | None:
     return table.rows[(after or matches)[0]].key
 
 
-def folds_above(key: str, tree: TreeIndex, folded: TreeIndex) -> set[str]:
-    """Return the keys of the folded rows that hide a node or what it hangs on. `folded` is the tree as shown."""
-    hidden = {key, *tree.ancestors(key)} - {""} - folded.place.keys()
-    return {more_key(tree.parent[each] or "") for each in hidden if each in tree.place}
-
-
-def move_to(state: State, key: str, tree: TreeIndex, folded: TreeIndex) -> State:
+def move_to(state: State, key: str, tree: TreeIndex) -> State:
     """Put the cursor on a node and open what hides it."""
-    hiding = tree.ancestors(key) | folds_above(key, tree, folded)
-    return replace(state, at=key, open=(*state.open, *sorted(hiding - set(state.open) - {""})))
-
-
-def visible_ancestor(key: str, tree: TreeIndex, folded: TreeIndex) -> str:
-    """Return the row of the folded tree that stands for a node: itself, its branch or the row of folded ones."""
-    at = node(key)
-    while at and at not in folded.place:
-        parent = tree.parent.get(at) or ""
-        if more_key(parent) in folded.place:
-            return more_key(parent)
-        at = parent
-    return at
+    return replace(state, at=key, open=(*state.open, *sorted(tree.ancestors(key) - set(state.open) - {""})))
 
 
 def open_all(state: State, tree: TreeIndex) -> State:
@@ -136,17 +115,3 @@ def close_all(state: State, tree: TreeIndex) -> State:
     """Close every branch; the cursor goes to the subgraph that it was in."""
     above = [key for key in tree.ancestors(state.at) if key]
     return replace(state, open=(), at=min(above, key=len) if above else state.at)
-
-
-def toggle_repeats(state: State, tree: TreeIndex) -> State | None:
-    """Show the blocks of a row of repeats one by one, or merged again: that of the cursor or the nearest above. Return
-    None where there is none."""
-    at = node(state.at)
-    while at:
-        row = tree.table.rows[tree.place[at]]
-        if at + EACH in state.open:
-            return replace(state, at=at, open=tuple(key for key in state.open if key != at + EACH))
-        if row.kind == "group" and TIMES in str(row.cells[0]):
-            return replace(state, at=at, open=(*state.open, *{at} - set(state.open), at + EACH))
-        at = tree.parent.get(at) or ""
-    return None

@@ -13,10 +13,10 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, cast
 
 from hwexplorer.plots import is_over_batches
-from hwexplorer.state import MORE, State, node, pinned, replace
+from hwexplorer.state import State, pinned, replace
 from hwexplorer.tui.session.change_summary import summarize_pin
 from hwexplorer.views.plain import Card, Page, Plot, Table, Text
-from hwexplorer.views.table_tree import TreeIndex, fold_rows
+from hwexplorer.views.table_tree import TreeIndex
 
 if TYPE_CHECKING:
     from hwexplorer.provider import EngineProvider
@@ -32,10 +32,9 @@ BLOCK_SHARE_MAX = 0.5  # of the model: a larger part says little as one block
 
 
 class Views:
-    """The views of one state, each made when it is first asked for: those of hidden panes never are. `tree` has its
-    small rows folded, `unfolded` has not."""
+    """The views of one state, each made when it is first asked for: those of hidden panes never are."""
 
-    unfolded: Table
+    tree: Table
     heat: Table
     models: Table
     compare: Table
@@ -58,19 +57,14 @@ class Views:
             getattr(self, name)
 
     def __getattr__(self, name: str) -> Any:
-        view = self._cache.view("tree" if name == "unfolded" else name, self._state)
+        view = self._cache.view(name, self._state)
         setattr(self, name, view)
         return view
 
     @cached_property
-    def tree(self) -> Table:
-        """The tree with its small rows folded."""
-        return self._cache.fold_tree(self._state, self.unfolded)
-
-    @cached_property
     def marked_points(self) -> frozenset[str]:
         """The operators that the row under the cursor stands for, in a plot of operators."""
-        if not node(self._state.at) or is_over_batches(self._state.plot):
+        if not self._state.at or is_over_batches(self._state.plot):
             return frozenset()
         return cast("frozenset[str]", self._cache.view("operators_below", self._state))
 
@@ -132,20 +126,8 @@ class ViewCache:
         """Return the views of a state, none of them made yet."""
         return Views(self, state)
 
-    def fold_tree(self, state: State, tree: Table) -> Table:
-        """Return the tree with its small rows folded as the state has it."""
-        if not state.fold:
-            return tree
-        opened = tuple(key for key in state.open if key.endswith(MORE))
-        key = ("folded", id(tree), state.fold, opened)
-        kept = self._kept.get(key)
-        if kept is None or kept[0] is not tree:
-            kept = self._keep(key, (tree, fold_rows(tree, state.fold, opened)))
-        return cast("Table", kept[1])
-
     def view(self, name: str, state: State) -> Any:
         """Return a view of a state, made now where it is not kept."""
-        state = _at_node(state)
         key = self._find(name, state)
         if key is not None:
             self._kept.move_to_end(key)
@@ -179,7 +161,7 @@ class ViewCache:
 
     def has(self, name: str, state: State) -> bool:
         """Return True if the view needs no computing."""
-        return self._find(name, _at_node(state)) is not None
+        return self._find(name, state) is not None
 
     def _find(self, name: str, state: State) -> tuple[Any, ...] | None:
         keys = (self._key(name, state, fields) for fields in self._reads.get(name, ()))
@@ -194,10 +176,6 @@ class ViewCache:
         while len(self._kept) > VIEWS_MAX or (self._rows > ROWS_MAX and len(self._kept) > VIEWS_MIN):
             self._rows -= _row_count(self._kept.popitem(last=False)[1])
         return view
-
-
-def _at_node(state: State) -> State:
-    return replace(state, at=node(state.at)) if state.at.endswith(MORE) else state
 
 
 def _blocks(index: TreeIndex, key: str) -> Iterator[str]:

@@ -52,20 +52,16 @@ class KnobContent(TreeTable):
         self.update(knobs)
 
     def resize(self, width: int, height: int) -> None:
-        """Take the size to draw in."""
         self._above = ABOVE if height >= ABOVE + LEAST else 0
         super().resize(width, height - self._above)
 
     def key_at(self, y: int) -> str | None:
-        """Return the key of the row on line `y`."""
         return super().key_at(y - self._above) if y >= self._above else None
 
     def head_at(self, x: int, y: int) -> str | None:
-        """Return the key of the column whose head is there."""
         return super().head_at(x, y - self._above)
 
     def line(self, y: int, palette: Palette, focused: bool) -> list[Segment]:
-        """Return line `y` of the drawing."""
         if y >= self._above:
             return super().line(y - self._above, palette, focused)
         rows = self.before.rows

@@ -35,7 +35,6 @@ class PlotArea(Content):
             self._lines = []
 
     def line(self, y: int, palette: Palette, focused: bool) -> list[Segment]:
-        """Return line `y` of the drawing."""
         if self.plot is None:
             return []
         if not self._lines:
@@ -83,5 +82,4 @@ class PlotArea(Content):
         return 10
 
     def forget(self) -> None:
-        """Draw anew from the plot."""
         self._drawing, self._lines = None, []

@@ -9,7 +9,7 @@ import msgspec
 from rich.segment import Segment
 
 from hwexplorer.text.number_format import safe, to_ascii
-from hwexplorer.tui.palette import BLURRED, PLAIN, SERIES, Palette
+from hwexplorer.tui.palette import SERIES, Palette
 from hwexplorer.tui.widgets.braille import Braille
 from hwexplorer.tui.widgets.cell_text import ascii_cells, shorten, width_of
 from hwexplorer.views.plain import Plot, Series
@@ -18,8 +18,6 @@ from hwexplorer.views.plot_axis import Axis, axis
 WIDTH_MIN = 16
 TAG = 18  # cells of a name at most
 TAKEN = 255  # a cell that no name may stand on
-SHADED = "shaded "  # begins the role of what stands in a shaded area
-BLANKS = ("·", ".")  # what shades where there are no grounds; in ASCII
 Place = tuple[int, int]  # column, row
 Tag = tuple[int, int, str, str]  # column, row, text, role
 _SIZES = ((0.05, "●"), (0.01, "•"))  # from this share of the whole on; less is a dot
@@ -73,17 +71,13 @@ class Drawing(msgspec.Struct, frozen=True):
         marked: dict[int, list[tuple[str, str]]] = {}
         for column, row, label in reversed(_cursor(self, cursor, below)):
             text = marked.setdefault(row, list(self.cells[row]))
-            text[column] = ("@" if palette.ascii else "◉", _role_over(text[column]))
+            text[column] = ("@" if palette.ascii else "◉", "strong")
             for place, start in _free_place(self.cells, row, column, len(label)) if label else ():
                 text = marked.setdefault(place, list(self.cells[place]))
                 for offset, character in enumerate(to_ascii(label) if palette.ascii else label):
-                    text[start + offset] = (character, _role_over(text[start + offset]))
+                    text[start + offset] = (character, "strong")
         rows = [_runs(marked[i], palette) if i in marked else row for i, row in enumerate(self.rows)]
         return [self.title, *(label + row for label, row in zip(self.labels, rows, strict=True)), *self.bottom]
-
-
-def _role_over(cell: tuple[str, str]) -> str:
-    return SHADED + "strong" if cell[1].startswith(SHADED) else "strong"
 
 
 def draw(plot: Plot, width: int, height: int, palette: Palette) -> Drawing | list[list[Segment]]:
@@ -105,15 +99,14 @@ def draw(plot: Plot, width: int, height: int, palette: Palette) -> Drawing | lis
     canvas, grid = Braille(columns, rows), Grid(x, y, columns, rows)
     owners = _owners(plot.series)
     for owner, series in sorted(zip(owners, plot.series, strict=True), key=lambda pair: not pair[1].guide):
-        if not (series.mark or series.area):  # guides first: whatever is read by them lies over them
+        if not series.mark:  # guides first: whatever is read by them lies over them
             _draw(canvas, series, grid, owner)
     signs = [
         sign for owner, each in zip(owners, plot.series, strict=True) if not (each.mark or each.line)
         for sign in _size_signs(each, grid, SERIES[owner])
     ]  # fmt: skip
     tags = [*signs, *_tags(plot.series, owners, canvas, grid, signs)]
-    shaded = {place for series in lines if series.area for place in _cells_below(series, grid)}
-    cells = [_cells(canvas, row, tags, palette, shaded) for row in range(rows)]
+    cells = [_cells(canvas, row, tags, palette) for row in range(rows)]
     labels = {grid.row(value): label for value, label in reversed(y_ticks)}
     return Drawing(
         tuple(points),
@@ -220,7 +213,7 @@ def _points(series: Series, grid: Grid) -> list[Place]:
 
 
 def _trace(line: Series, grid: Grid) -> dict[int, int]:
-    """The row of a line in each column where it is in sight; of an area its foot."""
+    """The row of a line in each column where it is in sight."""
     columns, rows = grid.columns, grid.rows
     known = [(a, b) for a, b in grid.places(line) if a is not None and b is not None]
     trace: dict[int, int] = {}
@@ -228,7 +221,7 @@ def _trace(line: Series, grid: Grid) -> dict[int, int]:
         for column in range(max(0, int(x0 * columns)), min(columns, int(x1 * columns) + 1)):
             b = y0 + (y1 - y0) * (column / columns - x0) / ((x1 - x0) or 1.0)
             if 0 <= b <= 1:
-                trace[column] = rows - 1 if line.area else rows - 1 - int(b * (rows - 0.001))
+                trace[column] = rows - 1 - int(b * (rows - 0.001))
     return trace
 
 
@@ -289,21 +282,8 @@ def _label(label: str, left: int, palette: Palette) -> list[Segment]:
     ]
 
 
-def _cells_below(series: Series, grid: Grid) -> Iterator[Place]:
-    known = [(grid.x.place(a), grid.y.place(b)) for a, b in zip(series.x, series.y, strict=True)]
-    for column in range(grid.columns):
-        at = (column + 0.5) / grid.columns
-        for (x0, y0), (x1, y1) in pairwise((a, b) for a, b in known if a is not None and b is not None):
-            if x0 <= at < x1:
-                height = y0 + (y1 - y0) * (at - x0) / (x1 - x0)
-                yield from ((column, row) for row in range(grid.rows) if (grid.rows - row - 0.5) / grid.rows < height)
-
-
-def _cells(
-    canvas: Braille, row: int, tags: Sequence[Tag], palette: Palette, shaded: Collection[Place]
-) -> list[tuple[str, str]]:
-    """Character and role of each place of a row; a shaded one has a ground of its own, or a dot where there are no
-    grounds."""
+def _cells(canvas: Braille, row: int, tags: Sequence[Tag], palette: Palette) -> list[tuple[str, str]]:
+    """Character and role of each place of a row."""
     text: list[tuple[str, str]] = []
     for column in range(canvas.width):
         character, owner = canvas.cell(column, row, palette.ascii)
@@ -312,12 +292,6 @@ def _cells(
         if at == row:
             for offset, character in enumerate(ascii_cells(name) if palette.ascii else name):
                 text[column + offset] = (character, role)
-    told = {column + i for column, at, name, _ in tags if at == row for i in range(len(name))}
-    blank = (BLANKS[palette.ascii], "guide") if palette.textured else (" ", "text")
-    for column in range(canvas.width if shaded else 0):
-        if (column, row) in shaded:
-            character, role = blank if text[column][0] == " " and column not in told else text[column]
-            text[column] = (character, SHADED + role)
     return text
 
 
@@ -331,7 +305,7 @@ def _free_place(
                 continue
             if 0 <= place < len(cells) and start >= 0 and start + length <= len(cells[0]):
                 around = cells[place][max(0, start - 1) : start + length + 1]
-                if all(character in (" ", *BLANKS) for character, _ in around):
+                if all(character == " " for character, _ in around):
                     return [(place, start)]
     return []
 
@@ -341,10 +315,7 @@ def _runs(text: list[tuple[str, str]], palette: Palette) -> list[Segment]:
     start = 0
     for index in range(1, len(text) + 1):
         if index == len(text) or text[index][1] != text[start][1]:
-            role = text[start][1]
-            ground = BLURRED if role.startswith(SHADED) and not palette.textured else PLAIN
-            style = palette.get(role.removeprefix(SHADED), ground)
-            segments.append(Segment("".join(c for c, _ in text[start:index]), style))
+            segments.append(Segment("".join(c for c, _ in text[start:index]), palette.get(text[start][1])))
             start = index
     return segments
 

@@ -77,16 +77,13 @@ class Prose(Content):
         return [("text", key if n == 0 else " " * width_of(key), part) for n, part in enumerate(parts)]
 
     def scroll(self, by: int) -> None:
-        """Move the window by lines."""
         last = len(self._wrapped()) - self.height if self._lines is not None or self.width else 0
         self.top = max(0, min(self.top + by, last))
 
     def extent(self) -> tuple[int, int, int]:
-        """Return (first line in sight, lines in sight, all lines)."""
         return self.top, self.height, len(self._wrapped())
 
     def line(self, y: int, palette: Palette, focused: bool) -> list[Segment]:
-        """Return line `y` of the drawing."""
         lines = self._wrapped()
         if self.top + y >= len(lines):
             return []
@@ -113,5 +110,4 @@ class Prose(Content):
         return [Segment(name, palette.get("dim")), space, *bar, Segment(seconds, palette.get("strong"))]
 
     def forget(self) -> None:
-        """Wrap the text anew."""
         self._lines = None

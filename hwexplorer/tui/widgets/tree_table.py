@@ -180,7 +180,6 @@ class TreeTable(TableHeads):
         self._place(keys.get(wanted, min(self.cursor, len(self.visible) - 1)), still)
 
     def move(self, by: int) -> str:
-        """Move the cursor by rows and say where it is."""
         self._place(max(0, min(len(self.visible) - 1, self.cursor + by)))
         return self._key
 
@@ -193,7 +192,6 @@ class TreeTable(TableHeads):
             self._show_cursor()
 
     def page(self) -> int:
-        """Return the lines of a page."""
         return max(1, self.height - self._head_lines() - len(self._remarks()[0]))
 
     def _head_lines(self) -> int:
@@ -253,13 +251,11 @@ class TreeTable(TableHeads):
         return self.tree and row is not None and row.has_children and 0 <= x - 2 * row.depth < 2
 
     def extent(self) -> tuple[int, int, int]:
-        """(first row in sight, rows in sight, all rows), for the scroll mark."""
         return self.top, self.page(), len(self.visible)
 
     # --- drawing ------------------------------------------------------------------------------------------
 
     def resize(self, width: int, height: int) -> None:
-        """Take the size to draw in."""
         if (width, height) != (self.width, self.height):
             if not self.height:
                 self.top = 0  # what was moved before there was a window did not scroll it
@@ -271,7 +267,6 @@ class TreeTable(TableHeads):
             self._show_cursor()
 
     def line(self, y: int, palette: Palette, focused: bool) -> list[Segment]:
-        """Return line `y` of the drawing."""
         if not self._widths:
             # What opens and closes changes no measure: those of thousands of rows are taken once.
             self._measures = self._measures or measure(self.table, self._names, self.width)

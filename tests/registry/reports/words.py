@@ -8,7 +8,7 @@ import msgspec
 
 from analysis.document import column, columns
 from hwexplorer import engine
-from hwexplorer.declare import NODE, Report, Rows, Section, facts
+from hwexplorer.declare import NODE, Report, Rows, Section, summary_text
 from hwexplorer.options import option, whole
 from hwexplorer.state import State
 
@@ -37,7 +37,7 @@ VERB = Report(
     document=_document,
     title=lambda found, state: f"Names in {state.model}",
     parts=(
-        facts(lambda found, state: (f"the longest has {found.longest} letters",)),
+        summary_text(lambda found, state: (f"the longest has {found.longest} letters",)),
         Rows("words", "Names", columns(Word)),
     ),
     section=Section(95, "What it is called"),
