@@ -60,7 +60,8 @@ def _sizes(workload: Workload, block: float) -> _Sizes:
     ops, tensors = workload.operators, workload.tensors
     once = workload.value_at(**dict.fromkeys(workload.dims, 1))
     reordered, weights, output, positions = (np.zeros((workload.n_operators, len(workload.monomials))) for _ in "iwop")
-    is_image = all(len(spec.shape) == 4 and _channels(spec.shape[1]) <= _PLAIN_CHANNELS for spec in workload.inputs)
+    plain = tuple(range(_PLAIN_CHANNELS + 1))
+    is_image = all(len(spec.shape) == 4 and spec.shape[1] in plain for spec in workload.inputs)
     for i, kind in enumerate(ops.kind):
         result = tensors.numel[ops.out_tensor[ops.out_ptr[i] : ops.out_ptr[i + 1]]].sum(axis=0)
         if kind == "max_pool":
@@ -84,7 +85,3 @@ def _sizes(workload: Workload, block: float) -> _Sizes:
 def _padding(channels: float, block: float) -> float:
     """Bytes of a blocked layout over those of the values in it."""
     return float(np.ceil(channels / block) * block / channels) if channels > 0 else 1.0
-
-
-def _channels(size: int | str) -> float:
-    return size if isinstance(size, int) else np.inf

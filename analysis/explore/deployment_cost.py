@@ -15,7 +15,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from analysis.document import column
+from analysis.document import column, record
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from hardware import file_access
@@ -184,26 +184,39 @@ def settings(
 
 def cost_per_million(result: Estimate, by: CostSettings) -> float:
     """Return USD per million inferences at the prices of `by`: electricity alone without a price of the device."""
-    electricity, hire, purchase = _money(result, by)
-    return (electricity if hire is None else hire) + (purchase or 0.0)
+    return _charge(result, by).total_usd
 
 
-def _kwh(result: Estimate, by: CostSettings) -> float:
-    return result.energy_j / result.scenario.batch * MILLION / J_PER_KWH * by.overhead
+class _Charge(msgspec.Struct, frozen=True):
+    """Seconds, kWh and USD of a million inferences; None where no price is known."""
+
+    time_s: float
+    kwh: float
+    electricity_usd: float
+    hire_usd: float | None
+    purchase_usd: float | None
+
+    @property
+    def running_usd(self) -> float:
+        """Hire, which pays for power too, or electricity."""
+        return self.electricity_usd if self.hire_usd is None else self.hire_usd
+
+    @property
+    def total_usd(self) -> float:
+        """All of it."""
+        return self.running_usd + (self.purchase_usd or 0.0)
 
 
-def _seconds(result: Estimate) -> float:
-    return result.latency_s / result.scenario.batch * MILLION
-
-
-def _money(result: Estimate, by: CostSettings) -> tuple[float, float | None, float | None]:
-    """Return electricity, hire and purchase per million inferences, USD."""
-    time, key, devices = _seconds(result), result.device.key, result.workload.devices
+def _charge(result: Estimate, by: CostSettings) -> _Charge:
+    batch, key, devices = result.scenario.batch, result.device.key, result.workload.devices
+    time_s, kwh = result.latency_s / batch * MILLION, result.energy_j / batch * MILLION / J_PER_KWH * by.overhead
     hire, price = (None if usd is None else usd * devices for usd in (by.hourly.get(key), by.purchase.get(key)))
-    return (
-        _kwh(result, by) * by.electricity,
-        None if hire is None else time / S_PER_HOUR * hire,
-        None if price is None else price * time / by.working_s,
+    return _Charge(
+        time_s,
+        kwh,
+        kwh * by.electricity,
+        None if hire is None else time_s / S_PER_HOUR * hire,
+        None if price is None else price * time_s / by.working_s,
     )
 
 
@@ -271,52 +284,43 @@ def _assumption(name: str, value: float, given: bool) -> Assumption:
 
 
 def _of_device(result: Estimate, by: CostSettings, known: Sequence[DevicePrice]) -> DeviceCost:
-    electricity, hire, purchase = _money(result, by)
-    total = cost_per_million(result, by)
-    low, high = (_total_at_end(result, by, known, total, side) for side in (0, 1))
-    kwh = _kwh(result, by)
-    parts = [("hire", hire), ("purchase", purchase), ("electricity", electricity if hire is None else None)]
-    paid = [name for name, usd in parts if usd is not None]
-    return DeviceCost(
+    charge = _charge(result, by)
+    low, high = (charge.total_usd + _deviation(result, charge, known, side) for side in (0, 1))
+    electricity = charge.electricity_usd if charge.hire_usd is None else None
+    parts = {"hire": charge.hire_usd, "purchase": charge.purchase_usd, "electricity": electricity}
+    return record(
+        DeviceCost,
+        charge,
         device=result.device.key,
         devices=result.workload.devices,
         name=result.device.name,
-        kwh=kwh,
-        electricity_usd=electricity,
-        carbon_kg=kwh * by.carbon / 1000.0,
-        time_s=_seconds(result),
-        hire_usd=hire,
-        purchase_usd=purchase,
-        pays_for=", ".join(paid) if known else "electricity only",
-        total_usd=total,
+        carbon_kg=charge.kwh * by.carbon / 1000.0,
+        pays_for=", ".join(name for name, usd in parts.items() if usd is not None) if known else "electricity only",
         total_low_usd=low,
         total_high_usd=high,
         lifetime_inferences=by.working_s * result.throughput_per_s,
     )
 
 
-def _total_at_end(result: Estimate, by: CostSettings, known: Sequence[DevicePrice], total: float, side: int) -> float:
-    """Return the total at one end of its band: payment by the hour varies with time and price, electricity with energy,
-    each independently."""
-    electricity, hire, purchase = _money(result, by)
+def _deviation(result: Estimate, charge: _Charge, known: Sequence[DevicePrice], side: int) -> float:
+    """Return how far one end of the band is from the total: payment by the hour varies with time and price, electricity
+    with energy, each independently."""
     time, energy = result.latency_band_s[side] / (result.latency_s or 1.0), result.energy_band_j[side] / result.energy_j
-    away = (electricity * (energy - 1.0)) if hire is None else 0.0
-    for kind, usd in (("hire", hire), ("buy", purchase)):
+    away = charge.electricity_usd * (energy - 1.0) if charge.hire_usd is None else 0.0
+    for kind, usd in (("hire", charge.hire_usd), ("buy", charge.purchase_usd)):
         for price in known:
             if price.kind == kind and usd:
                 ends = hypot(log(time), log((price.low, price.high)[side] / price.value))
                 away += usd * (exp(ends if side else -ends) - 1.0)
-    return total + away
+    return away
 
 
 def break_even(a: Estimate, b: Estimate, by: CostSettings) -> BreakEven:
     """Return the volume from which the device that costs less to run has repaid its purchase price."""
-
     sides = []  # purchase price, USD per inference without it
     for side in (a, b):
-        electricity, hire, _ = _money(side, by)
         price = by.purchase.get(side.device.key, 0.0) * side.workload.devices
-        sides.append((price, (electricity if hire is None else hire) / MILLION, side))
+        sides.append((price, _charge(side, by).running_usd / MILLION, side))
     (low, dear, first), (high, cheap, then) = sorted(sides, key=lambda side: side[:2])
     names = first.device.key, then.device.key
     if dear <= cheap:

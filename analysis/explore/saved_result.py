@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -116,24 +116,17 @@ class _Head(msgspec.Struct):
     incomplete: str = ""
 
 
-class _Whole(msgspec.Struct):
-    tree: _Node
-    compare: _Compared
-
-
 def read_result(path: Path, device: str) -> ComparedResult:
     """Read the result of a device from a file, of its first device if it has not this one. Raises RequestError."""
     policy.require_unserved(f"reading {path}", str(path))
     try:
-        data = file_access.read(path, _FILE_MAX)
-        head = msgspec.json.decode(data, type=_Head)
-        keys = msgspec.json.decode(data, type=dict[str, msgspec.Raw]).keys()
-        if "tree" in keys:
-            whole = msgspec.json.decode(data, type=_Whole)
-            return _combine(head, device, whole.tree, whole.compare)
-        if "children" in keys:
-            return _combine(head, device, msgspec.json.decode(data, type=_Node), None)
-        return _combine(head, device, None, msgspec.json.decode(data, type=_Compared))
+        data = msgspec.json.decode(file_access.read(path, _FILE_MAX), type=dict[str, Any])
+        head, root, compared = msgspec.convert(data, _Head), None, None
+        if "tree" in data or "children" in data:
+            root = msgspec.convert(data.get("tree", data), _Node)
+        if "tree" in data or root is None:
+            compared = msgspec.convert(data.get("compare") if root else data, _Compared)
+        return _combine(head, device, root, compared)
     except OSError as error:
         raise RequestError(f"cannot read {path}: {error.strerror or error}") from None
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:

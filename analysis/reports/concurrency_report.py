@@ -185,7 +185,8 @@ def _parallelism(result: Estimate, path: CriticalPath, flops: float, width: int,
 
 def _units(result: Estimate) -> tuple[SubgraphUnits, ...]:
     parts, total, batch = result.partition, int(result.device.units), result.scenario.batch
-    counts = np.array(_candidates(total))
+    steps = {base << power for base in (1, 3) for power in range(total.bit_length() + 1)}  # 1, 2, 3, 4, 6, 8, 12 ..
+    counts = np.array(sorted(count for count in steps | {total} if count <= total))
     times = np.stack([_times(result, count) for count in counts.tolist()])
     best = times.min(axis=0)
     # The first of the candidates, which rise, that is quick enough.
@@ -207,12 +208,6 @@ def _units(result: Estimate) -> tuple[SubgraphUnits, ...]:
             for head, sides in zip(parts.head.tolist(), border.tolist(), strict=True)
         ],
     )
-
-
-def _candidates(total: int) -> list[int]:
-    """1, 2, 3, 4, 6, 8, 12 ... and all units."""
-    steps = {base << power for base in (1, 3) for power in range(total.bit_length() + 1)}
-    return sorted(count for count in steps | {total} if count <= total)
 
 
 def _times(result: Estimate, units: int) -> Floats:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import msgspec
-import numpy as np
 
 from analysis.document import records
-from analysis.estimate.dependencies import edge_bytes, operator_graph
+from analysis.estimate.dependencies import operator_graph
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.tree import tree
 from analysis.reports.kernel_rows import kernels
 from analysis.reports.operator_classes import OperatorInfo, OperatorTensor, operator_infos
+from analysis.reports.partition_report import Edge, list_edges
 
 if TYPE_CHECKING:
     import networkx
@@ -34,25 +34,17 @@ class OperatorNode(OperatorInfo, frozen=True, kw_only=True):
     bound: str
 
 
-class OperatorEdge(msgspec.Struct, frozen=True):
-    """`bytes` of activations that `target` reads of what `source` makes."""
-
-    source: str
-    target: str
-    bytes: float
-
-
 class ModelGraph(Head, frozen=True, kw_only=True):
     """In execution order: every edge points forward."""
 
     nodes: tuple[OperatorNode, ...]
-    edges: tuple[OperatorEdge, ...]
+    edges: tuple[Edge, ...]
 
 
 def model_graph(result: Estimate) -> ModelGraph:
     """Return the operators of a model and the activations they exchange, in execution order."""
     parts, demand, figures = result.partition, result.demand, tree(result)
-    level, graph, ids = figures.operators, operator_graph(result.workload), parts.operator_id
+    level, ids = figures.operators, parts.operator_id
     infos = operator_infos(result.workload, result.scenario.batch)
     told: dict[str, Any] = {name: [getattr(info, name) for info in infos] for name in OperatorInfo.__struct_fields__}
     nodes = records(
@@ -63,12 +55,7 @@ def model_graph(result: Estimate) -> ModelGraph:
         **told,
         **{name: getattr(level, name) for name in ("macs", "flops", "latency_s", "energy_j", "edp_js", "share")},
     )
-    edges = records(
-        OperatorEdge,
-        source=[ids[i] for i in graph.source],
-        target=[ids[i] for i in graph.target],
-        bytes=np.array(edge_bytes(graph, result.workload, result.scenario.batch, result.plan.widths)),
-    )
+    edges = list_edges(operator_graph(result.workload), ids, result.workload, result.scenario.batch, result.plan.widths)
     return ModelGraph(**head_fields(result, on_device=True), nodes=nodes, edges=edges)
 
 

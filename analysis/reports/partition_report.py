@@ -6,6 +6,7 @@ FLOP per byte of operands and results of an operator run alone, or per byte that
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -13,6 +14,7 @@ import numpy as np
 
 from analysis.document import column, records
 from analysis.estimate.dependencies import (
+    Dependencies,
     edge_bytes,
     heaviest_path,
     levels,
@@ -63,7 +65,7 @@ class Subgraph(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Edge(msgspec.Struct, frozen=True):
-    """Bytes of activations that one subgraph reads from another."""
+    """`bytes` of activations that the operator or subgraph `target` reads of what `source` makes."""
 
     source: str
     target: str
@@ -140,7 +142,7 @@ def partition_report(workload: Workload, batch: int, precision: str) -> Partitio
         critical_path=path,
         subgraphs=_subgraphs(workload, columns, set(path.subgraphs), operators),
         operators=operators,
-        edges=_edges(workload, batch, widths),
+        edges=list_edges(subgraph_graph(workload), parts.id, workload, batch, widths),
     )
 
 
@@ -202,11 +204,9 @@ def _subgraphs(
     )
 
 
-def _edges(workload: Workload, batch: int, widths: Widths) -> tuple[Edge, ...]:
-    graph, ids = subgraph_graph(workload), partition(workload).id
-    return records(
-        Edge,
-        source=[ids[a] for a in graph.source],
-        target=[ids[b] for b in graph.target],
-        bytes=edge_bytes(graph, workload, batch, widths),
-    )
+def list_edges(
+    graph: Dependencies, ids: Sequence[str], workload: Workload, batch: int, widths: Widths
+) -> tuple[Edge, ...]:
+    """Return the edges of a graph whose nodes have these ids."""
+    source, target = ([ids[i] for i in ends] for ends in (graph.source, graph.target))
+    return records(Edge, source=source, target=target, bytes=edge_bytes(graph, workload, batch, widths))

@@ -60,12 +60,12 @@ def test_the_changed_chip_matches_and_less_of_it_does_not() -> None:
         assert changed.latency_s <= b.latency_s
         assert changed.energy_j <= b.energy_j
         less = {turn.knob: turn.factor**0.9 for turn in way.turns}
-        assert KnobBench(a.workload, a.device, a.scenario).cost(less).latency_s > b.latency_s
+        assert KnobBench(a.workload, a.device, a.scenario).run(less).latency_s > b.latency_s
         assert way.size == pytest.approx(math.hypot(*(math.log(turn.factor) for turn in way.turns)), rel=1e-3)
 
 
 def _changed(a: Estimate, turns: tuple[Turn, ...]) -> ModelCost:
-    return KnobBench(a.workload, a.device, a.scenario).cost({turn.knob: turn.factor for turn in turns})
+    return model_cost(KnobBench(a.workload, a.device, a.scenario).run({turn.knob: turn.factor for turn in turns}))
 
 
 def test_a_chip_that_matches_needs_no_change() -> None:

@@ -225,14 +225,13 @@ def knobs(now: Estimate, unchanged: Estimate, name: str, metric: str, *, at_once
         pass
     name = select_knob(unchanged, name, metric)
     curve = table.curve(changes_since(now.device, unchanged.device), name)
-    sides = model_cost(now), model_cost(unchanged)
     return record(
         KnobReport,
         knob_value(now, name),
         **head_fields(now, on_device=True),
         unchanged=unchanged.device.key,
         metric=metric,
-        before=tuple(MetricChange(one, *map(METRICS[one].figure, sides)) for one in KNOB_METRICS),
+        before=tuple(MetricChange(one, *map(METRICS[one].figure, (now, unchanged))) for one in KNOB_METRICS),
         knob=name,
         knee=find_knee([(point.value, METRICS[metric].figure(point)) for point in curve]),
         curve=curve,

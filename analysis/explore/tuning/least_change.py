@@ -19,7 +19,7 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.metrics import METRICS
 from analysis.explore.odds import BEATS, probability
-from analysis.explore.tuning.knob_bench import KnobBench, ModelCost, model_cost
+from analysis.explore.tuning.knob_bench import KnobBench
 from hardware.errors import RequestError
 
 FACTOR_MAX = 64.0  # of a knob, either way
@@ -72,15 +72,14 @@ class Crossover(Head, frozen=True, kw_only=True):
 def crossover(a: Estimate, b: Estimate, knobs: Sequence[str], metrics: tuple[str, ...]) -> Crossover:
     """Find the least change of A's device by each knob alone."""
     bench = KnobBench(a.workload, a.device, a.scenario)
-    target = ModelCost(b.latency_s, b.energy_j_per_inference)
 
     def gap(knob: str, change: float) -> float:
         """Return the largest ln(A / B) at a change, the logarithm of the factor; infinity for no valid device."""
         try:
-            cost = bench.cost({knob: bench.nearest_factor(knob, math.exp(change))})
+            changed = bench.run({knob: bench.nearest_factor(knob, math.exp(change))})
         except RequestError:
             return math.inf
-        return max(math.log(METRICS[name].figure(cost) / METRICS[name].figure(target)) for name in metrics)
+        return max(math.log(METRICS[name].figure(changed) / METRICS[name].figure(b)) for name in metrics)
 
     ways = [_way(bench, b, metrics, knob, *_least_change(partial(gap, knob))) for knob in dict.fromkeys(knobs)]
     goals = _goals(a, b, metrics)
@@ -98,7 +97,7 @@ def crossover(a: Estimate, b: Estimate, knobs: Sequence[str], metrics: tuple[str
 def _goals(a: Estimate, b: Estimate, metrics: tuple[str, ...]) -> tuple[Goal, ...]:
     goals = []
     for metric in metrics:
-        one, other = (METRICS[metric].figure(model_cost(side)) for side in (a, b))
+        one, other = (METRICS[metric].figure(side) for side in (a, b))
         chance = probability(a, b, metric) if metric in BEATS else None
         goals.append(Goal(metric=metric, a=one, b=other, ratio=one / other, odds=chance))
     return tuple(goals)
