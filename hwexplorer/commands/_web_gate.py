@@ -41,7 +41,7 @@ DRIVER = "hwexplorer.tui.terminals.browser_driver:Driver"
 _LINK = re.compile(r"<link[^>]*?href=\"(https?://[^\"]*)\"[^>]*>")
 # The page has no title, and its terminal takes keys only after a click: it gets the focus as soon as it is there.
 # A file is a download behind the token, not a window that blockers close.
-_HEAD = """<title>hwexplorer</title><script>
+_HEAD = """<title>hwexplorer</title><meta name="viewport" content="width=device-width,initial-scale=1"><script>
 const waiting = setInterval(() => {
   const keys = document.querySelector(".xterm-helper-textarea");
   if (keys) { keys.focus(); clearInterval(waiting); }

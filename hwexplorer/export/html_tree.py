@@ -7,16 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
+from zlib import crc32
 
 from analysis.document import Cell
-from hwexplorer.export.text import LEFT
+from hwexplorer.export.text import LEFT, fit_places
 from hwexplorer.text.number_format import quantity, safe
 from hwexplorer.text.terms import column_meaning
 from hwexplorer.views.cause_looks import LOOKS
 from hwexplorer.views.plain import Card, Row, Stack, Table, WaterfallStep
 
-WIDEST = 44  # characters of a name in line
-BAR = 14  # em
+WIDEST = 40  # characters of a name in line, and of a text
+BAR, BAR_CELLS = 14, 22  # em; the same in characters
+PAGES = (1300, 1200, 1000, 800, 600, 400)  # pixels: on narrower pages than each the columns are those that fit the next
+MARGINS, CELL = 50, 8.8  # pixels beside a tree, and of a digit in it
 
 
 def colours(dark: bool) -> str:
@@ -55,17 +58,35 @@ def bar(value: Cell, full: float = 8.0, unit: str = "em") -> str:
 
 def tree(view: Table, shown: list[list[str]]) -> str:
     """The rows of a tree, of which the root is open; `shown` are the columns as text, their heads first."""
-    widths = [
-        f"min({BAR}em,24vw)" if column.role == "bar" else f"{max(*map(len, cells[1:]), len(cells[0]) + 2)}ch"
-        for column, cells in zip(view.columns, shown, strict=True)
+    cells = [
+        BAR_CELLS if column.role == "bar" else min(max(*map(len, texts[1:]), len(texts[0]) + 2), WIDEST)
+        for column, texts in zip(view.columns, shown, strict=True)
     ]
-    widths[0] = f"min({min(max(map(len, shown[0])) + 6, WIDEST)}ch,42vw)"  # on a telephone the figures are seen too
+    cells[0] = min(cells[0] + 6, WIDEST)  # indented
     heads = "".join(
         f'<span class="{_class(view, c)}" title="{text(column_meaning(column))}">{text(shown[c][0])}</span>'
         for c, column in enumerate(view.columns)
     )
-    head = f'<div class="tree" style="--w:{" ".join(widths)}"><div class="row head">{heads}</div>\n'
+    name = f"t{crc32(repr((cells, shown)).encode()):x}"
+    head = f'<style>{_rules(view, cells, name)}</style><div class="tree {name}"><div class="row head">{heads}</div>\n'
     return "".join([head, *_nested(view, shown), "</div>"])
+
+
+def _rules(view: Table, cells: list[int], name: str) -> str:
+    """Return the widths of the columns that fit each width of a page, and the names of the others."""
+    rules = []
+    for above, page in zip((0, *PAGES), PAGES, strict=False):
+        kept = fit_places(view.columns, cells, int((page - MARGINS) / CELL))
+        widths = [f"min({BAR}em,16vw)" if view.columns[c].role == "bar" else f"{cells[c]}ch" for c in kept]
+        widths[0] = f"min({cells[0]}ch,36vw)"  # on a telephone the figures are seen too
+        rest = [c for c in range(len(view.columns)) if c not in kept]
+        hidden = ",".join(f".{name} .row>:nth-child({c + 1})" for c in rest)
+        rule = f".{name}{{--w:{' '.join(widths)}}}" + (hidden and f"{hidden}{{display:none}}")
+        if rest:
+            more = ", ".join(view.columns[c].title for c in rest)
+            rule += f'.{name}:after{{content:"on a wider page: {more}"}}'
+        rules.append(f"@media(max-width:{above - 1}px){{{rule}}}" if above else rule)
+    return "".join(rules)
 
 
 def _class(view: Table, c: int) -> str:

@@ -69,7 +69,7 @@ def table(view: Table, width: int = 0) -> str:
     lines = [*_wrap(safe(view.title), width), ""] if view.title else []
     shown, rest = [0], list(range(1, len(view.columns)))
     while rest and (len(shown) == 1 or view.is_stacked):
-        kept = _fit(
+        kept = fit_places(
             [view.columns[c] for c in (0, *rest)], [_width(cells[c]) for c in (0, *rest)], width, view.is_stacked
         )
         if len(kept) == 1:
@@ -121,7 +121,7 @@ def _width(column: list[str]) -> int:
 def fit_columns(view: Table, width: int) -> Table:
     """Return the table with the columns that fit a width, and a line that names the others."""
     columns = view.columns
-    kept = _fit(columns, list(map(_width, columns_as_text(view))), width)
+    kept = fit_places(columns, list(map(_width, columns_as_text(view))), width)
     dropped = ", ".join(column.title for c, column in enumerate(columns) if c not in kept)
     if not dropped:
         return view
@@ -156,7 +156,7 @@ def _wrap(line: str, width: int, indent: str = "") -> list[str]:
     )
 
 
-def _fit(columns: Sequence[Column], widths: list[int], width: int, is_stacked: bool = False) -> list[int]:
+def fit_places(columns: Sequence[Column], widths: list[int], width: int, is_stacked: bool = False) -> list[int]:
     """Return the places of the columns that fit; of a stacked table all with one space between them, where two have no
     room."""
     kept = list(range(len(columns)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 import shlex
 from html.parser import HTMLParser
 
@@ -79,6 +80,17 @@ def test_the_report_is_a_brief_with_the_rest_folded() -> None:
     assert as_html(view).count('<details class="part">') == len(view.parts) - 4
     above = html.unescape(as_html(view).partition("Summary")[0])
     assert all(str(figure) in above for figure in view.cards[0].figures)
+
+
+def test_a_tree_fits_a_page_of_1200_pixels_and_names_the_columns_that_do_not() -> None:
+    page = Answer("tree", STATE).to_text("html", is_whole=True)
+    rule = page.partition("@media(max-width:1299px){")[2].partition("@media")[0]
+    columns = rule.partition("--w:")[2].partition("}")[0]
+    cells = [float(amount) for amount in re.findall(r"([\d.]+)ch", columns)]
+    bar_em = sum(map(float, re.findall(r"([\d.]+)em", columns)))
+    assert sum(cells) * 8.8 + bar_em * 14 + 11 * columns.count(" ") < 1160
+    assert "on a wider page: " in rule
+    assert "Modifier" in rule.partition("on a wider page: ")[2]
 
 
 @pytest.mark.parametrize("verb", ["tree", "compare", "report"])
