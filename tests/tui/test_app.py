@@ -353,7 +353,7 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("1", "/", *"res")
     assert len(app.explorer.panes["models"].content.visible) == 2
     await pilot.press("down", "up", "enter")
-    assert (app.state.model, app.state.filter, app.state.pane) == ("resnet18", "res", "tree")  # the drawer has closed
+    assert (app.state.model, app.state.filter, app.state.pane) == ("resnet18", "", "tree")  # the drawer has closed
     await pilot.press("1", "escape")
     assert app.state.filter == ""
 

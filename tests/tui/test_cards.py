@@ -92,15 +92,16 @@ async def test_devices_stand_by_rank_and_two_changes_of_a_chip_keep_their_amount
     assert sum("*2}" in name for name in names) == sum("*1.6}" in name for name in names) == 1, names
 
 
-async def test_on_a_screen_as_of_a_telephone_the_device_has_a_line_of_figures() -> None:
+async def test_a_screen_as_of_a_telephone_has_the_answer_and_figures_of_every_device() -> None:
     app = HwExplorer(parse("resnet50@b1,fp32/h100_sxm,l4"), EngineProvider())
     async with app.run_test(size=(44, 40)) as pilot:
         await pilot.pause()
-        line = app.explorer.strip.render_line(0).text
-    assert "H100" in line
-    assert "µs" in line
-    assert "µJ·s" in line
-    assert "\u2026" not in line
+        strip = app.explorer.strip
+        lines = [strip.render_line(y).text for y in range(strip.size.height)]
+    heads = next(place for place, line in enumerate(lines) if "EDP µJ·s" in line)
+    assert "sure" in "".join(lines[:heads]) or "odds" in "".join(lines[:heads])
+    for card, line in zip(strip.cards, lines[heads + 1 :], strict=False):
+        assert {card.figures[0].text, card.figures[-1].text} <= set(line.replace("◂", " ").split()), line
 
 
 @given(PARTS, st.integers(1, 200))

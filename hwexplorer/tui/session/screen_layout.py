@@ -18,7 +18,7 @@ HEAT_WIDTH, HEAT_HEIGHT = 64, 26  # of a tree that has room below it for its blo
 
 def answer_lines(width: int, height: int, devices: int) -> int:
     """Return the lines of the answer above the devices, where there is a choice."""
-    return 0 if devices == 1 else 2 if height < 24 else 3 if width >= 100 else 4
+    return 0 if devices == 1 else 2 if height < 24 else 3 if width >= 100 else 4 if width >= 60 else 6
 
 
 def strip_lines(width: int, height: int, devices: int) -> int:
@@ -36,14 +36,15 @@ class Layout(msgspec.Struct, frozen=True):
 
 def arrange(width: int, height: int, pane: str, zoom: bool, devices: int = 4) -> Layout:
     """Cards above the tree and what explains it from 80x20; below that, or zoomed, one pane under a line of tabs; in
-    less than 60x16 a tree and a status line. The models and the table of devices open where they are gone to."""
+    less than 60x16 one pane, below the cards where it is as high as a telephone's, else below a line of figures. The models and the table of devices open where they are gone to."""
     if width < 60 or height < 16:
-        return _tiny(width, height, pane)
+        return _tiny(width, height, pane, devices)
     around: dict[str, Box] = {"head": (0, 0, width, 1), "foot": (0, height - 1, width, 1)}
     if width < 80 or height < 20 or zoom:
         has_line = pane != "knobs" or height >= KNOBS_HEIGHT
-        above = 2 + has_line
-        around |= {"tabs": (0, 1, width, 1)} | ({"cards": (0, 2, width, 1)} if has_line else {})
+        lines = strip_lines(width, height, devices) if height >= GAP_HEIGHT and not zoom else int(has_line)
+        above = 2 + lines
+        around |= {"tabs": (0, 1, width, 1)} | ({"cards": (0, 2, width, lines)} if lines else {})
         return Layout("tabs", {**around, pane: (0, above, width, height - above - 1)})
     top = 1 if pane == "models" and height < GAP_HEIGHT else strip_lines(width, height, devices)
     is_large = width >= 180 and height >= 50
@@ -64,9 +65,12 @@ def arrange(width: int, height: int, pane: str, zoom: bool, devices: int = 4) ->
     return Layout(mode, boxes)
 
 
-def _tiny(width: int, height: int, pane: str) -> Layout:
-    above = int(width >= CARD_WIDTH and height >= 16)  # as on a telephone: the device under the cursor
+def _tiny(width: int, height: int, pane: str, devices: int) -> Layout:
+    above = int(width >= CARD_WIDTH and height >= 16)
     boxes: dict[str, Box] = {"cards": (0, 0, width, 1)} if above else {}
+    if above and height >= GAP_HEIGHT:
+        top = strip_lines(width, height, devices)
+        above, boxes = 1 + top, {"head": (0, 0, width, 1), "cards": (0, 1, width, top)}
     boxes[pane] = (0, above, width, max(1, height - 1 - above))
     if height > 1:
         boxes["foot"] = (0, height - 1, width, 1)

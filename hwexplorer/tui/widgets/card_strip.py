@@ -21,7 +21,7 @@ from hwexplorer.views.captions import metric_word
 from hwexplorer.views.plain import Card, CardFigure
 
 LEFT = 4  # cells: the cursor's sign and the rank
-NAME_MIN, NAME_MAX, TITLE_SHARE = 22, 34, 23  # cells of name and runtime; of the width in percent
+NAME_LEAST, NAME_MIN, NAME_MAX, TITLE_SHARE = 16, 22, 34, 23  # cells of name and runtime; of the width in percent
 BAR_MIN, BAR_MAX, PHRASE_LEAST, PHRASE_MIN, PHRASE_GOOD = 7, 24, 12, 22, 28
 SIGNS = {"measured": "✓", "similar chip": "≈"}  # of evidence; of the rest the phrase says what it is
 _SHORTER = {"predicted ": "pred. ", "on paper: ": "paper: ", "hypothetical: ": "", "keeps up: ": "",
@@ -155,7 +155,7 @@ class CardStrip(Widget, can_focus=False):
     # --- columns ------------------------------------------------------------------------------------------
 
     def _title_room(self, width: int) -> int:
-        return max(NAME_MIN, min(NAME_MAX, width * TITLE_SHARE // 100))
+        return max(NAME_MIN if width >= 60 else NAME_LEAST, min(NAME_MAX, width * TITLE_SHARE // 100))
 
     def _columns(self, width: int) -> tuple[list[tuple[int, str]], int, int]:
         """The width and the head of each figure, 0 of one left out, and the cells of bar and phrase. Heads become units
@@ -171,11 +171,13 @@ class CardStrip(Widget, can_focus=False):
                 break
         # The rate follows from latency and batch, TPOT from tokens/s and batch; of a load both are left out.
         follows = [place for place, one in enumerate(figures) if one.label == "TPOT" or one.unit.endswith("/s")]
-        for left_out in (*follows[:1], 1):
-            if rest < (PHRASE_MIN if left_out in follows else PHRASE_LEAST):
+        order = [*((place, PHRASE_MIN) for place in follows[:1]), (1, PHRASE_LEAST)]  # figure and cells of the phrase
+        for left_out, phrase in (*order, *((place, 0) for place in range(1, len(figures)))):
+            if rest < phrase:
                 rest, wide[left_out] = rest + wide[left_out], 0
         bar = min(BAR_MAX, max(BAR_MIN, rest - PHRASE_GOOD)) if rest >= BAR_MIN + PHRASE_MIN else 0
-        return list(zip(wide, heads, strict=True)), bar, rest - bar - (bar > 0)
+        phrase = rest - bar - (bar > 0)
+        return list(zip(wide, heads, strict=True)), bar, phrase if phrase >= PHRASE_LEAST else 0
 
     def _heads(self, width: int) -> list[Segment]:
         columns, bar, phrase = self._columns(width)
@@ -205,7 +207,7 @@ class CardStrip(Widget, can_focus=False):
         segments.append(Segment(" ", space))
         if bar:
             segments += [*self._bar(card, bar), Segment(" ", space)]
-        segments += self._phrase(card, phrase)
+        segments += self._phrase(card, phrase) if phrase else ()
         if not counts:
             dim = self.palette.get("dim")
             segments = [
