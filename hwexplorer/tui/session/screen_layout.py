@@ -36,7 +36,8 @@ class Layout(msgspec.Struct, frozen=True):
 
 def arrange(width: int, height: int, pane: str, zoom: bool, devices: int = 4) -> Layout:
     """Cards above the tree and what explains it from 80x20; below that, or zoomed, one pane under a line of tabs; in
-    less than 60x16 one pane, below the cards where it is as high as a telephone's, else below a line of figures. The models and the table of devices open where they are gone to."""
+    less than 60x16 one pane, below the cards where it is as high as a telephone, else below a line of figures. The
+    models and the table of devices open where they are gone to."""
     if width < 60 or height < 16:
         return _tiny(width, height, pane, devices)
     around: dict[str, Box] = {"head": (0, 0, width, 1), "foot": (0, height - 1, width, 1)}
