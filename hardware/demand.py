@@ -78,7 +78,9 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     messages of collectives, and the speed of the links, bytes/s, zero for that of the device. `windows` (6, n): rows
     and columns of the results of convolutions and of the window, its stride, and the part of what windows cover that
     is input; ones for other contractions. `patches` (n,): the 4 x 4 patches of the results of dense 3 x 3 convolutions
-    at stride 1, zero elsewhere."""
+    at stride 1, zero elsewhere.
+    `mean_work` (n,) is what the mean of devices with experts of their own does of the work of the busiest, which is
+    timed."""
 
     op_class: Ints
     kernel: Ints
@@ -102,6 +104,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     windows: Floats | None = None
     patches: Floats | None = None
     largest_bytes: Floats | float = 0.0
+    mean_work: Floats | None = None
 
     @property
     def n(self) -> int:

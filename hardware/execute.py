@@ -81,8 +81,12 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     # What only feeds the matrix unit rests while that works and the lanes do not.
     alone_s = np.maximum(resources[0, 0] - resources[0, 1], 0.0)
     resting_s = device.matrix_rests_clock * np.minimum(demand.per_kernel(mapping.matrix_ideal_s), alone_s)
+    if mapping.waiting_s is not None:
+        resting_s = resting_s + demand.per_kernel(mapping.waiting_s)
     share = _share(demand, mapping, resource, resources[0].max(axis=0))
     counts = _timed_counts(demand, setup, mapping, clocked_s - resting_s, share)
+    if demand.mean_work is not None:
+        counts *= demand.mean_work
     clocks, unclocked = device.arch.clock_rows, prices.value.copy()
     unclocked[clocks] = unclocked[device.arch.static_rows] = 0.0
     unclocked_j, clocked_j = (

@@ -58,7 +58,8 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     keys and values once for each query head; `narrow_sums` adds products of fp16 in fp16; `serves` joins products of
     one input and leaves library kernels alone; `plain_attention` stores all scores between the products of attention;
     `casts_weights` keeps fp32 weights and casts them in each call; `quantises` keeps activations in 16 bits between
-    products of narrower operands; `library_collectives` calls NCCL, where engines have kernels of their own."""
+    products of narrower operands; `library_collectives` calls NCCL, where engines have kernels of their own;
+    `untuned_experts` has tiles tuned for whole models, not for 16-bit experts that devices divide."""
 
     id: str = ""
     name: str
@@ -89,6 +90,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     narrow_sums: bool = False
     serves: bool = False
     quantises: bool = False
+    untuned_experts: bool = False
     plain_attention: bool = False
     library_collectives: bool = False
     casts_weights: bool = False

@@ -309,7 +309,22 @@ def _evaluate(workload: Workload, batch: int, widths: Widths, execution: str) ->
         ),
         windows=shape[:6],
         patches=gemm[1] * shape[6],
+        mean_work=_mean_work(workload, batch, s.prompts),
     )
+
+
+def _mean_work(workload: Workload, batch: int, prompts: Floats) -> Floats | None:
+    """Return the experts that the mean device reads over those of the busiest, 1 for other operators, (n,)."""
+    routing = workload.routing
+    if routing is None or routing.devices == 1:
+        return None
+    prompt, token = (routing.mean_load(batch * n) for n in (workload.defaults.get("sequence", 1), 1))
+    return np.where(_is_expert(workload), np.where(prompts > 0, prompt, token), 1.0)
+
+
+@memoize(shared=True)
+def _is_expert(workload: Workload) -> Bools:
+    return np.array([".experts." in f"{path}." for path in workload.operators.path])
 
 
 def _distances(s: Structure, moved: Floats) -> Floats:

@@ -13,6 +13,7 @@ from hardware.efficiency import Efficiency
 from hardware.mapping.common import Mapping, Traffic, assemble, empty_counts, on_matrix_unit, traffic, unpack_seconds
 from hardware.mapping.tiling import Bools, Tiling, choose, fma, tile_menu, vector_tiling
 from hardware.mapping.winograd import rewrite_convolutions
+from hardware.precision import FORMATS, WIDE
 from hardware.sentence import count_noun, elements, format_run, product, split, whole
 
 if TYPE_CHECKING:
@@ -43,6 +44,10 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
         matrix = vector
     flow = traffic(demand, device)
     mapping = assemble(demand, setup, rates, flow, matrix, vector, on_matrix, _counts)
+    if _is_untuned(demand, setup):
+        works_s = np.maximum(mapping.dram_s[0], mapping.matrix_ideal_s)
+        waiting_s = np.where(demand.gemm[0] > 1.0, np.maximum(mapping.matrix_s[0] - works_s, 0.0), 0.0)
+        mapping = msgspec.structs.replace(mapping, waiting_s=waiting_s * (demand.op_class == OpClass.GEMM))
     return msgspec.structs.replace(mapping, vector_s=mapping.vector_s + staged_s, is_reduced=staged_s > 0)
 
 
@@ -51,11 +56,11 @@ def _group(demand: Demand, setup: Setup, grouped: Bools, matrix: Tiling, macs_pe
     instructions that warps wait for, and are unpacked between them, once for each block of rows."""
     device, plan = setup.device, setup.plan
     assumed, tiles = device.arch.data.assumed, device.arch.data.tiles
-    step_s = assumed("grouped_step_cycles") / device.clock_hz
     unpack = demand.unpack_ops
     is_packed = plan.widths.unpack_weights > 0 and unpack is not None
-    menu = tiles["packed" if is_packed else "grouped"]
-    fed_s = 0.0 if is_packed else plan.operand_bytes / (assumed("grouped_feed") * device.clock_hz)
+    kind = "untuned" if _is_untuned(demand, setup) else "grouped"
+    menu, step_s = tiles["packed" if is_packed else kind], assumed(f"{kind}_step_cycles") / device.clock_hz
+    fed_s = 0.0 if is_packed else plan.operand_bytes / (assumed(f"{kind}_feed") * device.clock_hz)
     rate = macs_per_s * (device.synchronous_matrix_rate if is_packed else 1.0)
     tiled = tile_menu(demand, demand.gemm * grouped, menu, device, rate, plan.operand_bytes, fed_s, step_s)
     if unpack is not None and is_packed:
@@ -64,6 +69,14 @@ def _group(demand: Demand, setup: Setup, grouped: Bools, matrix: Tiling, macs_pe
         demand = demand.with_values(unpack_ops=np.where(grouped, unpack * again, unpack))
         tiled = msgspec.structs.replace(tiled, seconds=tiled.seconds + unpack_seconds(demand, setup))
     return choose(grouped, tiled, matrix), demand
+
+
+def _is_untuned(demand: Demand, setup: Setup) -> bool:
+    """Return whether grouped products are those of 16-bit experts in the default tiles of the runtime. Blackwell, which
+    multiplies fp4, has kernels of its own for them."""
+    is_wide = setup.plan.operand_bytes == setup.plan.widths.weights == FORMATS[WIDE].bytes
+    has_own = ("matrix", "fp4") in setup.device.peaks
+    return demand.mean_work is not None and setup.runtime.untuned_experts and is_wide and not has_own
 
 
 def _few_rows(demand: Demand, packed: Bools, device: Device, matrix: Tiling, macs_per_s: float) -> Tiling:

@@ -204,3 +204,30 @@ def test_calling_tensorflow_takes_as_long_as_several_layers() -> None:
         scenario = Scenario(1, "fp16", "tensorflow_xla")
         seconds.append(estimate(workload.bound(), load_device("a100_sxm4_80gb"), scenario).latency_s)
     assert 1.4 < seconds[1] / seconds[0] < 1.8
+
+
+def _experts(precision: str, batch: int, layout: str = "tp=8,ep=8", device: str = "h100_sxm") -> Estimate:
+    workload = store.ready(f"llama4_scout:decode,{layout}", None)
+    assert workload is not None
+    return estimate(workload.bound(kv=460), load_device(device), Scenario(batch, precision, "vllm"))
+
+
+def test_experts_that_devices_divide_run_by_default_tiles() -> None:
+    """24.1 ms a step of 32 sequences (ML.ENERGY v3, vLLM 0.11.1): reading the weights takes 10. TensorRT-LLM, shards of
+    whole experts and Blackwell have tiles of their own."""
+    assert _experts("bf16", 32).latency_s == pytest.approx(24.1e-3, rel=0.2)
+    workload = store.ready("llama4_scout:decode,tp=8,ep=8", None)
+    assert workload is not None
+    tuned = estimate(workload.bound(kv=460), load_device("h100_sxm"), Scenario(32, "bf16", "tensorrt_llm"))
+    assert tuned.run.mapping.waiting_s is None
+    assert _experts("bf16", 32).run.mapping.waiting_s is not None
+    for other in (_experts("bf16", 32, "tp=8"), _experts("fp8", 32), _experts("bf16", 32, device="b200")):
+        assert other.run.mapping.waiting_s is None
+
+
+def test_devices_rest_while_the_busiest_reads_its_experts() -> None:
+    """8 tokens touch fewer experts on the mean device than on the busiest: eight H100 draw 2.0 kW, not 3.9."""
+    few, many = _experts("bf16", 8), _experts("bf16", 2048)
+    assert few.average_power_w == pytest.approx(2000, rel=0.2)
+    assert few.demand.mean_work is not None and 0.3 < few.demand.mean_work.min() < 0.8
+    assert many.demand.mean_work is not None and many.demand.mean_work.min() > 0.99

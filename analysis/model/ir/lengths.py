@@ -27,6 +27,11 @@ class Routing(msgspec.Struct, frozen=True):
     devices: int = 1
     spread: float = 0.0
 
+    def mean_load(self, tokens: float) -> float:
+        """Return the experts that the mean device reads over those of the busiest."""
+        read = msgspec.structs.replace(self, devices=1).expert_load(tokens)[0] / self.devices
+        return read / (self.expert_load(tokens)[0] or 1.0)
+
     def expert_load(self, tokens: float) -> tuple[float, float]:
         """Return the mean number of distinct experts that so many tokens touch, and the tokens at each; of several
         devices the busiest's: its choices are sqrt(2 ln D) standard deviations above the mean m of all D, with the
