@@ -47,8 +47,8 @@ class Mapping(msgspec.Struct, frozen=True, kw_only=True):
     still zero; `is_reduced` where a product runs with fewer multiplications. `busy_s` (s, k) where kernels work at once
     and wait for each other; `fill_s` (k,) the part of it in which a pipeline fills, while the batch before runs if the
     kernel `is_resident`. `serial_s` (3, n) are seconds that nothing else hides: units that wait while blocks fill and
-    drain, passes over memory by kernels before and after an operator's own, and the starts of these. In `waiting_s` (n,)
-    of a product all warps wait for memory, their clocks at rest."""
+    drain, passes over memory by kernels before and after an operator's own, and the starts of these. In
+    `waiting_s` (n,) of a product all warps wait for memory, their clocks at rest."""
 
     matrix_s: Floats
     vector_s: Floats
