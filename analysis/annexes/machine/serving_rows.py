@@ -120,6 +120,7 @@ def interpret_served_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
     for rule in facts["skip"]:
         if rule["contains"] in row[rule["column"]]:
             raise Unpredictable(rule["reason"])
+    row = row | next((dict(rule["sets"]) for rule in facts["layouts"] if rule["note"] in row["note"]), {})
     device = row_device(row["device"].lower(), "", row["source"], folders)
     software, scheduler = facts["runtimes"][row["runtime"]]
     tuned = next((rule["is"] for rule in facts["software"] if rule["note"] in row["note"]), "")
