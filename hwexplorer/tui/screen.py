@@ -6,6 +6,7 @@ A key becomes an action, an action a change of the session, which emits what hap
 from __future__ import annotations
 
 from collections import deque
+from contextlib import suppress
 from time import monotonic
 from typing import cast
 
@@ -73,7 +74,8 @@ class ExplorerScreen(LayeredScreen):
     def _hear(self, event: SessionEvent) -> None:
         match event:
             case Changed(what):
-                getattr(self, f"_show_{what}")()
+                if what == "jobs" or not self.session.is_behind:
+                    getattr(self, f"_show_{what}")()
             case TextOpened(name, heading, text):
                 self._show_text(name, heading, text)
             case SheetOpened():
@@ -133,7 +135,7 @@ class ExplorerScreen(LayeredScreen):
             self.prefetch.wake()
 
     def show(self) -> None:
-        if not self.is_running:
+        if not self.is_running or self.session.is_behind:
             return
         session, state = self.session, self.state
         if session.views is None:  # nothing captured yet: the models can be looked at all the same
@@ -189,7 +191,7 @@ class ExplorerScreen(LayeredScreen):
     def _show_later(self) -> None:
         """Make and draw what is shown after the first drawing of a state."""
         views, later = self.session.views, self.session.later_views(self.state)
-        if views is None or not self.is_running:
+        if views is None or not self.is_running or self._typed:
             return
         try:
             views.make(later)
@@ -203,6 +205,8 @@ class ExplorerScreen(LayeredScreen):
 
     def show_lines(self) -> None:
         session, state, colours = self.session, self.state, self.colours
+        if session.is_behind:
+            return
         width, height = session.size
         status = ""
         if session.views is not None:
@@ -258,9 +262,13 @@ class ExplorerScreen(LayeredScreen):
 
     def on_key(self, event: events.Key) -> None:
         """Pass a key to whatever is uppermost; of keys that are typed ahead, after what went before is drawn."""
+        self.take_key(event, self.message_queue_size > 0)
+
+    def take_key(self, event: events.Key, is_followed: bool) -> None:
+        """Press a key, or keep it until there is time; `is_followed`: more has been typed already."""
         if event.key == "ctrl+c":
             self._typed.clear()
-        is_late = self.message_queue_size > 0 and monotonic() - self._drawn_s > DRAWN_EVERY_S
+        is_late = is_followed and monotonic() - self._drawn_s > DRAWN_EVERY_S
         if self._typed or is_late:
             if not self._typed:
                 self.set_timer(_YIELD_S, self._press_typed)
@@ -271,10 +279,17 @@ class ExplorerScreen(LayeredScreen):
         event.prevent_default()
 
     def _press_typed(self) -> None:
+        """Press keys that were typed ahead for a while, then show what they led to."""
         until_s = monotonic() + DRAWN_EVERY_S
-        while self._typed and monotonic() < until_s:
-            event = self._typed.popleft()
-            self.press_key(event.key, event.character)
+        self.session.fall_behind()
+        with suppress(RequestError):  # of a state that cannot be shown: catching up says why
+            while self._typed and monotonic() < until_s:
+                event = self._typed.popleft()
+                self.press_key(event.key, event.character)
+        self.session.catch_up()
+        self.show()
+        self.panes[self.state.pane].redraw()
+        self._show_message()
         if self._typed:
             self.set_timer(_YIELD_S, self._press_typed)
 
@@ -283,7 +298,8 @@ class ExplorerScreen(LayeredScreen):
         self.paste(event.text)
 
     def press_key(self, key: str, character: str | None) -> bool:
-        self._wake_prefetch()
+        if not self.session.is_behind:
+            self._wake_prefetch()
         if key.startswith("alt+") and self.keymap.find(key, self.state.pane) is None:
             self.press_key("escape", None)  # typed right before it: two keys that a terminal sends as one
             key = key.removeprefix("alt+")
@@ -322,6 +338,9 @@ class ExplorerScreen(LayeredScreen):
             self.session.apply(state)
             return
         panes = [self.panes[name] for name in (self.state.pane, *action.panes)]
+        if self.session.is_behind and self.session.views is not None:
+            for pane in panes:
+                pane.fill(self.session.views)
         owners = (*panes, self.session, self, self.app)
         effect = next(method for owner in owners if (method := getattr(owner, f"do_{action.effect}", None)) is not None)
         try:

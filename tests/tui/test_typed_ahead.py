@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from time import monotonic
+from random import Random
+from time import monotonic, process_time
 
 from textual import events
 from textual.widgets import OptionList
 
 from hwexplorer.provider import EngineProvider
-from hwexplorer.state import State
+from hwexplorer.state import State, replace
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.screen import ExplorerScreen
 
@@ -40,6 +41,49 @@ async def test_keys_typed_ahead_are_drawn_meanwhile_and_ctrl_c_is_first() -> Non
             ExplorerScreen._compositor_refresh = refresh  # type: ignore[method-assign]
 
 
+async def _typed(keys: str, is_ahead: bool) -> tuple[State, float]:
+    """The state after keys, and the processor time: all at once, or each after the one before is drawn."""
+    app = HwExplorer(State(model="resnet50", devices=("h100_sxm", "l4", "tpu_v4")), EngineProvider())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause(0.3)
+        began = process_time()
+        for key in keys:
+            if is_ahead:
+                app.explorer._typed.append(events.Key(key, key))
+            else:
+                app.explorer.press_key(key, key)
+        while app.explorer._typed:
+            app.explorer._press_typed()
+        took = process_time() - began
+        await pilot.pause(0.1)
+        assert not app.session.is_behind
+        assert app.session.failures == []
+        return app.state, took
+
+
+async def test_keys_typed_ahead_lead_where_the_same_keys_lead_one_by_one() -> None:
+    random = Random(7)
+    for _ in range(3):
+        keys = "".join(random.choice("jkhlgG[]{}xmsSnNDvuUzF123456tT") for _ in range(60))
+        at_once, one_by_one = await _typed(keys, True), await _typed(keys, False)
+        assert (keys, at_once[0]) == (keys, one_by_one[0])
+    moves = (await _typed("]}x[jjkm" * 40, True))[1]
+    assert moves < 2.0  # 320 keys: 0.5 s, 5 s where each is drawn
+
+
+async def test_a_state_that_cannot_be_shown_is_refused_after_keys_typed_ahead_too() -> None:
+    app = HwExplorer(State(model="resnet50", devices=("h100_sxm",)), EngineProvider())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause(0.3)
+        session, before = app.session, app.state
+        session.fall_behind()
+        session.apply(replace(before, devices=("no_such_device",), on="no_such_device"))
+        session.catch_up()
+        assert app.state == before
+        assert session.message is not None
+        assert "no_such_device" in session.message[0]
+
+
 async def test_a_click_on_a_row_of_the_palette_that_is_gone_is_dropped() -> None:
     app = HwExplorer(State(model="resnet18", devices=("h100_sxm",)), EngineProvider())
     async with app.run_test(size=(120, 40)) as pilot:
@@ -56,4 +100,5 @@ async def test_a_click_on_a_row_of_the_palette_that_is_gone_is_dropped() -> None
         palette.dismiss()
         await pilot.pause(0.2)
         assert app.screen is app.explorer
+        await palette._watch__show_busy()  # type: ignore[attr-defined]  # its search takes longer than the palette
     assert app.session.failures == []

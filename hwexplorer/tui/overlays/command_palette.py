@@ -231,6 +231,11 @@ class PaletteScreen(CommandPalette):
             with suppress(NoMatches):
                 await super()._dispatch_message(message)
 
+    async def _watch__show_busy(self) -> None:
+        """Show that a search takes long, while there is a place for it."""
+        with suppress(NoMatches):
+            await super()._watch__show_busy()
+
     def _gather_commands(self, search_value: str) -> Worker[None]:
         """Gather what fits; in vain where the palette was left meanwhile, whose list is gone or was never made."""
 

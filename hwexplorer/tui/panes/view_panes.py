@@ -52,6 +52,11 @@ class ViewPane(FramedPane):
             self.fill(self.session.views)
         self.redraw()
 
+    def redraw(self) -> None:
+        """Draw again, but not while keys typed ahead are worked off."""
+        if not self.session.is_behind:
+            super().redraw()
+
     def set_title(self, about: str = "", remark: str = "") -> None:
         """Set what the frame says: the pane and what it shows, and on the right a remark."""
         self.heading = f"{self.pane.title()} · {about}" if about else self.pane.title()

@@ -67,6 +67,7 @@ class Session:
         self.jobs: list[BackgroundJob] = []
         self.views: Views | None = None
         self.event_count = 0  # without changes of the state
+        self._last_shown: tuple[History, Views | None] | None = None  # while keys typed ahead are worked off
         self._listeners: list[Listener] = []
         self._indices: list[TreeIndex] = []
         if provider.ready(state):  # a state that cannot be shown ends before the screen opens
@@ -131,8 +132,10 @@ class Session:
             if not self.provider.ready(state):
                 self.capture(state)
                 return False
-            state, views = self._reveal_cursor(state, self.cache.views(state))
-            views.make(self.visible_views(state))
+            views = self.cache.views(state)
+            if not self.is_behind:
+                state, views = self._reveal_cursor(state, views)
+                views.make(self.visible_views(state))
         except RequestError as error:
             self.say(str(error), "bad")
             return False
@@ -141,13 +144,29 @@ class Session:
             return False
         is_undo = history is not None and len(history.past) < len(self.history.past)
         summarize = summarize_undo if is_undo else summarize_change
-        summary = summarize(self.state, state, self.views.cards, views.cards) if self.views is not None else ""
-        self.history = history or push(self.history, state)
+        has_both = self.views is not None and not self.is_behind
+        summary = summarize(self.state, state, self.views.cards, views.cards) if has_both else ""
+        self.history = replace(history, present=state) if history else push(self.history, state)
         self.views = views
         self.emit(Changed("state"))
         if summary:
             self.say(summary, "dim")
         return True
+
+    @property
+    def is_behind(self) -> bool:
+        """Return True while keys typed ahead are worked off: states follow each other, and none is shown."""
+        return self._last_shown is not None
+
+    def fall_behind(self) -> None:
+        """Show nothing until `catch_up`."""
+        self._last_shown = self.history, self.views
+
+    def catch_up(self) -> None:
+        """Show the state that was reached; where it cannot be shown, say why and keep the one that was."""
+        if self._last_shown is not None:
+            reached, (self.history, self.views), self._last_shown = self.history, self._last_shown, None
+            self.apply(reached.present, reached if reached is not self.history else None)
 
     def with_model(self, model: str, image_size: int | None = None) -> State:
         """Return the state with another model: where it is captured, at a batch that it has and its heaviest part."""
