@@ -146,7 +146,7 @@ def _check_facts(where: str, known: dict[str, Field], facts: dict[str, Fact]) ->
     for name, fact in facts.items():
         _check_name(where, "field", name, known)
         field = known[name]
-        divides = field.unit == "Hz" or name.endswith(("_banks", "_width"))
+        divides = field.unit in ("Hz", "byte/s") or name.endswith(("_banks", "_width"))
         _check_fact(f"{where}.{name}", fact, field.unit, is_positive=divides or (field.is_required and not field.of))
         if field.is_whole and (wrong := fraction_error(fact.value)):
             raise ValueError(f"{where}.{name}: {wrong}")

@@ -46,6 +46,8 @@ POLL_SECONDS = 0.1  # between two looks at the jobs
 
 DRAWN_EVERY_S = 0.1  # while keys are typed faster than they are worked off
 _YIELD_S = 0.03  # for the panes to be drawn in between
+LEAVES_AFTER_S = 1.0  # a key that leaves does not wait longer for those typed before it
+OPENING = ("prompt", "find", "devices", "sheet", "report", "help", "palette", "sessions")  # effects that take the keys
 
 
 class ExplorerScreen(LayeredScreen):
@@ -290,8 +292,23 @@ class ExplorerScreen(LayeredScreen):
         self.show()
         self.panes[self.state.pane].redraw()
         self._show_message()
+        if self._leaves_last():
+            self._typed = deque([self._typed[-1]])
         if self._typed:
             self.set_timer(_YIELD_S, self._press_typed)
+
+    def _leaves_last(self) -> bool:
+        """Return True if the last key typed ahead leaves and has waited, and the others open nothing it could go to."""
+        if (
+            not self._typed
+            or monotonic() - self._typed[-1].time < LEAVES_AFTER_S
+            or self._top is not self
+            or self.prompt
+        ):
+            return False
+        meant = [self.keymap.action_of(event.key, event.character, "") for event in self._typed]
+        opens = any(action is not None and action.effect in OPENING for action in meant)
+        return meant[-1] is self.keymap.by_id["quit"] and not opens
 
     def on_paste(self, event: events.Paste) -> None:
         """Paste into the line that is typed."""

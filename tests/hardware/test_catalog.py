@@ -350,6 +350,13 @@ BAD = {
     "wrong unit": (_edit(r'^(tdp_w = .*unit = )"W"', r'\1"kW"'), "facts.tdp_w: unit is 'kW', expected 'W'"),
     "negative": (_edit(r"^(tdp_w = \{ value = )70", r"\g<1>-70"), "facts.tdp_w: value -70"),
     "zero": (_edit(r"^(units = \{ value = )40", r"\g<1>0"), "facts.units: must be greater than 0"),
+    "no bandwidth": (
+        _edit(
+            r"^tdp_w",
+            'last_level_bandwidth = { value = -0, unit = "byte/s", source = "a", quality = "published" }\ntdp_w',
+        ),
+        "facts.last_level_bandwidth: must be greater than 0",
+    ),
     "no rate": (_edit(r"^(fp32 = \{ value = )64", r"\g<1>-0.0"), "fma_per_clock.vector.fp32: must be greater than 0"),
     "not finite": (_edit(r"^(tdp_w = \{ value = )70", r"\g<1>inf"), "facts.tdp_w: value inf"),
     "not a number": (_edit(r"^(tdp_w = \{ value = )70", r'\g<1>"seventy"'), "facts"),

@@ -144,8 +144,8 @@ class Session:
             return False
         is_undo = history is not None and len(history.past) < len(self.history.past)
         summarize = summarize_undo if is_undo else summarize_change
-        has_both = self.views is not None and not self.is_behind
-        summary = summarize(self.state, state, self.views.cards, views.cards) if has_both else ""
+        shown = None if self.is_behind else self.views
+        summary = summarize(self.state, state, shown.cards, views.cards) if shown is not None else ""
         self.history = replace(history, present=state) if history else push(self.history, state)
         self.views = views
         self.emit(Changed("state"))
