@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from test_estimate_conservation import check_sums
 from test_estimate_physics import check_physics
 
-from analysis.estimate.estimate import Estimate
+from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
-from analysis.explore.tuning.knob_bench import KnobBench, facts
+from analysis.explore.tuning.knob_bench import change_knobs, facts, nearest_factor
 from hardware.device import catalogue_devices, load_device
 from hardware.errors import RequestError
 
@@ -32,26 +32,26 @@ FACTOR = st.floats(-3.0, 3.0).map(lambda power: 2.0**power)
 
 
 @st.composite
-def _benches(draw: st.DrawFn, changes: str = "") -> tuple[KnobBench, dict[str, float]]:
+def _changes(draw: st.DrawFn, changes: str = "") -> tuple[Estimate, dict[str, float]]:
     """A model on a device, and what some of its facts are multiplied with."""
     device = load_device(draw(st.sampled_from(IDS)) + changes)
     names = draw(st.lists(st.sampled_from(facts(device)), min_size=1, max_size=4, unique=True))
     batch, precision = draw(st.sampled_from((1, 16))), draw(st.sampled_from(("fp32", "fp16", "int8")))
-    bench = KnobBench(grid.workload(draw(st.sampled_from(MODELS))), device, Scenario(batch=batch, precision=precision))
-    return bench, {name: bench.nearest_factor(name, draw(FACTOR)) for name in names}
+    workload, scenario = grid.workload(draw(st.sampled_from(MODELS))), Scenario(batch=batch, precision=precision)
+    return estimate(workload, device, scenario), {name: nearest_factor(device, name, draw(FACTOR)) for name in names}
 
 
-def _run(bench: KnobBench, factors: dict[str, float]) -> Estimate:
+def _run(unchanged: Estimate, factors: dict[str, float]) -> Estimate:
     """Without an example where such a chip cannot be: more power at rest than its limit, a bus that contradicts it."""
     try:
-        return bench.run(factors)
+        return change_knobs(unchanged, factors)
     except RequestError:
         reject()
 
 
 @MANY
-@given(_benches())
-def test_physics_holds(asked: tuple[KnobBench, dict[str, float]]) -> None:
+@given(_changes())
+def test_physics_holds(asked: tuple[Estimate, dict[str, float]]) -> None:
     result = _run(*asked)
     check_physics(result)
     check_sums(result)
@@ -71,12 +71,12 @@ def _longer_joins_s(before: Estimate, after: Estimate) -> float:
 
 
 @MANY
-@given(_benches(f"{{{UNLIMITED}}}"), st.sampled_from(("units", "clock_hz", "memory_bandwidth")), st.floats(1.0, 3.0))
+@given(_changes(f"{{{UNLIMITED}}}"), st.sampled_from(("units", "clock_hz", "memory_bandwidth")), st.floats(1.0, 3.0))
 def test_more_is_never_slower_without_a_limit_of_power(
-    asked: tuple[KnobBench, dict[str, float]], knob: str, more: float
+    asked: tuple[Estimate, dict[str, float]], knob: str, more: float
 ) -> None:
-    bench, factors = asked
+    unchanged, factors = asked
     factors = {name: factor for name, factor in factors.items() if not name.endswith("_w")}
-    before = _run(bench, factors)
-    after = _run(bench, {**factors, knob: bench.nearest_factor(knob, factors.get(knob, 1.0) * more)})
+    before = _run(unchanged, factors)
+    after = _run(unchanged, {**factors, knob: nearest_factor(unchanged.device, knob, factors.get(knob, 1.0) * more)})
     assert after.latency_s <= before.latency_s * (1 + 1e-9) + _longer_joins_s(before, after)

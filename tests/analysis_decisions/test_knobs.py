@@ -7,7 +7,7 @@ import pytest
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.scenario import Scenario
-from analysis.explore.tuning.knob_bench import KnobBench, ModelCost, check_knobs, model_cost
+from analysis.explore.tuning.knob_bench import ModelCost, change_knobs, check_knobs, model_cost
 from analysis.explore.tuning.knob_curve import KnobRow, knobs
 from analysis.explore.tuning.least_change import Turn, crossover
 from hardware.device import load_device
@@ -60,12 +60,12 @@ def test_the_changed_chip_matches_and_less_of_it_does_not() -> None:
         assert changed.latency_s <= b.latency_s
         assert changed.energy_j <= b.energy_j
         less = {turn.knob: turn.factor**0.9 for turn in way.turns}
-        assert KnobBench(a.workload, a.device, a.scenario).run(less).latency_s > b.latency_s
+        assert change_knobs(a, less).latency_s > b.latency_s
         assert way.size == pytest.approx(math.hypot(*(math.log(turn.factor) for turn in way.turns)), rel=1e-3)
 
 
 def _changed(a: Estimate, turns: tuple[Turn, ...]) -> ModelCost:
-    return model_cost(KnobBench(a.workload, a.device, a.scenario).run({turn.knob: turn.factor for turn in turns}))
+    return model_cost(change_knobs(a, {turn.knob: turn.factor for turn in turns}))
 
 
 def test_a_chip_that_matches_needs_no_change() -> None:

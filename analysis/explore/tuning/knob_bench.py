@@ -9,8 +9,6 @@ import msgspec
 
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.metrics import ADDITIVE, METRICS
-from analysis.estimate.scenario import Scenario
-from analysis.model.ir.workload import Workload
 from hardware.device import Device
 from hardware.errors import RequestError, unknown
 from hardware.what_if import Change, apply_changes
@@ -33,56 +31,53 @@ class ModelCost(msgspec.Struct, frozen=True):
         return self.latency_s * self.energy_j_per_inference
 
 
-class KnobBench(msgspec.Struct, frozen=True, dict=True):
-    """A model on a device whose facts and prices are changed."""
+def change_knobs(unchanged: Estimate, factors: Mapping[str, float]) -> Estimate:
+    """Estimate with each knob of the device multiplied by its factor. Raises RequestError for an invalid device."""
+    device = unchanged.device
+    values = {knob: (factor, _count(device, knob)) for knob, factor in factors.items() if factor != 1.0}
+    changes = (
+        Change(knob, "=", f"{max(round(count * factor), 1)}") if count else Change(knob, "*", f"{factor:.5g}")
+        for knob, (factor, count) in values.items()
+    )
+    return estimate(unchanged.workload, apply_changes(device, tuple(changes)), unchanged.scenario)
 
-    workload: Workload
-    device: Device
-    scenario: Scenario
 
-    def run(self, factors: Mapping[str, float]) -> Estimate:
-        """Estimate with each knob multiplied by its factor. Raises RequestError for an invalid device."""
-        changes = tuple(self._change(knob, factor) for knob, factor in factors.items() if factor != 1.0)
-        return estimate(self.workload, apply_changes(self.device, changes), self.scenario)
+def _count(device: Device, knob: str) -> float:
+    """Return the value of a knob that counts whole things, 0 for others."""
+    field = device.arch.data.facts.get(knob)
+    return device.values[knob] if field is not None and field.is_whole else 0.0
 
-    def _count(self, knob: str) -> float:
-        """Return the value of a knob that counts whole things, 0 for others."""
-        field = self.device.arch.data.facts.get(knob)
-        return self.device.values[knob] if field is not None and field.is_whole else 0.0
 
-    def _change(self, knob: str, factor: float) -> Change:
-        if count := self._count(knob):
-            return Change(knob, "=", f"{max(round(count * factor), 1)}")
-        return Change(knob, "*", f"{factor:.5g}")
+def nearest_factor(device: Device, knob: str, factor: float) -> float:
+    """Return the nearest factor that a knob can have: counts are whole, others have five digits."""
+    if count := _count(device, knob):
+        return max(round(count * factor), 1) / count
+    return float(f"{factor:.5g}")
 
-    def nearest_factor(self, knob: str, factor: float) -> float:
-        """Return the nearest factor that a knob can have: counts are whole, others have five digits."""
-        if count := self._count(knob):
-            return max(round(count * factor), 1) / count
-        return float(f"{factor:.5g}")
 
-    def _step(self, knob: str, factor: float) -> float:
-        """Return the factor; of a count the next one that changes it by at least one, where it can."""
-        if count := self._count(knob):
-            value = count * factor
-            return max(math.ceil(value - 1e-9) if factor > 1 else math.floor(value + 1e-9), 1) / count
-        return factor
+def _step(device: Device, knob: str, factor: float) -> float:
+    """Return the factor; of a count the next one that changes it by at least one, where it can."""
+    if count := _count(device, knob):
+        value = count * factor
+        return max(math.ceil(value - 1e-9) if factor > 1 else math.floor(value + 1e-9), 1) / count
+    return factor
 
-    def slopes(self, knob: str) -> dict[str, float] | None:
-        """Compute d ln(metric) / d ln(knob) by metric; None where the knob cannot be changed."""
-        ends = []
-        step = SIDE_STEP if knob in self.device.arch.data.matrix_follows else STEP
-        for factor in (self._step(knob, 1 / step), self._step(knob, step)):
-            try:
-                ends.append((factor, self.run({knob: factor})))
-            except RequestError:  # no such device on this side: the slope is taken over the other side alone
-                ends.append((1.0, self.run({})))
-        (low, before), (high, after) = ends
-        if low == high:
-            return None
-        width = math.log(high / low)
-        figures = {name: (METRICS[name].figure(before), METRICS[name].figure(after)) for name in KNOB_METRICS}
-        return {name: math.log(b / a) / width if a > 0 and b > 0 else 0.0 for name, (a, b) in figures.items()}
+
+def slopes(unchanged: Estimate, knob: str) -> dict[str, float] | None:
+    """Compute d ln(metric) / d ln(knob) by metric; None where the knob cannot be changed."""
+    ends, device = [], unchanged.device
+    step = SIDE_STEP if knob in device.arch.data.matrix_follows else STEP
+    for factor in (_step(device, knob, 1 / step), _step(device, knob, step)):
+        try:
+            ends.append((factor, model_cost(change_knobs(unchanged, {knob: factor}))))
+        except RequestError:  # no such device on this side: the slope is taken over the other side alone
+            ends.append((1.0, model_cost(unchanged)))
+    (low, before), (high, after) = ends
+    if low == high:
+        return None
+    width = math.log(high / low)
+    figures = {name: (METRICS[name].figure(before), METRICS[name].figure(after)) for name in KNOB_METRICS}
+    return {name: math.log(b / a) / width if a > 0 and b > 0 else 0.0 for name, (a, b) in figures.items()}
 
 
 def model_cost(result: Estimate) -> ModelCost:

@@ -15,7 +15,7 @@ from analysis.document import column, record
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.metrics import METRICS
-from analysis.explore.tuning.knob_bench import KNOB_METRICS, KnobBench, ModelCost, facts, knob_value, model_cost, prices
+from analysis.explore.tuning.knob_bench import KNOB_METRICS, ModelCost, facts, knob_value, model_cost, prices, slopes
 from hardware.device import Device
 from hardware.errors import RequestError
 from hardware.memo import memoize
@@ -141,7 +141,6 @@ class KnobTable:
 
     def __init__(self, unchanged: Estimate) -> None:
         self.unchanged = unchanged
-        self.bench = KnobBench(unchanged.workload, unchanged.device, unchanged.scenario)
         self.names = (*facts(unchanged.device), *prices(unchanged))
         self.slopes: dict[str, dict[str, float] | None] = {}
         self.costs: dict[Changes, ModelCost | None] = {}
@@ -172,8 +171,8 @@ class KnobTable:
         if len(self.costs) >= _COSTS_MAX:
             self.costs.clear()
         try:
-            device = apply_changes(self.bench.device, parse_changes(",".join(changes)) if changes else ())
-            self.costs[changes] = model_cost(estimate(self.bench.workload, device, self.bench.scenario))
+            device = apply_changes(self.unchanged.device, parse_changes(",".join(changes)))
+            self.costs[changes] = model_cost(estimate(self.unchanged.workload, device, self.unchanged.scenario))
         except RequestError:
             self.costs[changes] = None
 
@@ -205,7 +204,7 @@ def evaluate_next(now: Estimate, unchanged: Estimate, name: str, metric: str) ->
         return len(missing) == 1
     if not names:
         return None
-    table.slopes[names[0]] = table.bench.slopes(names[0])
+    table.slopes[names[0]] = slopes(unchanged, names[0])
     return len(names) == 1
 
 

@@ -19,7 +19,7 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.metrics import METRICS
 from analysis.explore.odds import BEATS, probability
-from analysis.explore.tuning.knob_bench import KnobBench
+from analysis.explore.tuning.knob_bench import change_knobs, nearest_factor
 from hardware.errors import RequestError
 
 FACTOR_MAX = 64.0  # of a knob, either way
@@ -71,17 +71,16 @@ class Crossover(Head, frozen=True, kw_only=True):
 
 def crossover(a: Estimate, b: Estimate, knobs: Sequence[str], metrics: tuple[str, ...]) -> Crossover:
     """Find the least change of A's device by each knob alone."""
-    bench = KnobBench(a.workload, a.device, a.scenario)
 
     def gap(knob: str, change: float) -> float:
         """Return the largest ln(A / B) at a change, the logarithm of the factor; infinity for no valid device."""
         try:
-            changed = bench.run({knob: bench.nearest_factor(knob, math.exp(change))})
+            changed = change_knobs(a, {knob: nearest_factor(a.device, knob, math.exp(change))})
         except RequestError:
             return math.inf
         return max(math.log(METRICS[name].figure(changed) / METRICS[name].figure(b)) for name in metrics)
 
-    ways = [_way(bench, b, metrics, knob, *_least_change(partial(gap, knob))) for knob in dict.fromkeys(knobs)]
+    ways = [_way(a, b, metrics, knob, *_least_change(partial(gap, knob))) for knob in dict.fromkeys(knobs)]
     goals = _goals(a, b, metrics)
     return Crossover(
         **head_fields(a),
@@ -118,15 +117,15 @@ def _least_change(gap: Callable[[float], float]) -> tuple[float, bool]:
     return far * high, True
 
 
-def _way(bench: KnobBench, other: Estimate, metrics: tuple[str, ...], knob: str, change: float, matches: bool) -> Way:
-    factor = bench.nearest_factor(knob, math.exp(change))
-    changed = bench.run({knob: factor})
+def _way(a: Estimate, b: Estimate, metrics: tuple[str, ...], knob: str, change: float, matches: bool) -> Way:
+    factor = nearest_factor(a.device, knob, math.exp(change))
+    changed = change_knobs(a, {knob: factor})
     fact = changed.device.facts.get(knob)
     value, unit = (fact.value, fact.unit) if fact is not None else (None, "")
     return Way(
         knobs=(knob,),
         device=changed.device.key if matches else "",
         turns=(Turn(knob=knob, factor=factor, value=value, unit=unit),),
-        goals=_goals(changed, other, metrics),
+        goals=_goals(changed, b, metrics),
         size=abs(math.log(factor)),
     )
