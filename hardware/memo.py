@@ -22,10 +22,12 @@ def memoize(
     record, the least recently used go first."""
 
     def decorate(function: Function[Record, P, Result]) -> Function[Record, P, Result]:
+        """Return the function with a memory in the records that it is given."""
         key = _key(function)
 
         @wraps(function)
         def call(record: Record, /, *args: P.args, **kwargs: P.kwargs) -> Result:
+            """Return what is remembered, else find it."""
             if kwargs:
                 raise TypeError(f"{function.__name__} is remembered by positional arguments")
             results: dict[Any, Result] = _store(record, shared).setdefault(key, {})

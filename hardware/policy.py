@@ -17,6 +17,7 @@ def encode(readable: Iterable[str]) -> str:
 
 
 def is_served() -> bool:
+    """Return True if somebody in a browser uses this explorer."""
     return VARIABLE in os.environ
 
 

@@ -30,7 +30,8 @@ def divide_host_work(result: Estimate) -> tuple[Estimate, Estimate | None]:
     latency_s = np.where(demand.head, (added_s * throttle)[demand.kernel], 0.0)
     counts = np.zeros_like(run.counts)
     counts[arch.static_rows] = run.counts[arch.static_rows] * ratio(latency_s, run.latency_s)
-    clocks = arch.clock_rows  # they run while sequences are prepared
+    # Clocks run while the host prepares sequences: that part of their cycles is the host's.
+    clocks = arch.clock_rows
     cycles = result.device.clock_hz * result.device.units * result.workload.devices
     clocked_s = demand.per_kernel(run.counts[clocks].max(axis=0)) / cycles
     part = np.minimum(ratio(sequences_s * times, clocked_s), 1.0)

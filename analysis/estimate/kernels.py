@@ -52,8 +52,8 @@ class Moves(Values, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def between(self) -> tuple[Ints, Ints]:
-        """The kernels, in order, whose traffic lies between two uses of the data, from the first of a pair to the last
-        but one, (t,): of data that wraps, around these."""
+        """Two uses of the data as a range of kernels, (t,) each: what kernels `first` to `last - 1` move lies between
+        them. Data that wraps was used in the previous inference: there all other kernels lie between."""
         first, second = np.minimum(self.kernel, self.previous), np.maximum(self.kernel, self.previous)
         return np.where(self.wraps, first, first + 1), np.where(self.wraps, second + 1, second)
 

@@ -74,6 +74,7 @@ def covers(pattern: str, path: str) -> bool:
 
 
 def _is_of(part: str, name: str) -> bool:
+    """Return True if a word of a key stands for a name: the same word, or a range (`0-5`) with its number."""
     if part == name:
         return True
     wanted, here = _RANGE.fullmatch(part), _NUMBERED.fullmatch(name)
@@ -83,7 +84,8 @@ def _is_of(part: str, name: str) -> bool:
 
 
 def _short(subgraph: str, operator: str) -> str:
-    """Return the name of an operator in its subgraph, without the path of a block."""
+    """Return the name of an operator in its subgraph: its last word where its path begins in the same block
+    (`relu` of `layer1.0.relu` in `layer1.0.conv2`)."""
     is_absolute = "." in subgraph and operator.startswith(subgraph.partition(".")[0] + ".")
     return operator.rpartition(".")[2] if is_absolute else operator
 

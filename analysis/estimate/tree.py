@@ -144,6 +144,7 @@ def _level(
 def _complete_level(
     result: Estimate, sums: dict[str, Floats], component_j: Floats, base_edp_js: Floats, modifier: Floats, used: Floats
 ) -> TreeLevel:
+    """Return a level with what follows from its sums; `used` is the utilisation of each node."""
     return TreeLevel(
         **sums,
         component_j=component_j,
@@ -189,6 +190,7 @@ def work_share(flops: Floats, operands: Floats, group: Ints, count: int) -> Floa
     A member without FLOPs counts by its bytes; a group without either is shared evenly."""
 
     def share_in_group(values: Floats) -> Floats:
+        """Divide each value by the sum over its group."""
         return ratio(values, np.bincount(group, values, minlength=count)[group].astype(np.float64))
 
     by_bytes = share_in_group(operands)

@@ -149,7 +149,7 @@ def find_trust(setup: Setup, name: str) -> tuple[Trust, Factors | None]:
     widest = groups[ENGINEERING].band if ENGINEERING in groups else (1.0, 1.0)
     if device.silicon and group is not None:
         cell = next((each for each in rows if each.runtime == runtime), None)
-        # A mode stands for what makes kernels so, one that rows were measured with or one that is asked for.
+        # Where a mode is asked for, or was measured instead of a runtime, rows of any runtime in that mode count.
         cell = cell or next((e for e in rows if e.mode == mode and not {e.runtime, runtime}.isdisjoint(MODES)), None)
         band = group.band
         if group.rows < FEW:

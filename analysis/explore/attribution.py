@@ -103,7 +103,8 @@ def _energies(result: Estimate, per_inference: bool) -> tuple[Floats, Floats, Fl
 
 
 def time_parts(result: Estimate) -> Floats:
-    """Return the latency by what each kernel waits for, in the order of TIMES, shape (6,), s."""
+    """Return the latency by what each kernel waits for, in the order of TIMES, shape (6,), s. Blocks of attention that
+    fill count as the matrix unit, kernels that quantise or cast as DRAM."""
     run = result.run
     at_work = run.busy_s - run.serial_s.sum(axis=0)
     times = np.bincount(run.resource, at_work, minlength=len(RESOURCES)).astype(np.float64)

@@ -115,6 +115,7 @@ def reasons(a: Estimate, b: Estimate, metric: str, groups: Groups, values: tuple
 
 def _memory_sentences(groups: Groups, swapped: bool) -> list[str]:
     def describe(part: Part) -> str:
+        """Write the bytes of a part on both sides, the larger side first."""
         high, low = (part.b, part.a) if swapped else (part.a, part.b)
         return f"{part.name}: {quantity(high, 'byte')} against {quantity(low, 'byte')}"
 

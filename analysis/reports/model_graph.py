@@ -72,6 +72,7 @@ def to_networkx(graph: ModelGraph) -> networkx.DiGraph[str]:
     import networkx
 
     def rest(record: msgspec.Struct, *names: str) -> dict[str, Any]:
+        """Return the fields of a record but for some, as plain values."""
         return {name: plain(value) for name, value in msgspec.structs.asdict(record).items() if name not in names}
 
     network: networkx.DiGraph[str] = networkx.DiGraph()

@@ -190,6 +190,7 @@ def _nodes(
     level, place = branch_figures(result, nodes), {id(branch): i for i, branch in enumerate(nodes)}
 
     def build(branch: Branch, parent_share: float) -> Node:
+        """Return a branch with all below it; its parent has `parent_share` of the EDP."""
         i = place[id(branch)]
         share = float(level.share[i])
         below = tuple(build(child, share) for child in branch.children)

@@ -195,6 +195,7 @@ def _attending(workload: Workload, softmax: int) -> list[int]:
     ops, tensors = workload.operators, workload.tensors
 
     def mixes(i: int) -> bool:
+        """Return True if an operator multiplies two activations."""
         weights = any(tensors.role[t] == WEIGHT for t in _edges(workload, i, "in"))
         return ops.kind[i] in ("matmul", "linear") and not weights
 

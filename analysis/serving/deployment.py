@@ -110,6 +110,7 @@ class PipelinedCosts(StepCosts, frozen=True, kw_only=True):
     max_tokens: int
 
     def lines(self, sequences: int) -> StepLines:
+        """Return the figures of steps in which micro-batches of so many sequences in all pass the stages."""
         found = self.known_lines.get(sequences)
         if found is None:
             batches = min(self.stages, sequences)
@@ -120,6 +121,8 @@ class PipelinedCosts(StepCosts, frozen=True, kw_only=True):
         return found
 
     def mixed(self, sequences: int, cached: float, tokens: int, pairs: float) -> tuple[float, float]:
+        """Return (time_s, energy_j) of a step that also holds prompts, divided among as few micro-batches as hold
+        them."""
         filled = min(self.stages, max(math.ceil(tokens / self.max_tokens), 1))
         if sequences >= self.stages:  # no micro-batch waits for another: over many steps each has its share of prompts
             filled = self.stages

@@ -85,6 +85,7 @@ def _measure(plan: BenchmarkPlan, log: Path, progress: Progress) -> bytes:
     with log.open("ab", buffering=0) as file:
 
         def add(line: LogLine) -> None:
+            """Write a line at once. Raises CaptureError."""
             try:
                 file.write(encode_line(line))
             except OSError as error:

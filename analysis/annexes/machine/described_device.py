@@ -34,6 +34,7 @@ def nearest_device(machine: MeasuredMachine, facts: dict[str, Fact]) -> Device:
     known = {name: facts[name].value for name in ("units", "clock_hz", "memory_bandwidth", "l2_bytes") if name in facts}
 
     def distance(device: Device) -> float:
+        """Return the sum of the logarithms by which facts differ."""
         compared = [(value, device.values.get(name)) for name, value in known.items() if value]
         return float(sum(abs(np.log(value / other)) for value, other in compared if other))
 

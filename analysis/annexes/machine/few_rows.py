@@ -77,7 +77,8 @@ def spreads(group: str) -> dict[str, float]:
 
 
 def condition(rows: Sequence[Shares], errors: Sequence[float], variances: Mapping[str, float]) -> Posterior:
-    """Return what errors (logarithms of measured over predicted) of rows with these shares say of each part."""
+    """Return the mean of each part's logarithm given the errors (logarithms of measured over predicted) of rows with
+    these shares: parts vary between devices and rows on a device by `variances`, all of them independent Gaussians."""
     parts = sorted({part for row in rows for part in row})
     shares = np.array([[row.get(part, 0.0) for part in parts] for row in rows])
     prior = np.array([variances[limit] for limit, _ in parts])

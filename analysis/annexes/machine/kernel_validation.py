@@ -94,6 +94,7 @@ def _rowwise(op_class: OpClass, operands: float, flops: float, special: float) -
     """Return a builder of kernels that read `operands` values for each result, with so many FLOPs and functions."""
 
     def build(shape: Shape) -> SingleKernel:
+        """Return the kernel of a shape."""
         n = shape["B"] * shape["H"] if "B" in shape else shape["tokens"] * shape["width"]
         return SingleKernel(op_class, (0, 0, 0, 0), flops * n, special * n, operands * n, 0, n)
 

@@ -81,8 +81,9 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TimedCase(msgspec.Struct, frozen=True, kw_only=True):
-    """A case with its samples: the least of the undisturbed rounds, since others only add time, and half of their
-    middle two thirds over it; of the fastest third where hardly any is undisturbed. `taken` is the share disturbed."""
+    """A case with the summary of its samples. `seconds` is the least of the rounds that no other process disturbed, of
+    the fastest third of all where fewer than FEW are undisturbed; `spread` half the width of their middle two thirds
+    over their median; `taken` the share of rounds that were disturbed."""
 
     case: BenchmarkCase
     seconds: float

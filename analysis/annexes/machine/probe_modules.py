@@ -22,6 +22,7 @@ class RepeatedFunction(nn.Module):  # type: ignore[misc]
         self.function, self.times = function, times
 
     def forward(self, x: Any) -> Any:
+        """Apply the function again and again."""
         for _ in range(self.times):
             x = self.function(x)
         return x
@@ -31,6 +32,7 @@ class RepeatedJoint(RepeatedFunction):
     """A function of the previous value and of the other inputs, applied `times` times."""
 
     def forward(self, x: Any, *others: Any) -> Any:
+        """Apply the function again and again."""
         for _ in range(self.times):
             x = self.function(x, *others)
         return x
@@ -44,6 +46,7 @@ class LstmProbe(nn.Module):  # type: ignore[misc]
         self.lstm = nn.LSTM(width, width, batch_first=True)
 
     def forward(self, x: Any) -> Any:
+        """Return what the layer gives at each step."""
         return self.lstm(x)[0]
 
 

@@ -133,6 +133,7 @@ def _bisect_batch(name: str, one: Estimate, other: Estimate, low: int, high: int
     """Find the batch in (low, high] at which the winner changes. Every batch is estimated, none interpolated."""
 
     def wins(batch: int) -> bool:
+        """Return True if the first device has the lower metric at a batch."""
         first, second = (
             estimate(side.workload, side.device, msgspec.structs.replace(side.scenario, batch=batch))
             for side in (one, other)

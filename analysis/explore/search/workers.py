@@ -50,6 +50,7 @@ def _work_for_parent() -> None:
     parent = multiprocessing.parent_process()
 
     def exit_with_parent() -> None:
+        """Wait for the end of the parent, then exit at once."""
         if parent is not None:
             parent.join()
             os._exit(1)

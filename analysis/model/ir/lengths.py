@@ -85,7 +85,8 @@ def steps(output: float) -> float:
 
 
 def derived(values: Mapping[str, float], windows: Sequence[int], routing: Routing | None) -> dict[str, float]:
-    """Return the dimensions that follow from those given (`batch`, `sequence`, and `kv` or `output`)."""
+    """Return the dimensions that follow from those given (`batch`, `sequence`, and `kv` or `output`), by name: tokens
+    seen through each window and kept for it, experts touched and tokens at each; those of decoding have its suffix."""
     sequence, lengths = values.get("sequence", 1.0), dict[str, float]()
     if routing is not None and routing.devices > 1:
         lengths[SHARE] = math.ceil(values["batch"] / routing.devices)
