@@ -11,7 +11,7 @@ from hardware.device import Device
 from hardware.efficiency import Efficiency
 from hardware.mapping.attention_blocks import time_attention
 from hardware.mapping.common import Mapping, add_serial, memory_seconds_of, usable_last_level_bytes
-from hardware.mapping.quantisation import quantise_activations
+from hardware.mapping.quantisation import quantise_activations, widen_residuals
 from hardware.precision import BASE, FORMATS
 from hardware.quantity import SourcedValue
 from hardware.setup import Setup
@@ -25,7 +25,7 @@ def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
         demand = demand.with_transfers(distance=distance).with_values(weight_bytes=np.full(demand.n, np.inf))
     if runtime.streams_rest:
         demand = _with_parameter_cache(demand, device)
-    demand = _with_own_kernels(demand, setup)
+    demand = widen_residuals(_with_own_kernels(demand, setup), setup)
     if (narrow := runtime.narrow.get(device.software_class)) and demand.element_bytes < FORMATS[BASE].bytes:
         bandwidth = rates.bandwidth.copy()
         bandwidth[:, OpClass.ELEMENTWISE] *= narrow.value

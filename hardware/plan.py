@@ -181,9 +181,7 @@ def _plan(device: Device, name: str, runtime: str, narrow_sums: bool, quantises:
         ),
         convolution=convolution,
         contraction=contraction,
-        attention=contraction[1]
-        if precision.is_uniform and operand == stored
-        else _attention(device, contraction[1], runtime),
+        attention=_attention(device, contraction[1], runtime, precision.is_uniform and operand == stored),
         operand=operand,
         matrix=next((f for unit, f in (convolution, contraction) if unit == "matrix"), contraction[1]),
         vector_mac=next((f for unit, f in (contraction, convolution) if unit == "vector"), vector),
@@ -209,9 +207,11 @@ def _activations(device: Device, precision: Precision, contraction: str) -> str:
     return BASE
 
 
-def _attention(device: Device, multiplied: str, runtime: str) -> str:
-    """Queries, keys and values are multiplied in 16 bits or more, however narrow weights and their products are."""
-    if FORMATS[multiplied].bits >= FORMATS[WIDE].bits:
+def _attention(device: Device, multiplied: str, runtime: str, is_uniform: bool) -> str:
+    """Return the format of products of queries, keys and values: as other products where all tensors are of one format
+    and the runtime has a kernel, else 16 bits or more."""
+    has_kernel = is_uniform and format_rule(device, runtime, multiplied, "attention") is None
+    if has_kernel or FORMATS[multiplied].bits >= FORMATS[WIDE].bits:
         return multiplied
     return _resolve(device, WIDE, "contraction", runtime).form
 

@@ -25,7 +25,7 @@ WORK = ("vision", "encoder", "language")
 class FormatRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """State what runtimes run where a format is asked of them: the first of `runs` that the device multiplies.
 
-    `operators` are kinds of product, `on` classes of software (all where none is named): rows of runtimes.toml."""
+    `operators` are kinds of work, `on` classes of software (all where none is named): rows of runtimes.toml."""
 
     runtimes: tuple[str, ...]
     asked: tuple[str, ...]

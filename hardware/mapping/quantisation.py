@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from hardware.demand import OpClass
+from hardware.demand import READ_WEIGHT, OpClass
 from hardware.mapping.common import add_serial, last_level_seconds, memory_seconds_of
-from hardware.precision import FORMATS
+from hardware.mapping.placement import models
+from hardware.precision import FORMATS, WIDE
+from hardware.runtime import format_rule
 
 if TYPE_CHECKING:
     from hardware.demand import Demand
@@ -33,3 +35,16 @@ def quantise_activations(mapping: Mapping, demand: Demand, setup: Setup, rates: 
     far_s = memory_seconds_of(device, moved - near, float(rates.bandwidth[0, OpClass.ROW_NORM]))
     starts_s = np.where(is_narrow, device.light_start_s[0], 0.0)
     return add_serial(mapping, demand, passes_s=last_level_seconds(device, near) + far_s, starts_s=starts_s)
+
+
+def widen_residuals(demand: Demand, setup: Setup) -> Demand:
+    """Return the demand with activations of 16 bits in networks with row norms, where the runtime has residuals, norms
+    and softmax in no narrower format. Copies move the narrow operands of products."""
+    plan, is_norm, transfers = setup.plan, demand.op_class == OpClass.ROW_NORM, demand.transfers
+    is_narrow = plan.operand == plan.stored and plan.widths.activations < FORMATS[WIDE].bytes
+    if not (is_narrow and is_norm.any()) or format_rule(setup.device, setup.runtime.id, plan.stored, "residual") is None:
+        return demand
+    model = models(demand)[demand.kernel]
+    has_norms = np.isin(model, model[is_norm]) & (demand.op_class != OpClass.MOVEMENT)
+    wider = np.where(has_norms[transfers.op] & (transfers.role != READ_WEIGHT), FORMATS[WIDE].bytes, demand.element_bytes)
+    return demand.with_transfers(size_bytes=transfers.size_bytes * (wider / demand.element_bytes))

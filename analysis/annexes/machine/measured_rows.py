@@ -177,9 +177,10 @@ def interpret_vision_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
     execution = check_runtime(
         _execution(framework, device.vendor), device, "encoder" if row.get("sequence") else "vision"
     )
-    if execution == "tensorrt" and not row.get("source", "").startswith("MLPerf"):
-        execution = "tensorrt_enqueue"  # MLPerf's engines are recorded as graphs; who calls one by hand enqueues it
-    if row.get("precision") == "fp32" and _is_submission(row) and execution in ("tensorrt", "openvino"):
+    if execution == "tensorrt":  # MLPerf's engines are recorded as graphs, BERT's of plugins; others enqueue theirs
+        of_mlperf = "tensorrt_plugins" if row.get("sequence") else execution
+        execution = of_mlperf if row.get("source", "").startswith("MLPerf") else "tensorrt_enqueue"
+    if row.get("precision") == "fp32" and _is_submission(row) and execution in ("tensorrt", "tensorrt_plugins", "openvino"):
         raise Unpredictable("the precision stated is that of MLPerf's reference, not of what ran")
     is_nchw = ("nchw" in framework or "eager" in framework) and "channels_last" not in framework
     asked_precision, runs = _precision(row)
