@@ -6,7 +6,7 @@ import pytest
 
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
-from analysis.model.store import shipped_workload
+from analysis.model.store import ready
 from hardware.device import load_device, load_devices
 from hardware.errors import RequestError
 from hardware.event_prices import coefficients
@@ -207,7 +207,9 @@ def test_an_int8_engine_keeps_what_lies_between_products_of_a_transformer_in_16_
     """FasterTransformer on a T4: int8 makes Swin-S at batch 32 1.6x as fast as fp16, not 2.2x as 8 bits throughout."""
 
     def moved_bytes(model: str, runtime: str, precision: str) -> float:
-        result = estimate(shipped_workload(model).bound(), load_device("t4"), Scenario(32, precision, runtime))
+        workload = ready(model, None)
+        assert workload is not None
+        result = estimate(workload.bound(), load_device("t4"), Scenario(32, precision, runtime))
         flow = result.run.mapping.traffic
         return float((flow.chip_read + flow.chip_write).sum())
 
