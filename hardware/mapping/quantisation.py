@@ -42,9 +42,11 @@ def widen_residuals(demand: Demand, setup: Setup) -> Demand:
     and softmax in no narrower format. Copies move the narrow operands of products."""
     plan, is_norm, transfers = setup.plan, demand.op_class == OpClass.ROW_NORM, demand.transfers
     is_narrow = plan.operand == plan.stored and plan.widths.activations < FORMATS[WIDE].bytes
-    if not (is_narrow and is_norm.any()) or format_rule(setup.device, setup.runtime.id, plan.stored, "residual") is None:
+    rule = format_rule(setup.device, setup.runtime.id, plan.stored, "residual") if is_narrow else None
+    if rule is None or not is_norm.any():
         return demand
     model = models(demand)[demand.kernel]
-    has_norms = np.isin(model, model[is_norm]) & (demand.op_class != OpClass.MOVEMENT)
-    wider = np.where(has_norms[transfers.op] & (transfers.role != READ_WEIGHT), FORMATS[WIDE].bytes, demand.element_bytes)
-    return demand.with_transfers(size_bytes=transfers.size_bytes * (wider / demand.element_bytes))
+    is_between = np.isin(model, model[is_norm]) & (demand.op_class != OpClass.MOVEMENT)
+    is_wide = is_between[transfers.op] & (transfers.role != READ_WEIGHT)
+    wider = FORMATS[WIDE].bytes / demand.element_bytes
+    return demand.with_transfers(size_bytes=transfers.size_bytes * np.where(is_wide, wider, 1.0))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -87,41 +87,19 @@ class TileChoices(msgspec.Struct, frozen=True):
 
 def fastest_tiles(gemm: Floats, choices: TileChoices) -> Tiling:
     """Return the fastest of `candidates` for each contraction, shape (n,)."""
-    seconds, results, waves = _candidate_seconds(gemm, choices)
-    tiles, splits = choices.tiles, choices.splits
-    columns = np.arange(gemm.shape[1])
-    flat = seconds.reshape(-1, len(columns))
-    best = flat.argmin(axis=0)
-    tile, way = np.divmod(best, len(splits))
-    split = np.array(splits, dtype=np.float64)[way]
-    blocks = results[tile, 0, columns] * split
-    return Tiling(
-        seconds=flat[best, columns],
-        blocks=blocks,
-        waves=waves[tile, way, columns],
-        units=np.minimum(blocks, choices.device.units),
-        tile_m=tiles[tile, 0],
-        tile_n=tiles[tile, 1],
-        split=split,
-    )
+    every, columns = _evaluate_tiles(gemm, choices), np.arange(gemm.shape[1])
+    tile, way = np.divmod(every[0].reshape(-1, len(columns)).argmin(axis=0), len(choices.splits))
+    return Tiling(*(each[tile, way, columns] for each in every))
 
 
 def candidates(gemm: Floats, choices: TileChoices) -> Tiling:
     """Return all tiles with all splits of K for each contraction (G, M, N, K), shape (c, n) each; none falls as sizes
     grow."""
-    seconds, results, waves = _candidate_seconds(gemm, choices)
-    tiles = choices.tiles
-    tm, tn = tiles[:, 0, None, None], tiles[:, 1, None, None]
-    split = np.array(choices.splits, dtype=np.float64)[None, :, None]
-    blocks = results * split
-    columns = np.empty((len(Tiling.__struct_fields__), *seconds.shape))
-    for i, each in enumerate((seconds, blocks, waves, np.minimum(blocks, choices.device.units), tm, tn, split)):
-        columns[i] = each
-    return Tiling(*columns.reshape(len(columns), -1, seconds.shape[-1]))
+    return Tiling(*(each.reshape(-1, gemm.shape[1]) for each in _evaluate_tiles(gemm, choices)))
 
 
-def _candidate_seconds(gemm: Floats, choices: TileChoices) -> tuple[Floats, Floats, Floats]:
-    """Return seconds (t, s, n), tiles of the result (t, 1, n) and rounds (t, s, n) of t tiles with s splits."""
+def _evaluate_tiles(gemm: Floats, choices: TileChoices) -> Sequence[Floats]:
+    """Return the fields of a Tiling, (t, s, n) each, for t tiles with s splits."""
     device, units, fill_s = choices.device, choices.device.units, choices.fill_s
     g, m, n, k = gemm
     tm, tn, rate = (choices.tiles[:, i, None, None] for i in range(3))
@@ -142,7 +120,8 @@ def _candidate_seconds(gemm: Floats, choices: TileChoices) -> tuple[Floats, Floa
     np.copyto(seconds, np.inf, where=(split > 1) & (results >= units))
     if fill_s:
         seconds = seconds + (tm + tn) * fill_s * np.where(split > 1, 2.0, 1.0)
-    return seconds, results, waves
+    blocks = results * split
+    return np.broadcast_arrays(seconds, blocks, waves, np.minimum(blocks, units), tm, tn, split)
 
 
 def vector_seconds(demand: Demand, device: Device, flops: Floats, peak_flops: float) -> tuple[Floats, Floats]:

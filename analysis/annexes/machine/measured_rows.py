@@ -146,21 +146,23 @@ def interpret_vision_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
         if all(part in (row.get(name) or "").lower() for name, part in rule.items() if name != "reason"):
             raise Unpredictable(rule["reason"])
     device, count = _devices(row, folders)
+    is_mlperf = row.get("source", "").startswith("MLPerf")
+    is_submission = is_mlperf and "n_devices" in row
     latency, energy = parse_cell(row, "latency_ms", 1e-3), parse_cell(row, "energy_mJ_per_inference", 1e-3)
     batch = int(parse_cell(row, "batch", 1) or 0)
     if (row.get("batch") or "").strip().strip("0.") == "" and "0" in (row.get("batch") or ""):
         raise Unpredictable("the batch is 0")
     many = (row.get("scenario") or "").lower() in MANY_STREAMS
-    if _is_submission(row) and (row.get("scenario") or "").lower() == "server":
+    if is_submission and (row.get("scenario") or "").lower() == "server":
         raise Unpredictable("a server under a bound of latency: the batch is not stated")
     if (row.get("scenario") or "").startswith(PIPELINES):
         raise Unpredictable("a pipeline of many steps")
-    if many and "openvino" in row.get("framework", "").lower() and not _is_submission(row):
+    if many and "openvino" in row.get("framework", "").lower() and not is_submission:
         batch = max(round(device.units), 1)  # streams of one image each, as many as cores work at once
     elif not batch:
         batch = OFFLINE_BATCH if many else 1
     is_card = device.arch.has_layouts and not device.software.shares_host_memory
-    if row.get("source", "").startswith("MLPerf") and is_card:
+    if is_mlperf and is_card:
         energy = None  # it is the whole system's: hosts, fans, supply
     throughput = parse_cell(row, "throughput_per_s", 1)
     is_rate = latency is None and throughput is not None
@@ -168,7 +170,7 @@ def interpret_vision_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
         latency = batch * count / throughput
     if latency is None and energy is None:
         raise Unpredictable("row states neither latency nor energy")
-    if energy and latency and row.get("source", "").startswith("MLPerf") and device.software.shares_host_memory:
+    if energy and latency and is_mlperf and device.software.shares_host_memory:
         wall = file_access.shipped(ROWS)["wall"]  # MLPerf meters the whole system; what is estimated is the module
         energy = energy * wall["supply"] - wall["board_w"] * latency / batch
     if device.arch.is_host and has_idle_cores(row, device.units):
@@ -178,9 +180,8 @@ def interpret_vision_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
         _execution(framework, device.vendor), device, "encoder" if row.get("sequence") else "vision"
     )
     if execution == "tensorrt":  # MLPerf's engines are recorded as graphs, BERT's of plugins; others enqueue theirs
-        of_mlperf = "tensorrt_plugins" if row.get("sequence") else execution
-        execution = of_mlperf if row.get("source", "").startswith("MLPerf") else "tensorrt_enqueue"
-    if row.get("precision") == "fp32" and _is_submission(row) and execution in ("tensorrt", "tensorrt_plugins", "openvino"):
+        execution = "tensorrt_enqueue" if not is_mlperf else "tensorrt_plugins" if row.get("sequence") else execution
+    if row.get("precision") == "fp32" and is_submission and execution.startswith(("tensorrt", "openvino")):
         raise Unpredictable("the precision stated is that of MLPerf's reference, not of what ran")
     is_nchw = ("nchw" in framework or "eager" in framework) and "channels_last" not in framework
     asked_precision, runs = _precision(row)
@@ -212,10 +213,6 @@ def interpret_vision_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
 def row_group(row: dict[str, str], names: Sequence[str]) -> tuple[str, ...]:
     """Return the cells that identify the series of measurements that a row belongs to."""
     return tuple(row.get(name) or "" for name in names)
-
-
-def _is_submission(row: dict[str, str]) -> bool:
-    return row.get("source", "").startswith("MLPerf") and "n_devices" in row
 
 
 def _devices(row: dict[str, str], folders: tuple[Path, ...]) -> tuple[Device, int]:
