@@ -32,6 +32,7 @@ CLASSES = columns(ClassErrors, f"name n devices {_ERRORS}")
 SERVED_NEEDED = ("device", "public_model", "phase_split", "load_kind", "runtime", "source")
 SERVED_COLUMNS = columns(ServedErrors, f"figure group n {_ERRORS}")
 KERNEL_COLUMNS = columns(KernelErrors, f"device op n {_ERRORS}")
+LOAD = "served at load, "  # how classes of services are called
 
 
 class ModelGroups(Validation, frozen=True, kw_only=True):
@@ -83,40 +84,48 @@ def _document(
     return ModelGroups(**msgspec.structs.asdict(validated), cross_validation=errors, served=recorded)
 
 
-def _view(state: State, **options: Any) -> Table:
+def _brief(state: State, **options: Any) -> Table:
+    return _view(state, is_whole=False, **options)
+
+
+def _view(state: State, is_whole: bool = True, **options: Any) -> Table:
     document = _document(state, **options)
     if isinstance(document, KernelGroups):
         cells = rows(KERNEL_COLUMNS, document.kernels, key=("device", "op"))
         return Table("validate", "Single fp32 kernels, predicted against measured", KERNEL_COLUMNS, cells)
     if isinstance(document, ServedGroups):
         return _served_table(document)
-    notes = (
+    predicted, left_out = document.summary["predicted"], document.summary["skipped"]
+    reasons = (
         *(f"{each.rows} rows of {each.reason}, the nearest that there is" for each in document.replaced),
         *(f"{each.rows} rows not predicted: {each.reason}" for each in document.skipped),
     )
+    served = "; ".join(f"{each.name.removeprefix(LOAD)} {each.median_error:.0%}" for each in document.served)
+    served_in_short = (f"services under load (--served), median error: {served}",) * bool(served)
     footer = (
-        f"{document.summary['predicted']} rows of models predicted, {document.summary['skipped']} not",
+        f"{predicted:,} rows of models predicted, {left_out:,} not" + ": --all says why" * (not is_whole),
         *map(_cross_validation_line, document.cross_validation),
-        *map(_served_line, document.served),
+        *(map(_served_line, document.served) if is_whole else served_in_short),
     )
-    cells = rows(CLASSES, document.classes, key=("quantity", "name"), dim=lambda each: each.n < LARGE)
-    return Table("validate", "Predicted against measured, by class of work", CLASSES, cells, footer=footer, notes=notes)
+    shown = CLASSES if is_whole else columns(ClassErrors, f"name n {_ERRORS.replace('spearman ', '')}")
+    cells = rows(shown, document.classes, key=("quantity", "name"), dim=lambda each: each.n < LARGE)
+    title = "Predicted against measured, by class of work (held: rows inside their band; band: its half-width)"
+    return Table("validate", title, shown, cells, footer=footer, notes=reasons * is_whole)
 
 
 def _cross_validation_line(errors: CrossValidation) -> str:
     return (
-        f"{errors.software.replace('_', ' ')} latency, efficiencies fitted without each device in turn: "
-        f"{errors.device_out:.1%}; without each family of models: {errors.family_out:.1%}; without each runtime: "
-        f"{errors.runtime_out:.1%}; on all: {errors.fitted:.1%} ({errors.groups} groups, {errors.rows} rows)"
+        f"{errors.software.replace('_', ' ')}: {errors.fitted:.1%} off; fitted without each device "
+        f"{errors.device_out:.1%}, model family {errors.family_out:.1%}, runtime {errors.runtime_out:.1%}"
     )
 
 
 def _served_line(errors: ClassEvidence) -> str:
     left_out = (("device", errors.device_out), ("family of models", errors.family_out))
-    held = "; ".join(f"without each {name}: {share:.0%}" for name, share in left_out if share is not None)
+    held = "".join(f"; band without each {name} holds {share:.0%}" for name, share in left_out if share is not None)
     return (
         f"{errors.name}: {errors.median_error:.1%} off ({errors.rows:,} runs on "
-        f"{errors.devices} device{'s' * (errors.devices > 1)}; recorded, --served repeats it); its band holds, {held}"
+        f"{errors.devices} device{'s' * (errors.devices > 1)}; recorded, --served repeats it){held}"
     )
 
 
@@ -153,6 +162,7 @@ VERB = Report(
     ),
     document=_document,
     view=_view,
+    brief=_brief,
     view_columns=(*CLASSES, *SERVED_COLUMNS, *KERNEL_COLUMNS),
     ticks="rows predicted",
     on_screen=False,

@@ -226,6 +226,22 @@ def test_shipped_values_are_the_fitted_ones(observed: dict[str, list[FitRow]], f
         )
 
 
+def test_text_counts_the_rows_that_are_not_predicted_and_all_says_why(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "mine.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, fieldnames=list(ROWS[0]))
+        writer.writeheader()
+        writer.writerow({**ROWS[0], "device": "a chip that nobody knows"})
+    assert main(["validate", "--data", str(path)]) == 0
+    brief = capsys.readouterr().out
+    assert "0 rows of models predicted, 1 not: --all says why" in brief
+    assert "not in the catalogue" not in brief
+    assert main(["validate", "--data", str(path), "--all"]) == 0
+    assert "1 rows not predicted: device is not in the catalogue" in capsys.readouterr().out
+
+
 def test_cross_validate_of_a_file_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "mine.csv"
     mine = [row for row in ROWS if row["framework"].startswith("tensorflow/TFLite")]
