@@ -19,12 +19,12 @@ GRID = (
     option("--batches", type=whole_list("batch", BATCH_MAX), metavar="N,..", singular="batch",
            help=f"batches (default {','.join(map(str, BATCHES))})"),
     option("--precisions", type=precisions, metavar="P,..", singular="precision",
-           help=f"precisions, as fp32,fp16 (default {','.join(SWEEP)}; of a sweep of one model its own)"),
+           help=f"precisions, as fp32,fp16 (default {','.join(SWEEP)}; of sweep: that of the model)"),
     option("--power-modes", action="store_true", help="every power mode of each device as well"),
 )  # fmt: skip
 INCLUDE_PAPER = option(
     "--include-design-targets", dest="on_paper", action="store_true",
-    help="let devices that exist on paper only win, in a group of their own (naming one does too)",
+    help="rank devices on paper too, in a group of their own; naming one does the same",
 )  # fmt: skip
 
 

@@ -221,7 +221,7 @@ LIKE = option(
 INPUT = tuple(each for each in _OF_SETTINGS.values() if each.name not in ("execution", "layout"))
 SCENARIO = tuple(each for own in _OF_SETTINGS.values() for each in ((own, LIKE) if own.name == "execution" else (own,)))
 _DEVICES_HELP = "device ids, id:power_mode, or classes (`hwexplorer devices`)"
-ON_ONE = option("--on", metavar="DEV", help=_DEVICES_HELP)
+ON_ONE = option("--on", metavar="DEV", help="a device id, id:power_mode, or class (`hwexplorer devices`)")
 ON_SEVERAL = option("--on", metavar="DEV,..", help=_DEVICES_HELP)
 NODE = option("--node", metavar="PATH", help="a subgraph or operator (default: the model)")
 TOP = option("--top", type=whole(1, 100_000), default=10, metavar="TOP", help="nodes listed (default 10)")
@@ -248,8 +248,8 @@ def or_default(of: Option, default: str | None) -> Option:
 _OWN_MODEL_GROUP = (
     "your own model (path/to/file.py:factory, package.module:factory, file.pt2, file.onnx)\n"
     "Its code runs with all your rights in a process of its own, under limits of time and memory: that is no sandbox. "
-    "A stored capture is used while its source files and packages are what they were; data files and the environment "
-    "are not watched."
+    "A stored capture is used until its source files or packages change; changes of data files or of the environment "
+    "are not noticed."
 )
 
 
@@ -258,14 +258,14 @@ OWN_MODEL = (
     _own("--input", action="append", metavar="SHAPE",
          help="as 1x3x224x224, 1x128:int64, mask=1x128:bool; repeatable"),
     _own("--batch-dim", help="dimension of the inputs that is the batch, or none (default 0)", metavar="N"),
-    _own("--time-limit", help="seconds of clock and processor (default 120)", type=parse_seconds, metavar="S"),
-    _own("--memory-limit", help="of all its processes (default 8GiB)", type=parse_memory, metavar="SIZE"),
+    _own("--time-limit", help="seconds that capturing may take (default 120)", type=parse_seconds, metavar="S"),
+    _own("--memory-limit", help="of all processes that capture it (default 8GiB)", type=parse_memory, metavar="SIZE"),
     _own("--show-output", help="show on stderr what the model's code prints", action="store_true"),
-    _own("--again", help="capture it anew though a capture is stored", action="store_true"),
-    _own("--strict", help="exit 1 where an operator has no cost rule", action="store_true"),
+    _own("--again", help="capture again, even if a capture is stored", action="store_true"),
+    _own("--strict", help="exit 1 if an operator has no cost rule", action="store_true"),
     _own("--run-code", help="capture a model that a state string names", action="store_true"),
 )  # fmt: skip
 LOAD_LIMITS = (
-    option("--max-ttft", type=amount("s"), metavar="S", help="of a load: 99 %% of the times to first token, as 1s"),
-    option("--max-tpot", type=amount("s"), metavar="S", help="of a load: 99 %% of the times per output token, as 30ms"),
+    option("--max-ttft", type=amount("s"), metavar="S", help="of a load: 99 % of first tokens come within, as 1s"),
+    option("--max-tpot", type=amount("s"), metavar="S", help="of a load: 99 % of other tokens come within, as 30ms"),
 )

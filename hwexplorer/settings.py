@@ -160,11 +160,11 @@ SETTINGS: dict[str, Setting] = {
             metavar="L", help=" or ".join(LAYOUTS), action="layout", label=lambda layout: layout.replace("_", " "),
         ),
         NumberSetting(
-            name="image_size", mark="i", most=IMAGE_MAX, default_text="the weights'", metavar="S", help="pixels",
+            name="image_size", mark="i", most=IMAGE_MAX, default_text="of the weights", metavar="S", help="pixels",
             label="{} px".format,
         ),
         NumberSetting(
-            name="sequence", mark="s", most=TOKENS_MAX, default_text="the phase's", metavar="N", help="new tokens",
+            name="sequence", mark="s", most=TOKENS_MAX, default_text="of the phase", metavar="N", help="new tokens",
             group=_LENGTHS, label="sequence {}".format,
         ),
         NumberSetting(

@@ -95,10 +95,10 @@ VERB = Verb(
     options=(
         or_default(MODEL, "resnet50"),
         option("--host", default="127.0.0.1", help="address to listen on (default 127.0.0.1: this machine only)"),
-        option("--port", type=whole(1, 65_535), default=PORT, metavar="N", help=f"default {PORT}"),
-        option("--public-url", metavar="URL", help="what browsers call it, behind a proxy"),
+        option("--port", type=whole(1, 65_535), default=PORT, metavar="N", help=f"port to listen on (default {PORT})"),
+        option("--public-url", metavar="URL", help="address in browsers, behind a proxy"),
         option(
-            "--clients", type=whole(1, CLIENTS_MAX), default=CLIENTS, metavar="N", help=f"default {CLIENTS} at once"
+            "--clients", type=whole(1, CLIENTS_MAX), default=CLIENTS, metavar="N", help=f"at once (default {CLIENTS})"
         ),
     ),
     run=_run,

@@ -58,7 +58,7 @@ VERB = Verb(
         option("--device", default=TORCH_HOST, metavar="D", help="cpu (default), or cuda:0 where torch sees a GPU"),
         option("--name", metavar="NAME", help="of the device that is made (default this_cpu or this_gpu)"),
         option("--models", type=name_list("model"), metavar="M,..",
-               help="whole models to time (default: of the effort)"),
+               help="whole models to time (default: more with --thorough)"),
         option("--batches", type=whole_list("batch", 4096), metavar="N,..", help="of the models (default 1,8)"),
         option("--threads", type=whole(1, 4096), metavar="N", help="cores of the CPU to use (default: all)"),
         option(

@@ -265,7 +265,7 @@ VERB = Report(
         BASELINE,
         INCLUDE_PAPER,
         choice("--level", LEVELS, default="summary", metavar="LEVEL"),
-        choice("--metric", ADDITIVE, metavar="M", help="of subgraphs and operators"),
+        choice("--metric", ADDITIVE, metavar="M", help="what --level subgraph and operator compare"),
     ),
     document=_document,
     view=_view,

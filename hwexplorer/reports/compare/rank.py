@@ -62,7 +62,7 @@ VERB = Report(
     subject=Subject(options=(*SCENARIO, *OWN_MODEL, ON_ONE)),
     options=(
         option("models", nargs="*", metavar="MODEL", help="models (default: all shipped ones of the family)"),
-        option("--family", default="classification", metavar="F", help="family without models named"),
+        option("--family", default="classification", metavar="F", help="family that is ranked where no model is named"),
         choice("--sort", ORDERS, default="energy", metavar="BY", dest="order"),
     ),
     document=_document,

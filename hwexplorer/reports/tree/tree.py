@@ -24,7 +24,7 @@ BY = msgspec.structs.replace(
         "--by",
         BYS,
         metavar="BY",
-        help="module (repeats merged: text), subgraph (default of --all, JSON and CSV), or kind of operator",
+        help="rows of the tree (default: module in text, subgraph in --all, JSON and CSV)",
     ),
     in_shell="subgraph",
 )
