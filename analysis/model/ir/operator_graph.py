@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from analysis.model.ir.poly import Poly, SizeError, is_negative, poly, product
@@ -97,6 +98,7 @@ def meta(shape: tuple[Poly | int, ...], storage: int, dtype: str = "float32") ->
     return Meta(tuple(poly(size) for size in shape), dtype, storage)
 
 
+@lru_cache(1024)
 def base_name(target: str) -> tuple[str, bool]:
     """Split `aten.relu_.default` into (`relu`, is in place). Other namespaces keep theirs: `torchvision.nms`."""
     parts = target.split(".")

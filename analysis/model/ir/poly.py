@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 from math import prod
 
 from analysis.model import request_bounds
@@ -81,7 +82,8 @@ class Poly:
         return self * -1
 
     def __hash__(self) -> int:
-        return hash(frozenset(self.terms.items()))
+        terms = self.terms.items()
+        return hash(next(iter(terms))) if len(terms) == 1 else hash(frozenset(terms))
 
     @property
     def is_constant(self) -> bool:
@@ -131,6 +133,11 @@ def dim(name: str) -> Poly:
 
 def product(sizes: Iterable[Size]) -> Poly:
     """Return the product of sizes."""
+    return _product(tuple(sizes))
+
+
+@lru_cache(4096)  # the shapes of a model are few
+def _product(sizes: tuple[Size, ...]) -> Poly:
     number: Coefficient = 1
     live: Poly | None = None
     for size in sizes:
@@ -154,7 +161,7 @@ def check_size(size: Poly) -> Poly:
 
 def is_negative(size: Poly) -> bool:
     """Return True if a size is negative with every live dimension one, or with all large."""
-    if all(value >= 0 for value in size.terms.values()):  # most are
+    if not size.terms or min(size.terms.values()) >= 0:  # most are
         return False
     names = {name for monomial in size.terms for name in monomial}
     return any(size.value_at(**dict.fromkeys(names, count)) < 0 for count in (1, _REFERENCE, request_bounds.BATCH))

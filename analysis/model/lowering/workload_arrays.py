@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -49,11 +49,15 @@ class TensorRow:
     shares: int | None = None
     producer: int = -1
     scopes: frozenset[str] = frozenset()
+    numel: Poly = field(init=False)
 
-    @property
-    def numel(self) -> Poly:
-        """The number of elements."""
-        return product(self.shape)
+    def __post_init__(self) -> None:
+        self.numel = product(self.shape)
+
+
+@lru_cache(1024)  # the shapes of a model are few
+def _shown(shape: tuple[Poly, ...]) -> tuple[int | str, ...]:
+    return tuple(size.constant() if size.is_constant else str(size) for size in shape)
 
 
 def assemble(
@@ -98,7 +102,7 @@ def assemble(
             producer=_ints(tensor.producer for tensor in kept),
             live_until=_ints(live_until[old] for old in keep),
             is_output=np.array([old in outputs for old in keep], dtype=np.bool_),
-            shape=tuple(tuple(s.constant() if s.is_constant else str(s) for s in tensor.shape) for tensor in kept),
+            shape=tuple(_shown(tensor.shape) for tensor in kept),
             dtype=tuple(tensor.dtype for tensor in kept),
         ),
         versions=graph.versions,
