@@ -66,7 +66,7 @@ class EngineProvider:
         warning = trace_warning(state, result)
         return "; ".join(filter(None, (warning, *describe_deviations(result), covered)))
 
-    def deepen(self, state: State) -> bool | None:
+    def evaluate_knob(self, state: State) -> bool | None:
         """Find out one thing more of the knobs, in some milliseconds: True where there is something new to show, None
         where nothing was left."""
         from hwexplorer.reports.tune import knobs

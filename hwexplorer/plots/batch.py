@@ -30,7 +30,7 @@ def plot(state: State) -> Plot:
             best.append((device, min(at_batches, key=lambda p: metric.figure(p))))
     marked = tuple(f"{device}@b{p.batch}" for device, p in best)
     x, y = tuple(float(p.batch) for _, p in best), tuple(metric.figure(p) for _, p in best)
-    told = ", ".join(f"{MARKED[device]} {p.batch}" for device, p in best)
+    best_batches = ", ".join(f"{MARKED[device]} {p.batch}" for device, p in best)
     return Plot(
         name="batch",
         title=f"{metric.title} of {engine.workload(state).name} by batch, {state.precision}, {state.execution}",
@@ -39,5 +39,5 @@ def plot(state: State) -> Plot:
         x_unit="count",
         y_unit=metric.unit,
         series=(*points, *lines, Series("best", x, y, keys=marked, labels=marked, mark=True)),
-        notes=(f"best batch for {metric.noun}: {told}",),
+        notes=(f"best batch for {metric.noun}: {best_batches}",),
     )

@@ -34,7 +34,7 @@ def plot(state: State) -> Plot:
     front = _front([(device, p) for device, p in points if p.silicon])
     x, y = tuple(p.latency_s for _, p in front), tuple(p.energy_j_per_inference for _, p in front)
     series.append(Series("front", x, y, line=True))
-    told = ", ".join(f"{device} b{p.batch}" for device, p in front[:6]) + ("" if len(front) <= 6 else " ...")
+    front_names = ", ".join(f"{device} b{p.batch}" for device, p in front[:6]) + ("" if len(front) <= 6 else " ...")
     return Plot(
         name="pareto",
         title=f"Energy against latency of {engine.workload(state).name}, {state.precision}, {state.execution}",
@@ -43,7 +43,7 @@ def plot(state: State) -> Plot:
         x_unit="s",
         y_unit="J",
         series=(*series, *_iso(points)),
-        notes=(f"beaten by none in silicon: {told}; hollow: on paper only; lines: equal EDP",),
+        notes=(f"beaten by none in silicon: {front_names}; hollow: on paper only; lines: equal EDP",),
     )
 
 

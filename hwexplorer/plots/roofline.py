@@ -31,7 +31,7 @@ def plot(state: State) -> Plot:
     shown = points(result)
     below = set(operators_of(result, state.at).tolist()) if state.at else set()
     dominated = is_launch_dominated(result)
-    told = [describe_launch_dominated(int(dominated.sum()), len(dominated))] if dominated.any() else []
+    launch_note = [describe_launch_dominated(int(dominated.sum()), len(dominated))] if dominated.any() else []
     series = [
         *_roofs(result, shown.intensity),
         operators(state, result, shown.operator, shown.intensity, shown.flop_per_s),
@@ -49,7 +49,7 @@ def plot(state: State) -> Plot:
         f"ridge {ridge:.0f} FLOP/byte; without overhead, memory would limit {is_left.sum()} of {is_left.size} kernels"
     )
     title = f"Roofline of {result.workload.name} on {result.device.label}"
-    return under_roofs("plot", title, series, *told, note + line, unit=rate_unit(result.precision_run))
+    return under_roofs("plot", title, series, *launch_note, note + line, unit=rate_unit(result.precision_run))
 
 
 def _measured_points(state: State, result: Estimate, shown: Points) -> tuple[list[Series], str]:

@@ -22,6 +22,6 @@ def plot(state: State) -> Plot:
     ends = span(shown.intensity, 2 * max(ridges.values()))
     series = [operators(state, result, shown.operator, shown.intensity, shown.flop_per_s)]
     series += [roof(MARKED[name], ends, *each, place) for place, (name, each) in enumerate(roofs.items())]
-    told = ", ".join(f"{MARKED[name]} {ridge:.0f}" for name, ridge in ridges.items())
+    listed = ", ".join(f"{MARKED[name]} {ridge:.0f}" for name, ridge in ridges.items())
     title = f"{result.workload.name} on {result.device.label} under the roofs of all devices"
-    return under_roofs("roofs", title, series, f"ridges (FLOP/byte): {told}", unit=rate_unit(result.precision_run))
+    return under_roofs("roofs", title, series, f"ridges (FLOP/byte): {listed}", unit=rate_unit(result.precision_run))

@@ -68,7 +68,7 @@ class Prefetch:
         session, is_new = self._session, None
         if self._is_idle() and "knobs" in session.visible_views(session.state):
             with suppress(RequestError):  # what cannot be is said when it is asked for
-                is_new = session.provider.deepen(session.state)
+                is_new = session.provider.evaluate_knob(session.state)
         if is_new:
             session.refresh_view("knobs")
         if is_new is not None:

@@ -281,7 +281,7 @@ class Fake(EngineProvider):
         tables = (before, Table("curve", "fact0 turned", columns, curve), Table("knobs", "", (told, value), rows))
         return Page("knobs", "Knobs", tables)
 
-    def deepen(self, state: State) -> bool | None:
+    def evaluate_knob(self, state: State) -> bool | None:
         return None
 
     def turn_knob(self, state: State, by: int) -> State:

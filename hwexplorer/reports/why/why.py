@@ -150,13 +150,13 @@ def _steps(result: Estimate, members: Ints) -> tuple[WaterfallStep, ...]:
     total = float(table.sum())
     if not total:
         return ()
-    told, at = [], 0.0
+    bars, at = [], 0.0
     for name, parts in zip(STEP_NAMES, table, strict=True):
         seconds = float(parts.sum())
         if seconds > NOTHING * total:
-            told.append(WaterfallStep(name, seconds, at / total, Stack((parts / total).tolist())))
+            bars.append(WaterfallStep(name, seconds, at / total, Stack((parts / total).tolist())))
         at += seconds
-    return tuple(told)
+    return tuple(bars)
 
 
 def _actual(figures: TreeFigures, kind: str, members: Ints, best: NodeGain | None) -> tuple[str, ...]:

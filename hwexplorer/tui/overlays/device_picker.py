@@ -48,8 +48,8 @@ class DevicePicker(OverlayScreen):
         self.content.update(replace(table, rows=rows), only=" ".join(words) * (not rows))
         keys = [row.key for row in rows]
         self.content.go(next((key for key in (*words, *before) if key in keys), keys[0] if keys else ""))
-        told = table.title if is_limited else f"{len(session.state.devices)} chosen"
-        heading = f"Devices · {settings_text(session.state)} · {told}"
+        summary = table.title if is_limited else f"{len(session.state.devices)} chosen"
+        heading = f"Devices · {settings_text(session.state)} · {summary}"
         self.pane.heading = whole(heading, self.pane.size.width - 6, "; ") or heading
         self.pane.remark = f"{len(rows)} of {len(table.rows)}"
         self.pane.redraw()
@@ -125,12 +125,12 @@ class DevicesPrompt(Prompt):
         count = len(content.visible)
         if not count:
             return f"no device is like {self.text.strip()!r} · esc cancels"
-        told, enter = f"{count} device{'s' * (count != 1)}", "adds it" if self._picker.enter_adds else "done"
+        counted, enter = f"{count} device{'s' * (count != 1)}", "adds it" if self._picker.enter_adds else "done"
         if self._picker.has_limits:
             passing = sum(not row.dim for row in content.table.rows)
-            told, enter = f"{passing} of {count} pass", "keeps the limits"
+            counted, enter = f"{passing} of {count} pass", "keeps the limits"
         space = " · space adds or removes" * self._picker.picks
-        return f"{told}{space} · enter {enter} · {' '.join(EXAMPLES)}"
+        return f"{counted}{space} · enter {enter} · {' '.join(EXAMPLES)}"
 
     def offers(self) -> dict[str, str]:
         return self._append_words(EXAMPLES)

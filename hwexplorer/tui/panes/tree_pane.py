@@ -38,7 +38,7 @@ class TreePane(ViewPane):
         if not self.session.apply(replace(self.state, at=key)):
             self.refill()
 
-    def _set(self, at: str, opened: tuple[str, ...]) -> None:
+    def _apply_branches(self, at: str, opened: tuple[str, ...]) -> None:
         self.session.apply(replace(self.state, at=at, open=opened))
 
     def _open_except(self, key: str) -> tuple[str, ...]:
@@ -50,19 +50,19 @@ class TreePane(ViewPane):
         if not (below := index.children(state.at)):
             return
         if state.at and state.at not in open_branches(index, state.open, state.at):
-            self._set(state.at, (*state.open, state.at))
+            self._apply_branches(state.at, (*state.open, state.at))
         else:
-            self._set(below[0], state.open)
+            self._apply_branches(below[0], state.open)
 
     def do_close(self) -> None:
         """Close the branch, or go to its parent."""
         state = self.state
         if state.at in state.open:
-            self._set(state.at, self._open_except(state.at))
+            self._apply_branches(state.at, self._open_except(state.at))
         elif not state.at:
-            self._set("", ())
+            self._apply_branches("", ())
         else:
-            self._set(self.session.index.parent.get(state.at) or "", state.open)
+            self._apply_branches(self.session.index.parent.get(state.at) or "", state.open)
 
     def do_toggle(self) -> None:
         """Open or close what the cursor is on."""
@@ -72,14 +72,14 @@ class TreePane(ViewPane):
         elif not state.at:
             self.do_subtree(1)
         elif index.children(state.at):
-            self._set(state.at, (*state.open, state.at))
+            self._apply_branches(state.at, (*state.open, state.at))
         else:  # on a leaf the branch it belongs to closes, and the cursor goes to it
             parent = index.parent.get(state.at) or ""
-            self._set(parent, self._open_except(parent))
+            self._apply_branches(parent, self._open_except(parent))
 
     def do_subtree(self, opened: int) -> None:
         """Open or close everything below the cursor."""
         state, index = self.state, self.session.index
         branches = index.branches([state.at, *index.descendants(state.at)]) - {""}
         rest = tuple(k for k in state.open if k not in branches)
-        self._set(state.at, (*rest, *sorted(branches)) if opened else rest)
+        self._apply_branches(state.at, (*rest, *sorted(branches)) if opened else rest)

@@ -91,6 +91,6 @@ def footer(
         return status_lines.progress_line(*job.progress, monotonic() - job.started, width, palette)
     limits = ""
     if shows_limits and session.views is not None and session.state.limits:
-        told = session.limits.summary(session.state)
-        limits = f" {whole(told, width // 2, '; ') or shorten(told, width // 2)} "
+        summary = session.limits.summary(session.state)
+        limits = f" {whole(summary, width // 2, '; ') or shorten(summary, width // 2)} "
     return status_lines.hint_line(hints, width, palette, limits)

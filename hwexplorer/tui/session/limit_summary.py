@@ -46,14 +46,14 @@ class DeviceLimits:
         self._figures: dict[str, tuple[Cell, ...]] = {}
         self._summary: tuple[object, str] = (None, "")
 
-    def _follow(self, state: State) -> None:
+    def _forget_other_scenario(self, state: State) -> None:
         if self._state is None or changed_fields(self._state, state) & _RUN:
             self._state, self._figures = state, {}  # figures of another scenario are of no use
 
     def apply(self, state: State, table: Table, text: str) -> Table:
         """Return the devices with their figures: those within the limits first, the best first, the others dim; the
         title says how many they are and which is best. Raises RequestError."""
-        self._follow(state)
+        self._forget_other_scenario(state)
         rows = [replace(row, cells=(*row.cells[:2], *(self._figures.get(row.key) or _UNKNOWN))) for row in table.rows]
         with_figures = replace(table, columns=(*table.columns[:2], *COLUMNS), rows=tuple(rows))
         words = set(text.split()) - set(row_query.plain_words(text))
@@ -68,18 +68,18 @@ class DeviceLimits:
         if any(row.key not in self._figures for row in rows):
             return ".."
         passing = [row for row in rows if not row.dim]
-        told = [f"{len(passing)} of {sum(bool(self._figures[row.key]) for row in rows)} pass"]
+        parts = [f"{len(passing)} of {sum(bool(self._figures[row.key]) for row in rows)} pass"]
         best = next((row for row in passing if row.cells[2] in BACKED), None)
         if best:
-            told.append(f"best: {best.key}")
+            parts.append(f"best: {best.key}")
         if passing and passing[0] is not best:
-            told.append(f"predicted {'better' if best else 'best'}: {passing[0].key}")
-        told.append("counted are devices and designs that can run it")
-        return "; ".join(told)
+            parts.append(f"predicted {'better' if best else 'best'}: {passing[0].key}")
+        parts.append("counted are devices and designs that can run it")
+        return "; ".join(parts)
 
     def compute_some(self, state: State, devices: Sequence[str] | None = None) -> bool:
         """Compute figures for SLICE_S, by default of the catalogue; return True when some were missing."""
-        self._follow(state)
+        self._forget_other_scenario(state)
         if devices is None:
             devices = [row.key for row in self._cache.view("devices", state).rows]
         missing = [device for device in devices if device not in self._figures]
@@ -97,7 +97,7 @@ class DeviceLimits:
         """Return `limits L<5ms E<1J: 3 of 74 pass; best: l4`."""
         if any(limit.figure not in _PLACES for limit in parse_limits(state.limits)):  # of a load
             return f"limits {state.limits}"
-        self._follow(state)
+        self._forget_other_scenario(state)
         key = (state.limits, state.devices, len(self._figures), id(self._state))
         if key != self._summary[0]:
             table = self.apply(state, self._cache.view("devices", state), state.limits)

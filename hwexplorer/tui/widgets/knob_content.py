@@ -20,7 +20,7 @@ ABOVE = 6  # lines over the table: three metrics, the range, the curve, the mark
 LEAST = 5  # lines of the table, without which it has all the room
 WIDEST = 3  # cells of a place of the curve
 SIGNS = {"now": "▲^", "knee": "△v"}  # below the curve; the second where only ASCII may be
-BAR, TOLD = 30, 18  # cells at most of a bar, and of what is told beside it
+BAR, FIGURES = 30, 18  # cells at most of a bar, and of what is told beside it
 
 
 def sparkline(values: list[float], ascii: bool) -> str:
@@ -74,9 +74,9 @@ class KnobContent(TreeTable):
         name, now, was, change = row.cells
         ratio = 1.0 + float(change or 0.0)
         is_same = abs(ratio - 1.0) < 0.0005
-        told = f" {pad(str(now), 9, True)}" + ("" if is_same else f" {delta(ratio - 1.0)}")
+        figures = f" {pad(str(now), 9, True)}" + ("" if is_same else f" {delta(ratio - 1.0)}")
         head = pad(str(name).partition(" ")[0], 8)
-        room = max(4, min(BAR, self.width - width_of(head) - TOLD))
+        room = max(4, min(BAR, self.width - width_of(head) - FIGURES))
         full = max(ratio, 1.0)
         here, there = round(room * min(ratio, 1.0) / full), round(room / full)
         signs = "#.+" if palette.ascii else "█░▓"
@@ -85,14 +85,14 @@ class KnobContent(TreeTable):
             Segment(signs[1] * (there - here), palette.get("dim")),
             Segment(signs[2] * (room - max(here, there)), palette.get("bad")),
         ]
-        longer = f"{told} of {was}"
+        longer = f"{figures} of {was}"
         if not is_same and width_of(head) + room + width_of(longer) <= self.width:
-            told = longer
+            figures = longer
         sense = "dim" if is_same else "good" if ratio < 1.0 else "bad"
         return [
             Segment(head, palette.get("strong" if head.strip().casefold() == self.metric else "text")),
             *drawn,
-            Segment(shorten(plain(told, palette), self.width - width_of(head) - room), palette.get(sense)),
+            Segment(shorten(plain(figures, palette), self.width - width_of(head) - room), palette.get(sense)),
         ]
 
     def _knob_line(self, line: int, palette: Palette) -> list[Segment]:
@@ -102,8 +102,8 @@ class KnobContent(TreeTable):
             return [Segment(plain(f"{self.curve.title} …", palette) if line == 0 else "", palette.get("dim"))]
         if line == 0:
             ends = f"{rows[0].cells[0]} to {rows[-1].cells[0]}"
-            told = f"{METRICS[self.metric].noun} by {self.curve.title.removesuffix(' turned')}, {ends}"
-            return [Segment(shorten(plain(told, palette), self.width), palette.get("header"))]
+            title = f"{METRICS[self.metric].noun} by {self.curve.title.removesuffix(' turned')}, {ends}"
+            return [Segment(shorten(plain(title, palette), self.width), palette.get("header"))]
         wide = max(1, min(WIDEST, (self.width - 8) // len(rows)))
         if line == 1:
             values = [float(row.cells[place.index(self.metric)] or 0.0) for row in rows]
@@ -119,8 +119,8 @@ class KnobContent(TreeTable):
                 sign = SIGNS[mark][palette.ascii]
                 line = line.ljust(place * wide) + sign
                 meanings.insert(0 if mark == "now" else 1, f"{sign} {mark} {row.cells[0]}")
-        told = plain("  ".join(["", *meanings]), palette)
+        legend = plain("  ".join(["", *meanings]), palette)
         return [
             Segment(line, palette.get("accent")),
-            Segment(whole(told, self.width - width_of(line), "  "), palette.get("dim")),
+            Segment(whole(legend, self.width - width_of(line), "  "), palette.get("dim")),
         ]

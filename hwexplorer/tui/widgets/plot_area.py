@@ -49,10 +49,10 @@ class PlotArea(Content):
         lines = drawing.lines(palette, self.cursor, self.below) if isinstance(drawing, Drawing) else drawing
         if height == self.height:
             return lines
-        told = titled(plot.x_title, plot.x_unit)
+        title = titled(plot.x_title, plot.x_unit)
         for note in map(safe, plot.notes):  # whole ones, as many as there is room for
-            told += f" · {note}" if width_of(told) + width_of(note) + 3 <= self.width else ""
-        return [*lines, [Segment(say(shorten(told, self.width), palette), palette.get("header"))]]
+            title += f" · {note}" if width_of(title) + width_of(note) + 3 <= self.width else ""
+        return [*lines, [Segment(say(shorten(title, self.width), palette), palette.get("header"))]]
 
     def move(self, by: int) -> str:
         """To the next point: the cursor is linked, so this moves along the tree as well."""

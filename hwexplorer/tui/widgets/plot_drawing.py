@@ -149,8 +149,8 @@ def _cursor(drawing: Drawing, key: str, below: Collection[str]) -> list[tuple[in
             if place is None:
                 continue
             label = series.labels[index] if index < len(series.labels) and series.keys[index] == key else key
-            told = shorten(to_ascii(safe(label)), max(8, drawing.grid.columns // 2), True)  # one cell a character
-            labels.append((*place, "" if labels else told))
+            name = shorten(to_ascii(safe(label)), max(8, drawing.grid.columns // 2), True)  # one cell a character
+            labels.append((*place, "" if labels else name))
     return labels
 
 
@@ -242,7 +242,7 @@ def _beside_line(trace: dict[int, int], length: int, taken: Sequence[bytearray],
     return None
 
 
-def _title(plot: Plot, width: int, palette: Palette, told: Collection[str]) -> list[Segment]:
+def _title(plot: Plot, width: int, palette: Palette, named: Collection[str]) -> list[Segment]:
     """Return what y is, then a legend of all series; where there is no room for all, of those that are not named
     beside what they draw, cut where even they do not fit."""
     head = shorten(say(titled(plot.y_title, plot.y_unit), palette), width)
@@ -253,7 +253,7 @@ def _title(plot: Plot, width: int, palette: Palette, told: Collection[str]) -> l
             entries.setdefault(safe(series.name), ("*+ox"[index % 4] if palette.ascii else mark, index))
     room = width - width_of(head)
     if sum(width_of(name) + 4 for name in entries) > room:
-        entries = {name: entry for name, entry in entries.items() if shorten(name, TAG, middle=True) not in told}
+        entries = {name: entry for name, entry in entries.items() if shorten(name, TAG, middle=True) not in named}
     fits = sum(width_of(name) + 4 for name in entries) <= room
     most = room if fits else room // max(1, len(entries)) - 4
     segments = [Segment(head, palette.get("header"))]

@@ -97,10 +97,10 @@ class Prose(Content):
 
     def _step(self, step: WaterfallStep, palette: Palette) -> list[Segment]:
         """Draw the name of a step, its bar where the one before ended, and its seconds."""
-        told, most = step.name, 17
+        label, most = step.name, 17
         if self.width < 44:  # the first words say it
-            told, most = told.partition(" and ")[0].partition(" (")[0], 13
-        name, seconds = pad(told, min(most, self.width // 2)) + " ", " " + quantity(step.seconds, "s").rjust(8)
+            label, most = label.partition(" and ")[0].partition(" (")[0], 13
+        name, seconds = pad(label, min(most, self.width // 2)) + " ", " " + quantity(step.seconds, "s").rjust(8)
         room = max(4, self.width - width_of(name) - width_of(seconds))
         at = min(round(step.start * room), room - 1)
         bar = stacked([part * room / (room - at) for part in step.bar.parts], room - at, palette)

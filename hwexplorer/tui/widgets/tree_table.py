@@ -42,8 +42,8 @@ class TreeTable(TableHeads):
         self._names = 0
         self._bar_full = 1.0
         self._cache: dict[tuple[int, int], list[Segment]] = {}
-        self._given: tuple[object, ...] = ()
-        self._told: tuple[list[str], list[str]] | None = None
+        self._arguments: tuple[object, ...] = ()
+        self._remark_lines: tuple[list[str], list[str]] | None = None
         self._source: tuple[Table, Collection[str]] = (EMPTY_TABLE, ())
 
     # --- what is shown ------------------------------------------------------------------------------------
@@ -53,9 +53,9 @@ class TreeTable(TableHeads):
     ) -> None:
         """New data: the cursor stays on its key, or on the nearest row left. `opened=None` opens all."""
         given = (opened, only, hide, self.find, self.mark, self.unfolded)
-        if table is self._source[0] and given == self._given:
+        if table is self._source[0] and given == self._arguments:
             return
-        self._given = given
+        self._arguments = given
         if table is not self._source[0] or hide != self._source[1]:
             self._source = (table, hide)
             self.table = drop_columns(table, hide)
@@ -82,7 +82,7 @@ class TreeTable(TableHeads):
         if self.fold:  # few rows: what is closed takes no room
             self._names, self._measures = self._widest_name(self.visible), []
         self._last, self._parent = self._relations()
-        self._widths, self._told = [], None
+        self._widths, self._remark_lines = [], None
         self._cache.clear()
         self.go(self._key)
 
@@ -202,17 +202,17 @@ class TreeTable(TableHeads):
 
         They are wrapped when all of them have room like that, and cut when not.
         """
-        if self._told is None:
-            self._told = self._remarks_in_sight()
-        return self._told
+        if self._remark_lines is None:
+            self._remark_lines = self._remarks_in_sight()
+        return self._remark_lines
 
     def _remarks_in_sight(self) -> tuple[list[str], list[str]]:
         free = max(0, self.height - 1 - len(self.visible))
         footer, notes = list(self.table.footer), list(self.table.notes)
         wrapped = [part for line in footer for part in wrap(safe(line), self.width, 2)]
         if len(wrapped) + len(notes) <= free:
-            told = [part for line in notes for part in wrap(safe(line), self.width, 2)]
-            return wrapped, told if len(wrapped) + len(told) <= free else notes
+            wrapped_notes = [part for line in notes for part in wrap(safe(line), self.width, 2)]
+            return wrapped, wrapped_notes if len(wrapped) + len(wrapped_notes) <= free else notes
         count = min(len(footer), max(free, 1 if self.height > 4 else 0))
         if footer and count == 1 and self.height > TALL_ENOUGH:  # the sum is read to its end
             return wrap(safe(footer[0]), self.width, 2), []
@@ -260,7 +260,7 @@ class TreeTable(TableHeads):
             if not self.height:
                 self.top = 0  # what was moved before there was a window did not scroll it
             self.width, self.height = width, height
-            self._measures, self._widths, self._told = [], [], None
+            self._measures, self._widths, self._remark_lines = [], [], None
             self._cache.clear()
             if self.fold and self.unfolded is None:
                 self._lay_out()
@@ -365,11 +365,11 @@ class TreeTable(TableHeads):
         if role == "delta":
             sense = "dim" if not number or abs(number) < 0.0005 else "bad" if number > 0 else "good"
             return [Segment(pad(delta(number), width, True), palette.get(sense, ground))]
-        told = write_amount(value, measure.column) if role == "quantity" else measure.scale.cell(number)
+        amount = write_amount(value, measure.column) if role == "quantity" else measure.scale.cell(number)
         if is_of_device(measure.column):
             sense, sign = device_cell_role(self.table, row, measure.column.key, number)
-            return [Segment(pad(plain(told, palette) + sign, width, True), palette.get(sense, ground))]
-        text = plain(told, palette)
+            return [Segment(pad(plain(amount, palette) + sign, width, True), palette.get(sense, ground))]
+        text = plain(amount, palette)
         return [Segment(pad(text, width, True), palette.get(base, ground))]
 
     def _bar(self, value: Cell, width: int, palette: Palette, ground: int, base: str) -> list[Segment]:
