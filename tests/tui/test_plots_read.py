@@ -10,9 +10,10 @@ from analysis.reports.roofline_report import is_launch_dominated
 from hwexplorer import engine
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import PLOTS, parse, replace
+from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.palette import SERIES, THEMES, Palette
 from hwexplorer.tui.panes.view_panes import point_of
-from hwexplorer.tui.widgets.plot_drawing import Drawing, _cursor, _owners, draw
+from hwexplorer.tui.widgets.plot_drawing import Drawing, _owners, draw
 from hwexplorer.views.captions import MARKED
 from hwexplorer.views.plot_axis import axis
 from tests.sampling import for_each
@@ -35,11 +36,16 @@ def drawn(name: str, width: int, height: int) -> tuple[list[str], list[str]]:
 
 @for_each("name", PLOTS)
 @for_each(("width", "height"), SIZES)
-def test_the_label_of_the_cursor_stands_on_nothing(name: str, width: int, height: int) -> None:
+def test_the_cursor_changes_nothing_but_its_points(name: str, width: int, height: int) -> None:
     before, after = drawn(name, width, height)
     for old, new in zip(before, after, strict=True):
-        for was, now in zip(old, new, strict=False):
-            assert now in (was, "◉") or was == " ", (old, new)
+        assert all(now in (was, "◉") for was, now in zip(old, new, strict=True)), (old, new)
+
+
+async def test_the_frame_of_a_plot_names_the_operator_of_the_cursor() -> None:
+    app = HwExplorer(replace(STATE, pane="plot", plot="roofline"), EngineProvider())
+    async with app.run_test(size=(120, 40)):
+        assert app.explorer.panes["plot"].heading.endswith(f" · {STATE.at}")
 
 
 @for_each("name", PLOTS)
@@ -91,16 +97,6 @@ def test_the_note_counts_what_is_launched_for_longer_than_it_works() -> None:
     assert note == f"{dominated.sum()} of {len(dominated)} kernels take longer to launch than to run"
 
 
-@pytest.mark.parametrize("look", ["dark", "ansi"])
-def test_shade_is_a_ground_or_dots_where_there_are_none(look: str) -> None:
-    palette = Palette(look)
-    plot = EngineProvider().plot(replace(STATE, plot="roofline", at=""))
-    segments = [segment for line in render(plot, 76, 20, palette) for segment in line]
-    grounds = {segment.style.bgcolor for segment in segments if segment.style is not None}
-    assert len(grounds) == (2 if look == "dark" else 1)
-    assert ("·" in "".join(segment.text for segment in segments)) == (look == "ansi")
-
-
 def test_no_series_is_red() -> None:
     for look in THEMES:
         palette = Palette(look)
@@ -114,8 +110,8 @@ def test_a_merged_row_marks_all_its_points() -> None:
     assert len(kernels) == 4
     drawing = draw(EngineProvider().plot(state), 120, 40, PALETTE)
     assert isinstance(drawing, Drawing)
-    alone = {place[:2] for key in kernels for place in _cursor(drawing, key, ())}
-    assert {place[:2] for place in _cursor(drawing, state.at, below)} == alone
+    alone = {place for key in kernels for place in drawing.places_of(key, ())}
+    assert set(drawing.places_of(state.at, below)) == alone
     assert len(alone) >= 2  # the first of the four reads a larger picture
 
 

@@ -67,17 +67,19 @@ class Drawing(msgspec.Struct, frozen=True):
     bottom: list[list[Segment]]
 
     def lines(self, palette: Palette, cursor: str = "", below: Collection[str] = ()) -> list[list[Segment]]:
-        """All lines, the points of the cursor marked."""
+        """Return all lines, the points of the cursor marked."""
         marked: dict[int, list[tuple[str, str]]] = {}
-        for column, row, label in reversed(_cursor(self, cursor, below)):
-            text = marked.setdefault(row, list(self.cells[row]))
-            text[column] = ("@" if palette.ascii else "◉", "strong")
-            for place, start in _free_place(self.cells, row, column, len(label)) if label else ():
-                text = marked.setdefault(place, list(self.cells[place]))
-                for offset, character in enumerate(to_ascii(label) if palette.ascii else label):
-                    text[start + offset] = (character, "strong")
+        for column, row in self.places_of(cursor, below):
+            marked.setdefault(row, list(self.cells[row]))[column] = ("@" if palette.ascii else "◉", "strong")
         rows = [_runs(marked[i], palette) if i in marked else row for i, row in enumerate(self.rows)]
         return [self.title, *(label + row for label, row in zip(self.labels, rows, strict=True)), *self.bottom]
+
+    def places_of(self, cursor: str, below: Collection[str]) -> list[Place]:
+        """Return the places of the point under the cursor and of those that its row stands for."""
+        marked = {cursor, *below} if cursor else set()
+        points = ((key, x, y) for each in self.points for key, x, y in zip(each.keys, each.x, each.y, strict=False))
+        places = (self.grid.cell(x, y) for key, x, y in points if key in marked)
+        return [place for place in places if place is not None]
 
 
 def draw(plot: Plot, width: int, height: int, palette: Palette) -> Drawing | list[list[Segment]]:
@@ -136,22 +138,6 @@ def _draw(canvas: Braille, series: Series, grid: Grid, owner: int) -> None:
         if before is not None:
             canvas.segment(*before, *here, owner)
         before = here
-
-
-def _cursor(drawing: Drawing, key: str, below: Collection[str]) -> list[tuple[int, int, str]]:
-    """(column, row, label) of the point under the cursor and of those that its row stands for, the first one named."""
-    labels: list[tuple[int, int, str]] = []
-    if not key:
-        return labels
-    for series in drawing.points:
-        for index in [i for i, other in enumerate(series.keys) if other == key or other in below]:
-            place = drawing.grid.cell(series.x[index], series.y[index])
-            if place is None:
-                continue
-            label = series.labels[index] if index < len(series.labels) and series.keys[index] == key else key
-            name = shorten(to_ascii(safe(label)), max(8, drawing.grid.columns // 2), True)  # one cell a character
-            labels.append((*place, "" if labels else name))
-    return labels
 
 
 def _owners(series: Sequence[Series]) -> list[int]:
@@ -293,21 +279,6 @@ def _cells(canvas: Braille, row: int, tags: Sequence[Tag], palette: Palette) -> 
             for offset, character in enumerate(ascii_cells(name) if palette.ascii else name):
                 text[column + offset] = (character, role)
     return text
-
-
-def _free_place(
-    cells: Sequence[Sequence[tuple[str, str]]], row: int, column: int, length: int
-) -> list[tuple[int, int]]:
-    """Return [(row, start)] of the first place beside a point where a label stands on nothing, else []."""
-    for place in (row, *(row + sign * away for away in (1, 2, 3) for sign in (-1, 1))):
-        for start in (column + 2, column - 1 - length, column - length // 2):
-            if place == row and start <= column < start + length:
-                continue
-            if 0 <= place < len(cells) and start >= 0 and start + length <= len(cells[0]):
-                around = cells[place][max(0, start - 1) : start + length + 1]
-                if all(character == " " for character, _ in around):
-                    return [(place, start)]
-    return []
 
 
 def _runs(text: list[tuple[str, str]], palette: Palette) -> list[Segment]:
