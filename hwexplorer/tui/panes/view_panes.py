@@ -263,8 +263,7 @@ class PlotPane(ViewPane):
         self.content.update(views.plot, point_of(self.state), views.marked_points)
         place = f"{PLOTS.index(self.state.plot) + 1}/{len(PLOTS)}"  # its name is in the title
         node = "" if is_over_batches(self.state.plot) else self.state.at  # the one under the cursor
-        subject = (self.state.plot.replace("_", " "), views.device_name(self.state.on), node)
-        self.set_title(" · ".join(filter(None, subject)), place)
+        self.set_title(f"{self.state.plot.replace('_', ' ')} · {node or views.device_name(self.state.on)}", place)
 
     def put_cursor(self, key: str) -> None:
         if not self._move_to_point(key):
