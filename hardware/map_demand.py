@@ -33,7 +33,7 @@ def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     mapping = device.arch.map_operators(demand, setup, rates)
     streaming = runtime.streaming.get(device.software_class) or device.software.streaming
     if streaming is not None:
-        mapping = _with_streaming(mapping, demand, device, streaming.all, runtime.per_query_head)
+        mapping = _with_streaming(mapping, demand, setup, streaming.all)
     if runtime.casts_weights and demand.element_bytes < FORMATS[BASE].bytes:
         mapping = _with_cast_weights(mapping, demand, device, rates)
     mapping = time_attention(mapping, demand, setup, rates)
@@ -102,10 +102,10 @@ def _with_cast_weights(mapping: Mapping, demand: Demand, device: Device, rates: 
     return add_serial(mapping, demand, passes_s=passes_s, starts_s=starts_s)
 
 
-def _with_streaming(
-    mapping: Mapping, demand: Demand, device: Device, shares: tuple[float, float, float], per_query_head: bool
-) -> Mapping:
-    """Give long contiguous reads rates of their own: weights of products, what attention reads."""
+def _with_streaming(mapping: Mapping, demand: Demand, setup: Setup, shares: tuple[float, float, float]) -> Mapping:
+    """Give long contiguous reads rates of their own: weights of products, what attention reads. Products of a runtime
+    may keep fewer bytes in flight than the memory needs."""
+    device, runtime = setup.device, setup.runtime
     flow = mapping.traffic
     is_attention, is_product = demand.is_attention, demand.op_class == OpClass.GEMM
     streamed = np.where(is_attention, flow.dram_read, np.where(is_product, flow.weight_read, 0.0))
@@ -115,8 +115,11 @@ def _with_streaming(
     ends: Floats | float = np.array([nominal, fast, slow])[: len(mapping.dram_s), None]
     if len(mapping.dram_s) > len(shares):  # a fit tries many efficiencies, none of them an end
         ends = nominal
-    if per_query_head:  # those that share a cache are the rows of one product
+    if runtime.per_query_head:  # those that share a cache are the rows of one product
         rows = demand.gemm[1]
         is_step = is_attention & (rows <= device.arch.data.assumed("packed_rows"))
         streamed = np.where(is_step, streamed * rows, streamed)
-    return msgspec.structs.replace(mapping, dram_s=mapping.dram_s * rest + memory_seconds_of(device, streamed, ends))
+    seconds = memory_seconds_of(device, streamed, ends)
+    if flight := runtime.in_flight.get(device.software_class):
+        seconds = np.maximum(seconds, streamed / (device.units * device.clock_hz * flight.value))
+    return msgspec.structs.replace(mapping, dram_s=mapping.dram_s * rest + seconds)

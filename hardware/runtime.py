@@ -50,8 +50,9 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     `prompt_dispatch` that of prompts where only decoding is recorded as graphs; `call_s` seconds per call in which the
     device waits, `sequence_s` more for each sequence. By class of software: `compute` multiplies the efficiency of
     products by class of operator, `compute_packed` that of products whose weights are unpacked, `compute_vector` that
-    of products on vector units where it differs; `unpack_rows` share one unpacking of weights; `streaming` is the
-    share of bandwidth at which weights and cache are read; `narrow` that of element-wise kernels on narrow values;
+    of products on vector units where it differs; `unpack_rows` share one unpacking of weights; `streaming` is the share
+    of bandwidth at which weights and cache are read, `in_flight` the most bytes of them for each unit and clock;
+    `narrow` that of element-wise kernels on narrow values;
     `bias_apart` adds the bias of a convolution in its own kernel. `resident` keeps weights on chip between calls,
     `streams_rest` a part of those that do not all fit; `asynchronous` attention waits for no matrix instruction
     (FlashAttention-3, cuDNN); `attention_kernels` is what one attention takes; `per_query_head` decoding reads shared
@@ -81,6 +82,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     compute_vector: dict[str, dict[str, SourcedValue]] = {}
     unpack_rows: dict[str, SourcedValue] = {}
     streaming: dict[str, SourcedValue] = {}
+    in_flight: dict[str, SourcedValue] = {}
     resident: bool = False
     streams_rest: bool = False
     asynchronous: bool = False
