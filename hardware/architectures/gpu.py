@@ -28,7 +28,8 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     on_matrix = on_matrix_unit(demand, plan) & ~demand.is_depthwise
     vector = vector_tiling(demand, setup, elsewhere=on_matrix)
     if on_matrix.any():
-        narrow, rate = plan.operand != plan.stored, fma(device, "matrix", plan.matrix) * plan.matrix_rate
+        narrow, peak = plan.operand != plan.stored, fma(device, "matrix", plan.matrix) * plan.matrix_rate
+        rate = peak * device.matrix_sustained
         menu, quantised = device.arch.data.tiles["matrix"], device.arch.data.tiles["quantised"]
         if narrow and device.vendor == quantised.vendor:
             menu = quantised

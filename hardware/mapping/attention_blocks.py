@@ -45,7 +45,7 @@ def time_attention(mapping: Mapping, demand: Demand, setup: Setup, rates: Effici
     splits = np.where(rows <= most, np.clip(idle, 1.0, np.ceil(tiles)), 1.0)
     waves = np.ceil(blocks / device.units)
     padding = tiles / splits * columns * tile_rows * waves * device.units / (g * rows * seen)
-    rate = 1.0 if runtime.asynchronous else device.synchronous_matrix_rate
+    rate = device.matrix_sustained * (1.0 if runtime.asynchronous else device.synchronous_matrix_rate)
     product_s = demand.macs[index] / (
         device.units * fma(device, "matrix", setup.plan.attention) * setup.plan.matrix_rate
     )
