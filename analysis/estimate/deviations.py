@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from analysis.estimate.estimate import Estimate
+from hardware.demand import OpClass
 from hardware.precision import runs_wider
-from hardware.runtime import AUTO, MODES, is_unsupported, runtimes
+from hardware.runtime import AUTO, MODES, format_rule, is_unsupported, runtimes
 
 _WORK = {"vision": "vision models", "encoder": "encoders", "language": "language models"}
 
@@ -51,4 +52,7 @@ def _formats(result: Estimate) -> tuple[str, ...]:
     phrases = plan.marks if demand.macs.any() or plan.stored != plan.requested else ()
     if plan.vector_mac != plan.stored and demand.is_depthwise.any():
         phrases = (*phrases, f"depthwise convolutions run as {plan.vector_mac}: no reduction for the matrix unit")
+    rule = format_rule(result.device, result.runtime.id, plan.stored, "residual")
+    if rule is not None and plan.operand == plan.stored and (demand.op_class == OpClass.ROW_NORM).any():
+        phrases = (*phrases, f"{plan.stored} is for products: {rule.why}")
     return phrases

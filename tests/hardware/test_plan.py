@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model.store import ready
@@ -218,3 +219,15 @@ def test_an_int8_engine_keeps_what_lies_between_products_of_a_transformer_in_16_
         assert least < part < most, (model, part)
     plain, plugins = (moved_bytes("bert_base", name, "int8") for name in ("tensorrt", "tensorrt_plugins"))
     assert plain > 1.2 * plugins
+
+
+def test_an_int8_transformer_says_what_stays_in_16_bits() -> None:
+    def phrases(model: str, runtime: str) -> str:
+        workload = ready(model, None)
+        assert workload is not None
+        return "; ".join(
+            describe_deviations(estimate(workload.bound(), load_device("t4"), Scenario(8, "int8", runtime)))
+        )
+
+    assert "int8 is for products: residuals" in phrases("vit_b_16", "tensorrt")
+    assert "is for products" not in phrases("resnet18", "tensorrt") + phrases("bert_base", "tensorrt_plugins")
