@@ -68,7 +68,7 @@ class Device(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def silicon(self) -> bool:
-        """False for a design target: it exists on paper only, and nothing of it was ever measured."""
+        """False for a design target: it exists on paper only, and nothing on it was measured."""
         return self.file.is_silicon
 
     @property

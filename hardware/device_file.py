@@ -139,7 +139,7 @@ def fraction_error(value: float) -> str:
     if value.is_integer():
         return ""
     near = sorted({max(math.floor(value), 1), math.ceil(value)})
-    return f"{value:g} is no whole number (nearest: {' or '.join(map(str, near))})"
+    return f"{value:g} is not a whole number (nearest: {' or '.join(map(str, near))})"
 
 
 def _check_facts(where: str, known: dict[str, Field], facts: dict[str, Fact]) -> None:

@@ -123,7 +123,7 @@ def unzip(data: bytes, most: int) -> bytes:
     if len(plain) > most:
         raise OSError(errno.EFBIG, f"holds more than {most:,} bytes")
     if not stream.eof or stream.unused_data:
-        raise OSError(errno.EINVAL, "is no gzip file, or a damaged one")
+        raise OSError(errno.EINVAL, "is not a gzip file, or is damaged")
     return plain
 
 
@@ -134,13 +134,13 @@ def write(path: Path, parts: Iterable[str | bytes], mode: int = 0o666) -> None:
     OSError."""
     before = path.stat() if path.exists() else None
     if before is None and path.is_symlink():  # of a stranger's folder, it makes a file elsewhere
-        raise OSError(errno.EINVAL, "is a link to a file that is not there")
+        raise OSError(errno.EINVAL, "is a link to a file that does not exist")
     if before is not None and (not stat.S_ISREG(before.st_mode) or _is_open(path)):
         try:
             target = os.open(path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_NONBLOCK", 0))
         except OSError as error:  # no wait
             is_unread = error.errno == errno.ENXIO and stat.S_ISFIFO(before.st_mode)
-            raise OSError(error.errno, "is a FIFO that nobody reads" if is_unread else error.strerror) from None
+            raise OSError(error.errno, "is a FIFO without a reader" if is_unread else error.strerror) from None
         os.set_blocking(target, True)
         with os.fdopen(target, "wb") as file:
             file.writelines(map(_bytes, parts))

@@ -69,15 +69,17 @@ class Level(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         """Return what is wrong with the level, '' where nothing is."""
         known = (*DIRECTIONS, *TENSORS)
         if bad := next((port for port in self.ports if not port.split() or set(port.split()) - set(known)), None):
-            return f"{self.name}: {bad!r} is no port (words of {', '.join(known)})"
+            return f"{self.name}: {bad!r} is not a port (words of {', '.join(known)})"
         for way, tensor in product(DIRECTIONS, self.holds):
             if not any(self.is_taken(port, way, tensor) for port in self.ports):
                 return f"{self.name}: no port takes '{way} {tensor}'"
         loops = [loop for loop, _ in self.extents]
         if len(set(loops)) < len(self.tile.split()):
-            return f"{self.name}: {self.tile!r} is no tile (loops of {LOOPS}, each once with its extent, as 'K64 P7')"
+            return (
+                f"{self.name}: {self.tile!r} is not a tile (loops of {LOOPS}, each once with its extent, as 'K64 P7')"
+            )
         if self.order and sorted(self.order) != sorted(LOOPS):
-            return f"{self.name}: {self.order!r} is no order (all of {LOOPS}, the outermost first)"
+            return f"{self.name}: {self.order!r} is not an order (all of {LOOPS}, the outermost first)"
         return ""
 
 
@@ -107,11 +109,11 @@ class Hierarchy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         if not self.levels:
             return "levels: has none"
         if bad := next((name for name in names if not name.isidentifier() or not name.islower()), None):
-            return f"{bad!r} is no name (small letters, digits and _)"
+            return f"{bad!r} is not a name (small letters, digits and _)"
         if len(set(names)) < len(names):
             return f"{next(name for name in names if names.count(name) > 1)!r} names two things"
         if not self.axes:
-            return "levels: none has an array below it"
+            return "levels: no level has an array below it"
         for level in self.levels:
             if bad := level.wrong():
                 return bad
@@ -119,5 +121,5 @@ class Hierarchy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
             for axis in array.axes:
                 for way in axis.takes or ("",):
                     if not way or set(way) - set(LOOPS) or len(set(way)) < len(way):
-                        return f"{axis.name}: {way!r} is no way to spread loops (letters of {LOOPS}, each once)"
+                        return f"{axis.name}: {way!r} is not a way to spread loops (letters of {LOOPS}, each once)"
         return ""

@@ -64,9 +64,7 @@ def parse_changes(text: str) -> tuple[Change, ...]:
     for part in parts:
         match = re.fullmatch(_CHANGE, "".join(part.split()))
         if match is None:
-            raise RequestError(
-                f"change {part[:40]!r}: a name and a value are expected, as in clock_hz=1.2e9 or units*2"
-            )
+            raise RequestError(f"change {part[:40]!r}: expected a name and a value, e.g. clock_hz=1.2e9 or units*2")
         changes.append(Change(match["name"], match["how"], match["value"]))
     names = [change.name for change in changes if change.how == "="]
     if twice := next((name for name in names if names.count(name) > 1), ""):
@@ -131,10 +129,10 @@ def _new(change: Change, unit: str, old: float) -> float:
     else:
         factor = parse_amount(change.value, "")
         if factor <= 0.0:
-            raise RequestError(f"{change}: a factor greater than 0 is expected")
+            raise RequestError(f"{change}: expected a factor greater than 0")
         value = old * factor if change.how == "*" else old / factor
     if not math.isfinite(value):
-        raise RequestError(f"{change}: larger than any number")
+        raise RequestError(f"{change}: the result is too large")
     if kind in WHOLE and math.isclose(value, round(value), rel_tol=_CLOSE):
         value = float(round(value))
     try:
@@ -175,7 +173,7 @@ class _DeviceEditor:
         if change.name == ARRAY and "array_rows" in find_field:
             sides = change.value.split("x") * (1 if "x" in change.value else 2)  # 8 is 8x8
             if change.how != "=" or len(sides) != 2:
-                raise RequestError(f"{change}: rows and columns are expected, as in {ARRAY}=128x128")
+                raise RequestError(f"{change}: expected rows and columns, e.g. {ARRAY}=128x128")
             for side, length in zip(("array_rows", "array_columns"), sides, strict=True):
                 self.take(Change(side, "=", length))
         elif (name := match_name(change.name, find_field)) is not None:

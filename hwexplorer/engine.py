@@ -156,7 +156,7 @@ class Engine:
         """Return the model of a state and its load. Raises RequestError for one without a load."""
         ref = self.request_under_load(state)
         if ref is None or ref.load is None:
-            raise RequestError(f"{state.model[:60]} has no load; as llama3_8b:serve,in=1024,out=256,rate=5")
+            raise RequestError(f"{state.model[:60]} has no load; e.g. llama3_8b:serve,in=1024,out=256,rate=5")
         return ref, ref.load
 
     def count_devices(self, state: State, name: str) -> int:
@@ -165,7 +165,7 @@ class Engine:
         count = split_count(name)[1]
         if count and self.request_under_load(state) is None:
             raise RequestError(
-                f"{name}: {count} devices share a load, as llama3_8b:serve,rate=5; one batch takes tp={count}"
+                f"{name}: {count} devices share a load, e.g. llama3_8b:serve,rate=5; for one batch use tp={count}"
             )
         return count
 
@@ -187,9 +187,9 @@ class Engine:
 
         ref, load = self.load_of(state)
         if state.batch != 1:
-            raise RequestError(f"{ref.text[:60]} has no batch: what arrives while a step runs is in the next one")
+            raise RequestError(f"{ref.text[:60]} has no batch: requests that arrive during a step join the next one")
         if any(length is not None for length in (state.sequence, state.kv)):
-            raise RequestError("a load has lengths in= and out= in its name, no --sequence and --kv")
+            raise RequestError("a load has the lengths in= and out= in its name; remove --sequence and --kv")
         return self._serve(ref, scenario(state), device or state.on, state.limits, file_stamp(load.requests))
 
     @memoize(keep=64)
@@ -287,7 +287,7 @@ class Engine:
             target = user_target(model)
             if target is None:
                 if inputs or batch_dim is not None:
-                    raise RequestError(f"{model[:60]} takes no inputs: those of a model of your own follow net.py:make")
+                    raise RequestError(f"{model[:60]} takes no inputs: only a model of your own (net.py:make) does")
                 return model
             target = targets.complete(target, inputs, batch_dim)
         if target.runs_code and (trusted or not target.called or inputs or batch_dim is not None):
@@ -303,7 +303,7 @@ class Engine:
         allowed = self._allowed.get(str(ref))
         if allowed is None and isinstance(ref, Target) and ref.runs_code:
             command = next_command.capture_command(ref)
-            raise RequestError(f"{ref.label} is not captured yet and a state runs no code by itself: {command}")
+            raise RequestError(f"{ref.label} is not captured yet, and a state string runs no code: {command}")
         return allowed
 
     def capture(self, state: State, progress: Progress | None = None) -> None:

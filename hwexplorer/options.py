@@ -144,7 +144,7 @@ def name_list(what: str, allowed: tuple[str, ...] = ()) -> Callable[[str], tuple
     def convert(text: str) -> tuple[str, ...]:
         parts = tuple(dict.fromkeys(split_list(text)))
         if not parts:
-            raise RequestError(f"no {what} in {text[:40]!r}: a list like 1,2,4 is expected")
+            raise RequestError(f"no {what} in {text[:40]!r}: expected a list, e.g. 1,2,4")
         for part in parts:
             if allowed and part not in allowed:
                 raise unknown(what, part, allowed)
@@ -182,14 +182,14 @@ def parse_memory(text: str) -> int:
     1e9 and Gi 2^30."""
     amount = parse_amount(text, "byte")
     if not 1 <= amount < 1 << 50:
-        raise RequestError(f"{text[:40]!r} is no amount of memory (as 8G or 512MiB)")
+        raise RequestError(f"{text[:40]!r} is not an amount of memory (e.g. 8G or 512MiB)")
     return int(amount)
 
 
 def parse_seconds(text: str) -> float:
     """Convert an option to seconds, for argparse."""
     if not re.fullmatch(r"[0-9]{1,6}(\.[0-9]{1,3})?", text) or not float(text):
-        raise RequestError(f"{text[:40]!r} is no number of seconds (as 120)")
+        raise RequestError(f"{text[:40]!r} is not a number of seconds (e.g. 120)")
     return float(text)
 
 
@@ -256,7 +256,7 @@ _OWN_MODEL_GROUP = (
 _own = partial(option, group=_OWN_MODEL_GROUP)
 OWN_MODEL = (
     _own("--input", action="append", metavar="SHAPE",
-         help="as 1x3x224x224, 1x128:int64, mask=1x128:bool; repeatable"),
+         help="e.g. 1x3x224x224, 1x128:int64, mask=1x128:bool; repeatable"),
     _own("--batch-dim", help="dimension of the inputs that is the batch, or none (default 0)", metavar="N"),
     _own("--time-limit", help="seconds that capturing may take (default 120)", type=parse_seconds, metavar="S"),
     _own("--memory-limit", help="of all processes that capture it (default 8GiB)", type=parse_memory, metavar="SIZE"),

@@ -81,9 +81,7 @@ class NumberSetting(Setting, frozen=True, kw_only=True):
 
     def parse(self, text: str) -> int:
         if "," in text:
-            raise RequestError(
-                f"{text[:40]!r} is a list, one number is expected (lists: sweep --batches, --image-sizes)"
-            )
+            raise RequestError(f"{text[:40]!r} is a list, expected one number (lists: sweep --batches, --image-sizes)")
         return parse_whole(text, self.least, self.most)
 
     def check(self, value: Any) -> Any:
@@ -153,7 +151,7 @@ SETTINGS: dict[str, Setting] = {
             name="execution", called="runtime", flags=("--runtime", "--execution"), common=EXECUTIONS,
             all_words=runtime_names, default=AUTO, default_text=AUTO, metavar="R", is_always_shown=True,
             action="execution",
-            help="what runs it: auto (what one would deploy on each device), eager, compiled, fused, or a runtime",
+            help="software that runs it: auto (the usual runtime of each device), eager, compiled, fused, or a runtime",
         ),
         WordSetting(
             name="layout", common=LAYOUTS, all_words=lambda: LAYOUTS, default=LAYOUTS[0], default_text=LAYOUTS[0],
@@ -230,7 +228,7 @@ def _read_word(word: str) -> tuple[str, Any]:
     for setting in sorted(SETTINGS.values(), key=lambda setting: setting.name == "precision"):
         if (value := setting.find(word)) is not None:
             return setting.name, value
-    modes = f"{', '.join(EXECUTIONS)} or a runtime by name, as vllm"
+    modes = f"{', '.join(EXECUTIONS)} or a runtime by name, e.g. vllm"
     listing = f"allowed: b8, i320, s2048, kv4096; {formats.LISTED}; {modes}; {', '.join(LAYOUTS)}"
     raise unknown("setting", word, (*formats.NAMES, *runtime_names(), *LAYOUTS), listing=listing)
 

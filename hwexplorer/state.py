@@ -171,7 +171,7 @@ def _split(text: str) -> tuple[str, ...]:
 
 def _flag(text: str) -> bool:
     if text not in ("0", "1"):
-        raise RequestError(f"{text[:40]!r}: 0 or 1 is expected")
+        raise RequestError(f"{text[:40]!r}: expected 0 or 1")
     return text == "1"
 
 
@@ -260,7 +260,7 @@ def pinned(state: State) -> State | None:
     model, slash, device = head.rpartition("/")
     device = _decode(device)
     if not device:
-        raise RequestError(f"pin {state.pin[:60]!r}: a device is expected, as in tpu_v4@b8,fp16")
+        raise RequestError(f"pin {state.pin[:60]!r}: expected a device, e.g. tpu_v4@b8,fp16")
     values = {**settings.DEFAULTS, **settings.read_words(words)}
     if slash:
         values["model"] = _decode(model)

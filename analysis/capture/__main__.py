@@ -31,7 +31,7 @@ def capture(ref: ModelRef, progress: Progress) -> Workload:
 
         return capture_target(ref, progress)
     if not isinstance(ref, zoo.Spec):
-        raise ModelSpecError(f"{ref} is no model that is captured by name")
+        raise ModelSpecError(f"{ref} is not a model that is captured by name")
     progress("import", 0.0)
     from analysis.capture import torchvision_models
 

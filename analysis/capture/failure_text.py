@@ -82,7 +82,7 @@ def explain(error: BaseException, during: str) -> str:
         code = leaving.code if isinstance(leaving.code, int) else 0 if leaving.code is None else 1
         return f"{at}the model's code called sys.exit({code})"
     if is_memory(error):
-        return f"{at}more memory was asked for than a capture may take (--memory-limit raises it)"
+        return f"{at}it asked for more memory than a capture may take (--memory-limit raises the limit)"
     if is_data_dependent(error):
         return at + _data_dependent(error)
     tried = f"{_message_of(root)}\n{_source_line(error)}"
@@ -130,10 +130,10 @@ def _data_dependent(error: BaseException) -> str:
     source = _source_line(error)
     text = " ".join(_message_of(e) for e in chain(error))
     if "item()" in text or "item()" in source or "DataDependentOutput" in text or "tolist" in source:
-        return "a value is read out of a tensor (item, int, float, tolist), which a capture has not; keep it a tensor"
+        return "a value is read out of a tensor (item, int, float, tolist), but a capture has none; keep it a tensor"
     if re.match(r"(if|elif|while|assert)\b", source) or " if " in source or "bool" in text:
         return (
-            "the branch depends on values of a tensor, which a capture has not; use torch.where or torch.cond, "
+            "the branch depends on values of a tensor, and a capture has none; use torch.where or torch.cond, "
             "or give the factory a fixed choice"
         )
     return "a size depends on values of a tensor (nonzero, masks, unique); use a fixed size, as topk or a dense mask"

@@ -41,7 +41,7 @@ def versions() -> dict[str, str]:
             _marks[path] = targets.fingerprint(path)  # compiled: extensions
     recorded = {store.FILE + str(path): mark for path, mark in sorted(_marks.items())}
     if len(recorded) > _FILES_MAX:
-        recorded = {store.FILE: "too many to look at each time"}  # no file of this name is ever what it was
+        recorded = {store.FILE: "too many to check each time"}  # no file of this name is ever what it was
     owners = importlib.metadata.packages_distributions()
     for top in sorted(_tops() - _known):
         recorded |= {store.PACKAGE + name: store.version(name) for name in owners.get(top, ())}

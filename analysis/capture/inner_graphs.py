@@ -83,7 +83,7 @@ class InnerGraphs:
             branches = [self._module(branch) for branch in arguments[1:3]]
             if None in branches:
                 return None
-            self.notes.append("of each torch.cond the longer branch is counted")
+            self.notes.append("the longer branch of each torch.cond is counted")
             return max(branches, key=lambda branch: len(branch.graph.nodes)), tuple(arguments[3])
         if kind == "while_loop" and len(arguments) >= 3:
             body = self._module(arguments[1])

@@ -34,7 +34,7 @@ def _import_module(target: targets.Target, file: Path) -> Any:
         name = file.stem if file.stem.isidentifier() and file.stem not in sys.modules else "hwexplorer_model"
         spec = importlib.util.spec_from_file_location(name, file)
         if spec is None or spec.loader is None:
-            raise CaptureError(f"{file.name} is no Python file")
+            raise CaptureError(f"{file.name} is not a Python file")
         module = importlib.util.module_from_spec(spec)
         sys.modules[name] = module
         spec.loader.exec_module(module)

@@ -29,7 +29,7 @@ from analysis.model.reading_budget import Progress
 from analysis.model.transformer import hf_config
 from hardware.architectures.known_architectures import TORCH_HOST
 
-UNWATCHED = "captured from its code; data files and environment variables are not watched: --again captures it anew"
+UNWATCHED = "captured from its code; data files and environment variables are not watched: --again captures it again"
 
 
 def capture_target(target: targets.Target, progress: Progress) -> Workload:
@@ -128,7 +128,7 @@ def _capture(
             graph = _attempt(build, inputs, batch_dim, way, progress)
         except _OneGraph:
             batch_dim, left = None, [replace(way, live=False), *(other for other in left if not other.live)]
-            notes = ["its inputs are one graph: --batch 1, nodes and edges as given, none from a node to itself"]
+            notes = ["its inputs are one graph: --batch 1, nodes and edges as given, no edge from a node to itself"]
             continue
         except ModelError:
             raise
@@ -149,7 +149,7 @@ def _capture(
         if not way.cached:
             notes.append("captured with use_cache off: its cache is not counted")
         if way.live and way.most < MAX_BATCH:
-            why = f"larger ones go another way ({failure_text.reason(failures[-1][1])})"
+            why = f"its code takes another path for larger ones ({failure_text.reason(failures[-1][1])})"
             notes.append(batch_limits.range_note(way.most, why))
         if batch_dim is not None and not way.live:
             why = failure_text.reason(next(error for tried, error in failures if tried.live))

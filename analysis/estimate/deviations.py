@@ -35,13 +35,15 @@ def describe_deviations(result: Estimate) -> tuple[str, ...]:
             "their energy not counted"
         )
     if is_unsupported(device, workload.work):
-        phrases.append(f"no software is known to run {_WORK[workload.work]} on it: what its units would take")
+        phrases.append(
+            f"no software is known to run {_WORK[workload.work]} on it: the figures are what its units would take"
+        )
     if runs_wider(result.scenario.precision, result.precision_run):
         phrases.append(f"no software runs {result.scenario.precision} on it: it is not recommended")
     if device.changes:
         phrases.append("hypothetical: facts were changed")
     elif not device.silicon:
-        phrases.append("a design target: it exists on paper only, and nothing of it was ever measured")
+        phrases.append("a design target: it exists on paper only, and nothing on it was measured")
     return tuple(phrases)
 
 

@@ -35,7 +35,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     precision: Annotated[str, column("Precision")]
     precision_run: Annotated[str, column("Format used", keep=5)]
     execution_run: str
-    runtime: Annotated[str, column("Software", keep=5, help="what runs it (--runtime)")]
+    runtime: Annotated[str, column("Software", keep=5, help="software that runs it (--runtime)")]
     latency_s: Annotated[float, column("Latency", "s", help="of the whole batch")]
     latency_band_s: tuple[float, float]
     latency_s_per_inference: float
@@ -51,7 +51,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     power_limit_w: Annotated[float, column("Power limit", "W", key="limit", keep=4)]
     tdp_w: Annotated[float, column("TDP", "W", keep=5, help="thermal design power, as the maker states it")]
     utilization: Annotated[float, column("Util", "%", keep=4)]
-    bound: Annotated[str, column("Limit", keep=4, help="what bounds most of the time")]
+    bound: Annotated[str, column("Limit", keep=4, help="the limit for most of the time")]
     bound_time: dict[str, float]
     peak_memory_bytes: Annotated[float, column("Memory", "byte", key="memory", keep=3)]
     weight_bytes: Annotated[float, column("Weights", "byte", key="weights", keep=3)]

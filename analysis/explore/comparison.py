@@ -33,7 +33,7 @@ class Compared(Figures, frozen=True, kw_only=True):
 
     ratio_to_baseline: dict[str, float]
     die_mm2: Annotated[float, column("Die mm2", keep=5, help="by published rules: compare designs of one kind")]
-    die_usd: Annotated[float, column("Die USD", keep=5, help="of a good die: no package, memory, test, margin")]
+    die_usd: Annotated[float, column("Die USD", keep=5, help="good die only: no package, memory, test, margin")]
     throughput_per_mm2: Annotated[float, column("Inf/s/mm2", keep=5)]
     verdict: Annotated[str, column("Verdict", keep=4)]
     energy_as_designed_j: float | msgspec.UnsetType = msgspec.UNSET

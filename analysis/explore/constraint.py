@@ -31,9 +31,9 @@ LETTERS = {"L": "latency", "E": "energy", "P": "power", "M": "memory", "ttft": "
 _LIMIT = re.compile(r"([A-Za-z]+)(<=|>=|<|>)([^<>=\s]+)")
 _RULE = re.compile(r"([A-Za-z_]+)\s*(?:\(([^()<>]*)\))?\s*(<=|>=|<|>)\s*([^<>]+)")
 _FORMS = {  # figures with arguments of their own: how many, and how they are written
-    "share": (1, 2, "a path and, if need be, a device: share(layer4.*, gpu)"),
+    "share": (1, 2, "a path and optionally a device: share(layer4.*, gpu)"),
     "ratio": (3, 3, "a figure and two devices: ratio(energy, cpu, gpu)"),
-    "change": (1, 2, "a figure and, if need be, a path: change(energy, layer4.*)"),
+    "change": (1, 2, "a figure and optionally a path: change(energy, layer4.*)"),
 }
 
 
@@ -87,7 +87,7 @@ def parse_limits(text: str) -> tuple[Constraint, ...]:
     for word in text.replace(",", " ").split():
         if (limit := parse_limit(word)) is None:
             raise RequestError(
-                f"limit {word[:40]!r}: one of L<5ms, E<1J, P<30W, M<8GB, under a load ttft<1s or tpot<30ms, is expected"
+                f"limit {word[:40]!r}: expected one of L<5ms, E<1J, P<30W, M<8GB, or under a load ttft<1s or tpot<30ms"
             )
         limits.append(limit)
     return tuple(limits)
@@ -113,9 +113,7 @@ def parse_rule(text: str) -> Constraint:
     try:
         match = _RULE.fullmatch(text.strip())
         if match is None:
-            raise RequestError(
-                "a figure, a comparison (<, <=, >, >=) and an amount are expected, as energy(gpu) < 50mJ"
-            )
+            raise RequestError("expected a figure, a comparison (<, <=, >, >=) and an amount, e.g. energy(gpu) < 50mJ")
         figure, arguments, sign, amount = match.groups()
         where = tuple(word.strip() for word in arguments.split(",")) if arguments and arguments.strip() else ()
         _check_figure(figure, where)

@@ -90,15 +90,15 @@ class DeviceCost(msgspec.Struct, frozen=True, kw_only=True):
     time_s: Annotated[float, column("Time", "s", keep=3, help="of a million inferences on one device")]
     hire_usd: Annotated[float | None, column("Hire USD", keep=2)]
     purchase_usd: Annotated[
-        float | None, column("Purchase USD", keep=2, help="the part of the purchase price these inferences wear off")
+        float | None, column("Purchase USD", keep=2, help="share of the purchase price that they use up")
     ]
-    pays_for: Annotated[str, column("Pays for", help="what is known; electricity alone is not the cost")]
-    total_usd: Annotated[float, column("USD", help="of what the next column says: power is in the price of hire")]
+    pays_for: Annotated[str, column("Pays for", help="known prices; electricity alone is not the whole cost")]
+    total_usd: Annotated[float, column("USD", help="sum of the next column; the price of hire includes power")]
     total_low_usd: float
     total_high_usd: float
     lifetime_inferences: Annotated[
         float,
-        column("In a lifetime", "SI", key="lifetime", role="quantity", keep=5, help="inferences one device can do"),
+        column("In a lifetime", "SI", key="lifetime", role="quantity", keep=5, help="inferences one device can run"),
     ]
 
 
@@ -168,17 +168,17 @@ def settings(
     values |= given or {}
     for name in ("electricity", "carbon"):
         if values[name] < 0:
-            raise RequestError(f"{name} {values[name]:g}: 0 or more is expected")
+            raise RequestError(f"{name} {values[name]:g}: expected 0 or more")
     if values["overhead"] < 1:
-        raise RequestError(f"overhead {values['overhead']:g}: 1 or more is expected (the device's own energy)")
+        raise RequestError(f"overhead {values['overhead']:g}: expected 1 or more (1 is the device's own energy)")
     if values["lifetime"] <= 0:
-        raise RequestError(f"lifetime {values['lifetime']:g}: more than 0 years is expected")
+        raise RequestError(f"lifetime {values['lifetime']:g}: expected more than 0 years")
     if not 0 < values["duty"] <= 1:
-        raise RequestError(f"duty {values['duty']:g}: more than 0 and at most 1 is expected")
+        raise RequestError(f"duty {values['duty']:g}: expected more than 0 and at most 1")
     for what, table in (("hourly price", hourly), ("purchase price", purchase)):
         for device, price in (table or {}).items():
             if price < 0:
-                raise RequestError(f"{what} of {device} {price:g}: 0 or more is expected")
+                raise RequestError(f"{what} of {device} {price:g}: expected 0 or more")
     return CostSettings(**values, hourly=dict(hourly or {}), purchase=dict(purchase or {}), given=tuple(given or ()))
 
 
@@ -262,7 +262,7 @@ def _cheapest(counted: str, priced: Sequence[DeviceCost], unpriced: Sequence[str
         least = min(priced, key=lambda row: row.total_usd)
         rivals = [row.device for row in priced if row is not least and row.total_low_usd < least.total_high_usd]
         ends = " to ".join(map(plain_number, (least.total_low_usd, least.total_high_usd)))
-        which = "is cheapest of those with a price" if unpriced else "is cheapest"
+        which = "is the cheapest of those with a price" if unpriced else "is cheapest"
         parts.append(
             f"{least.device} {which}: {plain_number(least.total_usd)} USD per million {counted} ({ends}; pays for "
             f"{least.pays_for})."

@@ -74,7 +74,7 @@ def _value(result: Estimate, metric: str, per_inference: bool) -> float:
 def reasons(a: Estimate, b: Estimate, metric: str, groups: Groups, values: tuple[float, float]) -> tuple[str, ...]:
     """Return sentences about the costlier side against the cheaper one, the same whichever is named first."""
     if a.device.key == b.device.key and a.scenario == b.scenario:
-        return ("both sides are the same run",)
+        return ("both sides are the same",)
     swapped = (values[0], b.device.key) < (values[1], a.device.key)
     more, less = (b, a) if swapped else (a, b)
     high, low = max(values), min(values)

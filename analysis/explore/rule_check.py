@@ -74,7 +74,7 @@ def coverage_findings(share: float, gap: str) -> tuple[Finding, ...]:
 
 
 def _reject_change(figure: str, pattern: str) -> float:
-    raise RequestError(f"change({figure}) is of two results: hwexplorer diff BEFORE AFTER --rule ..")
+    raise RequestError(f"change({figure}) compares two results: hwexplorer diff BEFORE AFTER --rule ..")
 
 
 def evaluate_rules(
@@ -111,7 +111,7 @@ def _figure(rule: Constraint, run: Callable[[str], Estimate], change: Change) ->
     if rule.figure == "share":
         return edp_share(result, rule.where[0]), f"EDP share of {rule.where[0]} on {result.device.key}"
     if not hasattr(result, METRICS[rule.figure].key):
-        raise RequestError(f"{rule.figure} is a figure of a load, as of llama3_8b:serve,in=1024,out=256,rate=5")
+        raise RequestError(f"{rule.figure} is a figure of a load, e.g. of llama3_8b:serve,in=1024,out=256,rate=5")
     return METRICS[rule.figure].figure(result), f"{rule.figure} of {result.workload.name} on {result.device.key}"
 
 

@@ -131,7 +131,7 @@ def read_result(path: Path, device: str) -> ComparedResult:
         raise RequestError(f"cannot read {path}: {error.strerror or error}") from None
     except (msgspec.MsgspecError, RecursionError, UnicodeError) as error:
         wrong = " ".join(str(error).split())[:200]
-        raise RequestError(f"{path} is no JSON that compare, tree or report wrote: {wrong}") from None
+        raise RequestError(f"{path} is not JSON written by compare, tree or report: {wrong}") from None
 
 
 def _combine(head: _Head, device: str, root: _Node | None, compared: _Compared | None) -> ComparedResult:

@@ -29,7 +29,7 @@ class Budget:
         """Spend steps. Raises a `TooMuchError` once none is left."""
         self.left -= steps
         if self.left < 0:
-            raise TooMuchError("it asks for more work than reading any model takes (loops or lists without end?)")
+            raise TooMuchError("reading it takes more work than any known model (endless loops or lists?)")
 
     def report(self, phase: str, fraction: float) -> None:
         """Report the progress of a phase, once a hundredth."""

@@ -29,12 +29,12 @@ _PARTIAL_SUM_BYTES = 4.0  # partial results are exchanged in 32 bits
 
 
 class Stage(msgspec.Struct, frozen=True):
-    """Subgraphs that need only earlier stages; `time_s` of the slowest of them, `serial_s` one after another."""
+    """Subgraphs that need only earlier stages; `time_s` of the slowest subgraph, `serial_s` one after another."""
 
     stage: Annotated[int, column("Stage", "count")]
     subgraphs: tuple[str, ...]
     flops: Annotated[float, column("FLOP", "FLOP", keep=1)]
-    time_s: Annotated[float, column("At once", "s", help="the slowest of them")]
+    time_s: Annotated[float, column("At once", "s", help="the slowest subgraph")]
     serial_s: Annotated[float, column("In turn", "s", keep=1, help="one after another")]
 
 
@@ -76,7 +76,7 @@ class SubgraphUnits(msgspec.Struct, frozen=True, kw_only=True):
     id: Annotated[str, column("Subgraph", key="subgraph")]
     type: str
     threads: Annotated[float, column("Threads", "SI", role="quantity", keep=2)]
-    minimum: Annotated[int, column("Minimum", "count", help="units for half of the best speed")]
+    minimum: Annotated[int, column("Minimum", "count", help="units that reach half of the best speed")]
     optimal: Annotated[int, column("Optimal", "count", help="units within 5 % of the best time")]
     units_total: Annotated[int, column("Of", "count", key="total", keep=1)]
     best_s: Annotated[float, column("Best", "s", keep=1)]
@@ -215,7 +215,7 @@ def _times(result: Estimate, units: int) -> Floats:
     setup, demand = result.setup, result.demand
     device = setup.device
     if units != device.units:
-        fact = Fact(float(units), "count", "rule: the device with fewer units", "derived")
+        fact = Fact(float(units), "count", "rule of thumb: the device with fewer units", "derived")
         device = msgspec.structs.replace(device, facts={**device.facts, "units": fact})
         setup = msgspec.structs.replace(setup, device=device)
     run = execute(demand, setup)

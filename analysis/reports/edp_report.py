@@ -44,7 +44,7 @@ class Component(msgspec.Struct, frozen=True, kw_only=True):
     share: Annotated[float, column("Share", "%", key="bar", role="bar", keep=1), column("%", "%")]
     edp_js: Annotated[float, column("EDP", "Js", help="attributed: (energy share + time share) / 2")]
     energy_delay_js: Annotated[
-        float, column("Energy x time", "Js", keep=2, help="its energy per inference times the whole time")
+        float, column("Energy x time", "Js", keep=2, help="energy per inference x time of the whole model")
     ]
 
 
@@ -73,13 +73,13 @@ class EdpNode(msgspec.Struct, frozen=True, kw_only=True):
     latency_s: Annotated[float, column("Latency", "s", keep=4)]
     compute_edp_js: Annotated[float, column("Compute", "Js", key="compute", keep=2)]
     memory_edp_js: Annotated[
-        float, column("Memory", "Js", key="memory", keep=2, help="of moving data, on the chip and beside it")
+        float, column("Memory", "Js", key="memory", keep=2, help="energy of moving data, on and off the chip")
     ]
     static_edp_js: Annotated[float, column("Static", "Js", key="static", keep=2)]
     is_fused: Annotated[bool, column("Fused", key="fused", keep=3, shown=YES_NO)]
     base_edp_js: Annotated[float, column("Base", "Js", key="base", keep=3)]
     architectural_modifier: Annotated[float | None, column("Modifier", "x", key="modifier", keep=3)]
-    fusion_benefit_js: Annotated[float, column("Fusion", "Js", key="benefit", keep=3, help="EDP that fusing takes off")]
+    fusion_benefit_js: Annotated[float, column("Fusion", "Js", key="benefit", keep=3, help="EDP that fusion saves")]
 
 
 class ExecutionEdp(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,7 +130,7 @@ class SideBySide(msgspec.Struct, frozen=True, kw_only=True):
     eager_latency_s: Annotated[float, column("Off", "s", keep=3)]
     fused_latency_s: Annotated[float, column("On", "s", keep=3)]
     round_trips_saved: Annotated[
-        int, column("Trips saved", "count", key="trips", keep=1, help="values no longer written and read back")
+        int, column("Trips saved", "count", key="trips", keep=1, help="values that are no longer written and read back")
     ]
     dram_bytes_saved: Annotated[float, column("DRAM saved", "byte", key="dram", keep=1)]
 

@@ -45,11 +45,11 @@ class KernelRow(msgspec.Struct, frozen=True, kw_only=True):
     latency_s: Annotated[float, column("Latency", "s")]
     flops: float
     effective_flop_per_s: Annotated[float, column("Rate", "FLOP/s", key="rate", keep=1, help="effective")]
-    utilization: Annotated[float, column("Util", "%", help="of the peak of the format that runs")]
+    utilization: Annotated[float, column("Util", "%", help="share of the peak in the format that runs")]
     effective_byte_per_s: Annotated[float, column("DRAM", "byte/s", key="bandwidth", keep=4, help="effective")]
     runs_on: str
     format: str
-    blocks: Annotated[float, column("Blocks", "count", keep=2, help="pieces of work dealt to units")]
+    blocks: Annotated[float, column("Blocks", "count", keep=2, help="blocks of work assigned to units")]
     tile_m: float
     tile_n: float
     split: Annotated[float, column("Split K", "count", keep=5)]
@@ -58,9 +58,9 @@ class KernelRow(msgspec.Struct, frozen=True, kw_only=True):
     units_total: float
     units_fraction: Annotated[float, column("Active", "%", keep=1)]
     occupancy: Annotated[float | None, column("Occ", "%", keep=2, help="resident warps over the maximum")]
-    vectorizable_dim: Annotated[str, column("Vector along", keep=7, help="dimension that vector lanes run along")]
+    vectorizable_dim: Annotated[str, column("Vector along", keep=7, help="dimension along which vector lanes run")]
     vectorizable_size: float
-    vector_width: Annotated[float | None, column("Lanes", "count", keep=7, help="vector values of a unit in a clock")]
+    vector_width: Annotated[float | None, column("Lanes", "count", keep=7, help="values of a vector unit per clock")]
     recommended_mapping: Annotated[str, column("Mapping", keep=7)]
     sentence: Annotated[str, column("What it does", keep=6)]
 

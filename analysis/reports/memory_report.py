@@ -52,7 +52,7 @@ class TensorRole(msgspec.Struct, frozen=True):
 
     role: Annotated[str, column("Role")]
     format: Annotated[str, column("Stored as")]
-    bits: Annotated[float, column("Bits", help="of a value, with its part of the scales")]
+    bits: Annotated[float, column("Bits", help="bits of a value, with its share of the scales")]
     values: Annotated[float, column("Values", keep=2)]
     bytes: Annotated[float, column("Size", "byte")]
     fraction: Annotated[float, column("of peak", "%")]

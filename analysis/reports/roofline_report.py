@@ -30,7 +30,7 @@ from hardware.sentence import count_noun
 class TraceTimes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The times of a trace for a kernel or operator; left out where the trace has none."""
 
-    measured_s: Annotated[float | None, column("Measured", "s", help="of the trace that the state names")] = None
+    measured_s: Annotated[float | None, column("Measured", "s", help="from the trace that the state names")] = None
     ratio: Annotated[float | None, column("Ratio", "x", help="measured over predicted")] = None
     measured_flop_per_s: Annotated[
         float | None, column("Reached", "FLOP/s", key="measured_rate", keep=2, help="as measured")

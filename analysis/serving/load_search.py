@@ -30,7 +30,7 @@ class LoadCandidate(msgspec.Struct, frozen=True, kw_only=True):
     """A deployment, and the odds that what would be measured keeps the limits."""
 
     row: ServedLoad
-    odds: Annotated[float, column("Odds", "%", help="that what would be measured keeps the limits, by the bands")]
+    odds: Annotated[float, column("Odds", "%", help="odds that a measurement keeps the limits")]
 
 
 class LoadSearch(msgspec.Struct, frozen=True, kw_only=True):

@@ -68,9 +68,7 @@ class Lengths(msgspec.Struct, frozen=True, kw_only=True):
 
     def __post_init__(self) -> None:
         if self.cached >= self.prompt:
-            raise RequestError(
-                f"{self.cached} cached tokens leave nothing of a prompt of {self.prompt}: at most {self.prompt - 1}"
-            )
+            raise RequestError(f"cached={self.cached} must be less than the prompt of {self.prompt} tokens")
 
     @property
     def longest(self) -> int:
@@ -139,7 +137,7 @@ def read_load(text: str, name: str, cached: int = 0) -> Load:
     try:
         load = _read_rows(csv.DictReader(io.StringIO(text, newline="")), name)
     except csv.Error as error:
-        raise RequestError(f"{name}: no table of requests: {error}") from None
+        raise RequestError(f"{name}: not a table of requests: {error}") from None
     held = np.minimum(cached, load.prompt - 1)
     return msgspec.structs.replace(load, prompt=load.prompt - held, cached=held)
 
@@ -155,9 +153,11 @@ def _read_rows(rows: csv.DictReader[str], name: str) -> Load:
         try:
             arrival_s, prompt, output = float(row[TRACE_COLUMNS[0]]), *(int(row[key]) for key in TRACE_COLUMNS[1:])
         except (TypeError, ValueError):
-            raise RequestError(f"{name}, line {rows.line_num}: not a time and two counts of tokens") from None
+            raise RequestError(f"{name}, line {rows.line_num}: expected a time and two counts of tokens") from None
         if not (0 <= arrival_s < 1e9 and 1 <= prompt <= 1e7 and 1 <= output <= 1e7):
-            raise RequestError(f"{name}, line {rows.line_num}: times are 0 s or more, and tokens 1 to 10 million")
+            raise RequestError(
+                f"{name}, line {rows.line_num}: expected a time of 0 s or more, and 1 to 10 million tokens"
+            )
         if values and arrival_s < values[-1][0]:
             raise RequestError(f"{name}, line {rows.line_num}: arrives before the request of the line above")
         values.append((arrival_s, prompt, output))

@@ -48,7 +48,7 @@ class ServedLoad(msgspec.Struct, frozen=True, kw_only=True):
     runtime: Annotated[str, column("Software", keep=2)]
     load: Annotated[str, column("Load")]
     request_p50_s: Annotated[float, column("Request p50", "s", keep=4, help="time of a request, from arrival to end")]
-    ttft_p50_s: Annotated[float, column("TTFT p50", "s", help="time to first token, half of the requests are below")]
+    ttft_p50_s: Annotated[float, column("TTFT p50", "s", help="time to first token, median")]
     ttft_p90_s: Annotated[float, column("TTFT p90", "s", keep=4)]
     ttft_p99_s: Annotated[float, column("TTFT p99", "s")]
     tpot_p50_s: Annotated[float, column("TPOT p50", "s", help="time per output token after the first")]
@@ -72,7 +72,7 @@ class ServedLoad(msgspec.Struct, frozen=True, kw_only=True):
     mean_batch: Annotated[float, column("Batch", keep=2, help="sequences in a step of a replica, averaged over time")]
     busy_fraction: float
     utilization: Annotated[
-        float, column("Use", "%", help="requests a second over those that full batches of such requests reach")
+        float, column("Use", "%", help="requests per second, as a share of what full batches of such requests reach")
     ]
     devices: int
 

@@ -57,7 +57,7 @@ def serving_report(
         waits += list_waits(server.name, served[-1].run)
         answers += _answers(server, own, lengths, limits, says_lag=len(ordered) == 1 or not is_single)
     if count := max((one.load.requests for served in ordered for one in served if one.row.lag_per_s > 0), default=0):
-        answers.append(f"TTFT of a load that falls behind is of {count:,} simulated requests: later ones wait longer")
+        answers.append(f"TTFT of a load that falls behind covers {count:,} simulated requests: later ones wait longer")
     said = dict.fromkeys(
         f"{s[0].server.first.runtime.name}: {_scheduler_words(s[0].server.scheduler)}" for s in ordered
     )

@@ -85,10 +85,10 @@ def bound_change(result: Estimate, k: int) -> str:
         return f"{larger}{how}: the work is {work / overhead if overhead else 0:.0%} of the overhead"
     if bound == MEMORY:
         if not compute:
-            return f"nothing: it computes nothing, only the {resource} works"
+            return f"nothing: it does no arithmetic, only the {resource} works"
         return f"{memory / compute:.1f}x the bandwidth of the {resource}, or that fraction of the bytes"
     if not memory:
-        return "nothing: it moves no bytes"
+        return "nothing: it moves no data"
     return f"{compute / memory:.1f}x the rate of the {resource} before memory is the bound"
 
 

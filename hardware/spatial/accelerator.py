@@ -51,7 +51,7 @@ def _data(base: Data, hierarchy: Hierarchy) -> Data:
         facts[f"{level.name}_width"] = Field(unit="byte")
         facts[f"{level.name}_banks"] = Field(unit="count")
     if twice := set(facts) & set(base.facts):
-        raise ValueError(f"{min(twice)!r} is a fact of every device: name the level or axis otherwise")
+        raise ValueError(f"{min(twice)!r} is a fact of every device: choose another name for the level or axis")
     one = Macro(value=1.0, unit="byte/level", low=1.0, high=1.0, source="one instance", quality="derived", of=())
     macros = {level.name: msgspec.structs.replace(one, of=(f"{level.name}_bytes",)) for level in hierarchy.levels}
     return msgspec.structs.replace(

@@ -36,7 +36,7 @@ def _document(state: State, file: Path) -> TraceReport:
 
 def _run(arguments: argparse.Namespace) -> None:
     if arguments.model is None:
-        raise RequestError("which model was traced is not said: --model MODEL")
+        raise RequestError("the traced model is unknown: name it with --model MODEL")
     answers.print_report("trace", VERB, arguments)
 
 
@@ -55,7 +55,7 @@ _FIRST = {"optional": True, "first": 3}
 VERB = Report(
     subject=Subject(
         options=(
-            option("--model", metavar="MODEL", help="what was run: a model, or a state string"),
+            option("--model", metavar="MODEL", help="the model that was traced, or a state string"),
             *options.SCENARIO,
             *options.OWN_MODEL,
             options.ON_ONE,
@@ -66,7 +66,7 @@ VERB = Report(
             "file",
             type=Path,
             metavar="FILE",
-            help="of PyTorch, ONNX Runtime, trtexec, Nsight Systems, OpenVINO; also .gz",
+            help="trace of PyTorch, ONNX Runtime, trtexec, Nsight Systems or OpenVINO; also .gz",
         ),
     ),
     run=_run,

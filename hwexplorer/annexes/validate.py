@@ -57,7 +57,7 @@ def _document(
     tick: Callable[[int, int], None] | None = None,
 ) -> ModelGroups | KernelGroups | ServedGroups:
     if kernels and data:
-        raise RequestError("--kernels validates the shipped table of kernels: leave --data out")
+        raise RequestError("--kernels validates the shipped table of kernels: remove --data")
     if kernels:
         return KernelGroups(validate_kernels())
     if served:
@@ -97,7 +97,7 @@ def _view(state: State, is_whole: bool = True, **options: Any) -> Table:
         return _served_table(document)
     predicted, left_out = document.summary["predicted"], document.summary["skipped"]
     reasons = (
-        *(f"{each.rows} rows of {each.reason}, the nearest that there is" for each in document.replaced),
+        *(f"{each.rows} rows of {each.reason}, the nearest available" for each in document.replaced),
         *(f"{each.rows} rows not predicted: {each.reason}" for each in document.skipped),
     )
     served = "; ".join(f"{each.name.removeprefix(LOAD)} {each.median_error:.0%}" for each in document.served)

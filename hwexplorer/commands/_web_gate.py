@@ -207,7 +207,7 @@ class Gate(Server):  # type: ignore[misc,unused-ignore]
             await runner.cleanup()
 
     def _announce(self, _: str) -> None:
-        print(f"{self.address}\n(this address is the key: whoever has it gets in; ctrl+c ends it)", flush=True)
+        print(f"{self.address}\n(anyone with this address has access; ctrl+c stops the server)", flush=True)
 
     async def _make_app(self) -> web.Application:
         app = web.Application(middlewares=[self._check_token])
@@ -267,8 +267,8 @@ class Gate(Server):  # type: ignore[misc,unused-ignore]
     def _check_room(self) -> None:
         if len(self._sockets) >= self._most:
             raise web.HTTPServiceUnavailable(
-                text=f"All {self._most} places are taken: try again when somebody has left"
-                " (hwexplorer serve --clients N makes room for more).\n",
+                text=f"All {self._most} places are taken: try again later"
+                " (hwexplorer serve --clients N allows more).\n",
                 headers={"Retry-After": "60"},
             )
 

@@ -42,7 +42,7 @@ def _run(arguments: argparse.Namespace) -> None:
     mouse = not arguments.no_mouse
     kept = run_screen(state, EngineProvider(), ascii=arguments.ascii, mouse=mouse, theme=arguments.theme, fresh=fresh)
     if kept and not served:
-        output.say("hwexplorer --last goes on from here")
+        output.say("hwexplorer --last continues from here")
 
 
 def _state(arguments: argparse.Namespace) -> State:
@@ -60,7 +60,7 @@ VERB = Verb(
         BASELINE,
         option("--no-mouse", action="store_true", help="leave the mouse to the terminal"),
         option("--theme", default="", metavar="NAME", help="dark, light, ansi .. (default: your settings)"),
-        option("--last", action="store_true", help="go on where the last session ended"),
+        option("--last", action="store_true", help="continue the last session"),
         option("--session", metavar="NAME", help="a session saved with :save NAME"),
         *OUTPUT,
     ),

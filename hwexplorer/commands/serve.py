@@ -27,7 +27,7 @@ def _run(arguments: argparse.Namespace) -> None:
     state = parse(arguments.model)
     if not engine.is_ready(state):  # a model that is unknown, or may not be captured, is better said here
         engine.capture_job(state)
-        raise RequestError(f"{state.model} is not captured yet: hwexplorer capture does it")
+        raise RequestError(f"{state.model} is not captured yet: run hwexplorer capture")
     for name in state.devices:
         engine.device(name)
     words = ["open", arguments.model]
@@ -45,8 +45,8 @@ def _serve(command: list[str], arguments: argparse.Namespace, url: str, readable
     gate = Gate(command, arguments.host, arguments.port, url, readable, arguments.clients)
     if not is_loopback(arguments.host) and not url.startswith("https:"):
         complain(
-            f"WARNING: listening on {arguments.host} without encryption: whoever sees the traffic sees the token. A "
-            "proxy with TLS in front, and --public-url https://.., keeps it."
+            f"WARNING: listening on {arguments.host} without encryption: anyone who sees the traffic sees the token."
+            " Put a proxy with TLS in front, and give --public-url https://.."
         )
     try:
         gate.run()
@@ -73,7 +73,7 @@ def _public_url(host: str, port: int, given: str | None) -> str:
         parts = urlsplit(given)
         if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:
             raise RequestError(
-                f"--public-url {given[:80]!r}: as https://explorer.example or http://box:8000 is expected"
+                f"--public-url {given[:80]!r}: expected e.g. https://explorer.example or http://box:8000"
             )
         return given.rstrip("/")
     try:
@@ -84,8 +84,8 @@ def _public_url(host: str, port: int, given: str | None) -> str:
         import socket
 
         raise RequestError(
-            f"--host {host} is every address of this machine, and a page must know its own: add --public-url with the "
-            f"name that browsers use, as http://{socket.gethostname()}:{port}"
+            f"--host {host} means all addresses of this machine: add --public-url with the "
+            f"name that browsers use, e.g. http://{socket.gethostname()}:{port}"
         )
     name = f"[{host}]" if ":" in host and not host.startswith("[") else host
     return f"http://{name}:{port}"

@@ -29,7 +29,7 @@ def state_from_arguments(arguments: argparse.Namespace, subject: Subject) -> Sta
     wanted = State()
     if text is not None:
         if not text.strip():
-            raise RequestError("the model is an empty word (hwexplorer models lists them)")
+            raise RequestError("the model name is empty (hwexplorer models lists them)")
         named = text if is_result(text) else _user_model_name(text, arguments)
         wanted = State(model=named, precision=default_precision(named)) if named else parse(text)
         for name in () if named else wanted.devices:  # a wrong one is an error, also where --on names others

@@ -32,9 +32,7 @@ COLUMNS = columns(
     within="point",
     device={"shown": MARKED},
 )
-ODDS = Column(
-    "odds", "Odds", "%", keep=1, help="that what would be measured keeps to the limits of time and energy, by the bands"
-)
+ODDS = Column("odds", "Odds", "%", keep=1, help="odds that a measurement keeps the limits of time and energy")
 # Rows of candidates, each of which leads to its configuration.
 candidate_rows = partial(Rows, key=KEY, kind="point.architecture", leads=lambda of: figures_lead(of.point))
 # What exists on paper only wins nothing from silicon: it stands below, where it was asked for.

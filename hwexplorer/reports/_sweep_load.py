@@ -22,7 +22,7 @@ def _document(
 ) -> ServingReport:
     for name in ("batches", "precisions", "image_sizes"):
         if given.get(name):
-            raise RequestError(f"--{name.replace('_', '-')} belongs to one batch; a load takes --rates or --clients")
+            raise RequestError(f"--{name.replace('_', '-')} applies to one batch; a load takes --rates or --clients")
     _, load = engine.load_of(state)
     loads = [replace(load, rate=rate, concurrency=0, requests="") for rate in rates or ()]
     loads += [replace(load, rate=0.0, concurrency=count, requests="") for count in clients or ()]

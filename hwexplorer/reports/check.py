@@ -41,7 +41,9 @@ def _tally(document: Findings, state: State) -> tuple[str, ...]:
 VERB = Report(
     subject=DEVICE,
     options=(
-        option("--rule", action="append", metavar="RULE", help='as "energy(h100_sxm) < 50mJ", "share(layer4.*) < 0.5"'),
+        option(
+            "--rule", action="append", metavar="RULE", help='e.g. "energy(h100_sxm) < 50mJ", "share(layer4.*) < 0.5"'
+        ),
     ),
     document=_document,
     parts=(

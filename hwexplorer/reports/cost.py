@@ -19,7 +19,7 @@ _MONEY = (
     Column(
         "band", "Range USD", role="text", keep=1,
         of=lambda row: f"{plain_number(row.total_low_usd)} - {plain_number(row.total_high_usd)}",
-        help="over the bands of time and energy and over the offers",
+        help="range over the bands of time and energy and over the prices offered",
     ),
     *columns(DeviceCost, "pays_for kwh carbon_kg"),
 )  # fmt: skip
@@ -31,7 +31,7 @@ def _price(text: str) -> _Price:
     """A converter of `DEV=USD`."""
     name, equals, usd = text.rpartition("=")
     if not equals or not name:
-        raise RequestError(f"{text[:40]!r}: DEVICE=USD is expected, as h100_sxm=2.5")
+        raise RequestError(f"{text[:40]!r}: expected DEVICE=USD, e.g. h100_sxm=2.5")
     return name, amount("USD")(usd)
 
 
@@ -87,9 +87,9 @@ VERB = Report(
             "--overhead", type=amount(""), metavar="X",
             help="energy of the data centre per energy of the device (PUE)",
         ),
-        option("--lifetime", type=amount(""), metavar="YEARS", help="years a device serves"),
+        option("--lifetime", type=amount(""), metavar="YEARS", help="lifetime of a device in years"),
         option(
-            "--duty", type=amount("fraction"), metavar="X", help="share of its life that it works on this: 0.5 or 50%"
+            "--duty", type=amount("fraction"), metavar="X", help="share of its lifetime spent on this work: 0.5 or 50%"
         ),
         option("--hourly", type=_price, action="append", metavar="DEV=USD", help="hire per hour, power included"),
         option("--price", type=_price, action="append", metavar="DEV=USD", help="purchase price"),

@@ -93,7 +93,7 @@ def _document(
     **of_load: object,
 ) -> Sweep:
     if wrong := [name for name in ("rates", "clients") if of_load.get(name)]:
-        raise RequestError(f"--{wrong[0]} is of a load, as llama3_8b:serve,in=512,out=64; {state.model[:60]} has none")
+        raise RequestError(f"--{wrong[0]} needs a load, e.g. llama3_8b:serve,in=512,out=64, not {state.model[:60]}")
     workloads = [engine.workload(each) for each in _states(state, image_sizes)]
     return run_sweep(
         workloads,
@@ -191,12 +191,12 @@ VERB = Report(
     options=(
         *GRID,
         INCLUDE_PAPER,
-        option("--rates", type=amounts("rate", "1/s"), metavar="R,..", help="of a load: requests a second, as 1,2,4"),
+        option("--rates", type=amounts("rate", "1/s"), metavar="R,..", help="for a load: requests/s, e.g. 1,2,4"),
         option(
             "--clients",
             type=whole_list("clients", MOST_CLIENTS),
             metavar="N,..",
-            help="of a load: clients that each wait for their answer",
+            help="for a load: clients that each wait for their answer",
         ),
         option("--image-sizes", type=whole_list("image size", IMAGE_MAX), metavar="S,..", help="pixels"),
         option("--workers", type=whole(1, 256), metavar="N", help="processes of --all (default: cores)"),

@@ -419,7 +419,7 @@ class ExplorerScreen(LayeredScreen):
     def do_theme(self, name: str = "") -> None:
         """Take the theme of a name, or the next."""
         if self.app.no_color:
-            self.session.say("NO_COLOR is set: there is only the terminal's own look", "bad" if name else "dim")
+            self.session.say("NO_COLOR is set: only the terminal's own colours are used", "bad" if name else "dim")
             return
         self.theme_name = name or THEMES[(THEMES.index(self.theme_name) + 1) % len(THEMES)]
         self.app.theme = f"hw-{self.theme_name}"

@@ -64,7 +64,7 @@ def _check(document: dict[str, Any]) -> tuple[UserSettings, list[str]]:
     wrong += [f"{name} is true or false" for name in _FLAGS if name in document and name not in values]
     keys = document.get("keys", {})
     if not isinstance(keys, dict) or not all(isinstance(text, str) for text in keys.values()):
-        wrong.append('keys are given as action = "key key"')
+        wrong.append('expected keys as action = "key key"')
     elif keys:
         values["keymap"], more = remap({name: text.split() for name, text in keys.items()})
         wrong += more

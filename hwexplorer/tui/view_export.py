@@ -21,7 +21,7 @@ def export(app: App[Any], session: Session, name: str, ask: Callable[[OverwriteP
     """Write the view in focus to a file, or the screen to an .svg; a browser gets a download, and nothing is written on
     this machine. `ask` asks whether to overwrite."""
     if not name:
-        session.say("no file named: nothing written", "warn")
+        session.say("no file was named: nothing is written", "warn")
         return
     try:
         path = Path(Path(name).name) if app.is_web else Path(name).expanduser()
@@ -39,7 +39,7 @@ def export(app: App[Any], session: Session, name: str, ask: Callable[[OverwriteP
             content = screenshot(app, session) if is_picture else session.provider.exported(session.state, pane, form)
             if app.is_web:
                 app.deliver_binary(io.BytesIO(content.encode()), save_filename=path.name)
-                session.say(f"{path} goes to the downloads of the browser", "good")
+                session.say(f"{path} goes to the browser's downloads", "good")
             else:
                 files.write(path, content, overwrite)
                 session.say(f"{'the screen' if is_picture else pane} written to {path}", "good")

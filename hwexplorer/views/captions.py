@@ -76,7 +76,7 @@ def place_in_words(state: State, settings: str = "", at: str | None = None) -> s
     model = _name_with_size(state)
     device = result.device.label + f" x {result.workload.devices}" * (result.workload.devices > 1)
     if (served := engine.find_served(state)) is not None:
-        model = f"{model}, {result.scenario.batch} requests at once (mean of the run)"
+        model = f"{model}, {result.scenario.batch} requests at once (mean of the load)"
         device = result.device.label + f" x {served.row.devices}" * (served.row.devices > 1)
     at = state.at if at is None else at
     node = f"{at} of {model}" if at not in ("", "/", result.workload.name) else model

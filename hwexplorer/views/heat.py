@@ -19,10 +19,8 @@ from hwexplorer.views.plain import Table
 ON, PAPER = "on:", "paper:"  # begin the key of a device's column: of one that exists, of a design target
 _KEPT = ("name", "bar")
 TIE = "tie"
-WINS = Column("wins", "Wins", role="text", keep=3, help="the device with the least, of those that exist")
-TARGET = Column(
-    "on_paper", "On paper", role="text", keep=3, help="the design target with the least, beside what wins in silicon"
-)
+WINS = Column("wins", "Wins", role="text", keep=3, help="the existing device with the least")
+TARGET = Column("on_paper", "On paper", role="text", keep=3, help="the design on paper with the least; it does not win")
 
 
 def view(state: State) -> Table:

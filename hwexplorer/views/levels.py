@@ -20,7 +20,7 @@ def by_node(state: State, levels: Levels) -> Table:
         *(column for key in levels.devices for column in _of_device(key, metric, levels.baseline)),
         Column("winner", "Winner", role="text", keep=0, of=lambda node: _winner(node, metric)),
         Column("margin", "Ahead", "x", keep=1, of=lambda node: node.margin[metric],
-               help="times more that the next best takes"),
+               help="how many times more the next best takes"),
         Column("energy_winner", "Energy", role="text", keep=3, of=lambda node: _winner(node, "energy"),
                help="winner by energy"),
         Column("latency_winner", "Latency", role="text", keep=3, of=lambda node: _winner(node, "latency"),

@@ -38,31 +38,29 @@ from hwexplorer.views.measured_times import measured_cells, measured_times, trac
 from hwexplorer.views.plain import Row, Stack, Table
 from hwexplorer.views.table_tree import rows_below
 
-_MODIFIER = (
-    "EDP over what its arithmetic and bytes alone would cost: above 1 launches and memory add, blank without work"
-)
+_MODIFIER = "EDP divided by the EDP of its arithmetic and bytes alone; blank without work"
 COLUMNS = (
     Column("name", "Node", role="text", keep=0),
-    Column("bar", "Share", "%", role="bar", keep=0, help=f"of the model, by cause: {HELP}"),
+    Column("bar", "Share", "%", role="bar", keep=0, help=f"share of the model, by cause: {HELP}"),
     Column("share", "%", "%", keep=0),
     Column("edp", "EDP J·s", "Js", role="quantity", keep=0, help="the model's EDP divided: rows of a level add up"),
     Column("latency", "Latency s", "s", role="quantity", keep=1),
     Column("energy_per_inference", "Energy/inf J", "J", role="quantity", keep=1),
     Column("bound", "Limit", role="text", keep=2),
-    Column("cumulative", "Cum %", "%", keep=3, help="running share with the level sorted by share"),
+    Column("cumulative", "Cum %", "%", keep=3, help="cumulative share, with the level sorted by share"),
     Column("kind", "Kind", role="text", keep=4),
     Column("fused", "Kernel", role="text", keep=5, help="fused with others, its own, or part of one"),
-    Column("utilization", "Util", "%", keep=6, help="of the peak of the format that runs"),
+    Column("utilization", "Util", "%", keep=6, help="share of the peak in the format that runs"),
     Column("macs", "MAC", "MAC", keep=6),
     Column("dram", "DRAM", "byte", keep=7, help="bytes read from and written to memory"),
     Column("modifier", "Modifier", "x", role="quantity", keep=8, help=_MODIFIER),
-    Column("benefit", "Fusion J·s", "Js", role="quantity", keep=9, help="EDP that fusing takes off this node"),
+    Column("benefit", "Fusion J·s", "Js", role="quantity", keep=9, help="EDP that fusion saves in this node"),
 )
 HALF, NAMED = 0.5, 3  # of the model, made by how few of its parts; how many of them are named
 MEASURED = (
-    Column("measured", "Measured", "s", keep=0, help="of the trace that the state names"),
+    Column("measured", "Measured", "s", keep=0, help="from the trace that the state names"),
     Column("ratio", "Ratio seen", "x", keep=0, help="measured over predicted, of operators that the trace shows"),
-    Column("term", "Term", role="text", keep=2, help="cause of the operators that make most of the difference"),
+    Column("term", "Term", role="text", keep=2, help="cause of the operators with the largest difference"),
 )
 DELTA = Column("delta", "Δ EDP", "%", role="delta", keep=0, help="change against the pinned state, of the metric shown")
 METRIC_TITLE = {"edp": "Share", "energy": "Energy share", "latency": "Latency share"}
@@ -139,7 +137,7 @@ def _columns(metric: str) -> tuple[Column, ...]:
 def _trace_cells(
     state: State, result: Estimate, branches: list[Branch]
 ) -> tuple[list[tuple[Cell, ...]], tuple[str, ...]]:
-    """Return cells of the trace that the state names, and what there is to say of it; nothing where it names none."""
+    """Return cells from the trace that the state names, and what there is to say of it; nothing where it names none."""
     if not state.trace:
         return [], ()
     times = measured_times(state, result)

@@ -269,7 +269,7 @@ def test_a_number_that_is_none_is_as_if_it_were_not_there(name: str, value: str)
 
 def test_data_for_kernels_is_refused_not_ignored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["validate", "--kernels", "--data", str(tmp_path / "mine.csv")]) == 2
-    assert capsys.readouterr().err == "hwexplorer: --kernels validates the shipped table of kernels: leave --data out\n"
+    assert capsys.readouterr().err == "hwexplorer: --kernels validates the shipped table of kernels: remove --data\n"
 
 
 def test_data_that_is_no_file_is_said_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -280,7 +280,7 @@ def test_data_that_is_no_file_is_said_at_once(tmp_path: Path, capsys: pytest.Cap
     for name, says in {
         "fifo.csv": "fifo.csv: cannot be read (is no regular file)",
         "bytes.csv": "bytes.csv: cannot be read (line 2 is not UTF-8 text)",
-        "packed.csv.gz": "packed.csv.gz: cannot be read (is no gzip file, or a damaged one)",
+        "packed.csv.gz": "packed.csv.gz: cannot be read (is not a gzip file, or is damaged)",
     }.items():
         assert main(["validate", "--data", str(tmp_path / name)]) == 2
         assert capsys.readouterr().err == f"hwexplorer: {says}\n"

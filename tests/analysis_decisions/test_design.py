@@ -74,7 +74,7 @@ def test_limits_hold_and_say_how_many_they_refused() -> None:
     assert 0 < len(small.best) < len(free.best)
     assert small.refused == len(free.best) - len(small.best)
     assert all(design.power_w <= power_w and design.area_mm2 <= area_mm2 for design in small.best)
-    with pytest.raises(RequestError, match="none of 5 designs can be: a larger die than allowed"):
+    with pytest.raises(RequestError, match="none of 5 designs can be: its die is larger than allowed"):
         _found(_study("units=64..1024", limits=(Constraint("area", "<=", 1.0),)))
 
 

@@ -146,7 +146,7 @@ def test_what_is_no_result_is_refused_in_one_line(text: str, tmp_path: Path) -> 
     path.write_bytes(text.encode("latin-1"))
     refused = hwexplorer("diff", str(path), "mlp")
     assert (refused.code, refused.err.count("\n")) == (2, 1)
-    assert "is no JSON that compare, tree or report wrote" in refused.err
+    assert "is not JSON written by compare, tree or report" in refused.err
 
 
 def test_a_file_that_is_not_there() -> None:

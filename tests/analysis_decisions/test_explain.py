@@ -61,7 +61,7 @@ def test_b_against_a_is_the_inverse(model: str, metric: str) -> None:
 def test_a_run_does_not_differ_from_itself(metric: str) -> None:
     found = explain(run("resnet18", "h100_sxm"), run("resnet18", "h100_sxm"), metric)
     assert (found.difference, found.ratio) == (0.0, 1.0)
-    assert found.reasons == ("both sides are the same run",)
+    assert found.reasons == ("both sides are the same",)
     assert all(part.difference == 0 and part.fraction == 0 for group in found.groups.values() for part in group)
 
 

@@ -67,7 +67,7 @@ def test_plot_and_roofline_count_the_same_kernels() -> None:
 
 
 def test_the_cheapest_is_one_of_those_with_a_price() -> None:
-    assert "h100_sxm is cheapest of those with a price: " in run("cost", "resnet18", "--on", "h100_sxm,l4").out
+    assert "h100_sxm is the cheapest of those with a price: " in run("cost", "resnet18", "--on", "h100_sxm,l4").out
 
 
 def test_the_peak_names_the_cache_apart() -> None:

@@ -59,13 +59,13 @@ def test_a_small_file_is_read_or_refused(name: str, tmp_path: Path, monkeypatch:
 
 
 def test_a_size_below_nothing_is_refused(tmp_path: Path) -> None:
-    name, says = "a size that a batch makes negative", "Pad: the shape of its result cannot be told: a size comes out"
+    name, says = "a size that a batch makes negative", "Pad: the shape of its result is unknown: a size comes out"
     assert says in read(written(tmp_path, name), Budget(STEPS // _SHARE))
 
 
 def test_work_below_nothing_is_refused(tmp_path: Path) -> None:
     line = read(written(tmp_path, "a window of less than nothing"), Budget(STEPS // _SHARE))
-    assert line == "net.onnx: an operator does less than no work (o@2: max_pool2d)"
+    assert line == "net.onnx: an operator does a negative amount of work (o@2: max_pool2d)"
 
 
 @pytest.mark.parametrize("name", first(list(onnx_files.LARGE), 3))
@@ -89,7 +89,7 @@ print(after.ru_utime - before.ru_utime, (after.ru_maxrss - before.ru_maxrss) << 
 
 
 def test_the_whole_budget_is_spent_before_the_limits_of_its_process(tmp_path: Path) -> None:
-    with pytest.raises(ModelError, match="asks for more work than reading any model takes"):
+    with pytest.raises(ModelError, match="takes more work than any known model"):
         store.load(str(written(tmp_path, "10,000,000 empty constants")))
 
 
@@ -144,7 +144,7 @@ def test_a_file_that_is_cut_while_it_is_read_is_an_error(tmp_path: Path, monkeyp
         return fields(wire, span)
 
     monkeypatch.setattr(onnx_file.Wire, "fields", cutting)
-    with pytest.raises(UnreadableError, match="cut short"):
+    with pytest.raises(UnreadableError, match="truncated"):
         onnx_model.load(path)
 
 
@@ -161,7 +161,7 @@ def test_a_path_is_never_another_model(path: str, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("compare resnet18 --on h100_sxm{units*1e308}", "larger than any number"),
+        ("compare resnet18 --on h100_sxm{units*1e308}", "the result is too large"),
         ("compare resnet18 --on h100_sxm{clock_hz=1e9,clock_hz=2e9}", "clock_hz is set twice"),
         ("compare resnet18 --on h100_sxm --sequence 5", "resnet18 has no --sequence"),
     ],
@@ -192,6 +192,6 @@ def test_nothing_waits_for_a_reader_and_no_link_leads_away(tmp_path: Path) -> No
     os.mkfifo(tmp_path / "fifo")
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
     for name in ("fifo", "link"):
-        with pytest.raises(OSError, match=r"nobody reads|is a link"):
+        with pytest.raises(OSError, match=r"without a reader|is a link"):
             file_access.write(tmp_path / name, ["x"])
     assert not (tmp_path / "elsewhere").exists()

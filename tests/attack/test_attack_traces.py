@@ -33,7 +33,7 @@ def test_a_packed_file_of_blanks_is_refused_unread(tmp_path: Path) -> None:
 def test_a_line_without_end_is_no_header(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("name duration" + " " * 70_000 + "\n1,1\n")
-    with pytest.raises(TraceError, match="not a trace that is known"):
+    with pytest.raises(TraceError, match="not a known trace format"):
         read_trace(path)
 
 
@@ -61,7 +61,7 @@ def test_a_file_that_is_no_trace_is_read_once_and_the_state_shown(tmp_path: Path
     job.start()
     while not job.is_done():
         time.sleep(0.02)
-    assert "not a trace that is known" in job.error()
+    assert "not a known trace format" in job.error()
     assert provider.ready(state)
 
 

@@ -125,5 +125,5 @@ def test_a_rule_and_the_right_macs(name: str) -> None:
 
 
 def test_control_flow_says_what_it_counts() -> None:
-    assert lowered(Call(branch), torch.empty(2, 8)).notes == ("of each torch.cond the longer branch is counted",)
+    assert lowered(Call(branch), torch.empty(2, 8)).notes == ("the longer branch of each torch.cond is counted",)
     assert "counted once" in lowered(Call(loop), torch.empty(2, 8)).notes[0]

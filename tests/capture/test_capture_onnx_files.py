@@ -276,7 +276,7 @@ def test_the_branch_that_the_sizes_settle_is_taken(tmp_path: Path) -> None:
     given = [info("x", ["b", 4]), info("c", [], TensorProto.BOOL)]
     w = load(save(tmp_path, [choice], given, ["y"], stored[2:]))
     assert total(w) == 32
-    assert "of each If the longer branch is counted" in w.notes
+    assert "the longer branch of each If is counted" in w.notes
 
 
 def test_functions_of_the_file_are_entered(tmp_path: Path) -> None:
@@ -306,8 +306,8 @@ def test_an_unknown_operator_is_counted_by_its_bytes_where_its_shape_is_told(tmp
     # Where nothing tells its shape it is taken for that of its input, which is said.
     w = load(save(tmp_path, nodes, {"x": ["b", 4]}, ["y"], stored))
     assert total(w) == 12
-    assert w.notes[0].startswith("the size of what mine.Mystery makes is not known")
-    with pytest.raises(UnreadableError, match="sizes 8 and 4 do not fit"):
+    assert w.notes[0].startswith("the size of what mine.Mystery writes is unknown")
+    with pytest.raises(UnreadableError, match="sizes 8 and 4 do not match"):
         load(save(tmp_path, nodes, {"x": ["b", 8]}, ["y"], stored))
 
 
@@ -317,7 +317,7 @@ def test_sizes_without_a_name_of_their_own_are_not_one_size(tmp_path: Path) -> N
     w = store.load(f"{save(tmp_path, *conv)}(1x3x48x192)")
     assert (w.inputs[0].shape, total(w)) == (("batch", 3, 48, 192), 48 * 192 * 6)
     named = ([node("Conv", "x w", "y")], {"x": ["n", 3, "s", "s"]}, ["y"], [weight("w", 2, 3, 1, 1)])
-    with pytest.raises(UnreadableError, match="'x' is given 192 for 's', which is 48 elsewhere"):
+    with pytest.raises(UnreadableError, match="'x' sets 's' to 192, but it is 48 elsewhere"):
         store.load(f"{save(tmp_path, *named)}(1x3x48x192)")
 
 
@@ -351,7 +351,7 @@ def test_a_size_that_the_file_alone_tells_is_no_gap(tmp_path: Path) -> None:
 def test_open_sizes_are_asked_for_and_taken(tmp_path: Path) -> None:
     conv = ([node("Conv", "x w", "y")], {"x": ["n", 3, "height", "width"]}, ["y"], [weight("w", 2, 3, 1, 1)])
     path = save(tmp_path, *conv)
-    with pytest.raises(UnreadableError, match=r"'x' is nx3xheightxwidth: give its sizes, as --input 1x3x224x224"):
+    with pytest.raises(UnreadableError, match=r"'x' is nx3xheightxwidth: give its sizes, e.g. --input 1x3x224x224"):
         load(path)
     w = store.load(f"{path}(1x3x10x20)")
     assert (total(w), total(w, batch=4)) == (200 * 6, 800 * 6)
@@ -406,12 +406,12 @@ def test_sizes_that_depend_on_the_data_are_those_that_the_file_declares(tmp_path
 
 WRONG = (
     "is empty",
-    "no ONNX model",
+    "not an ONNX model",
     "holds no graph",
     "no ONNX",
-    "lie too deep in each other",
-    "reads 'nowhere', which nothing makes",
-    "sizes 4 and 5 do not fit",
+    "nested too deeply",
+    "reads 'nowhere', which no operator writes",
+    "sizes 4 and 5 do not match",
 )
 
 
@@ -424,12 +424,14 @@ def broken(tmp_path: Path, why: str) -> bytes:
         bomb = b"\x0a" + _size(len(inner)) + inner
     files = {
         "is empty": b"",
-        "no ONNX model": good[: len(good) // 2],
+        "not an ONNX model": good[: len(good) // 2],
         "holds no graph": b"\x08\x07",
         "no ONNX": b"PK\x03\x04 something else entirely" * 20,
-        "lie too deep in each other": b"\x3a" + _size(len(bomb)) + bomb,
-        "reads 'nowhere', which nothing makes": save(tmp_path, [node("Relu", "nowhere", "y")], {}, ["y"]).read_bytes(),
-        "sizes 4 and 5 do not fit": save(tmp_path, LINEAR, {"x": ["b", 4]}, ["y"], [weight("w", 5, 2)]).read_bytes(),
+        "nested too deeply": b"\x3a" + _size(len(bomb)) + bomb,
+        "reads 'nowhere', which no operator writes": save(
+            tmp_path, [node("Relu", "nowhere", "y")], {}, ["y"]
+        ).read_bytes(),
+        "sizes 4 and 5 do not match": save(tmp_path, LINEAR, {"x": ["b", 4]}, ["y"], [weight("w", 5, 2)]).read_bytes(),
     }
     return files[why]
 

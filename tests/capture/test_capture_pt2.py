@@ -105,5 +105,5 @@ def test_damaged_file_is_one_line(tmp_path: Path) -> None:
 def test_state_string_does_not_load_a_program(resnet: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """torch unpickles sample inputs: only a person who names the file may ask for that."""
     monkeypatch.setenv("HWEXPLORER_CACHE_DIR", str(tmp_path))
-    with pytest.raises(RequestError, match="not captured yet and a state runs no code by itself"):
+    with pytest.raises(RequestError, match="not captured yet, and a state string runs no code"):
         Engine().capture(parse(f"{quote(str(resnet), safe='')}@b2"))

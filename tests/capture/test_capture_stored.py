@@ -79,7 +79,7 @@ def test_a_subprocess_that_gives_nonsense_says_what(whole: bytes, monkeypatch: p
     data = altered.gzip.decompress(altered.altered(whole, altered.BY_HAND["macs negative"]))
     code = f"import sys; sys.stdout.buffer.write(b'{{\"bytes\": {len(data)}}}\\n' + {data!r})"
     monkeypatch.setattr(job_module.ModelCapture, "_command", lambda self: [sys.executable, "-c", code])
-    with pytest.raises(CaptureError, match=r"^capture of resnet18 gave an amount that cannot be$"):
+    with pytest.raises(CaptureError, match=r"^capture of resnet18 gave an invalid amount$"):
         store.load("resnet18", 64)
 
 

@@ -62,7 +62,7 @@ def test_a_module_of_ones_own() -> None:
 
 @pytest.mark.parametrize("text", ["[1x8,1x16", "[]", "xs=[1x8,1x16]", "(1x8,1x16)", "{a=1x8}"])
 def test_lists_of_tensors_are_refused_with_advice(text: str) -> None:
-    with pytest.raises(ModelSpecError, match=r"is no tensor: lists come from the factory"):
+    with pytest.raises(ModelSpecError, match=r"is not a tensor: the factory can return lists"):
         targets.parse_input(text)
 
 
@@ -120,7 +120,7 @@ def test_a_model_that_reads_a_mask_it_was_not_given_gets_one() -> None:
 def test_loops_taken_out_of_a_graph_leave_its_edges() -> None:
     """How many there are depends on data: none is taken for one, and an edge from each node to itself is added."""
     w = captured("Loops", "5x16,2x9:int64")
-    assert any("none from a node to itself" in note for note in w.notes)
+    assert any("no edge from a node to itself" in note for note in w.notes)
     assert float((w.operators.macs @ w.value_at(batch=1)).sum()) == 5 * 16 * 8
     joined = w.operators.out_tensor[w.operators.out_ptr[w.operators.kind.index("cat")]]
     assert float(w.tensors.numel[joined] @ w.value_at(batch=1)) == 2 * (9 + 5)
@@ -206,7 +206,7 @@ def test_numpy_in_a_forward_pass_is_said() -> None:
 
 @ALONE
 def test_code_that_closes_the_pipe_is_ended() -> None:
-    with pytest.raises(CaptureError, match="closes_everything closed the pipe it answers on"):
+    with pytest.raises(CaptureError, match="closes_everything closed the pipe for its answer"):
         captured("closes_everything")
 
 
@@ -273,8 +273,8 @@ def test_an_endless_loop_is_stopped(factory: str) -> None:
     [
         ("nowhere/net.py:Net(1)", ["no folder nowhere"]),
         (f"{OWN.with_name('own_model.py')}:Net(1)", ["did you mean own_models.py"]),
-        (str(OWN), ["name what to build", f"{OWN}:Net"]),
-        (f"{OWN}:Net(0x3)", ["no shape", "1x3x224x224"]),
+        (str(OWN), ["name the factory", f"{OWN}:Net"]),
+        (f"{OWN}:Net(0x3)", ["not a shape", "1x3x224x224"]),
         (f"{OWN}:Net(1x3:int46)", ["did you mean int64"]),
         (f"{OWN}:Net(1x3,batch=x)", ["batch dimension 'x'"]),
         ("no.such:Net(1)", ["no module no.such"]),

@@ -402,7 +402,7 @@ def test_verbs_take_them(words: str, capsys: pytest.CaptureFixture[str]) -> None
 
 
 CHANGES = {
-    'takes = ["RCG", "RKG"]': ('takes = ["RX"]', "'RX' is no way to spread loops"),
+    'takes = ["RCG", "RKG"]': ('takes = ["RX"]', "'RX' is not a way to spread loops"),
     'name = "filter"': ('name = "glb"', "'glb' names two things"),
     'stationary = "row"': ('stationary = "none"', "Invalid enum value 'none'"),
     'architecture = "spatial"': ('architecture = "tpu"', "devices of architecture tpu have none"),
@@ -412,9 +412,9 @@ CHANGES = {
         "vector_clock_hz = { value = 0, unit = 'Hz', source = '', quality = 'assumed' }\nclock_hz = { value = 2",
         "facts.vector_clock_hz: must be greater than 0",
     ),
-    'name = "psum"': ('name = "psum"\ntile = "K0"', "psum: 'K0' is no tile"),
-    'holds = ["weight"]': ('holds = ["weight"]\norder = "KC"', "filter: 'KC' is no order"),
-    'kind = "register"': ('kind = "register"\nports = ["reads"]', "ifmap: 'reads' is no port"),
+    'name = "psum"': ('name = "psum"\ntile = "K0"', "psum: 'K0' is not a tile"),
+    'holds = ["weight"]': ('holds = ["weight"]\norder = "KC"', "filter: 'KC' is not an order"),
+    'kind = "register"': ('kind = "register"\nports = ["reads"]', "ifmap: 'reads' is not a port"),
     "glb_bytes = {": ("glb_byte = {", "did you mean glb_bytes"),
     "units = { value = 168": ("units = { value = 160", "facts.units: 160 are not the 168 elements of the arrays"),
 }

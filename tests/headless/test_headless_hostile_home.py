@@ -52,7 +52,7 @@ def example(verb: str) -> tuple[str, ...]:
 WORDS = [example(verb) for verb in registry.names() if verb != "serve"]
 ANSWERS = {
     "trace": [2, "hwexplorer: out.csv: cannot be read (is no regular file)\n"],
-    "calibrate": [2, "hwexplorer: nothing is measured yet: `hwexplorer measure` does it, or name a file\n"],
+    "calibrate": [2, "hwexplorer: nothing has been measured yet: run `hwexplorer measure`, or name a file\n"],
 }
 # What the verbs, and the screen with its settings and sessions, answer: {words: (exit code, standard error)}.
 SCRIPT = """

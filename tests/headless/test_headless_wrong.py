@@ -71,7 +71,7 @@ CASES: list[tuple[tuple[str, ...], str]] = [
     (("compare", "resnet18/gpuu"), "did you mean gpu"),
     (("compare", "resnet18?sort=sahre"), "did you mean share"),
     (("compare", "resnet18?srt=share"), "did you mean sort"),
-    (("compare", "resnet18?pin=@b8"), "device is expected"),
+    (("compare", "resnet18?pin=@b8"), "expected a device"),
     (("compare", "%ff"), "UTF-8"),
     (("compare", "x" * 200_000), "100,000"),
     (("models", "resnet18"), "resnet18"),

@@ -38,7 +38,7 @@ def test_the_specification_s_command_lines_are_understood(line: str, verb: str, 
         ("compare resnet18 --foramt json", "unknown option '--foramt': did you mean --format?"),
         ("compare resnet18 resnet50", "unexpected word 'resnet50'"),
         ("compare my_own_net_7", "`hwexplorer models` lists all names"),
-        ("compare llama3_8b:chat", "llama3_8b has no phase 'chat'; its phases are prefill, decode, request, serve"),
+        ("compare llama3_8b:chat", "llama3_8b has no phase 'chat'; its phases: prefill, decode, request, serve"),
     ],
 )
 def test_a_wrong_word_is_answered_in_one_short_line(

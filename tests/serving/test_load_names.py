@@ -73,7 +73,7 @@ def test_a_key_raises_and_lowers_a_load(amount: float) -> None:
         (f"{HEAD},rat=5", "did you mean rate"),
         ("llama3_8b:srve,rate=5", "did you mean serve"),
         (f"{HEAD},rate=5,concurrency=2", "exclude each other"),
-        (f"{HEAD},rate=5,cached=256", "at most 255"),
+        (f"{HEAD},rate=5,cached=256", "less than the prompt of 256 tokens"),
         (f"{HEAD},rate=5,spread=2", "spread=2 is not"),
         (f"{HEAD},rate=5,pp=33", "from 1 to 32"),
         (f"{HEAD},rate=5,prefill=2", "go together"),
@@ -121,9 +121,9 @@ def test_wrong_words_are_one_line(words: list[str], says: str, capsys: pytest.Ca
     [
         ([], "no request"),
         (["1,5,5", "0,5,5"], "line 3: arrives before the request of the line above"),
-        (["-1,5,5"], "line 2: times are 0 s or more"),
-        (["nan,5,5"], "line 2: times are 0 s or more"),
-        (["0,5,0"], "tokens 1 to 10 million"),
+        (["-1,5,5"], "line 2: expected a time of 0 s or more"),
+        (["nan,5,5"], "line 2: expected a time of 0 s or more"),
+        (["0,5,0"], "1 to 10 million tokens"),
     ],
 )
 def test_a_wrong_trace_in_a_name_is_one_line(

@@ -50,7 +50,7 @@ def test_a_trace_of_requests_is_served(capsys: pytest.CaptureFixture[str], tmp_p
 def test_a_model_without_a_load_is_one_line(model: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "load", model, "--on", "l4"]) == 2
     error = capsys.readouterr().err
-    assert f"{model} has no load; as llama3_8b:serve" in error
+    assert f"{model} has no load; e.g. llama3_8b:serve" in error
     assert error.count("\n") == 1
 
 
@@ -59,7 +59,7 @@ def test_a_sweep_into_overload_says_what_is_served_at_most(capsys: pytest.Captur
     out = capsys.readouterr().out
     assert "still gains" not in out
     assert "NVIDIA L4 serves 1" in out
-    assert "TTFT of a load that falls behind is of 400 simulated requests" in out
+    assert "TTFT of a load that falls behind covers 400 simulated requests" in out
 
 
 def test_a_service_within_its_rate_has_no_empty_summary(capsys: pytest.CaptureFixture[str]) -> None:
@@ -72,5 +72,5 @@ def test_a_service_within_its_rate_has_no_empty_summary(capsys: pytest.CaptureFi
 def test_a_sweep_of_a_model_without_a_load_refuses_rates(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["sweep", "resnet18", "--on", "l4", f"--{option}", "1,2"]) == 2
     error = capsys.readouterr().err
-    assert f"--{option} is of a load" in error
+    assert f"--{option} needs a load" in error
     assert error.count("\n") == 1

@@ -76,7 +76,7 @@ def test_a_sweep_goes_from_light_to_heavy(capsys: pytest.CaptureFixture[str]) ->
     ("words", "says"),
     [
         (["search", "resnet18", "--on", "l4", "--max-ttft", "1s"], "limit a load"),
-        (["sweep", MODEL, "--on", "l4", "--batches", "1,2"], "belongs to one batch"),
+        (["sweep", MODEL, "--on", "l4", "--batches", "1,2"], "applies to one batch"),
     ],
 )
 def test_options_of_the_other_kind_are_one_line(

@@ -145,10 +145,10 @@ def test_a_cached_prompt_starts_sooner() -> None:
         ("a,b\n", "no column arrival_s"),
         ("arrival_s,prompt_tokens,output_tokens\n", "no request"),
         ("arrival_s,prompt_tokens,output_tokens\n1,5,5\n0,5,5\n", "line 3: arrives before"),
-        ("arrival_s,prompt_tokens,output_tokens\n-1,5,5\n", "line 2: times are 0 s or more"),
-        ("arrival_s,prompt_tokens,output_tokens\nnan,5,5\n", "line 2: times are 0 s or more"),
-        ("arrival_s,prompt_tokens,output_tokens\n0,x,5\n", "line 2: not a time"),
-        ("arrival_s,prompt_tokens,output_tokens\n0,5\n", "line 2: not a time"),
+        ("arrival_s,prompt_tokens,output_tokens\n-1,5,5\n", "line 2: expected a time of 0 s or more"),
+        ("arrival_s,prompt_tokens,output_tokens\nnan,5,5\n", "line 2: expected a time of 0 s or more"),
+        ("arrival_s,prompt_tokens,output_tokens\n0,x,5\n", "line 2: expected a time"),
+        ("arrival_s,prompt_tokens,output_tokens\n0,5\n", "line 2: expected a time"),
     ],
 )
 def test_a_wrong_trace_is_one_line(text: str, says: str) -> None:
@@ -158,7 +158,7 @@ def test_a_wrong_trace_is_one_line(text: str, says: str) -> None:
 
 
 def test_cached_tokens_leave_something_of_the_prompt() -> None:
-    with pytest.raises(RequestError, match="at most 9"):
+    with pytest.raises(RequestError, match="less than the prompt of 10 tokens"):
         Lengths(prompt=10, output=1, cached=10)
 
 

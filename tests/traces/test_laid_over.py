@@ -175,7 +175,7 @@ def test_the_tree_shows_the_trace_that_its_state_names(tmp_path: Path) -> None:
     assert parse(format(state)) == state
     (tmp_path / "t.csv").write_text("no trace")
     assert "ratio" not in [column.key for column in tree(state).columns]
-    assert "not a trace that is known" in tree(state).notes[0]
+    assert "not a known trace format" in tree(state).notes[0]
 
 
 def test_why_and_the_roofline_have_it_beside_what_is_predicted(

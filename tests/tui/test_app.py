@@ -659,7 +659,7 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 @case("sessions")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     await pilot.press("R")
-    assert "none is saved yet" in screen_text(app)
+    assert "no session is saved yet" in screen_text(app)
 
 
 @case("theme")

@@ -77,9 +77,9 @@ WRONG = {
     "at nowhere": "unknown node",
     "theme drak": "did you mean dark",
     "plot pie": "unknown plot",
-    "open": "for the shell",
+    "open": "in the shell only",
     "batch 'x": "quotation",
-    "load nothing": "no place",
+    "load nothing": "no folder for sessions",
     "pin a@b@c": "setting",
 }
 

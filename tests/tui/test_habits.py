@@ -42,7 +42,7 @@ def test_settings(tmp_path: Path) -> None:
         ('theme = "drak"', "did you mean dark"),
         ("colour = 1", "unknown setting"),
         ("mouse = 3", "true or false"),
-        ("keys = 3", "keys are given"),
+        ("keys = 3", "expected keys"),
         ('[keys]\nfly = "x"', "no action 'fly'"),
         ('[keys]\nhelp = ""', "help would have no key"),
         ("a = " + "[" * 3000, "ignored"),

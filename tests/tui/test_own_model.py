@@ -75,7 +75,7 @@ async def test_a_model_of_one_batch_comes_at_that() -> None:
         (f"forty_gigabytes {INPUT}", "memory"),
         (f"Shapeless {INPUT}", "register_fake"),
         (f"Nett {INPUT}", "did you mean Net"),
-        (f"Net {INPUT.replace('x3', 'x0')}", "no shape"),
+        (f"Net {INPUT.replace('x3', 'x0')}", "not a shape"),
     ],
 )
 async def test_what_goes_wrong_is_one_line_and_the_screen_lives_on(
@@ -121,7 +121,7 @@ async def test_a_state_string_still_runs_nothing() -> None:
     app = HwExplorer(START, EngineProvider())
     async with app.run_test(size=(120, 40)) as pilot:
         said = await captured(app, pilot, f"state '{format(replace(START, model=f'{OWN}:Net({INPUT})'))}'")
-        assert f"runs no code by itself: hwexplorer capture {OWN}:Net --input " in said
+        assert f"runs no code: hwexplorer capture {OWN}:Net --input " in said
         assert app.state.model == "resnet18"
 
 

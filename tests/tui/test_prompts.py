@@ -131,7 +131,7 @@ def test_a_terminal_of_old_gets_ascii_and_is_told_how_to_go_on(tmp_path: Path) -
     shown = ESCAPE.sub(b"", bytes(program.written))
     assert b"\\u" not in shown
     assert all(byte < 128 for byte in shown)
-    assert b"hwexplorer --last goes on from here" in left
+    assert b"hwexplorer --last continues from here" in left
     os.waitpid(program.pid, 0)
 
 

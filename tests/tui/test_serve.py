@@ -359,10 +359,10 @@ def test_what_is_this_machine(host: str, here: bool) -> None:
     ("words", "said"),
     [
         (["resnet5O"], "did you mean resnet50"),
-        (["--host", "0.0.0.0"], "add --public-url with the name that browsers use, as http://"),
+        (["--host", "0.0.0.0"], "add --public-url with the name that browsers use, e.g. http://"),
         (["--host", "::"], "add --public-url"),
-        (["--public-url", "box:8000"], "as https://explorer.example or http://box:8000 is expected"),
-        (["resnet18@i97"], "hwexplorer capture does it"),
+        (["--public-url", "box:8000"], "expected e.g. https://explorer.example or http://box:8000"),
+        (["resnet18@i97"], "run hwexplorer capture"),
     ],
     ids=lambda words: " ".join(words) if isinstance(words, list) else "",
 )

@@ -103,5 +103,5 @@ def test_an_engine_of_its_own() -> None:
     assert other.captured_model(state).name == "resnet18"
     with pytest.raises(RequestError, match="did you mean resnet50"):
         one.refer("resnet5")
-    with pytest.raises(RequestError, match=r"runs no code by itself: hwexplorer capture net.py:make --input 1x3$"):
+    with pytest.raises(RequestError, match=r"runs no code: hwexplorer capture net.py:make --input 1x3$"):
         one.capture_job(State("net.py:make(1x3)"))

@@ -62,9 +62,9 @@ def measured_facts(log: MeasurementLog) -> dict[str, Fact]:
         if timed.case.op == "dispatch":
             seconds = timed.seconds / PROBE_OPERATORS
             one = msgspec.structs.replace(timed, seconds=seconds)
-            facts["dispatch_s"] = _measured_fact(seconds, "s", one, machine, "an operator on next to nothing")
+            facts["dispatch_s"] = _measured_fact(seconds, "s", one, machine, "an operator on a tiny tensor")
             if machine.is_host:
-                why = "what operators take to start is stated by their class (rates.overhead)"
+                why = "the start of operators is stated by class (rates.overhead)"
                 facts |= {name: Fact(HOST_LAUNCH_S, "s", why, "measured") for name in ("launch_s", "thread_join_s")}
     return facts | _bandwidths(log)
 
@@ -132,7 +132,7 @@ def describe_device(machine: MeasuredMachine, base: Device, name: str, facts: di
     title = machine.name if machine.name.lower() not in ("", "unknown") else name
     if "units" in facts:
         title += f", {facts['units'].value:.0f} {file.unit_name or base.arch.unit}s (here)"
-    note = f"Measured by hwexplorer measure on {machine.date} with {machine.software}; what was not is as {file.name}"
+    note = f"Measured by hwexplorer measure on {machine.date} with {machine.software}; all else is as in {file.name}"
     spec = DeviceFile(
         id=name,
         name=title,

@@ -52,7 +52,7 @@ class TimingRow(msgspec.Struct, frozen=True, kw_only=True):
     family: str
     is_model: bool
     measured_s: Annotated[float, column("Measured", "s", role="quantity")]
-    before_s: Annotated[float, column("Nearest", "s", keep=1, role="quantity", help="by the device it was made from")]
+    before_s: Annotated[float, column("Nearest", "s", keep=1, role="quantity", help="by the device it is made from")]
     after_s: Annotated[
         float,
         column("Fitted", "s", role="quantity", help="by a fit without its family; of fewer than ten rows, to them"),
@@ -87,8 +87,8 @@ class _Timings(msgspec.Struct, kw_only=True):
 def fit_machine(log: MeasurementLog, name: str, progress: Progress = lambda _: None) -> OwnDevice:
     """Fit a device of this name to the measurements of a machine. Raises RequestError for too few."""
     if log.disturbed_share > TAKEN_MOST:
-        taken = f"others had cores in {log.disturbed_share:.0%} of the samples"
-        raise RequestError(f"{taken}: such timings are not those of this machine; measure again while it is idle")
+        taken = f"other processes used the cores in {log.disturbed_share:.0%} of the samples"
+        raise RequestError(f"{taken}: these timings do not describe this machine; measure again while it is idle")
     machine, facts = log.machine, measured_facts(log)
     base = nearest_device(machine, facts)
     device = describe_device(machine, base, name, facts)
@@ -118,7 +118,7 @@ def fit_machine(log: MeasurementLog, name: str, progress: Progress = lambda _: N
             )
         )  # fmt: skip
     if log.noise is None:
-        timings.skipped.append("each was timed in one round: what repeats differ by is not known, and in no band")
+        timings.skipped.append("each case was timed once: the spread of repeats is unknown, and in no band")
     return _fit_device(base, device, timings, progress)
 
 

@@ -28,7 +28,7 @@ from hardware.errors import RequestError
 from hardware.what_if import ARRAY, Change, apply_changes, check_value, find_field, parse_value
 
 DESIGNS_MAX = 1_000_000
-_REFUSALS = {"power": "more power than allowed", "area": "a larger die than allowed"}
+_REFUSALS = {"power": "it draws more power than allowed", "area": "its die is larger than allowed"}
 
 
 class DesignKnob(msgspec.Struct, frozen=True):
@@ -87,11 +87,11 @@ def parse_knob(device: Device, text: str) -> DesignKnob:
     name, equals, written = text.partition("=")
     least, dots, most = written.partition("..")
     if not equals or not written:
-        raise RequestError(f"knob {text[:40]!r}: a fact and its range are expected, as units=64..1024 or units=64|256")
+        raise RequestError(f"knob {text[:40]!r}: expected a fact and its range, e.g. units=64..1024 or units=64|256")
     full, unit = find_field(device, name)
     values = {parse_value(value, unit) for value in ((least, most) if dots else written.split("|"))}
     if dots and (len(values) < 2 or not 0 < parse_value(least, unit) < parse_value(most, unit)):
-        raise RequestError(f"knob {text[:40]!r}: a range from a value above 0 to a larger one is expected")
+        raise RequestError(f"knob {text[:40]!r}: expected a range from a value above 0 to a larger one")
     for value in values:
         try:
             check_value(value, unit)

@@ -20,7 +20,7 @@ def _encoded_trace(path: Path) -> bytes:
     except TraceError as error:
         raise UnreadableError(str(error)) from None
     if len(data) > ANSWER_MAX:
-        raise UnreadableError(f"{path.name}: holds more than can be looked at; trace fewer runs")
+        raise UnreadableError(f"{path.name}: it is too large to read; trace fewer runs")
     return data
 
 

@@ -189,7 +189,7 @@ def read_kineto(data: dict[str, Any]) -> Trace:
     operators = [e for e in events if e.category in OPERATORS]
     kernels = [e for e in events if e.category in ON_DEVICE]
     if not operators and not kernels:
-        raise TraceError("PyTorch trace: neither operators nor kernels in it")
+        raise TraceError("PyTorch trace: it holds neither operators nor kernels")
     recorded = RecordedEvents(events, operators, kernels)
     windows = _run_windows(events, operators or kernels)
     if len(windows) == 1:

@@ -123,12 +123,12 @@ def divide_into_runs(trace: Trace, result: Estimate) -> Trace:
     several = [kind for kind, n in ratios.items() if n > 1.0 - NEAR and abs(n - round(n)) < NEAR * n]
     if not several:
         return msgspec.structs.replace(
-            trace, notes=(*trace.notes, "the file does not say how many runs it holds: it is taken for one")
+            trace, notes=(*trace.notes, "the file does not state its number of runs: one is assumed")
         )
     kind = several[0]
     runs = ratios[kind]
     note = (
-        f"the file does not say how many runs it holds: taken for {runs:.4g}, by its {in_file[kind]} kernels of "
+        f"the file does not state its number of runs: {runs:.4g} are assumed, from its {in_file[kind]} kernels of "
         f"{kind.replace('_', ' ')} and the model's {in_model[kind]}"
     )
     return msgspec.structs.replace(

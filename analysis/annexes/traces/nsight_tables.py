@@ -42,7 +42,7 @@ def trace_of_kernels(
     for kernel in kernels:
         by_device.setdefault(kernel.lane[0], []).append(kernel)
     if not by_device:
-        raise TraceError(f"{PRODUCER}: no kernel with a time in it")
+        raise TraceError(f"{PRODUCER}: it holds no kernel with a time")
     spent_s = {name: sum(row.seconds for row in rows) for name, rows in by_device.items()}
     busiest = max(spent_s, key=lambda name: spent_s[name])
     notes = list(notes)
@@ -74,7 +74,9 @@ def read_nsight_table(text: str) -> Trace | None:
         header = line.lower().replace(" ", "").replace("_", "")
         if "name" in header and any(word in header for word in ("totaltime", "duration")):
             if "numcalls" in header:
-                raise TraceError(f"{PRODUCER}: this is no sum of GPU kernels (give the report cuda_gpu_kern_sum)")
+                raise TraceError(
+                    f"{PRODUCER}: this is not a summary of GPU kernels (give the report cuda_gpu_kern_sum)"
+                )
             return _read_rows(list(islice(_rows(lines[start:]), MOST_KERNELS)))
     return None
 
@@ -113,7 +115,7 @@ def _trace_of_sums(rows: Sequence[Mapping[str, str]], columns: Mapping[str, tupl
             kind = operator_kind(kernel)
             ops.append(TraceOp(name=kernel, kind=kind, seconds=spent * scale, kernels=(kernel,), count=int(times)))
     if ops and sum(bool(_HOST_CALL.match(op.name)) for op in ops) > len(ops) / 2:
-        raise TraceError(f"{PRODUCER}: calls of the host, no kernels")
+        raise TraceError(f"{PRODUCER}: it holds calls of the host but no kernels")
     return assemble_trace("nsys", ops, producer=PRODUCER, on_device=True, is_total=True)
 
 

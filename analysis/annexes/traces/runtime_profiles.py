@@ -33,7 +33,7 @@ def read_onnxruntime(events: list[Any]) -> Trace:
     nodes = [e for e in rows if e.category == "node" and e.name.endswith("_kernel_time")]
     kernels = [e for e in rows if e.category == "kernel"]
     if not nodes:
-        raise TraceError("ONNX Runtime profile: no node with a kernel time in it")
+        raise TraceError("ONNX Runtime profile: it holds no node with a kernel time")
     spans = [(e.start_s, e.end_s) for e in rows if e.category == "session" and e.name == "model_run"]
     spans = [s for s in spans if any(s[0] <= n.start_s < s[1] for n in nodes)]
     spans = (spans[1:] if len(spans) > 1 else spans) or [(nodes[0].start_s, nodes[-1].end_s)]
@@ -124,5 +124,7 @@ def read_openvino(text: str) -> Trace:
         )  # fmt: skip
     runs = [TracedRun(ops=tuple(block)) for block in blocks if block]
     if not runs:
-        raise TraceError("OpenVINO counters: no executed layer with a time in it (use -report_type detailed_counters)")
+        raise TraceError(
+            "OpenVINO counters: it holds no executed layer with a time (use -report_type detailed_counters)"
+        )
     return average_runs("openvino", runs, producer="OpenVINO benchmark_app", device="CPU")

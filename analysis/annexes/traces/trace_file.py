@@ -40,10 +40,10 @@ def read_trace(path: Path) -> Trace:
     except TraceError as error:
         raise TraceError(f"{path.name}: {error}") from None
     except (RecursionError, MemoryError, ValueError, LookupError, TypeError, AttributeError, csv.Error) as error:
-        what = "nested too deep" if isinstance(error, RecursionError) else "not what its tool writes"
+        what = "nested too deep" if isinstance(error, RecursionError) else "not in its tool's format"
         raise TraceError(f"{path.name}: damaged or {what}") from None
     if trace is None:
-        raise TraceError(f"{path.name}: not a trace that is known (known: {FORMATS})")
+        raise TraceError(f"{path.name}: not a known trace format (known: {FORMATS})")
     return trace
 
 
@@ -69,7 +69,7 @@ def _read_sqlite(data: bytes, path: Path) -> Trace:
 
 def _read_text(text: str) -> Trace | None:
     if any(text.count(mark) > most for mark, most in MOST_MARKS.items()):
-        raise TraceError("holds more than can be looked at; trace fewer runs")
+        raise TraceError("it is too large to read; trace fewer runs")
     if text.lstrip()[:1] in ("{", "["):
         return _read_json(text.lstrip())
     if "layername;execstatus" in text[:200_000].lower():
@@ -82,7 +82,7 @@ def _read_json(text: str) -> Trace | None:
     try:
         document, end = decoder.raw_decode(text)
     except ValueError:
-        raise TraceError("cut off or damaged: not JSON to its end") from None
+        raise TraceError("truncated or damaged: not valid JSON to its end") from None
     if isinstance(document, dict):
         return _read_object(document)
     # trtexec appends an array for each run to the same file: the last is the one that was measured last.

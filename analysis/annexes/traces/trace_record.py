@@ -86,7 +86,7 @@ def assemble_trace(
     without `busy_s` operators ran one after another. Raises TraceError where no operator has a time."""
     spent_s = sum(op.seconds for op in ops)
     if not ops or spent_s <= 0:
-        raise TraceError(f"{format_}: no operator with a time in it")
+        raise TraceError(f"{format_}: it holds no operator with a time")
     busy_s = spent_s if busy_s is None else min(busy_s, spent_s)
     wall_s = busy_s if wall_s is None else max(wall_s, busy_s)
     texts = {name: clean_text(value) for name, value in about.items() if isinstance(value, str)}
@@ -122,7 +122,7 @@ def average_runs(format_: str, runs: Sequence[TracedRun], *, notes: Sequence[str
     """Return a trace of means over the runs that ran the same operators, as most did, and were not disturbed."""
     runs = [run for run in runs if run.ops]
     if not runs:
-        raise TraceError(f"{format_}: no operator with a time in it")
+        raise TraceError(f"{format_}: it holds no operator with a time")
     by_names: dict[tuple[str, ...], list[TracedRun]] = {}
     for run in runs:
         by_names.setdefault(tuple(op.name for op in run.ops), []).append(run)

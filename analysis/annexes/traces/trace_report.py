@@ -26,8 +26,8 @@ RELEVANT = 0.01  # share of the wall time below which nothing is a surprise
 NAMED = 100  # characters of a kernel's name in a surprise
 NAME, TIME, SHARE = column("Name"), column("Time", "s", key="seconds"), column("Share", "%")
 RATIO = column("Ratio", "x", help="measured over predicted")
-OF_WALL = column("Share", "%", keep=1, help="of the wall time of one run")
-TERM = column("Mostly", keep=2, help="what most of the predicted time is")
+OF_WALL = column("Share", "%", keep=1, help="share of the wall time of one run")
+TERM = column("Mostly", keep=2, help="the largest part of the predicted time")
 _TERMS = {
     "compute": "arithmetic", "on_chip": "on-chip traffic", "dram": "DRAM traffic", "launch": "launch",
     "throttled": "power limit", "static": "static power",
@@ -127,16 +127,16 @@ class ComparedOperator(msgspec.Struct, frozen=True, kw_only=True):
     `operators` of the model that it stands for; `bound` the bound that the estimate has for them, `term` the cause of
     most of their predicted time; `copies` are calls and kernels in it that only rearrange data."""
 
-    id: Annotated[str, column("Node", help="operator of the model; +n ran in its kernel")]
+    id: Annotated[str, column("Node", help="operator of the model; +n others ran in its kernel")]
     type: Annotated[str, column("Kind", keep=2)]
     measured_s: Annotated[float, column("Measured", "s")]
     predicted_s: Annotated[float, column("Predicted", "s")]
     ratio: Annotated[float | None, RATIO]
     share: Annotated[float, OF_WALL]
     operators: int
-    bound: Annotated[str, column("Bound", keep=3, help="what the estimate says bounds it")]
+    bound: Annotated[str, column("Bound", keep=3, help="its limit, by the estimate")]
     term: Annotated[str, TERM]
-    copies: Annotated[str, column("Copies in it", keep=5, help="calls in it that only move data")]
+    copies: Annotated[str, column("Copies in it", keep=5, help="calls inside it that only move data")]
     name: Annotated[str, column("Measured as", keep=4)]
     kernels: str
 

@@ -30,9 +30,11 @@ class Candidate(msgspec.Struct, frozen=True):
 
     point: Figures
     cost_usd_per_million: Annotated[
-        float, column("Electricity USD/1M", keep=4, help="of a million inferences; hire and purchase: cost")
+        float, column("Electricity USD/1M", keep=4, help="of a million inferences; hire and purchase: see cost")
     ]
-    accuracy: Annotated[float | None, column("Accuracy fp32", keep=3, help="published, of the default weights in fp32")]
+    accuracy: Annotated[
+        float | None, column("Accuracy fp32", keep=3, help="published, for the default weights in fp32")
+    ]
     accuracy_metric: Annotated[str, column("Metric", key="metric", keep=4)]
     odds: float | msgspec.UnsetType = msgspec.UNSET
 
@@ -171,7 +173,7 @@ def _check_accuracies(evaluated: Sequence[Candidate]) -> None:
     metrics = {c.point.model: c.accuracy_metric for c in evaluated}
     without = [name for name, metric in metrics.items() if not metric]
     if without:
-        raise RequestError(f"no published accuracy is known for {', '.join(without[:5])}: leave it out of --models")
+        raise RequestError(f"no published accuracy is known for {', '.join(without[:5])}: remove it from --models")
     if len(set(metrics.values())) > 1:
         kinds = ", ".join(f"{name} {metric}" for name, metric in list(metrics.items())[:5])
         raise RequestError(f"accuracies of different kinds cannot be compared: {kinds}")

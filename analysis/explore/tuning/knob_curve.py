@@ -49,7 +49,7 @@ class CurvePoint(ModelCost, frozen=True, kw_only=True):
 class KnobRow(msgspec.Struct, frozen=True, kw_only=True):
     """A fact or event price now and unchanged, its range, and its elasticities on the unchanged device."""
 
-    name: Annotated[str, column("Fact or price", help="of the device; `tile.mac`: what one event costs")]
+    name: Annotated[str, column("Fact or price", help="a fact of the device, or the energy of an event (`tile.mac`)")]
     value: float
     was: float
     unit: str
@@ -59,12 +59,13 @@ class KnobRow(msgspec.Struct, frozen=True, kw_only=True):
     source: Annotated[str, column("Source", keep=8)]
     is_price: bool
     latency: Annotated[
-        float | None, column("Latency %", keep=3, help="per cent of the latency per per cent of it, unchanged")
+        float | None,
+        column("Latency %", keep=3, help="% change of the latency per % change of the fact, at its present value"),
     ] = None
     energy: Annotated[
-        float | None, column("Energy %", keep=3, help="per cent of the energy per inference per per cent of it")
+        float | None, column("Energy %", keep=3, help="% change of the energy per inference per % change of the fact")
     ] = None
-    edp: Annotated[float | None, column("EDP %", help="per cent of energy times latency: the sum of both")] = None
+    edp: Annotated[float | None, column("EDP %", help="% change of energy times latency: the sum of both")] = None
 
 
 class MetricChange(msgspec.Struct, frozen=True):

@@ -44,7 +44,7 @@ def refusal(workload: Workload, batch: int) -> str:
     fixed, most = fixed_batch(workload), largest_batch(workload)
     if fixed is not None and batch != fixed:
         return f"{workload.name} is captured at one fixed batch: batch {fixed} is the only one it has"
-    return f"{workload.name} is captured for batches up to {most}: its code goes another way beyond" * (batch > most)
+    return f"{workload.name} is captured for batches up to {most}: its code takes another path beyond" * (batch > most)
 
 
 def check_batch(workload: Workload, batch: int) -> None:

@@ -69,7 +69,7 @@ def attended_dim(window: int, phase: str = "") -> str:
 
 
 def cached_dim(window: int, phase: str = "") -> str:
-    """Return the name of the live dimension for earlier tokens that a cache keeps for a window."""
+    """Return the name of the symbolic dimension for earlier tokens that a cache keeps for a window."""
     return f"cached_{window}{phase}"
 
 

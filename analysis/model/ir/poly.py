@@ -1,4 +1,4 @@
-"""Polynomials in the live dimensions: tensor sizes before the batch is known."""
+"""Polynomials in the symbolic dimensions: tensor sizes before the batch is known."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Coefficient = int | Fraction  # a causal mask leaves half of a square and half o
 Terms = Mapping[Monomial, Coefficient]
 
 # Where two sizes must be ordered (the distinct elements behind a view), they are compared at this value of
-# every live dimension. Sizes cross, if at all, at smaller values.
+# every symbolic dimension. Sizes cross, if at all, at smaller values.
 _REFERENCE = 64
 # What a stranger's file may ask for: no size is larger, or has more factors that are live (products of sizes do).
 _MAX_NUMBER = 1 << 64
@@ -49,7 +49,7 @@ class Poly:
         for left, a in self.terms.items():
             for right, b in other.terms.items():
                 if len(left) + len(right) > _MAX_PRODUCT_DEGREE:
-                    raise SizeError("a size is too high a power of the batch")
+                    raise SizeError("a size grows with too high a power of the batch")
                 key = tuple(sorted(left + right))
                 terms[key] = terms.get(key, 0) + a * b
         return Poly({key: value for key, value in terms.items() if value})
@@ -87,13 +87,13 @@ class Poly:
 
     @property
     def is_constant(self) -> bool:
-        """True if the size has no live dimension."""
+        """True if the size has no symbolic dimension."""
         return not any(self.terms)
 
     def constant(self) -> int:
-        """Return the value of a size without live dimensions."""
+        """Return the value of a size without symbolic dimensions."""
         if not self.is_constant:
-            raise ValueError(f"{self} depends on a live dimension")
+            raise ValueError(f"{self} depends on a symbolic dimension")
         return int(self.terms.get((), 0))
 
     @property
@@ -107,7 +107,7 @@ class Poly:
         return Poly({key: Fraction(value, 2) for key, value in self.terms.items()})
 
     def value_at(self, **dims: int) -> int:
-        """Return the size at these values of the live dimensions."""
+        """Return the size at these values of the symbolic dimensions."""
         return int(sum(value * prod(dims[name] for name in key) for key, value in self.terms.items()))
 
     def __str__(self) -> str:
@@ -127,7 +127,7 @@ def poly(size: Size) -> Poly:
 
 
 def dim(name: str) -> Poly:
-    """Return a live dimension."""
+    """Return a symbolic dimension."""
     return Poly({(name,): 1})
 
 
@@ -160,7 +160,7 @@ def check_size(size: Poly) -> Poly:
 
 
 def is_negative(size: Poly) -> bool:
-    """Return True if a size is negative with every live dimension one, or with all large."""
+    """Return True if a size is negative with every symbolic dimension one, or with all large."""
     if not size.terms or min(size.terms.values()) >= 0:  # most are
         return False
     names = {name for monomial in size.terms for name in monomial}
@@ -168,7 +168,7 @@ def is_negative(size: Poly) -> bool:
 
 
 def smaller(left: Poly, right: Poly, reference: int = _REFERENCE) -> Poly:
-    """Return the lesser of two sizes, with every live dimension at `reference`; the left one if they are equal."""
+    """Return the lesser of two sizes, with every symbolic dimension at `reference`; the left one if they are equal."""
     return left if _value(left, reference) <= _value(right, reference) else right
 
 

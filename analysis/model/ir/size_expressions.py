@@ -11,7 +11,7 @@ from analysis.model.ir.poly import Poly, SizeError, check_size, poly
 _MAX_EXPRESSION = 4000
 _MAX_SIZE = 1 << 48
 _MAX_POWER = 8
-REFERENCE = 7  # the value of a live dimension at which strides are compared
+REFERENCE = 7  # the value of a symbolic dimension at which strides are compared
 
 
 def expression(text: str, symbols: Mapping[str, Poly]) -> Poly:
@@ -22,7 +22,7 @@ def expression(text: str, symbols: Mapping[str, Poly]) -> Poly:
     try:
         parsed = ast.parse(text, mode="eval").body  # parses, never runs
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        raise SizeError(f"{text[:60]!r} is no shape expression") from None
+        raise SizeError(f"{text[:60]!r} is not a shape expression") from None
     return _size(parsed, symbols)
 
 
@@ -64,7 +64,7 @@ Layout = tuple[tuple[int, ...], tuple[int, ...]]  # sizes and strides at the ref
 
 
 def layout(sizes: Sequence[Poly], strides: Sequence[int]) -> Layout:
-    """Return sizes and strides at the reference point of live dimensions."""
+    """Return sizes and strides at the reference point of symbolic dimensions."""
     return tuple(size.value_at(batch=REFERENCE) for size in sizes), tuple(strides)
 
 

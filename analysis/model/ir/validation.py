@@ -14,7 +14,7 @@ from analysis.model.ir.workload import SCHEMA, Workload
 
 _NAME_MAX, _TEXT_MAX = 500, 4000  # characters
 _EXPONENT_MAX = 32
-_SIZE_MAX = 1 << 31  # of a live dimension, an image, a group of devices
+_SIZE_MAX = 1 << 31  # of a symbolic dimension, an image, a group of devices
 _COUNT_MAX = 1e24  # operations, elements: of a language model of 10^13 parameters over 10^10 tokens
 _WIDEST_BYTES = 16  # complex128
 _BATCHES = (1, 4096)
@@ -39,7 +39,7 @@ def decode(data: bytes) -> Workload:
         schema, workload = msgspec.msgpack.Decoder(tuple[str, Workload], dec_hook=_array).decode(data)
     except (msgspec.MsgspecError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
         raise ValueError("something unreadable") from None
-    _require(schema == SCHEMA, f"a workload of another version than {SCHEMA}")
+    _require(schema == SCHEMA, f"a workload of a version other than {SCHEMA}")
     check(workload)
     return workload
 
@@ -73,13 +73,13 @@ def _names(workload: Workload) -> None:
         len(operators.kind) == len(operators.target) == len(operators.module_type) == n, "operators without a name"
     )
     named = (workload.name, *operators.path, *operators.target)
-    _require(all(0 < len(name) <= _NAME_MAX for name in named), "a name that is empty or too long")
-    _require(workload.name.isprintable(), "a name that cannot be shown")
+    _require(all(0 < len(name) <= _NAME_MAX for name in named), "an empty or too long name")
+    _require(workload.name.isprintable(), "an unprintable name")
     _require(all(len(name) <= _NAME_MAX for name in (*tensors.name, *operators.module_type)), "a name that is too long")
     for told in (tensors.shape, tensors.dtype):
-        _require(len(told) in (0, len(tensors.name)), "tensors of which some have no shape or type")
+        _require(len(told) in (0, len(tensors.name)), "tensors without a shape or type")
     live = (*tensors.dtype, *(size for shape in tensors.shape for size in shape if isinstance(size, str)))
-    _require(all(0 < len(text) <= _NAME_MAX and text.isprintable() for text in live), "a size or type that cannot be")
+    _require(all(0 < len(text) <= _NAME_MAX and text.isprintable() for text in live), "an invalid size or type")
     _require(all(kind in KINDS for kind in operators.kind), "an operator of an unknown kind")
     said = (workload.family, workload.origin, *workload.notes, *workload.versions, *workload.versions.values())
     _require(all(len(text) <= _TEXT_MAX for text in said), "a text that is too long")
@@ -87,20 +87,20 @@ def _names(workload: Workload) -> None:
 
 def _sizes(workload: Workload) -> None:
     dims, rows = workload.dims, workload.monomials
-    _require(rows and len(set(dims)) == len(dims) and dims[:1] == ("batch",), "live dimensions that cannot be")
-    _require(len(set(rows)) == len(rows) and all(len(row) == len(dims) for row in rows), "monomials that cannot be")
-    _require(all(0 <= exponent <= _EXPONENT_MAX for row in rows for exponent in row), "an exponent that cannot be")
+    _require(rows and len(set(dims)) == len(dims) and dims[:1] == ("batch",), "invalid symbolic dimensions")
+    _require(len(set(rows)) == len(rows) and all(len(row) == len(dims) for row in rows), "invalid monomials")
+    _require(all(0 <= exponent <= _EXPONENT_MAX for row in rows for exponent in row), "an invalid exponent")
     least = [value - _AT_LEAST.get(name, 1) for name, value in workload.defaults.items()]
-    _require(all(0 <= value < _SIZE_MAX for value in (*least, *workload.windows)), "a length that cannot be")
+    _require(all(0 <= value < _SIZE_MAX for value in (*least, *workload.windows)), "an invalid length")
     sizes = [size for item in workload.inputs for size in item.shape]
-    _require(all(0 <= size < _SIZE_MAX for size in sizes if isinstance(size, int)), "an input that cannot be")
-    _require(workload.image_size is None or 0 < workload.image_size < _SIZE_MAX, "an image size that cannot be")
-    _require(0 <= workload.parameters < _COUNT_MAX, "a number of parameters that cannot be")
+    _require(all(0 <= size < _SIZE_MAX for size in sizes if isinstance(size, int)), "an invalid input")
+    _require(workload.image_size is None or 0 < workload.image_size < _SIZE_MAX, "an invalid image size")
+    _require(0 <= workload.parameters < _COUNT_MAX, "an invalid number of parameters")
     routing, parallel = workload.routing, workload.parallel
-    _require(routing is None or 0 < routing.active <= routing.experts < _SIZE_MAX, "experts that cannot be")
+    _require(routing is None or 0 < routing.active <= routing.experts < _SIZE_MAX, "invalid experts")
     _require(
         parallel is None or (0 < parallel.degree < _SIZE_MAX and 0 <= parallel.link_bytes_per_s < math.inf),
-        "devices in parallel that cannot be",
+        "an invalid number of devices",
     )
 
 
@@ -129,13 +129,15 @@ def _edges(workload: Workload) -> None:
         ("out", operators.out_ptr, operators.out_tensor),
     ):
         steps = np.diff(pointers)
-        _require(pointers[0] == 0 and pointers[-1] == len(index) and (steps >= 0).all(), f"{name}_ptr that cannot be")
-        _require(_is_within(index, 0, t), f"{name}_tensor that is none")
+        _require(
+            pointers[0] == 0 and pointers[-1] == len(index) and (steps >= 0).all(), f"{name}_ptr with invalid offsets"
+        )
+        _require(_is_within(index, 0, t), f"{name}_tensor with an unknown tensor")
     reader, writer = np.repeat(each, np.diff(operators.in_ptr)), np.repeat(each, np.diff(operators.out_ptr))
-    _require(_is_within(tensors.role, 0, _ROLES), "a role that is none")
-    _require(_is_within(tensors.fixed_bytes, 0, _WIDEST_BYTES + 1), "elements of a width that cannot be")
-    _require(_is_within(tensors.producer, -1, n) and _is_within(tensors.live_until, -1, n), "an operator that is none")
-    _require(_is_within(tensors.storage, 0, t), "a storage that is none")
+    _require(_is_within(tensors.role, 0, _ROLES), "an unknown role")
+    _require(_is_within(tensors.fixed_bytes, 0, _WIDEST_BYTES + 1), "elements of an invalid width")
+    _require(_is_within(tensors.producer, -1, n) and _is_within(tensors.live_until, -1, n), "an unknown operator")
+    _require(_is_within(tensors.storage, 0, t), "an unknown storage")
     _require((tensors.storage[tensors.storage] == tensors.storage).all(), "a storage within another")
     _require((tensors.producer[operators.in_tensor] < reader).all(), "a tensor read before it is written")
     _require((tensors.producer[operators.out_tensor] == writer).all(), "a tensor written by another operator")
@@ -152,13 +154,13 @@ def _amounts(workload: Workload) -> None:
     operators, tensors = workload.operators, workload.tensors
     amounts = [operators.macs, operators.flops, operators.special, operators.gemm, operators.in_numel, tensors.numel]
     amounts += [array for array in (workload.repeats, workload.scratch) if array is not None]
-    _require(all(np.isfinite(array).all() for array in amounts), "an amount that is no number")
+    _require(all(np.isfinite(array).all() for array in amounts), "an amount that is not a number")
     for batch in _BATCHES:
         try:
             point = workload.value_at(batch=batch)
         except KeyError as name:
-            raise ValueError(f"a live dimension {name} of no size") from None
+            raise ValueError(f"a symbolic dimension {name} without a size") from None
         for array in amounts:
             with np.errstate(all="ignore"):
                 there = array @ point
-            _require(((there >= 0) & (there < _COUNT_MAX)).all(), "an amount that cannot be")
+            _require(((there >= 0) & (there < _COUNT_MAX)).all(), "an invalid amount")

@@ -1,7 +1,7 @@
 """The captured model as plain data: operators, tensors and the edges between them.
 
-Every size is a polynomial in the *live dimensions* (the batch; of language models also lengths). `monomials` has a row
-per monomial and a column per dimension: `[[0], [1]]` is "constant, batch". A quantity is a row of coefficients, its
+Every size is a polynomial in the *symbolic dimensions* (the batch; for language models also lengths). `monomials` has a
+row per monomial and a column per dimension: `[[0], [1]]` is "constant, batch". A quantity is a row of coefficients, its
 value at a point one dot product, so one capture serves every batch.
 """
 
@@ -33,7 +33,7 @@ ACTIVATION, INPUT, WEIGHT, BUFFER = range(4)
 
 
 class InputSpec(msgspec.Struct, frozen=True):
-    """One model input: its name, dtype and shape; live dimensions by name, e.g. `("batch", 3, 224, 224)`."""
+    """One model input: its name, dtype and shape; symbolic dimensions by name, e.g. `("batch", 3, 224, 224)`."""
 
     name: str
     dtype: str
@@ -104,9 +104,9 @@ class Parallel(msgspec.Struct, frozen=True):
 class Workload(msgspec.Struct, frozen=True, dict=True):
     """A captured model. `parameters` counts elements; `origin` says where it came from.
 
-    `defaults` are values of live dimensions other than the batch, `windows` lengths in tokens that attention is limited
-    to. `repeats` (n, m) is how often each operator runs in one inference, `scratch` (n, m) elements that PyTorch on a
-    CPU takes beside its tensors while one runs.
+    `defaults` are values of symbolic dimensions other than the batch, `windows` the lengths in tokens that limit
+    attention. `repeats` (n, m) is how often each operator runs in one inference, `scratch` (n, m) elements that PyTorch
+    on a CPU takes beside its tensors while one runs.
     """
 
     name: str

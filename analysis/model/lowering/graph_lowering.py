@@ -116,7 +116,7 @@ class Lowering:
         call = OperatorCall(name, node.args, metas, node.outputs)
         cost = cost_of(call)
         if any(map(is_negative, (cost.macs, cost.flops, cost.special))):  # a window of -1 x 2
-            raise SizeError(f"an operator does less than no work ({node.name[:40]}: {name[:40]})")
+            raise SizeError(f"an operator does a negative amount of work ({node.name[:40]}: {name[:40]})")
         bias = bias_of(call)
         if name in element_costs.FACTORIES and not in_place:
             refs = []
@@ -227,7 +227,7 @@ def lower_graph(
     outputs = {walk._tensor_of(value) for key in graph.outputs for value in walk.values[key]}
     notes = graph.notes
     if walk.folded:
-        notes = (*notes, f"{walk.folded} calls that depend on no input or weight are folded into constants")
+        notes = (*notes, f"{walk.folded} calls that depend on neither inputs nor weights are folded into constants")
     return assemble(
         replace(graph, notes=notes),
         walk.rows,

@@ -144,7 +144,7 @@ def parse(text: str) -> Target | None:
     if match := re.fullmatch(_ONNX, text):
         inputs, batch_dim = _arguments(match["call"])
         if batch_dim != 0:
-            raise ModelSpecError(f"{match['path'][:60]} says itself which dimension is the batch")
+            raise ModelSpecError(f"{match['path'][:60]} already states which dimension is the batch")
         return Target(match["path"], inputs=inputs, called=match["call"] is not None)
     match = next(filter(None, (re.fullmatch(form, text) for form in (_FILE, _LIBRARY, _MODULE))), None)
     if match is None:
@@ -169,9 +169,9 @@ def complete(target: Target, inputs: Sequence[str], batch_dim: str | None) -> Ta
     """Return a target with the inputs and batch dimension typed beside it; its file is there. Raises a `ModelError`."""
     if inputs or batch_dim is not None:
         if target.called:
-            raise ModelSpecError(f"{target.path[:60]} says its inputs already: leave --input and --batch-dim out")
+            raise ModelSpecError(f"{target.path[:60]} already states its inputs: remove --input and --batch-dim")
         if not target.takes_inputs or (batch_dim is not None and not target.runs_code):
-            raise ModelSpecError(f"{target.path[:60]} says its inputs itself: leave --input and --batch-dim out")
+            raise ModelSpecError(f"{target.path[:60]} already states its inputs: remove --input and --batch-dim")
         dimension = parse_batch_dim(batch_dim) if batch_dim is not None else 0
         shapes = tuple(map(parse_input, inputs))
         target = msgspec.structs.replace(target, inputs=shapes, batch_dim=dimension, called=True)
@@ -196,10 +196,12 @@ def parse_input(text: str) -> Input:
     """Parse `1x3x224x224`, `1x128:int64`, `mask=1x128:int64`, `rate=16000`. Raises `ModelSpecError`."""
     text = text.strip()
     if {*"[({"} & {*text}:
-        raise ModelSpecError(f"input {text[:60]!r} is no tensor: lists come from the factory, as return model, [x, y]")
+        raise ModelSpecError(
+            f"input {text[:60]!r} is not a tensor: the factory can return lists, e.g. return model, [x, y]"
+        )
     name, equals, rest = text.rpartition("=")
     if equals and not re.fullmatch(r"[\w.:/-]{1,60}", name):
-        raise ModelSpecError(f"input {text[:60]!r}: {name[:40]!r} is no name of an input")
+        raise ModelSpecError(f"input {text[:60]!r}: {name[:40]!r} is not a valid name of an input")
     sizes, colon, dtype = rest.partition(":")
     dtype = dtype.removeprefix("torch.") if colon else "float32"
     if dtype not in DTYPES:
@@ -208,7 +210,7 @@ def parse_input(text: str) -> Input:
     words = sizes.lower().split("x")
     if not all(re.fullmatch(r"[0-9]{1,9}", word) and 1 <= int(word) <= request_bounds.PARAMETER for word in words):
         raise ModelSpecError(
-            f"input {text[:60]!r} is no shape; expected sizes from 1 up, as 1x3x224x224 or 1x128:int64"
+            f"input {text[:60]!r} is not a shape; expected sizes of 1 or more, e.g. 1x3x224x224 or 1x128:int64"
         )
     if len(words) > _MAX_RANK:
         raise ModelSpecError(f"input {text[:60]!r} has {len(words)} dimensions (at most {_MAX_RANK})")
@@ -256,7 +258,7 @@ def source(target: Target) -> Path:
             if path.is_file():
                 return path.absolute()
     if target.path == "mlperf":
-        raise UnknownModelError("models of MLPerf open as they ship: without --input and --batch-dim")
+        raise UnknownModelError("models of MLPerf take neither --input nor --batch-dim")
     if target.is_library:
         raise UnknownModelError(f"{target.path} is not installed: pip install {target.path}")
     raise UnknownModelError(f"no module {target.path} here or on the Python path (a file is named as net.py:make)")
@@ -294,7 +296,7 @@ def _no_factory(path: str) -> str:
     names = defined(file)
     example = names[0] if names else "make"
     hint_text = f" (it defines {', '.join(names[:5])})" if names else ""
-    return f"name what to build after the file, as {path}:{example}{hint_text}"
+    return f"name the factory after the file, e.g. {path}:{example}{hint_text}"
 
 
 def defined(file: Path) -> list[str]:

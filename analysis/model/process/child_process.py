@@ -103,7 +103,7 @@ class Child:
         if self.ending == "timeout":
             return f"took longer than {self.limits.seconds:g} s and was stopped"
         if self.ending == "closed":
-            return "closed the pipe it answers on"
+            return "closed the pipe for its answer"
         if self.ending == "unreadable":
             return "sent something unreadable"
         if code in PASSED or code == -signal.SIGXCPU:
@@ -131,7 +131,7 @@ class Child:
             for _ in range(_LINES_MAX):
                 while b"\n" not in got:
                     if len(got) > _LINE_MAX:
-                        raise ValueError("a line without end")
+                        raise ValueError("a line that is too long")
                     if not self._read_more(selector, pipe, got):
                         return None
                 line, _, rest = bytes(got).partition(b"\n")
@@ -144,12 +144,12 @@ class Child:
                     report(_line(message.phase), min(max(message.fraction, 0.0), 1.0) if known else 0.0)
                     continue
                 if not 0 <= message.bytes <= _ANSWER_MAX:
-                    raise ValueError("an answer larger than any")
+                    raise ValueError("an answer that is too large")
                 while len(got) < message.bytes:
                     if not self._read_more(selector, pipe, got):
                         return None
                 return bytes(memoryview(got)[: message.bytes])
-        raise ValueError("more lines than anybody reads")
+        raise ValueError("too many lines")
 
     def _read_more(self, selector: selectors.BaseSelector, pipe: IO[bytes], got: bytearray) -> bool:
         """Wait for bytes and append them; False where none will come."""

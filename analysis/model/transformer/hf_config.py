@@ -127,7 +127,7 @@ def _notes(raw: Raw) -> list[str]:
     parts = [name for key, name in _TABLE["parts"].items() if isinstance(raw.get(key), dict)]
     left_out = [f"{ALONE}: without its {' and its '.join(parts)}"] if parts else []
     kind, stated = _kind(raw), raw.get("model_type")
-    by_name = [f"read as {kind}, as its architecture is called"] if kind != stated and kind in _TABLE["types"] else []
+    by_name = [f"read as {kind}, by the name of its architecture"] if kind != stated and kind in _TABLE["types"] else []
     return left_out + by_name + _weight_notes(raw)
 
 
@@ -228,14 +228,14 @@ def _weight_notes(raw: Raw) -> list[str]:
     """Return the precision that `quantization_config` means, with its formats by role, or why none does."""
     stated = raw.get("quantization_config")
     if not isinstance(stated, dict):
-        return [] if stated is None else ["its quantization_config is not a table and says nothing"]
+        return [] if stated is None else ["its quantization_config is not a table"]
     method = str(stated.get("quant_method", ""))[:40]
     bits, kind, activations = _stored_format(method, stated)
     name = _precision_of(stated)
     if name is None:
         known = ", ".join(file_access.shipped(_FORMATS)["methods"])
         said = f"{bits} bit {kind}, activations {activations} bit" if bits else f"a method without a reader ({known})"
-        return [f"its quantization_config is {method or 'unnamed'}: {said}; no precision here is that: choose one"]
+        return [f"its quantization_config is {method or 'unnamed'}: {said}; no precision matches: choose one"]
     means = parse(name)
     kept = "bf16" if activations == 16 and means.activations == means.weights else means.activations
     other = "" if kept == means.activations else f" (its activations stay {kept})"

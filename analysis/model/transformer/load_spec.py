@@ -99,7 +99,7 @@ def parse_load(head: str, options: dict[str, str], prompt: int, layers: int) -> 
     if bool(load.prefill) != bool(load.decode) or (load.prefill and max(load.dp, load.pp) > 1):
         raise ModelSpecError(f"{head[:60]}: prefill=2,decode=6 go together, without dp= and pp=")
     if load.cached >= prompt:
-        raise ModelSpecError(f"cached={load.cached} leaves nothing of a prompt of {prompt}: at most {prompt - 1}")
+        raise ModelSpecError(f"cached={load.cached} must be less than the prompt of {prompt} tokens")
     return load
 
 

@@ -160,7 +160,7 @@ def request_of(head: str, config: Config, options: str) -> Request:
     if not load and not is_served:
         return _build_request(head, config, changes, phase, lengths)
     if not is_served and (phase == "decode" or not load.keys() & {*ARRIVALS}):
-        raise ModelSpecError(f"{head[:60]}: {next(iter(load))}= belongs to a load, as {head[:60]}:serve,rate=5")
+        raise ModelSpecError(f"{head[:60]}: {next(iter(load))}= belongs to a load, e.g. {head[:60]}:serve,rate=5")
     request = _build_request(head, config, changes, "request", lengths)
     served = parse_load(head, load, request.run.sequence, config.layers)
     return msgspec.structs.replace(request, text=request.with_load(served, *request.shares), load=served)
@@ -212,7 +212,7 @@ def _choice(key: str, value: str, allowed: tuple[str, ...]) -> str:
 def _unknown(head: str, key: str, has_value: bool, config: Config) -> str:
     if not has_value:
         words = () if config.encoder else (*PHASES, SERVE)
-        phases = f"its phases are {', '.join(words)}" if words else "it has no phases"
+        phases = f"its phases: {', '.join(words)}" if words else "it has no phases"
         return f"{head[:60]} has no phase {key[:40]!r}; {hint(key, words, phases)}"
     not_encoders = ("kv", "in", "out") if config.encoder else ()
     lengths = [word for word in (*_RUN, *(() if config.encoder else LOAD_OPTIONS)) if word not in not_encoders]

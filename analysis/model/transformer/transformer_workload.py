@@ -1,8 +1,8 @@
 """Transformers written from their configuration: a graph like a captured one, without torch and without weights.
 
-A decoder has the live dimensions `batch`, `sequence` (new tokens) and `kv` (cached tokens); attention of the new tokens
-sees both. The cache is an input of the step; new keys and values are results. The costs of calls that only transformers
-make (attention to a cache, experts, rotation, the head) stand at the end.
+A decoder has the symbolic dimensions `batch`, `sequence` (new tokens) and `kv` (cached tokens); attention of the new
+tokens sees both. The cache is an input of the step; new keys and values are results. The costs of calls that only
+transformers make (attention to a cache, experts, rotation, the head) stand at the end.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ def _header(path: Path, budget: Budget) -> WeightHeader:
     except _BROKEN as error:
         if isinstance(error, ModelError):
             raise
-        raise UnreadableError(f"{path.name} is no {path.suffix[1:]} file, or a broken one") from None
+        raise UnreadableError(f"{path.name} is not a {path.suffix[1:]} file, or is damaged") from None
 
 
 def _config(path: Path, held: WeightHeader) -> Any:
@@ -99,7 +99,7 @@ def _config(path: Path, held: WeightHeader) -> Any:
         return hf_config.config(str(path.parent))
     raise UnreadableError(
         f"{path.name} holds {held} and no program: put its config.json beside it, "
-        "or name the model's code, as net.py:make"
+        "or name the model's code, e.g. net.py:make"
     )
 
 

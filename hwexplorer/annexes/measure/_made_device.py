@@ -67,9 +67,9 @@ ROWS = columns(TimingRow, "name batch measured spread before after error", ERROR
 def check_name(name: str) -> str:
     """Return the name of a device to make. Raises RequestError for one that is taken, or no name."""
     if not _NAME.fullmatch(name):
-        raise RequestError(f"device name {name[:40]!r}: small letters, digits and _ are expected, as this_cpu")
+        raise RequestError(f"device name {name[:40]!r}: expected small letters, digits and _, e.g. this_cpu")
     if name in shipped_files():
-        raise RequestError(f"{name} is a device of the catalogue, which is never changed: give another --name")
+        raise RequestError(f"{name} is a device of the catalogue, which cannot be changed: choose another --name")
     return name
 
 

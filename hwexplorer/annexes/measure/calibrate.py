@@ -25,7 +25,7 @@ from hwexplorer.process import output
 def _run(arguments: argparse.Namespace) -> None:
     file = arguments.file or log_file("this_cpu")
     if not arguments.file and not file.exists():
-        raise RequestError("nothing is measured yet: `hwexplorer measure` does it, or name a file")
+        raise RequestError("nothing has been measured yet: run `hwexplorer measure`, or name a file")
     policy.require_unserved(f"reading {file}", str(file))
     with output.Progress() as progress:
         made = _fit_file(file, arguments.on, arguments.name, progress.show)
@@ -49,12 +49,12 @@ VERB = Verb(
     options=(
         option(
             "file", type=Path, nargs="?", metavar="FILE",
-            help="of `measure` (default: what was measured here), or a CSV of measurements, one row or more",
+            help="log of `measure` (default: this machine's), or a CSV of measurements with one row or more",
         ),
-        option("--name", metavar="NAME", help="of the device (default this_cpu, this_gpu, my_DEV)"),
+        option("--name", metavar="NAME", help="name of the device (default this_cpu, this_gpu, my_DEV)"),
         ON_ONE,
         TO,
-        option("--format", choices=FORMATS, metavar="F", help="of the summary (default text)"),
+        option("--format", choices=FORMATS, metavar="F", help="format of the summary (default text)"),
         option("-o", "--output", metavar="FILE", help="write the summary here"),
     ),
     run=_run,

@@ -45,7 +45,7 @@ def _run(arguments: argparse.Namespace) -> None:
                 plan, log, EFFORTS[effort], lambda phase, done: progress.show(f"measuring, {done:4.0%}: {phase}")
             )
         except KeyboardInterrupt:
-            kept = f"stopped; what was measured is kept, `hwexplorer measure --resume` goes on ({log})"
+            kept = f"stopped; finished timings are kept, `hwexplorer measure --resume` continues ({log})"
             raise RequestError(kept) from None
         made = fit_machine(measured, check_name(name), progress.show)
     emit_device(arguments, keep_device(made), lambda: shared_csv(measured, name))
@@ -53,19 +53,19 @@ def _run(arguments: argparse.Namespace) -> None:
 
 VERB = Verb(
     options=(
-        option("--quick", action="store_true", excludes="effort", help="30 s, fewer shapes and two models"),
-        option("--thorough", action="store_true", excludes="effort", help="15 minutes, more models and batches"),
+        option("--quick", action="store_true", excludes="effort", help="take 30 s: fewer shapes and two models"),
+        option("--thorough", action="store_true", excludes="effort", help="take 15 minutes: more models and batches"),
         option("--device", default=TORCH_HOST, metavar="D", help="cpu (default), or cuda:0 where torch sees a GPU"),
-        option("--name", metavar="NAME", help="of the device that is made (default this_cpu or this_gpu)"),
+        option("--name", metavar="NAME", help="name of the device that is made (default this_cpu or this_gpu)"),
         option("--models", type=name_list("model"), metavar="M,..",
                help="whole models to time (default: more with --thorough)"),
-        option("--batches", type=whole_list("batch", 4096), metavar="N,..", help="of the models (default 1,8)"),
+        option("--batches", type=whole_list("batch", 4096), metavar="N,..", help="batches of the models (default 1,8)"),
         option("--threads", type=whole(1, 4096), metavar="N", help="cores of the CPU to use (default: all)"),
         option(
             "--precisions", type=name_list("precision", TIMED), metavar="P,..",
-            help=f"of the models: {', '.join(TIMED)} (default {TIMED[0]})",
+            help=f"precision of the models: {', '.join(TIMED)} (default {TIMED[0]})",
         ),
-        option("--resume", action="store_true", help="go on with what was measured before"),
+        option("--resume", action="store_true", help="continue an earlier measurement"),
         option("--format", choices=FORMATS, metavar="F", help="text (default), json, csv: the rows, to share, .."),
         option("-o", "--output", metavar="FILE", help="write here; .csv: rows in the format of the tables that ship"),
     ),

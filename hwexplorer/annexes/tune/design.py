@@ -39,9 +39,9 @@ def _costs(design: Design) -> str:
 COLUMNS = (
     Column("design", "Design", role="text", keep=0, of=_device),
     Column("score", "Score", keep=0, help="weighted geometric mean over the models of the metric, the base is 1"),
-    Column("power", "Power", "W", keep=1, of="power_w", help="the most that a model draws on average"),
-    Column("area_mm2", "mm2", keep=1, help="of the die, by published rules (hardware/area.toml)"),
-    Column("cost_usd", "Die USD", keep=3, help="of a good die by the price of wafers: no package, memory, test"),
+    Column("power", "Power", "W", keep=1, of="power_w", help="highest average power of a model"),
+    Column("area_mm2", "mm2", keep=1, help="area of the die, by published rules (hardware/area.toml)"),
+    Column("cost_usd", "Die USD", keep=3, help="good die only, by the price of wafers: no package, memory, test"),
     Column("costs", "Latency and energy/inf by model", role="text", keep=2, of=_costs),
 )  # fmt: skip
 
@@ -83,7 +83,7 @@ def _document(
     device = engine.device(base)
     models = tuple(map(_model_and_weight, workload))
     if any(weight <= 0 for _, weight in models):
-        raise RequestError("the weight of a model is greater than 0, as resnet50*2")
+        raise RequestError("the weight of a model must be greater than 0, e.g. resnet50*2")
     area_mm2 = None if max_area is None else parse_amount(max_area.removesuffix("mm2"), "")
     limits = {"power": max_power, "area": area_mm2}
     study = DesignStudy(
@@ -103,12 +103,12 @@ def _knob(knob: DesignKnob) -> str:
 
 def _footer(document: DesignReport, state: State) -> Iterable[str]:
     base = document.as_it_is
-    yield f"as it is: {base.power_w:.3g} W, {base.area_mm2:.3g} mm2, {base.cost_usd:.3g} USD a die"
+    yield f"base: {base.power_w:.3g} W, {base.area_mm2:.3g} mm2, {base.cost_usd:.3g} USD a die"
     yield f"best: {document.best[0].device}, {quantity(document.best[0].score, 'x')} the {document.metric} of the base"
     if document.refused:
         out = f"{document.refused:,} of {document.evaluated:,}"
         yield f"{out} cannot be or exceed a limit, most: {document.why_refused}"
-    yield "every design opens as it is written: hwexplorer compare MODEL --on BASE,'DESIGN'"
+    yield "each design is a device expression: hwexplorer compare MODEL --on BASE,'DESIGN'"
 
 
 VERB = Report(
@@ -118,11 +118,11 @@ VERB = Report(
         option("--workload", required=True, type=_workloads, metavar="M,..", help="models, with weights: resnet50*2"),
         option(
             "--knobs", required=True, type=lambda text: tuple(split_list(text)), metavar="K=A..B,..",
-            help="facts with ranges that are doubled through, or values: units=64..1024,array=8|16|32",
+            help="facts with ranges (in powers of 2) or values: units=64..1024,array=8|16|32",
         ),
         choice("--metric", KNOB_METRICS, metavar="M", dest="measure", help="what is made least"),
-        option("--max-power", type=amount("W"), metavar="W", help="designs that draw no more on average: 30W"),
-        option("--max-area", metavar="MM2", help="designs with no larger die: 200mm2"),
+        option("--max-power", type=amount("W"), metavar="W", help="limit of the average power: 30W"),
+        option("--max-area", metavar="MM2", help="limit of the die area: 200mm2"),
         option("--top", type=whole(1, 1000), metavar="N", help="designs shown (default 20)"),
     ),
     document=_document,

@@ -109,7 +109,7 @@ VERB = Verb(
         option("model", metavar="TARGET", help=_WHAT),
         IMAGE_SIZE,
         *OWN_MODEL,
-        option("--format", choices=FORMATS, metavar="F", help="of the summary (default text)"),
+        option("--format", choices=FORMATS, metavar="F", help="format of the summary (default text)"),
         option(
             "-o", "--output", metavar="FILE",
             help="write the workload here (.msgpack.gz: opens as a model anywhere), or the summary",

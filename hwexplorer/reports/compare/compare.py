@@ -90,7 +90,7 @@ SUMMARY = columns(
     edp={"help": "energy per inference x latency of the batch"},
     throughput={"help": "inferences per second", "title": "Rate", "keep": 3},
     power={"help": "average over the inference", "keep": 4},
-    utilization={"help": "of the peak of the format that runs"},
+    utilization={"help": "share of the peak in the format that runs"},
     memory={"help": "peak: weights and live activations", "keep": 5},
     bound={"keep": 4},
 )  # fmt: skip

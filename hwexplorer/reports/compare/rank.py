@@ -36,7 +36,7 @@ def _states(state: State, models: list[str] | None, family: str, order: str) -> 
     written = [name for name, its in transformers.items() if its == family]
     names = tuple(dict.fromkeys(models or ())) or (*captured, *written)
     if any(not name.strip() for name in names):
-        raise RequestError("a model is an empty word (hwexplorer models lists them)")
+        raise RequestError("a model name is empty (hwexplorer models lists them)")
     precision = with_model(state, names[0]).precision  # one of all: that of the first
     return tuple(replace(state, model=name, precision=precision) for name in names)
 

@@ -133,10 +133,10 @@ def _run(arguments: argparse.Namespace) -> None:
         return
     device, target = engine.device(arguments.device), Path(arguments.save)
     if not device.changes:
-        raise RequestError("--save keeps a device with changes, as h100_sxm{units*2}")
+        raise RequestError("--save writes a device with changes, e.g. h100_sxm{units*2}")
     if target.suffix != ".toml" or not ID.fullmatch(target.stem):
         raise RequestError(
-            f"--save {arguments.save[:60]!r}: a file NAME.toml is expected, the name being the device's id"
+            f"--save {arguments.save[:60]!r}: expected a file NAME.toml, where NAME is the id of the device"
         )
     if not any((folder / f"{device.id}.toml").exists() for folder in (CATALOG, target.parent)):
         raise RequestError(f"--save {arguments.save[:60]!r}: {device.id}.toml, which it extends, is in another folder")

@@ -57,7 +57,7 @@ def _document(
         figure = option_name.partition("_")[2]
         if value is not None:
             if value <= 0:
-                raise RequestError(f"--{option_name.replace('_', '-')} {value:g}: more than 0 is expected")
+                raise RequestError(f"--{option_name.replace('_', '-')} {value:g}: expected more than 0")
             limits.append(Constraint(figure, ">=" if METRICS[figure].more_is_better else "<=", value))
     grid = evaluate_grid((state,), batches, precisions, power_modes, tick) if limits else ()
     return within(grid, limits, order)
@@ -79,7 +79,7 @@ def _answer(search: ConstrainedSearch, state: State) -> Iterator[str]:
     yield f"{least}: {describe_candidate(best)}"
     sure = next((c for c in search.found if is_beyond_doubt(c)), None)
     measured = next(iter(select_measured(search.found)), None)
-    for what, other in (("that surely keeps the limits", sure), ("with measurements behind it", measured)):
+    for what, other in (("that almost surely keeps the limits", sure), ("with measurements behind it", measured)):
         if other is not best:
             yield f"{least} {what}: {describe_candidate(other) if other else 'none'}"
 
@@ -125,7 +125,7 @@ VERB = Report(
             default=8,
             dest="most",
             metavar="N",
-            help="of a load: devices of a kind at most (default 8)",
+            help="for a load: most devices of a kind (default 8)",
         ),
     ),
     document=_document,

@@ -61,7 +61,7 @@ def _key(row: EventRow | EventGroup) -> str:
 COLUMNS = (
     Column("event", "Event", role="text", keep=0, of=_name),
     Column("bar", "Share", "%", role="bar", keep=1, of=lambda row: _by_cause(row),
-           help=f"of the node, by cause: {HELP}"),
+           help=f"share of the node, by cause: {HELP}"),
     *columns(EventRow, "fraction energy_per_inference waits count unit"),
     Column("each", "Each", "J", role="quantity", keep=3, help="energy of one, or power",
            of=lambda row: amount_of_one(row.coefficient_j, row.unit)),

@@ -21,7 +21,7 @@ def _document(state: State) -> dict[str, Any]:
 
 VERB = Report(
     subject=DEVICES,
-    options=(choice("--plot", PLOTS, metavar="NAME", help="which, by default roofline"),),
+    options=(choice("--plot", PLOTS, metavar="NAME", help="kind of plot (default roofline)"),),
     document=_document,
     view=plot,
     examples={"plot": "conv2d --plot roofline"},

@@ -73,9 +73,9 @@ def _summary(document: Crossover, state: State) -> tuple[str, ...]:
     if document.matches:
         answer = f"{document.a} matches {document.b} without a change"
     elif any(way.device for way in document.ways):
-        answer = f"{document.a} matches {document.b} with the smallest change below that says yes"
+        answer = f"{document.a} matches {document.b} with the smallest change below that is marked yes"
     else:
-        answer = f"no change of one fact up to {FACTOR_MAX:g}x is enough; the nearest ones are listed"
+        answer = f"no change of one fact by up to {FACTOR_MAX:g}x is enough; the nearest ones are listed"
     return (answer, *lines)
 
 
@@ -95,7 +95,7 @@ VERB = Report(
             type=name_list("knob"),
             action="append",
             metavar="FACT,..",
-            help="facts or prices to change, as clock_hz,units: each alone",
+            help="facts or prices to change, each alone: clock_hz,units",
         ),
         option(
             "--metric",

@@ -103,17 +103,17 @@ def _curve_rows(document: KnobReport) -> list[tuple[CurvePoint, str, str]]:
 
 _CURVE = (
     Column("value", "Value", role="text", keep=0, of=lambda row: row[1]),
-    Column("factor", "Turned", "x", keep=0, of=lambda row: row[0].factor, help="times the unchanged value"),
+    Column("factor", "Turned", "x", keep=0, of=lambda row: row[0].factor, help="multiple of the unchanged value"),
     Column("latency", "Latency", "s", role="quantity", keep=0, of=lambda row: row[0].latency_s),
     Column("energy", "Energy", "J", role="quantity", keep=0, help="per inference",
            of=lambda row: row[0].energy_j_per_inference),
     Column("edp", "EDP", "Js", role="quantity", keep=0, of=lambda row: row[0].edp_js),
-    Column("mark", "", role="text", keep=0, of=lambda row: row[2], help="where it is, and where turning pays less"),
+    Column("mark", "", role="text", keep=0, of=lambda row: row[2], help="the value now, and where more pays less"),
 )  # fmt: skip
 COLUMNS = (
     *columns(KnobRow, "name"),
     Column("value", "Now", role="text", keep=0, of=lambda knob: _short_amount(knob.value, knob.unit)),
-    Column("was", "Was", role="text", keep=1, help="unchanged, where it is turned",
+    Column("was", "Was", role="text", keep=1, help="change against the unchanged device",
            of=lambda knob: _short_amount(knob.was, knob.unit) if _is_turned(knob) else ""),
     *columns(KnobRow, "latency energy edp"),
     Column("way", "Turns from, to", role="text", keep=4,

@@ -81,7 +81,7 @@ VERB = Report(
     options=(
         option("other", metavar="other", help="another model, state, or JSON file of report, tree or compare",
                is_model=True),
-        option("--rule", action="append", metavar="RULE", help='as "change(energy) < 5%", "energy(gpu) < 50mJ"'),
+        option("--rule", action="append", metavar="RULE", help='e.g. "change(energy) < 5%", "energy(gpu) < 50mJ"'),
     ),
     document=_document,
     title=_title,

@@ -147,7 +147,7 @@ def _brief(state: State, a: str | None, b: str | None, measure: str | None) -> P
     return Page("explain", _title(explained, state), (_words(explained), *tables))
 
 
-_DEVICE = "a device, with settings of its own if need be: h100_sxm@b8,fp16"
+_DEVICE = "a device, optionally with settings: h100_sxm@b8,fp16"
 VERB = Report(
     subject=Subject(options=(MODEL, *SCENARIO, *OWN_MODEL), several=True),
     options=(

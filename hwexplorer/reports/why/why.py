@@ -326,7 +326,7 @@ def _edp(figures: TreeFigures, i: int) -> tuple[str, ...]:
     benefit = float(level.fusion_benefit_js[i])
     saves = "saves" if benefit >= 0 else "adds"
     modifier = modifier_or_none(float(level.modifier[i]))
-    paid = "of next to no work: no modifier" if modifier is None else f"x modifier {modifier:.3g}"
+    paid = "almost no work: no modifier" if modifier is None else f"x modifier {modifier:.3g}"
     return (
         f"attributed {_js(attributed)} = share {level.share[i]:.2%} x {_js(result.edp_js)}",
         f"base {_js(float(level.base_edp_js[i]))} {paid} ({separate})",

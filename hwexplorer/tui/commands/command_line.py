@@ -36,7 +36,7 @@ def submit(session: Session, text: str) -> None:
     try:
         _run(session, words)
         if (session.state, session.event_count) == (before, events):
-            session.say(f"{text[:60]}: as it is on screen", "dim")
+            session.say(f"{text[:60]}: already so", "dim")
     except RequestError as error:
         session.say(str(error), "bad")
     except Exception as error:
@@ -49,7 +49,7 @@ def _run(session: Session, words: list[str]) -> None:
     if name in COMMANDS:
         COMMANDS[name].run(session, words[1:])
     elif name in SHELL_ONLY:
-        raise RequestError(f"{name} is for the shell, not for this line")
+        raise RequestError(f"{name} works in the shell only")
     elif registry.is_verb(name):
         run_verb(session, [name, *words[1:]])
     else:

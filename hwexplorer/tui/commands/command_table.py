@@ -38,7 +38,7 @@ class LineCommand(msgspec.Struct, frozen=True):
 
 def _one_word(words: list[str], example: str) -> str:
     if len(words) != 1:
-        raise RequestError(f"one word is expected, as in {example}")
+        raise RequestError(f"expected one word, e.g. {example}")
     return words[0]
 
 
@@ -75,7 +75,7 @@ def _load_model(session: Session, words: list[str]) -> None:
     """Load a model. With inputs it is one of the user's own, whose code may run (in a process of its own): it was named
     here, by hand, which a state string or a session is not."""
     if not words:
-        raise RequestError("a name is expected, as in model vit_b_16 or model net.py:make 1x3x224x224")
+        raise RequestError("expected a name, e.g. model vit_b_16 or model net.py:make 1x3x224x224")
     state = session.with_model(session.provider.resolve_model_name(words[0], tuple(words[1:])))
     if session.provider.ready(state) and session.provider.is_edited(state):
         session.capture(state)  # what is shown stays until the new one is there
@@ -129,7 +129,7 @@ def _remove_device(session: Session, words: list[str]) -> None:
     device = _compared_device(session, words[0] if words else session.state.on, "device")
     rest = tuple(d for d in session.state.devices if d != device)
     if not rest:
-        raise RequestError("one device has to stay")
+        raise RequestError("the last device cannot be removed")
     _apply(session, devices=rest)  # a cursor or baseline that is gone falls back to the preferred device
 
 
@@ -197,7 +197,7 @@ def _set_theme(session: Session, words: list[str]) -> None:
 
 def _saved_sessions(session: Session) -> SavedSessions:
     if session.saved_sessions is None:
-        raise RequestError("no place to keep sessions in")
+        raise RequestError("there is no folder for sessions")
     return session.saved_sessions
 
 
@@ -230,7 +230,7 @@ def _session_cells(saved: SavedSession) -> tuple[str, ...]:
 def _list_sessions(session: Session, words: list[str]) -> None:
     saved = session.saved_sessions.all() if session.saved_sessions is not None else {}
     if not saved:
-        raise RequestError("none is saved yet: `:save NAME` saves one")
+        raise RequestError("no session is saved yet: `:save NAME` saves one")
     columns = tuple(Column(key, title, role="text", keep=keep) for key, title, keep in SESSION_COLUMNS)
     rows = tuple(Row(name, (name, *_session_cells(one)), leads=one.state) for name, one in saved.items())
     sheet = Sheet(f"{len(saved)} saved", "", Table("sessions", "Sessions", columns, rows))
@@ -294,16 +294,16 @@ def _session_names(session: Session) -> list[str]:
 
 COMMANDS: dict[str, LineCommand] = {
     **{name: _setting_command(setting) for name, setting in SETTINGS.items()},
-    "model": LineCommand("model NAME [INPUT..]", "open one; your own as net.py:make 1x3x224x224", _load_model, _models),
+    "model": LineCommand("model NAME [INPUT..]", "open one; your own: net.py:make 1x3x224x224", _load_model, _models),
     "on": LineCommand("on DEV", "go to a device, or add it", _go_to_device, _catalogue),
     "devices": LineCommand("devices [DEV,..]", "choose the devices, or name them", _choose_devices, _catalogue),
     "add": LineCommand("add DEV", "one device more", _add_device, _catalogue),
     "remove": LineCommand("remove [DEV]", "one device less", _remove_device, _compared_devices),
-    "baseline": LineCommand("baseline DEV", "what the others are compared with",
+    "baseline": LineCommand("baseline DEV", "the device that the others are compared with",
         lambda session, words: _apply(
             session, baseline=_compared_device(session, _one_word(words, "baseline h100_sxm"), "baseline")),
         _compared_devices),
-    "at": LineCommand("at NODE", "to a node of the tree; the end of its path will do", _go_to_node,
+    "at": LineCommand("at NODE", "go to a node of the tree; the end of its path is enough", _go_to_node,
         lambda session: session.index.place),
     "find": LineCommand("find TEXT", "rows: words, kind:conv share>5 bound:memory", _find_rows),
     "filter": LineCommand("filter TEXT", "narrow the models",
@@ -311,27 +311,27 @@ COMMANDS: dict[str, LineCommand] = {
     "sort": LineCommand("sort KEY", ", ".join(states.SORTS), _set_field("sort", "share"), states.SORTS),
     "rank": LineCommand("rank KEY", "order of the devices", _set_field("rank", "edp"), states.RANKS),
     "metric": LineCommand("metric M", ", ".join(states.METRICS), _set_field("metric", "energy"), states.METRICS),
-    "heat": LineCommand("heat", "the metric on every device in the tree, or not", _request_action("heat")),
-    "trace": LineCommand("trace [FILE]", "a measured trace beside the tree; without a file none", _lay_trace),
+    "heat": LineCommand("heat", "show the metric of every device in the tree, or not", _request_action("heat")),
+    "trace": LineCommand("trace [FILE]", "show a measured trace beside the tree; without a file, none", _lay_trace),
     "limits": LineCommand("limits [L<5ms ..]",
-        "what devices are held against: L latency, E energy, P power, M memory",
+        "limits of devices: L latency, E energy, P power, M memory",
         lambda session, words: _apply(session, limits=" ".join(words))),
     "plot": LineCommand("plot [KIND]", ", ".join(states.PLOTS), _show_plot, states.PLOTS),
     "pin": LineCommand("pin [DEV@SETTINGS]", "what deltas are against", _pin, _compared_devices),
-    "swap": LineCommand("swap", "what is pinned comes on screen", _request_action("swap")),
-    "state": LineCommand("state STRING", "any screen, from its one string",
+    "swap": LineCommand("swap", "show what is pinned", _request_action("swap")),
+    "state": LineCommand("state STRING", "open a screen from its state string",
         lambda session, words: session.apply(states.parse(_one_word(words, "state 'resnet50@b8,fp16'")))),
-    "export": LineCommand("export FILE", "this view; .svg the screen",
+    "export": LineCommand("export FILE", "write this view; .svg: the screen",
         lambda session, words: session.request("export", _one_word(words, "export resnet50.json"))),
     "theme": LineCommand("theme NAME", ", ".join(THEMES), _set_theme, THEMES),
     "save": LineCommand("save NAME", "keep this state", _save, _session_names),
     "load": LineCommand("load NAME", "a saved state",
         lambda session, words: session.apply(_saved_sessions(session).state(*words[:1])), _session_names),
     "sessions": LineCommand("sessions", "saved states", _list_sessions),
-    "device": LineCommand("device [DEV]", "its sheet, with the source of every fact",
+    "device": LineCommand("device [DEV]", "show its facts, each with its source",
         lambda session, words: session.do_sheet(*words[:1]), _catalogue),
     "undo": LineCommand("undo", "undo the last change", _request_action("undo")),
-    "redo": LineCommand("redo", "redo what was undone", _request_action("redo")),
+    "redo": LineCommand("redo", "redo the last undone change", _request_action("redo")),
     "keys": LineCommand("keys", "all keys", _request_action("help")),
     "help": LineCommand("help", "these commands", _help),
     "quit": LineCommand("quit", "leave", _request_action("quit")),

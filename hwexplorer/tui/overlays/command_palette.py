@@ -52,7 +52,7 @@ TASKS = (
     ("Change the batch ..", "batch size inputs at once throughput", ":batch "),
     ("Compare the devices", "table side by side against best chip", "pane_compare"),
     ("Compare with what is on screen now: pin it", "difference delta before after", "pin"),
-    ("What if the chip were other: turn its facts", "knobs bandwidth clock units memory double", "pane_knobs"),
+    ("What if the chip were different: turn its facts", "knobs bandwidth clock units memory double", "pane_knobs"),
     ("Find an operator ..", "search layer row node", "find"),
     ("Lay a measured trace beside the tree ..", "profile profiler kineto nsight measured", ":trace "),
     ("Export this view ..", "save file json csv html svg picture report write", "export"),

@@ -88,7 +88,7 @@ class DevicePicker(OverlayScreen):
         if row.key in state.devices:
             rest = tuple(name for name in state.devices if name != row.key)
             if not rest:
-                self.session.say("one device has to stay", "warn")
+                self.session.say("the last device cannot be removed", "warn")
                 return
             self.session.apply(replace(state, devices=rest))
         else:

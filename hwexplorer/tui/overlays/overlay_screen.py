@@ -161,7 +161,7 @@ class TextReader(OverlayScreen):
         )
         kept = tuple((head, said) for head, said in sections if said) if words else self._all.sections
         self.lines = sum(len(said) for _, said in kept)
-        kept = kept or ((f"Nothing here says {' '.join(words)!r}", ("ctrl+p finds models, devices, verbs, terms",)),)
+        kept = kept or ((f"No line contains {' '.join(words)!r}", ("ctrl+p finds models, devices, verbs, terms",)),)
         self.content.update(msgspec.structs.replace(self._all, sections=kept))
         self.pane.redraw()
 

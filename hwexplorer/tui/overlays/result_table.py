@@ -53,7 +53,7 @@ class ResultTable(OverlayScreen):
 
     def _say_hidden(self) -> None:
         if hidden := self.content.hidden_columns():
-            self.session.say(f"a wider screen shows: {', '.join(hidden)}", "dim")
+            self.session.say(f"a wider screen also shows: {', '.join(hidden)}", "dim")
 
     def action_find(self) -> None:
         """Open a line that finds rows."""
@@ -115,7 +115,7 @@ class ResultTable(OverlayScreen):
         try:
             if row is not None and row.leads:
                 return row, self._state_of(row.leads)
-            self.session.say("this row is what is on screen already", "warn")
+            self.session.say("this row is already on screen", "warn")
         except RequestError as error:
             self.session.say(str(error), "bad")
         return None
@@ -126,7 +126,7 @@ class ResultTable(OverlayScreen):
         if (chosen := self._target()) is None:
             return
         if chosen[1] == session.state:
-            session.say("this row is what is on screen already", "warn")
+            session.say("this row is already on screen", "warn")
             return
         self.close()
         if session.apply(chosen[1]):

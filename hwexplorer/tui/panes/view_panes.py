@@ -134,8 +134,8 @@ class ViewPane(FramedPane):
             first = not getattr(self.state, way) if getattr(self.state, field) == key else first
             self.session.apply(replace(self.state, **{field: key, way: first}))
         else:
-            known = f"{self.pane} can be sorted by: {', '.join(self.sort_keys)}"
-            self.session.say(known if self.sort_keys else f"{self.pane} has one order", "dim")
+            known = f"{self.pane} can be sorted by {', '.join(self.sort_keys)}"
+            self.session.say(known if self.sort_keys else f"{self.pane} cannot be sorted", "dim")
 
     def wheel(self, at: FramedPane.Wheeled) -> bool:
         """Do what the wheel means; return False where it scrolls."""

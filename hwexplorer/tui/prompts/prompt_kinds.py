@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hwexplorer.tui.panes.models_pane import ModelsPane
     from hwexplorer.tui.widgets.tree_table import TreeTable
 
-NO_MATCH = "enter opens it · none of the list: net.py:make 1x3x32x32, m.onnx, llama3_8b:decode"
+NO_MATCH = "enter opens it · not in the list: net.py:make 1x3x32x32, m.onnx, llama3_8b:decode"
 PICTURE = ".svg"
 SUFFIXES = (*files.SUFFIXES, PICTURE)
 
@@ -154,7 +154,7 @@ class ExportPrompt(Prompt):
         path = Path(self._path())
         try:
             if not self._path():
-                return "a file name is expected, as resnet50.json"
+                return "expected a file name, e.g. resnet50.json"
             path = path if policy.is_served() else path.expanduser()  # else it goes to the browser
             files.format_of(path, dict.fromkeys(SUFFIXES, ""))
             return "" if policy.is_served() or path.parent.is_dir() else "that folder does not exist"
@@ -179,7 +179,7 @@ class OverwritePrompt(Prompt):
         self.label, self._overwrite = question, overwrite
 
     def note(self) -> str:
-        return "y overwrites, n leaves it"
+        return "y overwrites it, n keeps it"
 
     def ends_prompt(self, key: str, character: str | None) -> bool:
         """Return True: any key decides."""

@@ -44,7 +44,7 @@ def summarize_change(before: State, after: State, was: Cards, now: Cards) -> str
         base, change = split_changes(after.on)
         turned = next((card for card in now if card.key == after.on and card.ghost), None)
         if not change or turned is None:
-            return f"{base} is as the catalogue has it"
+            return f"{base} is unchanged"
         metric = METRICS[after.metric].noun
         return f"{change}: {metric} {delta(turned.bar / turned.ghost - 1)} against the unchanged {base}"
     parts = [f"added {name}" for name in after.devices if name not in before.devices]

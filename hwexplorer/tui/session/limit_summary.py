@@ -74,7 +74,7 @@ class DeviceLimits:
             parts.append(f"best: {best.key}")
         if passing and passing[0] is not best:
             parts.append(f"predicted {'better' if best else 'best'}: {passing[0].key}")
-        parts.append("counted are devices and designs that can run it")
+        parts.append("only devices and designs that can run it count")
         return "; ".join(parts)
 
     def compute_some(self, state: State, devices: Sequence[str] | None = None) -> bool:

@@ -52,7 +52,7 @@ class SavedSessions:
     def save(self, name: str, state: State, figures: str = "") -> None:
         """Raises RequestError for a bad name or a folder one may not write to."""
         if not name or len(name) > NAME_MAX or not name.isprintable() or " " in name:
-            raise RequestError(f"a session is named by a word of at most {NAME_MAX} characters")
+            raise RequestError(f"the name of a session is one word of at most {NAME_MAX} characters")
         policy.require_unserved("keeping sessions")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)

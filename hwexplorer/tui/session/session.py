@@ -234,7 +234,7 @@ class Session:
     def do_swap(self) -> None:
         """Swap what is pinned and what is shown."""
         if not self.state.pin:
-            self.say("nothing is pinned yet: p pins what is on screen", "warn")
+            self.say("nothing is pinned yet: p pins this screen", "warn")
         else:
             self.apply(state_changes.swap_pin(self.state))
 
@@ -261,7 +261,7 @@ class Session:
         """Try the setting that Why says would lift the limit of the node."""
         step = self.views.next_step if self.views is not None else None
         if step is None:
-            self.say("no setting is known that would lift this limit", "dim")
+            self.say("no known setting lifts this limit", "dim")
         elif self.apply(states.with_setting(self.state, step.setting)):
             self.say(f"{step.setting}; u undoes", "good")
 
@@ -269,7 +269,7 @@ class Session:
         """Turn the knob under the cursor a step, or put it back (0)."""
         state = self.provider.turn_knob(self.state, by)
         if not self.apply(state) and state == self.state:
-            self.say(f"{state.fact} is as the device has it", "dim")
+            self.say(f"{state.fact} is unchanged", "dim")
 
     def do_sheet(self, device: str | None = None) -> None:
         """Open the sheet of a device, by default the one under the cursor."""
@@ -316,7 +316,7 @@ class Session:
             return
         target = state_changes.next_match(self.index.table, state.find, state.at, step)
         if target is None:
-            self.say(f"nothing in the tree fits {state.find!r}", "warn")
+            self.say(f"nothing in the tree matches {state.find!r}", "warn")
         else:
             self.move_to(target)
 

@@ -285,7 +285,7 @@ class TreeTable(TableHeads):
                 cached = self._cache[position, ground] = self._row(position, palette, ground)
             return cached
         if not self.visible and self._only and not position:
-            return self._remark(f"nothing here is like {self._only!r}; esc shows all", palette, "dim")
+            return self._remark(f"nothing here matches {self._only!r}; esc shows all", palette, "dim")
         note = position - len(self.visible)
         return self._remark(notes[note], palette, "dim") if note < len(notes) else []
 

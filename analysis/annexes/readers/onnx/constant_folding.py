@@ -67,7 +67,7 @@ def _remainder(left: Any, right: Any) -> Any:
 
 def _power(base: Any, exponent: Any) -> Any:
     if not 0 <= exponent <= 64 or (isinstance(base, Poly) and exponent != int(exponent)):
-        raise ShapeError("a power that is no size")
+        raise ShapeError("a power that is not a size")
     return product([base] * int(exponent)) if isinstance(base, Poly) else base**exponent
 
 
@@ -86,14 +86,14 @@ def _best(is_better: Callable[[Any, Any], bool], *items: Any) -> Any:
 
 def _select(condition: Any, left: Any, right: Any) -> Any:
     if isinstance(condition, Poly):
-        raise ShapeError("a condition is a size")
+        raise ShapeError("a condition depends on a size")
     return left if condition else right
 
 
 def _reduce(function: Callable[[Any, Any], Any], start: tuple[int, ...], op: OnnxOp) -> Any:
     data = op.known_input()
     if data.ndim != 1 or (not op.axes() and op.int_attr("noop_with_empty_axes", 0)):
-        raise ShapeError("a reduction of more than a list")
+        raise ShapeError("a reduction of a tensor with several dimensions")
     return whole_array([reduce(function, data, *start)], (1,) if op.int_attr("keepdims", 1) else ())
 
 
@@ -116,7 +116,7 @@ def _constant(op: OnnxOp) -> Any:
             return whole_array([given], ())
         if name in ("value_ints", "value_floats"):
             return whole_array(given)
-    raise ShapeError("a constant that is no size")
+    raise ShapeError("a constant that is not a size")
 
 
 def _fill(op: OnnxOp) -> Any:
@@ -129,7 +129,7 @@ def _fill(op: OnnxOp) -> Any:
 def _range(op: OnnxOp) -> Any:
     start, limit, step = (op.number(index) for index in range(3))
     if any(isinstance(x, Poly) for x in (start, limit, step)) or not step:
-        raise ShapeError("a range of live length")
+        raise ShapeError("a range whose length is a symbolic dimension")
     _check_count(max(0, math.ceil((limit - start) / step)))
     return whole_array(np.arange(start, limit, step).tolist())
 

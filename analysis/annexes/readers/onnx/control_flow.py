@@ -45,7 +45,7 @@ def _branch(op: OnnxOp) -> Turns:
     if condition is not None:
         return Turns(then if condition else other)
     longer = max(then, other, key=lambda graph: len(graph.nodes))
-    return Turns(longer, note="of each If the longer branch is counted")
+    return Turns(longer, note="the longer branch of each If is counted")
 
 
 def _loop(op: OnnxOp) -> Turns:
@@ -68,7 +68,7 @@ def _scan(op: OnnxOp) -> Turns:
     length = values[split].meta.shape[axes[0]]
     count, note = (int(length.constant()) if length.is_constant else 0), ""
     if not 0 < count <= _MAX_TURNS:
-        count, note = 1, "a loop over a live or very long dimension is counted once"
+        count, note = 1, "a loop over a free or very long dimension is counted once"
     piled = op.int_list("scan_output_axes")
     return Turns(
         _inner(op, "body"), count, values[:split], values[split:], length=length, axes=axes, piled=piled, note=note

@@ -103,7 +103,7 @@ class GraphWalk:
         if inputs and not any("batch" in item.shape for item in inputs) and self.batch == dim("batch"):
             leading = {item.shape[0] for item in inputs if item.shape}
             number = int(leading.pop()) if len(leading) == 1 else 1
-            self.notes[fixed_note(number, "the file gives inputs of fixed size (export it with a free batch)")] = None
+            self.notes[fixed_note(number, "the file fixes the size of its inputs (export it with a free batch)")] = None
         return Graph(
             sources=tuple(self.sources),
             nodes=tuple(self.nodes),
@@ -183,7 +183,7 @@ class GraphWalk:
     def _input(self, name: str, frame: Frame, node: OnnxNode) -> OnnxValue | None:
         value = frame.find(name) if name else None
         if name and value is None:
-            raise UnreadableError(f"{describe_node(node)} reads {name[:40]!r}, which nothing makes")
+            raise UnreadableError(f"{describe_node(node)} reads {name[:40]!r}, which no operator writes")
         return value
 
     def _plain(self, op: OnnxOp, frame: Frame) -> None:
@@ -228,12 +228,10 @@ class GraphWalk:
         if not told or len(told) < len(results):
             is_bounded = row.results is reduce_shape if row is not None else problem is None  # by its first input
             if not is_bounded or not op.has_input(0):
-                reason = str(problem or "it has no rule here") or type(problem).__name__
-                raise UnreadableError(
-                    f"{describe_node(op.node)}: the shape of its result cannot be told: {reason[:160]}"
-                )
+                reason = str(problem or "no shape rule is known for it") or type(problem).__name__
+                raise UnreadableError(f"{describe_node(op.node)}: the shape of its result is unknown: {reason[:160]}")
             self.notes[
-                f"the size of what {describe_node(op.node)} makes is not known: taken for that of its first input"
+                f"the size of what {describe_node(op.node)} writes is unknown: the size of its first input is used"
             ] = None
             told = [NodeResult(op.shape(), op.dtype())] * max(1, len(op.node.outputs))
         symbols.setdefault("out", product(told[0].shape))
@@ -278,7 +276,7 @@ class GraphWalk:
         meta = Meta(shape, dtype, self.names)
         numbers = layout(shape, ())[0]
         if prod(numbers) > _MAX_ELEMENTS:
-            raise UnreadableError(f"{name[:40]!r} is larger than any memory")
+            raise UnreadableError(f"{name[:40]!r} is larger than the memory of any device")
         return OnnxValue(self._unique(name), meta, contiguous_strides(numbers), known, is_weight)
 
     def _unique(self, name: str) -> str:
@@ -336,7 +334,7 @@ class GraphWalk:
             inside = [inner.find(info.name) for info in turns.graph.outputs]
             results = [value for value in inside if value is not None]
             if len(results) < len(inside):
-                raise UnreadableError(f"{describe_node(op.node)}: a result of its graph is made by nothing")
+                raise UnreadableError(f"{describe_node(op.node)}: no operator of its graph writes its result")
             results = results[turns.skip :]
             state = results[: len(state)]
         if not results:

@@ -38,7 +38,7 @@ def shapes_of(
         for size, to in sizes:
             if isinstance(size, str) and symbols.setdefault(size, poly(to)) not in (poly(to), batch):
                 raise UnreadableError(
-                    f"{info.name[:40]!r} is given {to} for {size[:24]!r}, which is {symbols[size]} elsewhere"
+                    f"{info.name[:40]!r} sets {size[:24]!r} to {to}, but it is {symbols[size]} elsewhere"
                 )
     return symbols, [_shape(info, given, symbols, batch) for info, given in pairs]
 
@@ -63,7 +63,7 @@ def _shape(info: ValueInfo, given: Input | None, symbols: dict[str, Poly], batch
     declared = info.shape
     if declared is None:
         if given is None:
-            raise OpenSizeError(f"the file does not say the shape of {info.name[:40]!r}: --input 1x3x224x224 does")
+            raise OpenSizeError(f"the file does not state the shape of {info.name[:40]!r}: give --input 1x3x224x224")
         declared = (None,) * len(given.shape)
     if given is not None and not _fits(declared, given):
         raise UnreadableError(f"{info.name[:40]!r} is {format_shape(declared)}, not {given}")
@@ -79,7 +79,7 @@ def _shape(info: ValueInfo, given: Input | None, symbols: dict[str, Poly], batch
             shape.append(poly(given.shape[place]))
         else:
             raise OpenSizeError(
-                f"{info.name[:40]!r} is {format_shape(declared)}: give its sizes, as {example_option(declared)}"
+                f"{info.name[:40]!r} is {format_shape(declared)}: give its sizes, e.g. {example_option(declared)}"
             )
     return tuple(shape)
 

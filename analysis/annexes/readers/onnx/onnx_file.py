@@ -98,7 +98,7 @@ class StoredTensor:
         stored = np.dtype(self.dtype).newbyteorder("<")
         if self.raw is not None:
             if len(self.raw) != count * stored.itemsize:
-                raise UnreadableError(f"the constant {self.name[:40]!r} is cut short")
+                raise UnreadableError(f"the constant {self.name[:40]!r} is truncated")
             return np.frombuffer(self.raw, stored).reshape(self.shape)
         if len(self.items) != count:
             return None
@@ -149,7 +149,7 @@ def _size(wire: Wire, span: Span) -> int | str | None:
 
 def _graph(wire: Wire, span: Span) -> OnnxGraph:
     if wire.depth > _MAX_NESTING:
-        raise UnreadableError("graphs lie too deep in each other")
+        raise UnreadableError("graphs are nested too deeply")
     wire.depth += 1
     graph = message(OnnxGraph, wire, span)
     wire.depth -= 1
@@ -269,7 +269,7 @@ class OnnxModel:
     def top(self) -> OnnxGraph:
         """The graph of the model. Raises UnreadableError if there is none."""
         if self.graph is None:
-            raise UnreadableError("no ONNX model (it holds no graph)")
+            raise UnreadableError("not an ONNX model (it holds no graph)")
         return self.graph
 
 
@@ -284,4 +284,4 @@ def read(path: Path, budget: Budget) -> OnnxModel:
     except OSError as error:
         raise UnreadableError(f"cannot be read ({error.strerror})") from None
     except (IndexError, struct.error, UnicodeDecodeError, OverflowError, RecursionError):
-        raise UnreadableError("no ONNX model (damaged, cut short, or another format)") from None
+        raise UnreadableError("not an ONNX model (damaged, truncated, or another format)") from None

@@ -27,7 +27,7 @@ class ShapeError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class OnnxValue:
-    """A tensor. `strides` lie at the reference point of live dimensions; `known` are values that the file settles."""
+    """A tensor. `strides` lie at the reference point of symbolic dimensions; `known` are values fixed by the file."""
 
     name: str
     meta: Meta
@@ -103,7 +103,7 @@ class OnnxOp:
         known = self.value(index).known
         if known is None:
             name = self.value(index).name.rpartition("@")[0]
-            raise ShapeError(f"{name[:40]!r}, from which a shape follows, is not settled by the file")
+            raise ShapeError(f"{name[:40]!r}, which determines a shape, is not fixed in the file")
         return known
 
     def items(self, index: int, attribute: str = "") -> list[Any]:
@@ -125,7 +125,7 @@ class OnnxOp:
         """Return a whole number of an attribute, `default` without it."""
         given = self.attr(name, default)
         if not isinstance(given, int):
-            raise ShapeError(f"its attribute {name} is no number")
+            raise ShapeError(f"its attribute {name} is not a number")
         return given
 
     def int_list(self, name: str, default: Sequence[int] = ()) -> list[int]:
@@ -134,7 +134,7 @@ class OnnxOp:
         if given is None:
             return list(default)
         if not isinstance(given, list) or not all(isinstance(item, int) for item in given):
-            raise ShapeError(f"its attribute {name} is no list of numbers")
+            raise ShapeError(f"its attribute {name} is not a list of numbers")
         return given
 
     def axis(self, name: str = "axis", default: int = 0) -> int:
@@ -150,7 +150,7 @@ def constant(size: Any) -> int:
     """Return a size as a plain number. Raises ShapeError if it is live."""
     if isinstance(size, Poly):
         if not size.is_constant:
-            raise ShapeError(f"a size that must be a number is live ({size})")
+            raise ShapeError(f"a size that must be a number is a symbolic dimension ({size})")
         return int(size.constant())
     return int(size)
 
@@ -179,7 +179,7 @@ def broadcast(*shapes: Shape) -> Shape:
             if result[place] == ONE:
                 result[place] = size
             elif size not in (ONE, result[place]):
-                raise ShapeError(f"sizes {result[place]} and {size} do not fit each other")
+                raise ShapeError(f"sizes {result[place]} and {size} do not match")
     return tuple(result)
 
 

@@ -157,7 +157,7 @@ def _bind(term: list[str], shape: Shape, symbols: Symbols, several: dict[str, Sh
     for name, size in zip(term, shape, strict=True):
         held = symbols.get(name, ONE)
         if name != "_" and held != ONE and size not in (ONE, held):
-            raise ShapeError(f"sizes {held} and {size} do not fit each other")
+            raise ShapeError(f"sizes {held} and {size} do not match")
         symbols[name] = size if held == ONE else held
 
 

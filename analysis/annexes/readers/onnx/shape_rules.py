@@ -113,7 +113,7 @@ def _unsqueeze(op: OnnxOp) -> list[NodeResult]:
 def _transpose(op: OnnxOp) -> list[NodeResult]:
     order = op.int_list("perm") or list(reversed(range(op.rank)))
     if sorted(order) != list(range(op.rank)):
-        raise ShapeError("perm is no order of the dimensions")
+        raise ShapeError("perm is not a permutation of the dimensions")
     return _view(op, [_axes(op)[place] for place in order])
 
 
@@ -132,13 +132,13 @@ def _slice(op: OnnxOp) -> list[NodeResult]:
 
 
 def _slice_length(size: Poly, start: Any, end: Any, step: int) -> Poly:
-    """Return the elements of `start:end:step`. Along a live dimension: all of it, or all but a few at the ends."""
+    """Return the elements of `start:end:step`. Along a symbolic dimension: all of it, or all but a few at the ends."""
     if size.is_constant and not isinstance(start, Poly) and not isinstance(end, Poly):
         length = constant(size)
         window = slice(start, None if step < 0 and end < -length else end, step)
         return poly(len(range(*window.indices(length))))
     if step != 1:
-        raise ShapeError("a live dimension is sliced in steps")
+        raise ShapeError("a symbolic dimension is sliced with a step")
     first: Size = start if isinstance(start, Poly) or start >= 0 else size + start
     last: Size = end
     if not isinstance(end, Poly):  # a very large number means "to the end"
@@ -146,7 +146,7 @@ def _slice_length(size: Poly, start: Any, end: Any, step: int) -> Poly:
     if isinstance(last, Poly) and not last.is_constant and size.is_constant:
         last = size  # not more than there is
     if not size.is_constant and not isinstance(last, Poly):
-        raise ShapeError("a live dimension is cut at a fixed place")
+        raise ShapeError("a symbolic dimension is sliced at a fixed position")
     return poly(last) - first
 
 

@@ -1,6 +1,6 @@
 """The wire format of ONNX files (protocol buffers), read a window at a time; weights are stepped over.
 
-Nothing is mapped into memory: a file that is cut short while it is read is an error, not a signal."""
+Nothing is mapped into memory: a file that is truncated while it is read is an error, not a signal."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Wire:
             self.file.seek(at)
             self._window, self._start = self.file.read(max(_WINDOW, end - at)), at
             if len(self._window) < end - at:
-                raise IndexError("the file is cut short")
+                raise IndexError("the file is truncated")
         return self._window[at - self._start : end - self._start]
 
     def varint(self, at: int, end: int) -> tuple[int, int]:
@@ -51,7 +51,7 @@ class Wire:
             if byte < 0x80:
                 return value & _WORD, at
             shift += 7
-        raise IndexError("a whole number is cut short")
+        raise IndexError("a whole number is truncated")
 
     def fields(self, span: Span) -> Iterator[tuple[int, Any]]:
         """Field numbers and values of a message: whole numbers, or the span of anything longer."""
@@ -71,7 +71,7 @@ class Wire:
             else:
                 raise IndexError("no such wire type")
             if at + size > end:
-                raise IndexError("a field is cut short")
+                raise IndexError("a field is truncated")
             yield key >> 3, (at, at + size)
             at += size
 
