@@ -25,6 +25,8 @@ class Scheduler(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     reserves: bool
     finds_evicted: bool
     forms_ahead: bool = False
+    activations_apart: bool = False
+    watermark: float = 0.0
     memory_share: float
     request_s: SourcedValue
     prompt_token_s: SourcedValue

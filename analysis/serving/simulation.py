@@ -132,14 +132,14 @@ class BatchEngine:
         return True
 
     def _admit(self) -> None:
-        reserves = self.scheduler.reserves
+        reserves, room = self.scheduler.reserves, self.costs.cache_tokens * (1.0 - self.scheduler.watermark)
         while self.waiting and len(self.decoding) + len(self.prefilling) < self.scheduler.max_sequences:
             request = self.waiting[0]
             cached = self.requests.cached[request]
             left = self._prompt_of(request)
             needed = self.costs.sequence_tokens + (self.requests.total[request] if reserves else cached + left)
             is_alone = not self.decoding and not self.prefilling
-            if self.reserved + needed + (not reserves) > self.costs.cache_tokens and not is_alone:
+            if self.reserved + needed + (not reserves) > room and not is_alone:
                 return
             self.waiting.popleft()
             self.cache_used += cached + self.costs.sequence_tokens

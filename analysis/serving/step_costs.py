@@ -16,6 +16,7 @@ import numpy as np
 
 from analysis.estimate.bundle import evaluate_steps
 from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.peak_memory import peak_memory
 from analysis.estimate.roles import select_values
 from analysis.estimate.scenario import Scenario
 from analysis.model.ir.workload import INPUT, Floats, Workload
@@ -160,6 +161,13 @@ class StepModel(msgspec.Struct, frozen=True, kw_only=True):
         """Return the estimate of a step of one sequence that attends to so many tokens."""
         return estimate(self.decode, self.device, msgspec.structs.replace(self.scenario, sequence=1, kv=cached))
 
+    def activation_bytes(self, tokens: int) -> float:
+        """Return what a step of so many tokens of prompts holds beside weights and caches."""
+        prompt = self.prefill.bound(sequence=LONG, kv=0)
+        setup = self.scenario.setup_on(self.device, prompt)
+        held = peak_memory(prompt, 1, setup.plan.widths, setup.joins).activation_peak_bytes
+        return held * tokens / LONG
+
     @property
     def state_bytes(self) -> float:
         """The bytes that each sequence keeps on a device whatever its length: the states of recurrent layers."""
@@ -196,6 +204,8 @@ def step_costs(steps: StepModel, first: Estimate, longest: int, scheduler: Sched
     full_bytes, state_bytes = steps.estimate(knots[-1]).peak_memory_bytes, steps.state_bytes
     token_bytes = (full_bytes - first.peak_memory_bytes) / (knots[-1] - NO_CACHE)
     room = first.device.memory_bytes * scheduler.memory_share - first.memory.weight_bytes
+    if not scheduler.activations_apart:
+        room = max(room - steps.activation_bytes(scheduler.max_tokens), 0.0)
     return StepCosts(
         tokens=tokens,
         linear=linear,

@@ -21,6 +21,9 @@ def row(**cells: str) -> dict[str, str]:
     return next(each for each in ROWS if all(each[name] == value for name, value in cells.items()))
 
 
+NOTES = [
+    f"device from the partition name h200 of its job script; parallel scheme {scheme}8" for scheme in ("tep", "dep")
+]
 PLAIN = row(source="InferenceX, as kept by AIConfigurator", runtime="vllm", model="llama3_70b", flag="")
 
 
@@ -42,6 +45,22 @@ def test_flags_of_a_note_bound_the_scheduler() -> None:
     assert (served.scheduler.max_sequences, served.scheduler.max_tokens) == (512, 512)
     assert served.load.concurrency == 0
     assert np.diff(served.load.arrival_s).mean() == pytest.approx(1 / 16, rel=0.2)
+
+
+def test_layouts_of_a_note_share_experts_and_attention() -> None:
+    tep, dep = (interpret_served_row(row(source="InferenceX token position study", note=note)) for note in NOTES)
+    assert tep.deployment.options == dep.deployment.options == "tp=8,ep=8"
+    assert (tep.deployment.attention_copies, dep.deployment.attention_copies) == (1, 8)
+
+
+def test_a_step_of_whole_prompts_leaves_less_room_for_the_cache() -> None:
+    """405B in fp8 on 8 H100 (dstack): 16 requests of 34,832 tokens take no more tokens a second than 4, since a first
+    step of the longest context takes the memory of activations, 17 GB."""
+    batch = interpret_served_row(row(source="dstack, H100 and MI300X", load_kind="one batch", device="h100_sxm"))
+    server = interpret_served_row(row(source="dstack, H100 and MI300X", request_rate_per_s="16", device="h100_sxm"))
+    assert (batch.deployment.scheduler, server.deployment.scheduler) == ("vllm_2024_whole", "vllm_2024")
+    room = [make_costs(each.deployment, each.deployment.options, 4096).cache_tokens for each in (batch, server)]
+    assert room[0] < 0.4 * room[1]
 
 
 def test_prompts_that_a_benchmark_repeats_are_in_the_cache() -> None:

@@ -123,9 +123,11 @@ def interpret_served_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
     row = row | next((dict(rule["sets"]) for rule in facts["layouts"] if rule["note"] in row["note"]), {})
     device = row_device(row["device"].lower(), "", row["source"], folders)
     software, scheduler = facts["runtimes"][row["runtime"]]
-    tuned = next((rule["is"] for rule in facts["software"] if rule["note"] in row["note"]), "")
-    if row["measured_on"].startswith("2024") and tuned != software:
+    software = next((rule["is"] for rule in facts["software"] if rule["note"] in row["note"]), software)
+    if row["measured_on"].startswith("2024"):
         software += " (2024)"
+        is_chunked = device.vendor != "AMD" and row["load_kind"] != "one batch"
+        scheduler += "_2024" if is_chunked else "_2024_whole"
     model = str(facts["models"].get(row["public_model"].lower(), row["model"]))
     decode_workers = int(parse_cell(row, "decode_workers") or 1)
     prefill_workers = int(parse_cell(row, "prefill_workers") or 0)
