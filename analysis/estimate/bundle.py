@@ -247,10 +247,16 @@ def _stream(
     )
 
 
-def evaluate_steps(steps: Sequence[Workload], batches: Sequence[int], device: Device, scenario: Scenario) -> Floats:
+def evaluate_steps(
+    steps: Sequence[Workload], batches: Sequence[int], device: Device, scenario: Scenario, is_recorded: bool = False
+) -> Floats:
     """Return seconds and joules of steps that share their operators at some batches, (2, steps, batches), to the last
-    bits what `estimate` finds for each."""
+    bits what `estimate` finds for each; with `is_recorded` as if graphs held the kernels of prompts as well."""
     setup, first = scenario.setup_on(device, steps[0]), steps[0]
+    if is_recorded:
+        none = msgspec.structs.replace(setup.runtime.prompt_dispatch, value=0.0, low=0.0, high=0.0)
+        runtime = msgspec.structs.replace(setup.runtime, prompt_dispatch=none)
+        setup = Setup(device, setup.plan, runtime, setup.layout)
     bundle = make_bundle(steps, setup.joins, True)  # layers differ in times
     joint = bundle_demand(bundle, batches, setup.plan.widths)
     run = execute(joint.demand, setup)

@@ -31,7 +31,8 @@ CONTEXT = 3584  # tokens before the long prompt
 class StepCosts(msgspec.Struct, frozen=True, kw_only=True):
     """Figures are (time_s, energy_j) along a first axis of 2.
 
-    `tokens` (t,) and `linear` (2, t): a step of so many tokens without attention. `sequences` (b,), `cached` (k,) and
+    `tokens` (t,) and `linear` (2, t): a step of so many tokens without attention; `started` (2, t): more for steps that
+    hold prompts, whose kernels the host starts one by one. `sequences` (b,), `cached` (k,) and
     `decoding` (2, k, b): what a step of so many sequences with caches of that mean length takes beyond its tokens:
     attention, sampling, and the host's work on each sequence. `pair` (2,): one token of a prompt that attends to one
     before it. `static_w` is drawn between steps. A device holds `cache_tokens` of `token_bytes` each; each sequence
@@ -51,7 +52,8 @@ class StepCosts(msgspec.Struct, frozen=True, kw_only=True):
     token_bytes: float = 0.0
     sequence_tokens: float = 0.0
     most_sequences: float = math.inf
-    known_bases: dict[int, tuple[float, float]] = msgspec.field(default_factory=dict)
+    started: Floats | None = None
+    known_bases: dict[tuple[int, bool], tuple[float, float]] = msgspec.field(default_factory=dict)
     known_lines: dict[int, StepLines] = msgspec.field(default_factory=dict)
 
     def decode(self, sequences: int, cached: Floats) -> Floats:
@@ -61,7 +63,7 @@ class StepCosts(msgspec.Struct, frozen=True, kw_only=True):
     def mixed(self, sequences: int, cached: float, tokens: int, pairs: float) -> tuple[float, float]:
         """Return (time_s, energy_j) of a step that also holds `tokens` of prompts, which attend to `pairs` earlier
         tokens in all."""
-        time_s, energy_j = self.without_attention(sequences + tokens)
+        time_s, energy_j = self.without_attention(sequences + tokens, has_prompts=True)
         if sequences:
             (with_s, with_j), (without_s, without_j) = (
                 self.lines(sequences).step(cached),
@@ -70,12 +72,13 @@ class StepCosts(msgspec.Struct, frozen=True, kw_only=True):
             time_s, energy_j = time_s + with_s - without_s, energy_j + with_j - without_j
         return time_s + float(self.pair[0]) * pairs, energy_j + float(self.pair[1]) * pairs
 
-    def without_attention(self, tokens: int) -> tuple[float, float]:
+    def without_attention(self, tokens: int, has_prompts: bool = False) -> tuple[float, float]:
         """Return (time_s, energy_j) of a step of so many tokens without attention, computed once."""
-        found = self.known_bases.get(tokens)
+        found = self.known_bases.get((tokens, has_prompts))
         if found is None:
-            time_s, energy_j = _along(self.tokens, self.linear, tokens).tolist()
-            found = self.known_bases[tokens] = (time_s, energy_j)
+            values = self.linear if self.started is None or not has_prompts else self.linear + self.started
+            time_s, energy_j = _along(self.tokens, values, tokens).tolist()
+            found = self.known_bases[tokens, has_prompts] = (time_s, energy_j)
         return found
 
     def lines(self, sequences: int) -> StepLines:
@@ -180,10 +183,12 @@ class StepModel(msgspec.Struct, frozen=True, kw_only=True):
         steps = [self.decode.bound(sequence=1, kv=length) for length in cached]
         return evaluate_steps(steps, sequences, self.device, self.scenario)
 
-    def prompts(self, batches: Sequence[int], tokens: int, cached: Sequence[int] = (0,)) -> Floats:
+    def prompts(
+        self, batches: Sequence[int], tokens: int, cached: Sequence[int] = (0,), is_recorded: bool = False
+    ) -> Floats:
         """Return (time_s, energy_j) of so many prompts of these tokens after others in the cache, (2, k, b)."""
         steps = [self.prefill.bound(sequence=tokens, kv=length) for length in cached]
-        return evaluate_steps(steps, batches, self.device, self.scenario)
+        return evaluate_steps(steps, batches, self.device, self.scenario, is_recorded)
 
 
 def step_costs(steps: StepModel, first: Estimate, longest: int, scheduler: Scheduler) -> StepCosts:
@@ -198,7 +203,12 @@ def step_costs(steps: StepModel, first: Estimate, longest: int, scheduler: Sched
     decoding, after = steps.decoding(sequences, knots), steps.prompts([1], LONG, (0, CONTEXT))[..., 0]
     small = [n for n in sequences if n < SHORT]
     tokens = np.array([*small, *(SHORT * n for n in batches)], dtype=np.float64)
-    linear = np.concatenate([decoding[:, 0, : len(small)], steps.prompts(batches, SHORT)[:, 0]], axis=1)
+    recorded = prompts = steps.prompts(batches, SHORT, is_recorded=True)[:, 0]
+    if first.runtime.prompt_dispatch.value:
+        prompts = steps.prompts(batches, SHORT)[:, 0]
+    linear = np.concatenate([decoding[:, 0, : len(small)], recorded], axis=1)
+    started = np.maximum(prompts - recorded, 0.0)
+    started = np.concatenate([np.repeat(started[:, :1], len(small), axis=1), started], axis=1)
     linear = np.maximum.accumulate(linear - of_sequence * [*small, *batches], axis=1)
     decoding = np.maximum(decoding - np.stack([_along(tokens, linear, n) for n in sequences], axis=1)[:, None], 0.0)
     full_bytes, state_bytes = steps.estimate(knots[-1]).peak_memory_bytes, steps.state_bytes
@@ -209,6 +219,7 @@ def step_costs(steps: StepModel, first: Estimate, longest: int, scheduler: Sched
     return StepCosts(
         tokens=tokens,
         linear=linear,
+        started=started if started.any() else None,
         sequences=np.array(sequences, dtype=np.float64),
         cached=np.array(knots, dtype=np.float64),
         decoding=np.maximum.accumulate(np.maximum.accumulate(decoding, axis=1), axis=2),
