@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from itertools import pairwise
 
 import msgspec
@@ -12,7 +13,7 @@ from hardware.demand import Ints
 from hardware.execute import BOUNDS, Execution
 
 
-class Places(msgspec.Struct, frozen=True, kw_only=True):
+class Places(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The places of b x w runs in one execution, w models at each of b `batches`: for all of them end to end, the
     kernel and the operator each of theirs is. At each batch, model i has those from `kernel_ptr[i]` and `op_ptr[i]`,
     (w + 1,), on."""
@@ -22,6 +23,13 @@ class Places(msgspec.Struct, frozen=True, kw_only=True):
     kernel_ptr: Ints
     op_ptr: Ints
     batches: int
+
+    @cached_property
+    def first_cell(self) -> Ints:
+        """The first cell of each kernel's run in a table of runs and bounds, (k,)."""
+        models = len(self.kernel_ptr) - 1
+        run = np.repeat(np.arange(self.batches * models), np.tile(np.diff(self.kernel_ptr), self.batches))
+        return len(BOUNDS) * run
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,8 +77,7 @@ def totals(run: Execution, places: Places | None = None) -> Totals:
         kernel_s, peak_s, bound = kernel_s[places.kernel_of], peak_s[places.kernel_of], bound[places.kernel_of]
         energy_j, batches = energy_j[places.op_of], places.batches
         kernel_ends, op_ends = places.kernel_ptr.tolist(), places.op_ptr.tolist()
-        owner = np.repeat(np.arange(batches * (len(kernel_ends) - 1)), np.tile(np.diff(places.kernel_ptr), batches))
-        cell = bound + len(BOUNDS) * owner
+        cell = bound + places.first_cell
     latency, peak = _sums(np.stack([kernel_s, peak_s]), kernel_ends, batches)
     pipelined = np.zeros(len(latency))
     if run.pipelined_s is not None:

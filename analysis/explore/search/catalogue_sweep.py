@@ -49,7 +49,7 @@ COLUMNS = (
     "energy_j_per_inference", "edp_js", "throughput_per_s", "average_power_w", "peak_memory_bytes", "fits",
     "utilization", "bound", "silicon",
 )  # fmt: skip
-ASKED = COLUMNS.index("precision_run")  # columns before this one say what is asked, the others what it costs
+ASKED = COLUMNS.index("precision_run")  # columns before it say what is asked, from it on what that costs
 
 
 class Chunk(msgspec.Struct, frozen=True):
@@ -128,14 +128,15 @@ def run_chunk(chunk: Chunk) -> str:
     demands: dict[tuple[Any, ...], BundleDemand] = {}
     held: dict[tuple[Any, ...], Floats] = {}
     lines: list[str] = []
-    write_asked, write_cost = (_writer(chunk.form, names) for names in (COLUMNS[:ASKED], COLUMNS[ASKED:]))
-    row = "%s,%s\n" if chunk.form == "csv" else "{%s, %s}"
+    write_names, write_cost = (_writer(chunk.form, names) for names in (COLUMNS[:2], COLUMNS[ASKED:]))
+    row = "%s,%s,%s,%s\n" if chunk.form == "csv" else '{%s, "batch": %s, "precision": "%s", %s}'
     together = [chunk.batches[i : i + TOGETHER] for i in range(0, len(chunk.batches), TOGETHER)]
     for key, work, models in _by_work(chunk):
         device = named_device(key, chunk.folders)
         runtime = resolve_runtime(device, chunk.execution, work)
         joins = runtime.joins(device)
         many = bundled(models, joins, device.arch.places_models)
+        names = [write_names((name, key)) for name in models]
         for batches in together:
             costs: dict[tuple[Any, ...], list[str]] = {}  # by what decides them
             mapped: dict[tuple[Any, ...], Mapping] = {}
@@ -156,8 +157,8 @@ def run_chunk(chunk: Chunk) -> str:
                 texts[precision] = costs[ran]
             for at, batch in zip(range(0, len(batches) * len(models), len(models)), batches, strict=True):
                 for precision, of_runs in texts.items():
-                    asked = (write_asked((name, key, batch, precision)) for name in models)
-                    lines.extend(map(row.__mod__, zip(asked, of_runs[at : at + len(models)], strict=True)))
+                    pairs = zip(names, of_runs[at : at + len(models)], strict=True)
+                    lines += [row % (name, batch, precision, text) for name, text in pairs]
     return "".join(lines) if chunk.form == "csv" else ",\n".join(lines)
 
 
@@ -197,12 +198,11 @@ def _costs(
 
 
 def _writer(form: str, columns: Sequence[str]) -> Callable[[tuple[Any, ...]], str]:
-    """Return what writes values of some columns as a part of a row. Floats read back equal; names come first."""
+    """Return what writes values of some columns as a part of a row. Floats read back equal; the first two are names."""
+    if form == "csv" and columns == COLUMNS[:2]:
+        return lambda names: ",".join(map(_quote_cell, names))
     if form == "csv":
-        cells = ",".join(["%s"] * len(columns))
-        if columns[:2] == COLUMNS[:2]:
-            return lambda values: cells % (_quote_cell(values[0]), _quote_cell(values[1]), *values[2:])
-        return cells.__mod__
+        return ",".join(["%s"] * len(columns)).__mod__
     cells = ", ".join(f'"{name}": %s' for name in columns)
     return lambda values: cells % tuple(map(_json_cell, values))
 
