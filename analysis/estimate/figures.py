@@ -9,12 +9,26 @@ import msgspec
 
 from analysis.document import YES_NO, column, record
 from analysis.estimate.deviations import describe_deviations
-from analysis.estimate.estimate import Estimate
-from analysis.estimate.serving import Serving, serving
+from analysis.estimate.estimate import Estimate, largest_batch
 from analysis.estimate.trust import Trust
+from analysis.model.ir.lengths import steps
 from analysis.model.ir.workload import Workload
 from hardware import precision
 from hardware.execute import BOUNDS
+
+
+class Serving(msgspec.Struct, frozen=True, kw_only=True):
+    """A batch of requests, all of the same lengths. `tokens_per_s` are output tokens of the whole batch, prefill's
+    time included; `energy_j_per_token` likewise, per output token. `largest_batch` is the most requests whose weights
+    and caches fit into the memory, 0 where one does not; times leave out what a wave waits for those before."""
+
+    prompt_tokens: int
+    output_tokens: int
+    time_to_first_token_s: float
+    time_per_output_token_s: float
+    tokens_per_s: float
+    energy_j_per_token: float
+    largest_batch: int
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
@@ -118,6 +132,27 @@ def figures(result: Estimate) -> Figures:
         formats=_formats(result),
         incomplete=result.rule_coverage.gap or msgspec.UNSET,
         serving=serving(result) or msgspec.UNSET,
+    )
+
+
+def serving(result: Estimate) -> Serving | None:
+    """Return what users of language models ask of a request; None for anything else."""
+    workload, batch = result.workload, result.scenario.batch
+    if workload.repeats is None or "output" not in workload.defaults:
+        return None
+    output = workload.defaults["output"]
+    decoding = [path.startswith("decode.") for path in workload.operators.path]
+    later_s = float(result.run.latency_s[decoding].sum())
+    tokens = batch * output
+    first_s = (result.latency_s - later_s) / result.waves
+    return Serving(
+        prompt_tokens=workload.defaults["sequence"],
+        output_tokens=output,
+        time_to_first_token_s=first_s,
+        time_per_output_token_s=later_s / result.waves / steps(output) if output > 1 else 0.0,
+        tokens_per_s=tokens / result.latency_s,
+        energy_j_per_token=result.energy_j / tokens,
+        largest_batch=largest_batch(result.memory, result.wave_batch, result.device.memory_bytes),
     )
 
 

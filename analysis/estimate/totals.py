@@ -104,6 +104,12 @@ def _sums(values: Floats, ends: list[int], batches: int) -> Floats:
     return sums.reshape(*values.shape[:-1], -1)
 
 
+def weighted_mean(values: Floats, weights: Floats) -> float:
+    """Return the mean of values by their weights, 0 without any weight."""
+    total = float(weights.sum())
+    return float((values * weights).sum()) / total if total else 0.0
+
+
 def ratio(a: Floats, b: Floats, otherwise: Floats | float = 0.0) -> Floats:
     """Return a / b, and `otherwise` where b is 0."""
     return np.where(b > 0, a / np.where(b > 0, b, 1.0), otherwise)

@@ -115,7 +115,7 @@ def _figures(whole: Estimate, result: Estimate) -> TreeFigures:
     )  # fmt: skip
     subgraphs = _level(
         result, of_subgraphs, np.stack([parts.total(row) for row in component]), subgraph_work, subgraph_work,
-        np.full(count, count), ratio(_subgraph_ideal(result, count), of_subgraphs["latency_s"]),
+        np.full(count, count), ratio(sum_of_kernels(result, run.utilization * run.kernel_s), of_subgraphs["latency_s"]),
     )  # fmt: skip
     per_kernel = np.bincount(demand.kernel, minlength=demand.n_kernels)
     bound_s = np.zeros((count, len(BOUNDS)))
@@ -157,12 +157,11 @@ def _complete_level(
     )
 
 
-def _subgraph_ideal(result: Estimate, count: int) -> Floats:
-    """Seconds at full peak of each subgraph: the sum over its kernels."""
-    run, demand = result.run, result.demand
-    head_kernel = np.zeros(demand.n_kernels, dtype=np.int64)
-    head_kernel[demand.kernel] = result.partition.subgraph
-    return np.bincount(head_kernel, run.utilization * run.kernel_s, minlength=count).astype(np.float64)
+def sum_of_kernels(result: Estimate, values: Floats) -> Floats:
+    """Return values of kernels (k,) summed over each subgraph, (s,): that of a kernel's last operator has all of it."""
+    subgraph = np.zeros(result.demand.n_kernels, dtype=np.int64)
+    subgraph[result.demand.kernel] = result.partition.subgraph
+    return np.bincount(subgraph, values, minlength=len(result.partition.id)).astype(np.float64)
 
 
 def shares(energy: Floats, latency: Floats, model: Estimate) -> Floats:

@@ -17,6 +17,7 @@ from analysis.estimate.dependencies import Dependencies, heaviest_path, levels, 
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.kernels import demand
+from analysis.estimate.tree import sum_of_kernels
 from analysis.model.ir.workload import Floats
 from hardware.demand import READ, READ_WEIGHT, WRITE, Demand
 from hardware.device_file import Fact
@@ -212,16 +213,12 @@ def _units(result: Estimate) -> tuple[SubgraphUnits, ...]:
 
 def _times(result: Estimate, units: int) -> Floats:
     """Return the seconds of each subgraph on the device with so many units, shape (s,), before any power limit."""
-    setup, demand = result.setup, result.demand
-    device = setup.device
+    setup, device = result.setup, result.device
     if units != device.units:
         fact = Fact(float(units), "count", "rule of thumb: the device with fewer units", "derived")
         device = msgspec.structs.replace(device, facts={**device.facts, "units": fact})
         setup = msgspec.structs.replace(setup, device=device)
-    run = execute(demand, setup)
-    subgraph = np.zeros(demand.n_kernels, dtype=np.int32)
-    subgraph[demand.kernel] = result.partition.subgraph
-    return np.bincount(subgraph, run.unthrottled_s, minlength=len(result.partition.id)).astype(np.float64)
+    return sum_of_kernels(result, execute(result.demand, setup).unthrottled_s)
 
 
 def _splits(

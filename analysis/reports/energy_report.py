@@ -16,7 +16,7 @@ from analysis.estimate.estimate import COMPONENTS, Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.outline import HOST
-from analysis.estimate.totals import ratio
+from analysis.estimate.totals import ratio, weighted_mean
 from analysis.estimate.tree import estimate_of_node, operators_of
 from analysis.model.ir.workload import Floats, Ints
 from analysis.reports.kernel_rows import kernels, kernels_of
@@ -87,7 +87,8 @@ def energy_report(result: Estimate, path: str = "", top: int = TOP) -> EnergyRep
     run, parts, batch = result.run, result.partition, result.scenario.batch
     component = result.component_energy_j[:, members].sum(axis=1)
     energy, time = float(run.energy_j[members].sum()), float(run.latency_s[members].sum())
-    static, used = float(component[COMPONENTS.index("static")]), _utilization(result, members)
+    static, of_kernels = float(component[COMPONENTS.index("static")]), run.utilization[result.demand.kernel[members]]
+    used = min(weighted_mean(of_kernels, run.latency_s[members]), 1.0)
     lost = static * (1.0 - used)
     per_operator, subgraph = _amounts(rest), parts.subgraph[members]
     sums = np.array([np.bincount(subgraph, row[members], minlength=len(parts.id)) for row in per_operator])
@@ -139,13 +140,6 @@ def _parts(energies: dict[str, float], total_j: float, batch: int) -> tuple[Ener
         energy_j_per_inference=energy / batch,
         fraction=energy / total_j if total_j else 0.0,
     )
-
-
-def _utilization(result: Estimate, members: Ints) -> float:
-    time = result.run.latency_s[members]
-    used = result.run.utilization[result.demand.kernel[members]]
-    total_s = float(time.sum())
-    return min(float((time * used).sum()) / total_s, 1.0) if total_s else 0.0
 
 
 def _peak_power(result: Estimate, path: str) -> tuple[float, str]:

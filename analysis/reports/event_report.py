@@ -12,6 +12,7 @@ from analysis.estimate.causes import CAUSES, cause_of_event
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.families import family_of
 from analysis.estimate.figures import Head, head_fields
+from analysis.estimate.totals import weighted_mean
 from analysis.estimate.tree import estimate_of_node, operators_of
 from hardware.demand import Ints
 from hardware.mapping.common import units_in_all
@@ -137,7 +138,7 @@ def event_rates(result: Estimate, members: np.ndarray[tuple[int], np.dtype[np.in
     busy = np.minimum(run.mapping.units / units_in_all(result.device, run.mapping.on_matrix), 1.0)[members]
     values = {
         "last_level_hit_rate": 1.0 - dram / chip if chip else 1.0,
-        "units_busy": float((busy * weight).sum() / weight.sum()),
+        "units_busy": weighted_mean(busy, weight),
         "dynamic_fraction": 1.0 - static / energy if energy else 0.0,
     }
     arch = result.device.arch
@@ -146,5 +147,5 @@ def event_rates(result: Estimate, members: np.ndarray[tuple[int], np.dtype[np.in
         values[name] = 1.0 - misses / total if total else 1.0
     if arch.occupancy is not None:
         resident = arch.occupancy(result.demand, result.device, run.mapping)[members]
-        values["occupancy"] = float((resident * weight).sum() / weight.sum())
+        values["occupancy"] = weighted_mean(resident, weight)
     return values

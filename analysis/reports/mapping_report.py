@@ -10,6 +10,7 @@ import numpy as np
 from analysis.document import column, none_unless, records
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
+from analysis.estimate.totals import weighted_mean
 from analysis.model.ir.workload import Floats, Ints
 from analysis.reports.distributions import Bucket, buckets
 from analysis.reports.kernel_rows import kernels, kernels_of
@@ -91,7 +92,7 @@ def mapping_report(result: Estimate, path: str = "") -> MappingReport:
     time, used = run.kernel_s[chosen], run.utilization[chosen]
     total_s = float(time.sum())
     heads, total = rows.head[chosen], total_units(result.device)
-    active = _weighted((run.mapping.units / units_in_all(result.device, run.mapping.on_matrix))[heads], time)
+    active = weighted_mean((run.mapping.units / units_in_all(result.device, run.mapping.on_matrix))[heads], time)
     rate = result.device.arch.occupancy
     resident = None if rate is None else rate(result.demand, result.device, run.mapping)[heads]
     return MappingReport(
@@ -99,7 +100,7 @@ def mapping_report(result: Estimate, path: str = "") -> MappingReport:
         node=path,
         kernels=len(chosen),
         latency_s=total_s,
-        average_utilization=_weighted(used, time),
+        average_utilization=weighted_mean(used, time),
         mean_utilization=float(used.mean()) if len(used) else 0.0,
         utilization=buckets(used, UTILIZATION, UTILIZATION_LABELS, time),
         bounds=_bounds(result, chosen),
@@ -107,14 +108,9 @@ def mapping_report(result: Estimate, path: str = "") -> MappingReport:
         units_active=active * total,
         units_total=total,
         units_active_fraction=active,
-        occupancy=None if resident is None else _weighted(resident, time),
+        occupancy=None if resident is None else weighted_mean(resident, time),
         rows=_rows(result, chosen, resident),
     )
-
-
-def _weighted(values: Floats, time: Floats) -> float:
-    total_s = float(time.sum())
-    return float((values * time).sum()) / total_s if total_s else 0.0
 
 
 def _bounds(result: Estimate, chosen: Ints) -> tuple[Bound, ...]:

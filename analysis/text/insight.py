@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from analysis.estimate.alternatives import Alternative, best_setting, widest_that_fits
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.serving import serving
+from analysis.estimate.figures import serving
 from analysis.text.headline import compare_factors
 from hardware.precision import FORMATS, WIDE, parse
 from hardware.quantity import plain_number, quantity

@@ -9,8 +9,8 @@ import msgspec
 
 from analysis.estimate.causes import shares
 from analysis.estimate.estimate import Estimate
+from analysis.estimate.figures import serving
 from analysis.estimate.metrics import METRICS
-from analysis.estimate.serving import serving
 from analysis.text.evidence import EVIDENCE
 from analysis.text.headline import headlines
 from hardware.quantity import Unit, decimals_for, fixed, prefix_for, quantity

@@ -9,8 +9,8 @@ import pytest
 
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import estimate
+from analysis.estimate.figures import serving
 from analysis.estimate.scenario import Scenario
-from analysis.estimate.serving import serving
 from analysis.model import store
 from hardware.device import load_device
 

@@ -7,8 +7,8 @@ import pytest
 from transformer_cases import total, workload
 
 from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.figures import serving
 from analysis.estimate.scenario import Scenario
-from analysis.estimate.serving import serving
 from analysis.model.ir.lengths import Routing, derived, through_window
 from analysis.model.model_errors import ModelSpecError
 from analysis.model.transformer import presets, transformer_request
