@@ -106,7 +106,8 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
 
 def figures(result: Estimate) -> Figures:
     """Return the record of an estimate."""
-    device, workload, memory = result.device, result.workload, result.memory
+    device, workload, memory, plan = result.device, result.workload, result.memory, result.plan
+    formats = {"weights": plan.weights, "activations": plan.stored, "cache": plan.cache}
     compute, moved, static = result.component_j.values()
     return record(
         Figures,
@@ -129,7 +130,7 @@ def figures(result: Estimate) -> Figures:
         activation_bytes=memory.activation_peak_bytes,
         workspace_bytes=memory.workspace_peak_bytes,
         marks=describe_deviations(result),
-        formats=_formats(result),
+        formats=formats if workload.kind in ("decode", "prefill", "request") else msgspec.UNSET,
         incomplete=result.rule_coverage.gap or msgspec.UNSET,
         serving=serving(result) or msgspec.UNSET,
     )
@@ -154,13 +155,6 @@ def serving(result: Estimate) -> Serving | None:
         energy_j_per_token=result.energy_j / tokens,
         largest_batch=largest_batch(result.memory, result.wave_batch, result.device.memory_bytes),
     )
-
-
-def _formats(result: Estimate) -> dict[str, str] | msgspec.UnsetType:
-    if result.workload.kind not in ("decode", "prefill", "request"):
-        return msgspec.UNSET
-    plan = result.plan
-    return {"weights": plan.weights, "activations": plan.stored, "cache": plan.cache}
 
 
 def head_fields(result: Estimate, on_device: bool = False) -> dict[str, Any]:

@@ -206,7 +206,10 @@ def attribute_to_software(slower: Estimate, quicker: Estimate) -> SoftwareShare 
     if not slower.latency_s or not quicker.latency_s:
         return None
     sides = slower, quicker
-    alike = [_like_for_like(side) for side in sides]
+    alike = [
+        estimate(side.workload, side.device, msgspec.structs.replace(side.scenario, execution=LIKE_FOR_LIKE))
+        for side in sides
+    ]
     penalties = [side.latency_s / (same.latency_s or 1.0) for side, same in zip(sides, alike, strict=True)]
     ratio, chip = slower.latency_s / quicker.latency_s, alike[0].latency_s / (alike[1].latency_s or 1.0)
     software = ratio / chip
@@ -222,8 +225,3 @@ def software_words(one: Estimate, other: Estimate) -> str:
     """Return how much of the slower side's longer latency is software; '' where that is not worth saying."""
     software = attribute_to_software(*sorted((one, other), key=lambda side: -side.latency_s))
     return "" if software is None else software.text
-
-
-def _like_for_like(result: Estimate) -> Estimate:
-    scenario = msgspec.structs.replace(result.scenario, execution=LIKE_FOR_LIKE)
-    return result if scenario == result.scenario else estimate(result.workload, result.device, scenario)

@@ -95,14 +95,13 @@ def parse_limits(text: str) -> tuple[Constraint, ...]:
 
 def broken_limits(text: str, *results: object) -> tuple[str, ...]:
     """Return the limits of a text that an estimate, or else the load that it serves, does not satisfy."""
-    return tuple(str(limit) for limit in parse_limits(text) if not _holds(limit, results))
-
-
-def _holds(limit: Constraint, results: tuple[object, ...]) -> bool:
-    """Return whether the first result that has the figure is within a limit; False where none has it."""
-    metric = METRICS[limit.figure]
-    having = next((result for result in results if hasattr(result, metric.key)), None)
-    return having is not None and limit.holds(metric.figure(having))
+    broken = []
+    for limit in parse_limits(text):
+        metric = METRICS[limit.figure]
+        having = next((result for result in results if hasattr(result, metric.key)), None)
+        if having is None or not limit.holds(metric.figure(having)):
+            broken.append(str(limit))
+    return tuple(broken)
 
 
 # --- rules of CI ----------------------------------------------------------------------------------------------

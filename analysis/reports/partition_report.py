@@ -126,7 +126,12 @@ def partition_report(workload: Workload, batch: int, precision: str) -> Partitio
     path = _critical_path(workload, columns["flops"])
     sums: dict[str, Any] = {name: float(columns[name].sum()) for name in _SUMMED}
     fused = sum(len(members) for members in parts.members if len(members) > 1)
-    n, of_operators = workload.n_operators, _operator_columns(workload, batch, widths)
+    n, flops = workload.n_operators, workload.operators.flops @ workload.value_at(batch=batch)
+    of_operators = {
+        "flops": flops,
+        "threads": demand(workload, batch, widths, "fused").elements,
+        "intensity": ratio(flops, operand_bytes(workload, batch, widths)),
+    }
     return PartitionReport(
         **model_head_fields(workload, batch, precision),
         n_operators=n,
@@ -144,12 +149,6 @@ def partition_report(workload: Workload, batch: int, precision: str) -> Partitio
         operators=operators,
         edges=list_edges(subgraph_graph(workload), parts.id, workload, batch, widths),
     )
-
-
-def _operator_columns(workload: Workload, batch: int, widths: Widths) -> _ColumnsByName:
-    flops = workload.operators.flops @ workload.value_at(batch=batch)
-    intensity = ratio(flops, operand_bytes(workload, batch, widths))
-    return {"flops": flops, "threads": demand(workload, batch, widths, "fused").elements, "intensity": intensity}
 
 
 def _subgraph_columns(workload: Workload, batch: int, widths: Widths) -> _ColumnsByName:
