@@ -180,11 +180,6 @@ def repeat_kernels(run: Execution, demand: Demand, times: Floats) -> tuple[Execu
     )
 
 
-def scale_to_devices(run: Execution, devices: Floats | float) -> Execution:
-    """Return the run of so many devices at once: events and energy of all of them, in the time of one."""
-    return msgspec.structs.replace(run, energy_j=run.energy_j * devices, counts=run.counts * devices)
-
-
 def _price_ends(prices: Coefficients, counts: Floats) -> Floats:
     """Dynamic energy at the low and high ends of its prices over the nominal, (2,): groups are independent."""
     total = counts.sum(axis=1)

@@ -21,7 +21,7 @@ from analysis.model.ir.workload import Floats, Workload
 from hardware import precision
 from hardware.demand import Demand
 from hardware.device import Device
-from hardware.execute import Execution, execute, repeat_kernels, scale_to_devices
+from hardware.execute import Execution, execute, repeat_kernels
 from hardware.plan import Plan
 from hardware.runtime import Runtime, is_unsupported
 from hardware.setup import Setup
@@ -211,8 +211,8 @@ def _estimate_on(setup: Setup, workload: Workload, scenario: Scenario) -> Estima
     run = execute(needs, setup)
     if workload.repeats is not None:
         run, needs = repeat_kernels(run, needs, workload.repeats @ workload.value_at(batch=batch) * waves)
-    if workload.devices > 1:
-        run = scale_to_devices(run, workload.devices)
+    if (devices := workload.devices) > 1:  # events and energy of all, in the time of one
+        run = msgspec.structs.replace(run, energy_j=run.energy_j * devices, counts=run.counts * devices)
     sums = totals(run)
     latency, energy = float(sums.latency_s[0]), float(sums.energy_j[0])
     is_parallel = workload.parallel is not None

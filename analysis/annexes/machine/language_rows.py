@@ -10,11 +10,11 @@ from analysis.annexes.machine.measured_rows import (
     MeasuredRow,
     Unpredictable,
     check_runtime,
+    find_device,
     find_runtime_name,
     has_idle_cores,
     interpret_vision_row,
     parse_cell,
-    row_device,
     row_group,
 )
 from analysis.estimate.scenario import Scenario
@@ -34,7 +34,7 @@ def interpret_row(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measur
 def _interpret_language_row(row: dict[str, str], folders: tuple[Path, ...]) -> MeasuredRow:
     """Return the request of a row of a language model. Energy is that of an inference on all devices: of a token in
     decoding, else of the whole request. Raises Unpredictable with the reason."""
-    device = row_device(row["device"], row["device_mode"], row["source"], folders)
+    device = find_device(row["device"], row["device_mode"], row["source"], folders)
     if has_idle_cores(row, device.units if device.arch.is_host else 0):
         raise Unpredictable("fewer threads than cores")
     count = int(parse_cell(row, "n_devices") or 1)

@@ -114,30 +114,22 @@ def _catalogue_device(name: str, folders: tuple[Path, ...]) -> Device | None:
         return None
 
 
-def find_device(name: str, mode: str, source: str, folders: tuple[Path, ...]) -> Device | str:
-    """Return the device of a row in its power mode, or the reason why there is none."""
+def find_device(name: str, mode: str, source: str, folders: tuple[Path, ...]) -> Device:
+    """Return the device of a row in its power mode. Raises Unpredictable where the catalogue has none."""
     device = _catalogue_device(name, folders)
     if device is None:
-        return "device is not in the catalogue"
+        raise Unpredictable("device is not in the catalogue")
     known = file_access.shipped(SHIPPED / "modes.toml").get(device.id, {})
     unstated = known.get("unstated", {})
     number = re.fullmatch(r"nvpmodel PM(\d+)", mode)
     numbers = {n for each in device.file.power_modes.values() for n in each.nvpmodel}
     if number and numbers and int(number[1]) not in numbers:
-        return "the board has no power mode of this number"
+        raise Unpredictable("the board has no power mode of this number")
     mapped = f"pm{number[1]}" if number and numbers else known.get(mode, "")
     mapped = mapped or next((to for begin, to in unstated.items() if not mode and source.startswith(begin)), "")
     if mapped.startswith("!"):
-        return mapped[1:]
+        raise Unpredictable(mapped[1:])
     return load_device(f"{device.id}:{mapped}", folders) if mapped else device
-
-
-def row_device(name: str, mode: str, source: str, folders: tuple[Path, ...]) -> Device:
-    """Return the device of a row. Raises Unpredictable where the catalogue has none."""
-    device = find_device(name, mode, source, folders)
-    if isinstance(device, str):
-        raise Unpredictable(device)
-    return device
 
 
 def interpret_vision_row(row: dict[str, str], folders: tuple[Path, ...] = ()) -> MeasuredRow:
@@ -217,12 +209,14 @@ def row_group(row: dict[str, str], names: Sequence[str]) -> tuple[str, ...]:
 
 def _devices(row: dict[str, str], folders: tuple[Path, ...]) -> tuple[Device, int]:
     """Return the device, and how many of it share a throughput: they do not share a query."""
-    name, mode, source = row["device"], row.get("device_mode", ""), row.get("source", "")
-    count = int(parse_cell(row, "n_devices") or 1)
+    name, about = row["device"], (row.get("device_mode", ""), row.get("source", ""), folders)
     several = re.fullmatch(r"(.+) x([1-9][0-9]?)", name)
-    if several and isinstance(find_device(name, mode, source, folders), str):
-        name, count = several[1], int(several[2])
-    return row_device(name, mode, source, folders), count
+    try:
+        return find_device(name, *about), int(parse_cell(row, "n_devices") or 1)
+    except Unpredictable:
+        if several is None:
+            raise
+        return find_device(several[1], *about), int(several[2])
 
 
 def has_idle_cores(row: dict[str, str], cores: float) -> bool:

@@ -332,8 +332,9 @@ def _device_kinds() -> dict[str, DeviceKind]:
 
 
 def _kind_name(group: ErrorGroup) -> str:
-    device = find_device(re.sub(r" x\d+$", "", group.device), group.device_mode, group.source, ())
-    if isinstance(device, str):
+    try:
+        device = find_device(re.sub(r" x\d+$", "", group.device), group.device_mode, group.source, ())
+    except Unpredictable:
         return known_architectures.BASELINE.id
     kinds = _device_kinds().items()
     return next((name for name, kind in kinds if kind.id and kind.id in device.id), device.architecture)

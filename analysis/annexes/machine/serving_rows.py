@@ -16,9 +16,9 @@ from analysis.annexes.machine.measured_rows import (
     SHIPPED,
     Unpredictable,
     check_runtime,
+    find_device,
     find_runtime_name,
     parse_cell,
-    row_device,
 )
 from analysis.estimate.scenario import Scenario
 from analysis.model.ir.workload import Workload
@@ -121,7 +121,7 @@ def interpret_served_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
         if rule["contains"] in row[rule["column"]]:
             raise Unpredictable(rule["reason"])
     row = row | next((dict(rule["sets"]) for rule in facts["layouts"] if rule["note"] in row["note"]), {})
-    device = row_device(row["device"].lower(), "", row["source"], folders)
+    device = find_device(row["device"].lower(), "", row["source"], folders)
     software, scheduler = facts["runtimes"][row["runtime"]]
     software = next((rule["is"] for rule in facts["software"] if rule["note"] in row["note"]), software)
     if row["measured_on"].startswith("2024"):
