@@ -111,10 +111,8 @@ def fail(file: str, message: object) -> RequestError:
     return RequestError(f"device file {file}: {message}")
 
 
-# Checks raise ValueError with the place and what is allowed there.
-
-
 def _check_name(where: str, kind: str, name: str, allowed: Collection[str], listing: str = "") -> None:
+    """Raise ValueError with the place and what is allowed there, as all checks do."""
     if name not in allowed:
         raise ValueError(f"{where}: {unknown(kind, name, allowed, listing=listing)}")
 

@@ -14,10 +14,9 @@ PATH = Path(__file__).parent / "coefficients.toml"
 Triple = tuple[float, float, float]
 
 
-@lru_cache(maxsize=1)
 def table() -> dict[str, Any]:
     """Return the table of published prices, coefficients.toml."""
-    return file_access.table(PATH)
+    return file_access.shipped(PATH)
 
 
 def log_interpolate(x: float, points: list[tuple[float, Triple]]) -> Triple:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 import re
-from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -72,15 +71,10 @@ def parse_changes(text: str) -> tuple[Change, ...]:
     return tuple(changes)
 
 
-@lru_cache(maxsize=1)
-def _ranges() -> dict[str, list[float]]:
-    ranges: dict[str, list[float]] = file_access.table(RANGES)["range"]
-    return ranges
-
-
 def value_limits(unit: str) -> tuple[float, float]:
     """Return the least and most that a fact or price of a unit may be set to."""
-    least, most = _ranges().get("J" if unit.startswith("J/") else unit, _ranges()["other"])
+    ranges = file_access.shipped(RANGES)["range"]
+    least, most = ranges.get("J" if unit.startswith("J/") else unit, ranges["other"])
     return least, most
 
 

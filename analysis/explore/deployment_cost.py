@@ -124,10 +124,9 @@ class CostReport(Head, frozen=True, kw_only=True):
     break_even: tuple[BreakEven, ...]
 
 
-@lru_cache(maxsize=1)
 def defaults() -> dict[str, Any]:
     """Return the table of cost.toml: value, low, high, unit, source and quality of each setting."""
-    return file_access.table(PATH)
+    return file_access.shipped(PATH)
 
 
 @lru_cache(maxsize=1)

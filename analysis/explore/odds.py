@@ -6,7 +6,6 @@ share constants (a device, a runtime) are correlated (odds.toml)."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from math import log, sqrt
 from pathlib import Path
 from statistics import NormalDist
@@ -15,10 +14,10 @@ import msgspec
 
 from analysis.estimate.estimate import Estimate
 from hardware import file_access
-from hardware.architectures.data import Constant
 
 BEATS = {"latency": "is faster", "energy": "needs less energy"}
 DOUBT = (0.05, 0.95)  # odds between which a comparison is in doubt
+_CONSTANTS = Path(__file__).with_suffix(".toml")
 _LEAST = 1e-6  # of a figure: the low end of a band that begins at 0
 
 
@@ -31,10 +30,8 @@ class Odds(msgspec.Struct, frozen=True, kw_only=True):
     probability: float
 
 
-@lru_cache(maxsize=1)
-def _constants() -> dict[str, float]:
-    rows = file_access.table(Path(__file__).with_suffix(".toml"))
-    return {name: msgspec.convert(row, Constant).value for name, row in rows.items()}
+def _constant(name: str) -> float:
+    return float(file_access.shipped(_CONSTANTS)[name]["value"])
 
 
 def probability(a: Estimate, b: Estimate, metric: str) -> float:
@@ -71,7 +68,7 @@ def wider_band(sides: Sequence[Estimate], metric: str) -> Estimate:
 def middle_and_spread(value: float, band: tuple[float, float]) -> tuple[float, float]:
     """Return mean and standard deviation of the logarithm of a figure with such a band."""
     low, high = (log(max(end, value * _LEAST)) for end in band)
-    deviations = NormalDist().inv_cdf(0.5 + _constants()["coverage"] / 2.0)
+    deviations = NormalDist().inv_cdf(0.5 + _constant("coverage") / 2.0)
     return (low + high) / 2.0, (high - low) / 2.0 / deviations
 
 
@@ -80,8 +77,8 @@ def correlation(a: Estimate, b: Estimate) -> float:
     if a.device.key == b.device.key and a.scenario == b.scenario:
         return 1.0
     if a.device.id == b.device.id and a.runtime.id == b.runtime.id:
-        return _constants()["same_device"]
-    return _constants()["same_runtime"] if a.runtime.id == b.runtime.id else 0.0
+        return _constant("same_device")
+    return _constant("same_runtime") if a.runtime.id == b.runtime.id else 0.0
 
 
 def odds(results: Sequence[Estimate], reference: Estimate) -> tuple[Odds, ...]:

@@ -181,9 +181,7 @@ def _move_device(base: Device, device: Device, measured: Sequence[MeasuredRow], 
     moved = device_in_mode(spec)
     after_s = [row_validation.predict_row(msgspec.structs.replace(row, device=moved)).latency_s for row in measured]
     rows = [msgspec.structs.replace(row, after_s=s) for row, s in zip(timings.rows, after_s, strict=True)]
-    return OwnDevice(
-        device=moved, nearest=base, rows=tuple(rows), left_out=False, skipped=tuple(timings.skipped)
-    )  # fmt: skip
+    return OwnDevice(device=moved, nearest=base, rows=tuple(rows), left_out=False, skipped=tuple(timings.skipped))
 
 
 def _fit_device(base: Device, device: Device, timings: _Timings, progress: Progress) -> OwnDevice:
@@ -197,9 +195,7 @@ def _fit_device(base: Device, device: Device, timings: _Timings, progress: Progr
         _file_with_rates(device, full, timings), trust=(_band(rows, timings.runtime, timings.noise),)
     )
     fitted = device_in_mode(spec)
-    return record(
-        OwnDevice, timings, device=fitted, nearest=base, rows=tuple(rows), skipped=tuple(timings.skipped)
-    )  # fmt: skip
+    return record(OwnDevice, timings, device=fitted, nearest=base, rows=tuple(rows), skipped=tuple(timings.skipped))
 
 
 def _fit_device_rates(timings: _Timings, device: Device, progress: Progress) -> RateFit:

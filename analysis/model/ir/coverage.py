@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from pathlib import Path
 
 import msgspec
@@ -12,6 +11,7 @@ from analysis.model.ir.workload import Workload
 from hardware import file_access
 from hardware.memo import memoize
 
+_CONSTANTS = Path(__file__).with_suffix(".toml")
 _SHOWN = 3
 ALONE = "the language model alone"  # so begins a note that says which parts of a model are left out
 
@@ -40,15 +40,13 @@ class Coverage(msgspec.Struct, frozen=True):
         return f"INCOMPLETE: about {self.work:.0%} of the work has a cost rule; without: {listed}{more}"
 
 
-@lru_cache(maxsize=1)
-def _table() -> dict[str, float]:
-    path = Path(__file__).with_suffix(".toml")
-    return {name: float(entry["value"]) for name, entry in file_access.table(path).items()}
+def _constant(name: str) -> float:
+    return float(file_access.shipped(_CONSTANTS)[name]["value"])
 
 
 def least() -> float:
     """Return the share of the work below which nothing is recommended."""
-    return _table()["least"]
+    return _constant("least")
 
 
 def coverage(workload: Workload, batch: int = 1) -> Coverage:
@@ -67,7 +65,7 @@ def _partial(workload: Workload, batch: int) -> Coverage:
     ops, tensors, point = workload.operators, workload.tensors, workload.value_at(batch=batch)
     known, count = ops.has_rule, workload.n_operators
     times = np.ones(count) if workload.repeats is None else workload.repeats @ point
-    width = np.where(tensors.fixed_bytes > 0, tensors.fixed_bytes, _table()["width"])
+    width = np.where(tensors.fixed_bytes > 0, tensors.fixed_bytes, _constant("width"))
     read, written = ops.in_numel @ point, tensors.numel @ point
     moved, flops = np.zeros(count), ops.flops @ point
     for i in range(count):
