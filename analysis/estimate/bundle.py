@@ -35,8 +35,7 @@ _ROLES = (ACTIVATION, QUANTIZED, KEPT, CACHE)
 # What of a demand is by operator, or the same for all.
 _COLUMNS = (
     "op_class", "macs", "vector_flops", "special", "elements", "gemm", "local_bytes", "weight_bytes", "largest_bytes",
-    "head", "windows", "patches", "links", "element_bytes", "right_bytes", "unpack_ops",
-    "mean_work",
+    "head", "windows", "patches", "links", "element_bytes", "right_bytes", "unpack_ops", "mean_work",
 )  # fmt: skip
 
 
@@ -226,24 +225,28 @@ def _join(one: Bundle, alone: Sequence[Demand], kernel_of: Sequence[Indices]) ->
             **join([each.transfers for each in alone], ("size_bytes", "role", "distance"), transfers),
         ),
         calls=Calls(**join([each.calls for each in alone], Calls.__struct_fields__, ops)),
-        stream=_stream(alone, ops, transfers, kernel_of) if one.places_models else None,
+        stream=_stream(alone, ops, transfers, kernel_of),
     )
 
 
 def _stream(
     alone: Sequence[Demand], ops: Sequence[Indices], transfers: Sequence[Indices], kernel_of: Sequence[Indices]
 ) -> Stream:
-    """Return all streams end to end: kernels are numbered model by model, since none is shared."""
-    streams, starts = [each.stream for each in alone if each.stream is not None], _pointers(kernel_of)
+    """Return all streams end to end. A kernel that several runs share is that of the last: they are of one model."""
+    streams = [each.stream for each in alone if each.stream is not None]
+    model = np.zeros(max((int(to.max()) for to in kernel_of if len(to)), default=-1) + 1, dtype=np.int64)
+    for run, to in enumerate(kernel_of):
+        model[to] = run
+    pairs = list(zip(streams, ops, strict=True))
     moved = [
-        np.where(stream.previous < 0, -1, stream.previous + start)[mine]
-        for stream, start, mine in zip(streams, starts[:-1].tolist(), transfers, strict=True)
+        np.where(stream.previous < 0, -1, to[stream.previous])[mine]
+        for stream, to, mine in zip(streams, kernel_of, transfers, strict=True)
     ]
     return Stream(
-        batch=np.concatenate([np.full(len(mine), one.batch) for one, mine in zip(streams, ops, strict=True)]),
-        model=np.repeat(np.arange(len(streams)), np.diff(starts)),
+        batch=np.concatenate([np.full(len(mine), stream.batch) for stream, mine in pairs]),
+        model=model,
         previous=_concatenate(moved),
-        lag=np.concatenate([stream.lag[mine] for stream, mine in zip(streams, ops, strict=True)]),
+        lag=np.concatenate([stream.lag[mine] for stream, mine in pairs]),
     )
 
 

@@ -99,9 +99,9 @@ def totals(run: Execution, places: Places | None = None) -> Totals:
 def _sums(values: Floats, ends: list[int], batches: int) -> Floats:
     """Return the sum of each segment of the last axis, at each batch, in the order in which a segment alone is summed
     (reduceat pairs terms differently)."""
-    rows = values.reshape(*values.shape[:-1], batches, -1)
-    sums = np.stack([np.add.reduce(rows[..., a:b], axis=-1) for a, b in pairwise(ends)], axis=-1)
-    return sums.reshape(*values.shape[:-1], -1)
+    rows = values if batches == 1 else values.reshape(*values.shape[:-1], batches, -1)
+    sums = np.array([np.add.reduce(rows[..., a:b], axis=-1) for a, b in pairwise(ends)])
+    return sums.T if batches == 1 else sums.transpose(*range(1, sums.ndim), 0).reshape(*values.shape[:-1], -1)
 
 
 def weighted_mean(values: Floats, weights: Floats) -> float:
