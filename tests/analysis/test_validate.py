@@ -122,23 +122,28 @@ def test_the_framework_decides_execution(framework: str, execution: str) -> None
 
 
 def test_engines_of_mlperf_are_recorded_as_graphs() -> None:
-    """Those that somebody calls by hand wait for the host at each kernel, on a Jetson for longer than most take."""
-    asked = {
-        **BASE,
-        "device": "jetson_agx_orin",
-        "framework": "TensorRT 8",
-        "latency_ms": "1",
-        "precision": "int8",
-        "batch": "1",
-    }
-    graph = interpret_row({**asked, "source": "MLPerf Inference v4.1"})
-    by_hand = interpret_row({**asked, "source": "Juanx65/ArtTRT"})
-    assert (graph.scenario.execution, by_hand.scenario.execution) == ("tensorrt", "tensorrt_enqueue")
-    enqueued, replayed = (row_validation.estimate_row(row) for row in (by_hand, graph))
-    assert enqueued.bound == "launch"
-    assert enqueued.latency_s > 2 * replayed.latency_s
-    share = enqueued.runtime.dispatch.value * enqueued.device.dispatch_s
-    assert enqueued.latency_s >= enqueued.demand.n_kernels * share
+    """An engine that is enqueued starts kernel by kernel. Short calls of one image left ArtTRT's GPU at its lowest
+    clock: every format takes as many times what its kernels take at the clock of the mode."""
+    asked = {**BASE, "device": "jetson_agx_orin", "framework": "TensorRT 8", "latency_ms": "1", "batch": "1"}
+    graph, by_hand, light = (
+        interpret_row({**asked, "precision": "fp16", "device_mode": "nvpmodel PM0", "source": source})
+        for source in ("MLPerf Inference v4.1", "trtutils benchmark", "Juanx65/ArtTRT")
+    )
+    assert [each.scenario.execution for each in (graph, by_hand)] == ["tensorrt", "tensorrt_enqueue"]
+    replayed, enqueued, slow = (row_validation.estimate_row(row) for row in (graph, by_hand, light))
+    share = enqueued.runtime.dispatch_on["gpu_integrated"].value * enqueued.device.dispatch_s
+    assert enqueued.latency_s >= max(replayed.latency_s, enqueued.demand.n_kernels * share)
+    assert (light.device.key, slow.device.clock_hz) == ("jetson_agx_orin:maxn", 3.06e8)
+    assert slow.latency_s > 2.5 * enqueued.latency_s
+    many = interpret_row({**asked, "batch": "128", "precision": "fp16", "source": "Juanx65/ArtTRT"})
+    assert row_validation.estimate_row(many).device.clock_hz > 3.06e8
+
+
+def test_an_image_size_may_be_that_of_an_example_input() -> None:
+    row = {**BASE, "model": "yolov8n", "latency_ms": "1", "device": "l4", "framework": "TensorRT 8", "batch": "1"}
+    assert row_validation.estimate_row(interpret_row({**row, "image_size": "640"})).demand.n_kernels > 50
+    with pytest.raises(Unpredictable, match="part of the input"):
+        row_validation.estimate_row(interpret_row({**row, "image_size": "320"}))
 
 
 def test_an_input_pipeline_is_added_on_a_cpu_and_hidden_beside_an_accelerator() -> None:

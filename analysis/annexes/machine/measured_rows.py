@@ -38,7 +38,7 @@ class MeasuredRow(msgspec.Struct, frozen=True):
     """One row as a request and its measured figures. `latency_s` for the batch; energy per inference, J.
     `asked_precision` is the measured one where it has no name here, and the scenario's the nearest that has;
     `lengths` are those of a language model, by the names of its dimensions; `is_rate`: the latency is what a batch
-    takes of a stated throughput."""
+    takes of a stated throughput; `light`: the clock, and the length of a call below which the device ran at it."""
 
     group: tuple[str, ...]
     model: str
@@ -52,6 +52,7 @@ class MeasuredRow(msgspec.Struct, frozen=True):
     asked_precision: str = ""
     lengths: dict[str, int] = {}
     is_rate: bool = False
+    light: dict[str, float] = {}
 
     @property
     def energy_class(self) -> str:
@@ -199,7 +200,14 @@ def interpret_vision_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
         decodes_input=decodes,
         asked_precision=asked_precision,
         is_rate=is_rate,
+        light=_light_clock(device, row.get("source", "")) if (batch, execution) == (1, "tensorrt_enqueue") else {},
     )
+
+
+def _light_clock(device: Device, source: str) -> dict[str, float]:
+    """Return the clock at which a source's short calls of one image left the device, and how long these take at most."""
+    clocks = file_access.shipped(SHIPPED / "modes.toml").get(device.id, {}).get("light", {})
+    return next((light for begin, light in clocks.items() if source.startswith(begin)), {})
 
 
 def row_group(row: dict[str, str], names: Sequence[str]) -> tuple[str, ...]:

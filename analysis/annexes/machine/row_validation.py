@@ -22,11 +22,12 @@ from analysis.document import column, record
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.trust import work_classes
 from analysis.model import store
-from analysis.model.ir.workload import INPUT
-from analysis.model.model_errors import ModelError
+from analysis.model.ir.workload import INPUT, Workload
+from analysis.model.model_errors import ModelError, ModelSpecError
 from hardware import file_access
 from hardware.architectures import known_architectures
 from hardware.architectures.data import common
+from hardware.device import load_device
 
 REPEATS_DIFFER = 2.0  # ratio of repeats of one configuration, above which one of them is another measurement
 LARGE = 10  # rows from which a group counts in the summary
@@ -105,7 +106,16 @@ class PredictionPoint(msgspec.Struct, frozen=True):
     band: tuple[float, float]
 
 
-_workload = lru_cache(maxsize=256)(store.ready)
+@lru_cache(maxsize=256)
+def _workload(model: str, image_size: int | None) -> Workload | None:
+    """Return what ships of a model. An image size may be that of an example input as well."""
+    try:
+        return store.ready(model, image_size)
+    except ModelSpecError:
+        fixed = store.ready(model)
+        if fixed is None or image_size not in fixed.inputs[0].shape:
+            raise
+        return fixed
 
 
 def estimate_row(row: MeasuredRow) -> Estimate:
@@ -119,7 +129,12 @@ def estimate_row(row: MeasuredRow) -> Estimate:
         raise Unpredictable(reason.replace(repr(row.model), "").strip()) from None
     if workload is None:
         raise Unpredictable("model at this image size is not shipped")
-    return estimate(workload.bound(**row.lengths), row.device, row.scenario)
+    workload = workload.bound(**row.lengths)
+    result = estimate(workload, row.device, row.scenario)
+    if not row.light or result.latency_s > row.light["below_s"]:
+        return result
+    slow = load_device(f"{row.device.key}{{clock_hz={row.light['clock_hz']}}}")
+    return estimate(workload, slow, row.scenario)
 
 
 def predict_row(row: MeasuredRow) -> RowPrediction:
