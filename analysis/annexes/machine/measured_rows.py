@@ -205,7 +205,7 @@ def interpret_vision_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
 
 
 def _light_clock(device: Device, source: str) -> dict[str, float]:
-    """Return the clock at which a source's short calls of one image left the device, and how long these take at most."""
+    """Return the clock at which short calls of a source left the device, and how long these take at most."""
     clocks = file_access.shipped(SHIPPED / "modes.toml").get(device.id, {}).get("light", {})
     return next((light for begin, light in clocks.items() if source.startswith(begin)), {})
 
