@@ -42,13 +42,13 @@ SHOTS = (
     Shot("light", DEEP, theme="light"),
     Shot("ascii", DEEP, ascii=True),
     Shot("models", "resnet50@b8,fp16?by=module&sort=share&pane=models&filter=net", GRID),
-    Shot("compare", "mobilenet_v2@b64,int8?pane=compare", SMALL),
-    Shot("events", f"{DEEP}&pane=events", SMALL),
-    Shot("why", f"{DEEP}&pane=why", SMALL),
-    Shot("plot", "vit_b_16@b8,bf16?pane=plot", SMALL, keys=("full_stop",)),
+    Shot("compare", "mobilenet_v2@b64,int8?by=module&sort=share&pane=compare", SMALL),
+    Shot("events", "resnet50@b8,fp16?by=module&at=layer3&pane=events", SMALL),
+    Shot("why", "resnet50@b8,fp16?by=module&at=layer3&pane=why", SMALL),
+    Shot("plot", "vit_b_16@b8,bf16?by=module&sort=share&pane=plot", SMALL, keys=("full_stop",)),
     Shot("help", "resnet50", SMALL, keys=("question_mark",)),
     Shot("devices_in_tree", "resnet50@b8,fp16?heat=1&zoom=1&sort=share", GRID, keys=("full_stop",)),
-    Shot("batch", "resnet50@b8,fp16?pane=plot&plot=batch", SMALL),
+    Shot("batch", "resnet50@b8,fp16?by=module&sort=share&pane=plot&plot=batch", SMALL),
     Shot("wide", "vit_b_16@b64,bf16?by=module&sort=share", (200, 60), keys=("full_stop",)),
 )
 
@@ -56,7 +56,7 @@ SHOTS = (
 # The knobs of an A100: more memory bandwidth, step by step, until it passes an H100.
 TOUR = Shot(
     "tour",
-    "llama3_8b:decode/h100_sxm,a100_sxm4_80gb?on=a100_sxm4_80gb&pane=knobs&knob=memory_bandwidth",
+    "llama3_8b:decode/h100_sxm,a100_sxm4_80gb?on=a100_sxm4_80gb&by=module&sort=share&pane=knobs&knob=memory_bandwidth",
     keys=("right",) * 5,
 )
 TOUR_FRAME_S = 0.9

@@ -40,11 +40,13 @@ def advantage(result: Estimate, other: Estimate) -> str:
     return f"{' and '.join(factors)} than" if factors else "much the same as"
 
 
-def headlines(results: Sequence[Estimate], reference: Estimate, metric: str = "edp") -> tuple[str, ...]:
-    """Return a headline for each device: its rank by a metric, and how it compares with the reference, which is `1x`.
-    Neither a design target nor a device that cannot run the model has a rank."""
+def headlines(
+    results: Sequence[Estimate], reference: Estimate, metric: str = "edp", leads_by: str = ""
+) -> tuple[str, ...]:
+    """Return a headline for each device: its rank by a metric, and how it compares with the reference, which is `1x`,
+    first in the metric `leads_by`. Neither a design target nor a device that cannot run the model has a rank."""
     ranks = rank_words(results, metric)
-    parts = (_parts(result, rank, reference) for result, rank in zip(results, ranks, strict=True))
+    parts = (_parts(result, rank, reference, leads_by) for result, rank in zip(results, ranks, strict=True))
     return tuple(" · ".join(filter(None, each)) for each in parts)
 
 
@@ -69,7 +71,7 @@ def _ordinal(place: int) -> str:
     return f"{place}{ending}"
 
 
-def _parts(result: Estimate, rank: str, reference: Estimate) -> list[str]:
+def _parts(result: Estimate, rank: str, reference: Estimate, leads_by: str) -> list[str]:
     if not result.fits:
         needs, has = result.peak_memory_bytes, result.device.memory_bytes
         return [f"needs {quantity(needs, 'byte')}, has {quantity(has, 'byte')}"]
@@ -78,7 +80,13 @@ def _parts(result: Estimate, rank: str, reference: Estimate) -> list[str]:
     if result is reference:
         cause, share = largest_cause(result)
         return [rank, "1x", *[describe_wait(cause, share)] * (share >= WAIT_MIN)]
-    compared = compare_factors(result, reference, "the energy") or ["within 5 % of the reference"]
+    compared = compare_factors(result, reference, "the energy")
+    if leads_by == "energy":
+        compared.sort(key=lambda part: "energy" not in part)
+    elif leads_by == "edp":
+        factor = METRICS["edp"].figure(reference) / (METRICS["edp"].figure(result) or 1.0)
+        compared[:0] = [f"{ratio(factor)} less EDP" if factor > 1 else f"{ratio(1 / factor)} the EDP"]
+    compared = compared or ["within 5 % of the reference"]
     return [f"{rank}: {compared[0]}", *compared[1:]] if rank in UNRANKED else [rank, *compared]
 
 

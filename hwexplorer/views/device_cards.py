@@ -121,7 +121,7 @@ def cards(state: State) -> tuple[Card, ...]:
     near = [value for value in values if value <= FAR * min(values)]
     full = max(near) or 1.0
     reference = split_changes(state.baseline)[0]  # a changed chip is compared with what it was
-    phrases = headlines(results, engine.result(state, reference), state.metric)
+    phrases = headlines(results, engine.result(state, reference), state.metric, leads_by=state.metric)
     figures = zip(*(_figures(column, subjects) for column in _columns(subjects[0])), strict=True)
     ranks = _rank(subjects, values)
     said = [_words(state, subject, phrase, is_load) for subject, phrase in zip(subjects, phrases, strict=True)]

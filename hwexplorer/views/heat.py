@@ -62,7 +62,7 @@ def heat(table: Table, state: State) -> Table:
     parts = wins.total()
     tied = f", {wins.pop(TIE)} tied" if wins[TIE] else ""
     won = ", ".join(f"{name} wins {count}" for name, count in wins.most_common() if name) + tied
-    footer = (f"least {state.metric} of {parts} parts: {won}",) if won else table.footer
+    footer = (f"least {METRICS[state.metric].noun} of {parts} parts: {won}",) if won else table.footer
     names = [engine.device(name).label for name in state.devices]
     title = f"{table.title.rpartition(' on ')[0]} on {', '.join(names)}"
     return replace(table, title=title, columns=tuple(columns), rows=tuple(rows), footer=footer)

@@ -92,6 +92,15 @@ async def test_devices_stand_by_rank_and_two_changes_of_a_chip_keep_their_amount
     assert sum("*2}" in name for name in names) == sum("*1.6}" in name for name in names) == 1, names
 
 
+@pytest.mark.parametrize("metric", ["edp", "energy", "latency"])
+def test_the_verdict_begins_with_the_figure_that_ranks(metric: str) -> None:
+    words = {"edp": "EDP", "energy": "energy", "latency": "er"}  # faster, slower
+    state = replace(parse("resnet50@b8,fp16/h100_sxm,tpu_v4,xeon_8490h"), metric=metric)
+    first = {card.key: card.phrase.partition(" · ")[2].partition(" · ")[0] for card in cards(state)}
+    assert words[metric] in first["tpu_v4"], first
+    assert words[metric] in first["xeon_8490h"], first
+
+
 async def test_a_screen_as_of_a_telephone_has_the_answer_and_figures_of_every_device() -> None:
     app = HwExplorer(parse("resnet50@b1,fp32/h100_sxm,l4"), EngineProvider())
     async with app.run_test(size=(44, 40)) as pilot:

@@ -13,6 +13,7 @@ KNOBS_HEIGHT = 18  # of a screen that has a line for the device under the cursor
 CARD_WIDTH = 40  # of a screen that has room for a device and two of its figures in a line
 GAP_HEIGHT = 30  # of a screen that has a line to spare before the devices on paper
 EVENTS_HEIGHT = 34  # of a body that has room for a plot below all kinds of events
+TREE_HEIGHT = 30  # of a tree that shows all rows of most models as they open
 HEAT_WIDTH, HEAT_HEIGHT = 64, 26  # of a tree that has room below it for its blocks on every device
 
 
@@ -61,7 +62,7 @@ def arrange(width: int, height: int, pane: str, zoom: bool, devices: int = 4) ->
     boxes = around | (_grid(body, pane) if mode == "grid" else _small(body, pane))
     x, y, wide, tall = boxes["tree"]
     if devices > 1 and wide >= HEAT_WIDTH and tall >= HEAT_HEIGHT:  # it shares the place of the tree
-        matrix = min(16, tall // 3)
+        matrix = min(20, max(tall // 3, tall - TREE_HEIGHT))
         boxes |= {"tree": (x, y, wide, tall - matrix), "heat": (x, y + tall - matrix, wide, matrix)}
     return Layout(mode, boxes)
 

@@ -184,7 +184,14 @@ class CardStrip(Widget, can_focus=False):
         heads = "".join(pad(head, wide - 1, True) + " " for wide, head in columns if wide)
         room = self._title_room(width)
         known = [f"{sign} {words}" for words, sign in SIGNS.items() if any(c.evidence == words for c in self.cards)]
-        titles = ("  ".join(["device", *known]), "  ".join(known), " ".join(known).replace(" chip", ""), "device")
+        evidence = "device  evidence: " + "  ".join(known)
+        titles = (
+            evidence if known else "device",
+            "  ".join(["device", *known]),
+            "  ".join(known),
+            " ".join(known).replace(" chip", ""),
+            "device",
+        )
         title = pad(" " * LEFT + next(text for text in titles if width_of(text) <= room), LEFT + room)
         by_cause = pad(whole(f"{metric_word(self.metric)} by cause", bar, " by "), bar) + " " * (bar > 0)
         best, hatch = ("<", "-") if self.palette.ascii else ("◂", "╌")

@@ -214,8 +214,11 @@ class TreeTable(TableHeads):
             wrapped_notes = [part for line in notes for part in wrap(safe(line), self.width, 2)]
             return wrapped, wrapped_notes if len(wrapped) + len(wrapped_notes) <= free else notes
         count = min(len(footer), max(free, 1 if self.height > 4 else 0))
-        if footer and count == 1 and self.height > TALL_ENOUGH:  # the sum is read to its end
-            return wrap(safe(footer[0]), self.width, 2), []
+        if footer and count == 1 and self.height > TALL_ENOUGH:  # the sum is read to its end, unless rows need the room
+            lines, most = wrap(safe(footer[0]), self.width, 2), max(2, self.height // 3)
+            if len(lines) > most:
+                lines[most - 1 :] = [shorten(f"{lines[most - 1]} {lines[most].strip()}", self.width)]
+            return lines, []
         kept: list[str] = []
         for line in map(safe, footer):  # of others as much as there is room for
             room, parts = count - len(kept), wrap(line, self.width, 2)
