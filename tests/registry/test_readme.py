@@ -49,6 +49,24 @@ def test_links_lead_to_files() -> None:
         assert not missing, f"{page.name}: {missing}"
 
 
+def test_the_readme_trusts_no_more_than_the_table_of_errors() -> None:
+    page = (ROOT / "docs/trust.md").read_text(encoding="utf-8")
+    table = page.partition("<!-- classes")[2].partition("<!-- end")[0]
+    lines = re.findall(r"^\|.*\|$", table, re.MULTILINE)
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    rows = [row for row in rows if row[1].replace(",", "").isdigit()]
+    errors = sorted(int(row[3].removesuffix(" %")) for row in rows)
+    held = [int(share) for row in rows for share in re.findall(r"(\d+) %", row[5])]
+    good = [error for error in errors if error <= 20]
+    count = sum(int(row[1].replace(",", "")) for row in rows)
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert (
+        f"On {count // 500 * 500:,} published measurements the median error is {good[0]} to {good[-1]} % in "
+        f"{len(good)} of {len(errors)} classes of work, at most {errors[-1]} % in the others, and {min(held)} to "
+        f"{max(held)} % of the "
+    ) in text
+
+
 def test_the_readme_counts_models_and_devices() -> None:
     text = (ROOT / "README.md").read_text(encoding="utf-8")
     n_models = len(hwexplorer.models().document.models)
