@@ -56,6 +56,14 @@ async def test_a_model_is_loaded_by_mouse_while_its_name_is_typed() -> None:
     assert app.session.failures == []
 
 
+async def test_a_command_that_is_typed_runs_by_a_click_on_enter() -> None:
+    app = HwExplorer(State(), Fake())
+    async with app.run_test(size=GRID) as pilot:
+        await pilot.press(":", *"batch", "space", "4")
+        await click(app, pilot, "foot", "enter")
+        assert app.state.batch == 4
+
+
 async def test_a_click_selects_and_the_sign_or_a_double_click_opens() -> None:
     app = HwExplorer(State(), Fake())
     async with app.run_test(size=GRID) as pilot:
