@@ -19,6 +19,7 @@ from analysis.document import columns
 from analysis.estimate.trust import ClassEvidence
 from analysis.serving.load_trust import load_evidence
 from hardware.errors import RequestError
+from hardware.sentence import count_noun
 from hwexplorer import engine
 from hwexplorer.declare import CATALOGUE, Report
 from hwexplorer.options import option
@@ -97,8 +98,8 @@ def _view(state: State, is_whole: bool = True, **options: Any) -> Table:
         return _served_table(document)
     predicted, left_out = document.summary["predicted"], document.summary["skipped"]
     reasons = (
-        *(f"{each.rows} rows of {each.reason}, the nearest available" for each in document.replaced),
-        *(f"{each.rows} rows not predicted: {each.reason}" for each in document.skipped),
+        *(f"{count_noun(each.rows, 'row')} of {each.reason}, the nearest available" for each in document.replaced),
+        *(f"{count_noun(each.rows, 'row')} not predicted: {each.reason}" for each in document.skipped),
     )
     served = "; ".join(f"{each.name.removeprefix(LOAD)} {each.median_error:.0%}" for each in document.served)
     served_in_short = (f"services under load (--served), median error: {served}",) * bool(served)

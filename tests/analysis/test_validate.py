@@ -244,7 +244,7 @@ def test_text_counts_the_rows_that_are_not_predicted_and_all_says_why(
     assert "0 rows of models predicted, 1 not: --all says why" in brief
     assert "not in the catalogue" not in brief
     assert main(["validate", "--data", str(path), "--all"]) == 0
-    assert "1 rows not predicted: device is not in the catalogue" in capsys.readouterr().out
+    assert "1 row not predicted: device is not in the catalogue" in capsys.readouterr().out
 
 
 def test_cross_validate_of_a_file_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
