@@ -102,11 +102,10 @@ def _view(state: State, is_whole: bool = True, **options: Any) -> Table:
         *(f"{count_noun(each.rows, 'row')} not predicted: {each.reason}" for each in document.skipped),
     )
     served = "; ".join(f"{each.name.removeprefix(LOAD)} {each.median_error:.0%}" for each in document.served)
-    served_in_short = (f"services under load (--served), median error: {served}",) * bool(served)
     footer = (
         f"{predicted:,} rows of models predicted, {left_out:,} not" + ": --all says why" * (not is_whole),
         *map(_cross_validation_line, document.cross_validation),
-        *(map(_served_line, document.served) if is_whole else served_in_short),
+        *((f"services under load (--served), median error: {served}",) if served else ()),
     )
     shown = CLASSES if is_whole else columns(ClassErrors, f"name n {_ERRORS.replace('spearman ', '')}")
     cells = rows(shown, document.classes, key=("quantity", "name"), dim=lambda each: each.n < LARGE)

@@ -19,7 +19,6 @@ from hwexplorer.views.cause_looks import LOOKS
 from hwexplorer.views.measured_times import trace_warning
 
 LEAST = 5e-4  # of what is pinned: a cause below is not told
-BAR = 16
 
 
 def answer(state: State, on_paper: bool = False) -> tuple[str, ...]:
@@ -83,21 +82,8 @@ def lines(state: State) -> tuple[str, ...]:
     )
     base = float(before.sum()) or 1.0
     head = _head(state, here, there, float(now.sum()) / base - 1) if state.at else told
-    parts = dict(zip((look.name for look in LOOKS), ((now - before) / base).tolist(), strict=True))
-    shown = sorted(
-        ((cause, part) for cause, part in parts.items() if abs(part) > LEAST), key=lambda pair: -abs(pair[1])
-    )
-    return (head, *(f"{_signed(part)}\t{_bar(part, shown[0][1])} {cause}" for cause, part in shown))
-
-
-def _signed(fraction: float) -> str:
-    return f"{fraction * 100:+,.0f} %" if abs(fraction) >= 0.0995 else f"{fraction * 100:+.1f} %"
-
-
-def _bar(part: float, most: float) -> str:
-    """Plus and minus signs: the largest part fills the bar."""
-    length = max(1, round(BAR * abs(part) / (abs(most) or 1.0)))
-    return ("+" if part > 0 else "-") * length + " " * (BAR - length)
+    parts = sorted(zip(((now - before) / base).tolist(), LOOKS, strict=True), key=lambda pair: -abs(pair[0]))
+    return (head, *(f"{part * 100:+,.1f} %\t{look.name}" for part, look in parts if abs(part) > LEAST))
 
 
 def _head(state: State, here: Estimate, there: Estimate, change: float) -> str:

@@ -200,7 +200,7 @@ def test_cut_and_wrapped_text_fits(text: str, width: int) -> None:
 
 @given(st.integers(1, 320), st.integers(1, 110), st.sampled_from(PANES), st.booleans(), st.integers(1, 40))
 def test_panes_fill_the_screen_without_overlap(width: int, height: int, pane: str, zoom: bool, devices: int) -> None:
-    boxes = arrange(width, height, pane, zoom, devices).boxes
+    boxes = arrange(width, height, pane, zoom, devices)
     assert pane in boxes
     assert sum(w * h for _, _, w, h in boxes.values()) == width * height
     assert all(w > 0 and h > 0 and x + w <= width and y + h <= height for x, y, w, h in boxes.values())
@@ -208,9 +208,9 @@ def test_panes_fill_the_screen_without_overlap(width: int, height: int, pane: st
 
 def test_a_tall_screen_shows_more() -> None:
     for width, pane in ((80, "tree"), (99, "plot"), (120, "why")):
-        assert {"tree", "why", "events", "plot"} <= arrange(width, 60, pane, False).boxes.keys()
+        assert {"tree", "why", "events", "plot"} <= arrange(width, 60, pane, False).keys()
     for name, pane in (("cards", "tree"), ("compare", "compare")):
-        rows = {devices: arrange(300, 80, pane, False, devices).boxes[name][3] for devices in (4, 12)}
+        rows = {devices: arrange(300, 80, pane, False, devices)[name][3] for devices in (4, 12)}
         assert rows[12] == rows[4] + 8
 
 

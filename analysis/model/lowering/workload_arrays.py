@@ -56,7 +56,7 @@ class TensorRow:
 
 
 @lru_cache(1024)  # the shapes of a model are few
-def _shown(shape: tuple[Poly, ...]) -> tuple[int | str, ...]:
+def _shape_labels(shape: tuple[Poly, ...]) -> tuple[int | str, ...]:
     return tuple(size.constant() if size.is_constant else str(size) for size in shape)
 
 
@@ -102,7 +102,7 @@ def assemble(
             producer=_ints(tensor.producer for tensor in kept),
             live_until=_ints(live_until[old] for old in keep),
             is_output=np.array([old in outputs for old in keep], dtype=np.bool_),
-            shape=tuple(_shown(tensor.shape) for tensor in kept),
+            shape=tuple(_shape_labels(tensor.shape) for tensor in kept),
             dtype=tuple(tensor.dtype for tensor in kept),
         ),
         versions=graph.versions,

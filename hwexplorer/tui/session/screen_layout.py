@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
-import msgspec
-
-Mode = Literal["grid", "small", "tabs", "tiny"]
 Box = tuple[int, int, int, int]  # x, y, width, height
 _MAIN = ("models", "compare", "tree")  # those that do not stand beside the tree
 KNOBS_HEIGHT = 18  # of a screen that has a line for the device under the cursor above its knobs, which say it too
@@ -28,17 +23,11 @@ def strip_lines(width: int, height: int, devices: int) -> int:
     return lines if devices == 1 else min(lines + (height >= GAP_HEIGHT), height // 3 + 1)
 
 
-class Layout(msgspec.Struct, frozen=True):
-    """`boxes` of what is on screen, by name: panes, and `head`, `cards`, `heat`, `tabs`, `foot`."""
-
-    mode: Mode
-    boxes: dict[str, Box]
-
-
-def arrange(width: int, height: int, pane: str, zoom: bool, devices: int = 4) -> Layout:
-    """Cards above the tree and what explains it from 80x20; below that, or zoomed, one pane under a line of tabs; in
-    less than 60x16 one pane, below the cards where it is as high as a telephone, else below a line of figures. The
-    models and the table of devices open where they are gone to."""
+def arrange(width: int, height: int, pane: str, zoom: bool, devices: int = 4) -> dict[str, Box]:
+    """Return the boxes of what is on screen: panes, and `head`, `cards`, `heat`, `tabs`, `foot`. Cards are above the
+    tree and what explains it from 80x20; below that, or zoomed, one pane under a line of tabs; in less than 60x16 one
+    pane, below the cards where it is as high as a telephone, else below a line of figures. The models and the table of
+    devices open where they are gone to."""
     if width < 60 or height < 16:
         return _tiny(width, height, pane, devices)
     around: dict[str, Box] = {"head": (0, 0, width, 1), "foot": (0, height - 1, width, 1)}
@@ -47,7 +36,7 @@ def arrange(width: int, height: int, pane: str, zoom: bool, devices: int = 4) ->
         lines = strip_lines(width, height, devices) if height >= GAP_HEIGHT and not zoom else int(has_line)
         above = 2 + lines
         around |= {"tabs": (0, 1, width, 1)} | ({"cards": (0, 2, width, lines)} if lines else {})
-        return Layout("tabs", {**around, pane: (0, above, width, height - above - 1)})
+        return {**around, pane: (0, above, width, height - above - 1)}
     top = 1 if pane == "models" and height < GAP_HEIGHT else strip_lines(width, height, devices)
     is_large = width >= 180 and height >= 50
     if pane == "compare":  # all devices, and of what is said about them as much as there is room for
@@ -58,16 +47,16 @@ def arrange(width: int, height: int, pane: str, zoom: bool, devices: int = 4) ->
         x = max(30, min(44, width // (5 if is_large else 2)))
         around["models"] = (0, 1 + top, x, height - 2 - top)
     body = (x, 1 + top, width - x, height - 2 - top)
-    mode: Mode = "grid" if body[2] >= 76 and body[3] >= (20 if width >= 100 else 40) else "small"
-    boxes = around | (_grid(body, pane) if mode == "grid" else _small(body, pane))
+    is_grid = body[2] >= 76 and body[3] >= (20 if width >= 100 else 40)
+    boxes = around | (_grid(body, pane) if is_grid else _small(body, pane))
     x, y, wide, tall = boxes["tree"]
     if devices > 1 and wide >= HEAT_WIDTH and tall >= HEAT_HEIGHT:  # it shares the place of the tree
         matrix = min(20, max(tall // 3, tall - TREE_HEIGHT))
         boxes |= {"tree": (x, y, wide, tall - matrix), "heat": (x, y + tall - matrix, wide, matrix)}
-    return Layout(mode, boxes)
+    return boxes
 
 
-def _tiny(width: int, height: int, pane: str, devices: int) -> Layout:
+def _tiny(width: int, height: int, pane: str, devices: int) -> dict[str, Box]:
     above = int(width >= CARD_WIDTH and height >= 16)
     boxes: dict[str, Box] = {"cards": (0, 0, width, 1)} if above else {}
     if above and height >= GAP_HEIGHT:
@@ -76,7 +65,7 @@ def _tiny(width: int, height: int, pane: str, devices: int) -> Layout:
     boxes[pane] = (0, above, width, max(1, height - 1 - above))
     if height > 1:
         boxes["foot"] = (0, height - 1, width, 1)
-    return Layout("tiny", boxes)
+    return boxes
 
 
 def _small(body: Box, pane: str) -> dict[str, Box]:

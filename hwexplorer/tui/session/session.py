@@ -110,7 +110,7 @@ class Session:
 
     def visible_boxes(self, state: State, size: tuple[int, int] | None = None) -> dict[str, Box]:
         """Return where the panes of a state are, by default on the screen as it is."""
-        return arrange(*(size or self.size), state.pane, state.zoom, len(state.devices)).boxes
+        return arrange(*(size or self.size), state.pane, state.zoom, len(state.devices))
 
     def visible_views(self, state: State) -> tuple[str, ...]:
         """Return the names of the views that a state shows at once."""
