@@ -169,7 +169,7 @@ class ExplorerScreen(LayeredScreen):
             if name == "tree" or (name == state.pane and name != "why"):
                 pane.caption = status_lines.legend(self.colours, boxes[name][2] - 6 if name in boxes else 0)
             if name in boxes:
-                pane.redraw_if(pane.stamp(views))
+                pane.redraw()
 
     def _fill_later(self, views: Views, later: tuple[str, ...]) -> None:
         limits = self.session.limits.describe_no_pass(self.state, views.cards)

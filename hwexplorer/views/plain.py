@@ -75,7 +75,7 @@ class Row(msgspec.Struct, frozen=True):
     leads: str = ""
 
 
-class Table(msgspec.Struct, frozen=True):
+class Table(msgspec.Struct, frozen=True, dict=True):
     """`footer` lines prove the sums or state totals; `notes` are remarks (marked precisions, what does not fit). Text
     shows the `first` rows unless all are asked for, 0 for all. Columns of a table that `is_stacked` stand below each
     other where they have no room beside each other."""

@@ -8,6 +8,7 @@ from itertools import takewhile
 import msgspec
 
 from analysis.document import Cell
+from hardware.memo import memoize
 from hwexplorer.views.plain import NUMBERS, Row, Stack, Table
 
 
@@ -66,6 +67,12 @@ class TreeIndex:
         while below := [key for key in self.children(here) if self.table.rows[self.place[key]].kind != "part"]:
             here = max(below, key=self.share)
         return here
+
+
+@memoize()
+def index_tree(table: Table) -> TreeIndex:
+    """Return the index of a table."""
+    return TreeIndex(table)
 
 
 def rows_below(rows: Sequence[Row], place: int) -> tuple[Row, ...]:

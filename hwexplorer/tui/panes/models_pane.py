@@ -28,9 +28,6 @@ class ModelsPane(ViewPane):
             narrowed = f"{len(self.content.visible)} of {total} · {only!r}"
             self.set_title(remark=narrowed if only else f"{total} of {total}")
 
-    def drawing_key(self, views: Views) -> object:
-        return (views.models, self.state.filter, self.state.model, self.content.cursor)
-
     def do_find(self, step: int) -> None:
         """Go to the next model, or the one before."""
         self.do_move(step)

@@ -62,15 +62,6 @@ class ViewPane(FramedPane):
         self.heading = f"{self.pane.title()} · {about}" if about else self.pane.title()
         self.remark = remark
 
-    def drawing_key(self, views: Views) -> object:
-        """Return what the drawing follows from where that seldom changes, None where it is always drawn anew."""
-        return None
-
-    def stamp(self, views: Views) -> object:
-        """Return what the drawing and its frame follow from, None where they are always drawn anew."""
-        key = self.drawing_key(views)
-        return None if key is None else (key, self.active, id(self.palette), self.heading, self.remark)
-
     def hidden_roles(self) -> tuple[str, ...]:
         """Return the roles of columns that say nothing now."""
         return () if self.state.diff and self.state.pin else ("delta",)
@@ -173,9 +164,6 @@ class ComparePane(ViewPane):
             lines += [line for line in (*table.footer, *views.answer, *table.notes) if not line.startswith(names)]
             self._table_key, self._row_table = key, replace(table, footer=tuple(lines), notes=())
         return self._row_table
-
-    def drawing_key(self, views: Views) -> object:
-        return (views.compare, views.answer, self.state.on, self.hidden_roles())
 
 
 class EventsPane(ViewPane):

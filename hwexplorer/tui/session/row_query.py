@@ -13,6 +13,7 @@ from analysis.document import Column
 from analysis.explore.constraint import COMPARISONS
 from hardware.amount import parse_amount
 from hardware.errors import RequestError, unknown
+from hardware.memo import memoize
 from hardware.names import matching_places
 from hwexplorer.views.plain import Row, Table
 
@@ -77,23 +78,9 @@ def _condition(table: Table, name: str, sign: str, wanted: str) -> Test:
     return test
 
 
-_MATCHES: dict[tuple[int, str], tuple[Table, tuple[int, ...]]] = {}
-
-
+@memoize(keep=4)
 def matching_rows(table: Table, text: str) -> tuple[int, ...]:
     """Return the places of the rows that fit, in order. Raises RequestError for a wrong condition."""
-    key = (id(table), text)
-    kept = _MATCHES.get(key)
-    if kept is not None and kept[0] is table:
-        return kept[1]
-    if len(_MATCHES) > 8:
-        _MATCHES.clear()
-    places = _find_rows(table, text)
-    _MATCHES[key] = (table, places)
-    return places
-
-
-def _find_rows(table: Table, text: str) -> tuple[int, ...]:
     words = " ".join(plain_words(text))
     parts = (re.fullmatch(_CONDITION, word) for word in text.split())
     tests = [_condition(table, part[1], part[2], part[3]) for part in parts if part is not None]

@@ -29,8 +29,8 @@ from hwexplorer.tui.session.session_events import (
     TextOpened,
 )
 from hwexplorer.tui.session.view_cache import ALWAYS_SHOWN, SHOWN_LATER, ViewCache, Views
-from hwexplorer.views.plain import EMPTY_TABLE, Table
-from hwexplorer.views.table_tree import TreeIndex
+from hwexplorer.views.plain import EMPTY_TABLE
+from hwexplorer.views.table_tree import TreeIndex, index_tree
 
 if TYPE_CHECKING:
     from hwexplorer.provider import EngineProvider
@@ -69,7 +69,6 @@ class Session:
         self.event_count = 0  # without changes of the state
         self._last_shown: tuple[History, Views | None] | None = None  # while keys typed ahead are worked off
         self._listeners: list[Listener] = []
-        self._indices: list[TreeIndex] = []
         if provider.ready(state):  # a state that cannot be shown ends before the screen opens
             if opens_heaviest and not (state.at or state.open):
                 state = self._at_heaviest(replace(state, by="module", sort="share"))
@@ -99,14 +98,7 @@ class Session:
     @property
     def index(self) -> TreeIndex:
         """The rows of the tree."""
-        return self._index_of(self.views.tree if self.views else EMPTY_TABLE)
-
-    def _index_of(self, table: Table) -> TreeIndex:
-        for index in self._indices:
-            if index.table is table:
-                return index
-        self._indices = [TreeIndex(table), *self._indices[:1]]
-        return self._indices[0]
+        return index_tree(self.views.tree if self.views else EMPTY_TABLE)
 
     def visible_boxes(self, state: State, size: tuple[int, int] | None = None) -> dict[str, Box]:
         """Return where the panes of a state are, by default on the screen as it is."""
@@ -180,7 +172,7 @@ class Session:
         return state
 
     def _at_heaviest(self, state: State) -> State:
-        index = TreeIndex(self.cache.view("tree", state))
+        index = index_tree(self.cache.view("tree", state))
         leaf = index.heaviest("")
         return replace(state, at=leaf, open=tuple(sorted(index.ancestors(leaf) - {""})))
 
@@ -287,7 +279,7 @@ class Session:
     def _reveal_cursor(self, state: State, views: Views) -> tuple[State, Views]:
         """Put the cursor on a row that exists. Of a kernel that is no more its first operator stays, and what is no row
         of this tree may be one of that by module."""
-        places = self._index_of(views.tree).place
+        places = index_tree(views.tree).place
         if not state.at or state.at in places:
             return state, views
         operator = state.at.partition(":")[2]

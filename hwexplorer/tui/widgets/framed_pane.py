@@ -87,7 +87,6 @@ class FramedPane(Widget, can_focus=False):
         self.remark = ""
         self.caption: list[Segment] = []  # in the lower line of the frame
         self.active = False
-        self._stamp: object = None
         self._drawn: list[Strip] = []
         self._made: dict[int, tuple[object, Strip]] = {}  # lines as they were framed last, and what they are made of
 
@@ -102,12 +101,6 @@ class FramedPane(Widget, can_focus=False):
             self.content.move(steps[action])
             self.redraw()
         return action in steps
-
-    def redraw_if(self, stamp: object) -> None:
-        """Draw again unless what it depends on is as before; None always draws."""
-        if stamp is None or stamp != self._stamp:
-            self._stamp = stamp
-            self.redraw()
 
     def redraw(self) -> None:
         """Draw again; the terminal is sent the lines that have changed, which after a cursor key are few."""
