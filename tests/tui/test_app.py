@@ -606,7 +606,7 @@ async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
 @case("copy_command", "resnet50@b8,fp16?at=conv1&pane=events")
 async def _(app: HwExplorer, pilot: Pilot[None]) -> None:
     told = await _copied(app, pilot, "c")
-    assert told == "hwexplorer events resnet50 --on h100_sxm --node conv1 --batch 8 --precision fp16"
+    assert told == "hwexplorer show events 'resnet50@b8,fp16?at=conv1'"
 
 
 @case("copy_state", "resnet50@b8,fp16?at=conv1")
