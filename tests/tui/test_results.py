@@ -264,31 +264,31 @@ async def test_limits_grey_out_what_fails_over_the_whole_catalogue() -> None:
 async def test_limits_are_part_of_the_state_and_stand_in_the_foot() -> None:
     app = HwExplorer(parse("resnet18@b8,fp16"), EngineProvider())
     async with app.run_test(size=GRID) as pilot:
-        await pilot.press("a", *"l<1ms E<100mJ", "enter")
-        assert app.state.limits == "L<1ms E<100mJ"
+        await pilot.press("a", *"l<1ms E<50mJ", "enter")
+        assert app.state.limits == "L<1ms E<50mJ"
         assert app.state.devices == State().devices  # enter keeps the limits and adds nothing
         assert parse(format(app.state)) == app.state
-        assert "limits=L<1ms,E<100mJ" in format(app.state)
+        assert "limits=L<1ms,E<50mJ" in format(app.state)
         within = [card.key for card in app.explorer.strip.cards if not card.over]
         over = next(card.over for card in app.explorer.strip.cards if card.key == "xeon_8490h")
-        assert " mJ > 100 mJ" in over[-1]
+        assert " mJ > 50 mJ" in over[-1]
         for _ in range(400):
             await pilot.pause(0.02)
             if "pass" in screen_text(app).splitlines()[-1]:
                 break
-        said = re.search(r"limits L<1ms E<100mJ: (\d+) of (\d+) pass", screen_text(app).splitlines()[-1])
+        said = re.search(r"limits L<1ms E<50mJ: (\d+) of (\d+) pass", screen_text(app).splitlines()[-1])
         assert said is not None
         assert len(within) < int(said[1]) < int(said[2])
         await pilot.press("u")
         assert app.state.limits == ""
         await pilot.press("U")
-        assert app.state.limits == "L<1ms E<100mJ"
+        assert app.state.limits == "L<1ms E<50mJ"
     document = json.loads(EngineProvider().exported(app.state, "compare", "json"))
     assert document["limits"]["passing"] == within
-    assert document["limits"]["failing"]["xeon_8490h"] == ["L<1ms", "E<100mJ"]
+    assert document["limits"]["failing"]["xeon_8490h"] == ["L<1ms", "E<50mJ"]
     for form in ("text", "md", "html"):
         told = unescape(EngineProvider().exported(app.state, "tree", form))
-        assert f"limits L<1ms E<100mJ: {len(within)} of 4 devices pass: {', '.join(within)}" in told
+        assert f"limits L<1ms E<50mJ: {len(within)} of 4 devices pass: {', '.join(within)}" in told
     assert app.session.failures == []
 
 
