@@ -40,7 +40,7 @@ def _kornia() -> dict[str, Build]:
     import kornia.models.rrdbnet
     import kornia.models.tiny_vit
 
-    patches = torch.rand(8, 1, 32, 32)
+    patches = torch.rand(1, 1, 32, 32)
     return {
         "HardNet": lambda: (feature.HardNet(pretrained=False), patches),
         "HardNet8": lambda: (feature.HardNet8(pretrained=False), patches),
@@ -104,7 +104,7 @@ def _operators() -> dict[str, Build]:
         "TFNO": lambda: (models.TFNO(n_modes=(16, 16), in_channels=1, out_channels=1, hidden_channels=32), field),
         "UNO": lambda: (
             models.UNO(1, 1, 32, uno_out_channels=[32, 64, 32], uno_n_modes=[[8, 8]] * 3,
-                       uno_scalings=[[1, 1], [0.5, 0.5], [2, 2]], n_layers=3), field,
+                       uno_scalings=[[1, 1], [0.5, 0.5], [2, 2]], n_layers=3, channel_mlp_skip="linear"), field,
         ),
     }  # fmt: skip
 
@@ -138,6 +138,8 @@ def _recommenders() -> dict[str, Build]:
     row = torch.rand(1, 25).floor()
 
     def build(name: str) -> tuple[Any, Any]:
+        if name == "AFM":  # takes categories only
+            return models.AFM(sparse, sparse, task="binary"), row[:, :20]
         return getattr(models, name)(features, features, task="binary"), row
 
     return {name: partial(build, name) for name in ("DeepFM", "DCN", "AutoInt", "FiBiNET", "WDL", "NFM", "AFM", "ONN",
@@ -168,12 +170,12 @@ def _litgpt() -> dict[str, Build]:
 
 
 def _small_libraries() -> dict[str, Build]:
-    """A model or two of each; a library that is not installed is left out with its models."""
-    return {
-        name: partial(build, importlib.import_module(module))
-        for name, (module, build) in _SMALL.items()
-        if importlib.util.find_spec(module.partition(".")[0]) is not None
-    }
+    """A model or two of each library; one that is not installed says so where its model is built."""
+
+    def made(module: str, build: Callable[[Any], tuple[Any, Any]]) -> tuple[Any, Any]:
+        return build(importlib.import_module(module))
+
+    return {name: partial(made, *row) for name, row in _SMALL.items()}
 
 
 def _denoiser(library: Any) -> tuple[Any, Any]:

@@ -27,10 +27,13 @@ async def test_keys_typed_ahead_are_drawn_meanwhile_and_ctrl_c_is_first() -> Non
 
         ExplorerScreen._compositor_refresh = counted  # type: ignore[method-assign]
         try:
-            for key in "}x" * 60:
+            for key in "]j}j" * 500:
                 app.explorer.post_message(events.Key(key, key))
-            await pilot.pause(0.5)
-            assert len(drawn) >= 2
+            while len(drawn) < 3 and not app.explorer._typed:
+                await pilot.pause(0.02)
+            while len(drawn) < 3 and app.explorer._typed:
+                await pilot.pause(0.02)
+            assert app.explorer._typed  # it was drawn three times before all of them were worked off
             app.explorer.post_message(events.Key("ctrl+c", None))
             began = monotonic()
             while not app._exit and monotonic() - began < 5.0:
