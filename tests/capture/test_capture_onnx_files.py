@@ -365,6 +365,18 @@ def test_a_size_called_n_is_no_batch_beside_one_that_is_called_so(tmp_path: Path
     assert load(path, [targets.Input((1, 7, 4))]).inputs[0].shape == ("batch", 7, 4)
 
 
+def test_the_time_of_a_recurrent_network_is_no_batch(tmp_path: Path) -> None:
+    weights = [weight("w", 1, 18, 5), weight("r", 1, 18, 6)]
+    nodes = [node("Relu", "x", "a"), node("GRU", "a w r", "y", hidden_size=6)]
+    for time_size in ("T", "s0", 7):
+        path = save(tmp_path, nodes, {"x": [time_size, 3, 5]}, ["y"], weights)
+        if isinstance(time_size, str):
+            with pytest.raises(UnreadableError, match=f"'x' is {time_size}x3x5: give its sizes"):
+                load(path)
+        w = load(path, [targets.Input((7, 3, 5))])
+        assert (total(w), batch_limits.fixed_batch(w)) == (7 * 3 * 18 * 11, 3)
+
+
 def test_a_batch_that_the_graph_fixes_is_that_of_the_named_input(tmp_path: Path) -> None:
     nodes = [node("Unsqueeze", "x axes", "image"), node("Conv", "image w", "y")]
     path = save(tmp_path, nodes, {"x": ["frames", 4]}, ["y"], [numbers("axes", 0, 1), weight("w", 2, 1, 3, 1)])

@@ -10,7 +10,7 @@ from typing import Any
 
 from analysis.annexes.readers.onnx.constant_folding import fold_values
 from analysis.annexes.readers.onnx.control_flow import CONTROL, LISTS, sequence_result
-from analysis.annexes.readers.onnx.input_sizes import shapes_of, value_of
+from analysis.annexes.readers.onnx.input_sizes import TimeFirstError, shapes_of, value_of
 from analysis.annexes.readers.onnx.onnx_file import (
     FLOATS,
     AttributeRef,
@@ -49,6 +49,7 @@ WRONG = (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowEr
 # Steps of the budget for a node, a value, a name that a node reads or makes, a known number, a letter of a size.
 _NODE_STEPS, _VALUE_STEPS, _NAME_STEPS, _NUMBER_STEPS, _LETTER_STEPS = 150, 50, 20, 5, 10
 _REPORT_EVERY = 500  # nodes
+_TIME_FIRST = frozenset({"LSTM", "GRU", "RNN", "DynamicQuantizeLSTM"})  # unless `layout` is 1
 _MAX_DEPTH = 32
 _MAX_ELEMENTS = 1 << 62  # of a tensor
 _QUANTISED = frozenset(("int8", "uint8", "int4", "uint4", "int2", "uint2"))
@@ -81,10 +82,11 @@ class Frame:
 
 
 class GraphWalk:
-    """Reads a graph once. `batch` is None for a live one."""
+    """Reads a graph once. `batch` is None for a live one; its dimension is 1 where recurrent operators have time
+    first."""
 
-    def __init__(self, model: OnnxModel, budget: Budget, batch: int | None) -> None:
-        self.model, self.budget = model, budget
+    def __init__(self, model: OnnxModel, budget: Budget, batch: int | None, batch_axis: int = 0) -> None:
+        self.model, self.budget, self.batch_axis = model, budget, batch_axis
         self.batch = dim("batch") if batch is None else poly(batch)
         self.functions = {(function.domain, function.name): function for function in model.functions}
         self.symbols: dict[str, Poly] = {}
@@ -101,7 +103,8 @@ class GraphWalk:
         inputs = self._inputs(given, top)
         self._enter(top)
         if inputs and not any("batch" in item.shape for item in inputs) and self.batch == dim("batch"):
-            leading = {item.shape[0] for item in inputs if item.shape}
+            axis = self.batch_axis
+            leading = {item.shape[axis] for item in inputs if len(item.shape) > axis}
             number = int(leading.pop()) if len(leading) == 1 else 1
             self.notes[fixed_note(number, "the file fixes the size of its inputs (export it with a free batch)")] = None
         return Graph(
@@ -117,7 +120,7 @@ class GraphWalk:
     def _inputs(self, inputs: Sequence[Input], top: Frame) -> list[InputSpec]:
         stored = {tensor.name for tensor in top.graph.stored}
         declared = [info for info in top.graph.inputs if info.name not in stored]
-        self.symbols, shapes = shapes_of(declared, inputs, self.batch)
+        self.symbols, shapes = shapes_of(declared, inputs, self.batch, self.batch_axis)
         for info, shape in zip(declared, shapes, strict=True):
             value = value_of(info, inputs)  # a number that sizes may follow from
             known = None if value is None else whole_array([value], ())
@@ -187,6 +190,8 @@ class GraphWalk:
         return value
 
     def _plain(self, op: OnnxOp, frame: Frame) -> None:
+        if op.node.op in _TIME_FIRST and not op.attr("layout"):
+            self._note_time(op)
         names = op.node.outputs
         tensor = op.attr("value") if op.node.op == "Constant" else None
         if isinstance(tensor, StoredTensor) and tensor.values is None:
@@ -205,6 +210,14 @@ class GraphWalk:
         }
         frame.values.update(results)
         self._emit(op.node, target or f"onnx.{op.node.op}", args, list(results.values()))
+
+    def _note_time(self, op: OnnxOp) -> None:
+        """Raise TimeFirstError where the time of a recurrent operator was taken for the batch."""
+        time, batch = op.shape()[:2]
+        leading = {source.meta.shape[0] for source in self.sources if source.role == INPUT and source.meta.shape}
+        is_fixed = time in leading and time.is_constant and batch.is_constant and self.batch == dim("batch")
+        if self.batch_axis == 0 and (is_fixed or (not time.is_constant and batch.is_constant)):
+            raise TimeFirstError(f"{describe_node(op.node)} has time first")
 
     def _result(self, op: OnnxOp, frame: Frame) -> tuple[list[NodeResult], str, dict[str, Any]]:
         """Return the results of a node, and target and arguments of the call that costs the same."""

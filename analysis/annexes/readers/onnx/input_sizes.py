@@ -15,8 +15,12 @@ class OpenSizeError(UnreadableError):
     """Sizes that the file leaves open and nobody gave."""
 
 
+class TimeFirstError(UnreadableError):
+    """Dimension 0, taken as the batch, is the time of a recurrent operator."""
+
+
 def shapes_of(
-    declared: Sequence[ValueInfo], inputs: Sequence[Input], batch: Poly
+    declared: Sequence[ValueInfo], inputs: Sequence[Input], batch: Poly, batch_axis: int
 ) -> tuple[dict[str, Poly], list[Shape]]:
     """Return the open sizes by name, and the shape of each input. `inputs` go to those of their names, else in order to
     those that are no plain numbers. Raises UnreadableError."""
@@ -31,7 +35,7 @@ def shapes_of(
     if len(unnamed) > len(places):
         raise UnreadableError(f"{len(unnamed)} inputs are given, it has {len(places)}")
     chosen = named | {info.name: item for info, item in zip(places, unnamed, strict=False)}
-    symbols = dict.fromkeys(batch_names(declared), batch)
+    symbols = dict.fromkeys(batch_names(declared, batch_axis), batch)
     pairs = [(info, chosen.get(info.name) if info.shape != () else None) for info in declared]
     for info, given in pairs:
         sizes = zip(info.shape or (), given.shape if given else (), strict=False)
@@ -40,7 +44,7 @@ def shapes_of(
                 raise UnreadableError(
                     f"{info.name[:40]!r} sets {size[:24]!r} to {to}, but it is {symbols[size]} elsewhere"
                 )
-    return symbols, [_shape(info, given, symbols, batch) for info, given in pairs]
+    return symbols, [_shape(info, given, symbols, batch, batch_axis) for info, given in pairs]
 
 
 def value_of(info: ValueInfo, inputs: Sequence[Input]) -> int | None:
@@ -49,17 +53,18 @@ def value_of(info: ValueInfo, inputs: Sequence[Input]) -> int | None:
     return given[0] if given else None
 
 
-def batch_names(inputs: Sequence[ValueInfo]) -> set[str]:
-    """Return the open sizes that are the batch: by a name with `batch` in it, else by a usual letter, else those of
-    dimension 0."""
+def batch_names(inputs: Sequence[ValueInfo], batch_axis: int) -> set[str]:
+    """Return the open sizes that are the batch: by a name with `batch` in it, else by a usual letter, else by their
+    dimension."""
     shapes = [info.shape or () for info in inputs]
     names = {size for shape in shapes for size in shape if isinstance(size, str)}
     called = {name for name in names if "batch" in name.lower()}
     lettered = {name for name in names if name.lower() in ("b", "n", "bs")}
-    return called or lettered or {shape[0] for shape in shapes if shape and isinstance(shape[0], str)}
+    at_axis = {size for shape in shapes for size in shape[batch_axis : batch_axis + 1] if isinstance(size, str)}
+    return called or lettered or at_axis
 
 
-def _shape(info: ValueInfo, given: Input | None, symbols: dict[str, Poly], batch: Poly) -> Shape:
+def _shape(info: ValueInfo, given: Input | None, symbols: dict[str, Poly], batch: Poly, batch_axis: int) -> Shape:
     declared = info.shape
     if declared is None:
         if given is None:
@@ -73,7 +78,7 @@ def _shape(info: ValueInfo, given: Input | None, symbols: dict[str, Poly], batch
             shape.append(poly(size))
         elif isinstance(size, str) and size in symbols:
             shape.append(symbols[size])
-        elif size is None and place == 0:
+        elif size is None and place == batch_axis:
             shape.append(batch)
         elif given is not None:
             shape.append(poly(given.shape[place]))

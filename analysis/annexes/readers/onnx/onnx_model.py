@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from analysis.annexes.readers.onnx.graph_walk import WRONG, GraphWalk
-from analysis.annexes.readers.onnx.input_sizes import OpenSizeError
+from analysis.annexes.readers.onnx.input_sizes import OpenSizeError, TimeFirstError
 from analysis.annexes.readers.onnx.onnx_file import OnnxModel, read
 from analysis.model.ir.batch_limits import fixed_note
 from analysis.model.ir.operator_graph import Graph
@@ -38,6 +38,8 @@ def _graph(model: OnnxModel, inputs: Sequence[Input], budget: Budget) -> Graph:
     top = model.top
     try:
         return GraphWalk(model, budget, None).graph(top, inputs)
+    except TimeFirstError:
+        return GraphWalk(model, budget, None, batch_axis=1).graph(top, inputs)
     except UnreadableError as error:
         sizes = [name for info in top.inputs for name in (info.shape or ())[:1] if not isinstance(name, int)]
         if isinstance(error, OpenSizeError) or not sizes:
