@@ -5,8 +5,6 @@ A key becomes an action, an action a change of the session, which emits what hap
 
 from __future__ import annotations
 
-from collections import deque
-from contextlib import suppress
 from time import monotonic
 from typing import cast
 
@@ -18,7 +16,6 @@ from textual.timer import Timer
 from hardware.errors import RequestError
 from hwexplorer.state import State, replace
 from hwexplorer.tui.keys.key_table import Keymap
-from hwexplorer.tui.layered_screen import LayeredScreen
 from hwexplorer.tui.palette import THEMES, Palette
 from hwexplorer.tui.panes import load_panes
 from hwexplorer.tui.prefetch import Prefetch
@@ -33,6 +30,7 @@ from hwexplorer.tui.session.session_events import (
     TextOpened,
 )
 from hwexplorer.tui.session.view_cache import Views
+from hwexplorer.tui.typing_screen import TypingScreen
 from hwexplorer.tui.widgets import status_lines
 from hwexplorer.tui.widgets.card_strip import CardStrip
 from hwexplorer.tui.widgets.cell_text import whole
@@ -44,13 +42,7 @@ MESSAGE_SECONDS = 6.0
 POLL_SECONDS = 0.1  # between two looks at the jobs
 
 
-DRAWN_EVERY_S = 0.1  # while keys are typed faster than they are worked off
-_YIELD_S = 0.03  # for the panes to be drawn in between
-LEAVES_AFTER_S = 1.0  # a key that leaves does not wait longer for those typed before it
-OPENING = ("prompt", "find", "devices", "sheet", "report", "help", "palette", "sessions")  # effects that take the keys
-
-
-class ExplorerScreen(LayeredScreen):
+class ExplorerScreen(TypingScreen):
     """The screen of a session. Keys go to the table of actions, not to a chain of bindings: users remap them, an action
     knows the panes that it is for, and help, footer and KEYS.md are written from it."""
 
@@ -67,8 +59,6 @@ class ExplorerScreen(LayeredScreen):
         self.prefetch: Prefetch | None = None
         self._message_timer: Timer | None = None
         self._poll_timer: Timer | None = None
-        self._typed: deque[events.Key] = deque()  # ahead of what is drawn
-        self._drawn_s = monotonic()
         self._is_dimmed = False
         self._arrangement: object = None
         session.subscribe(self._hear)
@@ -119,7 +109,7 @@ class ExplorerScreen(LayeredScreen):
     def _compositor_refresh(self) -> None:
         # While an overlay covers all of it, Textual would send this screen to the terminal with every key.
         if self.overlay_screen is None:
-            self._drawn_s = monotonic()
+            self.drawn_s = monotonic()
             super()._compositor_refresh()
 
     # --- drawing ------------------------------------------------------------------------------------------
@@ -193,7 +183,7 @@ class ExplorerScreen(LayeredScreen):
     def _show_later(self) -> None:
         """Make and draw what is shown after the first drawing of a state."""
         views, later = self.session.views, self.session.later_views(self.state)
-        if views is None or not self.is_running or self._typed:
+        if views is None or not self.is_running or self.typed:
             return
         try:
             views.make(later)
@@ -261,54 +251,6 @@ class ExplorerScreen(LayeredScreen):
         self.show()
 
     # --- keys ---------------------------------------------------------------------------------------------
-
-    def on_key(self, event: events.Key) -> None:
-        """Pass a key to whatever is uppermost; of keys that are typed ahead, after what went before is drawn."""
-        self.take_key(event, self.message_queue_size > 0)
-
-    def take_key(self, event: events.Key, is_followed: bool) -> None:
-        """Press a key, or keep it until there is time; `is_followed`: more has been typed already."""
-        if event.key == "ctrl+c":
-            self._typed.clear()
-        is_late = is_followed and monotonic() - self._drawn_s > DRAWN_EVERY_S
-        if self._typed or is_late:
-            if not self._typed:
-                self.set_timer(_YIELD_S, self._press_typed)
-            self._typed.append(event)
-        elif not self.press_key(event.key, event.character):
-            return
-        event.stop()
-        event.prevent_default()
-
-    def _press_typed(self) -> None:
-        """Press keys that were typed ahead for a while, then show what they led to."""
-        until_s = monotonic() + DRAWN_EVERY_S
-        self.session.fall_behind()
-        with suppress(RequestError):  # of a state that cannot be shown: catching up says why
-            while self._typed and monotonic() < until_s:
-                event = self._typed.popleft()
-                self.press_key(event.key, event.character)
-        self.session.catch_up()
-        self.show()
-        self.panes[self.state.pane].redraw()
-        self._show_message()
-        if self._leaves_last():
-            self._typed = deque([self._typed[-1]])
-        if self._typed:
-            self.set_timer(_YIELD_S, self._press_typed)
-
-    def _leaves_last(self) -> bool:
-        """Return True if the last key typed ahead leaves and has waited, and the others open nothing it could go to."""
-        if (
-            not self._typed
-            or monotonic() - self._typed[-1].time < LEAVES_AFTER_S
-            or self._top is not self
-            or self.prompt
-        ):
-            return False
-        meant = [self.keymap.action_of(event.key, event.character, "") for event in self._typed]
-        opens = any(action is not None and action.effect in OPENING for action in meant)
-        return meant[-1] is self.keymap.by_id["quit"] and not opens
 
     def on_paste(self, event: events.Paste) -> None:
         """Paste into the line that is typed."""

@@ -29,11 +29,11 @@ async def test_keys_typed_ahead_are_drawn_meanwhile_and_ctrl_c_is_first() -> Non
         try:
             for key in "]j}j" * 500:
                 app.explorer.post_message(events.Key(key, key))
-            while len(drawn) < 3 and not app.explorer._typed:
+            while len(drawn) < 3 and not app.explorer.typed:
                 await pilot.pause(0.02)
-            while len(drawn) < 3 and app.explorer._typed:
+            while len(drawn) < 3 and app.explorer.typed:
                 await pilot.pause(0.02)
-            assert app.explorer._typed  # it was drawn three times before all of them were worked off
+            assert app.explorer.typed  # it was drawn three times before all of them were worked off
             app.explorer.post_message(events.Key("ctrl+c", None))
             began = monotonic()
             while not app._exit and monotonic() - began < 5.0:
@@ -52,11 +52,11 @@ async def _typed(keys: str, is_ahead: bool) -> tuple[State, float]:
         began = process_time()
         for key in keys:
             if is_ahead:
-                app.explorer._typed.append(events.Key(key, key))
+                app.explorer.typed.append(events.Key(key, key))
             else:
                 app.explorer.press_key(key, key)
-        while app.explorer._typed:
-            app.explorer._press_typed()
+        while app.explorer.typed:
+            app.explorer.work_off()
         took = process_time() - began
         await pilot.pause(0.1)
         assert not app.session.is_behind

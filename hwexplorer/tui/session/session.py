@@ -159,6 +159,7 @@ class Session:
         if self._last_shown is not None:
             reached, (self.history, self.views), self._last_shown = self.history, self._last_shown, None
             self.apply(reached.present, reached if reached is not self.history else None)
+            self.emit(Changed("message"))
 
     def with_model(self, model: str, image_size: int | None = None) -> State:
         """Return the state with another model: where it is captured, at a batch that it has and its heaviest part."""

@@ -1,0 +1,66 @@
+"""Keys that are typed faster than they are worked off: what a burst leads to is drawn once, ten times a second."""
+
+from __future__ import annotations
+
+from collections import deque
+from contextlib import suppress
+from time import monotonic
+
+from textual import events
+
+from hardware.errors import RequestError
+from hwexplorer.tui.keys.key_table import Keymap
+from hwexplorer.tui.layered_screen import LayeredScreen
+from hwexplorer.tui.panes.view_panes import ViewPane
+from hwexplorer.tui.session.session import Session
+
+DRAWN_EVERY_S = 0.1
+_YIELD_S = 0.03  # for the panes to be drawn in between
+_LEAVES_AFTER_S = 1.0  # a key that leaves does not wait longer for those typed before it
+_OPENING = ("prompt", "find", "devices", "sheet", "report", "help", "palette", "sessions")  # effects that take the keys
+
+
+class TypingScreen(LayeredScreen):
+    """Keeps the keys that come while there is no time for them."""
+
+    def __init__(self, session: Session, keymap: Keymap, panes: dict[str, ViewPane]) -> None:
+        super().__init__(session, keymap, panes)
+        self.typed: deque[events.Key] = deque()  # ahead of what is drawn
+        self.drawn_s = monotonic()
+
+    def on_key(self, event: events.Key) -> None:
+        """Pass a key to whatever is uppermost; of keys that are typed ahead, after what went before is drawn."""
+        if event.key == "ctrl+c":
+            self.typed.clear()
+        is_late = self.message_queue_size > 0 and monotonic() - self.drawn_s > DRAWN_EVERY_S
+        if self.typed or is_late:
+            if not self.typed:
+                self.set_timer(_YIELD_S, self.work_off)
+            self.typed.append(event)
+        elif not self.press_key(event.key, event.character):
+            return
+        event.stop()
+        event.prevent_default()
+
+    def work_off(self) -> None:
+        """Press keys that were typed ahead for a while, then show what they led to."""
+        until_s = monotonic() + DRAWN_EVERY_S
+        self.session.fall_behind()
+        with suppress(RequestError):  # of a state that cannot be shown: catching up says why
+            while self.typed and monotonic() < until_s:
+                event = self.typed.popleft()
+                self.press_key(event.key, event.character)
+        self.session.catch_up()
+        self.show()
+        self.panes[self.session.state.pane].redraw()
+        if self.typed and monotonic() - self.typed[-1].time > _LEAVES_AFTER_S and self._leaves_last():
+            self.typed = deque([self.typed[-1]])
+        if self.typed:
+            self.set_timer(_YIELD_S, self.work_off)
+
+    def _leaves_last(self) -> bool:
+        """Return True if the last of the keys leaves, and nothing is or will be open that it could be typed into."""
+        meant = [self.keymap.action_of(event.key, event.character, "") for event in self.typed]
+        opens = any(action is not None and action.effect in _OPENING for action in meant)
+        is_open = self._top is not self or self.prompt is not None
+        return meant[-1] is self.keymap.by_id["quit"] and not opens and not is_open
