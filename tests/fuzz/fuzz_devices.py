@@ -51,7 +51,7 @@ def survive(data: bytes) -> bool:
     path = Path("mine.toml")
     path.write_bytes(data)
     try:
-        spec = device_file.read(path)
+        spec = device_file.read_device_file(path)
         found = [devices.device_in_mode(spec, mode) for mode in ("", *list(spec.power_modes)[:2])]
         for device in found:
             for precision in KEYS:
