@@ -124,6 +124,7 @@ def reread(demand: Demand, operand_bytes: Floats, capacity: Floats | float) -> F
     """Bytes read again because a contraction's operands do not fit on chip together, at the cheapest of three
     blockings: hold panels of either operand, or a square of results."""
     g, m, n, k = demand.gemm
+    capacity = np.maximum(capacity, 2.0 * demand.element_bytes)  # a square of one result, where there is no memory
     right = g * k * n * demand.right_bytes
     left = np.minimum(g * m * k * demand.element_bytes, np.maximum(operand_bytes - right, 0.0))
     groups = np.maximum(g, 1.0)

@@ -6,6 +6,7 @@ import csv
 import gzip
 import os
 import re
+import warnings
 from collections import Counter
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from hardware.plan import make_plan
 from hardware.precision import FORMATS, NAMES, Format, parse
 from hardware.runtime import runtimes
 from hardware.scaling import table
+from hwexplorer.cli import main
 from tests.sampling import for_each
 
 DEVICES = {device.id: device for device in load_devices()[0]}
@@ -482,3 +484,17 @@ def test_power_modes_go_by_the_numbers_of_nvpmodel() -> None:
         assert load_device(f"{name}:pm1").power_limit_w == limit_w
     with pytest.raises(RequestError):
         load_device("jetson_orin_nano:pm9")
+
+
+def test_a_processor_without_a_last_cache_is_compared_without_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (CATALOG / "xeon_8490h.toml").read_text()
+    changes = ((r"^(l3_bytes = \{ value = )[0-9.e+]+", r"\g<1>0"), ("^id = .*", 'id = "mine"'), ("^aliases = .*", ""))
+    for pattern, replacement in changes:
+        text = re.sub(pattern, replacement, text, flags=re.MULTILINE)
+    (tmp_path / "mine.toml").write_text(text)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert main(["compare", "resnet18", "--on", "mine", "--devices-dir", str(tmp_path)]) == 0
+    assert capsys.readouterr().err == ""
