@@ -157,3 +157,12 @@ def test_a_number_read_out_of_a_tensor_is_a_number() -> None:
 def test_a_model_in_which_nothing_computes_says_so() -> None:
     with pytest.raises(EmptyModelError, match="toy has no operator that works on its inputs"):
         lowered(Call(lambda x: x), torch.empty(2, 8))
+
+
+def test_what_a_model_asserts_of_values_is_taken_to_hold() -> None:
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        assert (x == x).all()
+        assert not x.isnan().any(), "a message"
+        return F.linear(x, torch.ones(3, 4))
+
+    assert lowered(Call(forward), torch.ones(2, 4)).operators.macs.sum() > 0
