@@ -99,5 +99,18 @@ def test_a_scheduler_that_looks_ahead_takes_requests_a_step_later() -> None:
     assert ahead.output_tokens == behind.output_tokens
 
 
+@pytest.mark.parametrize(("runtime", "is_started"), [("vllm", True), ("sglang", True), ("vllm_2024", False)])
+def test_the_host_starts_the_kernels_of_prompts_alone(runtime: str, is_started: bool) -> None:
+    """Steps that decode are recorded as graphs, however many sequences they hold; those with prompts are not."""
+    prefill, decode = (open_step(f"gpt_oss_120b:{phase},tp=8") for phase in ("prefill", "decode"))
+    scenario = Scenario(precision="bf16", execution=runtime)
+    steps = StepModel(prefill=prefill, decode=decode, device=load_device("h200_sxm"), scenario=scenario)
+    costs = step_costs(steps, steps.estimate(1), 4096, find_scheduler(runtime, 141e9))
+    added_s = costs.without_attention(256, has_prompts=True)[0] - costs.without_attention(256)[0]
+    assert (1e-3 < added_s < 30e-3) if is_started else added_s == 0.0
+    assert costs.mixed(0, 0.0, 256, 0.0)[0] == costs.without_attention(256, has_prompts=True)[0]
+    assert costs.lines(256).step(1.0)[0] == pytest.approx(steps.decoding([256], [1])[0, 0, 0], rel=0.1)
+
+
 def test_versions_of_a_runtime_have_its_scheduler() -> None:
     assert find_scheduler("vllm_rocm", 24e9) == find_scheduler("vllm", 24e9) != find_scheduler("xla", 24e9)
