@@ -19,7 +19,7 @@ from analysis.estimate.trust import work_classes
 from analysis.model import store
 from analysis.model.ir.workload import KINDS
 from hardware import file_access, precision
-from hardware.runtime import runtimes
+from hardware.runtime import MODES, runtimes
 from hwexplorer.cli import main
 from tests.models import load_once
 from tests.sampling import for_each, slow
@@ -60,7 +60,7 @@ def test_energy_and_throughput_of_a_group_are_shared() -> None:
     assert row.energy_j == 4.0  # a group's energy is the group's
     bert = interpret_row(BERT)
     assert bert.latency_s == pytest.approx(64 * 4 / 6400)
-    assert (bert.model, bert.scenario.execution) == ("bert_large:sequence=178", "tensorrt")
+    assert (bert.model, bert.scenario.execution) == ("bert_large:sequence=178", "tensorrt_plugins")
 
 
 def test_experts_spread_as_the_row_says() -> None:
@@ -129,7 +129,7 @@ def test_a_format_without_a_name_runs_as_the_nearest_and_says_so() -> None:
 
 def test_every_name_of_the_mapping_is_one_of_ours() -> None:
     rules = file_access.shipped(measured_rows.ROWS)
-    assert {rule["is"] for rule in rules["runtime"]} - {""} <= set(runtimes())
+    assert {rule["is"] for rule in rules["runtime"]} - {""} <= {*runtimes(), *MODES}
     assert all("reason" in rule for rule in rules["runtime"] if not rule["is"])
     for model in rules["models"].values():
         assert store.is_ready(model), model
@@ -195,7 +195,9 @@ def test_kernels_of_both_tables() -> None:
     found = kernel_points()
     assert Counter(point.name for point in found)["kernel, fp32"] == 12_809
     narrow = kernel_points(NARROW)
-    assert {point.device for point in narrow} == {"a40", "a100_sxm4_80gb", "h100_sxm", "h200_sxm", "mi210", "mi325x"}
+    assert {point.device for point in narrow} == {
+        "a40", "a100_sxm4_80gb", "gh200_144gb", "h100_sxm", "h200_sxm", "mi210", "mi325x",
+    }  # fmt: skip
     assert {point.family for point in narrow} <= set(NARROW_KINDS)
     for point in narrow:
         assert point.band[0] <= point.predicted <= point.band[1]
