@@ -10,7 +10,6 @@ import numpy as np
 
 from hardware.demand import READ_WEIGHT, OpClass
 from hardware.mapping.common import add_serial, last_level_seconds, memory_seconds_of
-from hardware.mapping.placement import models
 from hardware.precision import FORMATS, WIDE
 from hardware.runtime import format_rule
 
@@ -19,6 +18,8 @@ if TYPE_CHECKING:
     from hardware.efficiency import Efficiency
     from hardware.mapping.common import Mapping
     from hardware.setup import Setup
+
+BESIDE_PRODUCTS = (OpClass.GEMM, OpClass.ATTENTION, OpClass.ROW_NORM, OpClass.SOFTMAX)
 
 
 def quantise_activations(mapping: Mapping, demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
@@ -38,15 +39,13 @@ def quantise_activations(mapping: Mapping, demand: Demand, setup: Setup, rates: 
 
 
 def widen_residuals(demand: Demand, setup: Setup) -> Demand:
-    """Return the demand with activations of 16 bits in networks with row norms, where the runtime has residuals, norms
-    and softmax in no narrower format. Copies move the narrow operands of products."""
-    plan, is_norm, transfers = setup.plan, demand.op_class == OpClass.ROW_NORM, demand.transfers
+    """Return the demand with activations of 16 bits around matrix products, attention, row norms and softmax, where the
+    runtime has residuals in no narrower format. Convolutions and copies move the narrow operands of products."""
+    plan, transfers = setup.plan, demand.transfers
     is_narrow = plan.operand == plan.stored and plan.widths.activations < FORMATS[WIDE].bytes
-    rule = format_rule(setup.device, setup.runtime.id, plan.stored, "residual") if is_narrow else None
-    if rule is None or not is_norm.any():
+    if not is_narrow or format_rule(setup.device, setup.runtime.id, plan.stored, "residual") is None:
         return demand
-    model = models(demand)[demand.kernel]
-    is_between = np.isin(model, model[is_norm]) & (demand.op_class != OpClass.MOVEMENT)
-    is_wide = is_between[transfers.op] & (transfers.role != READ_WEIGHT)
+    has_wide = demand.per_kernel(np.isin(demand.op_class, BESIDE_PRODUCTS).astype(np.float64)) > 0
+    is_wide = has_wide[demand.kernel[transfers.op]] & (transfers.role != READ_WEIGHT)
     wider = FORMATS[WIDE].bytes / demand.element_bytes
     return demand.with_transfers(size_bytes=transfers.size_bytes * np.where(is_wide, wider, 1.0))
