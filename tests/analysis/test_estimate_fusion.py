@@ -46,8 +46,10 @@ def test_relu_pays_when_separate_and_hides_when_fused() -> None:
                 deployed = grid.run("conv2d", on, batch, precision, "fused")
                 eager, fused = (relu_figures(deployed.in_mode(mode)) for mode in grid.MODES)
                 what = (on.key, precision, batch)
-                # Lanes that unpack weights as a convolution runs may be what it waits for, and a ReLU needs them too.
-                if not make_plan(on, precision).widths.unpack_weights:
+                # Lanes that unpack weights as a convolution runs may be what it waits for, and a ReLU needs them too:
+                # as do those of a CPU that multiplies int8 four times as fast as it does all else.
+                plan = make_plan(on, precision)
+                if not plan.widths.unpack_weights and (plan.vector == plan.stored or not on.arch.is_host):
                     assert fused[0] < 1.0, what
                 assert eager[0] > fused[0], what
                 assert eager[1] > fused[1], what
