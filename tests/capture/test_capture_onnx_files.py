@@ -420,7 +420,7 @@ WRONG = (
     "is empty",
     "not an ONNX model",
     "holds no graph",
-    "no ONNX",
+    "damaged, truncated, or another format",
     "nested too deeply",
     "reads 'nowhere', which no operator writes",
     "sizes 4 and 5 do not match",
@@ -438,7 +438,7 @@ def broken(tmp_path: Path, why: str) -> bytes:
         "is empty": b"",
         "not an ONNX model": good[: len(good) // 2],
         "holds no graph": b"\x08\x07",
-        "no ONNX": b"PK\x03\x04 something else entirely" * 20,
+        "damaged, truncated, or another format": b"PK\x03\x04 something else entirely" * 20,
         "nested too deeply": b"\x3a" + _size(len(bomb)) + bomb,
         "reads 'nowhere', which no operator writes": save(
             tmp_path, [node("Relu", "nowhere", "y")], {}, ["y"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -48,7 +49,8 @@ def _model() -> Workload:
 
 
 def survive(data: bytes) -> bool:
-    path = Path("mine.toml")
+    stated = re.search(rb'(?m)^id = "(\w{1,40})"', data)  # the file has the name of its device, as a user's has
+    path = Path(f"{stated[1].decode() if stated else 'mine'}.toml")
     path.write_bytes(data)
     try:
         spec = device_file.read_device_file(path)
