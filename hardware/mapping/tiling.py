@@ -89,17 +89,20 @@ def fastest_tiles(gemm: Floats, choices: TileChoices) -> Tiling:
     """Return the fastest of `candidates` for each contraction, shape (n,)."""
     every, columns = _evaluate_tiles(gemm, choices), np.arange(gemm.shape[1])
     tile, way = np.divmod(every[0].reshape(-1, len(columns)).argmin(axis=0), len(choices.splits))
-    return Tiling(*(each[tile, way, columns] for each in every))
+    tile_m, tile_n = choices.tiles[tile, :2].T
+    return Tiling(*(each[tile, way, columns] for each in every), tile_m, tile_n, np.array(choices.splits, float)[way])
 
 
 def candidates(gemm: Floats, choices: TileChoices) -> Tiling:
     """Return all tiles with all splits of K for each contraction (G, M, N, K), shape (c, n) each; none falls as sizes
     grow."""
-    return Tiling(*(each.reshape(-1, gemm.shape[1]) for each in _evaluate_tiles(gemm, choices)))
+    every = _evaluate_tiles(gemm, choices)
+    sizes = (*choices.tiles[:, :2].T[:, :, None, None], np.array(choices.splits, float)[None, :, None])
+    return Tiling(*(each.reshape(-1, gemm.shape[1]) for each in np.broadcast_arrays(*every, *sizes)))
 
 
 def _evaluate_tiles(gemm: Floats, choices: TileChoices) -> Sequence[Floats]:
-    """Return the fields of a Tiling, (t, s, n) each, for t tiles with s splits."""
+    """Return seconds, blocks, waves and units, (t, s, n) each, for t tiles with s splits."""
     device, units, fill_s = choices.device, choices.device.units, choices.fill_s
     g, m, n, k = gemm
     tm, tn, rate = (choices.tiles[:, i, None, None] for i in range(3))
@@ -121,7 +124,7 @@ def _evaluate_tiles(gemm: Floats, choices: TileChoices) -> Sequence[Floats]:
     if fill_s:
         seconds = seconds + (tm + tn) * fill_s * np.where(split > 1, 2.0, 1.0)
     blocks = results * split
-    return np.broadcast_arrays(seconds, blocks, waves, np.minimum(blocks, units), tm, tn, split)
+    return seconds, blocks, waves, np.minimum(blocks, units)
 
 
 def vector_seconds(demand: Demand, device: Device, flops: Floats, peak_flops: float) -> tuple[Floats, Floats]:
