@@ -89,15 +89,16 @@ def fastest_tiles(gemm: Floats, choices: TileChoices) -> Tiling:
     """Return the fastest of `candidates` for each contraction, shape (n,)."""
     every, columns = _evaluate_tiles(gemm, choices), np.arange(gemm.shape[1])
     tile, way = np.divmod(every[0].reshape(-1, len(columns)).argmin(axis=0), len(choices.splits))
+    seconds, blocks, waves, units = (each[tile, way, columns] for each in every)
     tile_m, tile_n = choices.tiles[tile, :2].T
-    return Tiling(*(each[tile, way, columns] for each in every), tile_m, tile_n, np.array(choices.splits, float)[way])
+    return Tiling(seconds, blocks, waves, units, tile_m, tile_n, np.array(choices.splits, dtype=np.float64)[way])
 
 
 def candidates(gemm: Floats, choices: TileChoices) -> Tiling:
     """Return all tiles with all splits of K for each contraction (G, M, N, K), shape (c, n) each; none falls as sizes
     grow."""
     every = _evaluate_tiles(gemm, choices)
-    sizes = (*choices.tiles[:, :2].T[:, :, None, None], np.array(choices.splits, float)[None, :, None])
+    sizes = (*choices.tiles[:, :2].T[:, :, None, None], np.array(choices.splits, dtype=np.float64)[None, :, None])
     return Tiling(*(each.reshape(-1, gemm.shape[1]) for each in np.broadcast_arrays(*every, *sizes)))
 
 
