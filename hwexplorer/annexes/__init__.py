@@ -1,1 +1,1 @@
-"""Verbs of the annexes (traces, this machine, silicon). The main house loads them by name, through the registry."""
+"""Verbs of the annexes (traces, this machine, silicon). The registry loads them by name."""

@@ -1,4 +1,4 @@
-"""Measured times for the views, behind the door hwexplorer/views/measured_times.py."""
+"""Measured times for the views, which import this module through hwexplorer/views/measured_times.py."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from hwexplorer import engine
 from hwexplorer.state import State, replace
 from hwexplorer.views.measured_times import TERMS
 
-MOST_NAMES = 3  # that a node was measured under, shown
+MOST_NAMES = 3  # shown of the names that a trace has for a node
 
 
-_KEPT = 4  # files that were read, traces or not
+_KEPT = 4  # files in the cache, as traces or errors
 _traces: dict[FileStamp, Trace | TraceError] = {}
 
 
@@ -36,7 +36,7 @@ def _keep_trace(stamp: FileStamp, trace: Trace | TraceError) -> None:
 
 
 def is_read(file: str) -> bool:
-    """Return True if the trace is read as the file is now, or cannot be read."""
+    """Return True if the present version of the file has been read, or if the file cannot be accessed."""
     try:
         return file_stamp(file) in _traces
     except TraceError:
@@ -44,15 +44,15 @@ def is_read(file: str) -> bool:
 
 
 def reading_job(file: str) -> TraceReading:
-    """Return the reading of a trace, in a process of its own; once it is done the trace is read."""
+    """Return the job that reads a trace in a child process and caches the result."""
     return TraceReading(file, _keep_trace)
 
 
 def load_trace(file: str) -> Trace:
-    """Return a trace; one that is not read yet is waited for. Raises TraceError."""
+    """Return a trace, and read it first if it is not in the cache. Raises TraceError."""
     stamp = file_stamp(file)
     if stamp not in _traces:
-        with suppress(ModelError):  # why there is no trace is kept in its place
+        with suppress(ModelError):  # the cache has the error
             reading_job(file).run()
     trace = _traces[stamp]
     if isinstance(trace, TraceError):
@@ -71,7 +71,7 @@ def _report(measured: MeasuredOperators) -> TraceReport:
 
 
 def measured_operators(state: State, result: Estimate) -> MeasuredOperators | None:
-    """Return the trace that the state names, aligned with the estimate; None for one that cannot be read."""
+    """Return the state's trace, aligned with the estimate. Return None if the trace cannot be read."""
     try:
         return _measured_operators(result, load_trace(state.trace))
     except RequestError:
@@ -79,7 +79,7 @@ def measured_operators(state: State, result: Estimate) -> MeasuredOperators | No
 
 
 def under_runtime(state: State, trace: Trace) -> State:
-    """Return the state with the runtime of the trace, where the state leaves it open and the device can run it."""
+    """Return the state with the runtime of the trace, if the state has `auto` and the device can run it."""
     result = engine.result(state)
     if state.execution == AUTO and trace.runtime:
         runtime = find_runtime(result.device, trace.runtime)
@@ -103,8 +103,8 @@ def trace_notes(state: State, result: Estimate) -> tuple[str, ...]:
 
 
 def node_lines(measured: MeasuredOperators, members: Ints) -> tuple[str, ...]:
-    """Return the measured time of a node and the names it was measured under; for the model also the unmatched time
-    and the causes of gaps."""
+    """Return the measured time of a node and its names in the trace; for the model, the report on the trace instead of
+    names."""
     time, result = measured.time(members), measured.result
     if not measured.is_seen[members].any():
         return (f"not in the trace; predicted {quantity(time.missing_s, 's')}",)
@@ -129,7 +129,7 @@ def _inner_names(op: TraceOp) -> str:
 
 
 def report_lines(report: TraceReport) -> tuple[str, ...]:
-    """Return the answer first: the time of a run, the parts that add up to it, and the largest surprises."""
+    """Return the time of a run, the parts that add up to it, the largest surprises, and the notes."""
     wall_s = report.wall_s
     matched, unmatched, idle = (part / wall_s for part in (report.matched_s, report.unmatched_s, report.gap_s))
     at_once = f"; {report.overlap_s / wall_s:.1%} ran at the same time as others" if report.overlap_s else ""
@@ -145,7 +145,7 @@ def report_lines(report: TraceReport) -> tuple[str, ...]:
 
 
 def _compare_times(measured_s: float, predicted_s: float) -> str:
-    """Return `1.3x slower than the predicted 4.00 ms`."""
+    """Write `1.3x slower than the predicted 4.00 ms`."""
     if not predicted_s or 1 / SAME < measured_s / predicted_s < SAME:
         return f"as predicted ({quantity(predicted_s, 's')})"
     factor = measured_s / predicted_s

@@ -41,8 +41,8 @@ def _run(arguments: argparse.Namespace) -> None:
 
 
 def _title(report: TraceReport, state: State) -> str:
-    """Return the subject with the runtime that was predicted, which is that of the trace where the state leaves it
-    open."""
+    """Return the subject with the runtime of the prediction: the runtime of the trace if the state has `auto` and the
+    device can run it."""
     subject = f"{report.model}, batch {report.batch}, {report.precision}"
     return f"Measured and predicted time of {subject}, {report.predicted_with} on {engine.device(state.on).label}"
 

@@ -33,11 +33,11 @@ CLASSES = columns(ClassErrors, f"name n devices {_ERRORS}")
 SERVED_NEEDED = ("device", "public_model", "phase_split", "load_kind", "runtime", "source")
 SERVED_COLUMNS = columns(ServedErrors, f"figure group n {_ERRORS}")
 KERNEL_COLUMNS = columns(KernelErrors, f"device op n {_ERRORS}")
-LOAD = "served at load, "  # how classes of services are called
+LOAD = "served at load, "  # prefix of the names of classes of services
 
 
 class ModelGroups(Validation, frozen=True, kw_only=True):
-    """Errors of whole models, the cross-validation of the fit, and the errors of served loads that were recorded."""
+    """Errors of whole models, the cross-validation of the fit, and the recorded errors of served loads."""
 
     cross_validation: tuple[CrossValidation, ...]
     served: tuple[ClassEvidence, ...]

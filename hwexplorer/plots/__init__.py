@@ -1,4 +1,4 @@
-"""One module per plot, found by its name: `plot(state)` makes it. The chosen one is imported."""
+"""One module per plot, named for it, with a function `plot(state)`. Only the chosen module is imported."""
 
 from __future__ import annotations
 
@@ -15,5 +15,5 @@ def plot(state: State) -> Plot:
 
 
 def is_over_batches(name: str) -> bool:
-    """Return True if the points of a kind of plot are devices at a batch, not parts of the run of the state."""
+    """Return True if the points of a plot are devices at a batch, not parts of one estimate."""
     return getattr(import_module(f"hwexplorer.plots.{name}"), "IS_OVER_BATCHES", False)

@@ -1,4 +1,4 @@
-"""The model on a device over many batches, remembered: what plots over the batch share."""
+"""Cached figures of a model on a device over many batches, for the plots over the batch."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ALL_BATCHES = (*BATCHES, 256, 512, 1024)
 
 
 def point(state: State, device: str) -> Figures | None:
-    """The model on a device at the batch of the state; None where it does not fit, or has no such batch."""
+    """Return the figures on a device at the batch of the state. Return None if the model does not fit or run."""
     return _point(state.model, state.image_size, engine.scenario(state), device)
 
 
@@ -25,13 +25,13 @@ def _point(model: str, image_size: int | None, scenario: Scenario, device: str) 
     state = State(model, image_size, scenario.sequence, scenario.kv, scenario.batch)
     try:
         point = figures(estimate(engine.workload(state), engine.device(device), scenario))
-    except RequestError:  # a model of one batch has no others
+    except RequestError:  # the model has a fixed batch
         return None
     return point if point.fits else None
 
 
 def line(state: State, device: str) -> list[Figures]:
-    """The model on a device over all batches, without those that do not fit in its memory."""
+    """Return the figures on a device at each of `ALL_BATCHES` that fits in its memory."""
     points = [point(replace(state, batch=batch), device) for batch in ALL_BATCHES]
     return [p for p in points if p is not None]
 

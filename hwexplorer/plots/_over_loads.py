@@ -16,7 +16,7 @@ from hwexplorer.state import State, replace
 from hwexplorer.views.captions import MARKED
 from hwexplorer.views.plain import Plot, Series
 
-PARTS = (0.1, 0.25, 0.5, 0.65, KNEE, 0.9, 1.1)  # of the capacity of a device: the loads that are served
+PARTS = (0.1, 0.25, 0.5, 0.65, KNEE, 0.9, 1.1)  # fractions of the capacity of a device to serve
 _AXES: dict[str, tuple[str, Unit, Callable[[ServedLoad], float]]] = {
     "latency": ("TPOT p99", "s", lambda row: row.tpot_p99_s),
     "energy": ("J per token", "J", lambda row: row.energy_j_per_token),
@@ -67,7 +67,7 @@ def plot(state: State) -> Plot:
 
 
 def curve(state: State, device: str) -> list[ServedLoad]:
-    """Return what a device makes of random arrivals at parts of its capacity; nothing where the model does not fit."""
+    """Serve random arrivals on a device at `PARTS` of its capacity. Return nothing if the model does not fit."""
     served, request = engine.find_served(state, device), engine.request_under_load(state)
     if served is None or request is None or request.load is None:
         return []

@@ -1,4 +1,4 @@
-"""What is held in device memory while each operator runs."""
+"""The bytes in device memory while each operator runs."""
 
 from __future__ import annotations
 

@@ -56,7 +56,7 @@ def _front(points: list[tuple[str, Figures]]) -> list[tuple[str, Figures]]:
 
 
 def _iso(points: list[tuple[str, Figures]]) -> list[Series]:
-    """Lines of equal EDP, a decade apart, through the field of the points."""
+    """Return lines of equal EDP, one or more decades apart, in the range of the points."""
     if not points:
         return []
     energies, times = [p.energy_j_per_inference for _, p in points], [p.latency_s for _, p in points]

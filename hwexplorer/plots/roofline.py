@@ -26,7 +26,7 @@ from hwexplorer.views.tree_view import shares
 
 
 def plot(state: State) -> Plot:
-    """A fused operator stands where its kernel does; those of the node under the cursor stand out."""
+    """Return the roofline of a state, a point per kernel. Kernels of the node under the cursor are emphasised."""
     result = engine.result(state)
     shown = points(result)
     below = set(operators_of(result, state.at).tolist()) if state.at else set()
@@ -53,7 +53,7 @@ def plot(state: State) -> Plot:
 
 
 def _measured_points(state: State, result: Estimate, shown: Points) -> tuple[list[Series], str]:
-    """Return what the trace of the state has of the same kernels: above or below the predicted point of each."""
+    """Return the kernels at their measured rates, and a phrase for the notes. Return nothing without a trace."""
     times = measured_times(state, result)
     if times is None:
         return [], ""
@@ -80,7 +80,7 @@ def under_roofs(name: str, title: str, series: list[Series], *notes: str, unit: 
 
 
 def operators(state: State, result: Estimate, shown: Ints, x: Floats, y: Floats, name: str = "operators") -> Series:
-    """Points keyed by operator (their places in `shown`), in the colour of the device, as large as their share."""
+    """Return points for the operators `shown`, keyed by operator, in the device's colour and sized by their share."""
     keys = tuple(result.partition.operator_id[i] for i in shown.tolist())
     sizes = tuple(shares(tree(result), state.metric)[shown].tolist())
     place = state.devices.index(state.on)
@@ -88,12 +88,12 @@ def operators(state: State, result: Estimate, shown: Ints, x: Floats, y: Floats,
 
 
 def span(intensity: Floats, high: float) -> tuple[float, float]:
-    """The intensities that a roof is drawn over: all of the points, and up to `high`."""
+    """Return the range of intensities of a roof, which covers all points and `high`."""
     return min(float(intensity.min(initial=0.1)), 0.1), max(float(intensity.max(initial=1000.0)), high)
 
 
 def roof(name: str, ends: tuple[float, float], peak: float, bandwidth: float, device: int = -1) -> Series:
-    """Bandwidth up to the ridge, then the peak."""
+    """Return the line of a roof: the bandwidth up to the ridge, then the peak."""
     low, high = ends
     return Series(name, (low, peak / bandwidth, high), (low * bandwidth, peak, peak), line=True, device=device)
 

@@ -1,1 +1,1 @@
-"""One module per report: its help in the first line, and `VERB`, a `hwexplorer.declare.Report`."""
+"""One module per report: its first line is the help, and `VERB` is a `hwexplorer.declare.Report`."""

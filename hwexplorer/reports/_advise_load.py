@@ -1,4 +1,4 @@
-"""Changes of precision, runtime and device for a model under its load, each served, the best first."""
+"""Serve the load of a model with changes of precision, runtime and device, the best first."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KINDS = ("precision", "runtime")
 
 
 def _document(state: State, aim: str, instead: tuple[str, ...] | None, on_paper: bool) -> ServingReport:
-    """Serve the load as it is asked for, with each change, and on other devices, as many as there are."""
+    """Serve the load as it is, with each change, and on the same number of other devices. Skip those too small."""
     request, _ = engine.load_of(state)
     by_server = []
     for words, changed, device in _changes(state, instead):

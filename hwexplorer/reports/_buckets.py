@@ -13,8 +13,8 @@ KINDS = columns(KindCount)
 
 
 def distribution(name: str, title: str, what: str, weighed: str, of: dict[str, str]) -> Rows:
-    """Buckets of the same ranges as rows; for each of `of` (title -> field of the distribution, '' for itself) count,
-    fraction and weight."""
+    """Return a table with a row per bucket, from the field `name` of a document. Each item of `of` (title -> attribute
+    of that field, '' for the field itself) adds columns of count, fraction and weight."""
     columns = [Column("range", what, role="text", keep=0, of=lambda row: row[0].label)]
     for place, label in enumerate(of):
         key = label.lower()

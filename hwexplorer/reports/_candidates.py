@@ -1,4 +1,4 @@
-"""Configurations to choose from, as rows: what fronts and searches share."""
+"""Columns and rows of candidate configurations, for `pareto` and `search`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COLUMNS = columns(
     device={"shown": MARKED},
 )
 ODDS = Column("odds", "Odds", "%", keep=1, help="odds that a measurement keeps the limits of time and energy")
-# Rows of candidates, each of which leads to its configuration.
+# Rows of candidates; each row opens its configuration on the screen.
 candidate_rows = partial(Rows, key=KEY, kind="point.architecture", leads=lambda of: figures_lead(of.point))
-# What exists on paper only wins nothing from silicon: it stands below, where it was asked for.
+# Designs on paper do not compete with existing devices, so they have a table of their own.
 ON_PAPER = candidate_rows("on_paper", "On paper only", COLUMNS, of="design_targets", optional=True, first=5)

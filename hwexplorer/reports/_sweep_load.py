@@ -14,7 +14,7 @@ from hwexplorer.reports.show.load import LOADS, find_document
 from hwexplorer.reports.show.load import VERB as SHOW_LOAD
 from hwexplorer.state import State
 
-STEPS = 2  # loads below that of the state, and above, where none are named
+STEPS = 2  # number of lighter loads and of heavier loads, if the user names no load
 
 
 def _document(
@@ -30,7 +30,7 @@ def _document(
 
 
 def _list_loads(load: LoadSpec) -> list[LoadSpec]:
-    """Return a load between lighter ones and heavier ones."""
+    """Return up to `STEPS` lighter loads, the load itself, and up to `STEPS` heavier loads."""
     lighter, heavier = [load], [load]
     for _ in range(STEPS):
         lighter.append(lighter[-1].scaled(False))

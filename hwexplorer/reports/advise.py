@@ -21,7 +21,7 @@ from hwexplorer.views.plain import Text
 
 
 class _Change(msgspec.Struct, frozen=True, kw_only=True):
-    """A row: what one has with a change, and the signed change of the figures; the first is what one has now."""
+    """A row: the figures after a change, and their signed relative changes. The first row has the present figures."""
 
     change: str
     after: Figures
@@ -34,7 +34,7 @@ class _Change(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def leads(self) -> str:
-        """The run with the change; what one has now leads nowhere."""
+        """The configuration with the change; '' in the row of the present figures."""
         if self.step is None:
             return ""
         run = self.step.scenario
@@ -71,7 +71,7 @@ COLUMNS = columns(
 
 
 def _document(state: State, aim: str, instead: tuple[str, ...] | None, on_paper: bool) -> Advice:
-    """Advice for the device under the cursor; replacements are the other devices of the state, or those given."""
+    """Return advice for the device under the cursor. Replacements are `instead` or, if None, the state's devices."""
     names = configurations.catalogue(on_paper) if instead == CATALOGUE else instead or state.devices
     others = [engine.device(name) for name in names]
     if not instead and not configurations.asks_for_paper(state, on_paper):
@@ -84,7 +84,7 @@ def _heading(advice: Advice) -> str:
 
 
 def _cautions(suggestion: Suggestion, now: Figures) -> Iterator[str]:
-    """Yield what a reader must check before a change."""
+    """Yield the warnings that a reader must check before a change: accuracy, and devices without measurements."""
     after = suggestion.after
     if "precision" in suggestion.change:
         yield accuracy_note(after.precision)
@@ -95,7 +95,7 @@ def _cautions(suggestion: Suggestion, now: Figures) -> Iterator[str]:
 
 
 def _commands(advice: Advice, state: State) -> Text:
-    """Return the commands that show the changes, and what to check before each."""
+    """Return the commands that show the changes, and the warnings before each change."""
     sections = [("Commands, in the same order", tuple(command(s.step) for s in advice.suggestions) or ("none",))]
     if advice.suggestions:
         sections.insert(0, (f"Start with {advice.suggestions[0].change}", ()))

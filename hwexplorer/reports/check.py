@@ -21,7 +21,7 @@ COLUMNS = (
 
 def _document(state: State, rule: list[str] | None) -> Findings:
     def find_load(device: str, figure: str) -> tuple[float, str] | None:
-        """Return a figure of the load of the state on a device, and what it is; None where there is none."""
+        """Return a figure of the state's load on a device, and its name in words. Return None without such a figure."""
         row = engine.serve_load(state, device).row if engine.request_under_load(state) is not None else None
         value = None if row is None else row.ruled_figure(figure)
         return None if row is None or value is None else (value, f"{figure} of {row.load} on {row.key}")
@@ -30,7 +30,7 @@ def _document(state: State, rule: list[str] | None) -> Findings:
 
 
 def broken_rules(document: Findings | Diff) -> str:
-    """Return the rules that do not hold, as text."""
+    """Return the broken rules as text; '' if all hold."""
     return "; ".join(finding.says for finding in document.findings if not finding.holds)
 
 

@@ -28,7 +28,7 @@ _Price = tuple[str, float]
 
 
 def _price(text: str) -> _Price:
-    """A converter of `DEV=USD`."""
+    """Parse `DEV=USD`. Raises RequestError."""
     name, equals, usd = text.rpartition("=")
     if not equals or not name:
         raise RequestError(f"{text[:40]!r}: expected DEVICE=USD, e.g. h100_sxm=2.5")

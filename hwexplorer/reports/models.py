@@ -62,7 +62,7 @@ def _document(state: State) -> ModelList:
 
 
 def _input(model: ListedModel) -> str:
-    """`3x224x224`, `sequence=2048, kv=2048`."""
+    """Write `3x224x224` or `sequence=2048, kv=2048`."""
     if isinstance(model.input, dict):
         return ", ".join(f"{name}={value}" for name, value in model.input.items())
     return "x".join(map(str, model.input))
@@ -85,13 +85,13 @@ COLUMNS = (
 
 def _view(state: State) -> Table:
     every = _document(state).models
-    typed = state.filter.partition(":")[0]  # a phase is none of a name
+    typed = state.filter.partition(":")[0]  # a name has no phase
     models = [every[place] for place in matching_places(typed, [f"{m.name}\n{m.family}" for m in every])]
     return Table("models", f"Models ({len(models)})", COLUMNS, rows(COLUMNS, models, kind="family"))
 
 
 def _brief(state: State) -> Table | Text:
-    """Return the names by family; every row where the output is no terminal, which programs read."""
+    """Return the names by family. If the output is not a terminal but a program, return all rows."""
     hint = "hwexplorer models --all lists parameters, MACs, input and accuracy of each"
     return list_by_kind(_view(state), hint, most=16) if output.width() else _view(state)
 
@@ -102,6 +102,6 @@ VERB = Report(
     view=_view,
     brief=_brief,
     view_columns=COLUMNS,
-    pane=lambda state: _view(replace(state, filter="")),  # which the pane applies itself
+    pane=lambda state: _view(replace(state, filter="")),  # the pane filters by itself
     shown=("", "--format csv -o models.csv"),
 )

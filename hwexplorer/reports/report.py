@@ -24,7 +24,7 @@ from hwexplorer.views.device_cards import cards
 from hwexplorer.views.plain import Page, Table, Text, View
 from hwexplorer.views.tree_view import tree
 
-OPEN = ("summary", "blocks", "plot", "events")  # parts of the page that are not folded: plot is the roofline
+OPEN = ("summary", "blocks", "plot", "events")  # parts of the page that are not folded; `plot` is the roofline
 BLOCKS = 7  # rows of brief text
 
 
@@ -55,7 +55,7 @@ def _blocks(state: State) -> Table:
     return msgspec.structs.replace(shown, name="blocks", title="Where it goes")
 
 
-# What stands between the reports, by its place among theirs.
+# Views between the sections of reports, by place in the same order as `Section.place`.
 PARTS: dict[int, Callable[[State], View]] = {
     -40: _summary,
     -35: _blocks,
@@ -77,7 +77,7 @@ def _answers(state: State) -> dict[int, Answer]:
 
 
 def _view(state: State) -> Page:
-    """All parts; CSV carries the tree. The plots, whose points would be pages of numbers, are for HTML alone."""
+    """Return all parts; CSV has the tree. Only HTML shows the plots, since in text their points would fill pages."""
     answers = _answers(state)
     parts = [PARTS[place](state) if place in PARTS else _headed(answers[place]) for place in sorted({*PARTS, *answers})]
     full = next(part for part in parts if isinstance(part, Table) and part.name == "tree")

@@ -44,7 +44,7 @@ ROWS = columns(
 
 
 def _best_of(aim: str) -> Column:
-    """Return a column of the best batch for an aim, with what it reaches."""
+    """Return a column of the best batch for an aim, with its figure."""
 
     def cell(of: dict[str, BestBatch]) -> str:
         """Return the best batch of an aim with its figure, as text."""
@@ -67,7 +67,7 @@ BEST = (
 
 
 def _best_batches(sweep: Sweep) -> Iterator[dict[str, BestBatch]]:
-    """Yield the best batch for each aim, of each device, precision and size."""
+    """Yield the best batch by aim, for each device, precision and image size."""
     groups: dict[tuple[Any, ...], dict[str, BestBatch]] = {}
     for best in sweep.best:
         groups.setdefault((best.device, best.precision, best.image_size), {})[best.aim] = best
@@ -134,7 +134,7 @@ LEADS = columns(
 
 
 def _run_all(arguments: argparse.Namespace) -> None:
-    """Every shipped model on every device, as CSV or JSON that is written while it is made."""
+    """Write the sweep of every shipped torchvision model on all devices, or those of --on, chunk by chunk."""
     target = Path(arguments.output) if arguments.output is not None else None
     if target is not None:
         files.check(target, overwrite=True)
@@ -156,7 +156,7 @@ def _run_all(arguments: argparse.Namespace) -> None:
         form,
     )
     texts = workers.local(catalogue_sweep.run_chunk, work, arguments.workers or 0)
-    with closing(texts):  # workers end before anything is said
+    with closing(texts):  # end the workers before an error is reported
         parts = catalogue_sweep.join(form, _show_progress(work, texts))
         if target is not None:
             files.write(target, parts, overwrite=True)

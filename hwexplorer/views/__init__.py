@@ -1,1 +1,1 @@
-"""State + analysis -> plain data. The screen and the exporters both render these, so they cannot disagree."""
+"""Views: plain data made from a state and its analysis. Screen and exporters render the same views, so they agree."""

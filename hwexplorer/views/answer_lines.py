@@ -1,5 +1,5 @@
-"""The verdicts: which device is best; and what is on screen against the pin, in one line: how much, and what makes
-most of the difference, and where.
+"""Verdicts in words: the best device; and the state against the pin, in one line with the change, its largest cause,
+and the subgraph that changed most.
 
 `h100_sxm b8 vs tpu_v4 b8: EDP +29 %, 81 % of it DRAM energy, largest change in layer3.0.conv1`.
 """
@@ -18,11 +18,11 @@ from hwexplorer.views.captions import metric_word
 from hwexplorer.views.cause_looks import LOOKS
 from hwexplorer.views.measured_times import trace_warning
 
-LEAST = 5e-4  # of what is pinned: a cause below is not told
+LEAST = 5e-4  # fraction of the pinned figure; smaller changes are left out
 
 
 def answer(state: State, on_paper: bool = False) -> tuple[str, ...]:
-    """Return the verdict among the devices of a state by its metric, the answer first; nothing of one device alone."""
+    """Return a warning about the state's trace, if any, and the verdict on its devices if at least two compare."""
     if engine.request_under_load(state) is not None:
         return _answer_under_load(state)
     from analysis.explore.verdict import verdict as best_device  # not needed to start the screen
@@ -35,8 +35,8 @@ def answer(state: State, on_paper: bool = False) -> tuple[str, ...]:
 
 
 def _answer_under_load(state: State) -> tuple[str, ...]:
-    """Return which devices serve the load best, how sure that is, and which measurement would tell more; nothing of
-    one device alone."""
+    """Return the device that serves the load best with its odds, and the measurement that would confirm it. Return
+    nothing if fewer than two devices serve the load."""
     from analysis.serving.serving_report import first_words, order_by_aim
     from analysis.text.evidence import is_backed
 
@@ -50,7 +50,7 @@ def _answer_under_load(state: State) -> tuple[str, ...]:
 
 
 def verdict(state: State) -> str:
-    """'' without a pin, or with deltas off."""
+    """Return the change of the metric against the pin, with its largest parts. Return '' without a pin or deltas."""
     other = pinned(state) if state.diff else None
     if other is None:
         return ""
@@ -66,8 +66,8 @@ def verdict(state: State) -> str:
 
 
 def lines(state: State) -> tuple[str, ...]:
-    """The difference of the node against the pin, and by cause, signed, as fractions of what is pinned; of another
-    model the verdict. Nothing without a pin."""
+    """Return the change of the node against the pin, in total and by cause, in % of the pinned figure. Return only the
+    verdict if the models cannot be compared, nothing without a pin."""
     told = verdict(state)
     other = pinned(state)
     if not told or other is None:
@@ -87,17 +87,17 @@ def lines(state: State) -> tuple[str, ...]:
 
 
 def _head(state: State, here: Estimate, there: Estimate, change: float) -> str:
-    """Name both sides by device and batch, and by the precision where that differs; then the change of the metric."""
+    """Name both sides by device and batch, and by precision if it differs; then write the change of the metric."""
     differs = here.scenario.precision != there.scenario.precision
     names = (f"{one.device.key} b{one.scenario.batch}{f' {one.scenario.precision}' * differs}" for one in (here, there))
     return f"{' vs '.join(names)}: {metric_word(state.metric)} {delta(change)}"
 
 
 def _largest_parts(here: Estimate, there: Estimate, metric: str, change: float) -> str:
-    """Write the largest cause that goes the way of the difference, and the subgraph with most of the difference."""
+    """Write the cause and the subgraph that have the largest parts of the difference."""
     groups = attribute(here, there, metric, per_inference=True)
     cause = max(groups["family" if metric == "energy" else "cause"], key=lambda part: part.fraction)
     name = " ".join(reversed(cause.name.split(": ")))  # `DRAM energy`
-    is_part = cause.fraction <= 1.005  # else others go the other way
+    is_part = cause.fraction <= 1.005  # else other causes offset a part of it
     told = f"{cause.fraction * 100:.0f} % of it {name}" if is_part else f"{name} alone {delta(cause.fraction * change)}"
     return f", {told}, largest change in {max(groups['subgraph'], key=lambda part: part.fraction).name}"

@@ -1,4 +1,4 @@
-"""The subject of figures, in words: the model, the scenario, the node, the device."""
+"""Captions: the subject of figures in words, with model, scenario, node and device."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from hwexplorer.views.plain import Amount, Band
 
 
 class _Marked(dict[str, str]):
-    """Names of devices by key, with the mark of a design target."""
+    """Names of devices by key; a design target has its mark."""
 
     def __missing__(self, key: str) -> str:
         return engine.device(key).marked_key if key else ""
 
 
 MARKED = _Marked()
-LINE, LINE_WITH_MORE = 90, 70  # characters of a title that lists its devices, and of one that goes on
+LINE, LINE_WITH_MORE = 90, 70  # most characters of a title that lists devices, without and with `settings`
 
 
 def headline_of_state(state: State, settings: str = "") -> str:
-    """Return the subject of figures in one line: model, batch, format, runtime, devices; of many devices their number.
-    `settings` stands for batch and format where there are several."""
+    """Return the subject of figures in one line: model, batch, precision, runtime, and devices, or the number of
+    devices if the line is too long. `settings` replaces batch and precision if there are several."""
     is_load = engine.request_under_load(state) is not None
     if len(state.devices) == 1 and not is_load:
         return place_in_words(replace(state, on=state.devices[0]), settings, at="")
@@ -41,7 +41,7 @@ def headline_of_state(state: State, settings: str = "") -> str:
 
 
 def _name_with_size(state: State) -> str:
-    """Return the name of the model, with the size of its images where that is set."""
+    """Return the name of the model, with the image size if the state sets one, or with the phase `prefill`."""
     workload = engine.workload(state)
     name = workload.name
     if engine.request_under_load(state) is not None:  # the load follows in words
@@ -52,8 +52,8 @@ def _name_with_size(state: State) -> str:
 
 
 def scenario_words(state: State, runtime: str = "", settings: str = "") -> str:
-    """The scenario in words: `batch 8, fp16, auto`; of a language model with its lengths. `runtime` is what `auto` is
-    on a device, `settings` stands for batch and format."""
+    """Return the scenario in words: `batch 8, fp16, auto`, with the lengths for a language model. `runtime` replaces
+    the execution of the state; `settings` replaces batch, lengths and precision."""
     layout = "" if state.layout == "nchw" else f", {state.layout.replace('_', ' ')}"
     settings = settings or f"{_work_words(state)}, {state.precision}"
     return f"{settings}, {runtime or state.execution}{layout}"
@@ -90,9 +90,9 @@ def bound_counts(result: Estimate) -> str:
 
 
 def figures_lead(point: Figures) -> str:
-    """Return the configuration that the row of a run leads to (state.open_configuration).
+    """Return the configuration that a row of figures opens (state.open_configuration).
 
-    Runtime and layout are those on screen."""
+    It leaves the runtime and the layout as they are on screen."""
     info = zoo.table().get(point.model)
     size = () if info is None or point.image_size == info.image_size else (f"i{point.image_size}",)
     return configuration_name(point.model, point.device, f"b{point.batch}", point.precision, *size)
@@ -104,7 +104,7 @@ def metric_word(metric: str) -> str:
 
 
 def band_words(ends: tuple[float, float], nominal: float) -> str:
-    """`-22/+48 %` around the nominal figure."""
+    """Write a band relative to the nominal figure, `-22/+48 %`; '' if that figure is 0."""
     if not nominal:
         return ""
     down, up = (f"{(end / nominal - 1) * 100:+.0f}" for end in ends)
@@ -118,17 +118,17 @@ def energy_words(energy_j: float, batch: int, digits: int = 3) -> str:
 
 
 def amount_of_one(value_j: float, unit: str) -> Amount:
-    """Return the energy of one event; of an event that is a second, its power."""
+    """Return the energy of one event in J, or the power in W if the event is counted in seconds."""
     return Amount(value_j, "W" if unit == "s" else "J")
 
 
 def category_words(category: str) -> str:
-    """Return the name of a category of events; `compute` is the name of a cause."""
+    """Return the name of a category of events. `compute` becomes `arithmetic`, since `compute` names a cause."""
     return "arithmetic" if category == "compute" else category.replace("_", " ")
 
 
 def chain(names: Sequence[str], most: int = 12) -> str:
-    """A path in words; its middle is left out where it is long."""
+    """Write a path, `a > b > c`, without its middle if it has more than `most` names."""
     if len(names) <= most:
         return " > ".join(names)
     half = most // 2
@@ -136,6 +136,6 @@ def chain(names: Sequence[str], most: int = 12) -> str:
 
 
 def list_names(names: Sequence[str], most: int = 4) -> str:
-    """Names in a row; the rest as a number."""
+    """Write the first `most` names, and the number of the others."""
     shown = ", ".join(names[:most])
     return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

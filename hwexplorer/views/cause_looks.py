@@ -1,4 +1,4 @@
-"""How the causes of time and energy are shown: one name, colour, texture and letter for each, everywhere the same."""
+"""The look of each cause of time and energy: one name, colour, texture and letter, the same in every view."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from analysis.estimate.causes import CAUSES
 
 
 class Look(msgspec.Struct, frozen=True):
-    """`short` where there is little room; colours on dark and light ground and of the 16; `texture` where a terminal
-    shows few colours or none, `letter` where it has ASCII only."""
+    """The look of a cause. `short` is the name for narrow places; `dark`, `light` and `ansi` are colours for dark and
+    light themes and 16-colour terminals; `texture` is for fewer colours, `letter` for ASCII only."""
 
     name: str
     short: str
@@ -31,13 +31,13 @@ LOOKS = (
     Look("static", "static", "#77828f", "#98a1aa", "bright_black", ":", "s"),
 )
 assert len(LOOKS) == len(CAUSES)
-_LEAST = 1e-9  # of a width: what is less is one trace, not several
+_LEAST = 1e-9  # fraction of the width; a shorter bar is one cell of its largest part
 HELP = ", ".join(f"{look.texture} {look.name}" for look in LOOKS)
 
 
 def cells(parts: Sequence[float], width: int) -> list[int]:
-    """Whole cells of each part of a bar of `width` cells, where the parts are fractions of the width. Their sum is the
-    rounded sum; anything above zero leaves a trace where the bar itself does."""
+    """Return the whole cells of each part of a bar of `width` cells. The parts are fractions of the width. The cells
+    add up to the rounded length of the bar, at most `width` and at least 1 if any part is above zero."""
     whole = sum(parts)
     total = max(round(min(whole, 1.0) * width), 1 if whole > 0 else 0)
     if whole < _LEAST:
@@ -51,5 +51,5 @@ def cells(parts: Sequence[float], width: int) -> list[int]:
 
 
 def cause_bar(parts: Sequence[float], width: int) -> str:
-    """Return a bar of blocks, of a texture for each cause."""
+    """Return a bar of characters, with the texture of each cause."""
     return "".join(look.texture * count for look, count in zip(LOOKS, cells(parts, width), strict=True))

@@ -1,4 +1,4 @@
-"""The answer first: one card per device, of what it costs there, what that goes into, and a phrase."""
+"""Cards, one per device, with the figures of the model there, a bar of its costs by cause, and a phrase."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _EXCESS = {
     "power": "too much power",
     "memory": "too large",
 }
-FAR = 4.0  # times the least: what is further off runs out of the common scale
+FAR = 4.0  # times the least value; longer bars exceed the common scale
 
 
 class _Column(msgspec.Struct, frozen=True):
-    """A figure of each card: label, unit, field of a request's figures or of the estimate, what it is counted by."""
+    """A figure of each card: label, unit, field of the load, request or estimate, and what it is counted per."""
 
     label: str
     unit: Unit
@@ -44,7 +44,7 @@ class _Column(msgspec.Struct, frozen=True):
 
 
 class _Subject(msgspec.Struct, frozen=True):
-    """The subject of a card: a device as it is spelt, its estimate, and the load that it serves if there is one."""
+    """The subject of a card: a device as the state spells it, its estimate, and the load that it serves, if any."""
 
     key: str
     result: Estimate
@@ -58,7 +58,7 @@ class _Subject(msgspec.Struct, frozen=True):
 
     @property
     def competes(self) -> bool:
-        """True if it may be the best of those that exist."""
+        """True if the device may be the best of the devices that exist."""
         keeps_up = self.row is None or not self.row.lag_per_s
         return self.fits and keeps_up and self.result.can_win and self.result.device.silicon
 
@@ -67,7 +67,7 @@ class _Subject(msgspec.Struct, frozen=True):
         return METRICS[name].figure(self.result) if self.row is None else self.row.figure(name)
 
     def value(self, column: _Column) -> float:
-        """Return the figure of a column in SI units, 0 of a load that does not fit."""
+        """Return the figure of a column in SI units; 0 if neither load, request nor estimate has it."""
         for source in (self.row, serving(self.result), self.result):
             if hasattr(source, column.field):
                 return float(getattr(source, column.field) or 0.0)
@@ -81,7 +81,7 @@ _USUAL = (
     _Column("energy", "J", "energy_j_per_inference", "/inf"),
     _EDP,
 )
-# Of a load the slowest requests count, and what the bill is.
+# Under a load, the slowest requests and the cost per token count.
 _LOAD = (
     _Column("TTFT p99", "s", "ttft_p99_s"),
     _Column("TPOT p99", "s", "tpot_p99_s"),
@@ -100,7 +100,7 @@ _REQUEST = (
 
 
 def _phase_columns(latency: str, what: str) -> tuple[_Column, ...]:
-    """Return the figures of a phase that makes or reads one thing at a time."""
+    """Return the figures of a phase that processes prompts or makes tokens; `what` is one of them."""
     return (
         _Column(latency, "s", "latency_s"),
         _Column("", "", "throughput_per_s", f"{what}s/s", more_is_better=True),
@@ -110,7 +110,7 @@ def _phase_columns(latency: str, what: str) -> tuple[_Column, ...]:
 
 
 def cards(state: State) -> tuple[Card, ...]:
-    """In the order of the state's devices."""
+    """Return the cards in the order of the state's devices."""
     is_load = engine.request_under_load(state) is not None
     subjects = []
     for name in state.devices:
@@ -120,7 +120,7 @@ def cards(state: State) -> tuple[Card, ...]:
     values = [subject.metric(state.metric) for subject in subjects]
     near = [value for value in values if value <= FAR * min(values)]
     full = max(near) or 1.0
-    reference = split_changes(state.baseline)[0]  # a changed chip is compared with what it was
+    reference = split_changes(state.baseline)[0]  # the baseline without its changes
     phrases = headlines(results, engine.result(state, reference), state.metric, leads_by=state.metric)
     figures = zip(*(_figures(column, subjects) for column in _columns(subjects[0])), strict=True)
     ranks = _rank(subjects, values)
@@ -181,13 +181,13 @@ def _figures(column: _Column, subjects: Sequence[_Subject]) -> list[CardFigure]:
 
 
 def _rank(subjects: Sequence[_Subject], values: Sequence[float]) -> list[int]:
-    """Return the place of each device among those that exist, from 1; 0 of one that competes with none."""
+    """Return the rank of each device that competes, from 1; 0 for a device that does not compete."""
     rivals = sorted(value for value, subject in zip(values, subjects, strict=True) if subject.competes)
     return [rivals.index(value) + 1 if subject.competes else 0 for value, subject in zip(values, subjects, strict=True)]
 
 
 def _words(state: State, subject: _Subject, phrase: str, is_load: bool) -> tuple[str, ...]:
-    """Return the limits that are exceeded, then the verdict; of a server that falls behind that comes first."""
+    """Return the exceeded limits, then the verdict. If a server falls behind and exceeds limits, that comes first."""
     over, row = _exceeded_limits(state, subject), subject.row
     if row is not None and row.lag_per_s and over:
         return ("falls behind", *over)
@@ -195,7 +195,7 @@ def _words(state: State, subject: _Subject, phrase: str, is_load: bool) -> tuple
 
 
 def _exceeded_limits(state: State, subject: _Subject) -> tuple[str, ...]:
-    """Write each limit that is exceeded: `too slow (7.35 ms > 5 ms)`."""
+    """Write each exceeded limit: `too slow (7.35 ms > 5 ms)`."""
     if not state.limits:
         return ()
     from analysis.explore.constraint import parse_limits  # not needed to start the screen
@@ -209,19 +209,19 @@ def _exceeded_limits(state: State, subject: _Subject) -> tuple[str, ...]:
 
 
 def _as_stated(amount: float, unit: Unit) -> str:
-    """Write a limit without digits that nobody gave: `5 ms`."""
+    """Write a limit with the digits that the user gave: `5 ms`."""
     factor, label = prefix_for(amount, unit)
     return f"{amount / factor:g} {label}"
 
 
 def _base_metric(state: State, device: str) -> float:
-    """The metric of a what-if device without its changes; 0 for any other."""
+    """Return the metric of a what-if device without its changes; 0 for any other device."""
     base = split_changes(device)[0]
     return 0.0 if base == device else METRICS[state.metric].figure(engine.result(state, base))
 
 
 def _name(subject: _Subject) -> str:
-    """Without its maker, whose name is long and says little; with what was changed of it, and how many there are."""
+    """Return the name of a device without its vendor, which is long and says little, and with its changes and count."""
     device = subject.result.device
     name = f"{device.file.name.removeprefix(device.vendor)} {device.power_mode}".strip()
     count = f" x {subject.row.devices}" if subject.row and subject.row.devices > 1 else ""

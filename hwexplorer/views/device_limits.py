@@ -23,7 +23,7 @@ class LimitsCheck(msgspec.Struct, frozen=True):
 
 
 def check_limits(state: State) -> LimitsCheck | None:
-    """Check the devices of a state against its limits; None without limits."""
+    """Check the devices of a state against its limits. Return None if the state has no limits."""
     if not state.limits:
         return None
     found = {}

@@ -1,4 +1,4 @@
-"""A long table in brief: rows that are alike as one, the largest first, the others counted."""
+"""A long table in brief: alike rows merged, the largest first, the other rows counted."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ MOST = 10
 
 
 class Digest(msgspec.Struct, frozen=True):
-    """The rows with the largest sums of the column `by`, and their shares of the sum of all in a column named `title`.
-    `what` is a row in words. Rows are alike whose cells are, and what `alike` makes of their names."""
+    """How to shorten a table: keep the rows with most of the column `by`, with their share of all in a column `title`.
+    `what` names a row. Rows merge if their rounded cells are equal and `alike` returns the same for their names."""
 
     by: str
     what: str
@@ -24,7 +24,7 @@ class Digest(msgspec.Struct, frozen=True):
 
 
 def summarize(table: Table, digest: Digest) -> Table:
-    """Return the largest rows of depth 0, alike rows as one with their number."""
+    """Return the table with its `MOST` largest rows of depth 0, alike rows merged with their number."""
     place = next(index for index, column in enumerate(table.columns) if column.key == digest.by)
     groups: dict[tuple[Cell, ...], list[Row]] = {}
     for row in table.rows:
@@ -62,13 +62,13 @@ def _rounded(cell: Cell) -> Cell:
 
 
 def _merge_names(alike: Sequence[Row]) -> str:
-    """Return the first name with the number of rows; `layers.0-31.q_proj ×32` where the names differ in one number."""
+    """Return the first name with the number of rows, or `layers.0-31.q_proj ×32` if names differ in one number."""
     first, *others = (str(row.cells[0]) for row in alike)
     return f"{merge_names([first, *others])} ×{len(alike)}" if others else first
 
 
 def merge_names(names: Sequence[str]) -> str:
-    """Return one name for several that differ in one number, `layers.0-31.q_proj`; else the first of them."""
+    """Return one name for names that differ in one number, `layers.0-31.q_proj`; else the first name."""
     split = [name.split(".") for name in names]
     if len(set(map(len, split))) != 1:
         return names[0]
@@ -86,7 +86,7 @@ def merge_names(names: Sequence[str]) -> str:
 
 
 def list_by_kind(table: Table, hint: str, most: int = 0) -> Text:
-    """Return the first cells of a table as one line for each kind of row, at most `most` names of each, 0 for all."""
+    """Return the first cells of a table, a line for each kind of row with at most `most` names (0: all)."""
     names: dict[str, list[str]] = {}
     for row in table.rows:
         names.setdefault(row.kind, []).append(str(row.cells[0]))

@@ -16,7 +16,7 @@ from hwexplorer.views import tree_view
 from hwexplorer.views.captions import MARKED
 from hwexplorer.views.plain import Table
 
-ON, PAPER = "on:", "paper:"  # begin the key of a device's column: of one that exists, of a design target
+ON, PAPER = "on:", "paper:"  # prefix of the key of a device's column: an existing device, a design target
 _KEPT = ("name", "bar")
 TIE = "tie"
 WINS = Column("wins", "Wins", role="text", keep=3, help="the existing device with the least")
@@ -24,18 +24,18 @@ TARGET = Column("on_paper", "On paper", role="text", keep=3, help="the design on
 
 
 def view(state: State) -> Table:
-    """The tree of the state, or with `heat` a column for each device, in the metric of the state."""
+    """Return the tree of the state; with `state.heat`, it has a column for each device in the metric of the state."""
     return heat(tree_view.tree(state), state) if state.heat else tree_view.tree(state)
 
 
 def subtree(state: State) -> Table:
-    """The same for the node of the state and what is below it."""
+    """Return the same for the node of the state and all nodes below it."""
     return heat(tree_view.subtree(state), state) if state.heat else tree_view.subtree(state)
 
 
 def heat(table: Table, state: State) -> Table:
-    """Attributed figures of each row on each device. The least in silicon wins; a design target wins nothing from it,
-    and has a column of its own that says how far from the winner it is. Where the model does not fit nothing is won."""
+    """Return the tree with the attributed figure of each row on each device. The existing device with the least wins. A
+    design target is only compared with the winner. A device without room for the model never wins."""
     branches = [branch for _, branch in outline(engine.result(state), state.by, state.split_branches).walk()]
     keys = [branch.key for branch in branches]
     figures = {
@@ -75,7 +75,7 @@ def _column(state: State, name: str) -> Column:
 
 
 def _least(values: Mapping[str, float | None], among: list[str]) -> str:
-    """The one device that takes least; that several do, or '' of none."""
+    """Return the device with the least value, `TIE` if several have it, '' if none has a value."""
     known = [(value, name) for name in among if (value := values[name]) is not None]
     least = min((value for value, _ in known), default=0.0)
     ahead = [name for value, name in known if value <= least * (1.0 + SAME)]
@@ -83,7 +83,7 @@ def _least(values: Mapping[str, float | None], among: list[str]) -> str:
 
 
 def _target(values: Mapping[str, float | None], target: str, winner: str) -> str:
-    """A design target beside what wins: `kpu_t256 3.1x less`."""
+    """Write a design target and its ratio to the winner: `kpu_t256 3.1x less`."""
     mine, theirs = values.get(target), values.get(winner)
     if not mine or not theirs:
         return target

@@ -1,4 +1,4 @@
-"""Devices side by side, node by node."""
+"""A comparison of devices node by node."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hwexplorer.views.tables import rows
 
 
 def by_node(state: State, levels: Levels) -> Table:
-    """A row per node: each device's figure in the metric of the state, the winner, and how far ahead it is."""
+    """Return a row per node with the figure of each device in the metric of the state, the winner and its lead."""
     metric = state.metric
     columns = [
         Column("node", "Node", role="text", keep=0, of="id"),

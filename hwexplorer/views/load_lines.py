@@ -1,4 +1,4 @@
-"""A load on one device in words: what requests wait for, and who is in the server as time passes."""
+"""A load on one device in words: what requests wait for, and how many are in the server over time."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from analysis.serving.waits import list_waits, timeline
 from hardware.quantity import quantity
 from hwexplorer.views.plain import Section
 
-MOMENTS = 60  # of a timeline
+MOMENTS = 60  # points of a timeline
 _BLOCKS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
 
 
 def load_sections(served: Served) -> list[Section]:
-    """Return what the slow requests of a load wait for, and the timeline of its batches."""
+    """Return the state of a load, the waits of its slowest requests, and the timeline of requests in the server."""
     row = served.row
     simulated = f" (of {served.load.requests:,} simulated requests)" * (row.lag_per_s > 0)
     head = (
@@ -31,7 +31,7 @@ def load_sections(served: Served) -> list[Section]:
 
 
 def _timeline(served: Served) -> Section:
-    """Return the requests in the server over the run, each line on a scale of its own."""
+    """Return the number of requests in the server over time, with each line scaled to its maximum."""
     names = ("waiting", "prompts", "decoding")
     counts = timeline(served.run, MOMENTS)
     lines = []

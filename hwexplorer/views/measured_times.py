@@ -1,6 +1,6 @@
-"""The door to the annex of traces: measured times beside predicted ones, where a state names a trace.
+"""Measured times next to predicted times, if a state names a trace.
 
-The annex is imported by name, and only where a state names a trace."""
+The annex of traces is imported here by name, and only when it is needed."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ TERMS = {"": "", **{cause: look.name for cause, look in zip(CAUSES, LOOKS, stric
 
 
 class NodeTime(Protocol):
-    """Measured time of some operators: `ratio` is measured over predicted, None where none was seen; `term` is the
-    cause of most of the difference; `missing_s` is predicted for operators that were not seen."""
+    """The measured time of some operators. `ratio` is measured over predicted time, None if the trace has none of them;
+    `term` is the cause of most of the difference; `missing_s` is the predicted time of operators not in the trace."""
 
     measured_s: float
     predicted_s: float
@@ -33,18 +33,18 @@ class NodeTime(Protocol):
 
 
 class MeasuredTimes(Protocol):
-    """A trace aligned with an estimate. `seconds` are those of each operator, (n,), NaN where it was not seen."""
+    """A trace aligned with an estimate."""
 
     @property
     def seconds(self) -> Floats:
-        """Measured seconds of each operator."""
+        """The measured seconds of each operator, (n,); NaN for an operator that is not in the trace."""
 
     def time(self, members: Sequence[int] | Ints) -> NodeTime:
         """Return the measured time of these operators."""
 
 
 def measured_times(state: State, result: Estimate) -> MeasuredTimes | None:
-    """Return the trace that the state names, aligned with the estimate; None without a trace that can be read."""
+    """Return the state's trace, aligned with the estimate. Return None if there is no trace or it cannot be read."""
     times: MeasuredTimes | None = trace_annex().measured_operators(state, result) if state.trace else None
     return times
 
@@ -56,12 +56,12 @@ def trace_notes(state: State, result: Estimate) -> tuple[str, ...]:
 
 
 def trace_warning(state: State, result: Estimate) -> str:
-    """Return the warning that the trace is of another model, batch or device; '' without one."""
+    """Return the warning that the trace is of another model, batch or device; '' without a warning."""
     return next((note for note in trace_notes(state, result) if note.startswith("Warning")), "")
 
 
 def is_read(file: str) -> bool:
-    """Return True if there is no trace to be read first."""
+    """Return True if no trace is named, or the named file does not have to be read first."""
     return not file or bool(trace_annex().is_read(file))
 
 
@@ -71,7 +71,7 @@ def trace_annex() -> Any:
 
 
 def measured_cells(times: MeasuredTimes, members: Sequence[int] | Ints) -> tuple[Cell, ...]:
-    """Return measured seconds, their ratio to the predicted ones, and the term that is off; empty where not seen."""
+    """Return the measured seconds, their ratio to the predicted seconds, and the term; empty if not in the trace."""
     time = times.time(members)
     return (None, None, "") if time.ratio is None else (time.measured_s, time.ratio, TERMS[time.term])
 
@@ -79,8 +79,8 @@ def measured_cells(times: MeasuredTimes, members: Sequence[int] | Ints) -> tuple
 def add_measured_step(
     times: MeasuredTimes, members: Ints, predicted: Sequence[WaterfallStep]
 ) -> tuple[WaterfallStep, ...]:
-    """Return the waterfall with the measured time as its last bar, in the colour of the term that is off; all bars on
-    one scale."""
+    """Return the waterfall with the measured time as its last bar, in the colour of the cause of most of the
+    difference. All bars have one scale."""
     time, total_s = times.time(members), sum(step.seconds for step in predicted)
     if time.ratio is None or total_s <= 0:
         return tuple(predicted)
@@ -96,7 +96,7 @@ def add_measured_step(
 def add_measured_fields(node: dict[str, Any], times: MeasuredTimes, result: Estimate) -> None:
     """Add measured fields to a nested node of the tree's document, and to those below it."""
     time = times.time(operators_of(result, node["id"]))
-    if time.ratio is not None and node["kind"] not in ("host", "part"):  # which no trace has
+    if time.ratio is not None and node["kind"] not in ("host", "part"):  # not in a trace
         node.update(measured_s=time.measured_s, ratio=time.ratio, term=time.term)
     for child in node.get("children", ()):
         add_measured_fields(child, times, result)

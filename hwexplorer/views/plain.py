@@ -1,7 +1,7 @@
-"""What every view is made of: tables of typed cells, bars and points, with no rendering in them.
+"""The plain data of views: tables of typed cells, bars and points, without rendering.
 
-Cells hold numbers in SI units or text; a column says what its numbers are, the renderer picks one prefix
-per visible column. `None` renders as an empty cell.
+Cells hold text or numbers in SI units. A column states the unit of its numbers; the renderer picks one prefix per
+visible column. `None` renders as an empty cell.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from hardware.quantity import Unit, quantity
 
 
 class Band(str):
-    """A band in words, `-22/+48 %`, that keeps its ends: CSV has them as two numbers."""
+    """A band in words, `-22/+48 %`, with its ends, which CSV has as two numbers."""
 
     __slots__ = ("high", "low")
     low: float
@@ -28,7 +28,7 @@ class Band(str):
 
 
 class Stack(float):
-    """A number that is the sum of its `parts`, one for each cause (estimate/causes.py): bars are drawn of them."""
+    """A number that is the sum of its `parts`, one for each cause (estimate/causes.py); bars show the parts."""
 
     __slots__ = ("parts",)
     parts: tuple[float, ...]
@@ -44,7 +44,7 @@ class Stack(float):
 
 
 class Amount(float):
-    """A number in a unit of its own, in a column of another: a power among energies."""
+    """A number with another unit than its column, such as a power among energies."""
 
     __slots__ = ("unit",)
     unit: Unit
@@ -56,15 +56,15 @@ class Amount(float):
 
 
 def write_amount(value: float | None, column: Column) -> str:
-    """Write a number of a column of quantities, in its own unit or the column's. A title that ends with the
-    symbol says it for all: `EDP J·s`."""
+    """Write a number of a column of quantities, in its own unit or the column's. Leave out the symbol if the title of
+    the column ends with it: `EDP J·s`."""
     text = quantity(value, value.unit if isinstance(value, Amount) else column.unit)
     return text.removesuffix(column.title.rpartition(" ")[2]).rstrip() if " " in column.title else text
 
 
 class Row(msgspec.Struct, frozen=True):
-    """`key` identifies the row across recomputes (node id, device id); `depth` and `has_children` make a tree. `leads`
-    is the configuration that the row is about (state.open_configuration), shown where one chooses the row."""
+    """A row of a table. `key` identifies it across recomputes (node id, device id); `depth` and `has_children` make a
+    tree. `leads` is the configuration that choosing the row opens (state.open_configuration)."""
 
     key: str
     cells: tuple[Cell, ...]
@@ -76,9 +76,9 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class Table(msgspec.Struct, frozen=True, dict=True):
-    """`footer` lines prove the sums or state totals; `notes` are remarks (marked precisions, what does not fit). Text
-    shows the `first` rows unless all are asked for, 0 for all. Columns of a table that `is_stacked` stand below each
-    other where they have no room beside each other."""
+    """A table. `footer` lines state sums and totals; `notes` are remarks, such as changed precisions and what does not
+    fit. Text shows the `first` rows (0: all) unless the user asks for all. The columns of a table that `is_stacked` are
+    written below each other if the page is too narrow."""
 
     name: str
     title: str
@@ -90,15 +90,14 @@ class Table(msgspec.Struct, frozen=True, dict=True):
     is_stacked: bool = False
 
 
-NUMBERS = (int, float)  # a tuple: `int | float` would be put together for every cell
+NUMBERS = (int, float)  # a tuple, because `int | float` would be evaluated for every cell
 
 
 EMPTY_TABLE = Table(name="", title="", columns=(), rows=())
 
 
 def scale_values(columns: Sequence[Column], index: int, rows: Iterable[Row]) -> list[float]:
-    """Return the numbers that are written with one prefix: those of a column and of the columns that share its
-    scale."""
+    """Return the numbers that are written with one prefix: numbers of a column and of all columns with its scale."""
     named = columns[index].scale or columns[index].key
     shared = [i for i, column in enumerate(columns) if named in (column.key, column.scale)]
     cells = [row.cells for row in rows]
@@ -106,7 +105,7 @@ def scale_values(columns: Sequence[Column], index: int, rows: Iterable[Row]) -> 
 
 
 class WaterfallStep(msgspec.Struct, frozen=True):
-    """A step of a waterfall: seconds, where its bar begins and what it is made of, as fractions of all steps."""
+    """A step of a waterfall: its seconds, and the start and the parts of its bar as fractions of all steps."""
 
     name: str
     seconds: float
@@ -115,13 +114,13 @@ class WaterfallStep(msgspec.Struct, frozen=True):
 
 
 Section = tuple[str, tuple[str, ...]]  # heading, lines
-SUMMARY = "Summary"  # the heading of the section that stands above the steps
+SUMMARY = "Summary"  # the heading of the section above the steps
 
 
 class Text(msgspec.Struct, frozen=True):
     """Headed paragraphs, after the `steps` of a waterfall.
 
-    On screen sections from `folded` on open on demand."""
+    On screen, the sections from index `folded` on are closed until the user opens them."""
 
     name: str
     title: str
@@ -133,9 +132,9 @@ class Text(msgspec.Struct, frozen=True):
 class Series(msgspec.Struct, frozen=True):
     """Points (`x`, `y`, and per-point `keys` and `labels`) or, with `line`, a polyline.
 
-    `mark`: points that stand out; `guide`: a line that others are read by.
-    `device` is the place of the device among those of the state: its colour, the same in every plot. `sizes` are what
-    each point makes of the whole (0-1). `on_paper`: a design target, drawn hollow."""
+    `mark`: emphasised points; `guide`: a reference line. `device` is the place of the device in the state, which
+    decides its colour in every plot; -1 for none. `sizes` are the shares of points in the whole (0-1). `on_paper`: a
+    design target, drawn hollow."""
 
     name: str
     x: tuple[float, ...]
@@ -151,7 +150,7 @@ class Series(msgspec.Struct, frozen=True):
 
 
 class Plot(msgspec.Struct, frozen=True, kw_only=True):
-    """Series over two axes with titles and units, in decades where an axis is `log`."""
+    """Series over two axes with titles and units; `log_x` and `log_y` make an axis logarithmic."""
 
     name: str
     title: str
@@ -166,7 +165,7 @@ class Plot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CardFigure(msgspec.Struct, frozen=True):
-    """A figure as text, in a `unit` that all cards share. `is_best`: no device that exists does better."""
+    """A figure as text, in a `unit` that all cards share. `is_best`: no existing device is better."""
 
     label: str
     text: str
@@ -178,10 +177,10 @@ class CardFigure(msgspec.Struct, frozen=True):
 
 
 class Card(msgspec.Struct, frozen=True, kw_only=True):
-    """`figures` are shown from left to right, `phrase` says what the device is among the others. `rank` is its place
-    among the devices that exist, 0 of one that cannot win. `bar` is the metric of the state by cause, `most` the end of
-    its band and `ghost` the metric of a what-if device unchanged (0 for others), as fractions of the scale that all
-    cards have. `over` are the limits of the state that it is not within. `phrase` is against the `reference`."""
+    """A card of a device. `figures` are shown from left to right. `phrase` compares the device with the `reference`.
+    `rank` counts existing devices from 1; 0 if the device cannot win. `over` are the exceeded limits of the state.
+    Fractions of the scale of all cards: `bar` is the metric of the state by cause, `most` is the upper end of its band,
+    and `ghost` is the metric of a what-if device without its changes (0 for other devices)."""
 
     key: str
     name: str
@@ -206,10 +205,9 @@ View = Table | Text | Plot
 
 
 class Page(msgspec.Struct, frozen=True):
-    """Several views under one title, read from top to bottom. `main` is the one that a format of a single table
-    (CSV) carries, the detailed rows; `csv` stands in its place. `is_long`: plots are left out of text, where their
-    points would be pages of numbers. In HTML `cards` stand on top, and where some parts are `brief` by their names
-    these come first and the others are folded."""
+    """Several views under one title, read from top to bottom. `main` is the index of the view that CSV has, unless
+    `csv` is a view. `is_long`: text leaves out plots, since their points would fill pages. HTML shows the `cards` on
+    top; if `brief` names parts, these come first and the other parts are folded."""
 
     name: str
     title: str
@@ -225,7 +223,7 @@ MOST_POINTS = 100
 
 
 def for_reading(page: Page) -> Page:
-    """The page as text and Markdown give it: a plot of thousands of points is named, not listed."""
+    """Return the page for text and Markdown: without the plots of a long page, and with large plots only named."""
     kept = [part for part in page.parts if not (page.is_long and isinstance(part, Plot))]
     return msgspec.structs.replace(page, parts=tuple(_named_if_large(part, page.is_long) for part in kept))
 

@@ -1,4 +1,4 @@
-"""An axis of a plot: from figures to places, and the ticks that are labelled."""
+"""An axis of a plot: the places of figures on it, and its labelled ticks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hwexplorer.text.number_format import quantity
 
 
 class Axis(msgspec.Struct, frozen=True):
-    """Data to 0..1, straight or by decades."""
+    """An axis, linear or logarithmic, that maps data to 0..1."""
 
     low: float
     high: float
@@ -19,7 +19,7 @@ class Axis(msgspec.Struct, frozen=True):
     unit: str
 
     def place(self, value: float) -> float | None:
-        """None: this value has no place (zero on a log axis, not a number)."""
+        """Return the place of a value. Return None if it is not finite, or not above zero on a log axis."""
         if not math.isfinite(value) or (self.log and value <= 0):
             return None
         if self.log:
@@ -27,14 +27,14 @@ class Axis(msgspec.Struct, frozen=True):
         return (value - self.low) / (self.high - self.low)
 
     def places(self, values: Sequence[float]) -> list[float | None]:
-        """`place` of many."""
+        """Return the `place` of each value."""
         if not self.log:
             return [self.place(value) for value in values]
         log, low, over = math.log, self.low, math.log(self.high / self.low)
         return [log(value / low) / over if 0 < value < math.inf else None for value in values]
 
     def ticks(self, most: int) -> list[tuple[float, str]]:
-        """At most `most` (value, label), at powers of ten or at steps of 1, 2, 5."""
+        """Return about `most` ticks (value, label), at powers of ten or at steps of 1, 2 or 5."""
         values = self._decades(most) if self.log else self._steps(most)
         return [(value, _tick(value, self.unit)) for value in values]
 
@@ -42,7 +42,7 @@ class Axis(msgspec.Struct, frozen=True):
         first = math.ceil(math.log10(self.low) - 1e-9)
         last = math.floor(math.log10(self.high) + 1e-9)
         count = last - first + 1
-        if count < 2 and most > 1:  # less than two decades: label what is near the ends as well
+        if count < 2 and most > 1:  # fewer than two powers of ten: label also their multiples
             inside = [10.0**e * m for e in range(first - 2, last + 2) for m in (1, 2, 5)]
             return [v for v in inside if self.low <= v <= self.high][:most]
         every = max(1, math.ceil(count / max(1, most)))
@@ -57,7 +57,7 @@ class Axis(msgspec.Struct, frozen=True):
 
 
 def _tick(value: float, unit: str) -> str:
-    """`1 TFLOP/s` is `1T` on an axis that is titled with its unit."""
+    """Return the label of a tick without the unit, which the title of the axis has: `1T` for 1 TFLOP/s."""
     if unit == "%":
         return f"{value * 100:g}"
     if unit in ("", "x", "count", "FLOP/byte"):

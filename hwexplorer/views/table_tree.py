@@ -1,4 +1,4 @@
-"""A tree given as a flat table: parents, subtrees, the heaviest path, and the tree made short."""
+"""A tree given as a flat table: parents, subtrees, the heaviest path, and shorter forms of the tree."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hwexplorer.views.plain import NUMBERS, Row, Stack, Table
 
 
 class TreeIndex:
-    """The place and the parent of every key of a table, and the places right below every place."""
+    """The place and the parent of every key of a table, and the places of the children of every place."""
 
     def __init__(self, table: Table) -> None:
         self.table = table
@@ -40,7 +40,7 @@ class TreeIndex:
         return keys
 
     def children(self, key: str) -> list[str]:
-        """Return the keys right below a key."""
+        """Return the keys of the children of a key."""
         return [self.table.rows[place].key for place in self.below[self.place[key]]] if key in self.place else []
 
     def descendants(self, key: str) -> list[str]:
@@ -49,7 +49,7 @@ class TreeIndex:
         return [row.key for row in below]
 
     def branches(self, keys: Iterable[str]) -> set[str]:
-        """Return those of the keys that have children."""
+        """Return the keys that have children."""
         return {k for k in keys if k in self.place and self.table.rows[self.place[k]].has_children}
 
     def share(self, key: str) -> float:
@@ -62,7 +62,7 @@ class TreeIndex:
         return float(value) if isinstance(value, NUMBERS) else 0.0
 
     def heaviest(self, key: str) -> str:
-        """Return the leaf at the end of the heaviest path down from a key; from a leaf, the same from the top."""
+        """Return the leaf at the end of the heaviest path down from a key, or from the root if the key is a leaf."""
         here = key if key in self.place and self.children(key) else next(iter(self.place), "")
         while below := [key for key in self.children(here) if self.table.rows[self.place[key]].kind != "part"]:
             here = max(below, key=self.share)
@@ -83,14 +83,14 @@ def rows_below(rows: Sequence[Row], place: int) -> tuple[Row, ...]:
 
 _ADD_UP = ("s", "J", "Js", "byte", "MAC", "FLOP", "count")
 _SHARES = ("share", "bar")
-MORE = "~more"  # ends the key of a row that stands for several small ones
-ALONE = 0.95  # of a row, from which on its heaviest child says nothing new
+MORE = "~more"  # suffix of the key of a row that sums several small rows
+ALONE = 0.95  # share of a row from which its heaviest child says nothing new
 
 
 def fold_rows(table: Table, percent: float) -> Table:
-    """Return the table with siblings below `percent` as one row at their end.
+    """Return the table with siblings below `percent` merged into one row after the others.
 
-    The heaviest of any siblings is never folded, and one small row alone is not either.
+    The heaviest sibling is never folded, nor is a single small row.
     """
     if all(column.role != "bar" for column in table.columns):
         return table
@@ -128,7 +128,7 @@ def _row(table: Table, parent: str, members: list[Row], adds: list[bool]) -> Row
 
 
 def open_heaviest_rows(table: Table, most: int) -> Table:
-    """Return the rows of a tree, its heaviest branches open as long as there are at most `most` rows."""
+    """Return at most `most` rows of a tree by opening its heaviest branches first."""
     if len(table.rows) <= most:
         return table
     index = TreeIndex(table)

@@ -1,4 +1,4 @@
-"""Tables of the rows of a document, each cell read by the field that its column names."""
+"""Tables of the rows of a document. The field that a column names is the source of its cells."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from analysis.document import Cell, Column
 from hwexplorer.state import replace
 from hwexplorer.views.plain import Row, Table
 
-# What identifies a row, or says what it is about: a field, several joined by `/`, or a function of the row.
+# The source of the key of a row: a field, several fields joined by `/`, or a function of the row.
 Named = str | tuple[str, ...] | Callable[[Any], str]
 
 
@@ -31,8 +31,8 @@ def rows(
     children: Callable[[Any], Sequence[Any]] | None = None,
     leads: Callable[[Any], str] | None = None,
 ) -> tuple[Row, ...]:
-    """Return a row for each item, keyed by its first cell unless a `key` is given. `children` stand below it; where a
-    table has two kinds of rows, cells without a field stay empty."""
+    """Return a row for each item, keyed by its first cell unless a `key` is given. The rows of its `children` follow;
+    with `children`, a cell is empty if the item does not have the field."""
     readers = [cell_reader(column) for column in columns]
     if children is not None:
         readers = [_lenient(column, read) for column, read in zip(columns, readers, strict=True)]
@@ -75,7 +75,7 @@ def sort_by_column(table: Table, place: int, is_falling: bool = False) -> Table:
     """Return a flat table sorted by the column at a place, rows without a value last."""
 
     def value(row: Row) -> float | str:
-        """Return what a row is sorted by."""
+        """Return the sort key of a row."""
         cell = row.cells[place]
         return cell.casefold() if isinstance(cell, str) else float(cell or 0)
 
@@ -85,7 +85,7 @@ def sort_by_column(table: Table, place: int, is_falling: bool = False) -> Table:
 
 
 def empty_cell(column: Column) -> Cell:
-    """Return the cell of what a row does not have: no text and no number, which is not zero."""
+    """Return an empty cell: '' in a column of text, else None, which differs from zero."""
     return "" if column.role == "text" else None
 
 

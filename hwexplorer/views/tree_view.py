@@ -1,4 +1,4 @@
-"""The EDP tree as rows: by module, subgraph or kind, in the order asked for."""
+"""The EDP tree as rows: by module, subgraph or kind of operator, sorted by `state.sort`."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ COLUMNS = (
     Column("modifier", "Modifier", "x", role="quantity", keep=8, help=_MODIFIER),
     Column("benefit", "Fusion J·s", "Js", role="quantity", keep=9, help="EDP that fusion saves in this node"),
 )
-HALF, NAMED = 0.5, 3  # of the model, made by how few of its parts; how many of them are named
+HALF, NAMED = 0.5, 3  # the footer counts the fewest parts with this share of the model, and names so many
 MEASURED = (
     Column("measured", "Measured", "s", keep=0, help="from the trace that the state names"),
     Column("ratio", "Ratio seen", "x", keep=0, help="measured over predicted, of operators that the trace shows"),
@@ -64,12 +64,12 @@ MEASURED = (
 )
 DELTA = Column("delta", "Δ EDP", "%", role="delta", keep=0, help="change against the pinned state, of the metric shown")
 METRIC_TITLE = {"edp": "Share", "energy": "Energy share", "latency": "Latency share"}
-FIGURES = {"edp": "edp", "latency": "latency", "energy": "energy_per_inference"}  # the column of each metric
+FIGURES = {"edp": "edp", "latency": "latency", "energy": "energy_per_inference"}  # column by metric
 DELTA_TITLE = {"edp": "Δ EDP", "energy": "Δ energy", "latency": "Δ time"}  # against the pin
 
 
 def tree(state: State) -> Table:
-    """Return all rows of the tree on the device under the cursor, divided as the state says; the root's key is ''."""
+    """Return all rows of the tree on the device under the cursor, divided by `state.by`. The key of the root is ''."""
     figures = tree_without_host(engine.result(state))
     result = figures.estimate
     root = outline(result, state.by, state.split_branches)
@@ -79,7 +79,7 @@ def tree(state: State) -> Table:
     level = branch_figures(result, branches, add_up)
     parts = _shares_by_cause(result, add_up, state.metric)
     is_falling = state.descending != (state.sort in ("graph", "name"))
-    is_summed = state.sort in ("share", "graph") and state.descending  # as the rows stand, or as JSON has it
+    is_summed = state.sort in ("share", "graph") and state.descending  # in order of share, or as in JSON
     columns = tuple(column for column in _columns(state.metric) if column.key != "cumulative" or is_summed)
     deltas = _deltas(state, branches)
     beside, laid = _trace_cells(state, result, branches)
@@ -108,7 +108,7 @@ def tree(state: State) -> Table:
 
 
 def _sorted_places(nodes: list[tuple[int, Branch]], ranks: Sequence[Any], is_falling: bool) -> Iterator[int]:
-    """Yield the places of nodes, siblings by rank, each before all below it."""
+    """Yield the indices of nodes in depth-first order, with siblings sorted by rank."""
     below: list[list[int]] = [[] for _ in nodes]
     path: list[int] = []
     for i, (depth, _) in enumerate(nodes):
@@ -123,7 +123,7 @@ def _sorted_places(nodes: list[tuple[int, Branch]], ranks: Sequence[Any], is_fal
 
 
 def _columns(metric: str) -> tuple[Column, ...]:
-    """Return the columns with the figure of the metric first among the figures; a narrow screen keeps that one."""
+    """Return the columns with the figure of the metric before the other figures; a narrow screen keeps only it."""
     by_key = {column.key: column for column in COLUMNS}
     by_key["bar"] = msgspec.structs.replace(by_key["bar"], title=METRIC_TITLE[metric])
     first = FIGURES[metric]
@@ -137,7 +137,7 @@ def _columns(metric: str) -> tuple[Column, ...]:
 def _trace_cells(
     state: State, result: Estimate, branches: list[Branch]
 ) -> tuple[list[tuple[Cell, ...]], tuple[str, ...]]:
-    """Return cells from the trace that the state names, and what there is to say of it; nothing where it names none."""
+    """Return the cells of measured times, and the notes on the trace. Both are empty if the state names no trace."""
     if not state.trace:
         return [], ()
     times = measured_times(state, result)
@@ -151,7 +151,7 @@ def _trace_cells(
 
 
 def _footer(figures: TreeFigures, root: Branch, state: State, share: dict[int, float]) -> tuple[str, ...]:
-    """Return which parts make half of the metric, and the counts; `share` by the identity of branches."""
+    """Return the parts that make half of the metric, and the counts. The keys of `share` are the ids of branches."""
     result = figures.estimate
     counts = ((len(result.partition.id), "subgraph"), (result.workload.n_operators, "operator"))
     told = ", ".join(count_noun(*each) for each in (*counts, (result.demand.n_kernels, "kernel")))
@@ -163,7 +163,7 @@ def _footer(figures: TreeFigures, root: Branch, state: State, share: dict[int, f
 
 
 def _half(parts: list[Branch], share: list[float], state: State) -> str:
-    """`2 of 6 blocks make half of the EDP: layer3 30 %, layer2 22 %`."""
+    """Write `2 of 6 blocks make half of the EDP: layer3 30 %, layer2 22 %`."""
     count = count_making(np.array(share), HALF)
     noun = {"module": "block", "kind": "operator kind"}.get(state.by, state.by)
     named = [f"{part.counted_name} {one * 100:.0f} %" for part, one in zip(parts[:count], share, strict=False)]
@@ -173,7 +173,7 @@ def _half(parts: list[Branch], share: list[float], state: State) -> str:
 
 
 def subtree(state: State) -> Table:
-    """Return the rows of the node in the state and below; the whole tree for the model."""
+    """Return the rows of the state's node and below, or the whole tree for the model. Raises RequestError."""
     model = tree(state)
     if not state.at:
         return model
@@ -184,7 +184,7 @@ def subtree(state: State) -> Table:
     key = ids[kind][index] if kind in ids else state.at
     keys = [row.key for row in model.rows]
     if key not in keys and key.partition("/")[0] not in keys:
-        # What is no row of this tree is one of that by module, with the blocks above it one by one.
+        # A node without a row here has one in the tree by module with the blocks above it shown one by one.
         words = key.partition("/")[0].split(".")
         above = {".".join(words[:count]) + EACH for count in range(len(words))}
         if state.by == "module" and above <= set(state.open):
@@ -197,13 +197,13 @@ def subtree(state: State) -> Table:
 
 
 def _title(state: State, result: Estimate, node: str = "") -> str:
-    """Return the warning about a trace and the subject; not of the cursor, which makes no other tree."""
+    """Return the warning about a trace and the subject. The node under the cursor does not change the tree's title."""
     return "; ".join(filter(None, (trace_warning(state, result), place_in_words(state, at=node))))
 
 
 def _names(nodes: list[tuple[int, Branch]]) -> list[str]:
-    """Return the names of nodes: with how many operators a subgraph has besides its first, and of how many blocks a
-    node is where the row above has not said so."""
+    """Return the names of nodes. ` +2` is the number of further operators of a subgraph; ` ×6` is the number of blocks
+    that a node merges, unless the node above it merges the same number."""
     names, counts = [], [1]
     for depth, branch in nodes:
         del counts[depth + 1 :]
@@ -215,7 +215,7 @@ def _names(nodes: list[tuple[int, Branch]]) -> list[str]:
 
 
 def shares(figures: TreeFigures, metric: str) -> Floats:
-    """Return the share of each operator in the model, shape (n,)."""
+    """Return the share of each operator in a metric of the model, shape (n,)."""
     result, level = figures.estimate, figures.operators
     of_cost = {
         "energy": level.energy_j / (result.energy_j or 1.0),
@@ -225,7 +225,7 @@ def shares(figures: TreeFigures, metric: str) -> Floats:
 
 
 def _deltas(state: State, branches: list[Branch]) -> list[float | None] | None:
-    """Change of each node against the pinned state, in the metric shown; nodes of another model have none."""
+    """Return the change of each node against the pin, None for a node that a side lacks. Return None without a pin."""
     other = pinned(state) if state.diff else None
     if other is None:
         return None
@@ -234,8 +234,8 @@ def _deltas(state: State, branches: list[Branch]) -> list[float | None] | None:
 
 
 def by_node(state: State, branches: list[Branch]) -> list[float | None]:
-    """Attributed figure of each node in the metric of the state, in J s, J per inference or s; of another model those
-    of the same name, and None for the others, as for a row of the host on a device without one."""
+    """Return the attributed figure of each node in the metric of the state, in J s, J per inference or s. The branches
+    may be of another model or device: the figure is None for a key that the state's tree does not have."""
     result, there = engine.result(state), branches
     host = host_branches(result)
     if len(branches[0].members) != result.workload.n_operators:
@@ -270,7 +270,7 @@ def _cells(
     run, kernel = result.run, result.demand.kernel
     share = parts.sum(axis=0)
     bound_s = np.zeros((len(BOUNDS), len(run.latency_s)))
-    # What takes no time of its own is bound as its kernel is.
+    # An operator that takes no time has the bound of its kernel.
     bound_s[run.bound[kernel], np.arange(len(run.latency_s))] = np.maximum(run.latency_s, np.finfo(float).tiny)
     bound = add_up(bound_s).argmax(axis=0)
     bound[[branch.kind == "host" for _, branch in nodes]] = BOUNDS.index("launch")
@@ -296,8 +296,8 @@ def _cells(
 
 
 def _running(depths: NDArray[np.integer[Any]], share: Floats) -> Floats:
-    """Running share of each node within its level: what is not divided further stands for itself in the levels below,
-    so that every level adds up to the model."""
+    """Return the running share of each node within its level. A leaf also counts in all levels below it, so that every
+    level adds up to the model."""
     running = np.zeros(len(share))
     is_leaf = np.append(depths[1:] <= depths[:-1], True)
     for depth in range(int(depths.max()) + 1):
@@ -307,7 +307,7 @@ def _running(depths: NDArray[np.integer[Any]], share: Floats) -> Floats:
 
 
 def _any_of(add_up: Callable[..., Floats], *facts: NDArray[np.bool_]) -> list[list[bool]]:
-    """Return for each fact of operators, (n,), whether it is true of any operator of each node."""
+    """Return, for each fact of operators (n,), a list with True for each node in which it holds for any operator."""
     found: list[list[bool]] = (add_up(np.stack(facts).astype(np.float64)) > 0).tolist()
     return found
 
@@ -322,7 +322,7 @@ def _fused(figures: TreeFigures, branch: Branch, apart: bool) -> str:
 
 
 def _ranks(sort: str, branches: list[Branch], level: TreeLevel, share: Floats) -> Sequence[Any]:
-    """Return what each node is sorted by."""
+    """Return the sort key of each node."""
     if sort in ("graph", "name"):
         return range(len(branches)) if sort == "graph" else [branch.key for branch in branches]
     figures: list[float] = {"share": share, "latency": level.latency_s, "energy": level.energy_j}[sort].tolist()

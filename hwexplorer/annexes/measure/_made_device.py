@@ -1,4 +1,4 @@
-"""The document of a device that was made of measurements, its file, and its page for people."""
+"""The document, the file and the page of a device that was made from measurements."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from hwexplorer.process import output
 from hwexplorer.views.plain import Page, Table, Text
 from hwexplorer.views.tables import rows
 
-NOISY = 0.05  # share of time taken by others, or spread between repeats, from which a machine counts as shared
+NOISY = 0.05  # a machine counts as shared above this share of time taken by others, or spread between repeats
 TO = option("--to", type=Path, metavar="DIR", help="folder of the device file (default: your own)")
 _NAME = re.compile(r"[a-z0-9][a-z0-9_]{0,40}")
 
 
 class StatedFact(msgspec.Struct, frozen=True, kw_only=True):
-    """A fact that was measured or read here."""
+    """A fact of a device that comes from measurements."""
 
     name: Annotated[str, column("Fact")]
     value: float
@@ -40,8 +40,8 @@ class StatedFact(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MadeDevice(msgspec.Struct, frozen=True, kw_only=True):
-    """A device made of measurements: its file, the device of the catalogue it was made from, and the errors of models
-    left out of the fit, before (by that device) and after; `band` are the factors of an estimate that hold them."""
+    """A device made from measurements, its file, and the `nearest` device of the catalogue. Median errors of models:
+    before, by `nearest`; after, by this device with each model left out of the fit. `band`: factors that hold them."""
 
     device: str
     name: str
@@ -65,7 +65,7 @@ ROWS = columns(TimingRow, "name batch measured spread before after error", ERROR
 
 
 def check_name(name: str) -> str:
-    """Return the name of a device to make. Raises RequestError for one that is taken, or no name."""
+    """Return the name of a device to make. Raises RequestError if it is not a valid name or is in the catalogue."""
     if not _NAME.fullmatch(name):
         raise RequestError(f"device name {name[:40]!r}: expected small letters, digits and _, e.g. this_cpu")
     if name in shipped_files():
@@ -74,7 +74,7 @@ def check_name(name: str) -> str:
 
 
 def keep_device(made: OwnDevice, folder: Path | None = None) -> MadeDevice:
-    """Write the file of a device where it is found under its name, and return its document. Raises RequestError."""
+    """Write the file of a device, by default to the user's folder, and return its document. Raises RequestError."""
     folder = folder or places.devices_folder()
     path = folder / f"{made.device.id}.toml"
     policy.require_unserved(f"writing {path}")
@@ -109,7 +109,7 @@ def keep_device(made: OwnDevice, folder: Path | None = None) -> MadeDevice:
 
 
 def device_page(made: MadeDevice) -> Page:
-    """Return what was made, how good it is, and what was measured, for people."""
+    """Return the page of a device: its file and its errors, its facts, and its measurements."""
     lines = [f"{made.device}: {made.name}, kept in {made.file}"]
     if made.error_after is not None and made.band is not None:
         lines.append(
@@ -137,12 +137,12 @@ def device_page(made: MadeDevice) -> Page:
 
 
 def log_file(name: str) -> Path:
-    """Return where the measurements of a device are kept."""
+    """Return the path of the log of measurements of a device."""
     return places.devices_folder() / "measured" / f"{name}.jsonl"
 
 
 def emit_device(arguments: argparse.Namespace, made: MadeDevice, csv: Callable[[], str] | None = None) -> None:
-    """Print the device, or in CSV the rows that were measured."""
+    """Print the page or document of a device; as CSV, print the measured rows."""
 
     def text(form: str) -> str:
         if form == "csv" and csv is not None:

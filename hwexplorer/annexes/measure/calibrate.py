@@ -1,6 +1,6 @@
 """Make a device of measurements: of `measure`, or of a CSV.
 
-It is kept in your own folder (or where --to says) and is found under its name like any other; shipped files stay.
+Its file goes to your own folder, where every verb finds it by name, or to --to; shipped files do not change.
 """
 
 from __future__ import annotations

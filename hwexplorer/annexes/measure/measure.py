@@ -1,6 +1,6 @@
 """Measure this machine: microbenchmarks and a few models, and a device made of them.
 
-Needs torch. Nothing is sent anywhere; what was measured stays in a file of yours, so that a stop loses nothing.
+Needs torch. Nothing is sent anywhere. Finished measurements are in a file of yours, so a stop loses nothing.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ COLUMNS = (
 
 
 def _workloads(text: str) -> tuple[str, ...]:
-    """`resnet50*2,llama3_8b:request,in=1024`: parts that say a length belong to the model before."""
+    """Split `resnet50*2,llama3_8b:request,in=1024` into models; a part `in=1024` belongs to the model before it."""
     models: list[str] = []
     for part in split_list(text):
         if models and re.fullmatch(r"\w+=\w+", part):

@@ -1,4 +1,4 @@
-"""A comparison on one screen: a row and a line for each device; or a page for each."""
+"""A comparison in brief: a row and a line for each device, or a page for each device."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from hwexplorer.views.captions import band_words, metric_word
 from hwexplorer.views.plain import Table, Text
 from hwexplorer.views.tables import rows
 
-FITS_NOT = ": does not fit: "  # is said in the line of a device
+FITS_NOT = ": does not fit: "  # marks a note that the line of its device repeats
 MORE = "More: --all (memory, power, utilisation, causes, all sentences), --level detailed, --format csv"
 
 
 def brief_table(results: Sequence[Estimate], reference: Estimate, metric: str) -> Table:
-    """Return a row for each device with its bands, the best first and designs on paper last; below it a line each."""
+    """Return a row for each device with its bands, the best first and designs on paper last. Footers describe each."""
     ranks = dict(zip(map(id, results), rank_words(results, metric), strict=True))
     says = dict(zip(map(id, results), headlines(results, reference, metric), strict=True))
     figure, word = METRICS[metric].figure, metric_word(metric)
@@ -33,7 +33,7 @@ def brief_table(results: Sequence[Estimate], reference: Estimate, metric: str) -
     ordered = sorted(results, key=lambda one: (not one.device.silicon, not one.can_win, figure(one)))
 
     def verdict(one: Estimate) -> str:
-        """Return the rank of a device, and its metric over that of the reference."""
+        """Return the rank of a device, and the ratio of its metric to the metric of the reference."""
         if not one.fits:
             return "does not fit"
         ratio = "1x" if one is reference else quantity(figure(one) / (figure(reference) or 1.0), "x", digits=2)
@@ -77,21 +77,21 @@ def _with_band(
 
 
 def _device_line(one: Estimate, reference: Estimate, headline: str) -> str:
-    """Say what a device is among the others, and the part of software or the setting that helps most."""
+    """Say how a device ranks, and how much of its ratio is software, or which setting helps most."""
     said = [headline.removeprefix("on paper: ").removeprefix("hypothetical: ").replace(" · ", ", ")]
     if request := request_sentence(one):
         said = [headline.split(" · ")[0], request.partition(": ")[2]]
     elif not one.fits:
         said.append(f"does not fit {fitting_format(one)}".rstrip())
     elif one is not reference and reference.fits:
-        said.append(re.sub(r"software: [^)]*", "software", software_words(reference, one)))  # a column names both
+        said.append(re.sub(r"software: [^)]*", "software", software_words(reference, one)))  # a column has it
     else:
         said.append(setting_hint(one))
     return f"{short_name(one.device)}: {'; '.join(filter(None, said))}"
 
 
 def deviation_notes(results: Sequence[Estimate]) -> tuple[str, ...]:
-    """Return what deviates from what was asked, once for all devices that it concerns, and the notes of the model."""
+    """Return each deviation from the request, once with all devices that have it, and the notes of the model."""
     names: dict[str, list[str]] = {}
     for result in results:
         for mark in describe_deviations(result):
@@ -100,7 +100,7 @@ def deviation_notes(results: Sequence[Estimate]) -> tuple[str, ...]:
 
 
 def device_pages(table: Table, steps: tuple[str, ...]) -> Text:
-    """Return the figures of each device below each other, and what to ask next."""
+    """Return a paragraph per device, with a figure in each line, and the next commands."""
     names, *columns = columns_as_text(table)
     width = max(len(column[0]) for column in columns)
     pages = [

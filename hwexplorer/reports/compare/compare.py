@@ -30,13 +30,13 @@ from hwexplorer.views.device_limits import check_limits
 from hwexplorer.views.plain import Page, Stack, Table, Text
 from hwexplorer.views.tables import rows, sort_by_column
 
-NODES = 25  # rows of a comparison node by node that are read at once
+NODES = 25  # rows in the brief text of a comparison node by node
 LEVELS = ("summary", "detailed", "subgraph", "operator")
-_BESIDE_BRIEF = ("bound", "power", "utilization", "memory", "delta")  # columns that a pane has as well
+_BESIDE_BRIEF = ("bound", "power", "utilization", "memory", "delta")  # columns that a pane adds
 
 
 class _Device(NamedTuple):
-    """A row: the run on a device, its figures beside the baseline's, and how the state spells it."""
+    """A row: a device as the state spells it, its estimate and figures, and the EDP of the pinned state or 0."""
 
     spelt: str
     run: Estimate
@@ -44,11 +44,11 @@ class _Device(NamedTuple):
     pinned_edp_js: float
 
     def per_inference(self, component: str) -> float:
-        """Energy of a component ('compute_j' ..) per inference."""
+        """Return the energy of a component ('compute_j' ..) per inference."""
         return float(getattr(self.figures, component)) / self.run.scenario.batch
 
     def ratio(self, metric: str) -> float:
-        """Return the ratio of a metric to that of the baseline."""
+        """Return the ratio of a metric to the metric of the baseline."""
         return self.figures.ratio_to_baseline[metric]
 
 
@@ -94,7 +94,7 @@ SUMMARY = columns(
     memory={"help": "peak: weights and live activations", "keep": 5},
     bound={"keep": 4},
 )  # fmt: skip
-# As one reads them: what a device is among the others, its cost, what it runs with, how that is known.
+# Columns in the order of reading: rank, cost, runtime and precision, evidence.
 _READ = (
     "device verdict latency band energy_per_inference energy_band edp throughput runtime precision known ratio bound "
     "power utilization memory causes trust"
@@ -154,7 +154,7 @@ def _by_level(state: State, level: str, on_paper: bool) -> Levels:
 
 
 def _view(state: State, level: str, on_paper: bool) -> Table | Page:
-    """Return the whole answer: all columns, every sentence. CSV has its columns in an order of its own."""
+    """Return the whole answer, with all columns and sentences. CSV has the columns in the order of `SUMMARY`."""
     if level in ("subgraph", "operator"):
         return levels.by_node(state, _by_level(state, level, on_paper))
     table = _sorted_devices(state, level, READING)
@@ -170,7 +170,7 @@ def _sorted_devices(state: State, level: str, columns: tuple[Column, ...]) -> Ta
 
 
 def _brief(state: State, level: str, on_paper: bool) -> Table | Page:
-    """Return what fits a screen: the answer, a row and a line for each device; in detail a page for each."""
+    """Return the answer with a row and a line for each device; with level `detailed`, a paragraph for each device."""
     if level in ("subgraph", "operator"):
         return replace(_view(state, level, on_paper), first=NODES)
     if level == "detailed":
@@ -190,7 +190,7 @@ def _page(state: State, on_paper: bool, view: Table | Text) -> Page:
 
 
 def by_device(state: State, columns: tuple[Column, ...] = READING) -> Table:
-    """One row per device, keyed as in `state.devices`."""
+    """Return one row per device, with the keys of `state.devices`."""
     results, reference = _results(state), engine.result(state, state.baseline)
     other = pinned(state) if state.diff else None
     against = engine.result(other).edp_js if other else 0.0
@@ -214,8 +214,8 @@ def by_device(state: State, columns: tuple[Column, ...] = READING) -> Table:
 
 
 def sort_rows(table: Table, state: State) -> Table:
-    """Sort rows by the rank of the state, the best first unless it is reversed; `rank` is the order that they have.
-    Designs on paper stand last."""
+    """Sort rows by `state.rank`, the best first unless `rank_reverse`; the rank `rank` keeps the order of the table.
+    Designs on paper come last."""
     ordered = table.rows
     if state.rank != RANKS[0]:
         key = {"name": "device", "energy": "energy_per_inference"}.get(state.rank, state.rank)
@@ -226,8 +226,8 @@ def sort_rows(table: Table, state: State) -> Table:
 
 
 def pane_table(state: State) -> Table:
-    """Return a row and a line for each device of a state, keyed as the state has them and sorted as it says, else by
-    rank. Lines begin with the name of their device."""
+    """Return a row and a line for each device of a state, with the keys of `state.devices`, sorted by `state.rank`.
+    Each line begins with the name of its device."""
     if engine.request_under_load(state) is not None:
         return _load_table(state)
     full = by_device(state)
@@ -241,12 +241,12 @@ def pane_table(state: State) -> Table:
         replace(row, cells=(*cells[engine.device(row.key).key], *(row.cells[place] for place in places)))
         for row in full.rows
     )
-    # They go before columns of figures and bands do; deltas stay.
+    # A narrow pane drops these columns before the columns of figures and bands. It keeps deltas.
     beside = (
         column if column.role == "delta" else replace(column, keep=max(5, column.keep))
         for column in map(full.columns.__getitem__, places)
     )
-    lines = brief.footer[1:-1]  # neither the legend nor what else there is
+    lines = brief.footer[1:-1]  # without the legend and the hint `MORE`
     return replace(brief, title=full.title, columns=(*brief.columns, *beside), rows=rows, footer=lines)
 
 

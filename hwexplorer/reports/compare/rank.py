@@ -37,7 +37,7 @@ def _states(state: State, models: list[str] | None, family: str, order: str) -> 
     names = tuple(dict.fromkeys(models or ())) or (*captured, *written)
     if any(not name.strip() for name in names):
         raise RequestError("a model name is empty (hwexplorer models lists them)")
-    precision = with_model(state, names[0]).precision  # one of all: that of the first
+    precision = with_model(state, names[0]).precision  # of the first model, for all
     return tuple(replace(state, model=name, precision=precision) for name in names)
 
 

@@ -20,7 +20,7 @@ from hwexplorer.views.tables import rows
 
 
 class ListedDevice(msgspec.Struct, frozen=True, kw_only=True):
-    """A device of the catalogue; facts and peaks by name, in SI units."""
+    """A device of the catalogue, with facts and peaks by name in SI units."""
 
     id: str
     name: str
@@ -37,7 +37,7 @@ class ListedDevice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeviceList(msgspec.Struct, frozen=True):
-    """Every readable device; files that are not are named in `errors`."""
+    """Every device that can be read; `errors` names the files that cannot be read."""
 
     devices: tuple[ListedDevice, ...]
     errors: tuple[str, ...]
@@ -67,7 +67,7 @@ def _list_device(device: Device) -> ListedDevice:
 
 
 def _widest_peak(device: Device) -> float:
-    """Dense peak of the fastest floating-point format of 16 bits or more; of anything where there is none."""
+    """Return the dense peak of the fastest floating-point format of 16 bits or more, else of the fastest format."""
     wide = [v for (_, name), v in device.peaks.items() if FORMATS[name].kind == "float" and FORMATS[name].bits >= 16]
     return max(wide or device.peaks.values())
 
@@ -100,8 +100,8 @@ def _view(state: State, arch: str | None = None) -> Table:
 
 
 def _brief(state: State, arch: str | None = None) -> Table | Text:
-    """Return the names by architecture; rows of one architecture, and where the output is no terminal, which programs
-    read."""
+    """Return the names by architecture. With `arch`, or if the output is not a terminal but a program, return a table
+    of rows."""
     table = _view(state, arch)
     if arch or not output.width():
         return msgspec.structs.replace(table, first=35 if output.width() else 0)

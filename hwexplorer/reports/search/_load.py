@@ -1,4 +1,4 @@
-"""The devices and the layout that serve one load within limits, and the commands that start them."""
+"""Find devices and layouts that serve one load within limits, and the commands that start the best one."""
 
 from __future__ import annotations
 
@@ -41,14 +41,14 @@ def _document(
     devices = [name for name in state.devices if not everywhere or name in hired_devices()]
 
     def find_server(device: str, layout: ParallelDegrees) -> Server:
-        """Return a device in a layout."""
+        """Return a server of devices in a layout."""
         return engine.server_in_layout(request, layout, engine.scenario(state), device, longest)
 
     return search_layouts(request, trace, devices, most, limits_of(state, given), order, find_server, tick)
 
 
 def _answer(search: LoadSearch, state: State) -> Iterator[str]:
-    """Yield the best deployment, how sure that is, and the cheapest where it is another."""
+    """Yield the best deployment with its odds, then the cheapest and the one with fewest devices, if they differ."""
     if not search.found:
         yield f"No deployment keeps {search.limits}"
         if search.nearest is not None:

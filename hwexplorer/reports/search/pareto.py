@@ -40,7 +40,7 @@ def _title(pareto: Pareto, state: State) -> str:
 
 
 def _answer(pareto: Pareto, state: State) -> Iterator[str]:
-    """Yield the number of configurations on the front, their evidence, and the ends of the measured front."""
+    """Yield the size of the front, its part that rests on data sheets only, and the best measured configurations."""
     accuracy = ", accuracy" if "accuracy" in pareto.objectives else ""
     out = f"; {pareto.not_fitting} do not fit in memory" if pareto.not_fitting else ""
     count = f"{len(pareto.front)} of {pareto.evaluated} configurations"

@@ -26,7 +26,7 @@ from hwexplorer.state import State
 from hwexplorer.views.captions import headline_of_state
 from hwexplorer.views.plain import Text
 
-# What each limit is, and an amount of it.
+# The help of each limit, with an example.
 LIMITS = {
     "energy": "energy per inference: 100mJ",
     "latency": "latency of the batch: 50ms",

@@ -16,7 +16,7 @@ from hwexplorer.views.captions import category_words, energy_words
 from hwexplorer.views.digest import Digest
 from hwexplorer.views.plain import Table
 
-# `compute` is a cause; a component with that key also has control and clocks.
+# The component `compute` is more than the cause of that name: it includes control and clocks.
 _WORDS = {"compute": "logic", "memory": "data movement", "static": "static power"}
 PARTS = (
     Column("name", "Part", role="text", keep=0, of=lambda part: category_words(part.name)),
@@ -31,7 +31,7 @@ CONSUMERS = columns(
 
 
 def _short_name(row: Consumer) -> str:
-    """Return a subgraph with its operator where that has another name: `layer1.0.conv1/relu`."""
+    """Return the subgraph, with the operator if it has another name: `layer1.0.conv1/relu`."""
     if row.id == HOST:
         return "the host, between runs"
     subgraph, _, operator = row.id.rpartition("/")
@@ -47,7 +47,7 @@ _ALIKE = columns(
 
 
 def _alike(report: EnergyReport, state: State) -> Table:
-    """Return the operators that use most, alike ones as one."""
+    """Return the operators that use most energy, with alike operators merged."""
     digest = Digest("per_inference", "operator", "%")
     part = Rows("alike", "Operators that use most", _ALIKE, of="top_operators", kind="type", digest=digest)
     result = engine.result(state)
@@ -66,7 +66,7 @@ def _summary(report: EnergyReport, state: State) -> tuple[str, ...]:
 
 
 _POWERS = ("average_power", "peak_power", "power_limit", "tdp", "static_power")
-_PER_INFERENCE = {"without": lambda report: ("energy", "compute", "memory", "static")}  # those of the batch
+_PER_INFERENCE = {"without": lambda report: ("energy", "compute", "memory", "static")}  # columns per batch
 
 VERB = Report(
     subject=NODE,

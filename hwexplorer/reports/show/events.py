@@ -22,7 +22,7 @@ from hwexplorer.views.tables import empty_cell, rows
 
 
 class EventGroup(msgspec.Struct, frozen=True):
-    """The events of a category or family in one row, above each of them."""
+    """The sum of the events of a category or family: a row above the rows of its events."""
 
     name: str
     energy_j: float
@@ -32,11 +32,11 @@ class EventGroup(msgspec.Struct, frozen=True):
 
     @property
     def component(self) -> str:
-        """The component of the largest of its events."""
+        """The component of the event with the most energy."""
         return self.events[0].component
 
 
-MOST = 12  # events that brief text has
+MOST = 12  # events in brief text
 
 
 def _name(row: EventRow | EventGroup) -> str:
@@ -81,15 +81,15 @@ def document(state: State) -> EventReport:
 
 
 def view(state: State) -> Table:
-    """Return the events of the state; with a pin shown, the energy there beside them, in the same unit. Two devices of
-    one architecture have the same events; those of two are compared by the families that all architectures have."""
+    """Return the events of the state. With a pin, more columns have the energy of the pinned state and the change.
+    Events are grouped by category if both devices have one architecture, else by the families common to all."""
     other = pinned(state) if state.diff else None
     if other is None:
         return _event_table(state)
     there = engine.result(other)
     try:
         find_node(there, state.at)
-    except RequestError:  # another model, which has no such node
+    except RequestError:  # another model, without this node
         return _event_table(state)
     by = "category" if there.device.arch is engine.result(state).device.arch else "family"
     name = "pin" if other.on == state.on else there.device.id
@@ -121,7 +121,7 @@ def _sum(events: Iterable[EventRow], field: str) -> float:
 
 
 def brief(state: State) -> Table:
-    """Return the events with most of the energy, below their categories, and how much the others make."""
+    """Return the events with most energy below their groups; the footer has the share of the other events."""
     table = view(state)
     place = {column.key: index for index, column in enumerate(table.columns)}
 
@@ -135,7 +135,7 @@ def brief(state: State) -> Table:
     events = sorted((row for row in table.rows if row.depth), key=energy, reverse=True)
     kept = {row.key for row in events[:MOST] if energy(row)}
     shown: list[Row] = []
-    for row in reversed(table.rows):  # a group stands above its events
+    for row in reversed(table.rows):  # a group precedes its events
         if row.key in kept or (not row.depth and shown and shown[-1].depth):
             shown.append(row)
     rest = [row for row in events if row.key not in kept]
@@ -169,7 +169,7 @@ def _join_pinned(here: Table, there: Table, name: str) -> Table:
         return msgspec.structs.replace(row, cells=both)
 
     def only_there(row: Row) -> Row:
-        """Return a row of what exists there alone: its name and its energy there."""
+        """Return a row of an event that only the pinned state has: its name and its energy."""
         return with_other(row, (row.cells[0], *(empty_cell(column) for column in here.columns[1:])))
 
     for index, row in enumerate(here.rows):

@@ -26,7 +26,7 @@ _LOADS = columns(
     "requests good power mean_batch layout device runtime ttft_p90 tpot_p90 request_p50",
     _EDP, load=2, tpot_p50=2, requests=4, mean_batch=3, layout=3, device=6, runtime=5, ttft_p90=6, tpot_p90=6,
 )  # fmt: skip
-# The columns that a comparison has unless all of it is asked for.
+# The columns of brief text, without --all.
 _SHOWN = "key layout ttft_p50 ttft_p99 tpot_p50 tpot_p99 tokens energy_per_token edp usd_per_million_tokens utilization"
 _BRIEF = tuple(column for column in _LOADS if column.key in _SHOWN.split())
 
@@ -35,7 +35,7 @@ MORE = "More: --all (what slow requests wait for, how steps are formed, all colu
 
 
 def limits_of(state: State, given: dict[str, Any]) -> Limits:
-    """Return the limits that options name, or else those of the state."""
+    """Return each limit from the options, or from the state if the option is absent."""
     stated = parse_limits(state.limits)
     return Limits(
         ttft_s=given.get("max_ttft") or stated.ttft_s,
@@ -44,13 +44,13 @@ def limits_of(state: State, given: dict[str, Any]) -> Limits:
 
 
 def limits_text(limits: Limits) -> str:
-    """Return limits as a state has them."""
+    """Write limits as a state spells them: `ttft<0.5s tpot<0.05s`."""
     amounts = (("ttft", limits.ttft_s), ("tpot", limits.tpot_s))
     return " ".join(f"{name}<{amount:g}s" for name, amount in amounts if math.isfinite(amount))
 
 
 def find_document(state: State, loads: Sequence[LoadSpec] = (), **given: Any) -> ServingReport:
-    """Serve these loads, or that of the state, on its devices."""
+    """Serve these loads, or the load of the state, on the devices of the state. Raises RequestError for a `level`."""
     if given.get("level", "summary") != "summary":
         raise RequestError("--level compares one batch; of a load `hwexplorer tree` shows the parts")
     request, load = engine.load_of(state)

@@ -49,7 +49,7 @@ def _summary(report: MemoryReport, state: State) -> tuple[str, ...]:
 
 
 def _layer(name: str) -> str:
-    """Return the name of a value without the number of its layer."""
+    """Return the name of a value without the number of the layer, so that alike layers merge."""
     return re.sub(r"\.\d+\.", ".", name)
 
 

@@ -30,12 +30,12 @@ BY = msgspec.structs.replace(
 )
 
 
-FOLD, LINES = 1.0, 26  # %, below which rows are folded; rows of the text that is not --all
+FOLD, LINES = 1.0, 26  # brief text folds rows below this share in %, and has at most so many rows
 DETAILS = ("cumulative", "fused", "utilization", "macs", "dram", "modifier", "benefit")
 
 
 def _document(state: State) -> dict[str, Any]:
-    """The nested nodes; with a node in the state, the part below it. The root says what was asked."""
+    """Return the nested nodes, from the state's node down. The root also has the fields of the request."""
     result = engine.result(state)
     root = msgspec.to_builtins(node(result, state.at, state.by))
     if times := measured_times(state, result):

@@ -18,7 +18,7 @@ def _choose(words: list[str]) -> list[str]:
 
 
 def _take(words: list[str], flag: str) -> tuple[str, list[str]]:
-    """Return the value of an option, '' where it is not given, and the other words."""
+    """Return the value of an option, '' if it is absent, and the other words."""
     for place, word in enumerate(words):
         if word.startswith(f"{flag}="):
             return word.partition("=")[2], [*words[:place], *words[place + 1 :]]

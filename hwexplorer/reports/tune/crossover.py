@@ -14,7 +14,7 @@ from hwexplorer.options import MODEL, OWN_MODEL, SCENARIO, name_list, option
 from hwexplorer.state import State, other_device, replace
 from hwexplorer.views.captions import scenario_words
 
-# Tried where no knob is named: what a designer decides, not what the process or physics gives.
+# The knobs to try if none is named: facts that a designer chooses.
 _LIKELY = ("units", "clock_hz", "matrix", "vector", "memory_bandwidth", "scratchpad_bytes", "l2_bytes", "launch_s",
            "process_nm", "array_rows")  # fmt: skip
 
@@ -26,7 +26,7 @@ def _turn(turn: Turn) -> str:
 
 
 def _change(way: Way) -> str:
-    """Return the turned knobs; of a way that turns none, all its knobs."""
+    """Return the knobs that a way turns; if it turns none, all its knobs."""
     turned = [_turn(turn) for turn in way.turns if turn.factor != 1.0]
     return ", ".join(turned) or f"{', '.join(way.knobs)} as it is"
 

@@ -1,6 +1,6 @@
 """Show what each fact of a device does: effects of 1 %, and a curve over one of them.
 
-Elasticities are those of the unchanged device. The curve changes one knob, with everything else as it is now.
+Elasticities are computed on the unchanged device. The curve changes one knob and keeps the present changes of others.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ from hwexplorer.state import State, replace
 
 
 def estimate_unchanged(state: State) -> Estimate:
-    """Return the estimate of a state on its device without changes. Cached, since knob costs are remembered with it."""
+    """Return the estimate of a state on its device without changes. Cached, since knob costs are cached by it."""
     base = what_if.split_changes(state.on)[0]
     scenario = State(state.model, **{name: getattr(state, name) for name in NAMES})
     return _estimate_base(scenario, base, id(engine.device(base)), engine.revision())
 
 
-@lru_cache(maxsize=8)  # the state on screen, the batches and precisions around it, a few of before
+@lru_cache(maxsize=8)  # the state on screen, its neighbours in batch and precision, a few earlier states
 def _estimate_base(scenario: State, base: str, device: int, revision: int) -> Estimate:
     return engine.result(scenario, base)
 
 
 def evaluate_next_knob(state: State) -> bool | None:
-    """Evaluate one missing piece of the report. Return True if it completes something, None if nothing was missing."""
+    """Evaluate one missing piece of the report. Return True if it completes a part, None if nothing was missing."""
     return evaluate_next(engine.result(state), estimate_unchanged(state), state.fact, state.metric)
 
 
@@ -60,7 +60,7 @@ def step_selected_knob(state: State, by: int) -> State:
 
 
 def select_state_knob(state: State) -> str:
-    """Return the knob that a state selects: its own where the device has it, else the first."""
+    """Return the knob that a state names, or the knob of the first row if the device does not have it."""
     return select_knob(estimate_unchanged(state), state.fact, state.metric)
 
 
@@ -73,7 +73,7 @@ def _document(state: State, at_once: bool = False) -> KnobReport:
 
 
 def _short_amount(value: float, unit: str) -> str:
-    """Write an amount without the tail of a long unit: `J/warp` of J/warp instruction."""
+    """Write an amount with the first word of its unit: `J/warp` for J/warp instruction."""
     return of_fact(value, unit.partition(" ")[0])
 
 
@@ -128,7 +128,7 @@ def _curve_title(document: KnobReport) -> str:
     return f"{document.knob} from {ends[0]} to {ends[-1]}" if ends else document.knob
 
 
-# What brief text has: metrics that changed, few points of the curve, earlier values where a knob is turned.
+# Brief text has the metrics that changed, few points of the curve, and the earlier values if a knob is turned.
 _FACTORS = (0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 10.0)
 _BRIEF_BEFORE = {"of": lambda document: [row for row in document.before if row.now != row.was], "optional": True}
 _BRIEF_CURVE = {
@@ -153,7 +153,7 @@ VERB = Report(
         ),
     ),
     title="Knobs",
-    pane=lambda state: Answer("knobs", state, at_once=True).view(),  # what is known so far
+    pane=lambda state: Answer("knobs", state, at_once=True).view(),  # without evaluations
     on_screen=False,
     examples={"knobs": "conv2d --on kpu_t256{clock_hz*0.8} --knob clock_hz"},
 )  # fmt: skip

@@ -41,7 +41,7 @@ def _result(state: State) -> ComparedResult:
 def _states(state: State, other: State, rule: list[str] | None) -> tuple[State, ...]:
     try:
         device = engine.device(other.model).key
-    except RequestError:  # a model, as it should be
+    except RequestError:  # not a device, as expected
         return tuple(each for each in (state, other) if not is_result(each.model))
     raise RequestError(f"{device} is a device, not a model: why {state.model} --on {device}, or name two devices")
 

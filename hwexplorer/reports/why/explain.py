@@ -38,7 +38,7 @@ def _states(state: State, a: str | None, b: str | None, measure: str | None) -> 
 
 
 def _side(state: State, text: str) -> State:
-    """`h100_sxm`, or with settings of its own `h100_sxm@b8,fp16`."""
+    """Return the state of one side: `h100_sxm`, or with settings `h100_sxm@b8,fp16`."""
     device, settings, _ = text.partition("@")
     engine.device(device)
     other = pinned(replace(state, pin=text)) if settings else None
@@ -98,7 +98,7 @@ def _whole_table(explained: Explanation, name: str) -> Table:
 
 
 def _brief_table(explained: Explanation, name: str, most: int) -> Table:
-    """Return the largest parts of a division, subgraphs that are alike as one, and the others as one row."""
+    """Return the largest parts of a division, with alike subgraphs merged, and one row for the other parts."""
     alike: dict[str, list[Part]] = {}
     for part in explained.groups[name]:
         alike.setdefault(f"{part.a:.3g} {part.b:.3g}" if name == "subgraph" else part.name, []).append(part)
@@ -121,7 +121,7 @@ class _Division(msgspec.Struct, frozen=True):
 
 
 def _all_parts(explained: Explanation) -> Table:
-    """Every part of every division: what CSV carries. For people it repeats, so it is hidden from them."""
+    """Return every part of every division, for CSV only: text has the same parts in a table per division."""
     items = [_Division(name, part) for name, group in explained.groups.items() for part in group]
     columns = (
         Column("division", "Division", role="text", keep=0),
@@ -136,7 +136,7 @@ def _view(state: State, a: str | None, b: str | None, measure: str | None) -> Pa
     return Page("explain", _title(explained, state), (_words(explained), *divisions), csv=_all_parts(explained))
 
 
-# What brief text has: the division that the sentences are taken from, and the blocks.
+# The divisions in brief text, by metric; the sentences are about the first one.
 _BRIEF = {"energy": ("family", "subgraph"), "memory": ("kind", "live at the peak")}
 
 

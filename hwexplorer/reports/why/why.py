@@ -44,14 +44,14 @@ from hwexplorer.views.measured_times import MeasuredTimes, add_measured_step, me
 from hwexplorer.views.plain import SUMMARY, Section, Stack, Text, WaterfallStep
 
 TOP = 6
-NOTHING = 1e-9  # of the latency: a step below is none
+NOTHING = 1e-9  # fraction of the latency below which a step is left out
 
-# What the steps of analysis/estimate/causes.py are called.
+# Names of the steps of analysis/estimate/causes.py.
 STEP_NAMES = ("ideal (roofline)", "+ tiles and waves", "+ memory wait", "+ launch", "+ power limit")
 
 
 class NodeGain(msgspec.Struct, frozen=True):
-    """The gain of a node by a setting, as states spell it (`b32`, `int8`, `fused`)."""
+    """The gain of a node from a setting, which is spelt as in states (`b32`, `int8`, `fused`)."""
 
     setting: str
     speedup: float
@@ -91,21 +91,21 @@ def _best_setting(result: Estimate, members: Ints) -> NodeGain | None:
 
 
 def next_step(state: State) -> NodeGain | None:
-    """Return the setting that helps the node under the cursor most, None where none is worth naming."""
+    """Return the setting that helps the node under the cursor most. Return None under a load or if no gain is large."""
     result = engine.result(state)
     return _best_setting(result, operators_of(result, state.at)) if engine.find_served(state) is None else None
 
 
 def why(state: State, is_whole: bool = True, says_setting: bool = True) -> Text:
-    """Explain the node under the cursor on the device under the cursor; with a pin, first against it. Sources of the
-    prices of events are footnotes, left out unless `is_whole`; the setting that helps most takes estimates of its own,
-    left out unless `says_setting`."""
+    """Explain the node under the cursor on the device under the cursor, also against the pin if there is one.
+    `is_whole` adds the sources of event prices as footnotes. `says_setting` adds the setting that helps most, which
+    takes further estimates."""
     whole = engine.result(state)
     result = estimate_of_node(whole, state.at)
     kind, index = find_node(whole, state.at)
     if kind == "operator":
         figures = tree_figures(result)
-    else:  # fusing is not spoken of: the figures that the tree shows serve
+    else:  # the text does not mention fusion, so the tree's figures are enough
         figures = msgspec.structs.replace(figures_without_host(whole), estimate=result)
     members = operators_of(whole, state.at)
     best = next_step(state) if says_setting else None
@@ -141,7 +141,7 @@ def why(state: State, is_whole: bool = True, says_setting: bool = True) -> Text:
 
 
 def _trace_times(state: State, result: Estimate) -> MeasuredTimes | None:
-    """Return the trace that the state names; None for the host's work, which no trace has."""
+    """Return the state's trace aligned with the estimate. Return None for the host's work, which no trace has."""
     return None if state.at == HOST else measured_times(state, result)
 
 
@@ -160,7 +160,7 @@ def _steps(result: Estimate, members: Ints) -> tuple[WaterfallStep, ...]:
 
 
 def _actual(figures: TreeFigures, kind: str, members: Ints, best: NodeGain | None) -> tuple[str, ...]:
-    """Return the sum of the steps, and the change that would take most off."""
+    """Return the predicted time, which is the sum of the steps, and the gain from the best setting."""
     result = figures.estimate
     latency_s = float(result.run.latency_s[members].sum())
     if latency_s <= 0:
@@ -179,14 +179,14 @@ def _actual(figures: TreeFigures, kind: str, members: Ints, best: NodeGain | Non
 
 
 def _head(figures: TreeFigures, operator: int) -> str:
-    """The operator that the kernel of an operator was started for."""
+    """Return the path of the operator for which the kernel of an operator is launched."""
     result = figures.estimate
     head = int(kernels(result).head[result.demand.kernel[operator]])
     return result.workload.operators.path[head]
 
 
 def _gaps(result: Estimate) -> tuple[str, ...]:
-    """Say which part of the work has no cost rule; nothing where all has one."""
+    """Return the share of the work that has a cost rule; nothing if all of it has one."""
     count, known = len(result.workload.operators.path), result.rule_coverage
     if not known.missing:
         return ()
@@ -197,7 +197,7 @@ def _gaps(result: Estimate) -> tuple[str, ...]:
 
 
 def _document(state: State) -> dict[str, Any]:
-    """The lines, the waterfall, and the one string that brings the screen to them."""
+    """Return the sections, the waterfall, and the state string that opens them on the screen."""
     whole = engine.result(state)
     members, result = operators_of(whole, state.at), estimate_of_node(whole, state.at)
     text = why(state)
@@ -233,7 +233,7 @@ def _reason(figures: TreeFigures, kind: str, index: int, members: Ints) -> tuple
 
 
 def _main_work(result: Estimate, members: Ints) -> tuple[str, ...]:
-    """Say what the operators that take most of the time of a node compute, and how many of them there are."""
+    """Return the work that takes most of the time of a node, the number of operators that do it, and its share."""
     seconds: dict[str, list[float]] = {}
     works: dict[tuple[int, float], str] = {}  # by shape and elements: operators of one shape are mapped alike
     alike = zip(result.demand.shapes[1][members].tolist(), result.demand.elements[members].tolist(), strict=True)
@@ -250,7 +250,7 @@ def _main_work(result: Estimate, members: Ints) -> tuple[str, ...]:
 
 
 def _describe_work(result: Estimate, i: int) -> str:
-    """Return what an operator computes and on which unit: `3,136 x 64 x 64 product on tensor cores (tf32)`."""
+    """Write the work of an operator and its unit: `3,136 x 64 x 64 product on tensor cores (tf32)`."""
     demand = result.demand
     if demand.is_depthwise[i]:
         groups, _, _, reduction = demand.gemm[:, i]
@@ -261,7 +261,7 @@ def _describe_work(result: Estimate, i: int) -> str:
 
 
 def _kernels(result: Estimate, members: Ints) -> Ints:
-    # np.unique would import numpy.ma for it: 15 ms of a start.
+    # np.unique would import numpy.ma, which takes 15 ms of the start.
     return np.flatnonzero(np.bincount(result.demand.kernel[members])).astype(np.int32)
 
 
@@ -335,7 +335,7 @@ def _edp(figures: TreeFigures, i: int) -> tuple[str, ...]:
 
 
 def _largest_events(result: Estimate, path: str, is_whole: bool) -> list[Section]:
-    """Return the largest events with the quality of their prices, and their sources as numbered footnotes."""
+    """Return the largest events with the quality of their prices; `is_whole` adds the sources as numbered footnotes."""
     largest = sorted(event_report(result, path).events, key=lambda row: -row.energy_j)[:TOP]
     lines, footnotes = [], dict[str, int]()
     for row in largest:
@@ -356,7 +356,7 @@ def _largest_events(result: Estimate, path: str, is_whole: bool) -> list[Section
 
 
 def _percent(fraction: float) -> str:
-    """Right aligned whole percents; what is there but rounds to nothing reads `<1%`."""
+    """Write whole percents, aligned to the right; a positive share below 0.5 % is `<1%`."""
     return " <1%" if 0 < fraction < 0.005 else f"{fraction:4.0%}"
 
 
