@@ -14,7 +14,7 @@ MOST = 10
 
 
 class Digest(msgspec.Struct, frozen=True):
-    """How to shorten a table: keep the rows with most of the column `by`, with their share of all in a column `title`.
+    """A rule to shorten a table: keep the rows with most of the column `by`, and add their share in a column `title`.
     `what` names a row. Rows merge if their rounded cells are equal and `alike` returns the same for their names."""
 
     by: str

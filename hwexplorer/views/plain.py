@@ -77,8 +77,8 @@ class Row(msgspec.Struct, frozen=True):
 
 class Table(msgspec.Struct, frozen=True, dict=True):
     """A table. `footer` lines state sums and totals; `notes` are remarks, such as changed precisions and what does not
-    fit. Text shows the `first` rows (0: all) unless the user asks for all. The columns of a table that `is_stacked` are
-    written below each other if the page is too narrow."""
+    fit. Text shows the `first` rows (0: all) unless the user asks for all. If a table that `is_stacked` is too
+    wide for the page, its other columns follow below."""
 
     name: str
     title: str
@@ -178,7 +178,7 @@ class CardFigure(msgspec.Struct, frozen=True):
 
 class Card(msgspec.Struct, frozen=True, kw_only=True):
     """A card of a device. `figures` are shown from left to right. `phrase` compares the device with the `reference`.
-    `rank` counts existing devices from 1; 0 if the device cannot win. `over` are the exceeded limits of the state.
+    `rank` is its place among existing devices, 0 if it cannot win. `over` are the exceeded limits of the state.
     Fractions of the scale of all cards: `bar` is the metric of the state by cause, `most` is the upper end of its band,
     and `ghost` is the metric of a what-if device without its changes (0 for other devices)."""
 

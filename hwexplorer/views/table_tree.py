@@ -76,7 +76,7 @@ def index_tree(table: Table) -> TreeIndex:
 
 
 def rows_below(rows: Sequence[Row], place: int) -> tuple[Row, ...]:
-    """Return the rows of the subtree of the row at a place, without it."""
+    """Return the rows below the row at a place."""
     depth = rows[place].depth
     return tuple(takewhile(lambda row: row.depth > depth, rows[place + 1 :]))
 

@@ -16,7 +16,7 @@ from hwexplorer.state import State
 from hwexplorer.views.digest import Digest
 
 _RUNS_ON = Column("runs_on", "Runs on", role="text", keep=3, of=lambda kernel: f"{kernel.runs_on} {kernel.format}")
-_END_OF_WORK = re.compile(r" on | as a |, |: | streamed | behind ")  # in the sentences of all architectures
+_END_OF_WORK = re.compile(r" on | as a |, |: | streamed | behind ")  # follows the work, in every sentence
 KERNELS = (
     *columns(KernelRow, "kernel bound latency utilization rate bandwidth"),
     _RUNS_ON,

@@ -23,7 +23,7 @@ from hwexplorer.reports import check
 from hwexplorer.state import State
 from hwexplorer.text.number_format import delta
 
-_FIRST = ("EDP", "energy per inference", "latency")  # of the summary
+_FIRST = ("EDP", "energy per inference", "latency")  # the figures of the summary
 CHANGES = (
     *columns(FigureChange, "figure"),
     Column("before", "Before", role="text", keep=0, of=lambda changed: quantity(changed.before, changed.unit)),

@@ -235,7 +235,7 @@ def _reason(figures: TreeFigures, kind: str, index: int, members: Ints) -> tuple
 def _main_work(result: Estimate, members: Ints) -> tuple[str, ...]:
     """Return the work that takes most of the time of a node, the number of operators that do it, and its share."""
     seconds: dict[str, list[float]] = {}
-    works: dict[tuple[int, float], str] = {}  # by shape and elements: operators of one shape are mapped alike
+    works: dict[tuple[int, float], str] = {}  # key: shape and elements, since equal operators have equal mappings
     alike = zip(result.demand.shapes[1][members].tolist(), result.demand.elements[members].tolist(), strict=True)
     for i, key, taken_s in zip(members.tolist(), alike, result.run.latency_s[members].tolist(), strict=True):
         work = works.get(key) or works.setdefault(key, _describe_work(result, i))
