@@ -1,4 +1,4 @@
-"""The program: one session on one screen. What needs the terminal is here."""
+"""The Textual application: one session on one screen, and everything that needs the terminal."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class HwExplorer(App[None]):
     ENABLE_COMMAND_PALETTE = True
     COMMANDS: ClassVar = {
         lambda: import_module("hwexplorer.tui.overlays.command_palette").PaletteItems
-    }  # imported when it is opened
+    }  # imported when the palette is opened
     ALLOW_SELECT = False
     TITLE = "hwexplorer"
 
@@ -49,7 +49,7 @@ class HwExplorer(App[None]):
         remark: str = "",
         opens_heaviest: bool = False,
     ) -> None:
-        # https://no-color.org: the terminal's own look, of which only bold and reversed are left.
+        # https://no-color.org: use the terminal's own colours, with only bold and reversed text.
         plain = bool(environ.get("NO_COLOR"))
         theme = "ansi" if plain else theme
         super().__init__(ansi_color=True if plain else None)
@@ -62,7 +62,7 @@ class HwExplorer(App[None]):
         self.session = Session(state, provider, saved_sessions, opens_heaviest)
         self.explorer = ExplorerScreen(self.session, keymap, theme, ascii, remark)
         self._loop_running: asyncio.AbstractEventLoop | None = None
-        self._leaving = 0  # the signal that closes the screen
+        self._leaving = 0  # the number of the signal that closes the screen
 
     @property
     def state(self) -> State:
@@ -74,35 +74,35 @@ class HwExplorer(App[None]):
         return self.explorer
 
     def refresh_css(self, animate: bool = True) -> None:
-        """Not before the first frame: until then style sheets are read once, in the colours of its theme."""
+        """Refresh the styles, but not before the first frame: until then they are read once, in the theme's colours."""
         if self.explorer.prefetch is not None:
             super().refresh_css(animate)
 
     def on_load(self) -> None:
-        """Keep the event loop, and end where a signal came before it."""
+        """Keep the event loop. Exit if a signal came before the loop ran."""
         self._loop_running = asyncio.get_running_loop()
         if self._leaving:
             self.exit()
 
     def leave(self, number: int) -> None:
-        """Close the screen: a signal came, or the terminal is gone. At any time, from any thread."""
+        """Close the screen after a signal or if the terminal is gone. May be called at any time, from any thread."""
         self._leaving = number
         if self._loop_running is not None:
-            with suppress(RuntimeError):  # it has ended meanwhile
+            with suppress(RuntimeError):  # the loop has ended meanwhile
                 self._loop_running.call_soon_threadsafe(self.exit)
 
     def restore(self) -> None:
-        """The terminal as it was, where there is no time to leave."""
+        """Restore the terminal at once. Called when there is no time to leave."""
         restore = getattr(self._driver, "restore", None)
         if restore is not None:
             restore()
 
     def _fatal_error(self) -> None:
-        """No traceback over the screen that is left: `program` raises what went wrong."""
+        """Print no traceback over the restored screen: `program.run` raises the exception."""
         self._close_messages_no_wait()
 
     def on_ready(self) -> None:
-        """The first frame is out: collect again, but never go through what was made at the start."""
+        """Start prefetching after the first frame, and collect garbage again, but not among the objects made so far."""
         explorer = self.explorer
         explorer.prefetch = Prefetch(
             self.session,
@@ -120,7 +120,7 @@ class HwExplorer(App[None]):
         self.explorer.resized(*event.size)
 
     async def on_event(self, event: events.Event) -> None:
-        """Keys that were on their way when the screen was left find none, nor does a window that comes to the front."""
+        """Drop keys, pastes and focus changes that arrive after the screen was left."""
         late = events.InputEvent | events.Paste | events.AppFocus | events.AppBlur
         if (self.screen_stack and not self._exit) or not isinstance(event, late):
             await super().on_event(event)
@@ -129,7 +129,7 @@ class HwExplorer(App[None]):
         """Open the palette."""
         from hwexplorer.tui.overlays import command_palette
 
-        # Not while one is there, be it on its way out: two of one name end the program.
+        # A palette may be open or still closing, and two screens with one id end the program.
         if not any(node.id == command_palette.ID for node in self._nodes):
             self.push_screen(command_palette.PaletteScreen(id=command_palette.ID))
 
@@ -140,7 +140,7 @@ class HwExplorer(App[None]):
         self.exit()
 
     def do_copy(self, what: str) -> None:
-        """Off the event loop: a clipboard program may take its time."""
+        """Copy `what` (state, command, name or row) in a thread, since a clipboard program may be slow."""
         from hwexplorer.tui.session.copy_text import copy_text
         from hwexplorer.tui.terminals import clipboard  # not needed to start the screen
 
@@ -184,6 +184,6 @@ def _textual_theme(name: str) -> Theme:
     }
     if ansi:
         colours = {key: f"ansi_{value}" for key, value in colours.items()}
-    # Textual's own style sheets name a few more colours when they leave the terminal's alone.
+    # Textual's own style sheets use a few more variables if the terminal keeps its colours.
     variables = dict(BUILTIN_THEMES["ansi-dark"].variables) if ansi else {}
     return Theme(f"hw-{name}", **colours, dark=c.dark, ansi=ansi, variables=variables)

@@ -1,4 +1,4 @@
-"""What lies over the panes of a screen: overlays, the uppermost of which has the keys, and the line that is typed."""
+"""The layers over the panes of a screen: overlays, of which the uppermost has the keys, and prompts."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
 
 
 class LayeredScreen(Screen[None]):
-    """Opens overlays and prompts, and hands what is typed to the uppermost. Modules of overlays are imported when they
-    are first asked for."""
+    """Opens overlays and prompts, and passes keys to the uppermost. Overlay modules are imported on first use."""
 
     colours: Palette
 
@@ -32,7 +31,7 @@ class LayeredScreen(Screen[None]):
         self.prompt: Prompt | None = None
 
     def press_key(self, key: str, character: str | None) -> bool:
-        """Do what a key means to whatever is uppermost; return True when it meant something."""
+        """Do what a key means in the uppermost layer. Return True if it means something there."""
         raise NotImplementedError
 
     def show(self) -> None:
@@ -45,13 +44,13 @@ class LayeredScreen(Screen[None]):
 
     @property
     def overlay_screen(self) -> OverlayScreen | None:
-        """The uppermost screen that lies over the panes."""
+        """The uppermost overlay, None without one."""
         found = next((screen for screen in reversed(self.app.screen_stack) if screen.has_class("overlay")), None)
         return cast("OverlayScreen | None", found)
 
     @property
     def overlay(self) -> str:
-        """The name of that screen: help, sheet, report, picker, results; '' without one."""
+        """The name of the uppermost overlay, such as help, sheet, report, picker or results; '' without one."""
         return (self.overlay_screen.name or "") if self.overlay_screen is not None else ""
 
     # --- prompts ------------------------------------------------------------------------------------------
@@ -61,13 +60,13 @@ class LayeredScreen(Screen[None]):
         return self.overlay_screen or self
 
     def ask(self, prompt: Prompt | None) -> None:
-        """Open a line to type in the footer of what is uppermost, or close it."""
+        """Open a prompt in the footer of the uppermost layer, or close it with None."""
         self._top.prompt = prompt
         self.show_lines()
 
     def _press_prompt(self, prompt: Prompt, key: str, character: str | None) -> None:
         if prompt.ends_prompt(key, character):
-            self.ask(None)  # a picture of the screen shows no line that is being typed
+            self.ask(None)  # closed first, so that an exported picture does not show it
             prompt.end(key, character)
             self.show()
         else:
@@ -75,7 +74,7 @@ class LayeredScreen(Screen[None]):
             self.show_lines()
 
     def click_prompt(self, word: str) -> None:
-        """Do what a click on the footer means while a line is typed: a word that is offered, a key, else enter."""
+        """Handle a click on a prompt: take an offered word, press a key of the note, else press enter."""
         prompt = self._top.prompt
         if prompt is None:
             return
@@ -87,13 +86,13 @@ class LayeredScreen(Screen[None]):
             self._press_prompt(prompt, key, key if len(key) == 1 else None)
 
     def paste(self, text: str) -> None:
-        """Put text into the line that is typed."""
+        """Insert text into the open prompt, if there is one."""
         if (prompt := self._top.prompt) is not None:
             prompt.change(insert_text(prompt.line, text))
             self.show_lines()
 
     def do_prompt(self, kind: str) -> None:
-        """Open a line to type in the footer."""
+        """Open the prompt of a kind: find, filter, command or export."""
         from hwexplorer.tui.panes.models_pane import ModelsPane
         from hwexplorer.tui.prompts.prompt_kinds import CommandPrompt, ExportPrompt, FilterPrompt, FindPrompt
 

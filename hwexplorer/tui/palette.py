@@ -1,4 +1,4 @@
-"""Colours by role, for each theme. A role never says by colour alone what it says."""
+"""Colours by role, for each theme. No role conveys its meaning by colour alone."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from rich.style import Style
 from hwexplorer.views.cause_looks import LOOKS
 
 THEMES = ("dark", "light", "ansi", "contrast", "dusk", "paper")
-PLAIN, CURSOR, BLURRED = 0, 1, 2  # the ground a cell stands on: none, the cursor row, that of another pane
+PLAIN, CURSOR, BLURRED = 0, 1, 2  # a cell's background: normal, the cursor row, a cursor row without focus
 
 
 class Colours(msgspec.Struct, frozen=True):
@@ -56,13 +56,13 @@ _ROLES: dict[str, tuple[str, str]] = {
     "key": ("accent", "bold"),
     **{f"series{n}": (name, "") for n, name in enumerate(("accent", "warn", "good", "other", "text", "dim"))},
 }
-CLICK = "click"  # in the meta data of a style: the action of a click on the text
-CAUSE = "cause"  # begins the role of a cause: its place follows
+CLICK = "click"  # the key in a style's meta data for the action that a click on the text does
+CAUSE = "cause"  # prefix of the role of a cause; the cause's index in LOOKS follows
 SERIES = tuple(role for role in _ROLES if role.startswith("series"))
 
 
 class Palette:
-    """Rich styles of one theme, by role and by the ground they stand on; computed once."""
+    """Rich styles of one theme by role and background, computed once."""
 
     def __init__(self, theme: str, ascii: bool = False, dimmed: bool = False) -> None:
         self.theme = theme
@@ -72,7 +72,7 @@ class Palette:
         for role, (name, attributes) in _ROLES.items():
             colour = "dim" if dimmed and role != "guide" else name
             self._add(role, colours, getattr(colours, colour), attributes)
-        # Where colours are few or none, and in ASCII, the causes are told apart by what bars are made of.
+        # With few or no colours, and in ASCII, bars show each cause by its own texture or letter.
         self.textured = colours.ground == "default" or ascii
         for place, look in enumerate(LOOKS):
             own = look.ansi if colours.ground == "default" else look.dark if colours.dark else look.light
@@ -83,7 +83,7 @@ class Palette:
             self._styles[role, ground] = _style(colours, colour, attributes, ground)
 
     def get(self, role: str, ground: int = PLAIN) -> Style:
-        """Return the style of a role on a ground."""
+        """Return the style of a role on a background."""
         return self._styles[role, ground]
 
 
@@ -92,7 +92,7 @@ def _style(colours: Colours, colour: str, attributes: str, ground: int) -> Style
     back = (colours.ground, colours.cursor, colours.blurred)[ground]
     if colours.ground != "default":
         colour = colours.dim if colour == colours.guide and ground != PLAIN else colour
-    elif ground == CURSOR:  # the terminal's own colours, reversed, need no ground
+    elif ground == CURSOR:  # the terminal's own colours, reversed, mark the cursor row
         colour, is_reversed = "default", True
     elif ground == BLURRED:
         bold = True

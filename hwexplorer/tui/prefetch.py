@@ -1,6 +1,5 @@
-"""Views computed before they are asked for, while nothing is typed: those of the rows around the cursor, then those of
-the other devices and of the next and previous batch and precision, one at a time. Nothing is drawn, and a key stops it
-at once."""
+"""Views that are computed ahead while nothing is typed, one at a time: for the rows around the cursor, then for the
+other devices and for the next and previous batch and precision. Nothing is drawn, and a key stops it at once."""
 
 from __future__ import annotations
 
@@ -17,16 +16,16 @@ from hwexplorer.tui.keys import key_table
 from hwexplorer.tui.session.session import Session
 from hwexplorer.tui.widgets.tree_table import TreeTable
 
-ROWS_DELAY_S = 0.03  # without a key, before the rows around the cursor: two small views each
-SETTINGS_DELAY_S = 0.15  # and before the settings, whose views are larger
-PAUSE_S = 0.01  # between two views: a key comes first
-DEVICES_MAX = 8  # whose views are computed ahead: a click on any of them is answered as a key is
+ROWS_DELAY_S = 0.03  # after a key, before the views of the rows around the cursor: two small ones each
+SETTINGS_DELAY_S = 0.15  # after a key, before the views of other settings, which are larger
+PAUSE_S = 0.01  # between two views, so that a key is handled first
+DEVICES_MAX = 8  # devices whose views are computed ahead, so that a click on one is answered as fast as a key
 NEIGHBOURS = ("batch_up", "batch_down", "precision_up", "precision_down")
 
 
 class Prefetch:
-    """`set_timer` calls a function after some seconds; `is_idle` says that nothing is being typed; `rows` are those of
-    the tree as they are drawn."""
+    """Computes views ahead. `set_timer` calls a function after some seconds, `is_idle` says that nothing is being
+    typed, and `rows` is the tree as it is drawn."""
 
     def __init__(
         self,
@@ -41,13 +40,13 @@ class Prefetch:
         self._done: State | None = None
 
     def wake(self) -> None:
-        """Start anew once it is quiet again: a key was pressed."""
+        """Start again after ROWS_DELAY_S without a key. Called for each key."""
         if self._timer is not None:
             self._timer.stop()
         self._timer = self._set_timer(ROWS_DELAY_S, self._begin)
 
     def is_finished(self) -> bool:
-        """Return True if all is computed that lies around the present state."""
+        """Return True if everything around the present state is computed."""
         return self._done == self._session.state and not self._waiting
 
     def _begin(self) -> None:
@@ -64,10 +63,10 @@ class Prefetch:
         self._timer = self._set_timer(seconds, then)
 
     def _begin_settings(self) -> None:
-        """Evaluate the knobs, one thing at a time, then queue the settings around the present ones."""
+        """Evaluate one knob at a time. When none is left, queue the settings around the present ones."""
         session, is_new = self._session, None
         if self._is_idle() and "knobs" in session.visible_views(session.state):
-            with suppress(RequestError):  # what cannot be is said when it is asked for
+            with suppress(RequestError):  # the user sees the error on asking for the knobs
                 is_new = session.provider.evaluate_knob(session.state)
         if is_new:
             session.refresh_view("knobs")
@@ -94,7 +93,7 @@ class Prefetch:
             if 0 <= place < len(rows.visible):
                 yield replace(state, at=rows.table.rows[rows.visible[place]].key)
         for by in (1, -1) if state.pane == "knobs" else ():
-            with suppress(RequestError):  # at its end
+            with suppress(RequestError):  # the knob is at its end
                 yield self._session.provider.turn_knob(state, by)
 
     def _setting_states(self) -> Iterator[State]:
@@ -112,6 +111,6 @@ class Prefetch:
                 then()
             return
         name, state = self._waiting.popleft()
-        with suppress(Exception):  # a neighbour that cannot be is said when it is asked for
+        with suppress(Exception):  # the user sees the error on going to that state
             self._session.cache.view(name, state)
         self._wait(PAUSE_S, partial(self._step, then))

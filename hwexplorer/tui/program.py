@@ -25,16 +25,15 @@ if TYPE_CHECKING:
 def run(
     state: State, provider: EngineProvider, ascii: bool = False, mouse: bool = True, theme: str = "", fresh: bool = True
 ) -> bool:
-    """Open the explorer; `fresh`: a state that names no node opens at its heaviest. Whether the session was kept.
+    """Open the explorer. Return True if its last state was saved. `fresh` opens a state without a node at its heaviest.
 
-    RequestError before the screen opens when the state cannot be shown; `Ended` where a signal closed it, and what
-    ended it where that was an error of ours. Collecting garbage while everything is being made costs a sixth of the
-    start, and finds none.
+    Raises RequestError before the screen opens if the state cannot be shown, EndedBySignal if a signal closed it, and
+    any internal error that ended it. Collecting garbage during the start would take a sixth of its time and find none.
     """
     gc.disable()
     kept = False
     try:
-        # Whoever looks on through a browser has the keys of the manual, not those of whoever serves.
+        # A visitor in a browser gets the documented keys, not the keymap of the user who serves.
         settings, wrong = (UserSettings(), "") if policy.is_served() else read(settings_file())
         saved_sessions = SavedSessions(sessions_file())
         if theme and theme not in THEMES:
@@ -67,8 +66,8 @@ def run(
 
 
 def _driver() -> tuple[type[Driver] | None, bool]:
-    """Ours where the screen is a terminal, not a browser's (None: Textual's for this platform), and whether it takes
-    more than ASCII."""
+    """Return the driver class, and whether the screen takes more than ASCII. The class is None in a browser and without
+    termios: then Textual chooses it."""
     if "TEXTUAL_DRIVER" in os.environ:
         return None, True
     try:

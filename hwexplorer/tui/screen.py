@@ -1,6 +1,6 @@
-"""The one screen: the panes that show the session, the lines around them, what lies over them, and where its keys go.
+"""The explorer's screen: the panes that show the session, the lines around them, and what keys and clicks do.
 
-A key becomes an action, an action a change of the session, which emits what happened; the screen listens and draws.
+A key becomes an action and an action changes the session. The session emits events; the screen listens and draws.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from hwexplorer.tui.widgets.tree_table import TreeTable
 from hwexplorer.views.plain import Text
 
 MESSAGE_SECONDS = 6.0
-POLL_SECONDS = 0.1  # between two looks at the jobs
+POLL_SECONDS = 0.1  # between two polls of the jobs
 
 
 class ExplorerScreen(TypingScreen):
-    """The screen of a session. Keys go to the table of actions, not to a chain of bindings: users remap them, an action
-    knows the panes that it is for, and help, footer and KEYS.md are written from it."""
+    """The screen of a session. Keys are looked up in the table of actions, not in Textual's bindings: users can remap
+    them, an action knows its panes, and help, footer and KEYS.md are written from the table."""
 
     _layout = PaneLayout()
 
     def __init__(self, session: Session, keymap: Keymap, theme: str, ascii: bool, remark: str) -> None:
-        """`remark` is said when the screen opens."""
+        """`remark` is shown as a message when the screen opens."""
         colours = Palette(theme, ascii)
         super().__init__(session, keymap, load_panes(session, colours))
         self.theme_name, self.ascii, self._remark = theme, ascii, remark
@@ -104,7 +104,7 @@ class ExplorerScreen(TypingScreen):
         """Take the size of the terminal."""
         self.session.size = (width, height)
         self.show_lines()
-        self.call_after_refresh(self.show)  # panes that become visible have views to be made
+        self.call_after_refresh(self.show)  # panes that become visible need their views
 
     def _compositor_refresh(self) -> None:
         # While an overlay covers all of it, Textual would send this screen to the terminal with every key.
@@ -130,7 +130,7 @@ class ExplorerScreen(TypingScreen):
         if not self.is_running or self.session.is_behind:
             return
         session, state = self.session, self.state
-        if session.views is None:  # nothing captured yet: the models can be looked at all the same
+        if session.views is None:  # nothing is captured yet, but the models can be listed
             views = session.cache.views(state)
             self.panes["models"].fill(views)
         else:
@@ -153,7 +153,7 @@ class ExplorerScreen(TypingScreen):
         arrangement = (state.pane, state.zoom, len(state.devices))
         if arrangement != self._arrangement:
             self._arrangement = arrangement
-            self.bars["head"].refresh(layout=True)  # a child: that is what makes its parent place anew
+            self.bars["head"].refresh(layout=True)  # refreshing a child makes Textual lay out the parent again
         boxes = self.boxes(*self.size)
         for name, pane in self.panes.items():
             if name == "tree" or (name == state.pane and name != "why"):
@@ -181,13 +181,13 @@ class ExplorerScreen(TypingScreen):
         self.show_lines()
 
     def _show_later(self) -> None:
-        """Make and draw what is shown after the first drawing of a state."""
+        """Compute and draw what is shown after the first drawing of a state."""
         views, later = self.session.views, self.session.later_views(self.state)
         if views is None or not self.is_running or self.typed:
             return
         try:
             views.make(later)
-        except Exception as error:  # a fault of ours: the rest of the screen is as it should be
+        except Exception as error:  # our own bug: the rest of the screen is still right
             self.session.report_failure(error)
             return
         self._fill_later(views, later)
@@ -202,8 +202,8 @@ class ExplorerScreen(TypingScreen):
         width, height = session.size
         status = ""
         if session.views is not None:
-            verdict = session.views.verdict.partition(": ")[2].replace(", ", "; ")  # the names stand beside it already
-            # Where there is no room for sentences about all devices, the verdict has its place up here.
+            verdict = session.views.verdict.partition(": ")[2].replace(", ", "; ")  # the line names the devices already
+            # If there is no room for sentences about all devices, the head line shows the verdict.
             is_hidden = self.strip.size.height < 2 and "compare" not in self.boxes(width, height)
             status = verdict if verdict and is_hidden else session.views.status
         self.bars["head"].show(status_lines.head_line(state, status, width, colours))
@@ -222,7 +222,7 @@ class ExplorerScreen(TypingScreen):
             self.show_lines()
 
     def _show_jobs(self) -> None:
-        """Draw the progress, dimmed views while a model is captured, and poll while there are jobs."""
+        """Draw the progress, dim the views while a model is captured, and poll while there are jobs."""
         if self._is_dimmed != any(job.replaces_model for job in self.session.jobs):
             self._apply_colours()
         else:
@@ -260,7 +260,7 @@ class ExplorerScreen(TypingScreen):
         if not self.session.is_behind:
             self._wake_prefetch()
         if key.startswith("alt+") and self.keymap.find(key, self.state.pane) is None:
-            self.press_key("escape", None)  # typed right before it: two keys that a terminal sends as one
+            self.press_key("escape", None)  # a terminal sends escape and a letter right after it as one key
             key = key.removeprefix("alt+")
         if (prompt := self._top.prompt) is not None:
             self._press_prompt(prompt, key, character)
@@ -277,15 +277,15 @@ class ExplorerScreen(TypingScreen):
         return True
 
     def _perform_after(self, id: str, message: tuple[str, str] | None) -> None:
-        """Do an action. Help shows the message that was there, if the footer cut it."""
+        """Do an action. Help shows the whole message that was there, if the footer cut it."""
         if id == "help" and message is not None and status_lines.is_cut(message[0], self.size.width):
             self._show_text("report", "Said", Text(name="report", title="", sections=(("", (message[0],)),)))
         else:
             self.perform(id)
 
     def perform(self, id: str, argument: str = "") -> None:
-        """Do an action of the table by its name: a change of the state, or the method `do_EFFECT` of the pane that has
-        the keys, of the session, of this screen or of the program. With an `argument` it is what this screen does."""
+        """Do the action `id`: change the state, or call the first method `do_EFFECT` of the focused pane, the action's
+        panes, the session, this screen and the app. With an `argument`, call this screen's `do_ID`."""
         if argument:
             getattr(self, f"do_{id}")(argument)
             return
@@ -310,20 +310,20 @@ class ExplorerScreen(TypingScreen):
     # --- the mouse ----------------------------------------------------------------------------------------
 
     def on_framed_pane_clicked(self, message: FramedPane.Clicked) -> None:
-        """Pass a click to the pane; a line whose words are followed as they are typed closes."""
+        """Pass a click to the pane. A prompt blocks the click, unless the screen follows its text: then it closes."""
         if self.prompt is not None and self.prompt.is_live:
             self.ask(None)
         if self.prompt is None:
             self.panes[message.pane].click(message)
 
     def on_framed_pane_wheeled(self, message: FramedPane.Wheeled) -> None:
-        """Pass the wheel to the pane, or scroll."""
+        """Pass the wheel to the pane; scroll if the pane does not use it."""
         pane = self.panes[message.pane]
         if self.prompt is not None or not pane.wheel(message):
             pane.scroll_content(message.by)
 
     def on_card_strip_chosen(self, message: CardStrip.Chosen) -> None:
-        """Go to the device of the card."""
+        """Go to the device of the card; a double click also opens the table of devices."""
         if self.prompt is None:
             state = replace(self.state, on=message.device)
             self.session.apply(replace(state, pane="compare") if message.is_double else state)
@@ -353,13 +353,13 @@ class ExplorerScreen(TypingScreen):
         self.session.apply(state)
 
     def do_export(self, path: str) -> None:
-        """Write the view in focus to a file, or the screen."""
+        """Write the focused view to a file, or the screen to an .svg."""
         from hwexplorer.tui.view_export import export
 
         export(self.app, self.session, path, self.ask)
 
     def do_theme(self, name: str = "") -> None:
-        """Take the theme of a name, or the next."""
+        """Switch to the named theme, or to the next one."""
         if self.app.no_color:
             self.session.say("NO_COLOR is set: only the terminal's own colours are used", "bad" if name else "dim")
             return

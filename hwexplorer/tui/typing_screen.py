@@ -1,4 +1,4 @@
-"""Keys that are typed faster than they are worked off: what a burst leads to is drawn once, ten times a second."""
+"""Keys that are typed faster than they are handled: the result of a burst is drawn at most ten times a second."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from hwexplorer.tui.panes.view_panes import ViewPane
 from hwexplorer.tui.session.session import Session
 
 DRAWN_EVERY_S = 0.1
-_YIELD_S = 0.03  # for the panes to be drawn in between
-_LEAVES_AFTER_S = 1.0  # a key that leaves does not wait longer for those typed before it
-_OPENING = ("prompt", "find", "devices", "sheet", "report", "help", "palette", "sessions")  # effects that take the keys
+_YIELD_S = 0.03  # pause in which the panes are drawn
+_LEAVES_AFTER_S = 1.0  # a key that quits waits no longer for the keys typed before it
+_OPENING = ("prompt", "find", "devices", "sheet", "report", "help", "palette", "sessions")  # they take the keys
 
 
 class TypingScreen(LayeredScreen):
-    """Keeps the keys that come while there is no time for them."""
+    """Queues the keys that come while there is no time for them."""
 
     def __init__(self, session: Session, keymap: Keymap, panes: dict[str, ViewPane]) -> None:
         super().__init__(session, keymap, panes)
-        self.typed: deque[events.Key] = deque()  # ahead of what is drawn
+        self.typed: deque[events.Key] = deque()  # keys that are not handled yet
         self.drawn_s = monotonic()
 
     def on_key(self, event: events.Key) -> None:
-        """Pass a key to whatever is uppermost; of keys that are typed ahead, after what went before is drawn."""
+        """Pass a key to the uppermost layer. If the screen is behind, queue it until the keys before it are drawn."""
         if event.key == "ctrl+c":
             self.typed.clear()
         is_late = self.message_queue_size > 0 and monotonic() - self.drawn_s > DRAWN_EVERY_S
@@ -43,10 +43,10 @@ class TypingScreen(LayeredScreen):
         event.prevent_default()
 
     def work_off(self) -> None:
-        """Press keys that were typed ahead for a while, then show what they led to."""
+        """Handle queued keys for DRAWN_EVERY_S, then show the result."""
         until_s = monotonic() + DRAWN_EVERY_S
         self.session.fall_behind()
-        with suppress(RequestError):  # of a state that cannot be shown: catching up says why
+        with suppress(RequestError):  # `catch_up` says why a state cannot be shown
             while self.typed and monotonic() < until_s:
                 event = self.typed.popleft()
                 self.press_key(event.key, event.character)
@@ -59,7 +59,7 @@ class TypingScreen(LayeredScreen):
             self.set_timer(_YIELD_S, self.work_off)
 
     def _leaves_last(self) -> bool:
-        """Return True if the last of the keys leaves, and nothing is or will be open that it could be typed into."""
+        """Return True if the last queued key quits, and nothing is or will be open that it could be typed into."""
         meant = [self.keymap.action_of(event.key, event.character, "") for event in self.typed]
         opens = any(action is not None and action.effect in _OPENING for action in meant)
         is_open = self._top is not self or self.prompt is not None

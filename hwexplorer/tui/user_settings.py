@@ -1,4 +1,4 @@
-"""The user's settings: a TOML file in the platform's place. A bad one is one line of warning, never an end.
+"""The user's settings: a TOML file in the platform's folder. A bad setting is one line of warning, not an error.
 
 theme = "light"          # one of the themes
 ascii = false            # plain characters only
@@ -23,7 +23,7 @@ from hwexplorer.tui.palette import THEMES
 
 
 class UserSettings(msgspec.Struct, frozen=True):
-    """The settings of the user; the defaults without a file."""
+    """The settings of the user, by default those without a file."""
 
     theme: str = "dark"
     ascii: bool = False
@@ -42,7 +42,7 @@ _KNOWN = ("theme", *_FLAGS, "keys")
 
 
 def read(path: Path) -> tuple[UserSettings, str]:
-    """The settings, and one line about what is wrong with the file ('' when nothing is)."""
+    """Return the settings, and one line about what is wrong with the file ('' if nothing is)."""
     try:
         document = file_access.table(path)
     except (FileNotFoundError, NotADirectoryError):

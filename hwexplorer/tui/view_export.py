@@ -18,8 +18,8 @@ from hwexplorer.tui.session.session import Session
 
 
 def export(app: App[Any], session: Session, name: str, ask: Callable[[OverwritePrompt], None]) -> None:
-    """Write the view in focus to a file, or the screen to an .svg; a browser gets a download, and nothing is written on
-    this machine. `ask` asks whether to overwrite."""
+    """Write the focused view to a file, or the screen to an .svg. In a browser the file is a download, and nothing is
+    written on this machine. `ask` asks whether to overwrite."""
     if not name:
         session.say("no file was named: nothing is written", "warn")
         return
@@ -31,7 +31,7 @@ def export(app: App[Any], session: Session, name: str, ask: Callable[[OverwriteP
         return
 
     def write(overwrite: bool = True) -> None:
-        """Write, and say what came of it."""
+        """Write the file and show the result as a message."""
         try:
             is_picture = path.suffix.lower() == PICTURE
             pane = session.state.pane
@@ -55,7 +55,7 @@ def export(app: App[Any], session: Session, name: str, ask: Callable[[OverwriteP
 
 
 def screenshot(app: App[Any], session: Session, state: str = "") -> str:
-    """Return the screen as SVG. It fetches no font: whatever the reader has that is monospaced will do."""
+    """Return the screen as SVG. It fetches no font, but names monospaced fonts of the reader's machine."""
     svg = app.export_screenshot(title=f"hwexplorer '{state or format_state(session.state)}'", simplify=True)
     svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
     svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)

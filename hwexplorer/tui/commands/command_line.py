@@ -1,7 +1,7 @@
-"""The `:` line: settings (`batch 32`, `on tpu`, `at fc`), the screen's own words, and every verb of the shell.
+"""The `:` line: settings (`batch 32`, `on tpu`, `at fc`), the screen's own commands, and every verb of the shell.
 
-A verb is run on the state on screen: `:roofline`, `:explain h100_sxm tpu_v4`, `:sweep --batches 1,8`. Tab completes,
-up and down go through what was typed before.
+A verb is run on the state on screen: `:roofline`, `:explain h100_sxm tpu_v4`, `:sweep --batches 1,8`. Tab completes; up
+and down recall earlier lines.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def _run(session: Session, words: list[str]) -> None:
 
 
 def completions(session: Session, text: str) -> list[str]:
-    """Return the lines that the text may become, those that begin like its last word before those that hold it."""
+    """Return the lines that the text may become; words that begin with the last one typed come first."""
     name, space, rest = text.partition(" ")
     if not space:
         return _fitting(name, names())
@@ -77,7 +77,7 @@ def _fitting(start: str, words: Iterable[str]) -> list[str]:
 
 
 def describe(session: Session, text: str) -> str:
-    """Return what the text could become, or what the command takes."""
+    """Return the note for a text: its completions, or the usage and help of its command."""
     if not text.strip():
         return "tab completes · help lists · batch 32 · on tpu_v4 · at fc · roofline"
     lines = completions_by_word(session, text)
@@ -93,7 +93,7 @@ def describe(session: Session, text: str) -> str:
 
 
 def completions_by_word(session: Session, text: str) -> dict[str, str]:
-    """Return the lines that the text may become by their last words; none where a name in it is wrong."""
+    """Return the possible lines, keyed by their last word. Return {} if a name in the text is unknown."""
     try:
         return {line.rpartition(" ")[2]: line for line in completions(session, text)}
     except RequestError:
@@ -101,7 +101,7 @@ def completions_by_word(session: Session, text: str) -> dict[str, str]:
 
 
 def complete_line(session: Session, line: EditedLine, key: str) -> EditedLine:
-    """Return the line after tab (the next completion), up or down (through the history)."""
+    """Return the line after tab or shift+tab (next or previous completion), up or down (through the history)."""
     if key in ("up", "down"):
         return _recall(session, line, -1 if key == "up" else 1)
     stem = line.stem if line.stem is not None else line.text
@@ -117,7 +117,7 @@ def complete_line(session: Session, line: EditedLine, key: str) -> EditedLine:
 
 
 def _recall(session: Session, line: EditedLine, step: int) -> EditedLine:
-    """Return the line before or after in the history, of those that begin as what was typed."""
+    """Return the previous or next line of the history that begins with what was typed."""
     stem = line.stem if line.stem is not None else line.text
     past = [each for each in dict.fromkeys(session.command_history) if each.startswith(stem)] + [stem]
     here = past.index(line.text) if line.text in past else len(past) - 1

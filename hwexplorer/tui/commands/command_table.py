@@ -22,7 +22,7 @@ from hwexplorer.tui.session.session import Session
 from hwexplorer.tui.session.session_events import SheetOpened, TextOpened
 from hwexplorer.views.plain import Row, Table, Text
 
-SHELL_ONLY = ("open", "serve", "check")  # verbs that are not for this line
+SHELL_ONLY = ("open", "serve", "check")  # verbs that only the shell takes
 Run = Callable[[Session, list[str]], object]
 Complete = Callable[[Session], Iterable[str]]
 
@@ -52,14 +52,14 @@ def _set_field(name: str, example: str) -> Run:
 
 def _change_setting(setting: Setting, session: Session, words: list[str]) -> None:
     text = _one_word(words, f"{setting.name} {next(iter(setting.choices()))}")
-    if text == "default":  # what the model has
+    if text == "default":  # the default of the model
         value = defaults_of(session.state.model)[setting.name]
     else:
         try:
             value = setting.parse(text)
         except RequestError as error:
             raise RequestError(f"{setting.title}: {error}") from None
-    if setting.name == "image_size":  # of a model, whose heaviest part may be another
+    if setting.name == "image_size":  # it changes the model, whose heaviest part may then be another
         session.apply(session.with_model(session.state.model, value))
     else:
         _apply(session, **{setting.name: value})
@@ -72,19 +72,19 @@ def _setting_command(setting: Setting) -> LineCommand:
 
 
 def _load_model(session: Session, words: list[str]) -> None:
-    """Load a model. With inputs it is one of the user's own, whose code may run (in a process of its own): it was named
-    here, by hand, which a state string or a session is not."""
+    """Load a model. A model with inputs is the user's own file. Its code may run, in its own process, because the user
+    typed the name here; a name in a state string or a session runs nothing."""
     if not words:
         raise RequestError("expected a name, e.g. model vit_b_16 or model net.py:make 1x3x224x224")
     state = session.with_model(session.provider.resolve_model_name(words[0], tuple(words[1:])))
     if session.provider.ready(state) and session.provider.is_edited(state):
-        session.capture(state)  # what is shown stays until the new one is there
+        session.capture(state)  # the screen keeps the old capture until the new one is ready
     else:
         session.apply(state, session.history if state == session.state else None)
 
 
 def _find_device(session: Session, name: str) -> str:
-    """Return how a device is spelt among those compared, by whatever name it was asked for."""
+    """Return the spelling of a device among those compared, or `name` if it is not one of them."""
     if name in session.state.devices:
         return name
     key = session.provider.device_key(name)
@@ -130,7 +130,7 @@ def _remove_device(session: Session, words: list[str]) -> None:
     rest = tuple(d for d in session.state.devices if d != device)
     if not rest:
         raise RequestError("the last device cannot be removed")
-    _apply(session, devices=rest)  # a cursor or baseline that is gone falls back to the preferred device
+    _apply(session, devices=rest)  # a cursor or baseline that was removed falls back to the preferred device
 
 
 def _go_to_node(session: Session, words: list[str]) -> None:
@@ -138,7 +138,7 @@ def _go_to_node(session: Session, words: list[str]) -> None:
     if name in ("/", session.state.model):
         name = ""
     place = session.index.place
-    if name not in place:  # the end of a path will do where it is the end of one node only
+    if name not in place:  # the end of a path is enough if only one node has it
         ends = [key for key in place if key.endswith(("." + name, "/" + name))]
         if len(ends) != 1:
             raise unknown("node", name, place)
@@ -151,7 +151,7 @@ def _pin(session: Session, words: list[str]) -> None:
         session.request("pin")
         return
     state = replace(session.state, pin=_one_word(words, "pin tpu_v4@b8,fp16"), diff=True)
-    states.pinned(state)  # what is wrong with it is said here
+    states.pinned(state)  # raises RequestError if the pin is wrong
     session.apply(state)
 
 
@@ -173,7 +173,7 @@ def _lay_trace(session: Session, words: list[str]) -> None:
     if words:
         from hwexplorer.views.measured_times import trace_annex
 
-        trace_annex().file_stamp(words[0])  # an error is shown here, not in the tree
+        trace_annex().file_stamp(words[0])  # raises the error here instead of in the tree
     _apply(session, trace="".join(words), pane="tree")
 
 
@@ -218,7 +218,7 @@ SESSION_COLUMNS = (
 
 
 def _session_cells(saved: SavedSession) -> tuple[str, ...]:
-    """Return the cells of a session after its name; of a state that is none any more its text."""
+    """Return the cells of a session after its name. If its state is no longer valid, the first is its text."""
     try:
         state = states.parse(saved.state)
     except RequestError:
@@ -245,7 +245,7 @@ def _help(session: Session, words: list[str]) -> None:
 
 
 def run_verb(session: Session, words: list[str]) -> None:
-    """Run a verb of the shell on the present state: at once where it is a view, else in the background."""
+    """Run a verb of the shell on the present state: at once if it is a view, else in the background."""
     from hwexplorer.tui.session.jobs import VerbJob
 
     verb, *rest = _resolve(words)
@@ -264,7 +264,7 @@ def run_verb(session: Session, words: list[str]) -> None:
 
 
 def _resolve(words: list[str]) -> list[str]:
-    """Return the words with the verb or section that they mean first; the state on screen stands for a model."""
+    """Resolve the verb or section that the words begin with. The state on screen takes the place of a model's name."""
     verb, *rest = words
     members = registry.sections(verb)
     if verb not in members or (rest and rest[0] in members) or not registry.takes_model(verb):
@@ -344,5 +344,5 @@ ALIASES = {"q": "quit", "w": "export", "e": "state", "b": "batch", "p": "precisi
 
 
 def names() -> list[str]:
-    """Return the names of all commands and of the verbs that this line takes."""
+    """Return the sorted names of all commands, and of the verbs that this line takes."""
     return sorted({*COMMANDS, *(verb for verb in registry.verbs() if verb not in SHELL_ONLY)})

@@ -1,8 +1,8 @@
 """Every action of the screen in one table: keys, help, footer hints, palette and docs come from it.
 
-An action is either a pure change `State -> State` or the name of an effect, for what needs the rows on screen or the
-world outside: the method `do_EFFECT` of the pane that has the keys, of the session or of the screen. A keymap
-says which key does what: the default keys, or those of the user's settings.
+An action is a pure change `State -> State` or an effect, which needs the rows on screen or the world outside. An effect
+is the method `do_EFFECT` of the focused pane, the session, the screen or the app. A keymap binds keys to actions: the
+default keys, or those of the user's settings.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from hwexplorer.tui.session import state_changes as changes
 
 
 class Action(msgspec.Struct, frozen=True):
-    """`panes` empty: everywhere; else only there, before any action that is everywhere."""
+    """An action with `panes` works only there, where its keys precede those of actions that work everywhere."""
 
     id: str
     keys: tuple[str, ...]
@@ -187,19 +187,19 @@ def key_sign(key: str) -> str:
 
 
 def keys_text(action: Action) -> str:
-    """Return the keys of an action in words."""
+    """Return the keys of an action, separated by spaces."""
     return " ".join(key_sign(key) for key in action.keys)
 
 
 def help_lines(actions: Iterable[Action], pane: str = "") -> tuple[str, ...]:
-    """Return `key<tab>what it does` of each, and where, for actions of panes other than this one."""
+    """Return a line `key<tab>help` for each action, which names the action's panes if `pane` is not one of them."""
     return tuple(
         f"{keys_text(a)}\t{a.help}" + (f" ({', '.join(a.panes)})" if a.panes and pane not in a.panes else "")
         for a in actions
     )
 
 
-Hint = tuple[str, str, str]  # the action, its key and the word that the footer has for it
+Hint = tuple[str, str, str]  # id of the action, its keys, its word in the footer
 # The action that goes up -> the one that goes down.
 PAIRS = {"batch_up": "batch_down", "precision_up": "precision_down", "turn_up": "turn_down"}
 _ORDER = (
@@ -222,7 +222,7 @@ _ORDER = (
 
 
 class Keymap:
-    """The actions with their keys."""
+    """Finds actions by key, and lists them for the footer and the help."""
 
     def __init__(self, actions: tuple[Action, ...] = ACTIONS) -> None:
         self.actions = actions
@@ -237,15 +237,15 @@ class Keymap:
                     self._everywhere.setdefault(key, action)
 
     def find(self, key: str, pane: str) -> Action | None:
-        """Return the action of a key in a pane: the pane's own first."""
+        """Return the action of a key in a pane; the pane's own actions come first."""
         return self._own.get((key, pane)) or self._everywhere.get(key)
 
     def action_of(self, key: str, character: str | None, pane: str) -> Action | None:
-        """Return the action of a key as a terminal sends it: first by what it types."""
+        """Return the action of a key event: first by the character that the key types, then by the key's name."""
         return self.find(character or key, pane) or self.find(key, pane)
 
     def hints(self, pane: str, idle: Collection[str] = ()) -> list[Hint]:
-        """Return what the footer says in a pane, the most useful first, without what would do nothing (`idle`)."""
+        """Return the footer hints of a pane, the most useful first, without the actions in `idle`."""
         idle = {*idle, f"pane_{pane}"}
         shown = [a for a in self.actions if a.hint and a.keys and (not a.panes or pane in a.panes) and a.id not in idle]
         shown = [a for a in shown if self.find(a.keys[0], pane) is a and not (a.id == "why" and pane == "why")]
@@ -259,11 +259,11 @@ class Keymap:
         return " ".join(key_sign(key).replace("ctrl+", "^") for key in keys)
 
     def groups(self, pane: str = "") -> list[tuple[str, list[Action]]]:
-        """Return the actions by group; with a pane, first those that are its own."""
+        """Return (group, actions) pairs; with a pane, its own actions come first."""
         grouped: dict[str, list[Action]] = {}
         if pane:
             grouped[f"In {pane}"] = [a for a in self.actions if pane in a.panes]
-            grouped[pane.title()] = []  # the group of that name is next
+            grouped[pane.title()] = []  # the group of the pane's name comes next
         for action in self.actions:
             if pane and pane in action.panes:
                 continue
@@ -275,7 +275,7 @@ DEFAULT = Keymap()
 
 
 def remap(keys: Mapping[str, Iterable[str]]) -> tuple[Keymap, list[str]]:
-    """Return a keymap where actions have the keys asked for, taken from whoever had them, and what is wrong."""
+    """Return a keymap with the given keys, which other actions lose, and a list of what is wrong."""
     wrong = [f"no action {name!r}" for name in keys if name not in BY_ID]
     wanted = {name: tuple(those) for name, those in keys.items() if name in BY_ID}
     placed = []
@@ -284,7 +284,7 @@ def remap(keys: Mapping[str, Iterable[str]]) -> tuple[Keymap, list[str]]:
         left = tuple(key for key in action.keys if key not in taken)
         placed.append(replace(action, keys=wanted.get(action.id, left)))
     keymap = Keymap(tuple(placed))
-    for name in ("help", "quit"):  # one can always find out, and leave
+    for name in ("help", "quit"):  # help and quit must stay reachable
         if not keymap.by_id[name].keys:
             return DEFAULT, [*wrong, f"{name} would have no key left"]
     return keymap, wrong

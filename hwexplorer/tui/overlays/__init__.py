@@ -1,1 +1,1 @@
-"""What lies over the panes: a module for each, with a screen of its own that has its own keys."""
+"""The overlays, which cover the panes: each has a module, a screen and keys."""

@@ -1,6 +1,6 @@
-"""What the palette finds, and Textual's palette, which closes once: what is still on its way to it then means nothing.
+"""The items of the command palette, and Textual's palette made safe against messages that arrive after it closed.
 
-Two enters in one read chose twice and closed the screen under it; a letter after escape searched in what was gone.
+Two enters in one read chose twice and closed the screen below; a letter after escape searched a list that was gone.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from hwexplorer.tui.session.session import Session
 from hwexplorer.tui.session.session_events import TextOpened
 from hwexplorer.views.plain import NUMBERS, Text
 
-# Commands that would list all devices once more, and those whose name alone is no line.
+# Commands that would list all devices once more, and commands that the user completes with a text.
 _REPEAT = ("devices", "add", "remove", "baseline", "device")
 _TAKES_TEXT = ("limits", "trace")
-ID = "--command-palette"  # by which Textual knows it
-# How well a text fits (0 to 1), and what is added for kinds of items, so that tasks stand before terms.
+ID = "--command-palette"  # the id of Textual's own palette
+# Scores of how well a text fits (0 to 1), and what each kind of item adds: tasks come before terms.
 IS_IT, BEGINS, HAS_WORDS, HOLDS, IN_HELP, IS_LIKE = 1.0, 0.9, 0.8, 0.6, 0.4, 0.3
 TASK, ACTION, LINE, TERM = 0.6, 0.3, 0.2, -0.3
-# What people come for: title, further words for it, and its action, or the beginning of a line to be completed.
+# Common tasks: title, further search words, and an action or the beginning of a `:` line.
 TASKS = (
     ("Open a model ..", "load another network llm", "filter"),
     ("Open a model of your own ..", "load file.py:factory pytorch torch onnx gguf pt2 hf file mine", ":model "),
@@ -67,8 +67,7 @@ PHASE_TASKS = {
 
 
 class PaletteItem(msgspec.Struct, frozen=True):
-    """A thing to do, found by its title, by the words that mean it too, or by its help. `rank` is added to the score of
-    its kind."""
+    """Something to do, found by its title, by further `words` or by its help. `rank` is added to its score."""
 
     title: str
     help: str
@@ -77,7 +76,7 @@ class PaletteItem(msgspec.Struct, frozen=True):
     rank: float = ACTION
 
     def score(self, typed: str) -> float:
-        """Return how well it fits what is typed, from 0 (not at all) to 1."""
+        """Return how well the item fits what is typed, its rank included: 0 (not at all) to 1."""
         typed, own = typed.casefold(), f"{self.title}\n{self.words}".casefold()
         words = typed.split()
         if typed in own.split("\n"):
@@ -98,8 +97,8 @@ class PaletteItem(msgspec.Struct, frozen=True):
 
 
 class PaletteItems(Provider):
-    """Tasks, actions, terms, and every line that `:` takes with all that completes it: models, devices, verbs, plots,
-    nodes, settings, themes, sessions."""
+    """Searches tasks, actions, terms, and the `:` lines with every completion: models, devices, verbs, plots, nodes,
+    settings, themes, sessions."""
 
     async def startup(self) -> None:
         """List everything that can be found."""
@@ -119,7 +118,7 @@ class PaletteItems(Provider):
             yield DiscoveryHit(item.title, item.run, help=item.help)
 
     async def search(self, query: str) -> Hits:
-        """Yield what fits the text, the best first."""
+        """Yield a scored hit for each item that fits the text."""
         matcher = self.matcher(query)
         for item in self._items:
             if score := item.score(query):
@@ -127,7 +126,7 @@ class PaletteItems(Provider):
 
 
 def _task_items(session: Session, keymap: Keymap, ask: Callable[[str], None]) -> list[PaletteItem]:
-    """Return the tasks; those of language models first where one is on screen."""
+    """Return the tasks. If a language model is on screen, its tasks come first."""
     on_screen = phases(session.state.model)
     named = on_screen or phases("llama3_8b")
     lines = {phase: f"model {named[phase]}" for phase in PHASE_TASKS}
@@ -168,7 +167,7 @@ def _term_items(session: Session) -> Iterator[PaletteItem]:
 
 
 def _line_items(session: Session, ask: Callable[[str], None]) -> Iterator[PaletteItem]:
-    """Yield the commands: as they are where nothing must follow, else one for each way to complete it."""
+    """Yield items for commands, their completions, and verbs. A command that takes a text opens the `:` line."""
     captions = {**_model_captions(session), **_device_captions(session)}
     helps: dict[str, str] = {}
     for name in names():
@@ -187,7 +186,7 @@ def _line_items(session: Session, ask: Callable[[str], None]) -> Iterator[Palett
 
 
 def _model_captions(session: Session) -> dict[str, str]:
-    """Return by line what opening a model is called."""
+    """Return a caption for each line that opens a model: its name, parameters and MACs."""
     table = session.cache.view("models", replace(session.state, filter=""))
     columns = {column.key: place for place, column in enumerate(table.columns)}
     captions = {}
@@ -200,7 +199,7 @@ def _model_captions(session: Session) -> dict[str, str]:
 
 
 def _device_captions(session: Session) -> dict[str, str]:
-    """Return by line what going to a device is called."""
+    """Return a caption for each line that goes to a device."""
     table, there = session.provider.devices(session.state), session.state.devices
     place = next((place for place, column in enumerate(table.columns) if column.key == "name"), 0)
     names = {row.key: row.cells[place] for row in table.rows}
@@ -208,12 +207,12 @@ def _device_captions(session: Session) -> dict[str, str]:
 
 
 class PaletteScreen(CommandPalette):
-    """Textual's palette, closed once and safe from what comes late."""
+    """Textual's palette, which closes only once and ignores messages that arrive late."""
 
     _is_dismissed = False
 
     def on_mount(self) -> None:
-        """Drop clicks on rows that the list has no more: it is filled anew while one types."""
+        """Drop clicks on rows that the list no longer has, since it is filled again while the user types."""
         found = self.query_one(OptionList)
         dispatch = found._dispatch_message
 
@@ -226,18 +225,18 @@ class PaletteScreen(CommandPalette):
         found._dispatch_message = dispatch_known  # type: ignore[method-assign]
 
     async def _dispatch_message(self, message: Message) -> None:
-        """Handle what comes, but no choice once it is closed; its parts may not be there yet, or no more."""
+        """Handle a message, but no choice once the palette is closed. Its widgets may not exist yet, or no longer."""
         if self.is_current or not isinstance(message, (Input.Submitted, Button.Pressed, OptionList.OptionSelected)):
             with suppress(NoMatches):
                 await super()._dispatch_message(message)
 
     async def _watch__show_busy(self) -> None:
-        """Show that a search takes long, while there is a place for it."""
+        """Show that a search takes long, if the widget for it exists."""
         with suppress(NoMatches):
             await super()._watch__show_busy()
 
     def _gather_commands(self, search_value: str) -> Worker[None]:
-        """Gather what fits; in vain where the palette was left meanwhile, whose list is gone or was never made."""
+        """Gather what fits. This does nothing if the palette was closed meanwhile and has no list."""
 
         async def gather() -> None:
             """Run Textual's search."""
@@ -247,12 +246,12 @@ class PaletteScreen(CommandPalette):
         return self.run_worker(gather, exclusive=True, group=self._GATHER_COMMANDS_GROUP)
 
     def _action_command_list(self, action: str) -> None:
-        """Move in the list, but not by a page before what was found has its place."""
+        """Move in the list. A move by a page is ignored until the matches are laid out."""
         with suppress(KeyError):
             super()._action_command_list(action)
 
     def dismiss(self, result: Any = None) -> AwaitComplete:
-        """Close, unless that has happened."""
+        """Close the palette, unless it is closed already."""
         is_open = self.is_current and self.app.screen is self and not self._is_dismissed
         self._is_dismissed = self._is_dismissed or is_open
         return super().dismiss(result) if is_open else AwaitComplete.nothing()  # type: ignore[no-untyped-call]

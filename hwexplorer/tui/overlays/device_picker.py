@@ -1,4 +1,4 @@
-"""The catalogue of devices, which typing narrows; space adds a device or takes it away."""
+"""The catalogue of devices, which typing narrows; space adds or removes a device."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ EXAMPLES = ("L<5ms", "E<1J", "P<30W", "M<8GB")
 
 
 class DevicePicker(OverlayScreen):
-    """The list over everything; its keys are those of its prompt."""
+    """Shows the catalogue over the whole screen. Its keys are the keys of its prompt."""
 
     def __init__(self, host: Host) -> None:
         self.content = TreeTable(tree=False)
         super().__init__(host, "picker", self.content)
         session = self.session
         self._typed = ""
-        self._is_picked = False  # a device with space, since it was opened
-        self.is_pointed = False  # at a row by keys, since the text changed
+        self._is_picked = False  # True once space added or removed a device
+        self.is_pointed = False  # True if a key moved the cursor since the text changed
         self.prompt = prompt = DevicesPrompt(self)
         self.fill(prompt.search_text)
         if not self.has_limits:
             self.content.go(session.state.on)
 
     def fill(self, typed: str) -> None:
-        """Show the devices with these words; limits among them grey the rest out."""
+        """Show the devices that match the words of `typed`; its limits grey out the devices that fail them."""
         session, self._typed = self.session, typed
         table = session.cache.view("devices", session.state)
         words = row_query.plain_words(typed)
@@ -41,7 +41,7 @@ class DevicePicker(OverlayScreen):
             try:
                 table = session.limits.apply(session.state, table, typed)
             except RequestError:
-                is_limited = False  # half typed; the note says what is missing
+                is_limited = False  # a limit is half typed
         texts = ["\n".join([row.key, *map(str, row.cells)]) for row in table.rows]
         rows = tuple(table.rows[place] for place in matching_places(" ".join(words), texts))
         before = () if is_limited and not self.is_pointed else (self.content.key,)
@@ -62,25 +62,25 @@ class DevicePicker(OverlayScreen):
 
     @property
     def has_limits(self) -> bool:
-        """True where the text has limits."""
+        """True if the text has limits."""
         return len(row_query.plain_words(self._typed)) < len(self._typed.split())
 
     @property
     def enter_adds(self) -> bool:
-        """True for a device that was typed; whoever has chosen with space is done."""
+        """True if enter adds the device under the cursor: it was typed, and space has not been used."""
         row = self.content.row
         is_wanted = bool(row_query.plain_words(self._typed)) and not self._is_picked
         return is_wanted and row is not None and row.key not in self.session.state.devices
 
     @property
     def picks(self) -> bool:
-        """True where space means the row under the cursor, not the next word: nothing or one device is typed, or a key
-        went to the row."""
+        """True if space adds or removes the row under the cursor instead of beginning a word: no word is typed, one
+        device is left, or a key moved the cursor."""
         is_typing = bool(row_query.plain_words(self._typed)) and not self.is_pointed
         return not is_typing or len(self.content.visible) == 1
 
     def pick(self) -> None:
-        """Add the device under the cursor, or take it away."""
+        """Add the device under the cursor, or remove it if it is chosen already."""
         state, row = self.session.state, self.content.row
         self._is_picked = True
         if row is None:
@@ -98,14 +98,14 @@ class DevicePicker(OverlayScreen):
         self.content.move(place - self.content.cursor)
 
     def click(self, at: FramedPane.Clicked) -> None:
-        """Add or take away the device that was clicked."""
+        """Add or remove the device that was clicked."""
         if (key := self.content.key_at(at.y)) is not None:
             self.content.go(key)
             self.pick()
 
 
 class DevicesPrompt(Prompt):
-    """Words and limits that narrow the catalogue."""
+    """Takes words and limits that narrow the catalogue."""
 
     label = "devices"
 
@@ -116,11 +116,11 @@ class DevicesPrompt(Prompt):
 
     @property
     def search_text(self) -> str:
-        """The text with spaces for the commas that part it, since space adds a device."""
+        """The text with spaces for its commas: users separate words by commas, since space adds a device."""
         return self.text.replace(",", " ")
 
     def note(self) -> str:
-        """Return how many devices are left and what keys do; where there is no room, the last of it goes."""
+        """Return how many devices are left, then what the keys do. A narrow footer cuts the end."""
         content = self._picker.content
         count = len(content.visible)
         if not count:
@@ -151,7 +151,7 @@ class DevicesPrompt(Prompt):
             super().edit(key, character)
 
     def enter(self) -> None:
-        """Hold the devices against the limits that were typed from now on."""
+        """Apply the typed limits to the state, add a device that was typed, and close."""
         if self._picker.enter_adds:
             self._picker.pick()
         words, plain = self.search_text.split(), row_query.plain_words(self.search_text)

@@ -1,5 +1,5 @@
-"""A screen over the explorer: one pane, and a footer with what is typed or said, else its keys; and one with text to be
-read and searched: terms and keys, a device sheet, the text of a report."""
+"""Overlays: the base class with one pane and a footer (prompt, message or keys), and a reader of searchable text (help,
+a device sheet, the text of a report)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ CLOSE = Binding("escape,q,ctrl+c", "close", "closes")
 
 
 class Host(Protocol):
-    """The screen below. It has the keys, since what is typed after a key must find what the key has opened."""
+    """The screen below an overlay. It receives all keys, so that a key reaches what the key before it opened."""
 
     session: Session
     keymap: Keymap
@@ -45,7 +45,7 @@ def _sign(keys: str) -> str:
 
 
 class OverlayScreen(ModalScreen[None]):
-    """`BINDINGS` are its own keys, with the word that the footer has for each; moving about is as in every pane."""
+    """`BINDINGS` are its own keys, each with its word in the footer. Cursor keys work as in every pane."""
 
     DEFAULT_CSS = """
     OverlayScreen { layout: vertical; background: $background; overflow: hidden; }
@@ -82,12 +82,12 @@ class OverlayScreen(ModalScreen[None]):
         return [binding for binding in self.BINDINGS if isinstance(binding, Binding)]
 
     def show_footer(self) -> None:
-        """Draw the line below."""
+        """Draw the footer."""
         hints = [(b.action, b.key_display or _sign(b.key), b.description) for b in self.keys if b.description]
         self.foot.show(footer(self.session, self.prompt, hints, self.size.width, self.foot.palette))
 
     def close(self) -> None:
-        """Close the overlay, unless the palette lies over it: that would be what closes."""
+        """Close the overlay if it is on top. Under the palette, `dismiss` would close the palette."""
         if self.is_active:
             self.dismiss()
             self.host.show()
@@ -95,8 +95,8 @@ class OverlayScreen(ModalScreen[None]):
     action_close = close
 
     def on_key(self, event: events.Key) -> None:
-        """Pass a key to whatever is uppermost."""
-        if self.host.press_key(event.key, event.character):  # which may have another screen by now
+        """Pass a key to the host, which gives it to the uppermost layer."""
+        if self.host.press_key(event.key, event.character):  # it may have opened another screen by now
             event.stop()
             event.prevent_default()
 
@@ -105,7 +105,7 @@ class OverlayScreen(ModalScreen[None]):
         self.host.paste(event.text)
 
     def press(self, key: str, character: str | None) -> bool:
-        """Do what a key means: here, or what moves about in every pane. Return False where it means nothing."""
+        """Do what a key means in this overlay, else move in the pane. Return False if it means nothing."""
         action = self.host.keymap.action_of(key, character, "")
         id = action.id if action is not None else ""
         if id in ("back", "quit"):
@@ -121,14 +121,14 @@ class OverlayScreen(ModalScreen[None]):
         self.click(message)
 
     def click(self, at: FramedPane.Clicked) -> None:
-        """Do what a click means where something can be chosen."""
+        """Handle a click on the pane. Overlays with something to choose override it."""
 
     def on_framed_pane_wheeled(self, message: FramedPane.Wheeled) -> None:
-        """Pass the wheel to the pane, or scroll."""
+        """Scroll the pane."""
         self.pane.scroll_content(message.by)
 
     def on_status_line_pressed(self, message: StatusLine.Pressed) -> None:
-        """Do what the word says; a click elsewhere closes."""
+        """Do what the clicked word says; a click elsewhere closes the overlay."""
         if self.prompt is not None:
             self.host.click_prompt(message.action)
         else:
@@ -136,12 +136,12 @@ class OverlayScreen(ModalScreen[None]):
 
 
 class TextReader(OverlayScreen):
-    """A text under its own keys."""
+    """Shows a text, which can be searched."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         CLOSE,
         Binding("slash", "search", "searches"),
-        Binding("question_mark,f1,i", "close", ""),  # as it was opened
+        Binding("question_mark,f1,i", "close", ""),  # the keys that opened the text close it
         Binding("colon", "command", "command"),
     ]
 
@@ -149,8 +149,8 @@ class TextReader(OverlayScreen):
         self.content = Prose()
         super().__init__(host, name, self.content)
         self.pane.heading = heading
-        self._all = text  # of which some lines may be searched for
-        self.lines = 0  # that were found
+        self._all = text  # the whole text; a search shows a part
+        self.lines = 0  # how many lines the search shows
         self.search("")
 
     def search(self, text: str) -> None:
@@ -176,7 +176,7 @@ class TextReader(OverlayScreen):
 
 
 class SearchPrompt(Prompt):
-    """Words of the text."""
+    """Takes the words to search the text for."""
 
     label = "search"
 
@@ -185,7 +185,7 @@ class SearchPrompt(Prompt):
         self._reader = reader
 
     def note(self) -> str:
-        """Return how many lines hold the words."""
+        """Return how many lines contain the words."""
         count = self._reader.lines
         return f"{count} line{'s' * (count != 1)} · enter keeps them, esc shows all"
 

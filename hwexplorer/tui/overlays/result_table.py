@@ -1,4 +1,4 @@
-"""An overlay with the rows of a report, of which one is applied or pinned."""
+"""An overlay with the rows of a report. The user applies or pins one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hwexplorer.views.tables import sort_by_column
 
 
 class ResultTable(OverlayScreen):
-    """A table with a cursor; what is chosen is a step of the state, which undo takes back."""
+    """Shows rows with a cursor. Applying or pinning a row is a step of the state that undo takes back."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         CLOSE,
@@ -64,7 +64,7 @@ class ResultTable(OverlayScreen):
         self.do_find(1)
 
     def do_find(self, step: int) -> None:
-        """Go to the next row with the words that are looked for; 0 may stay."""
+        """Go to the next match of the words that are searched for; with step 0 the row under the cursor counts."""
         if self.content.find and (
             key := state_changes.next_match(self._table, self.content.find, self.content.key, step)
         ):
@@ -90,7 +90,7 @@ class ResultTable(OverlayScreen):
         self.session.emit(SheetOpened(self._heading, Sheet(self._sheet.title, self._sheet.text)))
 
     def action_sort(self) -> None:
-        """Sort by the column of the cursor, numbers from the least; again, the other way round."""
+        """Sort by the column under the cursor, ascending; if it is sorted so, descending."""
         ordered = sort_by_column(self._table, self.content.column)
         if ordered.rows == self._table.rows:
             ordered = sort_by_column(self._table, self.content.column, is_falling=True)
@@ -110,7 +110,7 @@ class ResultTable(OverlayScreen):
                 self.action_apply()
 
     def _target(self) -> tuple[Row, State] | None:
-        """Return the row of the cursor and the state it leads to; say so and return None where it leads nowhere."""
+        """Return the row of the cursor and the state it leads to. If it leads nowhere, say so and return None."""
         row = self.content.row
         try:
             if row is not None and row.leads:

@@ -12,7 +12,7 @@ from hwexplorer.tui.session.session import Session
 
 
 def load_panes(session: Session, palette: Palette) -> dict[str, ViewPane]:
-    """Create all panes, by name. Heat has no number: it is visible where there is room."""
+    """Create all panes, by name. Heat has no number key; it is visible if there is room."""
     panes: dict[str, ViewPane] = {}
     for name in (*PANES, "heat"):
         kind = f"{name.title()}Pane"

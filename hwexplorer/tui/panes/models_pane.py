@@ -9,7 +9,7 @@ from hwexplorer.tui.widgets.tree_table import TreeTable
 
 
 class ModelsPane(ViewPane):
-    """The models; those that the filter leaves."""
+    """Lists the models that match the filter."""
 
     content: TreeTable
     double_click = "choose"
@@ -18,9 +18,9 @@ class ModelsPane(ViewPane):
         is_new = not self.content.key
         is_captured = self.session.views is not None
         names = {row.key for row in views.models.rows}
-        model = self.state.model if self.state.model in names else self.state.model.partition(":")[0]  # less its phase
+        model = self.state.model if self.state.model in names else self.state.model.partition(":")[0]  # its phase cut
         self.content.mark = model if is_captured else ""
-        self.content.update(views.models, only=self.state.filter.partition(":")[0])  # a phase is none of its name
+        self.content.update(views.models, only=self.state.filter.partition(":")[0])  # without a phase
         if is_new and is_captured:
             self.content.go(model)
         total, only = len(self.content.table.rows), self.state.filter
@@ -29,13 +29,13 @@ class ModelsPane(ViewPane):
             self.set_title(remark=narrowed if only else f"{total} of {total}")
 
     def do_find(self, step: int) -> None:
-        """Go to the next model, or the one before."""
+        """Go to the next or previous model."""
         self.do_move(step)
 
     def do_choose(self) -> None:
-        """Load the model under the cursor; a drawer of models closes, and opens again with all of them."""
+        """Load the model under the cursor. If the pane shows only with focus, clear the filter and go to the tree."""
         session, before = self.session, self.state.model
-        if self.content.row is None:  # no name in the list: one with what is asked of it, or a file of one's own
+        if self.content.row is None:  # no row matches: the filter may be a name with settings, or the user's own file
             from hwexplorer.tui.commands.command_line import submit  # not needed to start the screen
 
             submit(session, f"model {self.state.filter}")

@@ -11,13 +11,13 @@ from hwexplorer.tui.widgets.tree_table import TreeTable
 
 
 class TreePane(ViewPane):
-    """The tree; its branches and its cursor are the state's."""
+    """Shows the tree. Its open branches and its cursor are fields of the state."""
 
     content: TreeTable
     cursor, double_click = "at", "toggle"
     sort_keys, sort_fields = SORTS, ("sort", "descending", True)
     make_content = TreeTable
-    finds_rows = False  # the state's words are looked for, in rows that may be closed
+    finds_rows = False  # the session searches the tree, since matches may be in closed branches
 
     def fill(self, views: Views) -> None:
         state = self.state
@@ -45,7 +45,7 @@ class TreePane(ViewPane):
         return tuple(k for k in self.state.open if k != key)
 
     def do_open(self) -> None:
-        """Open the branch."""
+        """Open the branch, or go to its first child if it is open."""
         state, index = self.state, self.session.index
         if not (below := index.children(state.at)):
             return
@@ -65,7 +65,7 @@ class TreePane(ViewPane):
             self._apply_branches(self.session.index.parent.get(state.at) or "", state.open)
 
     def do_toggle(self) -> None:
-        """Open or close what the cursor is on."""
+        """Open or close the branch under the cursor; on a leaf, close its parent."""
         state, index = self.state, self.session.index
         if state.at in state.open or (not state.at and state.open):
             self.do_close()
@@ -73,7 +73,7 @@ class TreePane(ViewPane):
             self.do_subtree(1)
         elif index.children(state.at):
             self._apply_branches(state.at, (*state.open, state.at))
-        else:  # on a leaf the branch it belongs to closes, and the cursor goes to it
+        else:  # on a leaf, close its parent and go there
             parent = index.parent.get(state.at) or ""
             self._apply_branches(parent, self._open_except(parent))
 

@@ -1,4 +1,4 @@
-"""The panes that show a view of the session: their base, and a class NamePane for each but models and tree."""
+"""The base class of panes that show a view of the session, and all panes except models and tree."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from hwexplorer.tui.widgets.prose import Prose
 from hwexplorer.tui.widgets.tree_table import TreeTable
 from hwexplorer.views.plain import Table
 
-# Columns that are sorted by another name than their own.
+# Columns whose sort key has another name.
 _SORT_NAMES = {"device": "name", "bar": "share", "energy_per_inference": "energy"}
 
 
 class ViewPane(FramedPane):
-    """A method `do_NAME` is what the action of that effect (keys/actions.py) does in it."""
+    """Shows a view. A method `do_NAME` does the effect NAME of an action (keys/key_table.py) in this pane."""
 
     content: Any
     make_content: ClassVar[Any] = staticmethod(lambda: TreeTable(tree=False))
     cursor: ClassVar[str] = ""  # the field of the state that is its cursor
     double_click: ClassVar[str] = ""  # the action of a double click
-    finds_rows: ClassVar[bool] = True  # of its own; elsewhere those of the tree are meant
+    finds_rows: ClassVar[bool] = True  # True if a search is in its own rows, False if it is in the tree's
     sort_keys: ClassVar[tuple[str, ...]] = ()  # what a click on a column head may sort by
-    sort_fields: ClassVar[tuple[str, str, bool]] = ("", "", False)  # of the state: by what, which way; the way first
+    sort_fields: ClassVar[tuple[str, str, bool]] = ("", "", False)  # state's key, direction; first direction
 
     def __init__(self, session: Session, name: str, palette: Palette) -> None:
         super().__init__(name, PANES.index(name) + 1 if name in PANES else 0, self.make_content(), palette)
@@ -43,27 +43,27 @@ class ViewPane(FramedPane):
         return self.session.state
 
     def fill(self, views: Views) -> None:
-        """Take the view and the title; called only while the pane is visible."""
+        """Take the content from `views` and set the title. Called only while the pane is visible."""
         raise NotImplementedError
 
     def refill(self) -> None:
-        """Draw the pane as the session has it: what moved in the content only goes back."""
+        """Draw the pane as the session has it. This undoes a move that happened in the content only."""
         if self.session.views is not None:
             self.fill(self.session.views)
         self.redraw()
 
     def redraw(self) -> None:
-        """Draw again, but not while keys typed ahead are worked off."""
+        """Draw again, but not while keys typed ahead are handled."""
         if not self.session.is_behind:
             super().redraw()
 
     def set_title(self, about: str = "", remark: str = "") -> None:
-        """Set what the frame says: the pane and what it shows, and on the right a remark."""
+        """Set the text of the frame: the pane and its subject, and a remark on the right."""
         self.heading = f"{self.pane.title()} · {about}" if about else self.pane.title()
         self.remark = remark
 
     def hidden_roles(self) -> tuple[str, ...]:
-        """Return the roles of columns that say nothing now."""
+        """Return the roles of columns to hide: deltas, unless the state compares with a pin."""
         return () if self.state.diff and self.state.pin else ("delta",)
 
     def do_move(self, by: int) -> None:
@@ -71,7 +71,7 @@ class ViewPane(FramedPane):
         self.put_cursor(self.content.move(by))
 
     def put_cursor(self, key: str) -> None:
-        """Put the cursor of the state on a row; without one the content has moved already."""
+        """Put the state's cursor on a row. A pane without one only redraws, since its content has moved already."""
         if not self.cursor or not key:
             self.redraw()
         elif not self.session.apply(replace(self.state, **{self.cursor: key})):
@@ -82,7 +82,7 @@ class ViewPane(FramedPane):
         self.do_move(direction * self.content.page())
 
     def do_find(self, step: int) -> None:
-        """Go to the next row with the words that were looked for here (0 may stay); without any, look in the tree."""
+        """Go to the next match of this pane's search (step 0 may stay). Without a search, search in the tree."""
         if not self.finds_rows or not self.content.find:
             self.session.do_find(step)
             return
@@ -94,14 +94,14 @@ class ViewPane(FramedPane):
             self.put_cursor(key)
 
     def click(self, at: FramedPane.Clicked) -> None:
-        """Go to the pane and the row that was clicked, which stays under the pointer; a double click opens it."""
+        """Go to the pane and to the clicked row, which stays under the pointer. A double click opens the row."""
         if at.y < 0 or not self.pick(at):
             self.session.apply(replace(self.state, pane=self.pane))
         elif at.times == 2 and self.double_click:
             self.session.request(self.double_click)
 
     def pick(self, at: FramedPane.Clicked) -> bool:
-        """Go to the row that was clicked, in one step with its pane; return False where there is none."""
+        """Go to the clicked row and its pane in one step. Return False if no row was clicked."""
         content = self.content
         if not isinstance(content, TreeTable):
             return False
@@ -129,11 +129,11 @@ class ViewPane(FramedPane):
             self.session.say(known if self.sort_keys else f"{self.pane} cannot be sorted", "dim")
 
     def wheel(self, at: FramedPane.Wheeled) -> bool:
-        """Do what the wheel means; return False where it scrolls."""
+        """Handle the wheel. Return False if the pane should scroll."""
         return False
 
 
-BAR_WIDTH = 100  # cells of a pane that has room for bars beside a column for each device
+BAR_WIDTH = 100  # cells: a pane this wide has room for bars next to a column for each device
 
 
 class ComparePane(ViewPane):
@@ -154,7 +154,7 @@ class ComparePane(ViewPane):
         self.set_title(views.verdict, order if state.rank != RANKS[0] else "")
 
     def _table(self, views: Views) -> Table:
-        """Below the devices the answer, and of the lines on each that of the row under the cursor."""
+        """Return the table with a footer: the lines about the device under the cursor, then those about all devices."""
         table = views.compare
         key = (table, views.answer, self.state.on)
         if key != self._table_key:
@@ -167,7 +167,7 @@ class ComparePane(ViewPane):
 
 
 class EventsPane(ViewPane):
-    """The events of the node under the cursor; its open branches are no part of the state."""
+    """The events of the node under the cursor; its open branches are not part of the state."""
 
     content: TreeTable
     double_click = "toggle"
@@ -178,7 +178,7 @@ class EventsPane(ViewPane):
         self.set_title(self.state.at or self.state.model)
 
     def do_toggle(self, is_open: bool | None = None) -> None:
-        """Open or close what the cursor is on."""
+        """Open or close the branch under the cursor, or the one that the row belongs to."""
         self.content.toggle(is_open)
         self.redraw()
 
@@ -187,7 +187,7 @@ class EventsPane(ViewPane):
         self.do_toggle(True)
 
     def do_close(self) -> None:
-        """Close the branch, or go to its parent."""
+        """Close the branch under the cursor, or the one that the row belongs to."""
         self.do_toggle(False)
 
     def do_subtree(self, opened: int) -> None:
@@ -197,7 +197,7 @@ class EventsPane(ViewPane):
 
 
 class HeatPane(ViewPane):
-    """The blocks of the model with the metric on every device, visible where there is room."""
+    """The blocks of the model with the metric on every device, visible if there is room."""
 
     content: TreeTable
 
@@ -214,7 +214,7 @@ class HeatPane(ViewPane):
 
 
 class KnobsPane(ViewPane):
-    """The facts of the device under the cursor to be turned, the curve of one, and what the device costs by them."""
+    """The knobs: facts of the device that the user can change, the curve of one, and the cost of the device."""
 
     content: KnobContent
     cursor = "fact"
@@ -222,17 +222,17 @@ class KnobsPane(ViewPane):
 
     def fill(self, views: Views) -> None:
         self.content.show(views.knobs, self.state.metric, bool(self.state.fact))
-        self.content.go(self.state.fact or self.content.curve.title.removesuffix(" turned"))  # what a key turns
+        self.content.go(self.state.fact or self.content.curve.title.removesuffix(" turned"))  # the one a key turns
         self.set_title(views.device_name(self.state.on))
 
     def pick(self, at: FramedPane.Clicked) -> bool:
-        """Turn the knob under the cursor: down on the left half of its row, up on the right."""
+        """Turn the knob under the cursor if its row is clicked: down on the left half, up on the right."""
         if self.content.head_at(at.x, at.y) is None and self.content.key_at(at.y) == self.state.fact:
             self.session.request("turn_up" if at.x >= self.content.width // 2 else "turn_down")
         return super().pick(at)
 
     def wheel(self, at: FramedPane.Wheeled) -> bool:
-        """Turn the knob under the cursor where the wheel is over its row."""
+        """Turn the knob under the cursor if the wheel is over its row. Return True if it is."""
         is_over_knob = self.content.row is not None and self.content.key_at(at.y) == self.content.key
         if is_over_knob:
             self.session.request("turn_down" if at.by > 0 else "turn_up")
@@ -249,8 +249,8 @@ class PlotPane(ViewPane):
 
     def fill(self, views: Views) -> None:
         self.content.update(views.plot, point_of(self.state), views.marked_points)
-        place = f"{PLOTS.index(self.state.plot) + 1}/{len(PLOTS)}"  # its name is in the title
-        node = "" if is_over_batches(self.state.plot) else self.state.at  # the one under the cursor
+        place = f"{PLOTS.index(self.state.plot) + 1}/{len(PLOTS)}"  # the title has the name
+        node = "" if is_over_batches(self.state.plot) else self.state.at  # the node under the cursor
         self.set_title(f"{self.state.plot.replace('_', ' ')} · {node or views.device_name(self.state.on)}", place)
 
     def put_cursor(self, key: str) -> None:
@@ -258,7 +258,7 @@ class PlotPane(ViewPane):
             self.redraw()
 
     def _move_to_point(self, key: str) -> bool:
-        """Go to what a point stands for: a row of the tree, or a device at a batch. False where neither."""
+        """Go to what a point stands for: a row of the tree, or a device at a batch. Return False if it is neither."""
         device, _, batch = key.rpartition("@b")
         if key in self.session.index.place:
             self.session.move_to(key)
@@ -269,7 +269,7 @@ class PlotPane(ViewPane):
         return True
 
     def pick(self, at: FramedPane.Clicked) -> bool:
-        """Go to what the point stands for."""
+        """Go to what the clicked point stands for. Return False, so that `click` goes to this pane as well."""
         return self._move_to_point(self.content.key_at(at.x, at.y)) and super().pick(at)
 
 
@@ -286,7 +286,7 @@ class WhyPane(ViewPane):
     make_content = Prose
 
     def click(self, at: FramedPane.Clicked) -> None:
-        """Try the setting that the frame offers where that was clicked."""
+        """Go to the pane. A click on the caption of the frame also applies the setting that it offers."""
         super().click(at)
         if at.y == CAPTION:
             self.session.do_try_it()
@@ -296,6 +296,6 @@ class WhyPane(ViewPane):
         self.set_title(self.state.at or self.state.model)
 
     def do_toggle(self) -> None:
-        """Open or close what the cursor is on."""
+        """Show what is folded, or fold it."""
         self.content.toggle()
         self.redraw()

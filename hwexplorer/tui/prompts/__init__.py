@@ -1,1 +1,1 @@
-"""What is typed in the footer: find, filter, command, export."""
+"""The prompts in the footer: find, filter, command, export."""

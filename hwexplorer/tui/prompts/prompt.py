@@ -1,4 +1,4 @@
-"""The footer of whatever has the keys, and a line that is typed in it: the base of those in prompt_kinds.py."""
+"""The base class of the prompts (in prompt_kinds.py), and the footer that shows one."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from hwexplorer.tui.widgets.line_editor import EditedLine
 
 
 class Prompt:
-    """A line being typed. `before` is what escape goes back to."""
+    """A line being typed. Escape goes back to the text `before`."""
 
     label = ""
-    is_live: ClassVar = False  # the text is followed as it is typed: a click on a pane keeps it
-    keys: ClassVar = {"enter": "enter", "esc": "escape", "tab": "tab"}  # words of a note that are keys
+    is_live: ClassVar = False  # True if the screen follows the text; a click on a pane then keeps it
+    keys: ClassVar = {"enter": "enter", "esc": "escape", "tab": "tab"}  # words of the note that stand for keys
 
     def __init__(self, session: Session, text: str = "", selected: bool = False) -> None:
         self.session, self.before = session, text
@@ -33,11 +33,11 @@ class Prompt:
         return self.line.text
 
     def note(self) -> str:
-        """Return what stands on the right of the line: what the text does so far."""
+        """Return the text on the right of the line: what the typed text means so far."""
         return ""
 
     def offers(self) -> dict[str, str]:
-        """Return the words of the note that can be clicked, and the text that the line becomes."""
+        """Return the words of the note that can be clicked, each with the text that the line becomes."""
         return {}
 
     def _append_words(self, words: Sequence[str]) -> dict[str, str]:
@@ -48,15 +48,15 @@ class Prompt:
         return key in ("escape", "ctrl+c", "enter")
 
     def end(self, key: str, character: str | None) -> None:
-        """Do what the key that ended the line means. The line is gone already."""
+        """Do what the key that ended the line means. The prompt is closed already."""
         (self.enter if key == "enter" else self.leave)()
 
     def edit(self, key: str, character: str | None) -> None:
-        """Do what a key means that does not end the line."""
+        """Edit the line by a key that does not end it."""
         self.change(line_editor.press_key(self.line, key, character))
 
     def change(self, line: EditedLine) -> None:
-        """Take another line, and follow its text."""
+        """Replace the line; if its text changes, follow it."""
         is_other, self.line = line.text != self.line.text, line
         if is_other:
             self.follow(line.text)
@@ -80,7 +80,7 @@ def footer(
     palette: Palette,
     shows_limits: bool = False,
 ) -> list[Segment]:
-    """Return the prompt, else the message, else the progress of a job, else the keys, beside them the limits."""
+    """Return the footer: the prompt, else the message, else a job's progress, else the key hints with the limits."""
     if prompt is not None:
         offers = {*prompt.offers(), *prompt.keys}
         return status_lines.prompt_line(prompt.label, prompt.line, prompt.note(), offers, width, palette)

@@ -1,4 +1,4 @@
-"""The lines that the screen opens by a key: find, filter, command, export; and whether an export may overwrite."""
+"""The prompts: find, filter, command, export, and the question whether an export may overwrite a file."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ class Finder(Protocol):
     content: TreeTable
 
     def do_find(self, step: int) -> None:
-        """Go to the next row with `content.find`; 0 may stay."""
+        """Go to the next row that matches `content.find`; step 0 may stay."""
 
 
 class FindPrompt(Prompt):
-    """Words and conditions of rows: of the table of a finder, else of the tree."""
+    """Searches rows by words and conditions: the rows of a finder's table, else of the tree."""
 
     is_live = True
 
@@ -44,7 +44,7 @@ class FindPrompt(Prompt):
         self.label, self._finder = label, finder
 
     def note(self) -> str:
-        """Return how many rows have the words."""
+        """Return how many rows match."""
         if not self.text:
             return row_query.HINT
         table = self._finder.content.table if self._finder else self.session.index.table
@@ -58,9 +58,9 @@ class FindPrompt(Prompt):
         return self._append_words(row_query.HINT.split()[2:])
 
     def follow(self, text: str) -> None:
-        """Go to the first row with the words."""
+        """Go to the first row that matches."""
         session = self.session
-        with suppress(RequestError):  # half typed; the note says what is missing
+        with suppress(RequestError):  # a condition is half typed; the note says what is missing
             if self._finder is not None:
                 self._finder.content.find = text
                 self._finder.do_find(0)
@@ -71,7 +71,7 @@ class FindPrompt(Prompt):
 
 
 class FilterPrompt(Prompt):
-    """Letters that narrow the models."""
+    """Narrows the list of models by what is typed."""
 
     label, is_live = "filter", True
 
@@ -97,7 +97,7 @@ class FilterPrompt(Prompt):
 
 
 class CommandPrompt(Prompt):
-    """A command or a verb of the shell."""
+    """Takes a command or a verb of the shell."""
 
     label = ":"
 
@@ -119,7 +119,7 @@ class CommandPrompt(Prompt):
 
 
 class ExportPrompt(Prompt):
-    """A file name, proposed at first."""
+    """Asks for a file name and proposes one."""
 
     label = "export to"
 
@@ -140,12 +140,12 @@ class ExportPrompt(Prompt):
         return {suffix: stem + suffix for suffix in SUFFIXES}
 
     def _path(self) -> str:
-        """Return the file that the text names: of a format alone (`json`) the name that was proposed."""
+        """Return the file that the text names. A format alone (`json`) means the proposed name in that format."""
         text = self.text.strip()
         return self._stem + f".{text.lower()}" if f".{text.lower()}" in SUFFIXES else text
 
     def ends_prompt(self, key: str, character: str | None) -> bool:
-        """Return True if the key leaves the line, or enters one that can be written."""
+        """Return True if the key leaves the prompt, or enters a name that can be written."""
         if key == "enter":
             self._error = self._find_error()
         return super().ends_prompt(key, character) and not (key == "enter" and self._error)
@@ -155,14 +155,14 @@ class ExportPrompt(Prompt):
         try:
             if not self._path():
                 return "expected a file name, e.g. resnet50.json"
-            path = path if policy.is_served() else path.expanduser()  # else it goes to the browser
+            path = path if policy.is_served() else path.expanduser()  # a served explorer sends the file to the browser
             files.format_of(path, dict.fromkeys(SUFFIXES, ""))
             return "" if policy.is_served() or path.parent.is_dir() else "that folder does not exist"
         except (OSError, RequestError, RuntimeError, ValueError) as error:
             return str(error)
 
     def follow(self, text: str) -> None:
-        """Forget what was wrong with the text before."""
+        """Clear the error of the text before."""
         self._error = ""
 
     def enter(self) -> None:
@@ -170,7 +170,7 @@ class ExportPrompt(Prompt):
 
 
 class OverwritePrompt(Prompt):
-    """A question that one key decides."""
+    """Asks whether to overwrite a file; one key decides."""
 
     keys: ClassVar = {"y": "y", "n": "n"}
 
@@ -186,7 +186,7 @@ class OverwritePrompt(Prompt):
         return True
 
     def end(self, key: str, character: str | None) -> None:
-        """Overwrite on y, else leave what is there."""
+        """Overwrite the file on y, else keep it."""
         if character in ("y", "Y"):
             self._overwrite()
         else:

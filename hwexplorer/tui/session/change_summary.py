@@ -21,7 +21,7 @@ _SENTENCES = {
     "model": "loaded {}",
     "limits": "limits: {}",
 }
-# Figures of a card: what more of one is, in percent and as a factor, and what less of one is.
+# Figures of a card, and the words for an increase in percent, an increase as a factor, and a decrease.
 _FIGURES = (("rate_per_s", "faster", "faster", "slower"), ("energy_j", "more energy", "the energy", "less energy"))
 _ALL_FIGURES = (
     ("energy_j", "more energy per inference", "the energy per inference", "less energy per inference"),
@@ -29,12 +29,12 @@ _ALL_FIGURES = (
     ("latency_s", "longer latency", "the latency", "shorter latency"),
 )
 TIMES = 2  # a larger change is a factor, a smaller one a percentage
-LEAST = 0.005  # a smaller change is none
+LEAST = 0.005  # a fraction; a smaller change is not reported
 
 
 def summarize_change(before: State, after: State, was: Cards, now: Cards) -> str:
-    """Return `compiled: 31 % faster`, or '' where the screen says it anyway. The cards are those of the devices. A
-    what-if device is compared with what it is made of, as the knobs are."""
+    """Return a sentence like `compiled: 31 % faster`, or '' if the screen shows the change anyway. `was` and `now` are
+    the cards of all devices. A what-if device is compared with the unchanged device, as in the knobs."""
     changed = changed_fields(before, after)
     if (
         "devices" in changed
@@ -66,7 +66,7 @@ def summarize_change(before: State, after: State, was: Cards, now: Cards) -> str
 
 
 def summarize_undo(before: State, after: State, was: Cards, now: Cards) -> str:
-    """Return `undid "add kpu_t100"` of a step back from `before`."""
+    """Return `undid "add kpu_t100"` for a step back from `before` to `after`."""
     summary = summarize_change(after, before, now, was).partition(": ")[0].partition(" vs ")[0]
     for participle, verb in (("added ", "add "), ("removed ", "remove "), ("pinned ", "pin ")):
         summary = summary.replace(participle, verb)
@@ -79,7 +79,7 @@ def _settings(before: State, after: State) -> str:
 
 
 def summarize_pin(verdict: str, here: Card, there: Card) -> str:
-    """Return the verdict against the pin with the figures of both: energy, rate and latency may go different ways."""
+    """Return the verdict against the pin with the change of each figure, since they may differ in direction."""
     names, _, change = verdict.partition(": ")
     figures = ", ".join(_changes(there, here, _ALL_FIGURES))
     return f"{names} (pin): {'; '.join(part for part in (figures, change) if part)}."

@@ -1,4 +1,4 @@
-"""The text that the copy keys take away."""
+"""The text that the copy keys put on the clipboard."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hwexplorer.views.plain import Row, Table
 
 
 def copy_text(what: str, state: State, table: Table, row: Row | None, command: str = "") -> str:
-    """Return the state, the command, or the name or cells of a row, '' without one. It holds nothing that steers the
-    terminal it is pasted into."""
+    """Return the state, the command, or the name or cells of a row ('' without a row). Control characters are made
+    safe, since the text may be pasted into a terminal."""
     text = command if what == "command" else _raw_text(what, state, table, row)
     return "\t".join(safe(cell, len(text)) for cell in text.split("\t"))
 

@@ -1,4 +1,4 @@
-"""Undo and redo: the states that were, and those that were undone."""
+"""Undo and redo: the earlier states, and the states that were undone."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ HISTORY_MAX = 500
 
 
 class History(msgspec.Struct, frozen=True):
-    """Undo and redo of state. Moving about is no step of its own: undo goes back over decisions."""
+    """The present state with its past and future. Navigation is not a step: undo goes back over decisions."""
 
     present: State = State()
     past: tuple[State, ...] = ()
@@ -24,7 +24,7 @@ def changed_fields(old: State, new: State) -> frozenset[str]:
 
 
 def push(history: History, state: State) -> History:
-    """Return the history with another present; moving about is no step."""
+    """Return the history with another present state. Navigation alone adds no step."""
     changed = changed_fields(history.present, state)
     if not changed:
         return history
@@ -50,5 +50,5 @@ def redo(history: History) -> History:
 
 
 def _keep_pane(state: State, now: State) -> State:
-    """An undone state keeps the eye where it is: the same pane, not the one of long ago."""
+    """Keep the present pane and zoom in a state that undo or redo brings back."""
     return replace(state, pane=now.pane, zoom=now.zoom)

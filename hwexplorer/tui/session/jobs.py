@@ -1,4 +1,4 @@
-"""Work beside the screen: started off the event loop, polled from it, cancelled at any time."""
+"""Background jobs: started off the event loop, polled from it, cancelled at any time."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 OUTPUT_MAX = 2_000_000  # bytes: longer output is cut, and says so
 WIDTH_MIN = 40
-STOP_S = 2.0  # for the verb to end what it has started, before all of it is killed
+STOP_S = 2.0  # how long a verb may take to end its children before all of them are killed
 
 
 class BackgroundJob(ABC):
-    """A job runs in a thread of its own, since starting it may take a moment. `finish` is called with the job once it
-    is done, in the thread that polls it. `progress` is (what it is doing, fraction done), negative where not known."""
+    """Runs in its own thread, since starting may take a moment. The thread that polls calls `finish` with the job once
+    it is done. `progress` is (phase, fraction done); the fraction is negative if unknown."""
 
-    replaces_model: ClassVar[bool]  # what is on screen is old until it is done
+    replaces_model: ClassVar[bool]  # True if the screen shows an old model until the job is done
     stop_message: ClassVar[str]
 
     def __init__(self, name: str, finish: Callable[[Any], None]) -> None:
@@ -49,11 +49,11 @@ class BackgroundJob(ABC):
 
     @abstractmethod
     def is_done(self) -> bool:
-        """Return True when there is nothing more to wait for. Never waits."""
+        """Return True if the job has ended. Never waits."""
 
     @abstractmethod
     def error(self) -> str:
-        """Return what went wrong in one line, '' when nothing did."""
+        """Return what went wrong in one line, '' if nothing did."""
 
     def cancel(self) -> None:
         """Stop the job without waiting."""
@@ -65,7 +65,7 @@ class BackgroundJob(ABC):
 
 
 class ModelCaptureJob(BackgroundJob):
-    """The capture of the model that a state asks for, or the reading of its trace."""
+    """Captures the model of a state, or reads the state's trace."""
 
     replaces_model, stop_message = True, "cancelled"
 
@@ -96,7 +96,7 @@ class ModelCaptureJob(BackgroundJob):
         return True
 
     def error(self) -> str:
-        # Of the shell's option the shape is left, which in a command stands after the model's name.
+        # The message names the shell's option; in a `:` line the shape follows the model's name without it.
         return " ".join(self._failure.split()).replace("--input ", "")
 
     def end(self) -> None:
@@ -104,8 +104,8 @@ class ModelCaptureJob(BackgroundJob):
 
 
 class VerbJob(BackgroundJob):
-    """A verb of the command line in a process of its own, so that it can be stopped. `words` are those after
-    `hwexplorer`; the output is `width` cells wide."""
+    """Runs a verb in its own process, so that it can be stopped. `words` are the command line after `hwexplorer`; the
+    output is `width` cells wide."""
 
     replaces_model, stop_message = False, "stopped"
 
@@ -147,20 +147,20 @@ class VerbJob(BackgroundJob):
         self._thread.join(STOP_S)
 
     def _kill(self) -> None:
-        # The verb leads a process group of its own.
+        # The verb leads its own process group, so this kills its children too.
         if self._process is not None:
             with suppress(OSError):
                 os.killpg(self._process.pid, signal.SIGKILL)
 
     def error(self) -> str:
-        """Return the last line of standard error where the verb failed and printed nothing, else ''."""
+        """Return the last line of standard error if the verb failed and printed nothing, else ''."""
         if not self._code or self._out.strip():
             return ""
         lines = self._err.decode(errors="replace").strip().splitlines()
         return (lines[-1] if lines else f"{self.name} ended with {self._code}").removeprefix("hwexplorer: ")
 
     def sheet(self) -> Sheet:
-        """Return what the verb printed: the sheet of a report, else the text."""
+        """Return what the verb printed: the sheet if it is a report, else the text, cut at OUTPUT_MAX bytes."""
         with suppress(msgspec.MsgspecError):
             return decode(self._out)
         text = self._out[:OUTPUT_MAX].decode(errors="replace").replace("\r", "").rstrip()

@@ -1,6 +1,6 @@
-"""Limits that the devices of the catalogue are held against, `L<5ms E<1J P<30W M<8GB`.
+"""Limits such as `L<5ms E<1J P<30W M<8GB`, and the devices of the catalogue that pass them.
 
-Figures are computed a few devices at a time, so that typing goes on meanwhile. analysis/explore/constraint.py
+Figures are computed for a few devices at a time, so that typing goes on meanwhile. analysis/explore/constraint.py
 parses limits.
 """
 
@@ -30,11 +30,11 @@ COLUMNS = (
     Column("power", "Power", "W", role="quantity", keep=0),
     Column("memory", "Memory", "byte", role="quantity", keep=0),
 )
-_PLACES = {"latency": 3, "energy": 4, "power": 5, "memory": 6}  # in a row, of the figures that limits name
+_PLACES = {"latency": 3, "energy": 4, "power": 5, "memory": 6}  # index of a figure in a row's cells
 _RUN = SCENARIO_FIELDS | {"model"}
 _UNKNOWN: tuple[Cell, ...] = (None,) * len(COLUMNS)
-BACKED = (EVIDENCE["measured"], EVIDENCE["siblings"])  # evidence that a best device has
-SLICE_S = 0.01  # of computing between two looks at the keyboard
+BACKED = (EVIDENCE["measured"], EVIDENCE["siblings"])  # only a device with such evidence can be the best
+SLICE_S = 0.01  # computing time between two looks at the keyboard
 
 
 class DeviceLimits:
@@ -48,11 +48,11 @@ class DeviceLimits:
 
     def _forget_other_scenario(self, state: State) -> None:
         if self._state is None or changed_fields(self._state, state) & _RUN:
-            self._state, self._figures = state, {}  # figures of another scenario are of no use
+            self._state, self._figures = state, {}  # the figures belong to another scenario
 
     def apply(self, state: State, table: Table, text: str) -> Table:
-        """Return the devices with their figures: those within the limits first, the best first, the others dim; the
-        title says how many they are and which is best. Raises RequestError."""
+        """Return `table` with figures: the devices within the limits of `text` first, the best on top, the others dim.
+        The title says how many pass and which is best. Raises RequestError for a wrong limit."""
         self._forget_other_scenario(state)
         rows = [replace(row, cells=(*row.cells[:2], *(self._figures.get(row.key) or _UNKNOWN))) for row in table.rows]
         with_figures = replace(table, columns=(*table.columns[:2], *COLUMNS), rows=tuple(rows))
@@ -63,8 +63,8 @@ class DeviceLimits:
         return replace(with_figures, title=self._headline(ordered), rows=ordered)
 
     def _headline(self, rows: Sequence[Row]) -> str:
-        """Write `28 of 85 pass; best: l4; predicted better: tpu_v4`, `..` while not all are known. A device without
-        measurements of it or of similar chips is predicted, never the best."""
+        """Return `28 of 85 pass; best: l4; predicted better: tpu_v4`, or `..` while figures are missing. A device
+        without measurements of it or of similar chips is predicted, never the best."""
         if any(row.key not in self._figures for row in rows):
             return ".."
         passing = [row for row in rows if not row.dim]
@@ -78,7 +78,7 @@ class DeviceLimits:
         return "; ".join(parts)
 
     def compute_some(self, state: State, devices: Sequence[str] | None = None) -> bool:
-        """Compute figures for SLICE_S, by default of the catalogue; return True when some were missing."""
+        """Compute missing figures for SLICE_S, by default of the whole catalogue. Return True if any were missing."""
         self._forget_other_scenario(state)
         if devices is None:
             devices = [row.key for row in self._cache.view("devices", state).rows]
@@ -87,7 +87,7 @@ class DeviceLimits:
         for device in missing:
             try:
                 self._figures[device] = self._provider.figures(state, device)
-            except RequestError:  # it cannot run this: it is within no limit
+            except RequestError:  # the device cannot run the model, so it passes no limit
                 self._figures[device] = _UNKNOWN
             if perf_counter() > end:
                 break
@@ -95,7 +95,7 @@ class DeviceLimits:
 
     def summary(self, state: State) -> str:
         """Return `limits L<5ms E<1J: 3 of 74 pass; best: l4`."""
-        if any(limit.figure not in _PLACES for limit in parse_limits(state.limits)):  # of a load
+        if any(limit.figure not in _PLACES for limit in parse_limits(state.limits)):  # a limit on figures of a load
             return f"limits {state.limits}"
         self._forget_other_scenario(state)
         key = (state.limits, state.devices, len(self._figures), id(self._state))
@@ -105,20 +105,19 @@ class DeviceLimits:
         return self._summary[1]
 
     def describe_no_pass(self, state: State, cards: Sequence[Card]) -> str:
-        """Return `No device shown passes; limits L<5ms: 3 of 74 pass; best: l4.`; '' where one passes."""
+        """Return `No device shown passes; limits L<5ms: 3 of 74 pass; best: l4.`, or '' if one passes."""
         is_passed = not state.limits or any(card.fits and not card.over for card in cards)
         return "" if is_passed else f"No device shown passes; {self.summary(state)}."
 
 
 def _holds(limit: Constraint, row: Row) -> bool:
-    """Return whether a device is known to be within a limit."""
+    """Return True if a device is known to be within a limit."""
     value = row.cells[_PLACES[limit.figure]]
     return isinstance(value, NUMBERS) and limit.holds(value)
 
 
 def _rank(row: Row) -> tuple[bool, bool, float]:
-    """Return what devices are ordered by: those within the limits first, designs on paper last among them, by energy x
-    latency."""
+    """Return the sort key: devices within the limits first, designs on paper last among them, then energy x latency."""
     evidence, latency, energy = row.cells[2:5]
     if row.dim or not isinstance(latency, NUMBERS) or not isinstance(energy, NUMBERS):
         return row.dim, False, 0.0

@@ -1,6 +1,6 @@
-"""What one types to find rows: words and conditions, `conv kind:conv share>5 bound:memory latency>1ms`.
+"""Queries that find rows by words and conditions, `conv kind:conv share>5 bound:memory latency>1ms`.
 
-A word is looked for in names and keys, and where none holds all of them letter by letter (`l3c2` finds
+Words are searched in names and keys. If no row contains all of them, their letters are matched in order (`l3c2` finds
 layer3.0.conv2). Conditions compare a column by its key or title; percentages and SI prefixes are understood.
 """
 
@@ -23,7 +23,7 @@ HINT = "words · kind:conv share>5 bound:memory latency>1ms"
 
 
 def plain_words(text: str) -> list[str]:
-    """Return the words that are no conditions, for marking them in names."""
+    """Return the words of a query that are not conditions, for marking them in names."""
     return [word for word in text.split() if not re.fullmatch(_CONDITION, word)]
 
 
@@ -33,9 +33,9 @@ def ends_in_condition(text: str) -> bool:
 
 
 def parse_value(text: str, unit: str) -> float:
-    """Return an amount in SI units: `5` of a percentage column is 0.05, `1ms` 0.001. Raises RequestError."""
+    """Return an amount in SI units: `5` in a percentage column is 0.05, `1ms` is 0.001. Raises RequestError."""
     amount = parse_amount(text.removesuffix("%"), "") / 100 if unit == "%" else parse_amount(text, unit)
-    return float(f"{amount:.15g}")  # 100us is 1e-4 to the last bit
+    return float(f"{amount:.15g}")  # rounded, so that 100us is exactly 1e-4
 
 
 def _column(table: Table, name: str) -> int:
@@ -71,7 +71,7 @@ def _condition(table: Table, name: str, sign: str, wanted: str) -> Test:
     least = parse_value(wanted, "%" if column.role == "bar" else column.unit)
 
     def test(row: Row) -> bool:
-        """Return True if the cell of the row holds."""
+        """Return True if the row's cell meets the condition."""
         cell = row.cells[index]
         return isinstance(cell, int | float) and compare(float(cell), least)
 
@@ -80,7 +80,7 @@ def _condition(table: Table, name: str, sign: str, wanted: str) -> Test:
 
 @memoize(keep=4)
 def matching_rows(table: Table, text: str) -> tuple[int, ...]:
-    """Return the places of the rows that fit, in order. Raises RequestError for a wrong condition."""
+    """Return the indices of the matching rows, in order. Raises RequestError for a wrong condition."""
     words = " ".join(plain_words(text))
     parts = (re.fullmatch(_CONDITION, word) for word in text.split())
     tests = [_condition(table, part[1], part[2], part[3]) for part in parts if part is not None]

@@ -1,4 +1,4 @@
-"""States kept under names, and the one the last session ended with: a small JSON file, written in one piece."""
+"""States saved under names, and the state that the last session ended with: a small JSON file, written atomically."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def sessions_file() -> Path:
 
 
 class SavedSession(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A state as a string, when it was saved, and what the device under its cursor takes."""
+    """A state as a string, the date, and the figures of the device under its cursor."""
 
     state: str
     date: str = ""
@@ -31,13 +31,13 @@ class SavedSession(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SavedSessions:
-    """Reads when asked, writes at once. A file that cannot be read counts as empty and is not written over."""
+    """Reads and writes the file on each call. An unreadable file raises RequestError and is not overwritten."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def all(self) -> dict[str, SavedSession]:
-        """Return the sessions by name, the last one first. Raises RequestError where the file is not one of ours."""
+        """Return the sessions by name, `last` first; {} without a file. Raises RequestError if it is unreadable."""
         policy.require_unserved("keeping sessions")
         try:
             text = file_access.text(file_access.read(self.path, FILE_MAX))
@@ -50,7 +50,7 @@ class SavedSessions:
         return {name: saved[name] for name in sorted(saved, key=lambda name: (name != LAST, name))}
 
     def save(self, name: str, state: State, figures: str = "") -> None:
-        """Raises RequestError for a bad name or a folder one may not write to."""
+        """Save a state. Raises RequestError for a bad name, or if the file cannot be read or written."""
         if not name or len(name) > NAME_MAX or not name.isprintable() or " " in name:
             raise RequestError(f"the name of a session is one word of at most {NAME_MAX} characters")
         policy.require_unserved("keeping sessions")
@@ -64,7 +64,7 @@ class SavedSessions:
             raise RequestError(f"sessions cannot be written, {self.path}: {error.strerror or error}") from None
 
     def state(self, name: str = LAST) -> State:
-        """Raises RequestError for an unknown session, or one that is no state (any more)."""
+        """Return the state of a session. Raises RequestError if the name is unknown or the state invalid."""
         kept = self.all()
         if name not in kept:
             if not kept:

@@ -1,33 +1,33 @@
-"""Where the panes are for a screen of some size: a pure function, so that any resize is just another call."""
+"""The layout of the panes on a screen of a given size, as a pure function: a resize is just another call."""
 
 from __future__ import annotations
 
 Box = tuple[int, int, int, int]  # x, y, width, height
-_MAIN = ("models", "compare", "tree")  # those that do not stand beside the tree
-KNOBS_HEIGHT = 18  # of a screen that has a line for the device under the cursor above its knobs, which say it too
-CARD_WIDTH = 40  # of a screen that has room for a device and two of its figures in a line
-GAP_HEIGHT = 30  # of a screen that has a line to spare before the devices on paper
-EVENTS_HEIGHT = 34  # of a body that has room for a plot below all kinds of events
-TREE_HEIGHT = 30  # of a tree that shows all rows of most models as they open
-HEAT_WIDTH, HEAT_HEIGHT = 64, 26  # of a tree that has room below it for its blocks on every device
+_MAIN = ("models", "compare", "tree")  # the tree, and panes that are never to the right of it
+KNOBS_HEIGHT = 18  # a screen this high has a line for the device above its knobs, which name it too
+CARD_WIDTH = 40  # a screen this wide has room for a device and two of its figures in a line
+GAP_HEIGHT = 30  # a screen this high has a line to spare before the devices on paper
+EVENTS_HEIGHT = 34  # a body this high has room for a plot below all kinds of events
+TREE_HEIGHT = 30  # a tree this high shows all rows of most models as they open
+HEAT_WIDTH, HEAT_HEIGHT = 64, 26  # a tree this large has room below it for its blocks on every device
 
 
 def answer_lines(width: int, height: int, devices: int) -> int:
-    """Return the lines of the answer above the devices, where there is a choice."""
+    """Return the height of the answer above the devices; 0 for one device, which leaves no choice."""
     return 0 if devices == 1 else 2 if height < 24 else 3 if width >= 100 else 4 if width >= 60 else 6
 
 
 def strip_lines(width: int, height: int, devices: int) -> int:
-    """Return the lines of the strip: the answer, the heads, a line for each device."""
+    """Return the height of the strip: the answer, the heads, a line for each device."""
     lines = answer_lines(width, height, devices) + 1 + devices
     return lines if devices == 1 else min(lines + (height >= GAP_HEIGHT), height // 3 + 1)
 
 
 def arrange(width: int, height: int, pane: str, zoom: bool, devices: int = 4) -> dict[str, Box]:
-    """Return the boxes of what is on screen: panes, and `head`, `cards`, `heat`, `tabs`, `foot`. Cards are above the
-    tree and what explains it from 80x20; below that, or zoomed, one pane under a line of tabs; in less than 60x16 one
-    pane, below the cards where it is as high as a telephone, else below a line of figures. The models and the table of
-    devices open where they are gone to."""
+    """Return the boxes of the visible panes and of `head`, `cards`, `heat`, `tabs` and `foot`. From 80x20 on, cards are
+    above the tree and the panes that explain it. A smaller or zoomed screen has one pane under tabs; below 60x16 it has
+    one pane under the cards if the screen is GAP_HEIGHT high, else under a line of figures. The models (except on a
+    large screen) and the table of devices are visible only with focus."""
     if width < 60 or height < 16:
         return _tiny(width, height, pane, devices)
     around: dict[str, Box] = {"head": (0, 0, width, 1), "foot": (0, height - 1, width, 1)}
@@ -39,7 +39,7 @@ def arrange(width: int, height: int, pane: str, zoom: bool, devices: int = 4) ->
         return {**around, pane: (0, above, width, height - above - 1)}
     top = 1 if pane == "models" and height < GAP_HEIGHT else strip_lines(width, height, devices)
     is_large = width >= 180 and height >= 50
-    if pane == "compare":  # all devices, and of what is said about them as much as there is room for
+    if pane == "compare":  # all devices, and as many lines about them as there is room for
         top = min(devices + 10, (height - 2) // 2)
     around["compare" if pane == "compare" else "cards"] = (0, 1, width, top)
     x = 0
@@ -50,7 +50,7 @@ def arrange(width: int, height: int, pane: str, zoom: bool, devices: int = 4) ->
     is_grid = body[2] >= 76 and body[3] >= (20 if width >= 100 else 40)
     boxes = around | (_grid(body, pane) if is_grid else _small(body, pane))
     x, y, wide, tall = boxes["tree"]
-    if devices > 1 and wide >= HEAT_WIDTH and tall >= HEAT_HEIGHT:  # it shares the place of the tree
+    if devices > 1 and wide >= HEAT_WIDTH and tall >= HEAT_HEIGHT:  # the heat pane takes a part of the tree's box
         matrix = min(20, max(tall // 3, tall - TREE_HEIGHT))
         boxes |= {"tree": (x, y, wide, tall - matrix), "heat": (x, y + tall - matrix, wide, matrix)}
     return boxes
@@ -69,7 +69,7 @@ def _tiny(width: int, height: int, pane: str, devices: int) -> dict[str, Box]:
 
 
 def _small(body: Box, pane: str) -> dict[str, Box]:
-    """The tree, and one pane beside it: the one gone to, else why. The one gone to is the wider."""
+    """Return the tree, and one pane next to it: the focused one, else why. The focused one is wider."""
     x, y, width, height = body
     if width < 60:
         return {"tree": body}
@@ -80,8 +80,8 @@ def _small(body: Box, pane: str) -> dict[str, Box]:
 
 
 def _grid(body: Box, pane: str) -> dict[str, Box]:
-    """The tree on the left; on the right why over events over the plot, the one gone to the largest, and the wider
-    where there is little room; of the last two one where both cannot show all they have; or any other over why."""
+    """Return the tree on the left and, on the right, why above events above the plot. A low body has only one of the
+    last two. The focused pane has the most room. Any other focused pane is shown above why."""
     x, y, width, height = body
     left = max(40, width * (60 if pane in _MAIN or width >= 100 else 40) // 100)
     right = (x + left, width - left)

@@ -1,7 +1,7 @@
-"""What is explored, without a screen: the state and its history, its views, limits, messages and jobs.
+"""An exploration without a screen: the state and its history, views, limits, messages and jobs.
 
-`apply` computes the views of a state before it is present, so what is shown always belongs together, and a request that
-cannot be met leaves everything as it was. What happens is told to whoever subscribed (session_events.py).
+`apply` computes the views of a state before it makes the state present. So all that is shown belongs together, and a
+request that fails leaves everything as it was. Subscribers receive an event for each change (session_events.py).
 """
 
 from __future__ import annotations
@@ -38,16 +38,16 @@ if TYPE_CHECKING:
     from hwexplorer.tui.session.saved_sessions import SavedSessions
 
 
-@lru_cache(maxsize=8)  # asked for with every key
+@lru_cache(maxsize=8)  # called with every key
 def _has_phases(model: str) -> bool:
     return bool(phases(model))
 
 
 class Session:
-    """One exploration. A method `do_NAME` is what the action of that effect (keys/actions.py) does; it may raise
+    """One exploration. A method `do_NAME` does the effect NAME of an action (keys/key_table.py); it may raise
     RequestError.
 
-    `views` is None until a model is captured. `failures` lists what should not have happened; tests hold it empty."""
+    `views` is None until a model is captured. `failures` lists internal errors; tests require it to be empty."""
 
     def __init__(
         self,
@@ -61,15 +61,15 @@ class Session:
         self.limits = DeviceLimits(self.cache)
         self.history = History(present=state)
         self.failures: list[str] = []
-        self.size = (0, 0)  # of the screen, in cells: which views are visible depends on it
+        self.size = (0, 0)  # of the screen in cells; it decides which views are visible
         self.message: tuple[str, str] | None = None  # text and role
         self.command_history: list[str] = []
         self.jobs: list[BackgroundJob] = []
         self.views: Views | None = None
-        self.event_count = 0  # without changes of the state
-        self._last_shown: tuple[History, Views | None] | None = None  # while keys typed ahead are worked off
+        self.event_count = 0  # events other than changes of the state
+        self._last_shown: tuple[History, Views | None] | None = None  # while keys typed ahead are handled
         self._listeners: list[Listener] = []
-        if provider.ready(state):  # a state that cannot be shown ends before the screen opens
+        if provider.ready(state):  # raises before the screen opens if the state cannot be shown
             if opens_heaviest and not (state.at or state.open):
                 state = self._at_heaviest(replace(state, by="module", sort="share"))
             state, self.views = self._reveal_cursor(state, self.cache.views(state))
@@ -87,7 +87,7 @@ class Session:
             listener(event)
 
     def request(self, action: str, argument: str = "") -> None:
-        """Ask whoever listens to do an action."""
+        """Ask the subscribers to do an action."""
         self.emit(ActionRequested(action, argument))
 
     @property
@@ -101,11 +101,11 @@ class Session:
         return index_tree(self.views.tree if self.views else EMPTY_TABLE)
 
     def visible_boxes(self, state: State, size: tuple[int, int] | None = None) -> dict[str, Box]:
-        """Return where the panes of a state are, by default on the screen as it is."""
+        """Return the boxes of the panes that a state shows, by default on the screen as it is."""
         return arrange(*(size or self.size), state.pane, state.zoom, len(state.devices))
 
     def visible_views(self, state: State) -> tuple[str, ...]:
-        """Return the names of the views that a state shows at once."""
+        """Return the names of the views in the first drawing of a state."""
         boxes = self.visible_boxes(state)
         return (*ALWAYS_SHOWN, *(name for name in PANES if name in boxes and name != "tree"))
 
@@ -117,7 +117,7 @@ class Session:
     # --- state --------------------------------------------------------------------------------------------
 
     def apply(self, state: State, history: History | None = None) -> bool:
-        """Make another state present, or say why not. `history` when the step is an undo or a redo."""
+        """Make another state present and return True; else show why not or capture it. Undo and redo pass `history`."""
         if state == self.state and history is None:
             return False
         try:
@@ -131,7 +131,7 @@ class Session:
         except RequestError as error:
             self.say(str(error), "bad")
             return False
-        except Exception as error:  # a fault of ours: the screen stays as it was, and says so
+        except Exception as error:  # our own bug: the screen stays as it was and reports it
             self.report_failure(error)
             return False
         is_undo = history is not None and len(history.past) < len(self.history.past)
@@ -147,7 +147,7 @@ class Session:
 
     @property
     def is_behind(self) -> bool:
-        """Return True while keys typed ahead are worked off: states follow each other, and none is shown."""
+        """Return True while keys typed ahead are handled: states follow each other, and none is shown."""
         return self._last_shown is not None
 
     def fall_behind(self) -> None:
@@ -155,16 +155,16 @@ class Session:
         self._last_shown = self.history, self.views
 
     def catch_up(self) -> None:
-        """Show the state that was reached; where it cannot be shown, say why and keep the one that was."""
+        """Show the state that was reached. If it cannot be shown, say why and keep the last one shown."""
         if self._last_shown is not None:
             reached, (self.history, self.views), self._last_shown = self.history, self._last_shown, None
             self.apply(reached.present, reached if reached is not self.history else None)
             self.emit(Changed("message"))
 
     def with_model(self, model: str, image_size: int | None = None) -> State:
-        """Return the state with another model: where it is captured, at a batch that it has and its heaviest part."""
+        """Return the state with another model. If it is captured, use a batch that it has and its heaviest part."""
         state = state_changes.change_model(self.state, model, image_size)
-        with suppress(RequestError):  # which is said where the state is shown
+        with suppress(RequestError):  # the error is shown when the state is
             if state == self.state or not self.provider.ready(state):
                 return state
             state = self.provider.at_its_batch(state)
@@ -178,13 +178,13 @@ class Session:
         return replace(state, at=leaf, open=tuple(sorted(index.ancestors(leaf) - {""})))
 
     def refresh_view(self, name: str) -> None:
-        """Make a view of the present state anew: more is known than when it was made."""
+        """Compute a view of the present state again, since more is known now."""
         self.cache.forget(name)
         self.views = self.cache.views(self.state)
         self.emit(Changed("state"))
 
     def count_limits(self) -> bool:
-        """Hold more devices against the limits of the state; return False when all are known."""
+        """Check more devices against the limits of the state. Return False if all are known."""
         is_counting = bool(self.state.limits) and self.limits.compute_some(self.state)
         if is_counting:
             self.emit(Changed("limits"))
@@ -205,12 +205,12 @@ class Session:
         return message
 
     def report_failure(self, error: Exception) -> None:
-        """Record and say what should not have happened."""
+        """Record an internal error and show it."""
         self.failures.append(f"{type(error).__name__}: {error}")
         self.say(f"internal error, the screen is as before: {self.failures[-1]}", "bad")
 
     def figures(self) -> str:
-        """Return `l4 latency 367 µs, energy 108 mJ/inf` of the device under the cursor; '' before a model is ready."""
+        """Return `l4 latency 367 µs, energy 108 mJ/inf` for the device under the cursor; '' before a model is ready."""
         card = next((card for card in self.views.cards if card.key == self.state.on), None) if self.views else None
         return "" if card is None else f"{card.key} {', '.join(map(str, card.figures[:3:2]))}"
 
@@ -225,14 +225,14 @@ class Session:
             self.apply(history.present, history)
 
     def do_swap(self) -> None:
-        """Swap what is pinned and what is shown."""
+        """Show the pinned state and pin the present one."""
         if not self.state.pin:
             self.say("nothing is pinned yet: p pins this screen", "warn")
         else:
             self.apply(state_changes.swap_pin(self.state))
 
     def idle_actions(self) -> tuple[str, ...]:
-        """Return the actions that would do nothing in the present state, which the footer leaves out."""
+        """Return the actions that would do nothing in the present state. The footer leaves them out."""
         has_setting = self.cache.has("next_step", self.state) and self.cache.view("next_step", self.state)
         return ("try_it",) * (not has_setting) + ("phase",) * (not _has_phases(self.state.model))
 
@@ -251,7 +251,7 @@ class Session:
         self.apply(replace(state, pane="plot", plot=states.PLOTS[place % len(states.PLOTS)]))
 
     def do_try_it(self) -> None:
-        """Try the setting that Why says would lift the limit of the node."""
+        """Apply the setting that the why pane offers for the node."""
         step = self.views.next_step if self.views is not None else None
         if step is None:
             self.say("no known setting lifts this limit", "dim")
@@ -259,7 +259,7 @@ class Session:
             self.say(f"{step.setting}; u undoes", "good")
 
     def do_turn(self, by: int) -> None:
-        """Turn the knob under the cursor a step, or put it back (0)."""
+        """Turn the knob under the cursor up (1) or down (-1), or put it back (0)."""
         state = self.provider.turn_knob(self.state, by)
         if not self.apply(state) and state == self.state:
             self.say(f"{state.fact} is unchanged", "dim")
@@ -270,7 +270,7 @@ class Session:
         self.emit(TextOpened("sheet", text.title, text))
 
     def do_report(self, name: str) -> None:
-        """Open a report of the state that is made at once."""
+        """Open a report of the present state that is computed at once, without a job."""
         sheet = self.provider.sheet(self.state, name, self.size[0] - 4) if self.views is not None else None
         if sheet is not None:
             self.emit(SheetOpened(name, sheet))
@@ -278,8 +278,8 @@ class Session:
     # --- the tree -----------------------------------------------------------------------------------------
 
     def _reveal_cursor(self, state: State, views: Views) -> tuple[State, Views]:
-        """Put the cursor on a row that exists. Of a kernel that is no more its first operator stays, and what is no row
-        of this tree may be one of that by module."""
+        """Return the state with its cursor on a row that exists, and its views. A kernel that is gone gives way to its
+        first operator; any other row is looked for in the tree by module, else the cursor goes to the root."""
         places = index_tree(views.tree).place
         if not state.at or state.at in places:
             return state, views
@@ -289,7 +289,7 @@ class Session:
         return self._reveal_cursor(other, self.cache.views(other))
 
     def move_to(self, key: str) -> None:
-        """Put the tree's cursor on a node; what hides it opens."""
+        """Put the tree's cursor on a node and open its ancestors."""
         self.apply(state_changes.move_to(self.state, key, self.index))
 
     def do_every(self, opened: int) -> None:
@@ -302,7 +302,7 @@ class Session:
         self.move_to(self.index.heaviest(self.state.at))
 
     def do_find(self, step: int) -> None:
-        """Go to the next match of what was searched for."""
+        """Go to the next match of the state's search, or ask what to search for."""
         state = self.state
         if not state.find:
             self.request("find")
@@ -316,7 +316,7 @@ class Session:
     # --- jobs ---------------------------------------------------------------------------------------------
 
     def capture(self, state: State) -> None:
-        """Capture the model of a state, or read its trace, in the background; what is on screen stays and usable."""
+        """Capture the model of a state, or read its trace, in the background. The screen stays usable."""
         from hwexplorer.tui.session.jobs import ModelCaptureJob
 
         self.start(ModelCaptureJob(state, self.provider, partial(self._show_captured, state)))
@@ -329,10 +329,10 @@ class Session:
             self.apply(wanted)
         else:
             state = self.with_model(wanted.model, wanted.image_size)
-            self.apply(state, self.history if state == self.state else None)  # the same one, captured anew
+            self.apply(state, self.history if state == self.state else None)  # the same model, captured again
 
     def start(self, job: BackgroundJob) -> None:
-        """Start a job, in the place of another of its kind."""
+        """Start a job and cancel another of its kind."""
         for other in [other for other in self.jobs if type(other) is type(job)]:
             self._cancel(other)
         self.jobs = sorted([*self.jobs, job], key=lambda each: each.replaces_model)
@@ -345,7 +345,7 @@ class Session:
         self.emit(Changed("jobs"))
 
     def stop_job(self) -> bool:
-        """Cancel the job whose progress is shown; False where there is none."""
+        """Cancel the job whose progress is shown. Return False if there is none."""
         if not self.jobs:
             return False
         job = self.jobs[0]
@@ -354,14 +354,14 @@ class Session:
         return True
 
     def poll_jobs(self) -> bool:
-        """Finish the jobs that are done; return True when any is left."""
+        """Finish the jobs that are done. Return True if any job is left."""
         for job in list(self.jobs):
             if not job.is_done():
                 continue
             self.jobs.remove(job)
             if error := job.error():
                 self.say(error, "bad")
-                if self.views is None and self.provider.ready(self.state):  # its trace cannot be read
+                if self.views is None and self.provider.ready(self.state):  # only the trace cannot be read
                     self.apply(self.state, self.history)
             else:
                 job.finish(job)

@@ -1,4 +1,4 @@
-"""What a session tells its subscribers, each event a frozen value."""
+"""The events that a session emits to its subscribers, as frozen values."""
 
 from __future__ import annotations
 
@@ -15,18 +15,17 @@ if TYPE_CHECKING:
 
 
 class SessionEvent(msgspec.Struct, frozen=True):
-    """Something that a session tells."""
+    """An event that a session emits."""
 
 
 class Changed(SessionEvent, frozen=True):
-    """Another state is present or its views are newer; the message is another; a job started, went on or ended; or more
-    devices are known to be within the limits."""
+    """The state (or its views), the message or a job changed, or more devices were checked against the limits."""
 
     what: Literal["state", "message", "jobs", "limits"]
 
 
 class TextOpened(SessionEvent, frozen=True):
-    """A text is to be read; `name` says what kind of text."""
+    """A text is to be shown; `name` is its kind."""
 
     name: str
     heading: str
@@ -34,7 +33,7 @@ class TextOpened(SessionEvent, frozen=True):
 
 
 class SheetOpened(SessionEvent, frozen=True):
-    """A report is to be shown. `state_of` reads where a row leads; without it rows are configurations."""
+    """A report is to be shown. `state_of` parses the state that a row leads to; without it rows are configurations."""
 
     name: str
     sheet: Sheet
@@ -42,8 +41,8 @@ class SheetOpened(SessionEvent, frozen=True):
 
 
 class ActionRequested(SessionEvent, frozen=True):
-    """An action of the table (keys/key_table.py) is to be done. With an `argument`, a theme or a path to export to, the
-    screen does it: its method `do_ACTION`."""
+    """An action of the table (keys/key_table.py) is to be done. With an `argument` (a theme, or a path to export to),
+    the screen calls its method `do_ACTION`."""
 
     action: str
     argument: str = ""

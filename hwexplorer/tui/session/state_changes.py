@@ -1,4 +1,4 @@
-"""What keys do to the state, and to the branches of a tree given as a flat table: pure functions."""
+"""Pure functions that keys apply to the state and to the open branches of a tree."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Change = Callable[[State], State]
 
 
 def cycle(field: str, values: tuple[str, ...], step: int = 1, **others: object) -> Change:
-    """Return the change of a field to the value `step` places further, and of `others` to theirs."""
+    """Return a change that moves a field `step` places on in `values`, cyclically, and sets the fields in `others`."""
 
     def change(state: State) -> State:
         """Change the field."""
         value = getattr(state, field)
-        # One that is not among them (asked for by name) is followed by the first, preceded by the last.
+        # A value set by name may not be in `values`: then the next is the first, the previous the last.
         index = values.index(value) + step if value in values else min(step, 0)
         return replace(state, **{field: values[index % len(values)]}, **others)
 
@@ -29,7 +29,7 @@ def cycle(field: str, values: tuple[str, ...], step: int = 1, **others: object) 
 
 
 def scale_batch(state: State, double: bool) -> State:
-    """Double or halve the batch, within its limits; of a load its clients, or take the next rate."""
+    """Double or halve the batch within its limits. For a load, scale its clients or take the next rate instead."""
     if (heavier := scale_load(state.model, double)) is not None:
         return replace(state, model=heavier)
     batch = min(settings.BATCH_MAX, state.batch * 2) if double else max(1, state.batch // 2)
@@ -37,24 +37,24 @@ def scale_batch(state: State, double: bool) -> State:
 
 
 def change_model(state: State, model: str, image_size: int | None = None) -> State:
-    """Return the state with another model and nothing of the old one's tree."""
+    """Return the state with another model, without cursor, open branches and search of the old one."""
     if model == state.model and image_size == state.image_size:
         return state
     return replace(states.with_model(state, model, image_size), at="", open=(), find="")
 
 
 def show_pane(name: str) -> Change:
-    """Return the change to a pane."""
+    """Return a change that goes to a pane."""
     return lambda state: replace(state, pane=name)
 
 
 def flip(field: str) -> Change:
-    """Return the change of a flag to its opposite."""
+    """Return a change that inverts a flag."""
     return lambda state: replace(state, **{field: not getattr(state, field)})
 
 
 def toggle_pin(state: State) -> State:
-    """Pin what is on screen, or let go of it."""
+    """Pin what is on screen, or unpin it if it is pinned."""
     pin = states.pin_string(state)
     return replace(state, pin="" if state.pin == pin else pin, diff=True)
 
@@ -67,7 +67,7 @@ def toggle_diff(state: State) -> State:
 
 
 def swap_pin(state: State) -> State:
-    """Show what was pinned and pin what was shown."""
+    """Return the pinned state, with this state as its pin. Without a pin, return the state unchanged."""
     there = states.pinned(state)
     if there is None:
         return state
@@ -75,21 +75,21 @@ def swap_pin(state: State) -> State:
 
 
 def remove_device(state: State) -> State:
-    """Remove the device under the cursor, which goes to the next one; the last device stays."""
+    """Remove the device under the cursor; the cursor goes to the next one. The last device stays."""
     place = state.devices.index(state.on)
     rest = state.devices[:place] + state.devices[place + 1 :]
     return replace(state, devices=rest, on=rest[min(place, len(rest) - 1)]) if rest else state
 
 
 def open_branches(index: TreeIndex, opened: Collection[str], at: str) -> set[str]:
-    """Return the open branches: what was opened, and whatever keeps the cursor in sight."""
+    """Return the open branches: those in `opened`, and the ancestors of `at`, which keep the cursor in sight."""
     return set(opened) | index.ancestors(at)
 
 
 def next_match(table: Table, text: str, start: str, step: int) -> str | None:
-    """Return the key of the next row, from `start` on and around, that fits `text` (row_query.py); step 0 may stay.
+    """Return the key of the next row after `start`, cyclically, that matches `text` (row_query.py); None if none does.
 
-    Raises RequestError for a condition that cannot be."""
+    Step 0 may stay at `start`, -1 goes back. Raises RequestError for a wrong condition."""
     matches = row_query.matching_rows(table, text)
     if not matches:
         return None
@@ -102,7 +102,7 @@ def next_match(table: Table, text: str, start: str, step: int) -> str | None:
 
 
 def move_to(state: State, key: str, tree: TreeIndex) -> State:
-    """Put the cursor on a node and open what hides it."""
+    """Put the cursor on a node and open its ancestors."""
     return replace(state, at=key, open=(*state.open, *sorted(tree.ancestors(key) - set(state.open) - {""})))
 
 
@@ -112,6 +112,6 @@ def open_all(state: State, tree: TreeIndex) -> State:
 
 
 def close_all(state: State, tree: TreeIndex) -> State:
-    """Close every branch; the cursor goes to the subgraph that it was in."""
+    """Close every branch; the cursor goes to the outermost branch that it was in."""
     above = [key for key in tree.ancestors(state.at) if key]
     return replace(state, open=(), at=min(above, key=len) if above else state.at)

@@ -1,7 +1,7 @@
 """The views of states. Each is computed once for the values of the fields that it reads, and the latest are kept.
 
-What a view reads is recorded while it is computed (TracedState): a cursor key recomputes only what reads the cursor,
-and going back to a batch or a device costs nothing.
+The fields that a view reads are recorded while it is computed (TracedState). So a cursor key recomputes only views that
+read the cursor, and going back to a batch or a device costs nothing.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     from hwexplorer.provider import EngineProvider
     from hwexplorer.reports.why.why import NodeGain
 
-ALWAYS_SHOWN = ("cards", "tree", "status", "verdict")  # whatever the panes
-# After the first drawing of a state, with the part of the screen: they say more of what is there already.
+ALWAYS_SHOWN = ("cards", "tree", "status", "verdict")  # whatever panes are visible
+# Views that are drawn after the others, and the part of the screen that each adds to.
 SHOWN_LATER = {"answer": "cards", "heat": "heat", "next_step": "why"}
-VIEWS_MAX = 160  # fewer where they are long, so that large models do not fill the memory
-VIEWS_MIN = 60  # those of the state on screen and of its neighbours
+VIEWS_MAX = 160  # fewer if they are long, so that large models do not fill the memory
+VIEWS_MIN = 60  # enough for the state on screen and its neighbours
 ROWS_MAX = 12_000
-BLOCK_SHARE_MAX = 0.5  # of the model: a larger part says little as one block
+BLOCK_SHARE_MAX = 0.5  # a share of the model: a larger part says little as one block
 
 
 class Views:
-    """The views of one state, each made when it is first asked for: those of hidden panes never are."""
+    """The views of one state. Each is computed when it is first asked for, so views of hidden panes never are."""
 
     tree: Table
     heat: Table
@@ -52,7 +52,7 @@ class Views:
         self._cache, self._state = cache, state
 
     def make(self, names: Iterable[str]) -> None:
-        """Make some views now. Raises RequestError where one cannot be made."""
+        """Compute some views now. Raises RequestError if one cannot be computed."""
         for name in names:
             getattr(self, name)
 
@@ -63,14 +63,14 @@ class Views:
 
     @cached_property
     def marked_points(self) -> frozenset[str]:
-        """The operators that the row under the cursor stands for, in a plot of operators."""
+        """The operators below the row under the cursor, in a plot of operators."""
         if not self._state.at or is_over_batches(self._state.plot):
             return frozenset()
         return cast("frozenset[str]", self._cache.view("operators_below", self._state))
 
     @cached_property
     def pin_sentence(self) -> str:
-        """The state against its pin in one sentence, '' without one and as long as both cost the same."""
+        """One sentence that compares the state with its pin; '' without a pin, or if both cost the same."""
         other = pinned(self._state)
         here, there = (self._find_card(state) for state in (self._state, other)) if other is not None else (None, None)
         return summarize_pin(self.verdict, here, there) if self.verdict and here and there and here != there else ""
@@ -86,8 +86,8 @@ class Views:
 class TracedState:
     """Stand in for a State and add each field or property that is read to `reads`.
 
-    A field that `replace` has given another value is not recorded: that value follows from what was read before. What
-    takes a state as a whole either counts as reading all of it (==, hash) or fails (msgspec).
+    A field that `replace` has given another value is not recorded: that value follows from what was read before. Use of
+    the state as a whole either counts as reading all of it (==, hash) or fails (msgspec).
     """
 
     __slots__ = ("_reads", "_replaced", "_state")
@@ -123,11 +123,11 @@ class ViewCache:
         self._rows = 0
 
     def views(self, state: State) -> Views:
-        """Return the views of a state, none of them made yet."""
+        """Return the views of a state; none is computed yet."""
         return Views(self, state)
 
     def view(self, name: str, state: State) -> Any:
-        """Return a view of a state, made now where it is not kept."""
+        """Return a view of a state, computed now if it is not kept."""
         key = self._find(name, state)
         if key is not None:
             self._kept.move_to_end(key)
@@ -143,24 +143,24 @@ class ViewCache:
         if name == "heat":
             return self._make_blocks(state)
         if name == "plot":
-            state = replace(state, at="")  # the point of the cursor is drawn over it
+            state = replace(state, at="")  # the plot is drawn without its cursor
         make = getattr(self.provider, name, None)
         return make(state) if make is not None else self.provider.report(name, state)
 
     def _make_blocks(self, state: State) -> Table:
-        """Return the blocks of the model, none of them most of it, with the metric on every device."""
+        """Return the blocks of the model (`_blocks`) with the metric on every device."""
         table = self.provider.tree(replace(state, heat=True, diff=False, sort="share", descending=True, open=()))
         index = TreeIndex(table)
         rows = [table.rows[index.place[key]] for key in sorted(_blocks(index, ""), key=index.share, reverse=True)]
         return replace(table, rows=tuple(replace(row, depth=0, has_children=False) for row in rows), footer=())
 
     def forget(self, name: str) -> None:
-        """Drop the views of a name: more is known than when they were made."""
+        """Drop the views of a name, since more is known now."""
         for key in [key for key in self._kept if key[0] == name]:
             self._rows -= _row_count(self._kept.pop(key))
 
     def has(self, name: str, state: State) -> bool:
-        """Return True if the view needs no computing."""
+        """Return True if the view is kept, so that nothing must be computed."""
         return self._find(name, state) is not None
 
     def _find(self, name: str, state: State) -> tuple[Any, ...] | None:
@@ -179,7 +179,7 @@ class ViewCache:
 
 
 def _blocks(index: TreeIndex, key: str) -> Iterator[str]:
-    """Yield the parts of a row, divided until none is too large."""
+    """Yield the descendants of a row that are not too large or cannot be divided."""
     for child in index.children(key):
         is_large = index.share(child) > BLOCK_SHARE_MAX and index.children(child)
         yield from _blocks(index, child) if is_large else (child,)

@@ -1,6 +1,6 @@
-"""The terminal of an explorer that `hwexplorer serve` opened: packets on the standard streams, to and from the server.
+"""The driver of an explorer that `hwexplorer serve` opened: packets to and from the server on the standard streams.
 
-Textual's own driver, which outlives its server, takes keys faster than the screen can.
+Textual's own driver outlives its server, and takes keys faster than the screen can handle them.
 """
 
 from __future__ import annotations
@@ -16,30 +16,30 @@ from textual.message import Message
 
 from hwexplorer.process import signals
 
-QUEUE_MAX = 200  # messages not seen to yet: whoever sends more waits
+QUEUE_MAX = 200  # messages not handled yet; above it the sender waits
 
 
 class Driver(WebDriver):
-    """One packet is a letter, four bytes of length, and so many bytes: `D` for the screen, `M` for JSON."""
+    """A packet is a letter (`D` for the screen, `M` for JSON), a length in four bytes, and that many bytes."""
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
         self._write = self._write_all  # type: ignore[assignment]
 
     def _write_all(self, data: bytes) -> None:
-        """A signal may cut a write short."""
+        """Write all of `data`: a signal may cut a single write short."""
         left = memoryview(data)
         while left:
             left = left[os.write(self.fileno, left) :]
 
     def run_input_thread(self) -> None:
-        """Until the server says so, or is gone: then nobody sees this screen any more."""
+        """Read messages until the server ends the session. If the server is gone, end: nobody sees the screen."""
         super().run_input_thread()
         if not self.exit_event.is_set():
             signals.end(signal.SIGHUP)
 
     def send_message(self, message: Message) -> None:
-        """In the thread of the input, which stops reading while the screen is behind; and so does the server."""
+        """Post a message from the input thread. It waits while the screen is behind, and so does the server."""
         while self._app.message_queue_size > QUEUE_MAX and not self.exit_event.is_set():
             sleep(0.01)
         taken = asyncio.run_coroutine_threadsafe(self._app._post_message(message), loop=self._loop)

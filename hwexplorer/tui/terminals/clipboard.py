@@ -1,4 +1,4 @@
-"""Copying: the platform's own programs first, then the terminal's OSC 52. Says which way it went."""
+"""Copying through the platform's own clipboard program. Without one, the app uses the terminal's OSC 52."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ TIMEOUT = 2.0
 
 
 def program() -> list[str] | None:
-    """Return the clipboard command of this session, if it has one. Over ssh or in a browser it would be the wrong
-    one."""
+    """Return the clipboard command of this session, or None. Over ssh or in a browser it would fill the wrong
+    clipboard."""
     if os.environ.get("SSH_CONNECTION") or os.environ.get("TEXTUAL_DRIVER"):
         return None
     if sys.platform == "darwin" and which("pbcopy"):
@@ -29,7 +29,7 @@ def program() -> list[str] | None:
 
 
 def copy(text: str) -> str | None:
-    """Copy with a program; its name, or None when there is none that works."""
+    """Copy with a program. Return its name, or None if no program works."""
     command, quiet = program(), subprocess.DEVNULL
     if command is None:
         return None

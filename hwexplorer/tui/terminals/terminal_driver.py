@@ -1,8 +1,8 @@
-"""The terminal as it is, rather than as it should be: bytes that are no text, answers that make no sense, a size that
-no screen has, and one that is gone.
+"""A driver for terminals as they are: bytes that are not text, answers that make no sense, impossible sizes, and a
+terminal that is gone.
 
-Textual's own driver ends with a traceback and exit code 0 on a byte that is not UTF-8, and turns for ever on a
-terminal that has disappeared.
+Textual's own driver ends with a traceback and exit code 0 on a byte that is not UTF-8, and loops for ever on a terminal
+that has disappeared.
 """
 
 from __future__ import annotations
@@ -29,38 +29,38 @@ from hwexplorer.tui.widgets.cell_text import ascii_cells
 
 READ_BYTES = 4096
 TICK_S = 0.1
-SIZE_MAX = (2000, 1000)  # columns and lines: what says it is larger is no terminal, and would take gigabytes
-# What each mode is set back to, in the order of `stop_application_mode`: paste, wrapping, sizes in the input, mouse,
+SIZE_MAX = (2000, 1000)  # columns and lines; a larger size is an error, and would take gigabytes
+# Resets each mode, in the order of `stop_application_mode`: paste, wrapping, sizes in the input, mouse,
 # the keyboard protocol, the other screen, the cursor, focus.
 RESET = (
     b"\x1b[?2004l\x1b[?7h\x1b[?2048l\x1b[?1000l\x1b[?1003l\x1b[?1015l\x1b[?1006l\x1b[?1016l"
     b"\x1b[<u\x1b[?1049l\x1b[?25h\x1b[?1004l"
 )
-# What a parser knows of the terminal, kept when it has to begin anew.
+# What a parser knows of the terminal, which its successor takes over.
 _KNOWN = ("last_x", "last_y", "mouse_pixels", "terminal_size", "terminal_pixel_size")
 
 
-# Escape and a key right after it, in one read, are two keys; Textual makes one of them. A letter is told from alt and
-# the letter by whoever has the keymap.
+# Escape and a key right after it, in one read, are two keys; Textual makes one of them. Whether a letter came with
+# alt or after escape is decided by the screen, which has the keymap.
 _ESCAPED = re.compile(r"(\x1b)(?=[^\x1b\[\]O-Z\\^_a-zA-N0-9])")
 
 
 class Keys:
-    """Bytes from a terminal as events, whatever the bytes are."""
+    """Turns bytes from a terminal into events, whatever the bytes are."""
 
     def __init__(self) -> None:
         self._decode = getincrementaldecoder("utf-8")(errors="replace").decode
         self._parser = XTermParser()
 
     def events(self, data: bytes) -> Iterator[Message]:
-        """Yield what these bytes mean; without any, what those before did: escape alone is a key after a while."""
+        """Yield the events of these bytes. Called without any after a pause: then an escape alone is a key."""
         try:
             messages: list[Message] = []
             for place, text in enumerate(_ESCAPED.split(self._decode(data))):
-                if text:  # every second one is what it was split at
+                if text:  # every second text is an escape at which the bytes were split
                     messages += [events.Key("escape", text)] if place % 2 else self._parser.feed(text)
             messages += self._parser.tick()
-        except Exception:  # an answer that makes no sense; what came with it is lost
+        except Exception:  # an answer that makes no sense; the events that came with it are lost
             before, self._parser = self._parser, XTermParser()
             for name in _KNOWN:
                 setattr(self._parser, name, getattr(before, name))
@@ -75,15 +75,15 @@ def _possible(event: Message) -> bool:
 
 
 class _Output:
-    """The terminal's file, for the thread that writes: what cannot be written is nobody's concern but the screen's."""
+    """The terminal's file, for the thread that writes. A write that fails ends the program."""
 
     def __init__(self, file: IO[str], ascii: bool) -> None:
         self._file, self._ascii = file, ascii
         self.fileno = file.fileno
 
     def write(self, text: str) -> None:
-        """Write to the terminal; end where it is gone."""
-        if self._ascii:  # what Textual draws itself: lists, boxes to type in
+        """Write to the terminal; end the program if the terminal is gone."""
+        if self._ascii:  # Textual draws lists and input boxes itself
             text = ascii_cells(text)
         try:
             self._file.write(text)
@@ -91,7 +91,7 @@ class _Output:
             signals.end(signal.SIGHUP)
 
     def flush(self) -> None:
-        """Flush the file; end where the terminal is gone."""
+        """Flush the file; end the program if the terminal is gone."""
         try:
             self._file.flush()
         except (OSError, ValueError):
@@ -99,7 +99,7 @@ class _Output:
 
 
 def takes_unicode() -> bool:
-    """Return True if the locale can write what is drawn."""
+    """Return True if the terminal's encoding has the characters that are drawn."""
     try:
         "│▏".encode(getattr(sys.__stderr__, "encoding", None) or "ascii")
     except (UnicodeEncodeError, LookupError):
@@ -127,7 +127,7 @@ class Terminal(LinuxDriver):
                 signals.end(signal.SIGHUP)
                 return
             for event in keys.events(data):
-                with suppress(RuntimeError):  # the loop has ended meanwhile
+                with suppress(RuntimeError):  # the event loop has ended meanwhile
                     self.process_message(event)
 
     def _disable_mouse_support(self) -> None:
@@ -137,13 +137,13 @@ class Terminal(LinuxDriver):
             self.flush()
 
     def stop_application_mode(self) -> None:
-        """Input first: a terminal's answer that is read while this ends would turn on what was just turned off."""
+        """Restore the terminal, input first: an answer that is read meanwhile would turn a mode on again."""
         self.disable_input()
         self._disable_mouse_support()
         super().stop_application_mode()
 
     def restore(self) -> None:
-        """The terminal as it was, at once: for whoever cannot wait for what is still to be written."""
+        """Restore the terminal at once, without waiting for pending output."""
         with suppress(OSError, termios.error):
             termios.tcflush(self.fileno, termios.TCOFLUSH)
         with suppress(OSError, ValueError):

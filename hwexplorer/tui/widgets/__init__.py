@@ -1,1 +1,1 @@
-"""What the panes are drawn with. All but `pane` are plain objects that turn a size into segments."""
+"""Drawing of panes. Modules but `framed_pane` and `card_strip` hold plain objects that turn a size into segments."""

@@ -14,7 +14,7 @@ class Braille:
         self._owner = [bytearray(width) for _ in range(height)]
 
     def dot(self, x: int, y: int, owner: int) -> None:
-        """x grows to the right from 0 to 2*width-1, y upwards from 0 to 4*height-1; others are outside."""
+        """Set a dot if it is inside. x grows to the right from 0 to 2*width-1, y upwards from 0 to 4*height-1."""
         if not (0 <= x < 2 * self.width and 0 <= y < 4 * self.height):
             return
         y = 4 * self.height - 1 - y
@@ -22,7 +22,7 @@ class Braille:
         self._owner[y >> 2][x >> 1] = owner + 1
 
     def segment(self, x0: float, y0: float, x1: float, y1: float, owner: int) -> None:
-        """A straight line between two places, which may lie outside."""
+        """Draw a straight line between two places, which may be outside."""
         clipped = _clip(x0, y0, x1, y1, 2 * self.width - 1, 4 * self.height - 1)
         if clipped is None:
             return
@@ -33,11 +33,11 @@ class Braille:
             self.dot(round(x0 + (x1 - x0) * at), round(y0 + (y1 - y0) * at), owner)
 
     def owners(self, row: int) -> bytearray:
-        """Return for each cell of a row the series that it belongs to, from 1 on (0: none)."""
+        """Return the series of each cell of a row, counted from 1 (0: none)."""
         return bytearray(self._owner[row])
 
     def cell(self, column: int, row: int, ascii: bool = False) -> tuple[str, int]:
-        """The character of a cell and the series it belongs to (-1: none)."""
+        """Return the character of a cell and the cell's series (-1: none)."""
         dots = self._dots[row][column]
         owner = self._owner[row][column] - 1
         if not dots:
@@ -48,7 +48,7 @@ class Braille:
 def _clip(
     x0: float, y0: float, x1: float, y1: float, right: float, top: float
 ) -> tuple[float, float, float, float] | None:
-    """Liang-Barsky: the part of a line inside the canvas, or None."""
+    """Return the part of a line inside the canvas, or None (algorithm of Liang and Barsky)."""
     dx, dy = x1 - x0, y1 - y0
     first, last = 0.0, 1.0
     for p, q in ((-dx, x0), (dx, right - x0), (-dy, y0), (dy, top - y0)):

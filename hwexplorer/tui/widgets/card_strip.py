@@ -21,9 +21,9 @@ from hwexplorer.views.captions import metric_word
 from hwexplorer.views.plain import Card, CardFigure
 
 LEFT = 4  # cells: the cursor's sign and the rank
-NAME_LEAST, NAME_MIN, NAME_MAX, TITLE_SHARE = 16, 22, 34, 23  # cells of name and runtime; of the width in percent
+NAME_LEAST, NAME_MIN, NAME_MAX, TITLE_SHARE = 16, 22, 34, 23  # cells of name and runtime; percent of the width
 BAR_MIN, BAR_MAX, PHRASE_LEAST, PHRASE_MIN, PHRASE_GOOD = 7, 24, 12, 22, 28
-SIGNS = {"measured": "✓", "similar chip": "≈"}  # of evidence; of the rest the phrase says what it is
+SIGNS = {"measured": "✓", "similar chip": "≈"}  # signs of evidence; for other evidence the phrase says it
 _SHORTER = {"predicted ": "pred. ", "on paper: ": "paper: ", "hypothetical: ": "", "keeps up: ": "",
             "falls behind by ": "behind by ", " requests/s": "/s"}  # fmt: skip
 _MEMORY = r"\d+ ?[GM]B"
@@ -31,8 +31,8 @@ _FORM = r"SXM\d*|PCIe|OAM|NVL|HGX"
 
 
 def shorter_names(name: str) -> Iterator[str]:
-    """Yield a name, then without form factor, memory size and line of products, then with short names of changed facts:
-    never without its model number and the amounts that were changed."""
+    """Yield a name in shorter and shorter forms: without form factor, memory size and product line, then with short
+    names of changed facts. The model number and the changed amounts always stay."""
     name, brace, changes = name.partition(" {")
     yield name + brace + changes
     for words in (_FORM, rf"{_FORM}|{_MEMORY}"):
@@ -44,10 +44,10 @@ def shorter_names(name: str) -> Iterator[str]:
 
 
 class CardStrip(Widget, can_focus=False):
-    """Draws the answer and the cards; a click says which card."""
+    """Draws the answer and the cards; a click on a card posts `Chosen`."""
 
     class Chosen(Message):
-        """A card was clicked; twice, where `is_double`."""
+        """A card was clicked, twice if `is_double`."""
 
         def __init__(self, device: str, is_double: bool) -> None:
             super().__init__()
@@ -62,8 +62,8 @@ class CardStrip(Widget, can_focus=False):
         self._shown: object = None
 
     def show(self, cards: tuple[Card, ...], on: str, metric: str, answer: Sequence[str]) -> None:
-        """Take what is to be drawn, and draw it where it is new: by rank, then those without one, then designs on
-        paper."""
+        """Take what to draw, and redraw if it changed. Cards are ordered by rank, then cards without a rank, then
+        designs on paper."""
         shown = (cards, on, metric, answer, self.palette)
         if shown != self._shown:
             self._shown, self.on, self.metric, self.answer = shown, on, metric, tuple(answer)
@@ -71,7 +71,7 @@ class CardStrip(Widget, can_focus=False):
             self.refresh()
 
     def _rows(self) -> list[Card | str]:
-        """Return what each line shows: `answer`, `heads`, a card, or a `gap` before those on paper."""
+        """Return what each line shows: `answer`, `heads`, a card, a `gap` before cards on paper, or `more`."""
         height = self.size.height
         if not self.cards:
             return []
@@ -87,10 +87,10 @@ class CardStrip(Widget, can_focus=False):
         return [*above, *below]
 
     def _most_wanted(self, count: int) -> list[Card]:
-        """Choose the device under the cursor, the best, the reference, then by rank; in the order of all cards."""
+        """Choose the device under the cursor, the best, the reference, then by rank. The order of cards stays."""
 
         def order_of(card: Card) -> tuple[bool, bool, bool, bool, int]:
-            """Return what cards are chosen by."""
+            """Return the sort key by which cards are chosen."""
             is_reference = "1x" in card.phrase.split(" · ")
             return card.key != self.on, card.rank != 1, not is_reference, not card.rank, card.rank
 
@@ -98,14 +98,14 @@ class CardStrip(Widget, can_focus=False):
         return [card for card in self.cards if card.key in chosen]
 
     def _count_hidden(self, rows: Sequence[Card | str]) -> str:
-        """Return `+1 more (2 L4)`: rank and name of the devices without a line."""
+        """Return `+1 more (2 L4)`: rank and name of the devices without a line of their own."""
         hidden = sorted((card for card in self.cards if card not in rows), key=lambda card: (not card.rank, card.rank))
         names = ", ".join(f"{card.rank or '-'} {safe(card.name)}" for card in hidden)
         return f"+{len(hidden)} more ({names})"
 
     @property
     def _answer_height(self) -> int:
-        """The lines of the answer, two at least, where devices need the others."""
+        """The height of the answer: at least two lines, more if the devices leave room."""
         lines = answer_lines(*self.screen.size, len(self.cards)) if self.cards else 0
         return max(min(lines, 2), min(lines, self.size.height - 1 - len(self.cards)))
 
@@ -133,17 +133,17 @@ class CardStrip(Widget, can_focus=False):
         return Strip(segments).adjust_cell_length(width, self.palette.get("text"))
 
     def _answer_line(self, y: int, width: int) -> list[Segment]:
-        """The first sentence on as many lines as it needs, then of the others those that there is room for."""
+        """Return line `y` of the answer: all of the first sentence, then as many others as there is room for."""
         if not self.answer:
             return []
         first, *rest = (safe(sentence) for sentence in self.answer)
         lines = wrap(first, width - 2)
         strong = len(lines)
         for sentence in rest:
-            sentence = re.sub(r" \([^()]*\)", "", sentence)  # its details are in the table of devices
+            sentence = re.sub(r" \([^()]*\)", "", sentence)  # the table of devices has the details
             joined = lines[:strong] + wrap(" ".join([*lines[strong:], sentence]), width - 2)
             if len(joined) > self._answer_height:
-                if len(lines) == strong < self._answer_height:  # no verdict yet: better its start than an empty line
+                if len(lines) == strong < self._answer_height:  # a cut sentence is better than an empty line
                     lines = joined
                 break
             lines = joined
@@ -158,8 +158,8 @@ class CardStrip(Widget, can_focus=False):
         return max(NAME_MIN if width >= 60 else NAME_LEAST, min(NAME_MAX, width * TITLE_SHARE // 100))
 
     def _columns(self, width: int) -> tuple[list[tuple[int, str]], int, int]:
-        """The width and the head of each figure, 0 of one left out, and the cells of bar and phrase. Heads become units
-        before the bar goes, and the bar goes before figures do."""
+        """Return width and head of each figure (width 0: left out), and the widths of bar and phrase. Short of room,
+        heads become units first, then the bar goes, then figures."""
         figures = self.cards[0].figures
         texts = [max(width_of(card.figures[place].text) for card in self.cards) for place in range(len(figures))]
         room = width - LEFT - self._title_room(width)
@@ -171,7 +171,7 @@ class CardStrip(Widget, can_focus=False):
                 break
         # The rate follows from latency and batch, TPOT from tokens/s and batch; of a load both are left out.
         follows = [place for place, one in enumerate(figures) if one.label == "TPOT" or one.unit.endswith("/s")]
-        order = [*((place, PHRASE_MIN) for place in follows[:1]), (1, PHRASE_LEAST)]  # figure and cells of the phrase
+        order = [*((place, PHRASE_MIN) for place in follows[:1]), (1, PHRASE_LEAST)]  # figure, least phrase
         for left_out, phrase in (*order, *((place, 0) for place in range(1, len(figures)))):
             if rest < phrase:
                 rest, wide[left_out] = rest + wide[left_out], 0
@@ -223,7 +223,7 @@ class CardStrip(Widget, can_focus=False):
         return [Segment(sign, self.palette.get("accent")), *segments]
 
     def _single_line(self, card: Card, width: int) -> list[Segment]:
-        """The device under the cursor, its figures with their units, where there is room for one line."""
+        """Return the device under the cursor and its figures with their units, for a strip of one line."""
         title = self._title(card, NAME_MIN)
         room = width - NAME_MIN - 2
         figures = [f"{figure.text} {figure.unit}" for figure in card.figures]
@@ -231,7 +231,7 @@ class CardStrip(Widget, can_focus=False):
         while len(figures) > 2 and width_of("  ".join(figures)) > room:
             figures.pop(1)
         text = "  ".join(figures)
-        if width_of(text) > room:  # the unit says what it is
+        if width_of(text) > room:  # the unit tells what the figure is
             text = text.replace(card.figures[-1].label + " ", "")
         phrase = whole(" · ".join((*card.over, safe(card.phrase))), room - width_of(text) - 2)
         strong = self.palette.get("strong")
@@ -243,7 +243,7 @@ class CardStrip(Widget, can_focus=False):
         ]
 
     def _title(self, card: Card, room: int) -> list[Segment]:
-        """Name, sign of evidence, runtime. Of the name gives way what other devices share; then the runtime goes."""
+        """Return name, evidence sign, runtime. Short of room, shorten the name (kept unique), then drop the runtime."""
         mark, runtime = f" {SIGNS.get(card.evidence, ' ')} ", safe(card.runtime)
         steps = list(shorter_names(safe(card.name)))
         others = [list(shorter_names(safe(other.name))) for other in self.cards if other.key != card.key]
@@ -262,15 +262,15 @@ class CardStrip(Widget, can_focus=False):
         ]
 
     def _bar(self, card: Card, width: int) -> list[Segment]:
-        """The stack, the rest of its band hatched; a sign where it runs out of the scale. On paper causes are not told
-        apart."""
+        """Return the stacked bar with the rest of its band hatched, and a sign if it runs out of the scale. The bar of
+        a design on paper is not divided by cause."""
         if card.on_paper:
             full = min(width, max(1, round(card.bar * width * 3 // 4)))
             return [Segment(pad(("=" if self.palette.ascii else "▒") * full, width), self.palette.get("dim"))]
         if card.bar > 1.0 + 1e-9:
             cut = [part / card.bar for part in card.bar.parts]
             return [*stacked(cut, width - 2, self.palette), Segment(" >", self.palette.get("dim"))]
-        room = max(1, width * 3 // 4)  # the least of what is left for bands
+        room = max(1, width * 3 // 4)  # cells of a full bar; the rest of the width is for bands
         full = round(card.bar * room)
         parts = [part * room / width for part in card.bar.parts]
         end = min(round(card.most * room), width)
@@ -282,7 +282,7 @@ class CardStrip(Widget, can_focus=False):
         return self._over_ghost(bar, used, min(round(card.ghost * room), width)) if card.ghost else bar
 
     def _over_ghost(self, bar: list[Segment], used: int, end: int) -> list[Segment]:
-        """The bar of a what-if device, and that of the device unchanged: a ghost where it is longer, else its end."""
+        """Draw the unchanged device over the bar of a what-if device: a ghost if longer, else a mark at its end."""
         signs = ".:" if self.palette.ascii else "░┊"
         start = used if end > used else max(0, end - 1)
         ghost = signs[0] * (end - used) if end > used else signs[1]
@@ -290,7 +290,7 @@ class CardStrip(Widget, can_focus=False):
         return [*strip.crop(0, start), Segment(ghost, self.palette.get("dim")), *strip.crop(after)]
 
     def _phrase(self, card: Card, width: int) -> list[Segment]:
-        phrase = re.sub(r"\b\d+(st|nd|rd|th)( · |$)", "", safe(card.phrase))  # its rank has a column
+        phrase = re.sub(r"\b\d+(st|nd|rd|th)( · |$)", "", safe(card.phrase))  # the rank has a column
         phrase = " · ".join((*card.over, phrase))
         phrase = whole(phrase, width) or phrase.partition(" · ")[0]
         if card.over and width_of(phrase) > width:  # the figure and the limit say which way it fails
@@ -303,7 +303,7 @@ class CardStrip(Widget, can_focus=False):
 
 
 def _head(figure: CardFigure, shortness: int) -> str:
-    """Return `latency ms`; from 1 on `ms`, which says what is counted; from 2 on also `tok/s` for `tokens/s`."""
+    """Return `latency ms`; from shortness 1 on `ms`, which tells the figure; from 2 on also `tok/s` for `tokens/s`."""
     label = "" if shortness and figure.label in ("latency", "rate", "energy") else figure.label
     unit = re.sub("tokens?", "tok", figure.unit) if shortness > 1 else figure.unit
     return f"{label} {unit}".strip()

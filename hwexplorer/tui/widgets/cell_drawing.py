@@ -1,4 +1,4 @@
-"""Single cells of the table: text, bars, what was found in a name; and which columns are not shown."""
+"""Single cells of the table (text, bars, marked matches), and which columns are not shown."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ from hwexplorer.views.plain import NUMBERS, Row, Table
 from hwexplorer.views.tables import keep_columns
 
 EIGHTHS = " ▏▎▍▌▋▊▉█"
-SAME = 1e-9  # what sums in another order differ by
-TRACE = 0.5  # cells: less is no cell of any cause
+SAME = 1e-9  # sums in another order differ by less
+TRACE = 0.5  # cells; a shorter bar fills no cell of any cause
 
 
 def plain(text: Cell, palette: Palette) -> str:
-    """Return a cell as text that steers no terminal, in ASCII where the palette is."""
+    """Return a cell as text without control characters, in ASCII if the palette is."""
     cleaned = safe(text)
     return to_ascii(cleaned) if palette.ascii else cleaned
 
 
 def drop_columns(table: Table, hide: Collection[str]) -> Table:
-    """The table without the columns of these roles (a delta while diff is off), nor a bar's number twice."""
+    """Return the table without columns of the hidden roles (a delta while diff is off) and repeated numbers of bars."""
     keep = [i for i, c in enumerate(table.columns) if c.role not in hide and not _said_by_bar(table, i)]
     return table if len(keep) == len(table.columns) else keep_columns(table, keep)
 
 
 def _said_by_bar(table: Table, index: int) -> bool:
-    """The screen prints a bar's percentage beside it: the same numbers in the next column are not shown again."""
+    """Return True if the column repeats the percentages that the screen prints for the bar to its left."""
     if not index or table.columns[index - 1].role != "bar" or table.columns[index].unit != "%":
         return False
     pairs = ((row.cells[index - 1], row.cells[index]) for row in table.rows)
@@ -40,7 +40,7 @@ def _said_by_bar(table: Table, index: int) -> bool:
 
 
 def bar(fraction: float, width: int, ascii: bool = False) -> str:
-    """A bar of eighth blocks in `width` cells; anything above zero leaves a trace."""
+    """Return a bar of eighth blocks in `width` cells; anything above zero leaves a trace."""
     if not fraction > 0:
         return " " * width
     if ascii:
@@ -51,8 +51,8 @@ def bar(fraction: float, width: int, ascii: bool = False) -> str:
 
 
 def stacked(parts: Sequence[float], width: int, palette: Palette, ground: int = PLAIN) -> list[Segment]:
-    """A bar of `width` cells by cause; parts are fractions of the width. Where there are colours the borders between
-    them are drawn to an eighth of a cell, elsewhere each cause has a texture or a letter of its own."""
+    """Return a bar of `width` cells by cause; `parts` are fractions of the width. In colour, borders are drawn to an
+    eighth of a cell; otherwise each cause has its own texture or letter."""
     if palette.textured and sum(parts) * width < TRACE:
         drawn = [Segment(("." if palette.ascii else EIGHTHS[1]) * (sum(parts) > 0), palette.get("dim", ground))]
     elif palette.textured:
@@ -68,8 +68,8 @@ def stacked(parts: Sequence[float], width: int, palette: Palette, ground: int = 
 
 
 def _coloured(parts: Sequence[float], width: int, palette: Palette, ground: int) -> list[Segment]:
-    """Full cells in the colour of their cause, and between two of them a partial block of one on the other: the two
-    that make most of the cell."""
+    """Return cells in the colour of their cause. A cell of several causes shows the two largest: a partial block of one
+    on the colour of the other."""
     eighths = cells(parts, width * 8)
     if not sum(eighths):
         return []
@@ -88,8 +88,8 @@ def _coloured(parts: Sequence[float], width: int, palette: Palette, ground: int)
 
 
 def device_cell_role(table: Table, row: Row, key: str, number: float | None) -> tuple[str, str]:
-    """Role and sign of one device's figure among those of the others: what wins has a sign, the rest a colour by how
-    far off what exists it is."""
+    """Return role and sign of one device's figure. The winner has a sign; the others have a colour by their ratio to
+    the least figure of a device in silicon."""
     cells = dict(zip((column.key for column in table.columns), row.cells, strict=True))
     wins = key == f"on:{cells.get('wins')}"
     values = [v for name, v in cells.items() if name.startswith("on:") and isinstance(v, NUMBERS)]
@@ -99,7 +99,7 @@ def device_cell_role(table: Table, row: Row, key: str, number: float | None) -> 
 
 
 def highlighted(text: str, find: str, palette: Palette, role: str, ground: int) -> list[Segment]:
-    """Return a text with what was found in it marked."""
+    """Return a text with the first match of `find` marked."""
     plain = palette.get(role, ground)
     start = text.casefold().find(find.casefold()) if find else -1
     if start < 0:

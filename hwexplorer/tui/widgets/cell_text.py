@@ -10,23 +10,23 @@ from hwexplorer.text.number_format import ASCII
 
 
 def width_of(text: str) -> int:
-    """Return the cells that a text takes."""
+    """Return the width of a text in cells."""
     return len(text) if text.isascii() and text.isprintable() else cell_len(text)
 
 
 def pad(text: str, width: int, right: bool = False) -> str:
-    """Exactly `width` cells; longer text is cut with an ellipsis."""
+    """Return a text in exactly `width` cells; longer text is cut with an ellipsis."""
     missing = width - width_of(text)
     if missing == 0:
         return text
     if missing < 0:
-        return pad(shorten(text, width), width, right)  # which may have ended before a space
+        return pad(shorten(text, width), width, right)  # the cut may have dropped a space
     return " " * missing + text if right else text + " " * missing
 
 
 @lru_cache(4096)
 def shorten(text: str, width: int, middle: bool = False) -> str:
-    """At most `width` cells, with an ellipsis at the end or, for dotted names, in the middle."""
+    """Return a text in at most `width` cells, with an ellipsis at the end or, for dotted names, in the middle."""
     if width_of(text) <= width:
         return text
     if width <= 1:
@@ -42,21 +42,21 @@ def shorten(text: str, width: int, middle: bool = False) -> str:
 
 
 def whole(text: str, width: int, between: str = " · ") -> str:
-    """Return as many of the first parts as `width` cells hold, each of them whole; '' where none fits."""
+    """Return as many leading parts of a text as `width` cells hold, each of them whole; '' if none fits."""
     while text and width_of(text) > width:
         text = text.rpartition(between)[0]
     return text
 
 
 def ascii_cells(text: str) -> str:
-    """The same in ASCII, as many cells wide: for what has its place on the screen already."""
+    """Return a text in ASCII that is as many cells wide, for text that has its place on the screen already."""
     if text.isascii():
         return text
     return "".join(c if c.isascii() else ASCII.get(ord(c), "?")[0] * max(0, cell_len(c)) for c in text)
 
 
 def wrap(text: str, width: int, indent: int = 0) -> list[str]:
-    """Lines of at most `width` cells; what follows the first is indented by `indent`."""
+    """Return lines of at most `width` cells; all but the first are indented by `indent`."""
     if width < 4:
         return [shorten(text, max(width, 0))]
     if width_of(text) <= width:

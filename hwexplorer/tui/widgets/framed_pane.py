@@ -1,4 +1,4 @@
-"""The one Textual widget of the screen: a frame with a title around something that draws lines."""
+"""The Textual widgets of panes and lines: a frame with a title around content that draws lines, and a status line."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from hwexplorer.text.number_format import safe
 from hwexplorer.tui.palette import CLICK, Palette
 from hwexplorer.tui.widgets.cell_text import ascii_cells, shorten, whole, width_of
 
-FAR = 10**6  # rows: more than there are
-FRAME, CAPTION = -1, -2  # where no line of the content was clicked
+FAR = 10**6  # more rows than any table has
+FRAME, CAPTION = -1, -2  # `y` of a click on no line of the content
 
 
 class Content:
-    """The content of a pane: resized, drawn by the line, and scrolled where all of it is not in sight."""
+    """The content of a pane: it is resized, drawn line by line, and scrolled if not all of it is in sight."""
 
     width = height = 0
 
@@ -32,14 +32,14 @@ class Content:
             self.forget()
 
     def forget(self) -> None:
-        """Drop what was drawn: colours or the size changed."""
+        """Drop the drawing, because colours or the size changed."""
 
     def line(self, y: int, palette: Palette, focused: bool) -> list[Segment]:
         """Return line `y` of the drawing."""
         raise NotImplementedError
 
     def move(self, by: int) -> str:
-        """Move the cursor and return the key that it is on, '' where there are no keys."""
+        """Move the cursor and return the key that it is on; without keys, scroll and return ''."""
         self.scroll(by)
         return ""
 
@@ -56,24 +56,24 @@ class Content:
 
 
 def ascii_strip(strip: Strip, palette: Palette) -> Strip:
-    """A line as the terminal gets it: whatever was drawn, nothing but ASCII where nothing else may be."""
+    """Return a line as the terminal gets it: in ASCII if the palette is."""
     if not palette.ascii or all(segment.text.isascii() for segment in strip):
         return strip
     return Strip([Segment(ascii_cells(s.text), s.style, s.control) for s in strip], strip.cell_length)
 
 
 class FramedPane(Widget, can_focus=False):
-    """Draws its own frame: one line of title, a mark for the scroll position, thick where the keys go."""
+    """Draws its own frame: one line of title, a mark for the scroll position, thick lines if the pane has the keys."""
 
     class Clicked(Message):
-        """A click at a place of the content (`y`: or FRAME, CAPTION); `times` 2: the second of a double one."""
+        """A click at a place of the content (`y` may be FRAME or CAPTION). `times` is 2 for a double click."""
 
         def __init__(self, pane: str, x: int, y: int, times: int) -> None:
             super().__init__()
             self.pane, self.x, self.y, self.times = pane, x, y, times
 
     class Wheeled(Message):
-        """The wheel, on line `y` of the content: `by` lines down, negative up."""
+        """The wheel turned on line `y` of the content, by `by` lines (negative: up)."""
 
         def __init__(self, pane: str, y: int, by: int) -> None:
             super().__init__()
@@ -88,13 +88,13 @@ class FramedPane(Widget, can_focus=False):
         self.caption: list[Segment] = []  # in the lower line of the frame
         self.active = False
         self._drawn: list[Strip] = []
-        self._made: dict[int, tuple[object, Strip]] = {}  # lines as they were framed last, and what they are made of
+        self._made: dict[int, tuple[object, Strip]] = {}  # framed lines by y, each with the parts that it was made of
 
     def click(self, at: Clicked) -> None:
-        """Do what a click means where something can be chosen."""
+        """Handle a click. Panes with something to choose override it."""
 
     def step(self, action: str) -> bool:
-        """Move about in it; False where the action is another."""
+        """Move in the content. Return False if the action is not a move."""
         page = self.content.page()
         steps = {"down": 1, "up": -1, "page_down": page, "page_up": -page, "first": -FAR, "last": FAR}
         if action in steps:
@@ -103,7 +103,7 @@ class FramedPane(Widget, can_focus=False):
         return action in steps
 
     def redraw(self) -> None:
-        """Draw again; the terminal is sent the lines that have changed, which after a cursor key are few."""
+        """Draw again. Only lines that changed are sent to the terminal; after a cursor key these are few."""
         before, self._drawn = self._drawn, []
         if not self.is_on_screen or len(before) != self.size.height:
             self.refresh()  # all of it, drawn when it is asked for
@@ -115,12 +115,12 @@ class FramedPane(Widget, can_focus=False):
             self.refresh(*changed)
 
     def get_content_height(self, container: Size, viewport: Size, width: int) -> int:
-        """Return all the height there is."""
+        """Return the height of the container."""
         return container.height
 
     @property
     def framed(self) -> bool:
-        """In a very small window every line counts."""
+        """True if the pane has a frame. In a very small window every line is for content."""
         return self.size.height >= 6 and self.size.width >= 20
 
     def render_line(self, y: int) -> Strip:
@@ -152,7 +152,7 @@ class FramedPane(Widget, can_focus=False):
         mark = ("#" if self.palette.ascii else "█") if y - 1 in thumb else bars[1]
         line = self.content.line(y - 1, self.palette, self.active)
         made_of = (line, bars[0], mark, side, width)
-        if y not in self._made or self._made[y][0] != made_of:  # after a cursor key most are as they were
+        if y not in self._made or self._made[y][0] != made_of:  # after a cursor key most lines are unchanged
             blank = Segment(" ", self.palette.get("text"))
             inner = self._filled(line, width - 4)
             strip = Strip([Segment(bars[0], side), blank, *inner, blank, Segment(mark, side)], width)
@@ -171,9 +171,9 @@ class FramedPane(Widget, can_focus=False):
         return self._edge(width, ends, words, [Segment(remark, self.palette.get("dim"))] if remark else [])
 
     def _edge(self, width: int, ends: str, left: list[Segment], right: Sequence[Segment] = ()) -> Strip:
-        """A line of the frame between its ends, with words on its left and on its right."""
+        """Return a line of the frame with words on its left and on its right."""
         side = self.palette.get("accent" if self.active else "guide")
-        flat = ("-=" if self.palette.ascii else "─━")[self.active]  # where the keys go is told by shape, not by colour
+        flat = ("-=" if self.palette.ascii else "─━")[self.active]  # shape shows which pane has the keys, not colour
         space = [Segment(" ", side)]
         left = [Segment(ends[0] + flat, side), *(space if left else ()), *left, *(space if left else ())]
         right = [*(space if right else ()), *right, Segment(f" {flat}{ends[1]}" if right else ends[1], side)]
@@ -215,12 +215,12 @@ class FramedPane(Widget, can_focus=False):
 
 
 class PaneLayout(Layout):
-    """Places panes and lines where the screen they are on says; what is not mentioned is not drawn."""
+    """Places each child in its box of the parent's `boxes`; a child without a box is not drawn."""
 
     name = "panes"
 
     def arrange(self, parent: Widget, children: list[Widget], size: Size, greedy: bool = True) -> list[WidgetPlacement]:
-        """Place the children where the parent has its boxes."""
+        """Place the children in the boxes of the parent."""
         boxes = parent.boxes(size.width, size.height)  # type: ignore[attr-defined]
         return [
             WidgetPlacement(Region(*boxes[child.id]), NULL_OFFSET, Spacing(), child)
@@ -233,7 +233,7 @@ class StatusLine(Widget, can_focus=False):
     """One line of text in segments: the header, the tabs, the footer."""
 
     class Pressed(Message):
-        """A click on the line: what its text does, '' where nothing."""
+        """A click on the line. `action` is what the text under it does, '' for nothing."""
 
         def __init__(self, line: str, action: str) -> None:
             super().__init__()
@@ -245,7 +245,7 @@ class StatusLine(Widget, can_focus=False):
         self.segments: list[Segment] = []
 
     def show(self, segments: list[Segment]) -> None:
-        """Take what is to be drawn, and draw it where it is new."""
+        """Take the segments, and redraw if they changed."""
         if segments != self.segments:
             self.segments = segments
             self.refresh()

@@ -1,4 +1,4 @@
-"""The knobs of a chip: what it costs now over what it cost unchanged, the curve of one knob, and the table of all."""
+"""The knobs of a chip: its cost against the cost of the unchanged chip, the curve of one knob, and the table of all."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from hwexplorer.views.plain import EMPTY_TABLE, Page, Row, Table
 
 SPARKS, SPARKS_ASCII = "▁▂▃▄▅▆▇█", ".:-=+*#@"
 ABOVE = 6  # lines over the table: three metrics, the range, the curve, the marks
-LEAST = 5  # lines of the table, without which it has all the room
-WIDEST = 3  # cells of a place of the curve
-SIGNS = {"now": "▲^", "knee": "△v"}  # below the curve; the second where only ASCII may be
-BAR, FIGURES = 30, 18  # cells at most of a bar, and of what is told beside it
+LEAST = 5  # lines of the table; if it has fewer, nothing is drawn above it
+WIDEST = 3  # cells at most for each value of the curve
+SIGNS = {"now": "▲^", "knee": "△v"}  # below the curve, in Unicode and in ASCII
+BAR, FIGURES = 30, 18  # cells at most of a bar, and of the figures after it
 
 
 def sparkline(values: list[float], ascii: bool) -> str:
-    """One sign a value, by its logarithm between the least and the most."""
+    """Return one sign per value, by its logarithm between the least and the greatest value."""
     signs = SPARKS_ASCII if ascii else SPARKS
     least, most = min(values), max(values)
     size = log(most / least) if least > 0 else 0.0
@@ -32,17 +32,16 @@ def sparkline(values: list[float], ascii: bool) -> str:
 
 
 class KnobContent(TreeTable):
-    """A table with what the chip of the state costs above it."""
+    """The table of knobs, with the cost of the state's chip above it."""
 
     def __init__(self) -> None:
         super().__init__(tree=False)
         self.before, self.curve, self.metric = EMPTY_TABLE, EMPTY_TABLE, ""
         self._above = 0
-        self._order: tuple[str, ...] = ()  # of the knobs, by name
+        self._order: tuple[str, ...] = ()  # names of the knobs as they are shown
 
     def show(self, page: Page, metric: str, is_moved: bool) -> None:
-        """Take what is to be drawn, and draw it where it is new. Once the cursor `is_moved`, no row leaves its place
-        until another metric sorts the knobs."""
+        """Take the page. Once the cursor `is_moved`, rows keep their order until another metric sorts the knobs."""
         tables = [part for part in page.parts if isinstance(part, Table)]
         self.before, self.curve, knobs = tables
         names = {row.key: row for row in knobs.rows}
@@ -70,7 +69,7 @@ class KnobContent(TreeTable):
         return self._knob_line(y - len(rows), palette)
 
     def _metric_bar(self, row: Row, palette: Palette) -> list[Segment]:
-        """A bar over that of the unchanged chip: what is saved is left as a ghost, what is more stands out."""
+        """Return a bar over the bar of the unchanged chip: a saving is left as a ghost, an increase stands out."""
         name, now, was, change = row.cells
         ratio = 1.0 + float(change or 0.0)
         is_same = abs(ratio - 1.0) < 0.0005
@@ -96,7 +95,7 @@ class KnobContent(TreeTable):
         ]
 
     def _knob_line(self, line: int, palette: Palette) -> list[Segment]:
-        """The knob that is looked at: what is shown over which range, the curve, where it is and where it bends."""
+        """Return a line on the selected knob: its metric and range (0), the curve (1), or the marks below the curve."""
         rows, place = self.curve.rows, [column.key for column in self.curve.columns]
         if not rows:
             return [Segment(plain(f"{self.curve.title} …", palette) if line == 0 else "", palette.get("dim"))]
@@ -112,7 +111,7 @@ class KnobContent(TreeTable):
         return self._marks(rows, wide, palette)
 
     def _marks(self, rows: tuple[Row, ...], wide: int, palette: Palette) -> list[Segment]:
-        """Under the curve: a sign where the knob is, and at the knee; then what they are."""
+        """Return the line under the curve: a sign at the knob's value and at the knee, then what they mean."""
         line, meanings = "", list[str]()
         for place, row in enumerate(rows):
             for mark in str(row.cells[-1]).split():

@@ -12,7 +12,7 @@ LENGTH_MAX = 500
 
 
 class EditedLine(msgspec.Struct, frozen=True):
-    """`place` is the cursor, `stem` what completion began with. A `selected` text gives way to what is typed."""
+    """A line being typed. `place` is the cursor, `stem` what completion began with. Typing replaces `selected` text."""
 
     text: str = ""
     place: int = 0
@@ -21,7 +21,7 @@ class EditedLine(msgspec.Struct, frozen=True):
 
 
 def insert_text(line: EditedLine, text: str) -> EditedLine:
-    """Return the line with text put in at the cursor, without what cannot be printed."""
+    """Return the line with text inserted at the cursor, without characters that cannot be printed."""
     if line.selected:
         line = EditedLine()
     text = "".join(c for c in text if c.isprintable())[: max(0, LENGTH_MAX - len(line.text))]

@@ -1,4 +1,4 @@
-"""The plot of a pane: its drawing kept, its cursor, the point that a click meant."""
+"""The plot of a pane: its cached drawing, its cursor, and the point that a click means."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from hwexplorer.tui.widgets.framed_pane import Content
 from hwexplorer.tui.widgets.plot_drawing import Drawing, draw, say, titled
 from hwexplorer.views.plain import Plot
 
-REACH = 2  # cells from a click to the point that was meant
+REACH = 2  # cells at most from a click to the point that it means
 
 
 class PlotArea(Content):
-    """The plot of a pane, drawn once per size and data; a cursor that moves draws only itself anew."""
+    """The plot of a pane, drawn once per size and data; a move of the cursor redraws only the cursor."""
 
     def __init__(self) -> None:
         self.plot: Plot | None = None
@@ -27,7 +27,7 @@ class PlotArea(Content):
         self._lines: list[list[Segment]] = []
 
     def update(self, plot: Plot | None, cursor: str, below: Collection[str] = ()) -> None:
-        """`below` are the keys of what the row of the cursor stands for."""
+        """Take a plot and its cursor. `below` are the keys that the row of the cursor stands for."""
         if plot is not self.plot:
             self._drawing = None
         if plot is not self.plot or (cursor, below) != (self.cursor, self.below):
@@ -50,12 +50,12 @@ class PlotArea(Content):
         if height == self.height:
             return lines
         title = titled(plot.x_title, plot.x_unit)
-        for note in map(safe, plot.notes):  # whole ones, as many as there is room for
+        for note in map(safe, plot.notes):  # as many whole notes as there is room for
             title += f" · {note}" if width_of(title) + width_of(note) + 3 <= self.width else ""
         return [*lines, [Segment(say(shorten(title, self.width), palette), palette.get("header"))]]
 
     def move(self, by: int) -> str:
-        """To the next point: the cursor is linked, so this moves along the tree as well."""
+        """Return the key of the point `by` places on. The cursor is the state's, so it moves along the tree as well."""
         keys = [k for s in (self.plot.series if self.plot else ()) if not s.line for k in s.keys]
         if not keys:
             return ""
@@ -63,7 +63,7 @@ class PlotArea(Content):
         return keys[max(0, min(len(keys) - 1, index + by))]
 
     def key_at(self, x: int, y: int) -> str:
-        """The key of the point drawn nearest to a place, at most REACH cells away; '' where there is none."""
+        """Return the key of the point drawn nearest to a place, at most REACH cells away; '' if there is none."""
         drawing = self._drawing
         if not isinstance(drawing, Drawing):
             return ""

@@ -17,16 +17,16 @@ from hwexplorer.views.plot_axis import Axis, axis
 
 WIDTH_MIN = 16
 TAG = 18  # cells of a name at most
-TAKEN = 255  # a cell that no name may stand on
+TAKEN = 255  # a cell that no name may cover
 Place = tuple[int, int]  # column, row
 Tag = tuple[int, int, str, str]  # column, row, text, role
-_SIZES = ((0.05, "●"), (0.01, "•"))  # from this share of the whole on; less is a dot
+_SIZES = ((0.05, "●"), (0.01, "•"))  # by least share of the whole; a smaller point is a dot
 _LEAST = min(least for least, _ in _SIZES)
 _SYMBOLS = {"byte": "B", "byte/s": "B/s", "Js": "J·s", "FLOP/byte": "FLOP/B", "1/s": "/s", "count": ""}
 
 
 def _roofs(lines: Sequence[Series], x: Axis) -> list[float]:
-    """The highest place of each line in sight, so that the axis shows it without its far ends."""
+    """Return the highest value of each line on the x axis, so that the y axis shows it without its far ends."""
     inside = ([b for a, b in zip(line.x, line.y, strict=False) if a <= x.high] for line in lines)
     return [max(values) for values in inside if values]
 
@@ -51,12 +51,12 @@ class Grid(msgspec.Struct, frozen=True):
         return min(self.columns - 1, max(0, int(place * (self.columns - 0.001)))), self.row(y)
 
     def places(self, series: Series) -> Iterator[tuple[float | None, float | None]]:
-        """Yield the place of each point on both axes, 0 to 1 in sight, None where it has none."""
+        """Yield the place of each point on both axes (0 to 1 is in sight), None for a value without a place."""
         return zip(self.x.places(series.x), self.y.places(series.y), strict=False)
 
 
 class Drawing(msgspec.Struct, frozen=True):
-    """A plot without its cursor: what moving along it leaves as it is."""
+    """A plot without its cursor: the part that a move of the cursor does not change."""
 
     points: tuple[Series, ...]
     grid: Grid
@@ -67,7 +67,7 @@ class Drawing(msgspec.Struct, frozen=True):
     bottom: list[list[Segment]]
 
     def lines(self, palette: Palette, cursor: str = "", below: Collection[str] = ()) -> list[list[Segment]]:
-        """Return all lines, the points of the cursor marked."""
+        """Return all lines, with the points of the cursor marked."""
         marked: dict[int, list[tuple[str, str]]] = {}
         for column, row in self.places_of(cursor, below):
             marked.setdefault(row, list(self.cells[row]))[column] = ("@" if palette.ascii else "◉", "strong")
@@ -83,7 +83,7 @@ class Drawing(msgspec.Struct, frozen=True):
 
 
 def draw(plot: Plot, width: int, height: int, palette: Palette) -> Drawing | list[list[Segment]]:
-    """The plot without its cursor; lines that say why where it cannot be drawn."""
+    """Draw a plot without its cursor. Return lines that say why if it cannot be drawn."""
     has_points = any(len(s.x) for s in plot.series)
     if width < WIDTH_MIN or height < 5 or not has_points:
         text = "no room to draw" if has_points else "nothing to draw"
@@ -101,7 +101,7 @@ def draw(plot: Plot, width: int, height: int, palette: Palette) -> Drawing | lis
     canvas, grid = Braille(columns, rows), Grid(x, y, columns, rows)
     owners = _owners(plot.series)
     for owner, series in sorted(zip(owners, plot.series, strict=True), key=lambda pair: not pair[1].guide):
-        if not series.mark:  # guides first: whatever is read by them lies over them
+        if not series.mark:  # guides first, so that other series are drawn over them
             _draw(canvas, series, grid, owner)
     signs = [
         sign for owner, each in zip(owners, plot.series, strict=True) if not (each.mark or each.line)
@@ -124,7 +124,7 @@ def draw(plot: Plot, width: int, height: int, palette: Palette) -> Drawing | lis
 def _draw(canvas: Braille, series: Series, grid: Grid, owner: int) -> None:
     right, top = 2 * canvas.width - 1, 4 * canvas.height - 1
     before: tuple[float, float] | None = None
-    if not series.line:  # of thousands of points many are the same dot
+    if not series.line:  # thousands of points share far fewer dots
         places = grid.places(series)
         known = {(round(a * right), round(b * top)) for a, b in places if a is not None and b is not None}
         for column, row in known:
@@ -141,8 +141,8 @@ def _draw(canvas: Braille, series: Series, grid: Grid, owner: int) -> None:
 
 
 def _owners(series: Sequence[Series]) -> list[int]:
-    """A colour for each series: that of its device, else one that no device has; those of one name share it, guides are
-    dim."""
+    """Return the index of a colour for each series: its device's, else one that no device has. Series of one name share
+    a colour; guides are dim."""
     free = max((each.device for each in series), default=-1) + 1
     names = list(dict.fromkeys(each.name for each in series if not each.guide and each.device < 0))
     last = len(SERIES) - 1
@@ -153,7 +153,7 @@ def _owners(series: Sequence[Series]) -> list[int]:
 
 
 def _size_signs(series: Series, grid: Grid, role: str) -> list[Tag]:
-    """(column, row, sign, role) of the points that are more than a dot: the heavier the larger, hollow on paper."""
+    """Return (column, row, sign, role) of points larger than a dot: larger for a larger share, hollow on paper."""
     signs: list[Tag] = []
     sizes = series.sizes or (0.0,) * len(series.x)
     drawn = [point for point in zip(series.x, series.y, sizes, strict=True) if series.on_paper or point[2] >= _LEAST]
@@ -167,8 +167,8 @@ def _size_signs(series: Series, grid: Grid, role: str) -> list[Tag]:
 def _tags(
     series: Sequence[Series], owners: Sequence[int], canvas: Braille, grid: Grid, signs: Sequence[Tag]
 ) -> list[Tag]:
-    """(column, row, text, role): marks, and the names of lines and of devices beside them, which colour alone would not
-    tell. A name stands on nothing: no point, no line, no other name; and where it can, beside nothing else."""
+    """Return (column, row, text, role) of marks and of names next to lines and devices, which colour alone would not
+    tell. A name covers no point, line or other name, and has nothing else next to it if possible."""
     taken = [canvas.owners(row) for row in range(grid.rows)]
     for column, row, _, _ in signs:
         taken[row][column] = TAKEN
@@ -180,7 +180,7 @@ def _tags(
     lines = {each.name for each in series if each.line}
     clouds = {each.name for each in series if not each.mark and each.device >= 0} - lines
     for owner, each in zip(owners, series, strict=True):
-        is_only = len(lines) == 1 and not each.guide  # which the title tells
+        is_only = len(lines) == 1 and not each.guide  # the title names a single line
         if each.mark or (is_only and each.line) or not (each.line or (len(clouds) > 1 and each.name in clouds)):
             continue
         name = shorten(safe(each.name), TAG, middle=True)
@@ -199,7 +199,7 @@ def _points(series: Series, grid: Grid) -> list[Place]:
 
 
 def _trace(line: Series, grid: Grid) -> dict[int, int]:
-    """The row of a line in each column where it is in sight."""
+    """Return the row of a line in each column where the line is in sight."""
     columns, rows = grid.columns, grid.rows
     known = [(a, b) for a, b in grid.places(line) if a is not None and b is not None]
     trace: dict[int, int] = {}
@@ -212,7 +212,7 @@ def _trace(line: Series, grid: Grid) -> dict[int, int]:
 
 
 def _beside_line(trace: dict[int, int], length: int, taken: Sequence[bytearray], own: int) -> tuple[int, int] | None:
-    """(start, row) of a name next to a line, as far to the right as may be: first where no other line is as near."""
+    """Return (start, row) for a name next to a line, as far right as possible, first where no other line is near."""
     rows, columns = len(taken), len(taken[0])
     for is_alone, away in ((True, 1), (True, 2), (False, 1)):
         for column in sorted(trace, reverse=True):
@@ -229,8 +229,8 @@ def _beside_line(trace: dict[int, int], length: int, taken: Sequence[bytearray],
 
 
 def _title(plot: Plot, width: int, palette: Palette, named: Collection[str]) -> list[Segment]:
-    """Return what y is, then a legend of all series; where there is no room for all, of those that are not named
-    beside what they draw, cut where even they do not fit."""
+    """Return the title of y, then a legend of all series. Short of room, series in `named`, whose names are in the
+    plot, are left out, and names that still do not fit are cut."""
     head = shorten(say(titled(plot.y_title, plot.y_unit), palette), width)
     entries = dict[str, tuple[str, int]]()
     for index, series in zip(_owners(plot.series), plot.series, strict=True):
@@ -251,13 +251,13 @@ def _title(plot: Plot, width: int, palette: Palette, named: Collection[str]) -> 
 
 
 def titled(title: str, unit: str) -> str:
-    """The title of an axis with its unit, unless it names it already."""
+    """Return the title of an axis with its unit, unless the title names the unit already."""
     symbol = _SYMBOLS.get(unit, unit)
     return title if symbol.partition("/")[0] in title else f"{title} {symbol}"
 
 
 def say(text: str, palette: Palette) -> str:
-    """Return a text, in ASCII where the palette is."""
+    """Return a text, in ASCII if the palette is."""
     return to_ascii(text) if palette.ascii else text
 
 
@@ -269,7 +269,7 @@ def _label(label: str, left: int, palette: Palette) -> list[Segment]:
 
 
 def _cells(canvas: Braille, row: int, tags: Sequence[Tag], palette: Palette) -> list[tuple[str, str]]:
-    """Character and role of each place of a row."""
+    """Return the character and role of each cell of a row."""
     text: list[tuple[str, str]] = []
     for column in range(canvas.width):
         character, owner = canvas.cell(column, row, palette.ascii)

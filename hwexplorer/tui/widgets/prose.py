@@ -11,8 +11,8 @@ from hwexplorer.tui.widgets.cell_text import pad, width_of, wrap
 from hwexplorer.tui.widgets.framed_pane import Content
 from hwexplorer.views.plain import Text, WaterfallStep
 
-KEY = 18  # cells at least for what is set apart
-ROOMY = 12  # lines: in fewer no blank line parts the sections
+KEY = 18  # cells at least for the key of a line
+ROOMY = 12  # lines; a higher pane has blank lines between sections
 EMPTY = Text(name="", title="", sections=())
 
 
@@ -23,8 +23,8 @@ class Prose(Content):
         self.text = EMPTY
         self.top = 0
         self._keys = KEY
-        self.is_open = False  # what is folded of a text, until asked for
-        self.is_zoomed = False  # all the screen is there for it
+        self.is_open = False  # True if the user asked for what is folded
+        self.is_zoomed = False  # True if the pane has the whole screen
         self._lines: list[tuple[str, str, str]] | None = None
 
     def toggle(self) -> None:
@@ -33,8 +33,8 @@ class Prose(Content):
         self._lines = None
 
     def update(self, text: Text, is_zoomed: bool = False) -> None:
-        """The same place in a new text when only numbers changed, its beginning otherwise. Nothing is folded where all
-        the screen is there for it."""
+        """Take a text. It stays where it is scrolled if only numbers changed, else it begins at the top. Nothing is
+        folded if the pane has the whole screen."""
         if text is self.text and is_zoomed == self.is_zoomed:
             return
         self.is_zoomed = is_zoomed
@@ -98,7 +98,7 @@ class Prose(Content):
     def _step(self, step: WaterfallStep, palette: Palette) -> list[Segment]:
         """Draw the name of a step, its bar where the one before ended, and its seconds."""
         label, most = step.name, 17
-        if self.width < 44:  # the first words say it
+        if self.width < 44:  # the first words are enough
             label, most = label.partition(" and ")[0].partition(" (")[0], 13
         name, seconds = pad(label, min(most, self.width // 2)) + " ", " " + quantity(step.seconds, "s").rjust(8)
         room = max(4, self.width - width_of(name) - width_of(seconds))

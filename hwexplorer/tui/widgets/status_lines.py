@@ -1,7 +1,7 @@
 """The lines around the panes: what is estimated (head), which pane has the keys (tabs), what the keys do (footer).
 
-What a click does is in the style of the text under it, so Textual finds it. Textual's Footer is not used: it takes
-14 ms of the first frame, and drops no keys by importance.
+The action of a click is in the style of the text, so Textual finds it. Textual's Footer is not used: it takes 14 ms of
+the first frame, and does not drop keys by importance.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from hwexplorer.tui.widgets.cell_text import shorten, whole, width_of
 from hwexplorer.tui.widgets.line_editor import EditedLine
 from hwexplorer.views.cause_looks import LOOKS
 
-KEYS_WIDTH_MIN = 15  # cells: fewer say nothing
+KEYS_WIDTH_MIN = 15  # cells; fewer show nothing useful
 Part = tuple[str, str]  # role, text
 
 
@@ -42,11 +42,11 @@ def _width(parts: Sequence[Part]) -> int:
 
 
 def settings_text(state: State) -> str:
-    """Return the settings of a state as the head line has them."""
+    """Return the settings of a state as the head line shows them."""
     return " · ".join(text for text, _ in labels(state))
 
 
-@lru_cache(maxsize=8)  # asked for with every key
+@lru_cache(maxsize=8)  # called with every key
 def _phase(model: str) -> str:
     return next(iter(phases(model)), "")
 
@@ -56,7 +56,7 @@ class _Row:
         self.palette, self.segments, self.width = palette, list[Segment](), 0
 
     def add(self, *parts: Part, action: str = "") -> None:
-        """Add parts. Of a pair of actions the left half is the one that goes down."""
+        """Add parts. If `action` is one of a pair, the left half does the action that goes down."""
         half = _width(parts) // 2 if action in PAIRS else 0
         for role, text in parts:
             left, text = (text[:half], text[half:]) if half > 0 else ("", text)
@@ -67,7 +67,7 @@ class _Row:
 
 
 def head_line(state: State, status: str, width: int, palette: Palette) -> list[Segment]:
-    """Return the model, settings, device and pin; on the right what deviates from them."""
+    """Return the model, settings, device and pin, and on the right the status."""
     row = _Row(palette)
 
     def chip(role: str, text: str, action: str, space: str) -> None:
@@ -98,7 +98,7 @@ def head_line(state: State, status: str, width: int, palette: Palette) -> list[S
 
 
 def legend(palette: Palette, width: int) -> list[Segment]:
-    """Return what each colour, texture or letter of a bar stands for; nothing where there is no room for all."""
+    """Return a legend of what each colour, texture or letter of a bar means; [] if there is no room for all."""
     for between, names in ((" ", [look.name for look in LOOKS]), ("", [look.short for look in LOOKS])):
         parts: list[Part] = []
         for place, (look, name) in enumerate(zip(LOOKS, names, strict=True)):
@@ -123,8 +123,8 @@ def tab_line(state: State, width: int, palette: Palette) -> list[Segment]:
 
 
 def hint_line(hints: Sequence[Hint], width: int, palette: Palette, status: str = "") -> list[Segment]:
-    """Return keys and what they do, as many as there is room for. The status stands on the right: as it comes to be
-    known, no key goes from under the pointer."""
+    """Return keys and what they do, as many as there is room for. The status is on the right, so that keys stay under
+    the pointer when it comes."""
     row = _Row(palette)
     if width_of(status) + KEYS_WIDTH_MIN > width:
         status = ""
@@ -141,7 +141,7 @@ def hint_line(hints: Sequence[Hint], width: int, palette: Palette, status: str =
 
 
 def name_load(state: State, hints: Sequence[Hint]) -> list[Hint]:
-    """Return the hints; under a load the keys of the batch turn the load."""
+    """Return the hints; for a load, the word of the batch keys is `load`."""
     names = {"batch": "load"} if _phase(state.model) == "serve" else {}
     return [(action, key, names.get(word, word)) for action, key, word in hints]
 
@@ -152,7 +152,7 @@ def is_cut(text: str, width: int) -> bool:
 
 
 def message_line(text: str, role: str, width: int, palette: Palette, hints: Sequence[Hint]) -> list[Segment]:
-    """Return the message on the right of as many keys as it leaves room for; one that is cut is shown whole by help."""
+    """Return as many keys as there is room for, then the message. If the message is cut, help shows all of it."""
     key = next((key for action, key, _ in hints if action == "help"), "")
     if key and is_cut(text, width):
         row, more = _Row(palette), (("key", f" {key}"), ("dim", " all of it "))
@@ -170,8 +170,8 @@ def message_line(text: str, role: str, width: int, palette: Palette, hints: Sequ
 def prompt_line(
     label: str, line: EditedLine, note: str, offers: Collection[str], width: int, palette: Palette
 ) -> list[Segment]:
-    """Return the label, the text with a block where the cursor is, and on the right a note where the text leaves room.
-    A click on a word of the note that is offered does what the prompt does with it."""
+    """Return the label, the text with a block cursor and, if there is room, a note on the right. A click on a word of
+    the note that is in `offers` does what the prompt does with it."""
     label = f" {shorten(label, max(8, width - 12))} "
     free = width - width_of(label) - width_of(safe(line.text)) - 5
     note = whole(note, free) or shorten(note, free) if free > 8 else ""
@@ -193,7 +193,7 @@ def prompt_line(
 
 
 def progress_line(phase: str, fraction: float, elapsed_s: float, width: int, palette: Palette) -> list[Segment]:
-    """Return a bar of what is known of a job, its phase, the time it took so far, and how to stop it."""
+    """Return the progress bar of a job (if known), its phase, the time it took so far, and how to stop it."""
     drawn = f" {bar(min(1.0, fraction), 20, palette.ascii)} {fraction * 100:3.0f} %" if fraction >= 0 else ""
     text = f"{safe(phase)} · {elapsed_s:.1f} s"
     parts: list[Part] = [("bar", drawn), ("text", " " + shorten(text, max(8, width - len(drawn) - 16)))]

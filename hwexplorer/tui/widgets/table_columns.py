@@ -1,4 +1,4 @@
-"""The columns of a table: how wide each is, which are left out where there is no room, and their heads."""
+"""The columns of a table: their widths, which of them are left out for lack of room, and their heads."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from hwexplorer.views.plain import EMPTY_TABLE, NUMBERS, Stack, Table, scale_val
 
 GAP = 1
 BAR_MIN, BAR_MAX = 6, 24
-STACK_MIN = 14  # one by several causes says nothing in fewer: less telling columns give way
+STACK_MIN = 14  # a bar of several causes needs these cells; other columns are dropped first
 QUANTITY = 6  # "1.23 G"
 PERCENT = 5  # "100.0", "12.3"
 _NARROW_BAR = PERCENT + 1 + BAR_MIN
 TEXT_MAX = 32
-NAME_GOOD = 24  # most names fit
-_SHORT_HEADS = {"Latency s": "s", "Energy/inf J": "J/inf"}  # the unit says what it is
+NAME_GOOD = 24  # cells; most names fit
+_SHORT_HEADS = {"Latency s": "s", "Energy/inf J": "J/inf"}  # the unit tells the figure
 
 
 class Measure(msgspec.Struct, frozen=True):
-    """The needs of a column: its scale, its header, and the least and the most cells that it can use. `short` is
-    a header for the least."""
+    """The scale and header of a column, and the least and the most cells that it can use. `short` is a header for the
+    least width."""
 
     column: Column
     scale: Scale
@@ -39,7 +39,7 @@ class Measure(msgspec.Struct, frozen=True):
 
 
 def measure(table: Table, names: int, total: int) -> list[Measure]:
-    """Return the needs of the columns in `total` cells; `names` is what the first needs, tree guides included."""
+    """Measure the columns for `total` cells; `names` is the width that the first needs, tree guides included."""
     good = min(names, max(NAME_GOOD, total * 35 // 100))
     return [_measure(table, index, names, good) for index in range(len(table.columns))]
 
@@ -72,17 +72,17 @@ def _measure(table: Table, index: int, names: int, good: int) -> Measure:
         need = max(need, QUANTITY if numbers else 0)
         if is_of_device(column):
             widest = len("1.58 µ") + (3 if column.unit == "Js" else 1)
-            need = max(need, widest + 1)  # and the sign of the device that wins
+            need = max(need, widest + 1)  # one cell more for the sign of the device that wins
         short = _SHORT_HEADS.get(column.title, column.title)
         least, most = (max(need, width_of(head)) for head in (short, column.title))
         return Measure(column, Scale(), column.title, least, most, short)
-    need = max(map(len, map(delta, numbers)), default=0)  # the longest is neither end: `+985 %` beside `x12`
+    need = max(map(len, map(delta, numbers)), default=0)  # the longest is neither extreme: `+985 %` and `x12`
     need = max(need, 5, width_of(column.title))
     return Measure(column, Scale(), column.title, need, need)
 
 
 def is_of_device(column: Column) -> bool:
-    """One of the columns that `heat` has for each device (hwexplorer/views/heat.py), in silicon or on paper."""
+    """Return True for a column that `heat` has for a device (hwexplorer/views/heat.py), in silicon or on paper."""
     return column.key.startswith(("on:", "paper:"))
 
 
@@ -91,19 +91,19 @@ def _ends(numbers: Sequence[float]) -> tuple[float, ...]:
 
 
 def fit(measures: Sequence[Measure], total: int, empty: Collection[int] = ()) -> tuple[list[int], int]:
-    """A width for each column, 0 for those dropped or empty, and the gap between them: wide when nothing drops for
-    it."""
+    """Return the width of each column, 0 if it is dropped or empty, and the gap between columns, which is wide if
+    nothing drops for it."""
     widths = _fit(measures, total, GAP + 1, empty)
     wide = sum(map(bool, widths)) + len(empty) == len(widths) and widths[0] >= measures[0].most
     return (widths, GAP + 1) if wide else (_fit(measures, total, GAP, empty), GAP)
 
 
 def _fit(measures: Sequence[Measure], total: int, gap: int, empty: Collection[int]) -> list[int]:
-    """The highest `keep` goes first when there is no room, 0 never."""
+    """Return the widths. Short of room, columns with the highest `keep` are dropped first, columns with 0 never."""
     kept = [place for place in range(len(measures)) if place not in empty]
 
     def least() -> int:
-        """Return the cells that the columns need at least."""
+        """Return the least cells that the kept columns need."""
         return sum(measures[i].least for i in kept) + gap * (len(kept) - 1)
 
     while least() > total:
@@ -118,7 +118,7 @@ def _fit(measures: Sequence[Measure], total: int, gap: int, empty: Collection[in
     widths = [measures[i].least if i in kept else 0 for i in range(len(measures))]
     spare = total - least()
     bars = [i for i in kept if measures[i].column.role == "bar"]
-    if spare < 0:  # not even the columns that stay have room: bars become numbers, then the name gives way
+    if spare < 0:  # the kept columns still have no room: bars become numbers, then the name is cut
         for narrow in (_NARROW_BAR, PERCENT):
             for index in bars:
                 given = max(0, min(-spare, widths[index] - narrow))
@@ -126,7 +126,7 @@ def _fit(measures: Sequence[Measure], total: int, gap: int, empty: Collection[in
                 spare += given
         widths[0] = max(4, widths[0] + min(0, spare))
         spare = max(0, spare)
-    # A name is worth more than a long head, and that more than a long text or bar.
+    # Spare cells go to the name first, then to long heads, then to long texts, then to bars.
     numbers = [i for i in kept if measures[i].short]
     texts = [i for i in kept if i and measures[i].column.role == "text"]
     for index in (0, *numbers, *texts, *bars):
@@ -137,7 +137,7 @@ def _fit(measures: Sequence[Measure], total: int, gap: int, empty: Collection[in
 
 
 class TableHeads(Content):
-    """The columns of a table as they are drawn. `column` is the one under the cursor, -1 while nobody asked for one."""
+    """The columns of a table as they are drawn. `column` is the one under the cursor, -1 before a move to one."""
 
     def __init__(self, tree: bool) -> None:
         self.tree = tree
@@ -162,11 +162,11 @@ class TableHeads(Content):
         return segments
 
     def head(self, measure: Measure, width: int) -> str:
-        """Return what stands over a column."""
+        """Return the head of a column, or its short form if the head does not fit."""
         return measure.header if width_of(measure.header) <= width else measure.short or measure.column.title
 
     def head_at(self, x: int, y: int) -> str | None:
-        """Return the key of the column whose head is there."""
+        """Return the key of the column whose head is at a place, or None."""
         end = 0
         for index, width in enumerate(self._widths if y == 0 and self.height > 1 else ()):
             end += width + self._gap if width else 0
@@ -182,12 +182,12 @@ class TableHeads(Content):
             self.column = shown[max(0, min(len(shown) - 1, place))]
 
     def hidden_columns(self) -> list[str]:
-        """Return the titles of the columns that have no room, once it is known."""
+        """Return the titles of the columns that have no room; none before the first drawing."""
         columns = zip(self.table.columns, self._widths, strict=False)
         return [column.title for column, width in columns if not width]
 
     def column_help(self) -> str:
-        """Return what the column under the cursor is, in a line."""
+        """Return one line that explains the column under the cursor, '' without one."""
         from hwexplorer.text.terms import describe_column  # not needed to start the screen
 
         columns = self.table.columns

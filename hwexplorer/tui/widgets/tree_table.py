@@ -1,7 +1,7 @@
-"""The one table of the screen: a flat list of rows, of which only those in sight are ever drawn.
+"""The one table of the screen: a flat list of rows, of which only the rows in sight are ever drawn.
 
-It holds no terminal and no widget: `line` turns a row of the window into segments. So the cost of a repaint
-does not depend on how many rows there are, and a test can print it.
+It holds no terminal and no widget: `line` turns a row of the window into segments. So the cost of a repaint does not
+depend on how many rows there are, and a test can print it.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from hwexplorer.tui.widgets.cell_text import pad, shorten, whole, width_of, wrap
 from hwexplorer.tui.widgets.table_columns import GAP, PERCENT, Measure, TableHeads, fit, is_of_device, measure
 from hwexplorer.views.plain import EMPTY_TABLE, NUMBERS, Row, Stack, Table, write_amount
 
-TALL_ENOUGH = 8  # lines, for a footer of two
-ON_ROOT_SCALE = 0.25  # from this share of the root on its children's bars are on its scale
+TALL_ENOUGH = 8  # lines; a higher table wraps its first footer line
+ON_ROOT_SCALE = 0.25  # if a bar exceeds this share of the root, bars are on the root's scale
 
 
 class TreeTable(TableHeads):
-    """Rows, which of them are open, where the cursor and the window are."""
+    """Rows, the open branches, and where the cursor and the window are."""
 
     def __init__(self, tree: bool = True, fold: bool = False) -> None:
         super().__init__(tree)
-        self.fold = fold  # opens and closes its branches itself: all of them where they fit, else none
+        self.fold = fold  # the table opens its branches itself: all of them if they fit, else none
         self.unfolded: frozenset[str] | None = None
         self.visible: list[int] = []
         self.cursor = self.top = 0
@@ -51,7 +51,7 @@ class TreeTable(TableHeads):
     def update(
         self, table: Table, opened: Collection[str] | None = None, only: str = "", hide: Collection[str] = ()
     ) -> None:
-        """New data: the cursor stays on its key, or on the nearest row left. `opened=None` opens all."""
+        """Take new data. The cursor stays on its key or goes to the nearest row left. `opened=None` opens all."""
         given = (opened, only, hide, self.find, self.mark, self.unfolded)
         if table is self._source[0] and given == self._arguments:
             return
@@ -68,7 +68,7 @@ class TreeTable(TableHeads):
             self.go(self._best(fold_name(only), before))
 
     def _best(self, only: str, before: str) -> str:
-        """The row that what is typed most likely means: of that name, else one that starts so, `before` if it does."""
+        """Return the key that a filter most likely means: an exact name, else `before` or another that starts so."""
         names = {row.key: fold_name(str(row.cells[0])) for row in (self.table.rows[i] for i in self.visible)}
         exact = [key for key, name in names.items() if name == only]
         starting = [key for key, name in names.items() if name.startswith(only)]
@@ -79,7 +79,7 @@ class TreeTable(TableHeads):
             fits = len(self.table.rows) + len(self.table.footer) < self.height
             self._open = self.unfolded if self.unfolded is not None else None if fits else frozenset()
         self.visible = self._in_sight(self._only)
-        if self.fold:  # few rows: what is closed takes no room
+        if self.fold:  # few rows: rows in closed branches take no room
             self._names, self._measures = self._widest_name(self.visible), []
         self._last, self._parent = self._relations()
         self._widths, self._remark_lines = [], None
@@ -91,7 +91,7 @@ class TreeTable(TableHeads):
         return max((width_of(str(row.cells[0])) + (2 * row.depth + 2) * self.tree for row in rows), default=0)
 
     def toggle(self, want: bool | None = None) -> None:
-        """Open or close the branch under the cursor, or the one its row belongs to; `want` says which."""
+        """Open or close the branch under the cursor, or the row's parent. `want` True only opens, False only closes."""
         if not self.visible:
             return
         place = self.cursor
@@ -106,7 +106,7 @@ class TreeTable(TableHeads):
         self.unfold(now - {key} if is_open and want is not True else now | {key} if want is not False else now, key)
 
     def unfold(self, keys: frozenset[str] | None, cursor: str = "") -> None:
-        """Open exactly these branches; None where the table decides."""
+        """Open exactly these branches; with None the table decides."""
         self.unfolded = keys
         self._key = cursor or self._key
         self._lay_out()
@@ -127,7 +127,7 @@ class TreeTable(TableHeads):
         return shown
 
     def _relations(self) -> tuple[list[bool], list[int]]:
-        """For each visible row: is it the last of its siblings, and where its parent is (-1: nowhere)."""
+        """Return for each visible row: is it the last of its siblings, and where is its parent (-1: nowhere)?"""
         depths = [self.table.rows[i].depth for i in self.visible]
         last, parent = [True] * len(depths), [-1] * len(depths)
         deepest = max(depths, default=0)
@@ -144,8 +144,8 @@ class TreeTable(TableHeads):
         return last, parent
 
     def _fullest_bar(self) -> float:
-        """The bar that reaches the end: that of the root, or the longest below it where all are short; the head of the
-        column says which."""
+        """Return the value of a full bar: 1 (the root) for bars by cause, unless all of them are short, else the
+        longest bar. The head of the column tells which."""
         bars = [i for i, c in enumerate(self.table.columns) if c.role == "bar"]
         rows = [r for r in self.table.rows if r.depth] if self.tree else self.table.rows
         has_root = bool(rows) and self.table.rows[0].key == ""
@@ -168,8 +168,8 @@ class TreeTable(TableHeads):
         return self.table.rows[self.visible[self.cursor]] if self.visible else None
 
     def go(self, key: str, still: bool = False) -> None:
-        """Put the cursor on a key; where it is out of sight, on the nearest ancestor or row left. `still`: the window
-        stays where it is, for the row is under somebody's pointer."""
+        """Put the cursor on a key or, if it is out of sight, on the nearest ancestor or row left. With `still` the
+        window does not scroll, because the row is under the pointer."""
         if not self.visible:
             self.cursor = self.top = 0
             return
@@ -198,9 +198,9 @@ class TreeTable(TableHeads):
         return int(self.height > 1)
 
     def _remarks(self) -> tuple[list[str], list[str]]:
-        """Footer and note lines in sight: the first line of the footer always, the others where rows leave room.
+        """Return the footer and note lines in sight: the first footer line always, the others if rows leave room.
 
-        They are wrapped when all of them have room like that, and cut when not.
+        They are wrapped if all of them have room when wrapped, else cut.
         """
         if self._remark_lines is None:
             self._remark_lines = self._remarks_in_sight()
@@ -214,22 +214,22 @@ class TreeTable(TableHeads):
             wrapped_notes = [part for line in notes for part in wrap(safe(line), self.width, 2)]
             return wrapped, wrapped_notes if len(wrapped) + len(wrapped_notes) <= free else notes
         count = min(len(footer), max(free, 1 if self.height > 4 else 0))
-        if footer and count == 1 and self.height > TALL_ENOUGH:  # the sum is read to its end, unless rows need the room
+        if footer and count == 1 and self.height > TALL_ENOUGH:  # the first line is wrapped, unless rows need the room
             lines, most = wrap(safe(footer[0]), self.width, 2), max(2, self.height // 3)
             if len(lines) > most:
                 lines[most - 1 :] = [shorten(f"{lines[most - 1]} {lines[most].strip()}", self.width)]
             return lines, []
         kept: list[str] = []
-        for line in map(safe, footer):  # of others as much as there is room for
+        for line in map(safe, footer):  # of the other lines as much as there is room for
             room, parts = count - len(kept), wrap(line, self.width, 2)
-            if len(parts) > room:  # cut at a clause, the first one where it has to be
+            if len(parts) > room:  # cut at a clause; only the first line may be cut within one
                 parts = [text for text in (whole(line, self.width, "; ") or line * (not kept),) if text][:room]
             kept += parts
         return kept, notes[: max(0, free - len(kept))]
 
     def _show_cursor(self) -> None:
         page = self.page()
-        margin = min(2, (page - 1) // 2)  # what comes next is in sight before the cursor gets there
+        margin = min(2, (page - 1) // 2)  # rows of context above and below the cursor
         if not self.top - page < self.cursor < self.top + 2 * page:
             self.top = self.cursor - page // 2  # a long jump lands in the middle
         elif self.cursor - margin < self.top:
@@ -239,17 +239,17 @@ class TreeTable(TableHeads):
         self.top = max(0, min(self.top, len(self.visible) - page))
 
     def scroll(self, by: int) -> None:
-        """The wheel moves the window; the cursor stays where it is."""
+        """Scroll the window; the cursor stays where it is."""
         self.top = max(0, min(self.top + by, len(self.visible) - self.page()))
 
     def key_at(self, y: int) -> str | None:
-        """The key of the row drawn on line `y`."""
+        """Return the key of the row drawn on line `y`, or None."""
         position = self.top + y - self._head_lines()
         is_row = self._head_lines() <= y < self.height - len(self._remarks()[0]) and position < len(self.visible)
         return self.table.rows[self.visible[position]].key if is_row else None
 
     def is_sign(self, x: int) -> bool:
-        """Return True if the sign that opens and closes the row of the cursor is there."""
+        """Return True if the sign that opens and closes the row of the cursor is at `x`."""
         row = self.row
         return self.tree and row is not None and row.has_children and 0 <= x - 2 * row.depth < 2
 
@@ -261,7 +261,7 @@ class TreeTable(TableHeads):
     def resize(self, width: int, height: int) -> None:
         if (width, height) != (self.width, self.height):
             if not self.height:
-                self.top = 0  # what was moved before there was a window did not scroll it
+                self.top = 0  # a move before the first size is known does not scroll
             self.width, self.height = width, height
             self._measures, self._widths, self._remark_lines = [], [], None
             self._cache.clear()
@@ -271,7 +271,7 @@ class TreeTable(TableHeads):
 
     def line(self, y: int, palette: Palette, focused: bool) -> list[Segment]:
         if not self._widths:
-            # What opens and closes changes no measure: those of thousands of rows are taken once.
+            # Opening a branch changes no measure, so thousands of rows are measured once.
             self._measures = self._measures or measure(self.table, self._names, self.width)
             self._widths, self._gap = fit(self._measures, self.width, self._empty()) if self._measures else ([], GAP)
         if y == 0 and self.height > 1:
@@ -293,12 +293,12 @@ class TreeTable(TableHeads):
         return self._remark(notes[note], palette, "dim") if note < len(notes) else []
 
     def _empty(self) -> list[int]:
-        """Columns that only what is closed has anything in."""
+        """Return the columns that are empty in all visible rows."""
         rows = [self.table.rows[i].cells for i in self.visible] if self.fold else []
         return [i for i in range(len(self.table.columns)) if rows and all(cells[i] in (None, "") for cells in rows)]
 
     def forget(self) -> None:
-        """Colours changed: nothing drawn so far is of use."""
+        """Drop the drawn rows, because colours changed."""
         self._cache.clear()
 
     def _remark(self, text: str, palette: Palette, role: str) -> list[Segment]:
@@ -306,7 +306,7 @@ class TreeTable(TableHeads):
         return [Segment(shorten(text, self.width), palette.get(role))]
 
     def head(self, measure: Measure, width: int) -> str:
-        """Bars that are not on the scale of the whole say which they are on."""
+        """Return the head of a column. It tells the scale of bars that are not on the scale of the whole."""
         title = super().head(measure, width)
         if not self.tree or measure.column.role != "bar" or self._bar_full >= 1.0:
             return title
