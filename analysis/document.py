@@ -1,11 +1,11 @@
-"""A report is columns: each field of a document is declared once, with its title, its unit and what it means.
+"""Columns of reports: each field of a document is declared once, with its title, unit and help.
 
     class Consumer(msgspec.Struct, frozen=True, kw_only=True):
         id: Annotated[str, column("Node", key="name")]
         energy_j: Annotated[float, column("Energy/batch", "J")]
 
-JSON has the fields. `columns(Consumer)` are the columns of a table, and of CSV, with a row for each such struct.
-`record` and `records` build structs by the names of their fields, from attributes of objects and from arrays.
+JSON writes the fields. `columns(Consumer)` returns the columns of a table or of CSV; each struct is a row.
+`record` and `records` fill structs by field name, from attributes of objects and from arrays.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from hardware.quantity import Unit
 Cell = str | float | int | bool | None
 Role = Literal["text", "number", "quantity", "bar", "delta"]
 YES_NO = {True: "yes", False: "no"}
-# What a number's unit adds to the name of its column in CSV, which says it as JSON does: `latency_s`.
+# The suffix that a unit adds to the name of a CSV column, as in JSON: `latency_s`.
 _SUFFIX = {"s": "_s", "J": "_j", "Js": "_js", "byte": "_bytes", "W": "_w", "1/s": "_per_s", "FLOP/s": "_flop_per_s",
            "OP/s": "_flop_per_s"}  # fmt: skip
 
 
 class Column(msgspec.Struct, frozen=True):
-    """A column of a table. `keep` orders what is dropped when the screen is narrow: 0 never drops, higher drops first.
+    """A column of a table. On a narrow screen the column with the highest `keep` is dropped first, 0 never.
 
     `role`: 'text' left aligned; 'number' right aligned, one prefix for the column; 'quantity' right aligned, each
-    cell with its own prefix and unit (for columns that span many magnitudes); 'bar' a fraction (0-1) drawn as a
-    bar, by cause where it is a Stack; 'delta' a signed fraction drawn with its sign.
+    cell with a prefix and unit (for columns that span many magnitudes); 'bar' a fraction (0-1) drawn as a bar, and a
+    Stack by cause; 'delta' a signed fraction drawn with its sign.
 
-    `of` is what the column shows of a row of a document: a field (`edp_js`, `point.edp_js`; by default the one named
-    as the column is in CSV), or a function of the row. `shown` maps the values of a few to words. Numbers of a column
-    are written with the prefix of the column that `scale` names. `ends` are the keys of both ends of a band in CSV."""
+    `of` gives the cell of a row: a field (`edp_js`, `point.edp_js`; by default the field that has the column's name in
+    CSV), or a function of the row. `shown` maps values to words. `scale` names the column whose prefix the numbers of
+    this one use. `ends` are the keys of the lower and upper end of a band in CSV."""
 
     key: str
     title: str
@@ -52,19 +52,19 @@ class Column(msgspec.Struct, frozen=True):
 
     @property
     def si_name(self) -> str:
-        """The column in CSV: its key with the SI unit of its numbers."""
+        """The name of the column in CSV: its key with the SI unit of its numbers."""
         suffix = _SUFFIX.get(self.unit, "")
         return self.key if suffix == f"_{self.key}" else self.key + suffix
 
     @property
     def si_names(self) -> tuple[str, ...]:
-        """The columns in CSV that this one is: of a band its ends."""
+        """The names of this column in CSV: one, or for a band both ends."""
         return tuple(end + _SUFFIX.get(self.unit, "") for end in self.ends) or (self.si_name,)
 
 
 def column(title: str, unit: Unit = "", *, key: str = "", keep: int = 0, **others: Any) -> Column:
-    """Declare how tables show a field, inside its `Annotated` type. The key is the name of the field without its unit,
-    unless given; text and Booleans are text. A field with two declarations has two columns (a bar and its number)."""
+    """Declare how tables show a field, inside its `Annotated` type. The default key is the field's name without its
+    unit. Fields of str or bool get the role 'text'. A field with two declarations has two columns (bar and number)."""
     return Column(key, title, unit, keep=keep, **others)
 
 
@@ -87,9 +87,9 @@ def _columns_by_key(kind: type[msgspec.Struct]) -> dict[str, Column]:
 def columns(
     kind: type[msgspec.Struct], keys: str = "", *others: Column, within: str = "", **changes: int | Mapping[str, Any]
 ) -> tuple[Column, ...]:
-    """Return the columns of a struct, and `others`: those of `keys` in that order, or all. The struct is the row itself
-    or its field `within`. `changes` by key are attributes that this table has otherwise, a number being that of
-    `keep`: `latency=1, power={"title": "W"}`."""
+    """Return the columns of a struct and `others`, restricted to `keys` in that order if given. The struct is the row
+    itself or its field `within`. `changes` replaces attributes of a column by key; a plain number replaces `keep`:
+    `latency=1, power={"title": "W"}`."""
     path = f"{within}." if within else ""
     known = {key: msgspec.structs.replace(one, of=f"{path}{one.of}") for key, one in _columns_by_key(kind).items()}
     for key, change in changes.items():
@@ -104,13 +104,13 @@ _COLUMN = (np.ndarray, list, tuple)
 
 @cache
 def _sources_of_fields(kind: type[msgspec.Struct], *types: type) -> tuple[tuple[str, int], ...]:
-    """Return the fields of a struct that instances of some types have, each with the place of the first such type."""
+    """Return the fields of a struct that any of `types` has as attribute, with the index of the first such type."""
     places = {name: [i for i, one in enumerate(types) if hasattr(one, name)] for name in kind.__struct_fields__}
     return tuple((name, found[0]) for name, found in places.items() if found)
 
 
 def record(kind: type[Row], /, *sources: object, **values: Any) -> Row:
-    """Build a struct from `values` by field; a field without one is that attribute of the first source that has it."""
+    """Build a struct from `values`. Any other field is read from the first source with an attribute of that name."""
     for name, place in _sources_of_fields(kind, *map(type, sources)):
         if name not in values:
             values[name] = getattr(sources[place], name)
@@ -120,9 +120,9 @@ def record(kind: type[Row], /, *sources: object, **values: Any) -> Row:
 def records(
     kind: type[Row], /, *sources: object, rows: NDArray[np.integer[Any]] | None = None, **columns: Any
 ) -> tuple[Row, ...]:
-    """Build a struct for each row of columns of equal length; arrays give plain numbers, what is no array, list or
-    tuple is the same in all rows. A field without a column is that of the first source that has it: all of it, or
-    these `rows`."""
+    """Build a struct for each row of `columns` of equal length. Numbers of arrays become plain Python numbers; a value
+    that is not an array, list or tuple is repeated in all rows. Any other field is a column of the first source with an
+    attribute of that name: all of it, or only `rows`."""
     for name, place in _sources_of_fields(kind, *map(type, sources)):
         if name not in columns:
             values = getattr(sources[place], name)
@@ -135,5 +135,5 @@ def records(
 
 
 def none_unless(is_known: NDArray[np.bool_], values: NDArray[np.floating[Any]]) -> list[float | None]:
-    """Return a column that has None where its value is not known."""
+    """Return the values as a list with None where `is_known` is False."""
     return [value if known else None for known, value in zip(is_known.tolist(), values.tolist(), strict=True)]

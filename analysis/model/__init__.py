@@ -1,1 +1,1 @@
-"""The captured model: what it computes and moves, as arrays that are polynomial in the batch."""
+"""Captured models: operations and memory traffic as arrays of polynomials in the batch."""

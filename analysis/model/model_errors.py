@@ -8,19 +8,19 @@ class ModelError(Exception):
 
 
 class UnknownModelError(ModelError, LookupError):
-    """No model or building block of that name."""
+    """The name matches no model or building block."""
 
 
 class ModelSpecError(ModelError, ValueError):
-    """A malformed specification: a parameter the block lacks, an image size that cannot be."""
+    """A malformed specification: an unknown parameter of a block, an invalid image size."""
 
 
 class EmptyModelError(ModelError):
-    """A model in which nothing computes."""
+    """The model has no operator to cost."""
 
 
 class CaptureError(ModelError, RuntimeError):
-    """The capture subprocess could not deliver."""
+    """The capture subprocess failed or sent no workload."""
 
 
 class CaptureCancelledError(CaptureError):
@@ -28,4 +28,4 @@ class CaptureCancelledError(CaptureError):
 
 
 class UnreadableError(ModelError, ValueError):
-    """A file that is no model, or one that cannot be costed."""
+    """The file is not a model, or its model cannot be costed."""

@@ -1,4 +1,4 @@
-"""The budget of reading a stranger's file: one count for work and memory, and progress."""
+"""The budget for reading an untrusted file: one count of steps for work and memory, and progress."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from analysis.model.model_errors import ModelError
 
 Progress = Callable[[str, float], None]  # receives a phase and the fraction of it that is done
 
-# A step is about a microsecond of work, and no more memory than some fifty bytes: whoever makes an object pays for
-# it. So many are twenty seconds and a gigabyte. An honest file of 50,000 nodes needs a third of them.
+# One step is about a microsecond of work and at most 50 bytes of memory: code that creates an object spends steps for
+# it. The budget is about 20 s and 1 GB. A normal file of 50,000 nodes needs a third of it.
 STEPS = 20_000_000
 
 
 class TooMuchError(ModelError):
-    """A file that asks for more than reading a model can take. The message is one line."""
+    """Reading the file takes more steps than any known model. The message is one line."""
 
 
 class Budget:
-    """Counted down by everything that reads one file."""
+    """The steps left for one file. All code that reads the file spends from the same budget."""
 
     def __init__(self, steps: int = STEPS, progress: Progress = lambda phase, fraction: None) -> None:
         self.left = steps
@@ -26,13 +26,13 @@ class Budget:
         self._reached = ("", 0.0)
 
     def spend(self, steps: int = 1) -> None:
-        """Spend steps. Raises a `TooMuchError` once none is left."""
+        """Spend steps. Raises `TooMuchError` if fewer are left."""
         self.left -= steps
         if self.left < 0:
             raise TooMuchError("reading it takes more work than any known model (endless loops or lists?)")
 
     def report(self, phase: str, fraction: float) -> None:
-        """Report the progress of a phase, once a hundredth."""
+        """Report the progress of a phase at most once per percent."""
         if phase != self._reached[0] or fraction >= self._reached[1] + 0.01:
             self._reached = (phase, fraction)
             self._progress(phase, fraction)

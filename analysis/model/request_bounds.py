@@ -9,11 +9,11 @@ from hardware.errors import RequestError
 BATCH = 4096
 IMAGE_SIZE = 8192  # pixels along an edge
 TOKENS = 1 << 20  # new tokens, and tokens in a cache
-PARAMETER = 1 << 24  # of a building block, a configuration, an input shape
+PARAMETER = 1 << 24  # a size in a building block, a configuration or an input shape
 
 
 def range_error(what: str, value: object, most: int, least: int = 1) -> str:
-    """Return why a value is no whole number from `least` to `most`; '' if it is one."""
+    """Return the error text for a value that is not a whole number from `least` to `most`, else ''."""
     if isinstance(value, int) and not isinstance(value, bool) and least <= value <= most:
         return ""
     return f"{what} {str(value)[:40]} is out of range (allowed: {least} to {most})"

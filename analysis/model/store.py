@@ -1,4 +1,4 @@
-"""Workloads by name: a shipped capture, the user's cache, or a capture in a subprocess."""
+"""Workloads by name: from a shipped capture, the user's cache, or a capture in a subprocess."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ def load(
 ) -> Workload:
     """Return the workload of a model. Raises a `ModelError` with a one-line message.
 
-    Python code of the user's runs in the subprocess, unless its capture is stored; `again` captures anew. `progress` is
-    called with a phase (`import`, `build`, `export`, `lower`) and a fraction.
+    The user's Python code runs in the subprocess, unless its capture is stored; `again` ignores stored captures.
+    `progress` is called with a phase (`import`, `build`, `export`, `lower`) and a fraction.
     """
     ref = refer(model, image_size)
     workload = None if again and ref.is_captured else ready(ref)
@@ -51,7 +51,7 @@ def load(
 
 
 def ready(model: str | ModelRef, image_size: int | None = None) -> Workload | None:
-    """Return the workload if no capture is needed, else None. Raises a `ModelError` for a request that is wrong."""
+    """Return the workload if no capture is needed, else None. Raises a `ModelError` for an invalid request."""
     ref = refer(model, image_size)
     if isinstance(ref, Target):
         return _ready_target(ref)
@@ -83,7 +83,7 @@ def _find_capture(spec: Spec) -> Workload | None:
 
 
 def is_ready(model: str | ModelRef, image_size: int | None = None) -> bool:
-    """Return True if `load` returns without a capture. Runs no code of the user's."""
+    """Return True if `load` returns without a capture. The user's code is not run."""
     ref = refer(model, image_size)
     if isinstance(ref, Target):
         return _ready_target(ref) is not None
@@ -95,13 +95,13 @@ def is_ready(model: str | ModelRef, image_size: int | None = None) -> bool:
 def capture_job(
     model: str | ModelRef, image_size: int | None = None, limits: ProcessLimits | None = None
 ) -> WorkloadJob:
-    """Return a capture to start, watch and cancel; its result goes to the cache if its files are still the same."""
+    """Return a job that captures a model. Its result is cached if the source files did not change meanwhile."""
     from analysis.model.process.workload_jobs import FileReading, ModelCapture
 
     ref = refer(model, image_size)
     if isinstance(ref, Target) and not ref.is_captured:
         return FileReading(ref)
-    path = cache_path(ref)  # of what the file holds now, before any of it runs
+    path = cache_path(ref)  # hashes the source file before its code runs
     return ModelCapture(ref, limits=limits, on_done=lambda workload: is_current(workload) and _write(path, workload))
 
 
@@ -111,7 +111,7 @@ def keep(ref: ModelRef, workload: Workload) -> bool:
 
 
 def _ready_target(target: Target) -> Workload | None:
-    """Return the capture of a factory from the cache if the files it was made from are unchanged, else None."""
+    """Return the stored capture: a file, a shipped one, or the cached one if its sources are unchanged; else None."""
     if target.path.endswith(targets.STORED):
         path = targets.source(target)
         if (workload := _read(path)) is None:
@@ -130,7 +130,7 @@ FILE, PACKAGE = "file ", "package "  # in Workload.versions: `file /home/me/net.
 
 
 def is_current(workload: Workload) -> bool:
-    """Return True if the files and packages that it was captured from are unchanged."""
+    """Return True if the files and packages that the workload was captured from are unchanged."""
     try:
         return all(
             targets.fingerprint(Path(key.removeprefix(FILE))) == mark
@@ -155,7 +155,7 @@ def unpack(data: bytes) -> Workload:
 
 
 def cache_path(ref: ModelRef) -> Path:
-    """Return the path of a model's capture in the user's cache; its name has everything that decides the capture."""
+    """Return the path of a model's capture in the user's cache. The name hashes all that determines the capture."""
     if isinstance(ref, Target):
         file = targets.source(ref)
         name = re.sub(r"[^A-Za-z0-9_.]", "-", ref.label)[:60]

@@ -1,1 +1,1 @@
-"""The workload of a model as arrays, and the graph of operator calls that it is made from."""
+"""The workload of a model as arrays, and the graph of operator calls from which it is lowered."""

@@ -1,4 +1,4 @@
-"""The batches for which a workload has figures: any, one, or all up to a largest. Its notes say so."""
+"""The batches for which a workload has figures: all, one, or up to a maximum, as its notes state."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ def fixed_note(batch: int, why: str) -> str:
 
 
 def range_note(most: int, why: str) -> str:
-    """Return the note of a workload that has figures up to a batch; `largest_batch` reads it."""
+    """Return the note of a workload that has figures for batches up to `most`; `largest_batch` reads it."""
     return f"captured for batches up to {most} alone: {why}"
 
 
 def largest_batch(workload: Workload) -> int:
-    """Return the largest batch that a workload has figures for."""
+    """Return the largest batch for which a workload has figures."""
     match = next(filter(None, (re.match(_UP_TO, note) for note in workload.notes)), None)
     return int(match[1]) if match else request_bounds.BATCH
 
 
 def fixed_batch(workload: Workload) -> int | None:
-    """Return the only batch that a workload has figures for, None for any."""
+    """Return the only batch for which a workload has figures, None if it is not limited to one."""
     sizes = [str(size) for item in workload.inputs for size in item.shape]
     if not workload.inputs or any(name in size for size in sizes for name in ("batch", SHARE)):
         return None
@@ -40,7 +40,7 @@ def fixed_batch(workload: Workload) -> int | None:
 
 
 def refusal(workload: Workload, batch: int) -> str:
-    """Return why a workload has no figures at a batch: they would be invented. '' if it has."""
+    """Return why a workload has no figures at a batch; '' if it has."""
     fixed, most = fixed_batch(workload), largest_batch(workload)
     if fixed is not None and batch != fixed:
         return f"{workload.name} is captured at one fixed batch: batch {fixed} is the only one it has"
@@ -54,6 +54,6 @@ def check_batch(workload: Workload, batch: int) -> None:
 
 
 def batches_of(workload: Workload, usual: Sequence[int]) -> tuple[int, ...]:
-    """Return the batches to try of a workload: the usual ones that it has figures for, or the only one."""
+    """Return the batches of `usual` for which a workload has figures, or its only batch."""
     fixed = fixed_batch(workload)
     return tuple(batch for batch in usual if not refusal(workload, batch)) if fixed is None else (fixed,)

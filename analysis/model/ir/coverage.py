@@ -1,4 +1,4 @@
-"""The share of a model's work that has a cost rule: of the bytes it moves, and of FLOPs as far as they are bounded."""
+"""The share of a model's work with a cost rule: of bytes moved, and of FLOPs, which are bounded without a rule."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from hardware.memo import memoize
 
 _CONSTANTS = Path(__file__).with_suffix(".toml")
 _SHOWN = 3
-ALONE = "the language model alone"  # so begins a note that says which parts of a model are left out
+ALONE = "the language model alone"  # the start of a note that names the omitted parts of a model
 
 
 class Coverage(msgspec.Struct, frozen=True):
-    """Shares (0-1) of operators, bytes and FLOPs with a cost rule. An operator without one counts as a product of the
-    tensors that it reads and writes."""
+    """Shares (0-1) of operators, bytes and FLOPs with a cost rule. An operator without a rule counts the FLOPs of a
+    matrix product of its tensors. `missing` has the names and counts of operators without a rule."""
 
     operators: float = 1.0
     bytes: float = 1.0
@@ -27,12 +27,12 @@ class Coverage(msgspec.Struct, frozen=True):
 
     @property
     def work(self) -> float:
-        """The lesser of the shares of bytes and FLOPs."""
+        """The smaller of the shares of bytes and FLOPs."""
         return min(self.bytes, self.flops)
 
     @property
     def gap(self) -> str:
-        """Why the figures are not the model's, in one line; '' where enough of its work has a rule."""
+        """A line that says how much of the work has no cost rule; '' if enough has one."""
         if self.work >= least():
             return ""
         listed = ", ".join(f"{name} ({count}x)" for name, count in self.missing[:_SHOWN])
@@ -45,17 +45,17 @@ def _constant(name: str) -> float:
 
 
 def least() -> float:
-    """Return the share of the work below which nothing is recommended."""
+    """Return the share of work with a rule below which no recommendation is given."""
     return _constant("least")
 
 
 def coverage(workload: Workload, batch: int = 1) -> Coverage:
-    """Return the share of a workload that has a cost rule at a batch."""
+    """Return the shares of a workload with a cost rule at a batch."""
     return Coverage() if workload.operators.has_rule.all() else _partial(workload, batch)
 
 
 def uncovered_note(workload: Workload, batch: int = 1) -> str:
-    """Return in one line what the figures of a workload leave out; '' if nothing is missing."""
+    """Return a line that names the work missing from a workload's figures; '' if they are complete."""
     parts = (note for note in workload.notes if note.startswith(ALONE))
     return "; ".join(filter(None, (coverage(workload, batch).gap, *parts)))
 

@@ -1,7 +1,7 @@
-"""Live dimensions of language models that follow from others: tokens in a window or its cache, experts touched.
+"""Symbolic dimensions of language models that follow from others: tokens in a window or its cache, experts touched.
 
-A request is a prefill of `sequence` tokens and `output` - 1 steps of one token each; what differs between its phases
-has a name of its own in the second (`DECODING`)."""
+A request is a prefill of `sequence` tokens and `output` - 1 steps of one token each. Dimensions that differ between the
+two phases have the suffix `DECODING` in the second."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import msgspec
 
 DECODING = "_decoding"
 EXPERTS, EXPERT_ROWS = "experts", "expert_rows"
-_CLASSES = [step / 2.0 for step in range(-6, 7)]  # of experts by popularity: standard deviations from the mean log-odds
+_CLASSES = [step / 2.0 for step in range(-6, 7)]  # standard deviations of expert log-odds
 _SHARES = [math.exp(-z * z / 2.0) for z in _CLASSES]
-SHARE = "share"  # sequences of the batch that one of several devices attends to
+SHARE = "share"  # sequences of the batch for which one of several devices computes attention
 
 
 class Routing(msgspec.Struct, frozen=True):
-    """Tokens choose `active` of `experts` independently; `devices` have as many of the experts each. Some experts are
-    more popular than others: the log-odds of a choice have the standard deviation `spread`."""
+    """The routing of tokens: each chooses `active` of `experts` independently; each of `devices` holds an equal number
+    of experts. Popularity differs: the log-odds of a choice have the standard deviation `spread` over experts."""
 
     experts: int
     active: int
@@ -28,14 +28,14 @@ class Routing(msgspec.Struct, frozen=True):
     spread: float = 0.0
 
     def mean_load(self, tokens: float) -> float:
-        """Return the experts that the mean device reads over those of the busiest."""
+        """Return the ratio of experts read by the average device to those read by the busiest."""
         read = msgspec.structs.replace(self, devices=1).expert_load(tokens)[0] / self.devices
         return read / (self.expert_load(tokens)[0] or 1.0)
 
     def expert_load(self, tokens: float) -> tuple[float, float]:
-        """Return the mean number of distinct experts that so many tokens touch, and the tokens at each; of several
-        devices the busiest's: its choices are sqrt(2 ln D) standard deviations above the mean m of all D, with the
-        variance m of chance and that of the popularity of its experts."""
+        """Return the mean number of distinct experts that `tokens` touch, and the tokens at each. For D > 1 devices
+        both are of the busiest: its number of choices is sqrt(2 ln D) standard deviations above the mean m of all
+        devices. The variance is m for chance plus a term for the popularity of its experts."""
         chances = popularity(self.experts, self.active, self.spread)
         here, mean, times = self.experts / self.devices, tokens * self.active / self.devices, tokens
         if self.devices > 1 and tokens:
@@ -49,8 +49,8 @@ class Routing(msgspec.Struct, frozen=True):
 
 @lru_cache(256)
 def popularity(experts: int, active: int, spread: float) -> tuple[tuple[float, float], ...]:
-    """Return classes of experts: their share of all experts, and the chance that a token chooses one of them, in the
-    mean active / experts."""
+    """Return classes of experts: the share of all experts in each class, and the chance that a token chooses a given
+    expert of it. The mean chance is active / experts."""
     if not spread or active >= experts:
         return ((1.0, active / experts),)
     shares = [share / sum(_SHARES) for share in _SHARES]
@@ -64,33 +64,33 @@ def popularity(experts: int, active: int, spread: float) -> tuple[tuple[float, f
 
 
 def attended_dim(window: int, phase: str = "") -> str:
-    """Return the name of the dimension for tokens that a new one sees through a window, averaged over the new."""
+    """Return the name of the dimension for tokens seen through a window, averaged over the new tokens."""
     return f"attended_{window}{phase}"
 
 
 def cached_dim(window: int, phase: str = "") -> str:
-    """Return the name of the symbolic dimension for earlier tokens that a cache keeps for a window."""
+    """Return the name of the symbolic dimension for earlier tokens that the cache holds for a window."""
     return f"cached_{window}{phase}"
 
 
 def through_window(window: int, sequence: float, kv: float) -> float:
-    """Tokens that a new one sees, itself included, in the mean over `sequence` new ones after `kv` others."""
-    growing = min(max(window - kv, 0.0), sequence)  # new tokens before which fewer than a window stand
+    """Return the mean number of tokens that `sequence` new tokens after `kv` others see, each including itself."""
+    growing = min(max(window - kv, 0.0), sequence)  # new tokens with fewer than `window` tokens before them
     return (growing * kv + growing * (growing + 1.0) / 2.0 + (sequence - growing) * window) / sequence
 
 
 def steps(output: float) -> float:
-    """Tokens generated one by one: the first comes with the prefill."""
+    """Return the decoding steps of a request: the prefill generates the first token."""
     return max(output - 1.0, 0.0)
 
 
 def derived(values: Mapping[str, float], windows: Sequence[int], routing: Routing | None) -> dict[str, float]:
-    """Return the dimensions that follow from those given (`batch`, `sequence`, and `kv` or `output`), by name: tokens
-    seen through each window and kept for it, experts touched and tokens at each; those of decoding have its suffix."""
+    """Return the dimensions that follow from `values` (`batch`, `sequence`, and `kv` or `output`), by name: tokens seen
+    through each window and cached for it, experts touched and tokens at each. Names for decoding have its suffix."""
     sequence, lengths = values.get("sequence", 1.0), dict[str, float]()
     if routing is not None and routing.devices > 1:
         lengths[SHARE] = math.ceil(values["batch"] / routing.devices)
-    # Suffix, new tokens over which windows are averaged, tokens before them, new tokens of one step.
+    # Suffix, new tokens to average windows over, tokens before them, new tokens in one step.
     phases = [("", sequence, values.get("kv", 0.0), sequence)]
     if "output" in values:
         phases.append((DECODING, max(steps(values["output"]), 1.0), sequence, 1.0))

@@ -1,4 +1,4 @@
-"""The graph between an exporter or reader and `lower_graph`: ATen calls as plain data, without torch."""
+"""The graph that exporters and readers pass to `lower_graph`: ATen calls as plain data, without torch."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from analysis.model.ir.workload import InputSpec
 
 @dataclass(frozen=True, slots=True)
 class Meta:
-    """Shape and dtype of a tensor. `storage`: a view and its base have the same. `is_flat`: rows are evenly spaced."""
+    """Shape and dtype of a tensor. A view and its base have the same `storage`. `is_flat`: rows are evenly spaced."""
 
     shape: tuple[Poly, ...]
     dtype: str
@@ -27,14 +27,14 @@ class Meta:
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """An argument that is the result of a node or an input, by name."""
+    """An argument that refers by name to the result of a node or to a source."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A value the graph starts from. `label` is its name in the model; two sources with one label are one tensor."""
+    """An input, weight or buffer. `label` is its name in the model; two sources with one label are one tensor."""
 
     name: str
     label: str
@@ -47,7 +47,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """One call of a module: `key` is unique to the call, `path` and `type` name the module."""
+    """One call of a module. `key` identifies the call; `path` and `type` name the module."""
 
     key: str
     path: str
@@ -56,8 +56,8 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class GraphNode:
-    """One ATen call. `args` by schema name: numbers, strings, None, Poly, Ref and lists of these. With `multiple` its
-    result is a list, whose parts `getitem` nodes read."""
+    """One ATen call. `args` by schema name: numbers, strings, None, Poly, Ref and lists of these. If `multiple`, the
+    result is a list; `getitem` nodes read its items."""
 
     name: str
     target: str
@@ -72,7 +72,7 @@ class GraphNode:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """The operator calls of a model. `held` maps a call to the last one during which its result is kept, if known."""
+    """The operator calls of a model. `held` maps a call to the last call during which its result is kept, if known."""
 
     sources: tuple[Source, ...]
     nodes: tuple[GraphNode, ...]
@@ -82,19 +82,19 @@ class Graph:
     dims: tuple[str, ...] = ("batch",)
     notes: tuple[str, ...] = ()
     versions: dict[str, str] = field(default_factory=dict)
-    repeats: dict[str, Poly] = field(default_factory=dict)  # how often a module at the top runs, where not once
+    repeats: dict[str, Poly] = field(default_factory=dict)  # path of a module -> how often it runs, if not once
     held: dict[str, str] = field(default_factory=dict)
 
 
 def _check(name: str, *tensors: Meta) -> None:
-    """Raise SizeError for a negative size, whichever reader wrote it: it would be negative work."""
+    """Raise SizeError for a negative size, which would count as negative work."""
     for tensor in tensors:
         if any(map(is_negative, tensor.shape)):
             raise SizeError(f"a tensor has a negative size ({name[:40]}: {', '.join(map(str, tensor.shape))[:80]})")
 
 
 def meta(shape: tuple[Poly | int, ...], storage: int, dtype: str = "float32") -> Meta:
-    """Return a tensor description from plain sizes, for graphs written by hand."""
+    """Return a tensor description from sizes, numbers or polynomials, for graphs written without an exporter."""
     return Meta(tuple(poly(size) for size in shape), dtype, storage)
 
 

@@ -1,4 +1,4 @@
-"""Operator kinds: one name per concept, whatever ATen calls its variants. `fuses` says how a kind joins a subgraph."""
+"""Operator kinds: one name for all ATen variants of an operation, and how the kind joins a subgraph."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hardware.demand import OpClass
 
 
 class OperatorKind(msgspec.Struct, frozen=True):
-    """`op_class`: how hardware sees it. `fuses`: 'anchor', 'epilogue' or 'alone'."""
+    """`op_class` is its class in a demand on hardware. `fuses`: 'anchor', 'epilogue' or 'alone' in a subgraph."""
 
     op_class: OpClass
     fuses: str

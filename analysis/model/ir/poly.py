@@ -14,17 +14,17 @@ Monomial = tuple[str, ...]  # dimension names, sorted, repeated for powers; () i
 Coefficient = int | Fraction  # a causal mask leaves half of a square and half of its diagonal
 Terms = Mapping[Monomial, Coefficient]
 
-# Where two sizes must be ordered (the distinct elements behind a view), they are compared at this value of
-# every symbolic dimension. Sizes cross, if at all, at smaller values.
+# Sizes that must be ordered (the distinct elements of a view) are compared at this value of every symbolic
+# dimension. If two sizes cross, they do so at smaller values.
 _REFERENCE = 64
-# What a stranger's file may ask for: no size is larger, or has more factors that are live (products of sizes do).
+# Limits for untrusted files: the coefficients of a size, and its symbolic factors (products of sizes may have more).
 _MAX_NUMBER = 1 << 64
 _MAX_DEGREE = 8
 _MAX_PRODUCT_DEGREE = 32
 
 
 class SizeError(ValueError):
-    """A size that no tensor has, or an expression that is none."""
+    """An invalid tensor size or size expression."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Poly:
         return Poly({key: value for key, value in terms.items() if value})
 
     def __floordiv__(self, other: Size) -> Poly:
-        """Exact division by a monomial; a ValueError where it leaves a remainder."""
+        """Divide by a monomial exactly. Raises ValueError for a remainder."""
         divisor = poly(other)
         if len(divisor.terms) != 1:
             raise ValueError(f"cannot divide {self} by {other}")
@@ -98,12 +98,12 @@ class Poly:
 
     @property
     def label(self) -> int | str:
-        """The size as a shape shows it."""
+        """The size as shown in a shape: a number, `batch` or a sum of products."""
         return self.constant() if self.is_constant else "batch" if self == dim("batch") else str(self)
 
     @property
     def half(self) -> Poly:
-        """The half, as a count of pairs needs: n (n + 1) / 2 is whole although its coefficients are not."""
+        """Half of the size, with fractional coefficients: n (n + 1) / 2 is whole although they are not."""
         return Poly({key: Fraction(value, 2) for key, value in self.terms.items()})
 
     def value_at(self, **dims: int) -> int:
@@ -152,7 +152,7 @@ def _product(sizes: tuple[Size, ...]) -> Poly:
 
 
 def check_size(size: Poly) -> Poly:
-    """Return the same size. Raises a `SizeError` for one that no tensor has; every step of a computation is checked."""
+    """Return the size unchanged. Raises `SizeError` if a coefficient or the degree exceeds its limit."""
     terms = size.terms.items()
     if any(len(key) > _MAX_DEGREE or not -_MAX_NUMBER <= value <= _MAX_NUMBER for key, value in terms):
         raise SizeError("a number is too large to be a size")
@@ -160,7 +160,7 @@ def check_size(size: Poly) -> Poly:
 
 
 def is_negative(size: Poly) -> bool:
-    """Return True if a size is negative with every symbolic dimension one, or with all large."""
+    """Return True if a size is negative with every symbolic dimension at 1, 64 or 4096."""
     if not size.terms or min(size.terms.values()) >= 0:  # most are
         return False
     names = {name for monomial in size.terms for name in monomial}
@@ -168,7 +168,7 @@ def is_negative(size: Poly) -> bool:
 
 
 def smaller(left: Poly, right: Poly, reference: int = _REFERENCE) -> Poly:
-    """Return the lesser of two sizes, with every symbolic dimension at `reference`; the left one if they are equal."""
+    """Return the smaller of two sizes, with every symbolic dimension at `reference`; `left` if they are equal."""
     return left if _value(left, reference) <= _value(right, reference) else right
 
 

@@ -1,4 +1,4 @@
-"""Sizes as expressions of symbols, read without evaluating anything, and which reshapes copy."""
+"""Parse sizes given as expressions of symbols without evaluating code, and decide which reshapes copy."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def expression(text: str, symbols: Mapping[str, Poly]) -> Poly:
     if len(text) > _MAX_EXPRESSION:
         raise SizeError("a shape expression is too long")
     try:
-        parsed = ast.parse(text, mode="eval").body  # parses, never runs
+        parsed = ast.parse(text, mode="eval").body  # only parsed, never run
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         raise SizeError(f"{text[:60]!r} is not a shape expression") from None
     return _size(parsed, symbols)
@@ -69,8 +69,8 @@ def layout(sizes: Sequence[Poly], strides: Sequence[int]) -> Layout:
 
 
 def is_viewable(held: Layout, new: Sequence[int]) -> bool:
-    """Return True if a tensor of this layout can have the sizes `new` without a copy: every run of dimensions that lie
-    contiguously must be cut at the same places."""
+    """Return True if a tensor of this layout can have the sizes `new` without a copy: no new dimension may span two
+    groups of contiguous dimensions."""
     sizes, strides = held
     if prod(sizes) != prod(new) or 0 in sizes:
         return 0 in sizes

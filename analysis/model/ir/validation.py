@@ -1,4 +1,4 @@
-"""A workload from bytes that may not be ours: whatever passes here gives figures that are finite and not negative."""
+"""Decode and check a workload from untrusted bytes: a valid workload gives finite, non-negative figures."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from analysis.model.ir.workload import SCHEMA, Workload
 
 _NAME_MAX, _TEXT_MAX = 500, 4000  # characters
 _EXPONENT_MAX = 32
-_SIZE_MAX = 1 << 31  # of a symbolic dimension, an image, a group of devices
-_COUNT_MAX = 1e24  # operations, elements: of a language model of 10^13 parameters over 10^10 tokens
+_SIZE_MAX = 1 << 31  # a symbolic dimension, an image size, a number of devices
+_COUNT_MAX = 1e24  # operations or elements; a language model of 10^13 parameters has fewer over 10^10 tokens
 _WIDEST_BYTES = 16  # complex128
 _BATCHES = (1, 4096)
 _ROLES = 4
 _AT_LEAST = {"kv": 0, "output": 1, "sequence": 1}
 
-# Each array: the wanted type and shape, in n operators, t tensors, m monomials, e edges in, f edges out.
+# Type and shape of each array: n operators, p = n + 1, t tensors, m monomials, e input edges, f output edges.
 _OPERATORS = {
     "macs": ("<f8", "nm"), "flops": ("<f8", "nm"), "special": ("<f8", "nm"), "gemm": ("<f8", "n4m"),
     "in_ptr": ("<i4", "p"), "in_tensor": ("<i4", "e"), "in_numel": ("<f8", "em"),
@@ -34,7 +34,7 @@ _TENSORS = {
 
 
 def decode(data: bytes) -> Workload:
-    """Return the inverse of `workload.encode`. Raises ValueError, in a few words, on anything else."""
+    """Return the workload that `workload.encode` wrote. Raises ValueError with a short reason for other bytes."""
     try:
         schema, workload = msgspec.msgpack.Decoder(tuple[str, Workload], dec_hook=_array).decode(data)
     except (msgspec.MsgspecError, ValueError, TypeError, KeyError, OverflowError, RecursionError):
@@ -45,14 +45,14 @@ def decode(data: bytes) -> Workload:
 
 
 def _array(kind: type, stored: Any) -> Any:
-    # `kind` is an alias of an array; which type and shape each must have is checked when all are there.
+    # `kind` is only an alias of an array: `_arrays` checks types and shapes once all are decoded.
     if stored["dtype"] not in ("<f8", "<i4", "|b1"):
         raise ValueError(stored["dtype"])
     return np.frombuffer(stored["data"], dtype=stored["dtype"]).reshape(stored["shape"])
 
 
 def check(workload: Workload) -> None:
-    """Raise ValueError for a workload that cannot be."""
+    """Raise ValueError with a short reason for an invalid workload."""
     _names(workload)
     _sizes(workload)
     _arrays(workload)
@@ -150,7 +150,7 @@ def _is_within(values: NDArray[np.int32], least: int, end: int) -> bool:
 
 
 def _amounts(workload: Workload) -> None:
-    """Require amounts that are finite, and not negative at the smallest and a large batch."""
+    """Require finite coefficients, and amounts that are not negative at batches 1 and 4096."""
     operators, tensors = workload.operators, workload.tensors
     amounts = [operators.macs, operators.flops, operators.special, operators.gemm, operators.in_numel, tensors.numel]
     amounts += [array for array in (workload.repeats, workload.scratch) if array is not None]

@@ -1,8 +1,8 @@
-"""The captured model as plain data: operators, tensors and the edges between them.
+"""A captured model as plain data: operators, tensors and the edges between them.
 
 Every size is a polynomial in the *symbolic dimensions* (the batch; for language models also lengths). `monomials` has a
-row per monomial and a column per dimension: `[[0], [1]]` is "constant, batch". A quantity is a row of coefficients, its
-value at a point one dot product, so one capture serves every batch.
+row per monomial and a column per dimension: `[[0], [1]]` is "constant, batch". A quantity is a row of coefficients. Its
+value at a point is one dot product, so one capture serves every batch.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ SCHEMA = "hwexplorer-workload/1"
 
 _KEEP_BOUND = 16
 
-# What work is like, for how well it is known: images, encoders, tokens one at a time, a prompt at once, both, a block.
+# Kinds of work for the evidence of estimates: images, encoders, one token per step, a prompt, a request, a block.
 KINDS = ("vision", "encoder", "decode", "prefill", "request", "kernel")
 
 # Tensor roles.
@@ -45,11 +45,11 @@ class Operators(msgspec.Struct, frozen=True):
 
     `macs` counts multiply-accumulates of contractions, `flops` all arithmetic (2 per MAC, special functions once each),
     `special` evaluations of exp, erf, rsqrt, division; each (n, m).
-    `gemm` is (n, 4, m), in the order G, M, N, K: G independent products of (M x K) by (K x N); zero elsewhere. Fused
-    attention gives its first product (Q x K^T). Convolutions are implicit products: G = groups, M = batch * output
-    pixels, N = output channels / G, K = input channels / G * kernel area.
-    `in_tensor[in_ptr[i]:in_ptr[i+1]]` are the tensors operator i reads (weights too), `in_numel` (e, m) the distinct
-    elements it reads of each; `out_tensor` those it writes. Without `has_rule` a row counts its bytes only.
+    `gemm` is (n, 4, m), in the order G, M, N, K: G independent products of (M x K) by (K x N); zero for operators that
+    are not products. Fused attention states its first product (Q x K^T). Convolutions are implicit products:
+    G = groups, M = batch * output pixels, N = output channels / G, K = input channels / G * kernel area.
+    `in_tensor[in_ptr[i]:in_ptr[i+1]]` are the tensors (weights too) that operator i reads, `in_numel` (e, m) their
+    distinct elements read. `out_tensor` are the tensors written. If not `has_rule`, only the bytes of a row count.
     """
 
     path: tuple[str, ...]
@@ -69,12 +69,12 @@ class Operators(msgspec.Struct, frozen=True):
 
 
 class Tensors(msgspec.Struct, frozen=True):
-    """Distinct values. t tensors, m monomials. A view is no tensor: an edge names the tensor behind it.
+    """Distinct values. t tensors, m monomials. A view is not a tensor: an edge names the tensor that it views.
 
-    `fixed_bytes` is 0 where an element is as wide as the precision of the run, else its width. `storage` is the tensor
-    whose memory this one shares (itself, or the one overwritten). `producer` is an operator, -1 for inputs and weights.
+    `fixed_bytes` is the width of an element, 0 if the chosen precision determines it. `storage` is the tensor whose
+    memory this one shares (itself, or the overwritten one). `producer` is an operator, -1 for inputs and weights.
     `live_until` is the last operator during which the value must be kept; n - 1 for outputs. `shape` and `dtype` are as
-    captured (live sizes as "2*batch"), empty if not known.
+    captured (symbolic sizes as "2*batch"), empty if not known.
     """
 
     name: tuple[str, ...]
@@ -90,23 +90,23 @@ class Tensors(msgspec.Struct, frozen=True):
 
 
 class Parallel(msgspec.Struct, frozen=True):
-    """The workload is the share of one of `degree` devices. A link of 0 bytes per second is that of the device."""
+    """The workload is the share of one of `degree` devices. `link_bytes_per_s` of 0 means the device's links."""
 
     degree: int
     link_bytes_per_s: float
 
     def sent(self, kind: str) -> tuple[float, int]:
-        """Return the part of its result that a collective sends from a device, and its messages one after another."""
+        """Return the fraction of its result that a collective sends per device, and its sequential messages."""
         rounds = {"all_reduce": 2, "all_gather": 1, "all_to_all": 1}.get(kind, 0) * (self.degree - 1)
         return rounds / self.degree, min(rounds, 1) if kind == "all_to_all" else rounds
 
 
 class Workload(msgspec.Struct, frozen=True, dict=True):
-    """A captured model. `parameters` counts elements; `origin` says where it came from.
+    """A captured model. `parameters` counts elements; `origin` names its source.
 
     `defaults` are values of symbolic dimensions other than the batch, `windows` the lengths in tokens that limit
     attention. `repeats` (n, m) is how often each operator runs in one inference, `scratch` (n, m) elements that PyTorch
-    on a CPU takes beside its tensors while one runs.
+    on a CPU allocates in addition to its tensors.
     """
 
     name: str
@@ -127,7 +127,7 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
     scratch: Floats | None = None
     routing: Routing | None = None
     parallel: Parallel | None = None
-    asked: tuple[str, ...] = ()  # how the command line asks for it, where its name is not enough
+    asked: tuple[str, ...] = ()  # command-line words, if its name is not enough
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -136,21 +136,21 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def work(self) -> str:
-        """The kind of work, as runtimes tell it apart: 'vision', 'encoder' or 'language'."""
+        """The kind of work that runtimes distinguish: 'vision', 'encoder' or 'language'."""
         return self.family if self.family in ("encoder", "language") else "vision"
 
     @property
     def devices(self) -> int:
-        """The number of devices that run it together, each its share."""
+        """The number of devices that share the model."""
         return self.parallel.degree if self.parallel else 1
 
     def sequences_attended(self, batch: int) -> int:
-        """Return the sequences of a batch that one of the devices attends to."""
+        """Return the sequences of a batch for which one device computes attention."""
         return -(-batch // self.routing.devices) if self.routing and SHARE in self.dims else batch
 
     @property
     def kind(self) -> str:
-        """The kind of work, as measurements tell it apart: one of KINDS."""
+        """The kind of work that measurements distinguish: one of KINDS."""
         if self.work != "language":
             return "kernel" if self.family == "block" else self.work
         if "output" in self.defaults:
@@ -163,17 +163,17 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
         return len(self.operators.path)
 
     def value_at(self, **dims: int) -> Floats:
-        """Return the value of each monomial at a point, shape (m,), read-only. Dimensions not given have defaults."""
+        """Return the value of each monomial at a point, shape (m,), read-only. Missing dimensions have defaults."""
         return _point(self, tuple(dims.items()))
 
     def total(self, values: Floats, **dims: int) -> float:
-        """Return a quantity of all operators, (n, m), in one inference at a point."""
+        """Return the sum of a quantity (n, m) over all operators in one inference at a point."""
         point = self.value_at(**dims)
         times = 1.0 if self.repeats is None else self.repeats @ point
         return float((values @ point * times).sum())
 
     def bound(self, **dims: int | None) -> Workload:
-        """Return the same model with other defaults, remembered; dimensions that it lacks and None change nothing."""
+        """Return the same model with other defaults (memoized). Unknown dimensions and None are ignored."""
         changes = {name: value for name, value in dims.items() if value is not None and name in self.defaults}
         wanted = self.defaults | changes
         if wanted == self.defaults:
@@ -196,7 +196,7 @@ def _point(workload: Workload, dims: tuple[tuple[str, int], ...]) -> Floats:
 @memoize(keep=_KEEP_BOUND)
 def _bound(workload: Workload, defaults: tuple[tuple[str, int], ...]) -> Workload:
     other = msgspec.structs.replace(workload, defaults=dict(defaults))
-    share_memos(workload, other)  # what analyses find out about the graph itself holds at every point
+    share_memos(workload, other)  # results about the graph alone hold at every point
     return other
 
 

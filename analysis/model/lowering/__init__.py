@@ -1,1 +1,1 @@
-"""From a graph of operator calls to a workload."""
+"""Lowering of a graph of operator calls to a workload."""

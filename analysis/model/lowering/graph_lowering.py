@@ -1,4 +1,4 @@
-"""From a graph to a workload: which calls are operators, what they read and write, how long values live."""
+"""Lower a graph to a workload: find the operators, the tensors that they read and write, and lifetimes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ZERO = poly(0)
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """The value of a name in the graph: a view of a storage, with the number of distinct elements that it reaches."""
+    """The value of a name in the graph: a view of a storage. `reach` is the number of distinct elements in it."""
 
     meta: Meta
     storage: int
@@ -28,17 +28,17 @@ class Value:
 
 @dataclass(slots=True)
 class Lowering:
-    """The state of one walk. `version` is the tensor with a storage's newest contents: in place means a new one."""
+    """The state of one walk. `version` maps a storage to its newest tensor; each in-place write adds a tensor."""
 
     graph: Graph
     rows: list[OperatorRow] = field(default_factory=list)
     tensors: list[TensorRow] = field(default_factory=list)
     values: dict[str, list[Value]] = field(default_factory=dict)
     version: dict[int, int] = field(default_factory=dict)
-    constant: dict[int, Meta] = field(default_factory=dict)  # storages known before any input arrives
+    constant: dict[int, Meta] = field(default_factory=dict)  # storages that do not depend on inputs
     by_label: dict[str, int] = field(default_factory=dict)
     last_row: dict[str, int] = field(default_factory=dict)  # scope key -> last operator inside
-    rows_by: dict[str, int] = field(default_factory=dict)  # call -> last operator once it is done
+    rows_by: dict[str, int] = field(default_factory=dict)  # call -> last operator when it is done
     uses: list[tuple[int, frozenset[str], int]] = field(default_factory=list)  # tensor, scopes, row
     folded: int = 0
 
@@ -83,7 +83,7 @@ class Lowering:
             views.append(Value(meta, base.storage, smaller(base.reach, meta.numel)))
             if (tensor := self.version.get(base.storage)) is not None:
                 self.uses.append((tensor, scopes, len(self.rows) - 1))
-                # A tensor the exporter shows as fresh although it is the same value (dropout).
+                # The exporter may give an unchanged value (dropout) a new storage.
                 self.version.setdefault(meta.storage, tensor)
         self.values[node.name] = views
 
@@ -104,7 +104,7 @@ class Lowering:
         self.values[node.name] = [Value(meta, meta.storage, meta.numel) for meta in node.outputs]
 
     def _tensor_of(self, value: Value) -> int:
-        """Return the tensor behind a value; a folded constant becomes one when it is first read."""
+        """Return the tensor of a value. A folded constant becomes a tensor when it is first read."""
         if value.storage not in self.version:
             meta = self.constant.get(value.storage, value.meta)
             self.tensors.append(TensorRow(f"constant.{value.storage}", BUFFER, meta.shape, meta.dtype))
@@ -137,7 +137,7 @@ class Lowering:
         )
         position = self._append(row, scopes)
         if in_place:
-            # The rest of the storage keeps its contents; a scatter writes no more than it was given.
+            # The rest of the storage keeps its contents; a scatter writes at most its source elements.
             target = self.values[refs[0].name][0] if refs else self.values[node.args["self"].name][0]
             written = target.meta if cost.kind != "scatter" else metas[refs[-1].name]
             old = self._tensor_of(target)
@@ -161,7 +161,7 @@ class Lowering:
         return position
 
     def _reads(self, refs: list[Ref], cost: OperatorCost) -> list[tuple[int, Poly]]:
-        """Return distinct elements read per tensor: several windows on one tensor add up, to all of it at most."""
+        """Return the distinct elements read per tensor. Reads of several views add up to at most all of it."""
         read: dict[int, Poly] = {}
         for position, ref in enumerate(refs):
             for value in self.values[ref.name]:
@@ -242,8 +242,8 @@ def lower_graph(
 
 
 def _lifetimes(walk: Lowering, outputs: set[int]) -> list[int]:
-    """Return the last operator during which each tensor must be kept: its last reader, and what the program was seen to
-    do; where that is not known, the end of every module call it was passed into, whose frame holds the argument."""
+    """Return the last operator during which each tensor must be kept: its last reader, or later if `graph.held` says
+    so. Without `graph.held`: the end of every module call that got the tensor, since its frame holds the argument."""
     end = len(walk.rows) - 1
     live = [max(tensor.producer, 0) for tensor in walk.tensors]
     for index, scopes, row in walk.uses:

@@ -1,4 +1,4 @@
-"""The arrays of a workload from the rows of a lowering: unique names, polynomials as matrices."""
+"""Assemble the arrays of a workload from the rows of a lowering: unique names, polynomials as matrices."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Matrix = Callable[[Iterable[Poly]], Floats]  # rows of coefficients, one for eac
 
 @dataclass(slots=True)
 class OperatorRow:
-    """One operator before it has a name. `hint` is the weight it reads, `bias_of` the contraction's row."""
+    """One operator without a name. `hint` names the only weight that it reads; `bias_of` is the contraction's row."""
 
     kind: str
     target: str
@@ -40,7 +40,7 @@ class OperatorRow:
 
 @dataclass(slots=True)
 class TensorRow:
-    """One tensor. `shares` is the tensor whose memory it overwrites; `scopes` the calls that produced it."""
+    """One tensor. `shares` is the tensor whose memory it overwrites; `scopes` are the module calls that produced it."""
 
     name: str
     role: int
@@ -72,7 +72,7 @@ def assemble(
     origin: str,
     image_size: int | None,
 ) -> Workload:
-    """Return the workload of rows. `live_until` has the last operator that needs each tensor."""
+    """Return the workload of rows. `live_until` is the last operator that needs each tensor."""
     paths = _paths(rows)
     for row, path in zip(rows, paths, strict=True):
         for position, index in enumerate(row.writes):
@@ -140,7 +140,7 @@ def _operators(rows: list[OperatorRow], paths: list[str], matrix: Matrix, index_
 
 
 def _tensors_in_use(rows: list[OperatorRow], tensors: list[TensorRow], outputs: set[int]) -> list[int]:
-    """Return all tensors but the buffers that nothing reads (a batch norm's step counter)."""
+    """Return the indices of all tensors except unread buffers (such as a batch norm's step counter)."""
     read = {index for row in rows for index, _ in row.reads} | outputs
     read |= {_root(tensors, index) for index in range(len(tensors)) if tensors[index].shares is not None}
     return [i for i, tensor in enumerate(tensors) if tensor.role != BUFFER or i in read]
@@ -154,8 +154,8 @@ def _root(tensors: list[TensorRow], index: int) -> int:
 
 
 def _paths(rows: list[OperatorRow]) -> list[str]:
-    """Return a unique name per row: the path of a leaf module with one operator, else path and kind, or the name of a
-    weight below the module (`in_proj` of nn.MultiheadAttention). A second call gets `~2`."""
+    """Return a unique name per row: the path of a leaf module with one operator; else the path with the name of a
+    weight (`in_proj` of nn.MultiheadAttention) or the kind. A second call gets `~2`."""
     parents = {scope.path for row in rows for scope in row.scopes[:-1]}
     alone = Counter(row.scopes[-1].key for row in rows if row.scopes and row.bias_of is None)
     seen: Counter[str] = Counter()

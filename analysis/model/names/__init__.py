@@ -1,1 +1,1 @@
-"""Which model a name means."""
+"""The meaning of a model's name."""

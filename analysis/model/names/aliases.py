@@ -19,23 +19,23 @@ def _by_sound(kind: str) -> dict[str, str]:
 
 
 def libraries() -> tuple[str, ...]:
-    """Libraries whose models are named after them."""
+    """Return the libraries whose models are named LIBRARY:NAME."""
     return tuple(file_access.shipped(_FILE)["libraries"])
 
 
 def names() -> tuple[str, ...]:
-    """Other names of models."""
+    """Return the other names of models."""
     return tuple(file_access.shipped(_FILE)["models"])
 
 
 def option(flag: str, flags: list[str]) -> str:
-    """Return the flag that is meant: `--Batch_Size` is `--batch`; the flag itself if it is unknown."""
+    """Return the flag of `flags`, without hyphens, that is meant: `batch` for `--Batch_Size`. '' if unknown."""
     name = fold_name(flag)
     return match_name(_by_sound("options").get(name, name), [f.lstrip("-") for f in flags if f.startswith("--")]) or ""
 
 
 def model(text: str, names: list[str]) -> str:
-    """Return a model, or the state string it begins, under the name that its model has here.
+    """Return a model's name, or a state string that begins with one, with the canonical name in it.
 
     `meta-llama/Llama-3.1-8B@b8` is `llama3_8b@b8`, `timm/convnext_tiny.fb_in1k` is `timm:convnext_tiny.fb_in1k`."""
     head = re.split(r"[@?]", text, maxsplit=1)[0]
@@ -52,13 +52,13 @@ def model(text: str, names: list[str]) -> str:
 
 
 def of_library(library: str, name: str) -> tuple[str, str]:
-    """Return a library and a model of it, spelt as they ship."""
+    """Return a library and one of its models in their official spelling."""
     library = match_name(library, libraries()) or library
     return library, match_name(name, zoo.libraries().get(library, ())) or name
 
 
 def _find_model(name: str, names: list[str]) -> str | None:
-    """Return the model of a name, with or without how it was trained; None for another name."""
+    """Return the model of a name. Words for training or storage at its end are ignored. None for an unknown name."""
     while True:
         meant = match_name(name, names) or _by_sound("models").get(fold_name(name))
         if meant is not None:
@@ -71,8 +71,8 @@ def _find_model(name: str, names: list[str]) -> str | None:
 
 
 def stored_precision(text: str) -> str:
-    """Return the precision that the last word of a model's name says it is stored in, '' where none does. The text may
-    be a state string that begins with the name."""
+    """Return the stored precision that the last word of a model's name states (`fp8`, `awq`), else ''. The text may be
+    a state string that begins with the name."""
     known = file_access.shipped(_FILE)["stored"]
     parts = re.split("[@?:]", text, maxsplit=1)[0].casefold().split("/")[:2]
     return next((known[word] for part in parts if (word := re.split("[-_ ]", part)[-1]) in known), "")

@@ -1,8 +1,8 @@
-"""The meaning of a model's name. A name is read once; everything else asks the value it means.
+"""The meaning of a model's name. `refer` parses a name once; all other code uses the returned value.
 
 A name is a torchvision model (`resnet50`), a building block (`gemm:M=8192,N=8192,K=8192`), a transformer
-(`llama3_8b:decode,kv=4096`, `hf:FOLDER`), Python code of the user's (`net.py:make(1x3x224x224)`) or a file that holds
-a program (`net.onnx`). Nothing here runs or imports what it names.
+(`llama3_8b:decode,kv=4096`, `hf:FOLDER`), the user's Python code (`net.py:make(1x3x224x224)`) or a file that holds a
+program (`net.onnx`). This module neither runs nor imports the named code.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from analysis.model.transformer.transformer_request import Request
 
 
-# The meaning of a name: a frozen value that `str` writes as it is read.
+# The meaning of a name: a frozen value. `str` gives a name that is parsed to the same value.
 ModelRef: TypeAlias = "zoo.Spec | Target | Request"
 
 
 def refer(model: str | ModelRef, image_size: int | None = None) -> ModelRef:
-    """Return what a name means. Raises a `ModelError` that says what is wrong, with the nearest right name."""
+    """Return the model that a name means. Raises a `ModelError` that explains the error and names the nearest model."""
     if not isinstance(model, str):
         return model
     text = model.strip()
@@ -60,7 +60,7 @@ def _refer(text: str, image_size: int | None) -> ModelRef:
 
 
 def phases(model: str) -> dict[str, str]:
-    """Return the names of a language model in each phase (`Request.phases`); {} for another model, or for none."""
+    """Return the names of a language model by phase (`Request.phases`); {} for any other model or text."""
     try:
         meant = refer(model)
     except ModelError:
@@ -69,20 +69,20 @@ def phases(model: str) -> dict[str, str]:
 
 
 def load_words(model: str) -> str:
-    """Return the load in a model's name in words: `5 requests/s`; '' for a model without one, or none."""
+    """Return the load in a model's name in words: `5 requests/s`; '' for a name without a load."""
     load = getattr(_meaning(model), "load", None)
     return load.text if load is not None else ""
 
 
 def scale_load(model: str, up: bool) -> str | None:
-    """Return the name of a model under the next load up or down; None for a model without a load."""
+    """Return the name of a model with the next higher or lower load; None for a model without a load."""
     meant = _meaning(model)
     load = getattr(meant, "load", None)
     return None if load is None else meant.with_load(load.scaled(up), *meant.shares)  # type: ignore[union-attr]
 
 
 def _meaning(model: str) -> ModelRef | None:
-    """Return what a name means if it may have a load; None for others, which are not read."""
+    """Return the model of a name that may have a load; None for any other name, without parsing it."""
     if ":" not in model or "=" not in model:
         return None
     try:
@@ -92,8 +92,8 @@ def _meaning(model: str) -> ModelRef | None:
 
 
 def stored_precision(model: str) -> str:
-    """Return the precision in which a configuration, a file of weights or a transformer known by name is stored; ''
-    where that is not known, or no precision here."""
+    """Return the precision in which the weights of a configuration, a weight file or a preset are stored; '' if it is
+    unknown or not supported."""
     if not (model.lower().startswith("hf:") or any(suffix in model for suffix in targets.WEIGHTS)):
         return _published_precision(model) if phases(model) else ""
     from analysis.model.transformer import hf_config, transformer_request, weight_headers
@@ -116,7 +116,7 @@ def _published_precision(model: str) -> str:
 
 
 def user_target(text: str) -> Target | None:
-    """Return the user's model that a word names, None for the name of something else. Raises `ModelSpecError`."""
+    """Return the user's model that a text names, None for any other model. Raises `ModelSpecError`."""
     if text.lower().startswith("hf:"):
         return _configured(text)
     meant = plain(text)
@@ -132,19 +132,19 @@ def user_target(text: str) -> Target | None:
 
 
 def _configured(text: str) -> Target | None:
-    """Return the target of a configuration without a reader here, if the library that builds it is installed."""
+    """Return the target of a configuration that only transformers can build, if transformers is installed."""
     from analysis.model.transformer import hf_config, transformer_request
 
     target = targets.configuration(text)
     try:
         is_read = bool(transformer_request.split_hub(target.factory)[1]) or hf_config.has_reader(target.factory)
-    except ModelSpecError:  # whoever reads it says what is wrong
+    except ModelSpecError:  # reported when the configuration is read
         return None
     return None if is_read or find_spec("transformers") is None else target
 
 
 def _refuse_file(text: str) -> None:
-    """Raise a `ModelSpecError` for a file or folder of a known kind that cannot be opened, with what to do instead."""
+    """Raise a `ModelSpecError` with advice for a file or folder of a known kind that cannot be opened."""
     suffix = re.search(r"\.[a-z0-9]+$", text.lower())
     folder = os.path.join(text, "config.json")
     if not suffix and (os.sep not in text or not os.path.isfile(folder)):
@@ -158,7 +158,7 @@ def _refuse_file(text: str) -> None:
 
 
 def plain(text: str) -> str:
-    """Return a model, or a state string that begins with one, under the name that its model has here."""
+    """Return a model's name, or a state string that begins with one, with the canonical name in it."""
     text = text.strip()
     first = text.partition("@")[0].partition("?")[0].partition("/")[0].partition(":")[0]
     return text if zoo.find_name(first) or first.lower() == "hf" else aliases.model(text, names())
@@ -168,7 +168,7 @@ _remembered = lru_cache(maxsize=256)(_refer)
 
 
 def names() -> list[str]:
-    """Return everything that is known by name, building blocks first."""
+    """Return the names of all known models, building blocks first."""
     from analysis.model.transformer import transformer_request as transformers
 
     return [*zoo.names(), *transformers.names()]

@@ -1,8 +1,8 @@
 """Models outside the zoo: a Python factory (`net.py:make`, `package.module:make`), an exported program (`net.pt2`) or
-an ONNX file (`net.onnx`, `net.onnx(1x3x224x224)` where it leaves sizes open).
+an ONNX file (`net.onnx`, or `net.onnx(1x3x224x224)` if it leaves sizes open).
 
-With its inputs in parentheses a target is complete, which is the form kept in states and caches. Nothing here runs or
-imports what it names.
+A target with its inputs in parentheses is complete; states and caches use this form. This module neither runs nor
+imports the named code.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ DTYPES = (
     "complex64", "complex128",
 )  # fmt: skip
 STORED = CAPTURE_SUFFIX  # a workload as `hwexplorer capture -o` writes it
-WEIGHTS = (".gguf", ".safetensors")  # with what is asked of the transformer they belong to: `net.gguf:decode,kv=4096`
-PROGRAM = ".pt2"  # of torch.export, which runs what the file says to load it
-_READ = (".onnx", STORED, *WEIGHTS)  # read as data: nothing of them runs
+WEIGHTS = (".gguf", ".safetensors")  # may be followed by options of the transformer: `net.gguf:decode,kv=4096`
+PROGRAM = ".pt2"  # of torch.export; loading one may run code from the file
+_READ = (".onnx", STORED, *WEIGHTS)  # read as data: no code in them runs
 _MAX_RANK = 12
 _MAX_INPUTS = 64
 _MAX_SOURCE = 16 << 20
@@ -47,7 +47,7 @@ _LIBRARY = rf"(?ai)(?P<path>{'|'.join(aliases.libraries())})(?:\.models)?:(?P<fa
 
 
 class Input(msgspec.Struct, frozen=True):
-    """One example input, a tensor. Of a number the size is its value."""
+    """One example input, a tensor. For a number (`rate=16000`) the size is its value."""
 
     shape: tuple[int, ...]
     dtype: str = "float32"
@@ -59,8 +59,8 @@ class Input(msgspec.Struct, frozen=True):
 
 
 class Target(msgspec.Struct, frozen=True):
-    """A model of the user's. `batch_dim` is the dimension of the inputs that is the batch; None: there is none.
-    `called`: the inputs were part of the word, so that it is complete."""
+    """A model of the user's. `batch_dim` is the dimension of the inputs that is the batch, None without one.
+    `called` is True if the inputs were part of the text, so that the target is complete."""
 
     path: str
     factory: str = ""
@@ -72,42 +72,42 @@ class Target(msgspec.Struct, frozen=True):
 
     @property
     def runs_code(self) -> bool:
-        """True if opening it runs code of the user's."""
+        """True if opening it runs the user's code."""
         return not self.path.endswith(_READ)
 
     @property
     def is_module(self) -> bool:
-        """Named by a Python module: the name may be that of something else."""
+        """True if it is named as a Python module; the text may also be the name of another model."""
         return self.runs_code and not self.path.endswith((".py", PROGRAM))
 
     @property
     def is_program(self) -> bool:
-        """An exported program, which has its inputs."""
+        """True for an exported program, which includes its inputs."""
         return self.path.endswith(PROGRAM)
 
     @property
     def is_library(self) -> bool:
-        """A model of a library, by the name it has there."""
+        """True for a model of a library, by the library's name for it."""
         return self.path in aliases.libraries()
 
     @property
     def is_captured(self) -> bool:
-        """True if its workload comes from a capture rather than from a file that is data."""
+        """True if its workload comes from a capture rather than from a data file."""
         return self.runs_code
 
     @property
     def is_configuration(self) -> bool:
-        """`hf:FOLDER`, of an architecture that only transformers knows how to build."""
+        """True for `hf:FOLDER` with an architecture that only transformers can build."""
         return self.path == "hf"
 
     @property
     def takes_inputs(self) -> bool:
-        """True if its file can leave the shapes of inputs open."""
+        """True if the user may state the shapes of its inputs."""
         return (self.runs_code and not self.is_program) or self.path.endswith(".onnx")
 
     @property
     def label(self) -> str:
-        """Short, for titles: `net.py:make`."""
+        """The short name for titles: `net.py:make`."""
         name, made = (part.replace("\\", "/").rstrip("/").rsplit("/", 1)[-1] for part in (self.path, self.factory))
         return f"{name}:{made}" if made else name
 
@@ -123,7 +123,7 @@ class Target(msgspec.Struct, frozen=True):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The same as it is typed after a verb: its code may run, which `str` does not say."""
+        """The words after a verb of the command line that name this target; inputs become `--input` options."""
         if not self.runs_code or self.is_program:
             return (str(self).removesuffix("()"),)
         batch = () if self.batch_dim == 0 else ("--batch-dim", str(self.batch_dim).lower())
@@ -131,7 +131,7 @@ class Target(msgspec.Struct, frozen=True):
 
 
 def parse(text: str) -> Target | None:
-    """Return the target a word names, or None for the name of something else. Raises `ModelSpecError`."""
+    """Return the target that a text names, or None for any other model. Raises `ModelSpecError`."""
     text = text.strip()
     if not {".", ":"} & {*text} or text.lower().startswith("hf:"):
         return None
@@ -166,7 +166,7 @@ def configuration(text: str) -> Target:
 
 
 def complete(target: Target, inputs: Sequence[str], batch_dim: str | None) -> Target:
-    """Return a target with the inputs and batch dimension typed beside it; its file is there. Raises a `ModelError`."""
+    """Return a target with the given inputs and batch dimension. Raises a `ModelError`, also for a missing file."""
     if inputs or batch_dim is not None:
         if target.called:
             raise ModelSpecError(f"{target.path[:60]} already states its inputs: remove --input and --batch-dim")
@@ -227,7 +227,7 @@ def parse_batch_dim(text: str) -> int | None:
 
 
 def shipped_at(target: Target) -> Path:
-    """Return the path where the capture of a library's model would ship."""
+    """Return the path of the shipped capture of a library's model, which need not exist."""
     is_plain = target.is_library and not target.inputs and target.batch_dim == 0
     name = f"{target.path}-{target.factory}{STORED}" if is_plain else ""
     return Path(__file__).parents[1] / "captures" / name
@@ -237,7 +237,7 @@ def shipped_at(target: Target) -> Path:
 
 
 def source(target: Target) -> Path:
-    """Return the file that defines a target, without importing anything. Raises `UnknownModelError` or RequestError."""
+    """Return the file that defines a target, without importing it. Raises `UnknownModelError` or RequestError."""
     policy.require_unserved(f"reading {target.path}", target.path)
     if target.path.endswith((".py", PROGRAM, *_READ)):
         try:
@@ -265,14 +265,14 @@ def source(target: Target) -> Path:
 
 
 def mark(data: bytes) -> str:
-    """Return a hash of a file's contents."""
-    import hashlib  # 8 ms that no model of ours needs
+    """Return a hash of bytes: the first 16 hexadecimal digits of their SHA-256."""
+    import hashlib  # 8 ms that shipped models do not need
 
     return hashlib.sha256(data).hexdigest()[:16]
 
 
 def fingerprint(path: Path) -> str:
-    """Return a hash of a file's contents. Raises `UnknownModelError` where it cannot be read."""
+    """Return a hash of a file's contents. Raises `UnknownModelError` if it cannot be read."""
     try:
         with path.open("rb") as file:
             return mark(file.read())
@@ -300,7 +300,7 @@ def _no_factory(path: str) -> str:
 
 
 def defined(file: Path) -> list[str]:
-    """Return the classes and functions of a Python file, classes first; nothing if it cannot be read."""
+    """Return the classes and public functions of a Python file, classes first; [] if it cannot be read."""
     import ast  # only for an error message
 
     try:

@@ -16,7 +16,7 @@ from hardware import file_access
 from hardware.names import match_name as known_name
 
 _TABLE = Path(__file__).with_name("torchvision.csv")
-CAPTURE_SUFFIX = ".msgpack.gz"  # of a stored workload
+CAPTURE_SUFFIX = ".msgpack.gz"  # the suffix of a stored workload
 
 FAMILIES = ("classification", "segmentation", "detection", "video", "optical_flow", "quantized")
 
@@ -25,8 +25,8 @@ BLOCKS: dict[str, dict[str, int]] = _DATA["blocks"]
 
 
 class Proposals(msgspec.Struct, frozen=True):
-    """Boxes per image that the second stage of a detector works on: what torchvision keeps at most before the box head,
-    and what its published operation counts imply after it."""
+    """Boxes per image in the second stage of a detector: `boxes` is torchvision's maximum before the box head; `masks`
+    and `keypoints` are implied by its published operation counts."""
 
     boxes: int
     masks: int = 0
@@ -37,7 +37,7 @@ PROPOSALS = msgspec.convert(_DATA["proposals"], dict[str, Proposals])
 
 
 class PublishedWeights(msgspec.Struct, frozen=True, kw_only=True):
-    """One published set of weights, a row of the table: the oracle for its crop size."""
+    """One published set of weights, a row of torchvision.csv: the reference figures at its crop size."""
 
     name: str = msgspec.field(name="weights")
     is_default: bool = msgspec.field(name="default")
@@ -64,12 +64,12 @@ class ModelInfo(msgspec.Struct, frozen=True):
 
     @property
     def input(self) -> tuple[int, ...]:
-        """Shape of one image or clip."""
+        """The shape of one image or clip."""
         return input_shape(self.name, self.image_size)
 
 
 class Spec(msgspec.Struct, frozen=True):
-    """A torchvision model by name, with the image size it is asked for, or a building block with its parameters."""
+    """A torchvision model with the requested image size, or a building block with its parameters."""
 
     name: str
     family: str
@@ -131,12 +131,12 @@ def _info(name: str, rows: list[dict[str, str]]) -> ModelInfo:
 
 @cache
 def libraries() -> dict[str, dict[str, Any]]:
-    """Return the models of other libraries by library and name: the size of those that ship, else the configuration."""
+    """Return the table of models by library and name: sizes of shipped captures, configurations of other models."""
     return file_access.table(Path(__file__).with_name("libraries.toml"))
 
 
 def models(family: str | None = None) -> list[ModelInfo]:
-    """Return the models that can be loaded, of one family if given."""
+    """Return the models that can be loaded, restricted to `family` if given."""
     return [info for info in table().values() if info.family in FAMILIES and (family is None or info.family == family)]
 
 
@@ -146,7 +146,7 @@ def names() -> list[str]:
 
 
 def find_name(name: str) -> str | None:
-    """Return the model or block that is meant, None for the name of something else."""
+    """Return the model or block that a name means, None for any other name."""
     return known_name(name, names())
 
 
@@ -159,7 +159,7 @@ def input_shape(name: str, image_size: int | None) -> tuple[int, ...]:
 
 
 def notes(name: str) -> tuple[str, ...]:
-    """Return what a capture of this model leaves out or assumes."""
+    """Return notes on omissions and assumptions in the capture of this model."""
     info = table()[architecture(name)]
     if info.family != "detection":
         return ()
@@ -174,12 +174,12 @@ def notes(name: str) -> tuple[str, ...]:
 
 
 def architecture(name: str) -> str:
-    """Return the float architecture behind a quantised model; any other name is its own."""
+    """Return the float architecture of a quantised model, and any other name unchanged."""
     return name.removeprefix("quantized_")
 
 
 def spec(name: str, options: str | None = None) -> Spec:
-    """Return the model of a known name and of what stands after its colon: `M=8192,N=8192,K=8192`, `8192x8192x8192`."""
+    """Return the model of a known name and the options after its colon: `M=8192,N=8192,K=8192`, `8192x8192x8192`."""
     if name in BLOCKS:
         return Spec(name, "block", tuple(_parameters(name, options or "").items()))
     if options is not None:
@@ -210,7 +210,7 @@ def _parameters(name: str, text: str) -> dict[str, int]:
 
 
 def resize(spec: Spec, image_size: int | None) -> Spec:
-    """Return the same model at another image size, which of a block is its `size`. Raises ModelSpecError."""
+    """Return the same model at another image size; for a block, its parameter `size`. Raises ModelSpecError."""
     if image_size is None:
         return spec
     if wrong := request_bounds.range_error("image size", image_size, request_bounds.IMAGE_SIZE):
@@ -237,7 +237,7 @@ def _check_size(info: ModelInfo, size: int) -> None:
 
 
 def size_multiple(name: str) -> int:
-    """Return what the image size must be a multiple of: a patch, MaxViT's windows at every stage, RAFT's eighth."""
+    """Return the number that divides valid image sizes: ViT's patch, MaxViT's windows at every stage, RAFT's eighth."""
     if name.startswith("vit_"):
         return int(name.rsplit("_", 1)[1])
     multiples = {"maxvit": 224, "raft": 8, "mvit": 32}
@@ -245,7 +245,7 @@ def size_multiple(name: str) -> int:
 
 
 def smallest_size(info: ModelInfo) -> int:
-    """Return the smallest image size. Of transformers torchvision states the weights' size, which is no limit."""
+    """Return the smallest image size. For transformers torchvision only states the size of the weights, not a limit."""
     if info.name.startswith(("vit_", "maxvit", "mvit")):
         return size_multiple(info.name)
     if info.name == "ssd300_vgg16":

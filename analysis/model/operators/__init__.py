@@ -1,1 +1,1 @@
-"""What one operator call costs, by its ATen name."""
+"""Costs of one operator call, by its ATen name."""

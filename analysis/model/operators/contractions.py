@@ -13,8 +13,8 @@ from analysis.model.operators.operator_call import ZERO, Gemm, OperatorCall, Ope
 
 ONE = poly(1)
 
-# A convolution with this few channels per group on both sides reduces over the kernel window only: hardware
-# runs it like a stencil, not like a matrix product.
+# Up to this many input and output channels per group, a convolution reduces over little more than the kernel window:
+# hardware runs it like a stencil, not like a matrix product.
 DEPTHWISE_CHANNELS = 4
 
 # Softmax inside fused attention, per score: scale 1, then max, subtract, exp, add, multiply.
@@ -28,7 +28,7 @@ def _gemm_cost(kind: str, gemm: Gemm, flops: Poly = ZERO, special: Poly = ZERO) 
 def _convolution(call: OperatorCall) -> OperatorCost:
     if call.args.get("transposed"):
         return _transposed_convolution(call)
-    c_out, *inner = call.tensor("weight").shape  # weights of each sample's own make groups of the batch
+    c_out, *inner = call.tensor("weight").shape  # weights per sample make the batch a dimension of the groups
     c_in, *kernel = (size.constant() for size in inner)
     groups = poly(call.args.get("groups", 1))
     group_out = (c_out // groups).constant()
@@ -38,7 +38,7 @@ def _convolution(call: OperatorCall) -> OperatorCost:
 
 
 def _transposed_convolution(call: OperatorCall) -> OperatorCost:
-    """Multiply input pixels by (channels x window): every input pixel spreads over the kernel window."""
+    """Count a product of input pixels by (channels x window): each input pixel contributes to a whole window."""
     tensor = call.tensor("input")
     c_in, c_out, *kernel = (size.constant() for size in call.tensor("weight").shape)
     groups = whole_numbers(call.args.get("groups", 1))[0]
@@ -47,7 +47,7 @@ def _transposed_convolution(call: OperatorCall) -> OperatorCost:
 
 
 def _deformable_convolution(call: OperatorCall) -> OperatorCost:
-    """Count a convolution whose taps are sampled bilinearly: 7 flops a tap and input channel."""
+    """Count a convolution whose taps are sampled bilinearly, with 7 flops per tap and input channel."""
     c_out, c_in, *kernel = (size.constant() for size in call.tensor("weight").shape)
     groups = whole_numbers(call.args.get("n_weight_grps", call.args.get("groups", 1)))[0]
     pixels = call.result.numel // c_out
@@ -93,8 +93,8 @@ def _gemm_of_shapes(left: tuple[Poly, ...], right: tuple[Poly, ...]) -> Gemm:
 
 
 def _einsum(call: OperatorCall) -> OperatorCost:
-    """Contract two operands at a time: as its `path` says, else left to right; a letter stays until no later operand or
-    result needs it."""
+    """Count contractions of two operands at a time, in the order of `path` or else left to right. An index is summed
+    once neither a later operand nor the result has it."""
     shapes = [call.metas[ref.name].shape for ref in references(call.args["tensors"])]
     sides = str(call.args["equation"]).replace(" ", "").split("->")
     terms = [_spell_ellipsis(term, len(shape)) for term, shape in zip(sides[0].split(","), shapes, strict=True)]
@@ -153,26 +153,26 @@ def _tensordot(call: OperatorCall) -> OperatorCost:
 
 
 def _summed_product(call: OperatorCall) -> OperatorCost:
-    """Count addbmm: a sum over the batch of products is one product over batch and inner dimension."""
+    """Count addbmm: the sum of products over the batch is one product with batch x inner as inner dimension."""
     left, out = call.tensor("batch1"), call.result
     return _gemm_cost("matmul", (ONE, out.shape[-2], out.shape[-1], left.shape[0] * left.shape[2]))
 
 
 def _grouped_product(call: OperatorCall) -> OperatorCost:
-    """Multiply rows of one matrix, each by the weights of its group."""
+    """Count the product of each row with the weights of its group."""
     left, right = call.tensors()[:2]
     return _gemm_cost("matmul", (ONE, product(left.shape[:-1]), right.shape[-1], left.shape[-1]))
 
 
 def _distances(call: OperatorCall) -> OperatorCost:
-    """Count Euclidean distances as a product, the norms, and a root each."""
+    """Count Euclidean distances: a matrix product, and per distance 4 flops and a root."""
     out = call.result
     gemm = (product(out.shape[:-2]), out.shape[-2], out.shape[-1], call.tensors()[0].shape[-1])
     return _gemm_cost("matmul", gemm, out.numel * 4, out.numel)
 
 
 def _attention(call: OperatorCall) -> OperatorCost:
-    """Count softmax(Q K^T) V. A causal mask leaves row i its first i columns; other masks leave all."""
+    """Count softmax(Q K^T) V. With a causal mask row i has i columns; any other mask saves no work."""
     query, key, value = call.tensor("query", "0"), call.tensor("key", "1"), call.tensor("value", "2")
     heads, rows, columns = product(query.shape[:-2]), query.shape[-2], key.shape[-2]
     if call.args.get("is_causal") and rows == columns:
@@ -193,17 +193,17 @@ def _flash_attention(call: OperatorCall) -> OperatorCost:
 
 
 def _recurrent_layers(gates: int, flops: int, special: int, call: OperatorCall) -> OperatorCost:
-    """Count a recurrent stack: every matrix multiplies every step. `flops` and `special` are per unit and step."""
+    """Count a recurrent stack: each step multiplies every matrix. `flops` and `special` are per unit and step."""
     tensor = call.tensor("input", "data")
     weights = [call.metas[ref.name] for ref in references(call.args["params"])]
     matrices = [weight for weight in weights if len(weight.shape) == 2]
     steps = product(tensor.shape[:-1])
     macs = product((steps, sum((weight.numel for weight in matrices), ZERO)))
-    # Input and hidden matrices of a layer and direction both have gates * hidden rows.
+    # The input and the hidden matrix of a layer and direction both have gates * hidden rows.
     rows = sum((weight.shape[0] for weight in matrices[::2]), ZERO)
     units = steps * (rows // gates)
     length = tensor.shape[0 if not call.args.get("batch_first") else 1] if len(tensor.shape) == 3 else steps
-    # As a device runs it: one small product per time step; groups count steps and layers.
+    # A device runs one small product per time step and matrix, which are the groups.
     gemm = (length * len(matrices), steps // length, matrices[0].shape[0], matrices[-1].shape[1])
     return OperatorCost("recurrent", units * flops, units * special, macs, gemm)
 

@@ -21,8 +21,8 @@ def cost_of(call: OperatorCall) -> OperatorCost:
 
 
 def _in_reals(cost: OperatorCost, call: OperatorCall, are_all: bool) -> OperatorCost:
-    """Complex numbers are pairs. A product of two takes four multiplications and two additions, with a real number
-    two multiplications; a magnitude four and a root; anything else is done twice. Transforms count reals already."""
+    """Return the cost in real arithmetic. A complex product takes four multiplications and two additions, one with a
+    real number two multiplications, a magnitude four flops and a root; other work doubles. FFT costs are unchanged."""
     if cost.kind == "fft":
         return cost
     if cost.gemm is not None:
@@ -131,7 +131,7 @@ def _embedding_bag(call: OperatorCall) -> OperatorCost:
 
 
 def _elements_picked(read: Poly, table: Meta) -> Poly:
-    """Return the elements read of an indexed table: those picked, or all of it if one sample already picks more."""
+    """Return the elements read of an indexed table: the picked ones, or the whole table if one sample picks more."""
     return smaller(read, table.numel, reference=1)
 
 
@@ -140,10 +140,10 @@ def _resample(flops: int) -> Rule:
 
 
 def _roi_align(call: OperatorCall) -> OperatorCost:
-    """Count per output and sampling point a bilinear interpolation (7) and its share of the average (1)."""
+    """Count per output and sampling point a bilinear interpolation (7 flops) and an addition to the average (1)."""
     samples = whole_numbers(call.args.get("samples", call.args.get("sampling_ratio", 2)))[0]
     points = samples * samples if samples > 0 else 4  # adaptive: about 2 x 2 at the usual box sizes
-    # Every sampling point reads four pixels, shared between neighbours.
+    # Every sampling point reads four pixels; neighbours share them, so the input is an upper bound.
     touched = smaller(call.result.numel * points * 4, call.tensors()[0].numel)
     return OperatorCost("roi_align", call.result.numel * (8 * points), first_read=touched)
 
@@ -158,7 +158,7 @@ def _sort(call: OperatorCall) -> OperatorCost:
 
 
 def _fft(call: OperatorCall) -> OperatorCost:
-    """Count 5 N log2 N per complex transform of N points (radix 2), half for real data."""
+    """Count 5 N log2 N flops per complex transform of N points (radix 2), half for real data."""
     tensor = call.tensors()[0]
     axes = call.args.get("dim")
     chosen = whole_numbers(axes) if axes not in (None, []) else list(range(-2 if "2" in call.name else -1, 0))
@@ -178,7 +178,7 @@ def _decomposition(cubes: float, call: OperatorCall) -> OperatorCost:
 
 
 def _stft(call: OperatorCall) -> OperatorCost:
-    """Count per frame a window and a real transform of n points."""
+    """Count per frame the window function and a real transform of n points."""
     points = int(whole_numbers(call.args["n_fft"])[0])
     kept = points // 2 + 1 if call.args.get("onesided", True) is not False else points
     spectrum = call.tensors()[0] if call.name == "istft" else call.result
@@ -189,20 +189,20 @@ def _stft(call: OperatorCall) -> OperatorCost:
 
 
 def _suppression(call: OperatorCall) -> OperatorCost:
-    """Count non-maximum suppression: boxes sorted, then half of all pairs compared (13 flops an overlap)."""
+    """Count non-maximum suppression: sort the boxes, then compare each pair once (13 flops per overlap)."""
     boxes = call.tensor("dets", "boxes").shape[0]
     count = boxes.constant()
     return OperatorCost("sort", poly(count * math.ceil(math.log2(max(2, count))) + count * (count - 1) // 2 * 13))
 
 
 def _pairs_of_classes(call: OperatorCall) -> OperatorCost:
-    """Compare every class with every target class: a difference, a maximum, an addition."""
+    """Count a difference, a maximum and an addition for each pair of class and target class."""
     tensor = call.tensors()[0]
     return OperatorCost("reduce", tensor.numel * tensor.shape[-1] * 3)
 
 
 def _alignment(call: OperatorCall) -> OperatorCost:
-    """Count CTC: per time step and place of the target, blanks between them, three paths summed in logarithms."""
+    """Count CTC: per time step and label (targets with blanks between), the log-sum of three paths."""
     steps, batch = call.tensor("log_probs").shape[:2]
     places = call.tensor("targets").shape[-1] * 2 + 1
     return OperatorCost("reduce", product((steps, batch, places, 7)), product((steps, batch, places, 4)))
@@ -220,14 +220,14 @@ def _pairs(call: OperatorCall) -> OperatorCost:
 
 
 def _batch_norm(call: OperatorCall) -> OperatorCost:
-    """Count the statistics as well in training mode."""
+    """Count scale and shift per element; in training mode also the statistics."""
     tensor = call.tensors()[0]
     if call.args.get("training"):
         return OperatorCost("batch_norm", tensor.numel * element_costs.NORM_FLOPS, tensor.shape[1])
     return OperatorCost("batch_norm", tensor.numel * 2)
 
 
-# Those that may add a bias to their result: readers of other formats add theirs.
+# Operators that may add a bias to their result. Readers of other formats add names.
 BIASED = set(element_costs.BIASED)
 
 _FFTS = [
@@ -284,5 +284,5 @@ def has_rule(name: str) -> bool:
 
 
 def register(rules: dict[str, Rule]) -> None:
-    """Add rules for calls of one's own, by base name (`hwexplorer.rotary`)."""
+    """Add cost rules by base name, for calls outside ATen (`hwexplorer.rotary`)."""
     _RULES.update(rules)

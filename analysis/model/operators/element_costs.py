@@ -1,4 +1,4 @@
-"""Arithmetic per element, by ATen base name, from operators.toml, which explains the figures."""
+"""Arithmetic per element by ATen base name, from operators.toml, which documents the values."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TABLE = file_access.table(Path(__file__).with_name("operators.toml"))
 
 
 class PerElement(NamedTuple):
-    """Flops and specials per element of the output (element-wise) or of the input (reductions)."""
+    """Flops and special functions per element of the output (element-wise) or of the input (reductions)."""
 
     kind: str
     flops: int
@@ -39,12 +39,12 @@ SORTS, FACTORIES, RANDOM, IDENTITIES, OVERWRITES, ATTENTIONS, BIASED = (
     for name in ("sorts", "factories", "random", "identities", "overwrites", "attentions", "biased")
 )
 
-# Normalisations over a group, per element: mean (1), variance (subtract, square, add: 3), subtract and multiply
-# by the reciprocal root (2), affine (2); and one special, the root, per group.
+# Flops per element of a normalisation over a group: mean (1), variance (subtract, square, add: 3), subtract and
+# multiply by the reciprocal root (2), affine (2). The root is one special function per group.
 NORM_FLOPS = 8
 RMS_NORM_FLOPS = 4  # square, add, two multiplications
 
 # 0.5 * x * (1 + tanh(c * (x + d * x^3))): three products, add, product, tanh, add, two products.
 GELU_TANH = PerElement("gelu", 9, 1)
 
-LIVE_LENGTH = 1 << 16  # of what is sorted or searched along the batch: work goes with its logarithm, 16
+LIVE_LENGTH = 1 << 16  # assumed length of a sort along a symbolic dimension; the work grows with its log2, 16

@@ -1,4 +1,4 @@
-"""One call of an operator with the shapes of its tensors, and what such a call costs."""
+"""One call of an operator with the shapes of its tensors, and the cost of a call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Gemm = tuple[Poly, Poly, Poly, Poly]  # groups, rows, columns, inner dimension
 
 @dataclass(frozen=True, slots=True)
 class OperatorCost:
-    """`flops` is the work beside the 2 per MAC, `first_read` what is read of the first tensor if not all of it."""
+    """`flops` excludes the 2 per MAC. `first_read` is the number of elements read of the first tensor, None for all."""
 
     kind: str
     flops: Poly = ZERO
@@ -36,7 +36,7 @@ class OperatorCall:
     outputs: tuple[Meta, ...]
 
     def tensor(self, *names: str) -> Meta:
-        """Return the first argument of these names that is a tensor. Raises ValueError if none is."""
+        """Return the first of the named arguments that is a tensor. Raises ValueError if there is none."""
         for name in names:
             value = self.args.get(name)
             if isinstance(value, Ref):

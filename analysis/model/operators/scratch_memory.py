@@ -1,6 +1,6 @@
-"""Memory that PyTorch on a CPU takes for a call beside its tensors, in elements: read off the allocator (torch 2.13).
+"""Scratch memory of a PyTorch call on a CPU in elements, beyond its tensors; measured at the allocator (torch 2.13).
 
-Recurrent layers keep the gates of all steps and, in oneDNN (LSTM), weights in its own layout.
+Recurrent layers keep the gates of all steps. The LSTM of oneDNN also keeps a copy of the weights in another layout.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from analysis.model.operators.operator_call import ZERO, OperatorCall
 
 
 def scratch_of(call: OperatorCall) -> Poly:
-    """Return the elements that a call takes beside its arguments and results while it runs; 0 if no rule fits."""
+    """Return the elements that a call allocates in addition to its arguments and results; 0 without a rule."""
     try:
         return _RULES[call.name](call) if call.name in _RULES else ZERO
     except (KeyError, ValueError, IndexError, TypeError):
@@ -35,15 +35,15 @@ def _recurrent(gates: int, call: OperatorCall) -> Poly:
     given = [call.metas[ref.name] for ref in references(call.args["params"])]
     matrices = [each for each in given if len(each.shape) == 2]
     if len(matrices) != 2 * state.shape[0].constant():
-        return ZERO  # projected: another way
+        return ZERO  # projections take another code path
     width, step = matrices[1].shape[1], state.shape[1] * state.shape[2]
     units = product(data.shape[:-1]) * width
     both = bool(call.args.get("bidirectional"))
-    copy = data.numel if call.args.get("batch_first") else ZERO  # inside, steps come first
+    copy = data.numel if call.args.get("batch_first") else ZERO  # the kernel needs the steps first
     needed = ZERO
     for layer, weights in enumerate(matrices[:: 4 if both else 2]):
         before = units * (1 + both) if layer else ZERO
-        if gates == _LSTM:  # keeps the copy to its end, and both directions beside what is joined of them
+        if gates == _LSTM:  # keeps the copy to its end, and both directions with their concatenation
             before = before * (1 + both)
             taken = weights.shape[0] * (weights.shape[1] + width + 1) + units * gates + copy
         else:
@@ -53,7 +53,7 @@ def _recurrent(gates: int, call: OperatorCall) -> Poly:
 
 
 def _by_steps(gates: int, units: Poly, step: Poly, copy: Poly, both: bool) -> Poly:
-    """Return the scratch memory of a layer of separate operators: gates of all steps, results of each, all joined."""
+    """Return the scratch memory of a layer of separate operators: gates of all steps, step results and their join."""
     if both:
         return _maximum(units * (2 * gates) + copy, units * (gates + 4))
     return _maximum(units * (gates + 1), units * gates + step * (gates + 2), copy + units * gates - units)

@@ -1,4 +1,4 @@
-"""The answering side of a subprocess: progress in lines, then a block of bytes or the reason against it."""
+"""The answering side of a subprocess: it sends lines of progress, then a block of bytes or an error message."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ _TEXT_MAX = 2000
 
 
 def answer(work: Callable[[Progress], bytes]) -> int:
-    """Do the work and send what it gives; the exit code. Whatever else prints goes to standard error."""
+    """Do the work, send its bytes and return the exit code. All other output goes to standard error."""
     pipe = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
 
     def progress(phase: str, fraction: float) -> None:
         _line(pipe, {"phase": phase, "fraction": fraction})
 
-    gc.disable()  # the process ends after one piece of work; a fifth of its time went into collecting
+    gc.disable()  # the process ends after one piece of work; collecting took a fifth of its time
     try:
         data = work(progress)
     except ModelError as error:
@@ -34,12 +34,12 @@ def answer(work: Callable[[Progress], bytes]) -> int:
     _line(pipe, {"bytes": len(data)})
     pipe.write(data)
     pipe.flush()
-    # Interpreter shutdown with torch loaded takes a second that nobody needs to wait for.
+    # Interpreter shutdown with torch loaded takes a second.
     os._exit(0)
 
 
 def one_line(error: BaseException) -> str:
-    """Return type and first line of an error."""
+    """Return the type and the first line of an error."""
     text = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
     return f"{type(error).__name__}: {text}"[:300]
 

@@ -16,9 +16,9 @@ Answer = TypeVar("Answer")
 
 
 class ChildJob(ABC, Generic[Answer]):
-    """A job runs a module of ours in another process. `what` is the subject of its messages."""
+    """A job that runs one of our modules in another process. `what` is the subject of its messages."""
 
-    name = ""  # of the model, for people
+    name = ""  # display name of the model
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class ChildJob(ABC, Generic[Answer]):
     ) -> None:
         self.progress: tuple[str, float] = ("start", 0.0)
         self.what = what
-        # -P: a folder `analysis` where the user happens to be must not be imported.
+        # -P: a folder `analysis` in the user's working directory must not be imported.
         self._words = (sys.executable, "-P", "-m", module, *arguments)
         self._limits = limits
         self._on_done = on_done
@@ -42,7 +42,7 @@ class ChildJob(ABC, Generic[Answer]):
         self._lock = threading.Lock()
 
     def start(self) -> None:
-        """Start the subprocess. What it lacks is an error of the job, not of this call."""
+        """Start the subprocess. A missing library or a failed start is raised by `result`, not here."""
         missing = self._missing_library()
         if missing is not None:
             self._finish(error=missing)
@@ -58,7 +58,7 @@ class ChildJob(ABC, Generic[Answer]):
         threading.Thread(target=self._watch, args=(self._child,), name="capture", daemon=True).start()
 
     def run(self, report: Callable[[str, float], None] | None = None) -> Answer:
-        """Start the job, wait, and return what was made. Raises the error it ended with; an interrupt kills it."""
+        """Start the job, wait for it and return its result. Raises the error of the job; an interrupt kills the job."""
         self.start()
         reported = None
         try:
@@ -66,14 +66,14 @@ class ChildJob(ABC, Generic[Answer]):
                 if report is not None and self.progress != reported:
                     reported = self.progress
                     report(*reported)
-        except BaseException:  # nothing of ours keeps running
+        except BaseException:  # leave no subprocess behind
             self.cancel()
             raise
         return self.result()
 
     @property
     def is_done(self) -> bool:
-        """True once it has ended."""
+        """True once the job has ended."""
         return self._done.is_set()
 
     def cancel(self) -> None:
@@ -87,7 +87,7 @@ class ChildJob(ABC, Generic[Answer]):
             self._finish(error=CaptureCancelledError(f"{self.what} cancelled"))
 
     def result(self, timeout: float | None = None) -> Answer:
-        """Return what was made, once done. Raises the error the job ended with."""
+        """Wait for the job and return its result. Raises its error, or CaptureError after `timeout` seconds."""
         if not self._done.wait(timeout):
             raise CaptureError(f"{self.what} is still running ({self.progress[0]})")
         if self._result is None:
@@ -96,7 +96,7 @@ class ChildJob(ABC, Generic[Answer]):
 
     @abstractmethod
     def _decode(self, answer: bytes) -> Answer:
-        """Return what the bytes of the answer hold. Raises ValueError."""
+        """Return the result that the bytes of the answer encode. Raises ValueError."""
 
     def _command(self) -> tuple[str, ...]:
         return self._words
@@ -132,7 +132,7 @@ class ChildJob(ABC, Generic[Answer]):
                 self._on_done(result)
         except ModelError as failed:
             result, error = None, failed
-        finally:  # whoever waits is not kept waiting
+        finally:  # wake waiting threads in every case
             self._result, self._error = result, error
             if result is not None:
                 self.progress = ("done", 1.0)

@@ -1,7 +1,7 @@
 """The asking side of a subprocess under limits, which answers in lines, then in one block of bytes.
 
-Whatever the subprocess sends, this side neither hangs nor fills: lines, their number, the answer and the time have
-bounds, and text loses what could steer a terminal.
+No output of the subprocess makes this side hang or run out of memory: the length and number of lines, the answer and
+the time are bounded. Control characters are removed from text.
 """
 
 from __future__ import annotations
@@ -28,21 +28,21 @@ from analysis.model.process.process_limits import ProcessLimits
 from analysis.model.process.supervisor import PASSED
 from hardware.safe_text import safe
 
-# The folder that holds our outermost package: `analysis`, or in an installed wheel the `hwexplorer` it is part of.
+# The folder of our outermost package: `analysis`, or `hwexplorer` in an installed wheel, which contains it.
 _PACKAGES = Path(__file__).resolve().parents[__name__.count(".")]
 _SUPERVISOR = str(Path(__file__).with_name("supervisor.py"))
 _LINE_MAX, _LINES_MAX, _ANSWER_MAX = 1 << 16, 10_000, 1 << 27
 _TEXT_MAX = 2000
 _POLL_S = 0.5
-_PATIENCE_S = 2.0  # between asking it to end and killing it
+_PATIENCE_S = 2.0  # between SIGTERM and SIGKILL
 
 
 class Refusal(ModelError):
-    """A reason in one line that the subprocess gives against the request."""
+    """The subprocess refused the request; the message is its reason in one line."""
 
 
 class _Message(msgspec.Struct):
-    """A line: progress, the reason why there is no answer, or the length of the answer that follows."""
+    """A line of the subprocess: progress, an error, or the length of the answer that follows."""
 
     phase: str = ""
     fraction: float = 0.0
@@ -51,34 +51,34 @@ class _Message(msgspec.Struct):
 
 
 class Child:
-    """A command that runs. Construction starts it and raises OSError where that is not possible."""
+    """A running command. Construction starts it and raises OSError if that fails."""
 
     def __init__(self, command: Sequence[str], limits: ProcessLimits) -> None:
         self.limits = limits
         self.ending = ""  # why it was ended: "answered", "cancelled", "timeout", "unreadable" or "closed"
-        self._asked_s = 0.0  # when it was asked to end
+        self._asked_s = 0.0  # when `end` was called
         self._lock = threading.Lock()
         self._until_s = time.monotonic() + limits.seconds
         paths = [str(_PACKAGES), *filter(None, [os.environ.get("PYTHONPATH", "")])]
         allowed = {"memory_bytes": limits.memory_bytes, "cpu_s": limits.seconds}
         self.process = subprocess.Popen(
             [sys.executable, "-I", "-S", _SUPERVISOR, json.dumps(allowed), *command],
-            stdin=subprocess.PIPE,  # held open: its end tells the warden that we are gone
+            stdin=subprocess.PIPE,  # held open: when it closes, the supervisor ends
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE if limits.show_output else subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"},  # one is enough to trace
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(paths), "OMP_NUM_THREADS": "1"},  # enough to trace
             start_new_session=True,
         )
         self._shown = threading.Thread(target=_show, args=(self.process.stderr,), daemon=True)
         self._shown.start()
 
     def answer(self, report: Callable[[str, float], None]) -> bytes | None:
-        """Return its answer, None if it ends without one. Afterwards nothing of it runs. Raises `Refusal`."""
+        """Return the answer, or None without one. Afterwards none of its processes runs. Raises `Refusal`."""
         over = "answered"
         try:
             answer = self._answer(report)
             if answer is None and not self.ending:
-                over = "" if self._has_ended(_PATIENCE_S / 2) else "closed"  # it runs on, but says no more
+                over = "" if self._has_ended(_PATIENCE_S / 2) else "closed"  # it still runs but closed its pipe
             return answer
         except (ValueError, OSError, RecursionError, msgspec.DecodeError):
             over = "unreadable"
@@ -89,16 +89,16 @@ class Child:
             self._reap()
 
     def end(self, why: str) -> None:
-        """Kill it and everything it started, now. From any thread; only the first reason counts."""
+        """Kill the command and all its processes now. Thread-safe; only the first reason is kept."""
         with self._lock:
             if not self.ending:
                 self.ending, self._asked_s = why, time.monotonic()
                 with contextlib.suppress(OSError):
                     self.process.terminate()
-                    self.process.send_signal(signal.SIGCONT)  # somebody may have stopped the warden
+                    self.process.send_signal(signal.SIGCONT)  # the supervisor may be stopped (SIGSTOP)
 
     def why(self) -> str:
-        """Why there is no answer, as the end of a sentence about it."""
+        """Return why the answer is missing, as the end of a sentence whose subject is the command."""
         code = self.process.returncode
         if self.ending == "timeout":
             return f"took longer than {self.limits.seconds:g} s and was stopped"
@@ -152,7 +152,7 @@ class Child:
         raise ValueError("too many lines")
 
     def _read_more(self, selector: selectors.BaseSelector, pipe: IO[bytes], got: bytearray) -> bool:
-        """Wait for bytes and append them; False where none will come."""
+        """Wait for bytes and append them. Return False at the end of the pipe or of the time."""
         while True:
             now = time.monotonic()
             if now > self._until_s:
@@ -186,7 +186,7 @@ def _line(text: str) -> str:
 
 
 def _show(pipe: IO[bytes] | None) -> None:
-    """Copy what it prints to standard error, without what would steer the terminal."""
+    """Copy its output to our standard error without control characters."""
     if pipe is None:
         return
     decoder = codecs.getincrementaldecoder("utf-8")("replace")

@@ -6,14 +6,14 @@ import msgspec
 
 
 class ProcessLimits(msgspec.Struct, frozen=True):
-    """Limits of a subprocess and all it starts together: seconds by the clock and of processor time, memory."""
+    """Limits for a subprocess and its descendants together: `seconds` of wall time and of processor time; memory."""
 
     seconds: float = 300.0
     memory_bytes: int | None = None
     show_output: bool = False
 
 
-# For code that is not ours: torch itself needs about 1 GiB, weights none.
+# For the user's code: torch itself needs about 1 GiB; weights are not allocated.
 USER_LIMITS = ProcessLimits(seconds=120.0, memory_bytes=8 << 30)
-# For files that are data: their readers refuse what takes a sixth of this (analysis/model/reading_budget.py).
+# For data files: their readers stop at a sixth of the time, a quarter of the memory (analysis/model/reading_budget.py).
 READ_LIMITS = ProcessLimits(seconds=120.0, memory_bytes=4 << 30)

@@ -1,11 +1,11 @@
-"""Runs a command under limits and leaves none of its processes: `python -I -S supervisor.py LIMITS COMMAND ..`.
+"""Run a command under limits and leave none of its processes: `python -I -S supervisor.py LIMITS COMMAND ..`.
 
-It ends the command and all it started when the command ends, when a limit is passed, and when its own standard input
-closes: then whoever asked is gone. It runs no foreign code and imports nothing of ours: it starts in 30 ms.
+It kills the command and its descendants when the command ends, when a limit is exceeded, and when the supervisor's
+standard input closes because the parent has exited. It imports only the standard library and starts in 30 ms.
 
-The kernel holds each process to a limit; all of them together are looked at ten times a second. On Linux a process that
-cuts itself loose becomes a child of this one and is found; elsewhere only those whose parents still run, or that stayed
-in the process group. It is no sandbox: what runs has all rights of its user.
+The kernel limits each process; the sum over all processes is checked ten times a second. On Linux a process that
+detaches becomes a child of the supervisor and is found. Elsewhere only processes with a running parent or in the same
+process group are found. This is not a sandbox: the command has all rights of its user.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ import time
 from collections.abc import Iterator
 from typing import NamedTuple
 
-_EVERY_S = 0.1  # between two looks at what the processes use
-_ENDING_S = 5.0  # a process that does not die of SIGKILL in this time hangs in the kernel
+_EVERY_S = 0.1  # between two checks of the processes
+_ENDING_S = 5.0  # a process that survives SIGKILL this long hangs in the kernel
 _PROCESSES_MAX = 256
-# Exit codes of this script for a limit that all processes together passed; otherwise it ends as the command did.
+# Exit codes of this script if all processes together exceed a limit; otherwise it ends as the command did.
 PASSED = {91: "memory", 92: "processor time", 93: "processes"}
 _CODES = {what: code for code, what in PASSED.items()}
 _PR_SET_PDEATHSIG, _PR_SET_CHILD_SUBREAPER = 1, 36  # linux/prctl.h
 
 
 class Process(NamedTuple):
-    """The use of one process: bytes of memory that no file backs, seconds of processors (ended children included)."""
+    """Resources of one process: memory not backed by files, and processor time including its ended children."""
 
     pid: int
     memory_bytes: int
@@ -50,7 +50,7 @@ def main() -> int:
     for number in (signal.SIGCHLD, signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, _note)
     command = _start(sys.argv[2:], limits)
-    os.close(1)  # whoever reads the answer sees its end when the command has ended
+    os.close(1)  # the reader of the answer sees its end when the command ends
     status: int | None = None
     seen = passed = ""
     while status is None and not passed and not _asked_to_end:
@@ -60,13 +60,13 @@ def main() -> int:
         if woken in ready:
             os.read(woken, 4096)
         status = _reap(command)
-        before, seen = seen, _limit_passed(limits)  # seen twice: a process may end while the others are counted
+        before, seen = seen, _limit_passed(limits)  # must hold twice: a process may end during the count
         passed = seen if seen == before and status is None else ""
     _end_all()
     if passed:
         return _CODES[passed]
     code = os.waitstatus_to_exitcode(status) if status is not None else 0
-    if code < 0:  # ends as the command did
+    if code < 0:  # end with the same signal as the command
         with contextlib.suppress(OSError, ValueError):
             signal.signal(-code, signal.SIG_DFL)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
@@ -90,7 +90,7 @@ def _prctl(option: int, value: int) -> None:
 
 
 def _start(command: list[str], limits: dict[str, float | None]) -> int:
-    """Start the command in a process of its own, in our process group, which ends with this one. Return its pid."""
+    """Start the command in a child process of our process group; Linux kills it with this process. Return its pid."""
     warden = os.getpid()
     pid = os.fork()
     if pid:
@@ -109,7 +109,7 @@ def _start(command: list[str], limits: dict[str, float | None]) -> int:
 
 
 def _limit(limits: dict[str, float | None]) -> None:
-    """Set the limits of each process. Files may be no larger than memory: shared memory is files."""
+    """Set the limits of each process. File sizes are limited as memory is, because shared memory consists of files."""
     size, seconds = limits["memory_bytes"], limits["cpu_s"]
     wanted = {resource.RLIMIT_CORE: 0}
     if size is not None:
@@ -124,7 +124,7 @@ def _limit(limits: dict[str, float | None]) -> None:
 
 
 def _reap(command: int) -> int | None:
-    """Return how the command ended, None while it runs. Orphans that ended are reaped as well."""
+    """Return the exit status of the command, None while it runs. Ended orphans are reaped as well."""
     with contextlib.suppress(ChildProcessError):
         while (ended := os.waitpid(-1, os.WNOHANG))[0]:
             if ended[0] == command:
@@ -159,7 +159,7 @@ def _end_all() -> None:
 
 
 def processes(root: int) -> Iterator[Process]:
-    """Yield every process below `root`, itself not included."""
+    """Yield all descendants of the process `root`."""
     if os.path.exists(f"/proc/{root}/task/{root}/children"):
         yield from _by_proc(root)
     else:
@@ -184,7 +184,7 @@ _SHARE = ("Pss_Anon:", "Pss_Shmem:", "SwapPss:")
 
 
 def _cpu_s(pid: int) -> float:
-    # After the name, which may hold anything: fields 14 to 17 of proc_pid_stat(5).
+    # Fields 14 to 17 of proc_pid_stat(5), counted after the name, which may contain any character.
     fields = _text(f"/proc/{pid}/stat").rpartition(")")[2].split()
     return sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
 
@@ -194,12 +194,12 @@ def _kibibytes(path: str, names: tuple[str, ...]) -> int:
 
 
 def _shared_bytes(there: list[Process]) -> int:
-    """Return the bytes of all; pages that several hold, as children the weights of their parent, count once."""
+    """Return the memory of all processes in bytes. Pages that several share (weights after a fork) count once."""
     total = 0
     for each in there:
         try:
             total += _kibibytes(f"/proc/{each.pid}/smaps_rollup", _SHARE) << 10
-        except OSError:  # ended, or no such file here
+        except OSError:  # the process has ended, or the kernel lacks this file
             total += each.memory_bytes
     return total
 
@@ -210,7 +210,7 @@ def _text(path: str) -> str:
 
 
 def _by_ps(root: int) -> Iterator[Process]:
-    """Yield what `ps` lists below this process or in its process group, for systems without /proc."""
+    """Yield the descendants of `root` and its process group as `ps` lists them, for systems without /proc."""
     try:
         ps = subprocess.Popen(["ps", "-A", "-o", "pid=,ppid=,pgid=,rss=,time="], stdout=subprocess.PIPE, text=True)
     except OSError:

@@ -1,4 +1,4 @@
-"""Jobs that make a workload in a subprocess: start, watch, cancel, collect, several at once. No torch here."""
+"""Jobs that create a workload in a subprocess; several may run at once. This module does not import torch."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ _INSTALL = "pip install torch torchvision"
 
 
 class WorkloadJob(ChildJob[Workload]):
-    """A workload that a module of ours makes in another process."""
+    """A job whose result is a workload."""
 
     def _decode(self, answer: bytes) -> Workload:
         return decode(answer)
 
 
 class ModelCapture(WorkloadJob):
-    """One capture. Construction checks that it is allowed, and that a model of the user's is there."""
+    """One capture. Construction checks that capturing is allowed and that the file of a user's model exists."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class ModelCapture(WorkloadJob):
 
 
 class FileReading(WorkloadJob):
-    """A file that is data (`.onnx`): nothing of it runs, but it can be made to keep its reader busy."""
+    """The reading of a data file (`.onnx`). None of it runs, but a malicious file could occupy its reader for long."""
 
     def __init__(self, target: Target) -> None:
         targets.source(target)

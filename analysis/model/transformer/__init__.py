@@ -1,1 +1,1 @@
-"""Transformers written from their configuration."""
+"""Workloads of transformers, written from their configuration."""

@@ -1,4 +1,4 @@
-"""Attention of a written transformer: to every token, over a cache, and to vectors that stand for keys and values."""
+"""Write the attention of a transformer: over all tokens, over a cache, and over latent vectors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from analysis.model.transformer.graph_writer import StepWriter, Tensor
 
 
 def attention(step: StepWriter, x: Tensor, caches: list[Tensor], layer: int, reduce: bool = True) -> Tensor:
-    """Write the attention of a layer. New keys and values are added to `caches`."""
+    """Write the attention of a layer. Append the new keys and values to `caches`."""
     c, w = step.config, step.w
     with w.module("attention", "Attention"):
         if c.kv_lora:
@@ -52,8 +52,8 @@ def _projected(step: StepWriter, x: Tensor) -> list[Tensor]:
 
 
 def _latent(step: StepWriter, x: Tensor, caches: list[Tensor], layer: int) -> Tensor:
-    """Multi-head latent attention: prefill expands the cached vectors to keys and values of all heads; decoding moves
-    the expansion to queries and results."""
+    """Write multi-head latent attention. Prefill expands the cached vectors to keys and values of all heads; decoding
+    applies the expansion to queries and results instead."""
     c, w = step.config, step.w
     plain = c.head_dim - c.rotary  # the part of a head that is not rotated
     query = _latent_query(step, x)
@@ -90,7 +90,7 @@ def _latent_query(step: StepWriter, x: Tensor) -> Tensor:
 
 
 def _per_head(step: StepWriter, name: str, x: Tensor, widths: tuple[int, int], width: int) -> Tensor:
-    """Multiply every head by a matrix of its own, from one of the widths to the other; the rest of a head passes by."""
+    """Write a product of each head with its matrix of `widths` (in, out). Copy the rest of the result's `width`."""
     w, (inner, outer) = step.w, widths
     with w.module(name, "HeadLinear"):
         weight = w.weight("weight", (step.heads, outer, inner))
@@ -117,7 +117,7 @@ def _by_head(step: StepWriter, x: Tensor) -> Tensor:
 
 
 def _cached_input(step: StepWriter, layer: int, heads: int, width: int) -> Tensor | None:
-    """Return the cache of earlier tokens (within the window), or room for a whole request; None without."""
+    """Return the cache of earlier tokens (in the window), or with room for a request; None without earlier tokens."""
     if not step.kv.terms:
         return None
     kept = step.cached(layer) if step.config.window_of(layer) or not step.phase else step.room
@@ -143,10 +143,10 @@ def _attend(
     past: Tensor | None,
     layer: int,
 ) -> Tensor:
-    """Write attention of new tokens to themselves and to the cache: keys, and values unless keys serve as such."""
+    """Write attention to the new tokens and the cache. `new`: keys, and values unless the keys serve as values."""
     window = step.config.window_of(layer)
     seen = dim(attended_dim(window, step.phase)) if window else step.kv + (step.sequence + 1).half
-    # The cache stands first: it is what may be read in part.
+    # Only the first argument could be read in part (`first_read`); the cost rule ignores `before` and reads it all.
     args: dict[str, Any] = {"past": past, "before": step.cached(layer)} if past else {}
     args |= {"query": query, "key": new[0], "seen": seen} | {f"new{i}": part for i, part in enumerate(new[1:])}
     if step.config.sinks:

@@ -19,7 +19,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "qk_norm": ("none", "head", "full"),
     "mixer": ("none", *kinds()),
 }
-# The parts of a layer by its letter in `pattern`.
+# The parts of a layer by letter of `pattern`.
 LETTERS = {
     "a": "attention ffn",
     "r": "mixer ffn",
@@ -33,14 +33,14 @@ LETTERS = {
 class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A decoder (or, with `encoder`, an encoder) as a stack of equal layers.
 
-    0 means: `kv_heads` as many as heads, `head_dim` hidden / heads, `value_dim` as `head_dim`, `expert_ffn` as `ffn`,
-    `rotary` all of a head. `experts` stand in every `sparse_every`-th layer after the first `dense_layers`; every token
-    passes `shared_ffn`. `window` limits attention in all layers but every `full_every`-th. `kv_lora`: latent attention,
-    which keeps one vector of that width and `rotary` more; queries pass a bottleneck of `q_lora`.
-    `parallel`: attention and FFN read the same input (with `shared_norm` the same normalised one). `post_norm`: norms
+    Defaults for 0: `kv_heads` = heads, `head_dim` = hidden / heads, `value_dim` = head_dim, `expert_ffn` = ffn,
+    `rotary` = head_dim. Every `sparse_every`-th layer after the first `dense_layers` has `experts`; all its tokens also
+    pass `shared_ffn`. `window` limits attention in all layers but every `full_every`-th. `kv_lora`: latent attention,
+    which caches one vector of this width plus `rotary` per token; queries pass a bottleneck of width `q_lora`.
+    `parallel`: attention and FFN read the same input (with `shared_norm` through the same norm). `post_norm`: norms
     follow each residual add (BERT); `sandwich_norm`: before and after each part. `sinks`: a learned score per head.
-    `pattern`: a letter per layer, again from the start after the last: attention (a), a `mixer` that keeps a state (r),
-    both in parallel (p), and after it an FFN; A, R, M: one part alone. `state_`: sizes of the mixer (`Mixer`).
+    `pattern`: a letter per layer, repeated cyclically: attention (a), a recurrent `mixer` (r) or both in parallel (p),
+    each followed by an FFN; A, R, M: attention, mixer or FFN alone. `state_*`: sizes of the mixer (`Mixer`).
     """
 
     hidden: int
@@ -150,7 +150,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return sum(self.has(part, layer) for layer in range(self.layers))
 
     def mixer_sizes(self, tp: int = 1) -> Mixer:
-        """Return the recurrent layer of one of `tp` devices."""
+        """Return the share of the recurrent layer on one of `tp` devices."""
         return Mixer(
             kind=kinds()[self.mixer],
             hidden=self.hidden,
@@ -168,14 +168,14 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
         return bool(self.experts) and is_chosen and self.has("ffn", layer)
 
     def window_of(self, layer: int) -> int:
-        """Return how many tokens back the attention of this layer sees; 0 for all."""
+        """Return the attention window of this layer in tokens; 0 without a limit."""
         full = self.full_every and (layer + 1) % self.full_every == 0
         return 0 if full else self.window
 
 
 class StepSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """The settings of one step: `sequence` new tokens of each of the batch after `kv` tokens in the cache, or of a
-    request with `output` tokens; how many devices share it."""
+    """The settings of one step, `sequence` new tokens per sequence after `kv` cached tokens, or of a request that
+    generates `output` tokens. `tp` and `ep` are devices, `link` is in bytes per second."""
 
     phase: str
     sequence: int
@@ -187,17 +187,17 @@ class StepSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def spreads_sequences(self) -> bool:
-        """True if each device attends to its own sequences, and sends others' experts their tokens."""
+        """True if each device computes attention for its own sequences and sends tokens to the experts of others."""
         return self.ep > 1 and self.tp == 1
 
 
 PHASES = ("prefill", "decode", "request")
-# Defaults of sequence, kv and output: a prompt of 512 tokens, a token after 2048, an answer of 256 to a prompt of 1024.
+# Defaults of sequence, kv and output: a prompt of 512 tokens; a token after 2048; 256 output tokens after 1024.
 DEFAULTS = {"prefill": (512, 0, 0), "decode": (1, 2048, 0), "request": (1024, 0, 256)}
 
 
 def degrees(config: Config) -> list[int]:
-    """Tensor-parallel degrees that divide heads and FFN evenly."""
+    """Return the tensor-parallel degrees that divide heads and FFN evenly."""
     common = gcd(config.heads, config.ffn)
     for width in (config.expert_ffn, config.shared_ffn, config.state_heads):
         common = gcd(common, width) if width else common

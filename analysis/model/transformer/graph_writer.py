@@ -1,4 +1,4 @@
-"""Writes a graph call by call, with the module of each call, as a tracer does; a step has sizes of one device."""
+"""Write a graph call by call, with the module of each call, as a tracer does. Sizes are those of one device."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Shape = Sequence[Poly | int]
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """A tensor of the graph: its name and description."""
+    """A tensor of the graph by name, with its shape and dtype."""
 
     name: str
     meta: Meta
@@ -30,7 +30,7 @@ class Tensor:
 
 
 class Writer:
-    """Collects sources and calls. Names of calls are numbered; weights are named by module and leaf."""
+    """The sources and calls written so far. Calls are numbered; weights are named by module and leaf."""
 
     def __init__(self, root: str) -> None:
         self.sources: list[Source] = []
@@ -43,7 +43,7 @@ class Writer:
 
     @contextmanager
     def module(self, name: str, kind: str) -> Iterator[None]:
-        """Put the calls inside into a module of this name below the current one."""
+        """Write the calls of the `with` block in a module below the current one."""
         outer = self._scopes
         path = self._path(name)
         self._scopes = (*outer, Scope(path, path, kind))
@@ -54,7 +54,7 @@ class Writer:
 
     @contextmanager
     def phase(self, name: str, kind: str) -> Iterator[None]:
-        """Put the calls inside below a module of this name, as another run with the weights of the rest."""
+        """Write the calls of the `with` block in a module that weight names omit: phases share their weights."""
         with self.module(name, kind):
             self._phase = f"{name}."
             yield
@@ -68,12 +68,12 @@ class Writer:
         return self._storages
 
     def weight(self, leaf: str, shape: Shape) -> Tensor:
-        """Return a parameter of the current module, one for all phases."""
+        """Return a parameter of the current module; all phases share it."""
         label = self._path(leaf).removeprefix(self._phase)
         return self._weights.get(label) or self._source(label, meta(tuple(shape), self._storage()), WEIGHT)
 
     def buffer(self, label: str, shape: Shape) -> Tensor:
-        """Return a table of the model that is not trained, one for all modules that name it."""
+        """Return an untrained table of the model; modules that use the same label share it."""
         return self._weights.get(label) or self._source(label, meta(tuple(shape), self._storage()), BUFFER)
 
     def input(self, name: str, shape: Shape, dtype: str = "float32") -> Tensor:
@@ -81,7 +81,7 @@ class Writer:
         return self._source(name, meta(tuple(shape), self._storage(), dtype), INPUT)
 
     def state(self, name: str, shape: Shape) -> Tensor:
-        """Return an input that calls overwrite (`update`), one for all phases."""
+        """Return an input that `update` overwrites; all phases share it."""
         return self._weights.get(name) or self.input(name, shape)
 
     def _source(self, label: str, description: Meta, role: int) -> Tensor:
@@ -97,7 +97,7 @@ class Writer:
         return self.calls(target, [shape], **args)[0]
 
     def call_in(self, module: str, kind: str, target: str, shape: Shape, /, **args: Any) -> Tensor:
-        """Write a call with one new result in a module of its own."""
+        """Write a call with one new result inside a new module."""
         with self.module(module, kind):
             return self.call(target, shape, **args)
 
@@ -112,11 +112,11 @@ class Writer:
         return self._add(target, [meta(tuple(shape), self._storage()), state.meta], {"state": state, **args})[0]
 
     def view(self, value: Tensor, shape: Shape) -> Tensor:
-        """Return the same memory under another shape, or a part of it."""
+        """Return a view of a tensor or of a part of it, without a copy."""
         return self.views(value, [shape])[0]
 
     def views(self, value: Tensor, shapes: Sequence[Shape]) -> list[Tensor]:
-        """Return parts of one tensor, without a copy."""
+        """Return views of parts of one tensor, without a copy."""
         parts = [meta(tuple(shape), value.meta.storage, value.meta.dtype) for shape in shapes]
         return self._add("aten.view.default", parts, {"self": value})
 
@@ -142,7 +142,7 @@ class Writer:
         notes: tuple[str, ...],
         repeats: dict[str, Poly] | None = None,
     ) -> Graph:
-        """Return the graph of everything that was written."""
+        """Return the graph of all calls written so far."""
         names = tuple(value.name for value in outputs)
         nodes = tuple(self.nodes)
         return Graph(tuple(self.sources), nodes, names, self.parameters, inputs, dims, notes, repeats=repeats or {})
@@ -150,7 +150,7 @@ class Writer:
     # --- the modules that every transformer has -----------------------------------------------------------
 
     def linear(self, name: str, x: Tensor, width: int, bias: bool = False, tied: Tensor | None = None) -> Tensor:
-        """Write a linear layer, with the weight of another module if it is tied to that."""
+        """Write a linear layer. `tied` is the weight of another module to use instead of a new one."""
         with self.module(name, "Linear"):
             args: dict[str, Any] = {"input": x, "weight": tied or self.weight("weight", (width, x.shape[-1]))}
             if bias:
@@ -187,7 +187,7 @@ class Writer:
 
 @dataclass(frozen=True, slots=True)
 class StepWriter:
-    """A model being written: widths are those of one of `tp` devices, experts (and sequences) those of one of `ep`."""
+    """One step being written: the widths of one of `tp` devices, the experts (and sequences) of one of `ep`."""
 
     config: Config
     run: StepSettings
@@ -196,7 +196,7 @@ class StepWriter:
     sequence: Poly
     kv: Poly
     phase: str = ""
-    room: Poly = field(default_factory=Poly)  # tokens that the cache of a request has room for
+    room: Poly = field(default_factory=Poly)  # capacity of the cache of a request, in tokens
 
     @property
     def heads(self) -> int:
@@ -210,7 +210,7 @@ class StepWriter:
 
     @property
     def cached_width(self) -> int:
-        """Elements that a layer on one device keeps of each token."""
+        """Elements that a layer on one device caches per token."""
         c = self.config
         return c.kv_lora + c.rotary if c.kv_lora else self.kv_heads * (c.head_dim + c.value_dim)
 
@@ -220,7 +220,7 @@ class StepWriter:
         return self.batch, self.sequence
 
     def cached(self, layer: int) -> Poly:
-        """Earlier tokens that a step reads from the cache."""
+        """Return the earlier tokens that a step reads from the cache."""
         window = self.config.window_of(layer)
         return dim(cached_dim(window, self.phase)) if window else self.kv
 
@@ -229,13 +229,13 @@ class StepWriter:
         return -(-width // self.run.tp)
 
     def all_reduce(self, name: str, x: Tensor) -> Tensor:
-        """Write the sum over devices of what each has computed of x; return x itself on one device."""
+        """Write the sum of x over devices. Return x itself on one device."""
         if self.run.tp == 1:
             return x
         return self.w.call_in(name, "AllReduce", "hwexplorer.all_reduce.default", x.shape, input=x)
 
     def exchange_tokens(self, name: str, x: Tensor) -> Tensor:
-        """Write the exchange of tokens between the devices of the experts, if each has its own."""
+        """Write the exchange of tokens between devices. Return x itself if they do not split the sequences."""
         if not self.run.spreads_sequences:
             return x
         return self.w.call_in(name, "AllToAll", "hwexplorer.all_to_all.default", x.shape, input=x)

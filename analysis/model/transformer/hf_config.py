@@ -1,4 +1,4 @@
-"""`hf:FOLDER_OR_NAME`: a Hugging Face `config.json` read as plain data. Nothing of the folder is ever executed."""
+"""`hf:FOLDER_OR_NAME`: a Hugging Face `config.json` read as plain data. No code of the folder is executed."""
 
 from __future__ import annotations
 
@@ -23,22 +23,22 @@ Raw = dict[str, Any]
 
 
 def config(where: str) -> Config:
-    """Return the model of a folder, of a `config.json`, or of the local hub cache."""
+    """Return the configuration of a folder, a `config.json`, or a model in the local hub cache."""
     return parse_config(_read_at(where))
 
 
 def has_reader(where: str) -> bool:
-    """Return True if the architecture of a configuration has a reader here."""
+    """Return True if hf_config.toml supports the architecture of a configuration."""
     return _kind(_read_at(where)) in _TABLE["types"]
 
 
 def notes(where: str) -> tuple[str, ...]:
-    """Return the notes of a configuration: parts left out, formats of the weights."""
+    """Return the notes of a configuration: omitted parts, an inferred architecture, formats of the weights."""
     return tuple(_notes(_read_at(where)))
 
 
 def stored_precision(where: str) -> str:
-    """Return the precision in which the weights of a configuration are stored, '' where none here is that."""
+    """Return the precision in which the weights of a configuration are stored, '' if it is unknown or not supported."""
     raw = _read_at(where)
     stated = raw.get("quantization_config")
     if isinstance(stated, dict):
@@ -48,7 +48,7 @@ def stored_precision(where: str) -> str:
 
 
 def parse_config(raw: Raw) -> Config:
-    """Return the model that a `config.json` describes. Raises a `ModelSpecError`."""
+    """Return the configuration that a `config.json` describes. Raises a `ModelSpecError`."""
     kind = _kind(raw)
     if kind not in _TABLE["types"]:
         raise ModelSpecError(_unsupported(kind, raw))
@@ -67,7 +67,7 @@ def parse_config(raw: Raw) -> Config:
 
 
 def _kind(raw: Raw) -> str:
-    """Return the model_type of a configuration, or that of its architecture if only this has a reader."""
+    """Return the model_type of a configuration, or the type of its architecture if only that is supported."""
     kind, named = str(raw.get("model_type", "")), raw.get("architectures")
     if kind in _TABLE["types"] or not isinstance(named, list) or not named:
         return kind
@@ -76,7 +76,7 @@ def _kind(raw: Raw) -> str:
 
 
 def _pattern(raw: Raw) -> str:
-    """Return the letters of layers with a state and with attention (`Config.pattern`)."""
+    """Return the letters of recurrent and attention layers (`Config.pattern`)."""
     keys = ("layer_types", "layers_block_type", "attn_type_list", "hybrid_override_pattern")
     if words := next((raw[key] for key in keys if raw.get(key)), None):
         if unknown := {*map(str, words)} - {*_TABLE["letters"]}:
@@ -116,7 +116,7 @@ def _read_at(where: str) -> Raw:
         raise ModelSpecError(f"{path} is not valid JSON") from None
     if not isinstance(raw, dict):
         raise ModelSpecError(f"{path} is not a model configuration")
-    # A model with several parts (vision and text) keeps the language model's sizes apart.
+    # A model with several parts (vision and text) states the language model's sizes in `text_config`.
     text = raw.get("text_config")
     if not isinstance(text, dict) or "hidden_size" in raw or "n_embd" in raw:
         return raw
@@ -135,7 +135,7 @@ def _notes(raw: Raw) -> list[str]:
 
 
 def _row(raw: Raw, kind: str) -> Raw:
-    """Return the row of a model_type, over those of the row that it is like; `["", value]` is a value."""
+    """Return the row of a model_type merged over the row that it is `like`. `["", value]` states a constant."""
     row: Raw = (_TABLE["types"].get(kind) or _TABLE["shared"][kind]).copy()
     like, family = row.pop("like", ""), row.pop("family", "")
     constants = (presets.family(family) if family else {}) | _derived_fields(raw, kind)
@@ -155,7 +155,7 @@ def _value(raw: Raw, name: str, stated: Any) -> Any:
     if keys == "sliding_window" and not raw.get("use_sliding_window", True):
         return default
     value = next((raw[key] for key in keys.split() if raw.get(key) is not None), default)
-    value = value[0] if isinstance(value, list) and value else value  # one for each layer
+    value = value[0] if isinstance(value, list) and value else value  # a list has one value per layer
     if name != "activation":
         return bool(value) if isinstance(default, bool) else value
     if (known := _TABLE["activations"]).get(str(value)) is None:
@@ -164,7 +164,7 @@ def _value(raw: Raw, name: str, stated: Any) -> Any:
 
 
 def _derived_fields(raw: Raw, kind: str) -> Raw:
-    """Return the fields that follow from several keys. Raises a `ModelSpecError` for what the graph cannot have."""
+    """Return the fields that follow from several keys. Raises a `ModelSpecError` for an unsupported structure."""
     if raw.get("mlp_only_layers") or raw.get("decoder_sparse_step", 1) != 1 or raw.get("moe_layer_freq", 1) != 1:
         raise ModelSpecError("config.json: layers with and without experts in turn are not supported")
     match kind:
@@ -172,7 +172,7 @@ def _derived_fields(raw: Raw, kind: str) -> Raw:
             keys = ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts")
             shared = next((raw[key] for key in keys if raw.get(key)), 0)
             return {"shared_ffn": raw["moe_intermediate_size"] * shared}
-        case "deepseek_v2":  # a head is a part that is rotated and one that is not
+        case "deepseek_v2":  # a head has a rotated and an unrotated part
             width = raw["qk_nope_head_dim"] + raw["qk_rope_head_dim"]
             return {"head_dim": width, "router_bias": raw.get("topk_method") == "noaux_tc"}
         case "glm" | "glm4_moe" | "qwen3_next" | "stablelm":
@@ -218,14 +218,14 @@ def _derived_fields(raw: Raw, kind: str) -> Raw:
 
 
 def _precision_of(stated: Raw) -> str | None:
-    """Return the precision that a `quantization_config` means, None if no precision here is that."""
+    """Return the precision of a `quantization_config`, None if it is not supported."""
     key = "{} {} {}".format(*_stored_format(str(stated.get("quant_method", ""))[:40], stated))
     name: str | None = file_access.shipped(_FORMATS)["precisions"].get(key)
     return name
 
 
 def _weight_notes(raw: Raw) -> list[str]:
-    """Return the precision that `quantization_config` means, with its formats by role, or why none does."""
+    """Return a note with the precision of `quantization_config` and its formats by role, or why it has none."""
     stated = raw.get("quantization_config")
     if not isinstance(stated, dict):
         return [] if stated is None else ["its quantization_config is not a table"]
@@ -246,7 +246,7 @@ def _weight_notes(raw: Raw) -> list[str]:
 
 
 def _stored_format(method: str, stated: Raw) -> tuple[int, str, int]:
-    """Bits of weights, what they are, bits of activations; no bits where it is not told."""
+    """Return the bits of weights, their number format and the bits of activations; 0 bits if unknown."""
     if method == "compressed-tensors":
         return _compressed(stated)
     usual = file_access.shipped(_FORMATS)["methods"].get(method)

@@ -10,14 +10,14 @@ from analysis.model.model_errors import ModelSpecError
 
 
 def file(where: str) -> Path:
-    """Return the configuration in a folder, a `config.json`, or of a model in the local hub cache."""
+    """Return the path of the configuration of a folder, a `config.json`, or a model in the local hub cache."""
     try:
         path = Path(where).expanduser()
         if path.is_dir():
             path = path / "config.json"
         if path.is_file():
             return path
-    except (OSError, ValueError, RuntimeError):  # RuntimeError: no such home
+    except (OSError, ValueError, RuntimeError):  # RuntimeError: unknown home folder
         raise ModelSpecError(f"{where[:80]!r} cannot be opened") from None
     if not where or where.startswith((".", "/", "~")) or not re.fullmatch(r"[\w.-]+(/[\w.-]+)?", where):
         raise ModelSpecError(f"hf: no config.json in {where[:80]!r}")
@@ -25,7 +25,7 @@ def file(where: str) -> Path:
 
 
 def _cached(name: str) -> Path:
-    """Return the newest snapshot in the hub cache. Nothing is downloaded."""
+    """Return the configuration of the newest snapshot in the hub cache, without downloading."""
     home = os.environ.get("HF_HOME", "~/.cache/huggingface")
     hub = Path(os.path.expanduser(os.environ.get("HF_HUB_CACHE", os.path.join(home, "hub"))))
     snapshots = list((hub / f"models--{name.replace('/', '--')}" / "snapshots").glob("*/config.json"))

@@ -1,5 +1,5 @@
-"""The load that a language model serves, as its name has it: `rate=5`, `concurrency=32` or `requests=FILE.csv`, the
-tokens that the cache holds already, how lengths vary, and over how many replicas and stages of a pipeline it runs."""
+"""The load of a language model from the options of its name: `rate=5`, `concurrency=32` or `requests=FILE.csv`, cached
+tokens, variation of lengths, speculative decoding, and numbers of replicas, pipeline stages and workers."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ MOST_SEED = 10**9
 ARRIVALS = ("rate", "concurrency", "requests")
 OPTIONS = (*ARRIVALS, "cached", "spread", "seed", "spec", "accept", "dp", "pp", "prefill", "decode")
 MOST_DRAFTS, ACCEPT = 16, 0.7
-# The letters of one decade of rates, which a key goes through.
+# The steps of one decade of rates; a key moves by one.
 _DECADE = (1.0, 2.0, 5.0)
 
 
 class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """A load: `rate` requests a second that arrive at random, or `concurrency` clients that wait for their answers, or
-    the file of `requests`. `cached` tokens of each prompt are in the cache; lengths are drawn from 1 - `spread` times
-    those stated to those stated, with `seed`. A draft proposes `spec` tokens, each kept with probability `accept`.
-    `dp` replicas share one queue; each has `pp` stages. `prefill` workers hand prompts on to `decode` ones."""
+    """A load: `rate` random arrivals per second, `concurrency` clients that each wait for an answer, or the file
+    `requests`. `cached` tokens of each prompt are in the cache. Lengths are drawn between (1 - `spread`) and 1 times
+    the stated ones, with `seed`. A draft model proposes `spec` tokens, each accepted with probability `accept`.
+    `dp` replicas share one queue; each has `pp` stages. `prefill` workers pass prompts on to `decode` workers."""
 
     rate: float = 0.0
     concurrency: int = 0
@@ -45,7 +45,7 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """The options of a name that say it, defaults left out."""
+        """The options of a name that state this load, without defaults."""
         plain = LoadSpec()
         given = {name: value for name in OPTIONS if (value := getattr(self, name)) != getattr(plain, name)}
         return tuple(
@@ -62,8 +62,8 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.rate:g} request{'s' * (self.rate != 1)}/s"
 
     def scaled(self, up: bool) -> LoadSpec:
-        """Return the next load up or down: twice or half the clients, the next rate of 1, 2, 5, 10 ..; a file of
-        requests stays."""
+        """Return the next higher or lower load: twice or half the clients, or the next rate of 1, 2, 5, 10 .. A file
+        of requests is unchanged."""
         if self.concurrency:
             clients = min(self.concurrency * 2, MOST_CLIENTS) if up else max(self.concurrency // 2, 1)
             return msgspec.structs.replace(self, concurrency=clients)
@@ -77,7 +77,7 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_load(head: str, options: dict[str, str], prompt: int, layers: int) -> LoadSpec:
-    """Return the load that options of a name say. Raises ModelSpecError."""
+    """Return the load that the options of a name state. Raises ModelSpecError."""
     given = [name for name in ARRIVALS if options.get(name)]
     if len(given) != 1:
         wrong = f"{' and '.join(given)} exclude each other" if given else "a served model needs a load"

@@ -10,11 +10,11 @@ import msgspec
 
 from hardware import file_access
 
-Terms = dict[str, int]  # a width: how often each size counts
+Terms = dict[str, int]  # a width as a sum: name of a size -> how often it counts
 
 
 class MixerKind(msgspec.Struct, frozen=True):
-    """A kind of recurrent layer: a row of `mixers.toml`."""
+    """A kind of recurrent layer: a row of `mixers.toml`, which describes the fields."""
 
     project: Terms
     convolve: Terms = {}
@@ -29,7 +29,7 @@ class MixerKind(msgspec.Struct, frozen=True):
 
     @property
     def has_state(self) -> bool:
-        """True if it keeps more than the last inputs of its convolution."""
+        """True if it has a state besides the last inputs of its convolution."""
         return bool(self.products or self.scan[0])
 
 
@@ -40,8 +40,8 @@ def kinds() -> dict[str, MixerKind]:
 
 
 class Mixer(msgspec.Struct, frozen=True, kw_only=True):
-    """A recurrent layer: each of `heads` keeps `keys` x `values` numbers, each of `groups` has keys of its own; `conv`
-    tokens pass the short convolution."""
+    """A recurrent layer. Each of `heads` has a state of `keys` x `values` numbers; heads of one of `groups` share keys.
+    The short convolution spans `conv` tokens."""
 
     kind: MixerKind
     hidden: int
@@ -67,7 +67,7 @@ class Mixer(msgspec.Struct, frozen=True, kw_only=True):
         return self.heads * self.values
 
     def state_macs(self, is_chunked: bool) -> Fraction:
-        """Multiply-accumulates of a token with the state and, if prefill takes chunks, with tokens before it there."""
+        """Return the MACs of a token with the state and, if `is_chunked`, with the earlier tokens of its chunk."""
         kind = self.kind
         beside = kind.chunk_keys * self.groups * self.keys + kind.chunk_values * self.inner
         in_chunk = Fraction(kind.chunk + 1, 2) * beside if is_chunked else 0

@@ -16,8 +16,8 @@ _NOT_MODELS = ("families",)
 
 
 class Preset(msgspec.Struct, frozen=True):
-    """A published model; `parameters` as its authors state them exactly, None where they only round; the precision in
-    which they published its weights, `stored`, '' for 16 bit."""
+    """A published model. `parameters` is the exact count by its authors, None if they only state a rounded one.
+    `stored` is the precision of the published weights, '' for 16 bit."""
 
     name: str
     config: Config

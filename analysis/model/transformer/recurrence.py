@@ -1,4 +1,4 @@
-"""Layers of a written model that keep a state of constant size: state-space models and linear attention."""
+"""Write layers with a state of constant size: state-space models and linear attention."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from analysis.model.transformer.mixers import Mixer
 
 def mix_by_state(step: StepWriter, x: Tensor, layer: int) -> Tensor:
     """Write the recurrent mixer of a layer, without the sum over devices. Decoding reads and overwrites its state;
-    prefill starts from an empty one."""
+    prefill only writes it."""
     m, w = step.config.mixer_sizes(step.run.tp), step.w
     kind = m.kind
     with w.module("mixer", "Mixer"):
@@ -60,8 +60,8 @@ def _recurred(step: StepWriter, m: Mixer, mixed: Tensor, low: Tensor, layer: int
 
 
 def _recurrence(call: OperatorCall) -> OperatorCost:
-    """Count a product of each head with its state, or a scan that no matrix unit helps. A prompt's state is only
-    written."""
+    """Count a product of each head with its state, or an elementwise scan (which no matrix unit computes). Prefill
+    does not read the state."""
     batch, heads, keys, values = call.tensor("state").shape
     rows = call.result.shape[1]
     read = call.tensor("state").numel if call.args["resumes"] else ZERO

@@ -20,11 +20,11 @@ from hardware.names import hint, match_name
 
 GENERIC = ("decoder", "encoder")
 HUB = "hf:"
-SERVE = "serve"  # the word of a model under a load
+SERVE = "serve"  # the option of a model under a load
 MAX_TP = 4096
 
 _SIZES_FILE = Path(__file__).with_name("sizes.toml")
-_LENGTHS = ("sequence", "kv", "in", "out")  # of a request, each phase its own
+_LENGTHS = ("sequence", "kv", "in", "out")  # each phase takes some of them
 _RUN = {name: (int(name != "kv"), request_bounds.TOKENS) for name in _LENGTHS}
 _RUN |= {"tp": (1, MAX_TP), "ep": (1, MAX_TP), "link": (1, 100_000)}
 _SIZES = [f.name for f in msgspec.structs.fields(Config) if f.type is int]
@@ -32,7 +32,7 @@ _FLAGS = [f.name for f in msgspec.structs.fields(Config) if f.type is bool and f
 
 
 class Request(msgspec.Struct, frozen=True):
-    """A checked request, or a model under a `load` of such requests. `text` is its shortest spelling."""
+    """A valid request, or a model that serves a `load` of such requests. `text` is its shortest spelling."""
 
     text: str
     config: Config
@@ -52,7 +52,7 @@ class Request(msgspec.Struct, frozen=True):
 
     @property
     def phases(self) -> dict[str, str]:
-        """The request in each phase, from the one it is in on: `llama3_8b` -> prefill, decode, request and serve."""
+        """The name of the request by phase, starting with its current phase: prefill, decode, request, serve."""
         if self.config.encoder:
             return {}
         names = {phase: self.spell(phase) for phase in PHASES} | {SERVE: self.spell(SERVE, "rate=1")}
@@ -61,8 +61,8 @@ class Request(msgspec.Struct, frozen=True):
         return {phase: names[phase] for phase in (*order[at:], *order[:at])}
 
     def spell(self, phase: str, *words: str, without: tuple[str, ...] = ()) -> str:
-        """Return the name of the model in a phase, at its default lengths and without a load, with more words; options
-        that are named `without` are left out."""
+        """Return the name of the model in a phase with default lengths, no load and additional options `words`. Options
+        named in `without` are omitted."""
         is_hub = self.text.startswith(HUB)
         head, options = split_hub(self.text) if is_hub else self.text.partition(":")[::2]
         left_out = ("", SERVE, *PHASES, *_LENGTHS, *LOAD_OPTIONS, *without)
@@ -76,11 +76,11 @@ class Request(msgspec.Struct, frozen=True):
 
     @property
     def shares(self) -> tuple[str, ...]:
-        """The options that say how devices share each operator."""
+        """The options that state how devices share each operator."""
         return tuple(f"{name}={n}" for name, n in (("tp", self.run.tp), ("ep", self.run.ep)) if n > 1)
 
     def with_load(self, load: LoadSpec, *shares: str) -> str:
-        """Return the name of the model under a load of such requests, with the words that say how devices share it."""
+        """Return the name of the model under a load of such requests, with `shares` as its options tp and ep."""
         return self.spell(SERVE, *self.lengths, *load.words, *shares, without=("tp", "ep"))
 
 
@@ -90,17 +90,17 @@ def names() -> list[str]:
 
 
 def handles(text: str) -> bool:
-    """Return True if a name is that of a transformer."""
+    """Return True if a text names a transformer."""
     return text.strip().lower().startswith(HUB) or _name(text.partition(":")[0]) in names()
 
 
 def _name(text: str) -> str:
-    """Return a name with underscores as here: `Llama3-8B`, `llama-3-8b`, `opt-1.3b` and `qwen2.5`."""
+    """Return the canonical name for a spelling such as `Llama3-8B` or `opt-1.3b`; an unknown name as it is."""
     return match_name(text.strip(), names()) or text.strip()
 
 
 def parse(text: str) -> Request:
-    """Raises ModelSpecError with what is allowed. A configuration file is read each time: it may have changed."""
+    """Parse a name. Raises ModelSpecError with the allowed options. A configuration file is read at each call."""
     text = text.strip()
     if not text.lower().startswith(HUB):
         return _named_config(text)
@@ -121,7 +121,7 @@ def _named_config(text: str) -> Request:
 
 
 def split_hub(text: str) -> tuple[str, str]:
-    """Return a folder or name, and the options after its last colon (a folder may contain colons)."""
+    """Split the text after `hf:` into a folder or name and the options after its last colon (folders may have some)."""
     where, colon, options = text.rpartition(":")
     looks = options.strip().lower() in PHASES or "=" in options or options.split(",")[0].strip().lower() in PHASES
     if colon and looks and os.sep not in options:
@@ -192,7 +192,7 @@ def _build_request(head: str, config: Config, changes: dict[str, Any], phase: st
 
 
 def _change_config(config: Config, changes: dict[str, Any]) -> Config:
-    """Return the configuration with other fields; sizes that follow from those changed follow again."""
+    """Return the configuration with changed fields. Sizes that are derived from a changed one are derived again."""
     if not changes:
         return config
     fields = msgspec.structs.asdict(config)
@@ -221,7 +221,7 @@ def _unknown(head: str, key: str, has_value: bool, config: Config) -> str:
 
 
 class TransformerInfo(msgspec.Struct, frozen=True):
-    """A transformer in a list of models: its size, and one step at the default lengths and batch 1."""
+    """A transformer in a list of models: its parameters, and the MACs of a step at default lengths and batch 1."""
 
     name: str
     family: str

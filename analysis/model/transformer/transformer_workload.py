@@ -1,8 +1,8 @@
 """Transformers written from their configuration: a graph like a captured one, without torch and without weights.
 
 A decoder has the symbolic dimensions `batch`, `sequence` (new tokens) and `kv` (cached tokens); attention of the new
-tokens sees both. The cache is an input of the step; new keys and values are results. The costs of calls that only
-transformers make (attention to a cache, experts, rotation, the head) stand at the end.
+tokens sees both. The cache is an input of the step; new keys and values are results. The end of this module has the
+costs of calls that only transformers make (attention to a cache, experts, rotation).
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ _ROUTING = Path(__file__).with_name("routing.toml")
 def build(
     name: str, config: Config, run: StepSettings, origin: str = "configuration", is_merged: bool = False
 ) -> Workload:
-    """Return the workload of one step or request. `is_merged` writes equal layers of a step once, as often as they
-    run: the same costs, in a tenth of the time. Raises ModelSpecError if devices cannot share the model evenly."""
+    """Return the workload of one step or request. `is_merged` writes equal layers of a step once, with `repeats`: the
+    same costs in a tenth of the time. Raises ModelSpecError if devices cannot share the model evenly."""
     if run.tp not in degrees(config):
         allowed = ", ".join(str(degree) for degree in degrees(config))
         raise ModelSpecError(f"tp={run.tp} does not divide heads and FFN evenly; allowed: {allowed}")
@@ -70,16 +70,16 @@ def _touched(config: Config, tokens: int) -> int:
 
 @lru_cache(64)
 def layer_times(config: Config) -> dict[int, int]:
-    """Return the layers that stand for all of a stack, and how often each runs: the pattern that returns most often in
-    a row is there once, between layers like its neighbours in every return."""
+    """Return the layers that represent the whole stack, and how often each runs. The sequence of layers whose
+    repetitions save the most is kept once, between neighbours as in every repetition."""
     pattern = config.pattern
     kinds = [(config.window_of(i), config.is_sparse(i), pattern[i % len(pattern)]) for i in range(config.layers)]
     body, most = range(0), 1
     for period in range(1, config.layers // 2 + 1):
-        alike = 0  # layers in a row that are like those a period before; the last one, before the head, stays
+        alike = 0  # consecutive layers equal to those a period before; the last layer always stays
         for layer in range(period, config.layers - 1):
             alike = alike + 1 if kinds[layer] == kinds[layer - period] else 0
-            start = layer - period - alike + 2  # its neighbour before is like the last of the body
+            start = layer - period - alike + 2  # the layer before it equals the last of the body
             times = (layer - start + 1) // period
             if (times - 1) * period > (most - 1) * len(body):
                 body, most = range(start, start + period), times
@@ -88,7 +88,7 @@ def layer_times(config: Config) -> dict[int, int]:
 
 
 def _hold_all_layers(workload: Workload, times: dict[int, int]) -> Workload:
-    """Return the workload with weights and caches of the layers that its layers stand for."""
+    """Return the workload with the weights and caches of all layers that its layers represent."""
     tensors, numel = workload.tensors, workload.tensors.numel.copy()
     for t in np.flatnonzero(tensors.producer < 0).tolist():
         top, _, path = tensors.name[t].partition(".")
@@ -97,12 +97,12 @@ def _hold_all_layers(workload: Workload, times: dict[int, int]) -> Workload:
 
 
 def windows(config: Config) -> tuple[int, ...]:
-    """Return the different windows of a decoder's attention, without that of layers that see everything."""
+    """Return the distinct attention windows of a decoder; layers without a window have none."""
     return tuple(sorted({config.window_of(layer) for layer in range(config.layers)} - {0}))
 
 
 def family(config: Config) -> str:
-    """Return 'encoder' or 'language'."""
+    """Return the family of the workload: 'encoder' or 'language'."""
     return "encoder" if config.encoder else "language"
 
 
@@ -128,12 +128,12 @@ def _graph(config: Config, run: StepSettings, times: dict[int, int]) -> Graph:
 
 
 def _request(prompt: StepWriter) -> list[Tensor]:
-    """Write the prompt, then a step of one token at the mean length, counted as often as it runs."""
+    """Write the prefill, then one decoding step at the mean length, to be repeated `output` - 1 times."""
     w, output = prompt.w, dim("output")
     first = replace(prompt, run=msgspec.structs.replace(prompt.run, phase="prefill"), kv=poly(0))
     with w.phase("prefill", "Prefill"):
         start = _head(first, *_layers(first, []))
-    # StepWriter i of output - 1 sees the prompt and i - 1 tokens before its own.
+    # Step i of output - 1 sees the prompt and i - 1 generated tokens before its own.
     before = prompt.sequence + output.half - 1
     run = msgspec.structs.replace(prompt.run, phase="decode")
     room = prompt.sequence + output
@@ -208,7 +208,7 @@ def _layer(step: StepWriter, x: Tensor, layer: int, caches: list[Tensor]) -> Ten
 
 
 def _mix(step: StepWriter, x: Tensor, caches: list[Tensor], layer: int) -> Tensor | None:
-    """Write what mixes the tokens of a layer: attention, a recurrent mixer, the sum of both, or nothing."""
+    """Write the attention, the recurrent mixer or the sum of both. Return None for a layer with neither."""
     c, mixed = step.config, None
     if c.has("attention", layer):
         mixed = attention(step, x, caches, layer, not c.has("mixer", layer))
@@ -223,7 +223,7 @@ def _residual(step: StepWriter, name: str, part: Tensor) -> Tensor:
 
 
 def _head(step: StepWriter, x: Tensor, table: Tensor) -> Tensor:
-    """Logits: after prefill those of the last token."""
+    """Write the logits; in prefill only for the last token."""
     c, w = step.config, step.w
     x = w.norm("norm", x, c.norm)
     if step.run.phase == "prefill":
@@ -237,7 +237,7 @@ def _head(step: StepWriter, x: Tensor, table: Tensor) -> Tensor:
 
 
 def _pooled(step: StepWriter, x: Tensor) -> list[Tensor]:
-    """Return an encoder's results: every token, and the first one through the pooler."""
+    """Return the results of an encoder: all tokens, and the pooled first token if there is a pooler."""
     c, w = step.config, step.w
     x = x if c.post_norm else w.norm("norm", x, c.norm)
     if not c.pooler:
@@ -316,7 +316,7 @@ ROTARY_FLOPS = 3  # x cos + rotate(x) sin
 
 
 def _cached_attention(call: OperatorCall) -> OperatorCost:
-    """Count softmax(Q K^T) V over the tokens seen. Query heads that share a key/value head are rows of one product."""
+    """Count softmax(Q K^T) V over the tokens seen. Query heads with the same key/value head are rows of one product."""
     query, key = call.tensor("query"), call.tensor("key")
     batch, heads, rows, width = query.shape
     groups = heads.constant() // key.shape[1].constant()
@@ -335,13 +335,13 @@ def _head_linear(call: OperatorCall) -> OperatorCost:
 
 
 def _expert_linear(call: OperatorCall) -> OperatorCost:
-    """Multiply the tokens of each touched expert; its weights are read once, the others' not at all."""
+    """Count the product of each touched expert with its tokens. Only weights of touched experts are read, once."""
     weight = call.tensor("weight")
     _, outer, inner = weight.shape
     touched = dim(EXPERTS + call.args["phase"])
     gemm = (touched, dim(EXPERT_ROWS + call.args["phase"]), outer, inner)
     read = touched * outer * inner
-    # Of several devices the busiest has more tokens than the mean, of which all are counted.
+    # With several devices, count all tokens of the busiest, which has more than the mean.
     macs = product(gemm) if call.args["spread"] else call.result.numel * inner
     return OperatorCost("matmul", macs=macs, gemm=gemm, first_read=read)
 
@@ -359,7 +359,7 @@ register(
         "hwexplorer.cache_append": lambda call: OperatorCost("copy"),
         "hwexplorer.cache_read": lambda call: OperatorCost("copy"),
         "hwexplorer.expert_dispatch": lambda call: OperatorCost("gather"),
-        # The weighted sum of the experts' results of each token; each device adds its share of the elements.
+        # The weighted sum of each token's expert results; each device adds its share of the elements.
         "hwexplorer.expert_combine": lambda call: OperatorCost("gather", call.tensor("input").numel * 2),
         "hwexplorer.all_reduce": lambda call: OperatorCost("all_reduce", call.result.numel),
         "hwexplorer.all_gather": lambda call: OperatorCost("all_gather"),

@@ -1,6 +1,6 @@
-"""Headers of weight files as data: parameters and formats, and in GGUF also the configuration.
+"""Read headers of weight files as data: parameters and formats, and in GGUF also the configuration.
 
-Nothing of a file is believed further than it is long."""
+Lengths stated in a file are checked against its size."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from hardware.precision import find
 _HEADER_MAX = 32 << 20  # bytes of a safetensors header; the largest published are 10 MB
 _TEXT_MAX = 1 << 20
 _SHOWN = 4
-_STEPS = 5  # of the budget, a value or tensor
-# GGUF's plain values, by the number of their type.
+_STEPS = 5  # steps of the budget per read
+# Struct formats of GGUF's scalar types, by type number.
 _VALUES = {0: "B", 1: "b", 2: "H", 3: "h", 4: "I", 5: "i", 6: "f", 7: "?", 10: "Q", 11: "q", 12: "d"}
 _STRING, _ARRAY = 8, 9
-# llama.cpp's numbers of whole-file formats (llama.h, LLAMA_FTYPE) that no name of a tensor's format tells.
+# llama.cpp's numbers of file formats (llama.h, LLAMA_FTYPE) that mix formats of tensors.
 _FILE_TYPES = {11: "q3_k_s", 12: "q3_k_m", 13: "q3_k_l", 14: "q4_k_s", 15: "q4_k_m", 16: "q5_k_s", 17: "q5_k_m"}
 _MAX_RANK, _KIND_MAX = 8, 63  # sides of a tensor; ggml has 40 formats
 _BROKEN = (OSError, ValueError, KeyError, TypeError, AttributeError, struct.error, RecursionError, OverflowError)
@@ -36,7 +36,7 @@ _BROKEN = (OSError, ValueError, KeyError, TypeError, AttributeError, struct.erro
 
 @dataclass(frozen=True, slots=True)
 class WeightHeader:
-    """The header of a weight file: the number of elements of each format, and what the model calls itself."""
+    """The header of a weight file: elements by format, GGUF metadata (`facts`) and the names of tensors."""
 
     formats: dict[str, int]
     facts: dict[str, Any]
@@ -54,12 +54,12 @@ class WeightHeader:
 
 @cache
 def table() -> dict[str, Any]:
-    """Return weight_headers.toml."""
+    """Return the table weight_headers.toml."""
     return file_access.table(Path(__file__).with_suffix(".toml"))
 
 
 def stored_precision(path: Path) -> str:
-    """Return the precision in which most weights of a file are stored, '' where none here is that. Raises a
+    """Return the precision in which most weights of a file are stored, '' if it is not supported. Raises a
     `ModelError`."""
     held = _header(path, Budget())
     if not held.formats:
@@ -70,7 +70,7 @@ def stored_precision(path: Path) -> str:
 
 
 def load(path: Path, options: str, budget: Budget) -> Workload:
-    """Return the transformer that a file of weights belongs to. Raises a `ModelError` that says what the file holds."""
+    """Return the workload of the transformer in a weight file. Raises a `ModelError` that describes the file."""
     held = _header(path, budget)
     from analysis.model.transformer import transformer_request, transformer_workload
 
@@ -123,7 +123,7 @@ def _safetensors(file: BinaryIO, size: int, budget: Budget) -> WeightHeader:
     (length,) = struct.unpack("<Q", file.read(8))
     if length > min(_HEADER_MAX, size):
         raise ValueError
-    budget.spend(length)  # JSON is made of objects
+    budget.spend(length)  # parsing JSON creates objects
     header = json.loads(file.read(length))
     formats: Counter[str] = Counter()
     for name, tensor in header.items():
@@ -145,7 +145,7 @@ class _Gguf:
         self.file, self.left, self.budget = file, size, budget
 
     def bytes(self, count: int) -> bytes:
-        """Read bytes. Raises ValueError beyond the end of the file."""
+        """Read `count` bytes. Raises ValueError beyond the end of the file."""
         self.left -= count
         self.budget.spend(_STEPS + count // 50)
         if self.left < 0:
@@ -165,7 +165,7 @@ class _Gguf:
         return self.bytes(length).decode("utf-8", "replace")
 
     def value(self, kind: int) -> Any:
-        """Return a plain value; of a list its length, as no list is needed for more."""
+        """Return a scalar or text; for a list only its length, since no list is used otherwise."""
         if kind in _VALUES:
             return self.number(_VALUES[kind])
         if kind == _STRING:
@@ -182,7 +182,7 @@ class _Gguf:
         elif inner == _STRING:
             for _ in range(count):
                 self.text()
-        else:  # lists of lists are not written
+        else:  # writers of GGUF do not nest lists
             raise ValueError
         return count
 
