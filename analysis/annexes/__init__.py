@@ -1,1 +1,1 @@
-"""Jobs beside exploring, each a folder with its own door: the main house never imports them."""
+"""Optional jobs outside of exploration, one package each. The rest of `analysis` never imports them."""

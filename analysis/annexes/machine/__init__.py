@@ -1,1 +1,1 @@
-"""Estimates held against measurements: the rows that ship, validation, calibration."""
+"""Comparison of estimates with measurements: shipped rows, validation, calibration."""

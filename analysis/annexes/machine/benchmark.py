@@ -1,6 +1,6 @@
 """Time probes and models on this machine: `python -m analysis.annexes.machine.benchmark PLAN LOG`.
 
-Cases are timed round after round, and each sample is added to LOG at once: a stopped run can be resumed."""
+Cases are timed in rounds, and each sample is added to LOG at once, so a stopped run can be resumed."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ from hardware.architectures.known_architectures import TORCH_HOST
 TABLE = Path(__file__).with_name("probes.toml")
 EFFORTS = ("quick", "default", "thorough")
 DTYPES = {"fp32": "float32", "fp16": "float16", "bf16": "bfloat16"}
-_BLOCK_S = 5e-4  # least time of one block of calls: reading the clock is small against it
-LEAST_ROUNDS = 3  # of all cases, however long they take: of fewer no spread is known
-_MOST_CALLS = 2000  # of a block
-_SETTLE_S = 1.0  # at rest, to read the idle power
+_BLOCK_S = 5e-4  # least time of one block of calls, so that reading the clock is negligible
+LEAST_ROUNDS = 3  # least rounds, however long they take: fewer give no spread
+_MOST_CALLS = 2000  # in a block
+_SETTLE_S = 1.0  # rest during which the idle power is read
 
 
 class BenchmarkPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """Effort and seconds in all, models (none: those of the effort) at these batches."""
+    """A request to measure. `seconds` in total; 0 and empty `models` or `batches` stand for the effort's."""
 
     device: str = TORCH_HOST
     effort: str = "default"
@@ -55,14 +55,14 @@ class BenchmarkPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReadyCase(msgspec.Struct):
-    """A case with its call."""
+    """A case and the function that executes it once."""
 
     case: BenchmarkCase
     call: Callable[[], Any]
 
 
 def main() -> int:
-    """Answer a plan as analysis/model/process/answering.py does."""
+    """Measure the plan in the arguments, answer as analysis/model/process/answering.py does, return the exit code."""
     plan = msgspec.json.decode(sys.argv[1], type=BenchmarkPlan)
     return answer(lambda progress: _measure(plan, Path(sys.argv[2]), progress))
 
@@ -99,7 +99,7 @@ def _measure(plan: BenchmarkPlan, log: Path, progress: Progress) -> bytes:
             cases.append(ready)
             add(ready.case)
             progress(f"preparing {ready.case.key}", 0.0)
-            _sample(ready, board, meter, 0.0)  # warm: libraries choose and pack at a first call
+            _sample(ready, board, meter, 0.0)  # warm-up: libraries choose kernels and pack weights in the first call
         for round_ in itertools.count(1):
             for place, ready in enumerate(cases):
                 passed_s = time.monotonic() - began_s
@@ -109,7 +109,7 @@ def _measure(plan: BenchmarkPlan, log: Path, progress: Progress) -> bytes:
                 left_s = max(total_s - passed_s, 0.0)
                 phase = f"round {round_}, {place + 1} of {len(cases)}, {left_s:.0f} s left"
                 progress(phase, min(passed_s / total_s, 0.99))
-                slice_s = left_s / (len(cases) * max(LEAST_ROUNDS + 1 - round_, 1))  # all rounds have to fit
+                slice_s = left_s / (len(cases) * max(LEAST_ROUNDS + 1 - round_, 1))  # all rounds must fit
                 add(_sample(ready, board, meter, min(float(effort["slice"]), slice_s)))
     return b""
 
@@ -137,15 +137,15 @@ def _describe_machine(
 
 
 def _sample(ready: ReadyCase, board: Board, meter: host_facts.EnergyMeter, slice_s: float) -> Sample:
-    """Return one sample: the median of as many blocks of calls as fill the slice, at least one. Blocks in which another
-    process took a core count only where there are no others, the fastest third of them; of one thread the processor
-    time counts then."""
+    """Return one sample: the median over as many blocks of calls as fill the slice, at least one. Blocks in which
+    another process took a core are left out; if all are disturbed, the fastest third counts. With one thread, a
+    disturbed block counts by its processor time instead."""
     import torch
 
     if ready.case.threads != torch.get_num_threads():
         torch.set_num_threads(ready.case.threads)
     blocks: list[tuple[float, bool]] = []
-    is_single = ready.case.threads == 1 and not board.is_cuda  # of one thread the processor time excludes others
+    is_single = ready.case.threads == 1 and not board.is_cuda  # processor time of one thread excludes other processes
     calls, until_s, before_j, count = 0, time.perf_counter() + slice_s, meter.joules(), 1
     while not blocks or time.perf_counter() < until_s:
         switches, begin_s, worked_s = _forced_switches(), time.perf_counter(), time.thread_time()
@@ -167,12 +167,12 @@ def _sample(ready: ReadyCase, board: Board, meter: host_facts.EnergyMeter, slice
 
 
 def _forced_switches() -> int:
-    """Return how often the system took a core from one of our threads to give it to another process."""
+    """Return how often the system has taken a core from this process (involuntary context switches)."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw
 
 
 class Board:
-    """An accelerator as torch and NVML see it; empty on a CPU. `joules` reads its energy counter."""
+    """An accelerator as torch and NVML describe it; without facts on a CPU. `joules` reads its energy counter."""
 
     def __init__(self, device: str) -> None:
         import torch
@@ -193,7 +193,7 @@ class Board:
             "memory_bytes": float(properties.total_memory),
             "l2_bytes": float(getattr(properties, "L2_cache_size", 0)),
         }
-        with suppress(Exception):  # an extra, and what it reads depends on the driver
+        with suppress(Exception):  # NVML is optional, and its values depend on the driver
             self._nvml(index)
         self.facts = {name: value for name, value in self.facts.items() if value > 0}
 
@@ -249,7 +249,7 @@ def _prepare_probe(op: str, shape: dict[str, int], threads: int, precision: str,
 
     module, inputs = PROBES[op](shape)
     module = module.eval()
-    if precision == "fp32":  # other formats are for peaks only
+    if precision == "fp32":  # other formats serve peak rates only
         example = [torch.cat([value[:1]] * 2) for value in inputs]
         workload = base64.b64encode(encode(lower_graph(export(module, example), key))).decode()
         case = msgspec.structs.replace(case, workload=workload)

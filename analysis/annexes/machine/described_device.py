@@ -1,5 +1,5 @@
-"""A machine described as a device: the most similar one of the catalogue, with every fact replaced that was measured or
-read on the machine."""
+"""Description of a machine as a device: the most similar device of the catalogue, with facts replaced that were
+measured or read on the machine."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from hardware.device_file import DeviceFile, Fact
 SETS = Path(__file__).parents[3] / "hardware" / "instruction_sets.toml"
 HOST_LAUNCH_S = 1e-7  # least time that an operator takes to start on a CPU
 PROBE_OPERATORS = 32  # operators of the probe `dispatch`
-_CACHE_PART = 0.5  # of a cache: bytes that certainly stay in it while they are read over and over
-_BEYOND_CACHE = 4.0  # times the last level: bytes that certainly do not
+_CACHE_PART = 0.5  # of a cache: so many bytes stay in it when they are read repeatedly
+_BEYOND_CACHE = 4.0  # times the last level: so many bytes do not stay in it
 _UNITS = {"units": "count", "clock_hz": "Hz", "idle_w": "W", "tdp_w": "W", "power_limit_w": "W"}
 _PER_CHIP = ("tdp_w", "idle_w", "clocked_idle_w", "active_w", "power_limit_w", "sustained_w")
 _NOT_SHARED = ("memory_bus_bits", "memory_transfer_rate", "vector_clock_hz", "matrix_clock_hz")
 
 
 def nearest_device(machine: MeasuredMachine, facts: dict[str, Fact]) -> Device:
-    """Return the device of the catalogue most like the machine: by name where it is there, else by its facts."""
+    """Return the most similar device of the catalogue: by name if the catalogue has it, else by facts."""
     devices = [d for d in load_devices()[0] if d.architecture == machine.architecture and d.silicon]
     title = machine.name.lower()
     named = [d for d in devices if any(name.lower() in title for name in (d.file.name, *d.file.aliases))]
@@ -34,7 +34,7 @@ def nearest_device(machine: MeasuredMachine, facts: dict[str, Fact]) -> Device:
     known = {name: facts[name].value for name in ("units", "clock_hz", "memory_bandwidth", "l2_bytes") if name in facts}
 
     def distance(device: Device) -> float:
-        """Return the sum of the logarithms by which facts differ."""
+        """Return the sum of abs(log(machine / device)) over the known facts."""
         compared = [(value, device.values.get(name)) for name, value in known.items() if value]
         return float(sum(abs(np.log(value / other)) for value, other in compared if other))
 
@@ -43,7 +43,7 @@ def nearest_device(machine: MeasuredMachine, facts: dict[str, Fact]) -> Device:
 
 
 def measured_facts(log: MeasurementLog) -> dict[str, Fact]:
-    """Return facts of the machine by name: those that the system states, and those that follow from timings."""
+    """Return facts of the machine by name: facts that the system states, and facts that follow from timings."""
     machine, date = log.machine, log.machine.date
     facts = {
         name: Fact(
@@ -92,13 +92,13 @@ def _measured_fact(value: float, unit: str, timed: TimedCase, machine: MeasuredM
 
 
 def _peak_flop_per_s(log: MeasurementLog) -> float:
-    """Return the highest rate of fp32 matrix products on all cores; 0 where none was timed."""
+    """Return the highest rate of fp32 matrix products on all cores, FLOP/s; 0 if none was timed."""
     peak = 0.0
     for timed in log.timed:
         case = timed.case
         sizes = re.search(r"width=(\d+) batch=(\d+)", case.key)
         if case.op == "linear" and case.precision == "fp32" and sizes and case.threads >= log.machine.threads:
-            peak = max(peak, 2.0 * 4.0 * int(sizes[1]) ** 2 * int(sizes[2]) / timed.seconds)  # a chain of four
+            peak = max(peak, 2.0 * 4.0 * int(sizes[1]) ** 2 * int(sizes[2]) / timed.seconds)  # four products a probe
     return peak
 
 
@@ -112,8 +112,8 @@ def _fma_per_clock(machine: MeasuredMachine, unit: str) -> dict[str, Fact]:
 
 
 def describe_device(machine: MeasuredMachine, base: Device, name: str, facts: dict[str, Fact]) -> Device:
-    """Return the base device with the facts of the machine in place of its own; those of the whole chip are scaled by
-    the number of its units."""
+    """Return the base device with its facts replaced by those of the machine. Facts of the whole chip, such as TDP, are
+    scaled by the number of units."""
     file = base.file
     scale = facts["units"].value / base.units if "units" in facts else 1.0
     merged: dict[str, Fact] = {}

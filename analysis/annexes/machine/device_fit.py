@@ -1,4 +1,4 @@
-"""A device of the user's own machine: rates of its software fitted to timings, and the band that holds its models."""
+"""A device for the user's machine: its software's rates, fitted to timings, and a band that holds its models."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ from hardware.runtime import runtime_of_mode, runtimes
 from hardware.sentence import count_noun
 
 RUNTIME = "pytorch_eager"
-NOISY_SPREAD = 0.05  # of repeats: a timing with this spread weighs half
-TAKEN_MOST = 0.5  # share of samples in which others had a core, from which timings say nothing of the machine
-PULL = 3e-4  # towards the rates that ship, for classes that were hardly measured
-LOW, HIGH = 0.002, 1.0  # of rates: shares of the peak
+NOISY_SPREAD = 0.05  # of repeats; a timing with this spread has half the weight
+TAKEN_MOST = 0.5  # share of disturbed samples above which timings are refused
+PULL = 3e-4  # towards the shipped rates, for classes with few measurements
+LOW, HIGH = 0.002, 1.0  # range of rates, shares of the peak
 HOST_START_S, START_S = (HOST_LAUNCH_S, 2e-6, 1e-3), (1e-8, 1e-7, 1e-4)  # a kernel's start: low, first guess, high
 LIBRARY_CALLS = (OpClass.GEMM, OpClass.CONV, OpClass.DEPTHWISE, OpClass.ATTENTION)  # a library takes time to start them
 
 
 class TimingRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A model or probe: measured, predicted by the nearest device of the catalogue, and by a fit without its family."""
+    """Times of a model or probe: measured, predicted by the nearest device, and by a fit without its family."""
 
     name: Annotated[str, column("Model or probe")]
     batch: Annotated[int, column("Batch", "count")]
@@ -61,9 +61,9 @@ class TimingRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OwnDevice(msgspec.Struct, frozen=True, kw_only=True):
-    """A fitted device, the one of the catalogue it was made from, its timings, and why others were skipped. `noise` is
-    the spread between repeats, `taken` the share of time in which others had a core. Fewer than ten rows move rates
-    and are not `left_out`."""
+    """A fitted device, the catalogue device that it is based on, its timings, and why others were skipped. `noise` is
+    the spread between repeats, `taken` the share of samples that other processes disturbed. `left_out` is False for
+    fewer than ten rows, which only move rates."""
 
     device: Device
     nearest: Device
@@ -85,7 +85,7 @@ class _Timings(msgspec.Struct, kw_only=True):
 
 
 def fit_machine(log: MeasurementLog, name: str, progress: Progress = lambda _: None) -> OwnDevice:
-    """Fit a device of this name to the measurements of a machine. Raises RequestError for too few."""
+    """Fit a device of this name to the log of a machine. Raises RequestError for too few or too disturbed timings."""
     if log.disturbed_share > TAKEN_MOST:
         taken = f"other processes used the cores in {log.disturbed_share:.0%} of the samples"
         raise RequestError(f"{taken}: these timings do not describe this machine; measure again while it is idle")
@@ -125,8 +125,8 @@ def fit_machine(log: MeasurementLog, name: str, progress: Progress = lambda _: N
 def fit_rows(
     table: Sequence[dict[str, str]], base: Device, name: str, progress: Progress = lambda _: None
 ) -> OwnDevice:
-    """Make a device of this name, otherwise like `base`, of rows in the format of the shipped tables, whatever device
-    they name: ten rows or more fit its rates, fewer move them. Raises RequestError where none can be predicted."""
+    """Return a device of this name, based on `base`, from rows in the format of the shipped tables. The device of a row
+    is ignored. Ten or more rows fit the rates, fewer move them. Raises RequestError if no row can be predicted."""
     spec = msgspec.structs.replace(base.file, id=name, aliases=(), mode=base.power_mode)
     device = device_in_mode(spec)
     timings = _Timings(software="rows of a CSV")
@@ -160,7 +160,7 @@ def fit_rows(
 
 
 def _move_device(base: Device, device: Device, measured: Sequence[MeasuredRow], timings: _Timings) -> OwnDevice:
-    """Return the device with what limits these rows moved by what they say, and a band for their class of work."""
+    """Return the device with rates and start times moved by these rows, and a band for their class of work."""
     results = [estimate_row(row) for row in measured]
     variances = few_rows.spreads(few_rows.spread_group(results[0]))
     shares = [few_rows.time_shares(result) for result in results]
@@ -200,7 +200,7 @@ def _fit_device(base: Device, device: Device, timings: _Timings, progress: Progr
 
 def _fit_device_rates(timings: _Timings, device: Device, progress: Progress) -> RateFit:
     rows = timings.fit_rows
-    # A timing tells of as many rates as there are classes of operators in it: a model of many, a probe of its own.
+    # A timing is weighted by its classes of operators, since it informs their rates: many in a model, few in a probe.
     weight = np.array([float(len(set(row.demand.op_class.tolist()))) for row in rows])
     weight /= 1.0 + np.square([row.spread / NOISY_SPREAD for row in timings.rows])
     shipped = device.software.efficiency
@@ -220,8 +220,8 @@ def _fit_device_rates(timings: _Timings, device: Device, progress: Progress) -> 
 
 
 def _left_out_latency(timings: _Timings, full: RateFit, progress: Progress) -> Floats:
-    """Return seconds of each model by a fit without its family, (rows,); of probes, which no other row replaces, by
-    the fit to all. Each fit begins where the full one did: rates that only the family measures stay as shipped."""
+    """Return seconds (rows,): of models by a fit without their family, of probes by the fit to all, since no other row
+    replaces a probe. Each fit begins where the full fit began: rates that only the family measures stay as shipped."""
     rows = timings.fit_rows
     seconds: Floats = np.exp(full.error) * np.array([row.measured_s for row in rows])
     for family in dict.fromkeys(row.family for row in timings.rows if row.is_model):
@@ -250,8 +250,8 @@ def _file_with_rates(device: Device, full: RateFit, timings: _Timings) -> Device
 
 
 def _band(rows: Sequence[TimingRow], runtime: str, noise: float) -> OwnEvidence:
-    """Return the factors that hold models that were left out, widened by the noise. Of m errors the k-th from either
-    end leaves out 2 k of the next m + 1."""
+    """Return a band that holds left-out models (or probes, without models), widened by the noise. A band between the
+    k-th smallest and k-th largest of m errors is expected to miss 2 k of the next m + 1."""
     models = [row for row in rows if row.is_model] or list(rows)
     errors = np.sort([np.log(row.measured_s / row.after_s) for row in models])
     k = max(int((len(errors) + 1) * (1.0 - trust_bands.TARGET) / 2.0), 1)

@@ -1,4 +1,4 @@
-"""The text of a device file, as the catalogue writes its own."""
+"""The text of a device file in the format of the catalogue."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hardware.device import Device
 
 
 def device_toml(device: Device) -> str:
-    """Return the device file."""
+    """Return the TOML text of the file of a device."""
     data: dict[str, Any] = msgspec.to_builtins(device.file)
     plain = {key: value for key, value in data.items() if not isinstance(value, dict) and key != "trust"}
     lines = [f"{key} = {_toml_value(value)}" for key, value in plain.items() if value not in ((), [], "", None)]

@@ -1,9 +1,9 @@
-"""The efficiencies of hardware/efficiency.toml fitted to measured latencies, and cross-validated: the same fit with a
-device, a family of models or a runtime left out tells how well it carries over.
+"""Fit of the efficiencies of hardware/efficiency.toml to measured latencies, and its cross-validation: fits without a
+device, a family of models or a runtime show how well the efficiencies transfer.
 
-One efficiency per kind of operator and class of software; none per model or device. The error is the logarithm of
-predicted over measured, each group of measurements weighs the same, and outliers weigh less (least absolute errors).
-`python -m analysis.annexes.machine.efficiency_fit` prints the fitted values beside the shipped ones and writes
+There is one efficiency per kind of operator and class of software, none per model or device. The error is the logarithm
+of predicted over measured. Each group of measurements has the same weight; least absolute errors limit outliers.
+`python -m analysis.annexes.machine.efficiency_fit` prints the fitted and the shipped values and writes
 analysis/estimate/trust.json.
 """
 
@@ -34,18 +34,18 @@ from hardware.efficiency import Efficiency
 from hardware.execute import kernel_seconds
 from hardware.setup import Setup
 
-STEP = 0.05  # of the logarithm, for derivatives
+STEP = 0.05  # of the logarithm of a rate, for derivatives
 ROUNDS = 8
-PULL = 1e-6  # of the weight of all rows: keeps rates that no row depends on where they are
-SMALL_ERROR = 0.05  # about the noise between repeated measurements: below it, errors count as squares
+PULL = 1e-6  # share of the weight of all rows; keeps rates that no row depends on unchanged
+SMALL_ERROR = 0.05  # about the noise of repeated measurements; smaller errors count as squares
 
 Progress = Callable[[str], None]
 Labels = dict[str, list[str]]  # by axis (device, family, runtime), the label of each row
 
 
 class FittedRate(msgspec.Struct, frozen=True):
-    """One fitted efficiency: a table of Efficiency and the operator classes it stands for. `start` is where the fit
-    begins, the middle of the range where it is None."""
+    """One fitted efficiency: a table of Efficiency and the operator classes that share it. The fit begins at `start`,
+    or in the middle of the range (of logarithms) if it is None."""
 
     table: str
     name: str
@@ -56,8 +56,8 @@ class FittedRate(msgspec.Struct, frozen=True):
 
 
 class FitRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One measured latency and the request that predicts it. `least_s` (kernels,) is what the power limit allows each
-    kernel; `adds_s` and `floor_s` are what the measured input takes; `identity` finds its row in the tables."""
+    """One measured latency and the request that predicts it. `least_s` (kernels,) is the least time under the power
+    limit. The input adds `adds_s` and takes at least `floor_s`. `identity` is MeasuredRow.identity."""
 
     measured_s: float
     demand: Demand
@@ -71,8 +71,8 @@ class FitRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CrossValidation(msgspec.Struct, frozen=True):
-    """Median over groups of ten rows or more of the median absolute error: fitted on everything, and with each
-    device, each family of models, each runtime left out of the fit that predicts it."""
+    """Median over groups (of ten rows or more) of the median absolute error, a fraction: with the fit to all rows, with
+    the shipped values, and with fits that left out the device, family of models or runtime of a row."""
 
     software: str
     rows: int
@@ -85,8 +85,8 @@ class CrossValidation(msgspec.Struct, frozen=True):
 
 
 class RateFit(msgspec.Struct, frozen=True):
-    """Fitted values (rates,) on rows of these weights, the error of each row there (log of predicted over measured)
-    and its derivatives (rows, rates) by the logarithms of the rates; `shipped` is all that is not fitted."""
+    """Fitted `values` (rates,) and, at these values, the `error` of each row (log of predicted over measured) and its
+    derivatives `slope` (rows, rates) by the logarithms of the rates. `shipped` has the rates that are not fitted."""
 
     rates: tuple[FittedRate, ...]
     shipped: Efficiency
@@ -124,8 +124,8 @@ def _op_classes(section: Mapping[str, object], name: str) -> Iterable[int]:
 def fit_rows_by_software(
     table_rows: Iterable[dict[str, str]], folders: tuple[Path, ...] = ()
 ) -> dict[str, list[FitRow]]:
-    """Return the rows with a measured latency by class of software, each measurement once, without those that
-    `validate` leaves out and without groups too small to count in its summary."""
+    """Return the rows with a measured latency by class of software. Repeated rows of a measurement, rows that
+    `validate` leaves out and groups that are too small for its summary are left out."""
     rows = []
     for cells in table_rows:
         try:
@@ -148,7 +148,7 @@ def fit_rows_by_software(
 
 
 def make_fit_row(row: MeasuredRow, latency_s: float) -> FitRow:
-    """Return the row as the fit needs it. Raises Unpredictable where its model must be captured first."""
+    """Return the row in the form of the fit. Raises Unpredictable if its model must be captured first."""
     result = row_validation.estimate_row(row)
     run = result.run
     (adds_s, *_), (floor_s, *_) = row_validation.input_s(row, result)
@@ -157,7 +157,7 @@ def make_fit_row(row: MeasuredRow, latency_s: float) -> FitRow:
 
 
 def predict_latency(rows: Sequence[FitRow], shipped: Efficiency, rates: Sequence[FittedRate], values: Floats) -> Floats:
-    """Return the latency of each row with the rates at `values` (s, rates) and the others as shipped, (s, rows)."""
+    """Return the latency of each row, (s, rows), with the fitted rates at `values` (s, rates) and others as shipped."""
     tables = {name: np.repeat(getattr(shipped, name)[:1], len(values), axis=0) for name in Efficiency.__struct_fields__}
     for j, rate in enumerate(rates):
         if rate.table == "nchw":
@@ -179,7 +179,7 @@ def shipped_latency(rows: Sequence[FitRow], shipped: Efficiency) -> Floats:
 
 
 def fit_software(software: str, rows: Sequence[FitRow], progress: Progress = lambda _: None) -> RateFit:
-    """Fit the efficiencies of a class of software, each group of rows weighing the same."""
+    """Fit the efficiencies of a class of software, with equal weight for each group of rows."""
     shipped = fitted_software()[software].efficiency
     return fit_rates(software, rows, software_rates(software), shipped, group_weights(rows), progress)
 
@@ -193,7 +193,7 @@ def fit_rates(
     progress: Progress,
     pull: float = PULL,
 ) -> RateFit:
-    """Minimise the absolute log error over rows, within the range of each rate, from where it starts."""
+    """Return the rates within their ranges that minimise the weighted absolute log error, searched from their start."""
     low, high = _log_range(rates)
     measured = np.array([row.measured_s for row in rows])
     x = np.array(
@@ -221,7 +221,7 @@ def _log_range(rates: Sequence[FittedRate]) -> tuple[Floats, Floats]:
 
 
 def group_weights(rows: Sequence[FitRow]) -> Floats:
-    """Return the weight of each row: each group weighs the same."""
+    """Return the weight of each row: one over the size of its group, so that all groups have equal weight."""
     counts = Counter(row.group for row in rows)
     return np.array([1.0 / max(counts[row.group], row_validation.LARGE) for row in rows])
 
@@ -234,8 +234,8 @@ def mean_error(error: Floats, weight: Floats) -> float:
 def _least_absolute_step(
     error: Floats, slope: Floats, weight: Floats, low: Floats, high: Floats, pull: float
 ) -> Floats:
-    """Return the step (rates,) from `low` to `high` that minimises sum(weight |error + slope step|), by reweighted
-    least squares; rates that no row depends on stay."""
+    """Return the step (rates,) between `low` and `high` that minimises sum(weight |error + slope step|), by iteratively
+    reweighted least squares. Rates that no row depends on stay unchanged."""
     step = np.zeros(slope.shape[1])
     for _ in range(30):
         w = weight / np.maximum(np.abs(error + slope @ step), SMALL_ERROR)
@@ -245,9 +245,9 @@ def _least_absolute_step(
 
 
 def left_out_latency(rows: Sequence[FitRow], full: RateFit, labels: Sequence[str]) -> Floats:
-    """Return the latency (rows,) of each row by a fit without the rows that share its label.
+    """Return the latency (rows,) of each row, predicted by a fit without the rows that share its label.
 
-    Each fit starts from the derivatives of the full one; its predictions are those of the model itself."""
+    Each fit is one step with the derivatives of the full fit; its predictions are computed without linearisation."""
     weight, at = full.weight, np.log(full.values)
     low, high = (end - at for end in _log_range(full.rates))
     names = list(dict.fromkeys(labels))
@@ -255,7 +255,7 @@ def left_out_latency(rows: Sequence[FitRow], full: RateFit, labels: Sequence[str
     values = []
     for f in range(len(names)):
         others = place != f
-        step = (low + high) / 2.0  # nothing else was measured: the middle of the range
+        step = (low + high) / 2.0  # without other rows: the middle of the range
         if others.any():
             step = _least_absolute_step(full.error[others], full.slope[others], weight[others], low, high, full.pull)
         values.append(np.exp(at + step))
@@ -265,14 +265,14 @@ def left_out_latency(rows: Sequence[FitRow], full: RateFit, labels: Sequence[str
 
 
 def recorded_cross_validation() -> tuple[CrossValidation, ...]:
-    """Return the errors found on the shipped measurements when the efficiencies were fitted."""
+    """Return the recorded errors of the fit of the shipped efficiencies (hardware/efficiency.toml)."""
     return tuple(msgspec.convert(row, CrossValidation) for row in file_access.shipped(EFFICIENCY)["cross_validation"])
 
 
 def cross_validate(
     table_rows: Iterable[dict[str, str]], folders: tuple[Path, ...] = (), progress: Progress = lambda _: None
 ) -> tuple[CrossValidation, ...]:
-    """Return the error of each class of software on devices, models and runtimes that its fit has not seen."""
+    """Return the error of each class of software on devices, models and runtimes that were left out of its fit."""
     progress("predicting")
     return tuple(
         cross_validate_fit(software, rows, fit_software(software, rows, progress), progress)[0]
@@ -284,8 +284,8 @@ def cross_validate(
 def cross_validate_fit(
     software: str, rows: Sequence[FitRow], full: RateFit, progress: Progress
 ) -> tuple[CrossValidation, dict[str, Floats]]:
-    """Return the errors of a class of software, given the fit to all of its rows; and the latencies (rows,) by fits
-    without the `device`, `family` and `runtime` of each."""
+    """Return the errors of a class of software and latencies (rows,) by name: `fitted` by the full fit, `shipped`, and
+    by fits without the `device`, `family` or `runtime` of each row."""
     labels: Labels = {
         "device": [row.setup.device.id for row in rows],
         "family": [row.family for row in rows],
@@ -306,8 +306,8 @@ def cross_validate_fit(
 
 
 def _trust_json(left_out_s: Mapping[tuple[object, ...], tuple[float, float]]) -> str:
-    """Return analysis/estimate/trust.json for the shipped measurements. `left_out_s` are latencies by fits without the
-    device and without the family of a row, by its identity."""
+    """Return the text of analysis/estimate/trust.json for the shipped measurements. `left_out_s` has, by identity of a
+    row, its latencies by the fits without its device and without its family."""
     predictions, _ = row_validation.predict_rows(shipped_rows())
     agree = row_validation.repeats_agree([each.row for each in predictions])
     residuals = []
@@ -324,8 +324,8 @@ def _print_progress(phase: str) -> None:
 
 
 def main() -> None:
-    """Print the fitted values beside the shipped ones, and the cross-validation as efficiency.toml records it; write
-    the errors from which bands of estimates follow."""
+    """Print the fitted and the shipped values and the cross-validation in the format of efficiency.toml. Write
+    trust.json, from which bands of estimates follow."""
     validations: list[CrossValidation] = []
     left_out_s: dict[tuple[object, ...], tuple[float, float]] = {}
     for software, rows in fit_rows_by_software(shipped_rows(FITTED_ON)).items():

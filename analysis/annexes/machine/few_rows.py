@@ -1,8 +1,8 @@
-"""What a few measurements of a chip say about it: too few for a fit of its rates, enough to move them.
+"""Adjustment of a chip's rates to a few measurements: too few to fit the rates, but enough to move them.
 
-The time of a row is divided among what limits it: arithmetic and memory by family of operators, and the start of
-kernels. Rates differ between devices, and rows on a device, by known spreads (spreads.toml). Each error is divided as
-Gaussian variables are conditioned: what takes most of the time and differs most between devices moves most."""
+The time of a row is divided among its limits: arithmetic and memory traffic by family of operators, and the start of
+kernels. Rates differ between devices, and rows on one device, by known spreads (spreads.toml). Errors are attributed
+by conditioning Gaussian variables: a part moves more if it takes more time and differs more between devices."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from hardware.quantity import SourcedValue
 from hardware.runtime import Runtime, find_runtime
 
 SPREADS = Path(__file__).with_name("spreads.toml")
-MOST_ERROR = 1.0  # of a logarithm: a row that is further off is taken to be that far off
-STARTS = ("launch_s", "launch_cycles", "dispatch_s", "thread_join_s")  # facts of what a kernel takes to start
+MOST_ERROR = 1.0  # of a logarithm; larger errors of a row are clipped to it
+STARTS = ("launch_s", "launch_cycles", "dispatch_s", "thread_join_s")  # facts that state the time to start a kernel
 FAMILIES = {OpClass.GEMM: "products", OpClass.CONV: "convolutions", OpClass.DEPTHWISE: "depthwise convolutions"}
 FAMILIES |= {OpClass.ATTENTION: "attention"}
 OTHER = "other operators"
 WORDS = {"compute": "arithmetic", "memory": "memory traffic", "start": "the start"}
-LEAST_MOVE = 0.01  # of a logarithm: less is not worth a sentence
+LEAST_MOVE = 0.01  # of a logarithm; smaller moves are not reported
 
 Part = tuple[str, str]  # a limit (compute, memory, start) and a family of operators
 Shares = dict[Part, float]
@@ -36,20 +36,20 @@ Rates = dict[str, tuple[float, float, float]]
 
 
 class Posterior(msgspec.Struct, frozen=True):
-    """The logarithm by which each part takes longer than on other devices, and the factor by which the logarithm of a
-    band for such rows is narrower."""
+    """The logarithm of time of each part over its time on other devices, and the factor (at most 1) on the logarithm of
+    the band of such rows."""
 
     parts: dict[Part, float]
     narrower: float
 
 
 def family_of_operator(op: int) -> str:
-    """Return the family in whose rates a class of operators moves."""
+    """Return the family of a class of operators: the rates of one family move together."""
     return FAMILIES.get(OpClass(op), OTHER)
 
 
 def time_shares(result: Estimate) -> Shares:
-    """Return the shares of an estimate's time by what limits each kernel and the family of its largest operator."""
+    """Return the shares of an estimate's time by the limit of each kernel and the family of its largest operator."""
     run, demand = result.run, result.demand
     largest = np.full(demand.n_kernels, int(OpClass.ELEMENTWISE))
     order = np.argsort(demand.macs, kind="stable")
@@ -65,20 +65,20 @@ def time_shares(result: Estimate) -> Shares:
 
 
 def spread_group(result: Estimate) -> str:
-    """Return the group of devices and work whose spreads apply: language models apart from others."""
+    """Return the section of spreads.toml that applies: by architecture and work, else by architecture, else `other`."""
     known = file_access.shipped(SPREADS)
     names = (f"{result.device.architecture} {result.workload.work}", result.device.architecture)
     return next((name for name in names if name in known), "other")
 
 
 def spreads(group: str) -> dict[str, float]:
-    """Return variances of logarithms: of each limit between devices, and of a `row` on one device."""
+    """Return variances of logarithms of time: of each limit between devices, and of a `row` on one device."""
     return {name: float(value["value"]) ** 2 for name, value in file_access.shipped(SPREADS)[group].items()}
 
 
 def condition(rows: Sequence[Shares], errors: Sequence[float], variances: Mapping[str, float]) -> Posterior:
-    """Return the mean of each part's logarithm given the errors (logarithms of measured over predicted) of rows with
-    these shares: parts vary between devices and rows on a device by `variances`, all of them independent Gaussians."""
+    """Return the posterior mean of each part's logarithm, given the time shares and errors (logarithm of measured over
+    predicted) of rows. The prior: parts and rows are independent Gaussians with the given `variances`."""
     parts = sorted({part for row in rows for part in row})
     shares = np.array([[row.get(part, 0.0) for part in parts] for row in rows])
     prior = np.array([variances[limit] for limit, _ in parts])
@@ -95,8 +95,8 @@ def condition(rows: Sequence[Shares], errors: Sequence[float], variances: Mappin
 
 
 def moved_file(device: Device, moved: Mapping[Part, float], runtime: str, why: str) -> DeviceFile:
-    """Return the file of a device whose rates and starts are moved; the record of the runtime is its own where it
-    states a rate at which weights are streamed."""
+    """Return the file of a device with moved rates and start times. If the runtime states a rate of streaming weights,
+    the file gets its own record of the runtime with that rate moved."""
     shipped = device.software
     rates = msgspec.structs.replace(
         shipped,
@@ -137,7 +137,7 @@ def _moved_rates(table: Rates, moved: Mapping[Part, float], limit: str) -> Rates
 
 
 def describe(told: Posterior, shares: Sequence[Shares], work_class: str) -> list[str]:
-    """Return sentences that say what moved, what moved most first, and where the rest of an error went."""
+    """Return sentences on the parts that moved, the largest move first, and on the width of the band."""
     lines = []
     for (limit, family), by in sorted(told.parts.items(), key=lambda item: -abs(item[1])):
         share = float(np.mean([row.get((limit, family), 0.0) for row in shares]))

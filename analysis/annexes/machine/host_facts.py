@@ -1,4 +1,4 @@
-"""Facts of the machine that this runs on, as its kernel states them, and its energy counters. No torch."""
+"""Facts and energy counters of this machine, read from its kernel. This module does not import torch."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ import msgspec
 
 SYSTEM = Path("/")
 _SIZES = {"K": 1024.0, "M": 1024.0**2, "G": 1024.0**3, "": 1.0}
-_POLL_S = 0.05  # between two readings of power rails, which count no energy themselves
+_POLL_S = 0.05  # between two readings of power rails, which have no energy counter
 
 
 class CpuFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """The processor as the kernel describes it; facts by the names of device files, unknown ones left out."""
+    """The processor as the kernel describes it. Facts have the names of device files; unknown ones are left out."""
 
     name: str
     vendor: str
@@ -35,7 +35,7 @@ def _read_text(path: Path) -> str:
 
 
 def read_cpu(root: Path | None = None) -> CpuFacts:
-    """Return the processor that this process may use: its cores (not their threads), caches, memory and clock."""
+    """Return the facts of the processor: cores (not threads) that this process may use, caches, memory and clock."""
     root = root or SYSTEM
     info = dict(re.findall(r"^([^\t:\n]+?)\s*:\s*(.*)$", _read_text(root / "proc/cpuinfo"), re.MULTILINE))
     folder = root / "sys/devices/system/cpu"
@@ -85,7 +85,7 @@ def _core_quota(root: Path) -> int:
 
 
 class EnergyMeter:
-    """Reads energy counters; `source` says which, or what would make them readable."""
+    """A reader of energy counters. `source` names the counter, or says how to make one readable."""
 
     def __init__(self, root: Path | None = None, nvml: Callable[[], float] | None = None) -> None:
         self._counters: list[Callable[[], float]] = []
@@ -95,7 +95,7 @@ class EnergyMeter:
             self._counters = [nvml]
 
     def joules(self) -> float | None:
-        """Return the joules since an arbitrary start, None where no counter is read."""
+        """Return the joules since an arbitrary start. Return None if no counter is readable."""
         if not self._counters:
             return None
         try:

@@ -1,8 +1,8 @@
-"""Single kernels against measurement: each row of the shipped kernel tables as a kernel of its own.
+"""Validation of single kernels: each row of the shipped kernel tables is predicted as one kernel.
 
-One table times fp32 PyTorch kernels, the other products, attention and the operators between them in language models,
-in 16 and 8 bit; both on the device alone, so there is no host dispatch. The first repeats a kernel on the same
-data: those that fit in the last-level cache stay there; in the second weights come from memory.
+One table has fp32 PyTorch kernels; the other has products, attention and the operators between them in language models,
+in 16 and 8 bit. Both exclude host dispatch. The first repeats a kernel on the same data, which stays in the last-level
+cache if it fits. In the second, weights come from memory.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from hardware.setup import Setup
 
 TABLE = SHIPPED / "gpu_kernels_fp32.csv.gz"
 NARROW = SHIPPED / "kernels.csv.gz"
-SAME = {"H800 SXM5 (compute of an H100 SXM)": "h100_sxm"}  # devices that compute as one of the catalogue
-OLDER = ("FlashAttention-2",)  # attention by matrix instructions that a warp waits for
+SAME = {"H800 SXM5 (compute of an H100 SXM)": "h100_sxm"}  # devices that compute like one of the catalogue
+OLDER = ("FlashAttention-2",)  # attention with synchronous matrix instructions: a warp waits for them
 SEVERAL = ("PyTorch standard",)  # attention as several kernels
 Shape = dict[str, float]
 
 
 class SingleKernel(msgspec.Struct, frozen=True):
     """The work of one kernel: its class, GEMM dimensions (G, M, N, K; zeros for none), element-wise FLOPs and special
-    functions per result, elements read, of weights, and written; `patches`, the 4 x 4 patches
-    of the results of a 3 x 3 convolution at stride 1; `macs` where they are not those of the product."""
+    functions, and elements read, of weights, and written. `patches` are the 4 x 4 patches of the result of a 3 x 3
+    convolution at stride 1. `macs` is None if it is the product of `gemm`."""
 
     op_class: OpClass
     gemm: tuple[float, float, float, float]
@@ -68,7 +68,7 @@ def _product(batch: float, m: float, n: float, k: float) -> SingleKernel:
 
 def _conv(shape: Shape) -> SingleKernel:
     b, cin, cout = shape["B"], shape["Input_Channel"], shape["Output_Channel"]
-    kernel, size = shape["Kernel_Szie"], shape["Input_Size"]  # spelt so in the table
+    kernel, size = shape["Kernel_Szie"], shape["Input_Size"]  # spelling of the table
     out = (size + 2 * shape["Padding"] - kernel) // shape["Stride"] + 1
     m, k = b * out * out, cin * kernel * kernel
     patches = b * np.ceil(out / 4) ** 2 if kernel == 3 and shape["Stride"] == 1 else 0.0
@@ -76,11 +76,11 @@ def _conv(shape: Shape) -> SingleKernel:
 
 
 def _attention(shape: Shape) -> SingleKernel:
-    """Return a fused attention; a causal mask leaves row i its first i columns."""
+    """Return a fused attention. With a causal mask, row i sees its first i columns."""
     heads, rows, columns = shape["batch"] * shape["heads"], shape["q"], shape["kv"]
     window = int(shape.get("window", 0))
     seen = (rows + 1) / 2 if shape["causal"] and rows == columns else columns
-    if window:  # of what a row sees, its last keys alone
+    if window:  # a row sees only its last keys
         seen = through_window(window, rows, columns - rows) if shape["causal"] else min(seen, 2.0 * window + 1.0)
     scores, dim = heads * rows * seen, (shape["dim_qk"], shape["dim_v"])
     kept = shape["batch"] * shape["kv_heads"] * columns * sum(dim)
@@ -91,7 +91,7 @@ def _attention(shape: Shape) -> SingleKernel:
 
 
 def _rowwise(op_class: OpClass, operands: float, flops: float, special: float) -> Callable[[Shape], SingleKernel]:
-    """Return a builder of kernels that read `operands` values for each result, with so many FLOPs and functions."""
+    """Return a builder of kernels with `operands` values read, `flops` and special functions per result."""
 
     def build(shape: Shape) -> SingleKernel:
         """Return the kernel of a shape."""
@@ -126,7 +126,7 @@ NARROW_KINDS: dict[str, Callable[[Shape], SingleKernel]] = {
 
 
 def validate_kernels() -> tuple[KernelErrors, ...]:
-    """Return the errors by device and operator kind; devices that are not in the catalogue are left out."""
+    """Return the errors by device and operator kind, without devices that are not in the catalogue."""
     rows: dict[tuple[str, str], list[ErrorRow]] = {}
     for point in kernel_points(TABLE):
         rows.setdefault((point.device, point.family), []).append((point.measured, point.predicted, point.band))
@@ -139,8 +139,8 @@ def is_kernel_table(path: Path) -> bool:
 
 
 def kernel_points(path: Path | None = None, folders: tuple[Path, ...] = ()) -> list[PredictionPoint]:
-    """Predict each kernel of a table, or of all that ship, without those on devices that are not in the catalogue, and
-    of operators that are no kernel here (rotary embeddings, collectives, grouped products)."""
+    """Predict each kernel of a table, or of all shipped tables. Devices that are not in the catalogue and operators
+    that hwexplorer does not predict (rotary embeddings, collectives, grouped products) are left out."""
     by_kind: dict[tuple[str, str, str, bool], list[dict[str, str]]] = {}
     for row in read_rows((path,) if path else (TABLE, NARROW), ("device", "op", "shape")):
         library = row.get("library", "")
@@ -163,11 +163,11 @@ def _predict_kernels(
     kinds = KINDS if form == "fp32" else NARROW_KINDS
     kernels = [kinds[op](_parse_shape(row["shape"])) for row in rows]
     runs = make_plan(device, form)
-    if form == "fp32":  # throughout: matrix products and, with TF32 off, convolutions
+    if form == "fp32":  # fp32 also in matrix products and, with TF32 off, convolutions
         runs = msgspec.structs.replace(runs, convolution=("vector", "fp32"), contraction=("vector", "fp32"))
     runtime = msgspec.structs.replace(runtime_of_mode(device, "fused"), asynchronous=newest)
-    # The tables of 16 bit and less time kernels within a layer (vidur), after a flush of the caches (DeepGEMM), or with
-    # weights larger than any (LLMCompass): none find theirs on chip.
+    # The sources of 16 bit and less time kernels within a layer (vidur), after a flush of the caches (DeepGEMM), or
+    # with weights larger than any cache (LLMCompass), so weights are never on chip.
     needs = kernel_demand(kernels, runs.element_bytes, in_layers=form != "fp32")
     setup = Setup(device, runs, runtime, "blocked")
     run = execute(needs, setup)
@@ -190,8 +190,8 @@ def _parse_shape(text: str) -> Shape:
 
 
 def kernel_demand(kernels: Sequence[SingleKernel], element_bytes: float = 4.0, in_layers: bool = False) -> Demand:
-    """Return the demand of kernels side by side, each repeated on its own data: its other data lie between two uses.
-    With `in_layers` they stand in layers of a model, whose other weights evict those of each."""
+    """Return the demand of independent kernels, each repeated on the same data, so that only a kernel's other data are
+    between two uses. With `in_layers`, other weights of a model evict the kernel's weights."""
     n = len(kernels)
     gemm = np.array([kernel.gemm for kernel in kernels]).T
     macs = np.array([np.prod(k.gemm) if k.macs is None else k.macs for k in kernels], dtype=np.float64)

@@ -1,4 +1,4 @@
-"""Rows of language models as requests: prefill, decoding, and both together; and rows of any table."""
+"""Rows of language models as requests (prefill, decoding, or both), and `interpret_row` for rows of any table."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def interpret_row(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measur
 
 
 def _interpret_language_row(row: dict[str, str], folders: tuple[Path, ...]) -> MeasuredRow:
-    """Return the request of a row of a language model. Energy is that of an inference on all devices: of a token in
-    decoding, else of the whole request. Raises Unpredictable with the reason."""
+    """Return the request of a row of a language model. Energy covers all devices and one inference: one token in
+    decoding, else the whole request. Raises Unpredictable with the reason."""
     device = find_device(row["device"], row["device_mode"], row["source"], folders)
     if has_idle_cores(row, device.units if device.arch.is_host else 0):
         raise Unpredictable("fewer threads than cores")
@@ -85,7 +85,7 @@ def _model(name: str) -> str:
 
 
 def _precision(row: dict[str, str]) -> tuple[str, str]:
-    """Return the measured precision where it has no name here, else '', and the nearest that has one."""
+    """Return the measured precision if hwexplorer does not have it, else '', and the nearest precision that it has."""
     weights, activations = row["weights_format"].lower(), row["activation_format"].lower()
     if (stated := precision.find(_gguf_name(weights))) is not None and not stated.is_uniform:
         return "", stated.name
@@ -120,7 +120,7 @@ def _request(row: dict[str, str]) -> tuple[str, dict[str, int]]:
 
 
 def _is_per_token(row: dict[str, str]) -> bool:
-    """Return True where the latency of a whole request is stated as that of each of its output tokens."""
+    """Return True if the row states the latency of a whole request divided by its output tokens."""
     return (
         row["phase"] == "end_to_end" and "output tokens, prefill included" in row["note"] and "latency=" in row["note"]
     )

@@ -1,7 +1,7 @@
-"""Rows of measured tables as requests to the estimate.
+"""Interpretation of rows of measured tables as requests to the estimate.
 
-A row's framework decides the runtime, memory layout and, with its precision column, the number format. Rows of
-language models (those with a phase) are read in analysis/annexes/machine/language_rows.py.
+A row's framework determines the runtime, memory layout and, with its precision column, the number format. Rows of
+language models (rows with a phase) are interpreted in analysis/annexes/machine/language_rows.py.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from hardware.errors import RequestError
 
 SHIPPED = Path(__file__).parent / "measured"
 ROWS = SHIPPED / "rows.toml"
-LEAST, MOST = 1e-9, 1e12  # any latency in ms, energy in mJ, rate or batch lies between; other values are no numbers
-DATA_MAX, CELLS_MAX = 1 << 26, 4_000_000  # bytes of a table, unpacked; cells of it: what ships has a fiftieth
+LEAST, MOST = 1e-9, 1e12  # range of latencies in ms, energies in mJ, rates and batches; other values are invalid
+DATA_MAX, CELLS_MAX = 1 << 26, 4_000_000  # most bytes of an unpacked table; most cells, 50 times those of a shipped one
 GROUP = ("source", "device", "device_mode", "framework", "precision", "scenario")
 OFFLINE_BATCH = 64  # MLPerf Offline states no batch; throughput is flat from here on
-MANY_STREAMS = ("offline", "throughput")  # scenarios in which it is reached, however many streams share it
-PIPELINES = ("text-to-", "image-to-")  # scenarios that run a model many times, and others around it
+MANY_STREAMS = ("offline", "throughput")  # scenarios that reach this throughput with any number of streams
+PIPELINES = ("text-to-", "image-to-")  # scenarios that run the model many times, together with other models
 FITTED_ON = ("latency.csv.gz", "energy.csv.gz")  # what the efficiencies are fitted to
 MODELS = (*FITTED_ON, "llm.csv.gz", "cpu.csv.gz", "accelerators.csv.gz")
 
 
 class MeasuredRow(msgspec.Struct, frozen=True):
-    """One row as a request and its measured figures. `latency_s` for the batch; energy per inference, J.
-    `asked_precision` is the measured one where it has no name here, and the scenario's the nearest that has;
-    `lengths` are those of a language model, by the names of its dimensions; `is_rate`: the latency is what a batch
-    takes of a stated throughput; `light`: the clock, and the length of a call below which the device ran at it."""
+    """One row as a request and its measured figures: `latency_s` of the batch, `energy_j` of an inference.
+    `asked_precision` is the measured precision if hwexplorer does not have it; the scenario then has the nearest one.
+    `lengths` are lengths of a language model by symbolic dimension. `is_rate` is True if the latency follows from a
+    stated throughput. `light` has the clock (`clock_hz`) at which the device ran calls shorter than `below_s`."""
 
     group: tuple[str, ...]
     model: str
@@ -56,7 +56,7 @@ class MeasuredRow(msgspec.Struct, frozen=True):
 
     @property
     def energy_class(self) -> str:
-        """The class of work of its energy."""
+        """The class of work that its energy belongs to."""
         return "energy, language models" if self.lengths else "energy, vision"
 
     @property
@@ -66,7 +66,7 @@ class MeasuredRow(msgspec.Struct, frozen=True):
 
     @property
     def identity(self) -> tuple[object, ...]:
-        """Fields that are equal in rows of one measurement."""
+        """Fields that are equal in all rows of the same measurement."""
         return self.device.key, self.model, self.scenario, self.latency_s
 
 
@@ -76,11 +76,11 @@ def family_of(model: str) -> str:
 
 
 class Unpredictable(Exception):
-    """A row that cannot be predicted; the message is the reason it is counted under."""
+    """Raised for a row that cannot be predicted. Such rows are counted by the message, which is the reason."""
 
 
 def read_rows(paths: Sequence[Path], needed: Sequence[str] = ("device", "model")) -> list[dict[str, str]]:
-    """Read the rows of CSV files, gzipped or not. Raises RequestError for no table or without a needed column."""
+    """Read the rows of CSV files, gzipped or not. Raises RequestError if one is unreadable or lacks a needed column."""
     rows: list[dict[str, str]] = []
     for path in paths:
         if path.parent != SHIPPED:
@@ -103,7 +103,7 @@ def read_rows(paths: Sequence[Path], needed: Sequence[str] = ("device", "model")
 
 
 def shipped_rows(tables: Sequence[str] = MODELS) -> list[dict[str, str]]:
-    """Return the measurements of whole models that ship."""
+    """Return the rows of the shipped tables, by default those of whole models."""
     return read_rows([SHIPPED / name for name in tables])
 
 
@@ -116,7 +116,7 @@ def _catalogue_device(name: str, folders: tuple[Path, ...]) -> Device | None:
 
 
 def find_device(name: str, mode: str, source: str, folders: tuple[Path, ...]) -> Device:
-    """Return the device of a row in its power mode. Raises Unpredictable where the catalogue has none."""
+    """Return the device of a row in its power mode. Raises Unpredictable if the catalogue does not have it."""
     device = _catalogue_device(name, folders)
     if device is None:
         raise Unpredictable("device is not in the catalogue")
@@ -134,7 +134,7 @@ def find_device(name: str, mode: str, source: str, folders: tuple[Path, ...]) ->
 
 
 def interpret_vision_row(row: dict[str, str], folders: tuple[Path, ...] = ()) -> MeasuredRow:
-    """Return the request of a row of vision or of an encoder. Raises Unpredictable with the reason."""
+    """Return the request of a row of a vision model or an encoder. Raises Unpredictable with the reason."""
     for rule in file_access.shipped(ROWS)["unfit"]:
         if all(part in (row.get(name) or "").lower() for name, part in rule.items() if name != "reason"):
             raise Unpredictable(rule["reason"])
@@ -151,12 +151,12 @@ def interpret_vision_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
     if (row.get("scenario") or "").startswith(PIPELINES):
         raise Unpredictable("a pipeline of many steps")
     if many and "openvino" in row.get("framework", "").lower() and not is_submission:
-        batch = max(round(device.units), 1)  # streams of one image each, as many as cores work at once
+        batch = max(round(device.units), 1)  # one stream of one image per core
     elif not batch:
         batch = OFFLINE_BATCH if many else 1
     is_card = device.arch.has_layouts and not device.software.shares_host_memory
     if is_mlperf and is_card:
-        energy = None  # it is the whole system's: hosts, fans, supply
+        energy = None  # the row states the energy of the whole system: hosts, fans, supply
     throughput = parse_cell(row, "throughput_per_s", 1)
     is_rate = latency is None and throughput is not None
     if latency is None and throughput:
@@ -164,7 +164,7 @@ def interpret_vision_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
     if latency is None and energy is None:
         raise Unpredictable("row states neither latency nor energy")
     if energy and latency and is_mlperf and device.software.shares_host_memory:
-        wall = file_access.shipped(ROWS)["wall"]  # MLPerf meters the whole system; what is estimated is the module
+        wall = file_access.shipped(ROWS)["wall"]  # MLPerf meters the whole system, but the estimate covers the module
         energy = energy * wall["supply"] - wall["board_w"] * latency / batch
     if device.arch.is_host and has_idle_cores(row, device.units):
         raise Unpredictable("fewer threads than cores")
@@ -172,7 +172,7 @@ def interpret_vision_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
     execution = check_runtime(
         _execution(framework, device.vendor), device, "encoder" if row.get("sequence") else "vision"
     )
-    if execution == "tensorrt":  # MLPerf's engines are recorded as graphs, BERT's of plugins; others enqueue theirs
+    if execution == "tensorrt":  # MLPerf records engines as graphs, with plugins for BERT; others enqueue
         execution = "tensorrt_enqueue" if not is_mlperf else "tensorrt_plugins" if row.get("sequence") else execution
     if row.get("precision") == "fp32" and is_submission and execution.startswith(("tensorrt", "openvino")):
         raise Unpredictable("the precision stated is that of MLPerf's reference, not of what ran")
@@ -183,10 +183,10 @@ def interpret_vision_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
     except RequestError as error:
         raise Unpredictable(str(error)) from None
     sequence = parse_cell(row, "sequence", 1) or file_access.shipped(ROWS)["sequence_unstated"].get(row["model"])
-    # Such rows time the copy of the images to the device as well, on cards only those of the "dynamic" series.
+    # Rows "incl. transfers" time the copy of images to the device; on cards only "dynamic" rows do.
     integrated = device.software.shares_host_memory
     copies = "incl. transfers" in (row.get("note") or "") and (integrated or row.get("scenario") == "dynamic")
-    # Fischer's rows time whole passes over ImageNet; not every note says so.
+    # Fischer's rows time whole passes over ImageNet, but only some notes say so.
     decodes = "incl. input pipeline" in (row.get("note") or "") or row.get("source", "").startswith("Fischer")
     return MeasuredRow(
         group=row_group(row, GROUP),
@@ -205,7 +205,7 @@ def interpret_vision_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
 
 
 def _light_clock(device: Device, source: str) -> dict[str, float]:
-    """Return the clock at which short calls of a source left the device, and how long these take at most."""
+    """Return `clock_hz`, the device's clock in short calls of a source, and `below_s`, their longest time, else {}."""
     clocks = file_access.shipped(SHIPPED / "modes.toml").get(device.id, {}).get("light", {})
     return next((light for begin, light in clocks.items() if source.startswith(begin)), {})
 
@@ -216,7 +216,7 @@ def row_group(row: dict[str, str], names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _devices(row: dict[str, str], folders: tuple[Path, ...]) -> tuple[Device, int]:
-    """Return the device, and how many of it share a throughput: they do not share a query."""
+    """Return the device, and the number of devices that share the throughput. Each query runs on one device."""
     name, about = row["device"], (row.get("device_mode", ""), row.get("source", ""), folders)
     several = re.fullmatch(r"(.+) x([1-9][0-9]?)", name)
     try:
@@ -228,13 +228,13 @@ def _devices(row: dict[str, str], folders: tuple[Path, ...]) -> tuple[Device, in
 
 
 def has_idle_cores(row: dict[str, str], cores: float) -> bool:
-    """Return True where a CPU ran fewer threads than half of its cores: the estimate is of all of them."""
+    """Return True if a CPU ran on fewer threads than half of its cores: estimates are for all cores."""
     threads = re.search(r"\b(\d+) threads?", f"{row.get('device_mode')} {row.get('runtime')}")
     return threads is not None and int(threads[1]) < cores / 2
 
 
 def parse_cell(row: dict[str, str], name: str, scale: float = 1.0) -> float | None:
-    """Return a cell as a positive number, None for anything else."""
+    """Return a cell as a positive number times `scale`, None for anything else."""
     try:
         value = float(row.get(name) or "")
     except ValueError:
@@ -243,7 +243,7 @@ def parse_cell(row: dict[str, str], name: str, scale: float = 1.0) -> float | No
 
 
 def _precision(row: dict[str, str]) -> tuple[str, str]:
-    """Return the measured precision where it has no name here, else '', and the precision that is run for it."""
+    """Return the measured precision if hwexplorer does not have it, else '', and the precision of the estimate."""
     # MLPerf's TensorRT submissions state no precision; they run ResNet-50 in int8.
     unstated = "int8" if "tensorrt" in (row.get("framework") or "").lower() else "fp32"
     text = (row.get("precision") or unstated).lower()
@@ -261,8 +261,8 @@ def _precision(row: dict[str, str]) -> tuple[str, str]:
 
 
 def find_runtime_name(software: str, vendor: str, work: str = "vision") -> str:
-    """Return the runtime of a text about software on devices of a vendor, '' where it names none. Raises
-    Unpredictable."""
+    """Return the runtime that a text about software on devices of a vendor names, '' if none. Raises Unpredictable
+    with the reason if it names software that is not modelled."""
     name = software.lower()
     for rule in file_access.shipped(ROWS)["runtime"]:
         is_meant = work in rule.get("work", (work,)) and vendor in rule.get("vendors", (vendor,))
@@ -274,7 +274,7 @@ def find_runtime_name(software: str, vendor: str, work: str = "vision") -> str:
 
 
 def check_runtime(runtime: str, device: Device, work: str) -> str:
-    """Return the runtime or mode, where it runs on the device. Raises Unpredictable where it does not."""
+    """Return the runtime or mode if it runs on the device, else `fused`. On GPUs and CPUs, raise Unpredictable."""
     if runtime not in runtimes.runtimes() or runtimes.runtimes()[runtime].fits(device, work):
         return runtime
     if device.arch.has_layouts or device.arch.is_host:
@@ -284,7 +284,7 @@ def check_runtime(runtime: str, device: Device, work: str) -> str:
 
 def _execution(framework: str, vendor: str) -> str:
     if framework.startswith("tensorflow 2."):
-        # Since 2.9 oneDNN is on by default: its graph optimiser joins what follows a contraction to it.
+        # Since 2.9 oneDNN is on by default: its optimiser fuses the operators that follow a contraction.
         minor = framework.removeprefix("tensorflow 2.").partition(".")[0]
         return "compiled" if minor.isdigit() and int(minor) >= 9 else "eager"
     return find_runtime_name(framework, vendor) or "fused"

@@ -1,4 +1,4 @@
-"""The log of `hwexplorer measure`: lines of JSON, each whole or not there, so that a stopped run can be resumed."""
+"""The log of `hwexplorer measure`: JSON lines, each written at once, so that a stopped run can be resumed."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ SHARED_COLUMNS = (
     "source", "device", "device_mode", "framework", "model", "batch", "image_size", "precision", "latency_ms",
     "throughput_per_s", "energy_mJ_per_inference", "power_W", "scenario", "note", "origin",
 )  # fmt: skip
-FEW = 3  # undisturbed samples; with fewer the fastest third of all counts
+FEW = 3  # undisturbed samples; with fewer, the fastest third of all samples counts
 
 
 class MeasuredMachine(msgspec.Struct, frozen=True, kw_only=True):
-    """The machine and its software: `facts` in SI units by the names of device files, `flags` of the instruction set,
-    `energy` how energy is read or why it is not."""
+    """The machine and its software: `facts` in SI units with the names of device files, `flags` of the instruction set.
+    `energy` says how energy is read, or why it is not."""
 
     schema: str = SCHEMA
-    device: str  # as torch calls it: cpu, cuda:0
+    device: str  # name in torch: cpu, cuda:0
     name: str
     vendor: str
     architecture: str
@@ -46,18 +46,18 @@ class MeasuredMachine(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def is_host(self) -> bool:
-        """True where the machine's own processor was measured, not an accelerator in it."""
+        """True if the processor of the machine was measured, not an accelerator in it."""
         return known_architectures.get(self.architecture).is_host
 
     @property
     def software(self) -> str:
-        """Versions of the software and the number of threads, in words."""
+        """Versions of the software and the number of threads, as text."""
         return ", ".join(f"{name} {version}" for name, version in self.versions.items()) + f", {self.threads} threads"
 
 
 class BenchmarkCase(msgspec.Struct, frozen=True, kw_only=True):
-    """A case to time: a `model` by name, or the `workload` of a probe (base64); neither where only `moved` bytes count.
-    `footprint` is the bytes that are read over and over."""
+    """A case to time: a `model` by name, the `workload` of a probe (base64), or neither to move `moved` bytes.
+    `footprint` is the number of bytes that are read repeatedly."""
 
     key: str
     op: str
@@ -71,8 +71,8 @@ class BenchmarkCase(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds of one call in one round of the case `of`; joules, where they are read; `taken` where another process got
-    a core meanwhile."""
+    """Seconds of one call of the case with key `of` in one round, and joules if read. `taken` is True if another
+    process took a core meanwhile."""
 
     of: str
     seconds: float
@@ -81,9 +81,9 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TimedCase(msgspec.Struct, frozen=True, kw_only=True):
-    """A case with the summary of its samples. `seconds` is the least of the rounds that no other process disturbed, of
-    the fastest third of all where fewer than FEW are undisturbed; `spread` half the width of their middle two thirds
-    over their median; `taken` the share of rounds that were disturbed."""
+    """A case with the summary of its samples. Undisturbed rounds count; with fewer than FEW of them, the fastest third
+    of all rounds. `seconds` is the least of these, `spread` half the width of their middle two thirds over their
+    median, `taken` the share of all rounds that were disturbed."""
 
     case: BenchmarkCase
     seconds: float
@@ -93,21 +93,21 @@ class TimedCase(msgspec.Struct, frozen=True, kw_only=True):
     joules: float | None = None
 
     def workload(self) -> Workload | None:
-        """Return its workload; None where it only moves bytes, or is not captured at its batch (some models fix it)."""
+        """Return its workload. Return None if it only moves bytes or is not captured at its batch."""
         packed, model = self.case.workload, self.case.model
         workload = decode(base64.b64decode(packed)) if packed else store.ready(model) if model else None
         return workload if workload is None or fixed_batch(workload) in (None, self.case.batch) else None
 
 
 class MeasurementLog(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a log holds."""
+    """The machine and the timed cases of a log."""
 
     machine: MeasuredMachine
     timed: tuple[TimedCase, ...]
 
     @property
     def noise(self) -> float | None:
-        """Median spread between repeats, a fraction; None where no case was repeated."""
+        """Median spread between repeats, a fraction; None if no case was repeated."""
         spreads = [each.spread for each in self.timed if each.rounds > 1]
         return float(np.median(spreads)) if spreads else None
 
@@ -134,7 +134,7 @@ def encode_line(line: LogLine) -> bytes:
 
 
 def read_log(path: Path) -> MeasurementLog:
-    """Read a log; a line that was cut off is skipped. Raises RequestError."""
+    """Read a log. A truncated line is skipped. Raises RequestError."""
     try:
         lines = list(_decode_lines(file_access.read(path, MOST_BYTES).split(b"\n")))
     except OSError as error:
@@ -160,7 +160,7 @@ def _decode_lines(lines: Sequence[bytes]) -> Iterable[LogLine]:
         except msgspec.MsgspecError:
             if not place:
                 raise
-            raw = None  # cut off while it was written
+            raw = None  # truncated by a stop during writing
         if raw is not None:
             yield msgspec.json.decode(raw.fields, type=_KINDS[raw.kind])
 
@@ -182,8 +182,8 @@ def _summarise_samples(case: BenchmarkCase, samples: Sequence[Sample]) -> TimedC
 
 
 def shared_csv(log: MeasurementLog, name: str) -> str:
-    """Return the models that were timed as rows of the tables that ship (analysis/annexes/machine/measured), of a
-    device of this name."""
+    """Return the timed models as CSV rows in the format of the shipped tables (analysis/annexes/machine/measured), for
+    a device of this name."""
     machine, torch = log.machine, log.machine.versions.get("torch", "")
     versions = " ".join(f"{package} {version}" for package, version in machine.versions.items())
     text = io.StringIO()

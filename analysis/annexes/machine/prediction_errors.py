@@ -13,9 +13,9 @@ from analysis.model.ir.workload import Floats
 
 
 class PredictionErrors(msgspec.Struct, frozen=True, kw_only=True):
-    """Fractions: median and 90th percentile of the absolute error, `bias` the median of predicted / measured - 1,
-    `spearman` the rank correlation, `band_coverage` the share of rows inside the stated band, `band_half_width` its
-    median."""
+    """Errors as fractions: median and 90th percentile of the absolute error; `bias`, the median of predicted / measured
+    - 1; `spearman`, the rank correlation; `band_coverage`, the share of rows inside the stated band; and
+    `band_half_width`, the median half-width of that band over the prediction."""
 
     n: Annotated[int, column("Rows", "count")]
     median_ape: Annotated[float, column("Median err", "%", help="median absolute error")]
@@ -27,11 +27,11 @@ class PredictionErrors(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Group = TypeVar("Group")
-ErrorRow = tuple[float, float, tuple[float, float]]  # measured, predicted, the ends of its band
+ErrorRow = tuple[float, float, tuple[float, float]]  # measured, predicted, ends of the band
 
 
 def measure_errors(kind: Callable[..., Group], rows: Sequence[ErrorRow], **fields: str | int) -> Group:
-    """Return the errors of a group of rows as a struct of this kind; `fields` are its others."""
+    """Return the errors of a group of rows as a struct of type `kind`; `fields` are its other fields."""
     measured, predicted, bands = (np.array(values) for values in zip(*rows, strict=True))
     error = predicted / measured - 1.0
     inside = (measured >= bands[:, 0]) & (measured <= bands[:, 1])
@@ -49,7 +49,7 @@ def measure_errors(kind: Callable[..., Group], rows: Sequence[ErrorRow], **field
 
 
 def spearman(a: Floats, b: Floats) -> float | None:
-    """Return the rank correlation; None for fewer than three rows or constant values."""
+    """Return the rank correlation. Return None for fewer than three rows or for constant values."""
     if len(a) < 3:
         return None
     x, y = _ranks(a), _ranks(b)

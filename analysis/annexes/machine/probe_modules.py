@@ -22,7 +22,7 @@ class RepeatedFunction(nn.Module):  # type: ignore[misc]
         self.function, self.times = function, times
 
     def forward(self, x: Any) -> Any:
-        """Apply the function again and again."""
+        """Apply the function `times` times to `x`."""
         for _ in range(self.times):
             x = self.function(x)
         return x
@@ -32,7 +32,7 @@ class RepeatedJoint(RepeatedFunction):
     """A function of the previous value and of the other inputs, applied `times` times."""
 
     def forward(self, x: Any, *others: Any) -> Any:
-        """Apply the function again and again."""
+        """Apply the function `times` times to `x` and the unchanged `others`."""
         for _ in range(self.times):
             x = self.function(x, *others)
         return x
@@ -46,7 +46,7 @@ class LstmProbe(nn.Module):  # type: ignore[misc]
         self.lstm = nn.LSTM(width, width, batch_first=True)
 
     def forward(self, x: Any) -> Any:
-        """Return what the layer gives at each step."""
+        """Return the output of the layer at every step."""
         return self.lstm(x)[0]
 
 
@@ -69,7 +69,7 @@ def _conv(shape: Shape, groups: int = 1) -> ProbeParts:
 
 
 def _pointwise(shape: Shape) -> ProbeParts:
-    """Convolutions of 1 x 1 to several times the channels and back, as in mobile networks."""
+    """Build 1 x 1 convolutions to several times the channels and back, as in mobile networks."""
     few, many = shape["channels"], shape["channels"] * shape["times"]
     pairs = ((few, many), (many, few)) * (CHAIN // 2)
     return nn.Sequential(*(nn.Conv2d(a, b, 1, bias=False) for a, b in pairs)), _image(shape)

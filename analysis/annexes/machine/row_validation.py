@@ -1,6 +1,6 @@
-"""Predictions against measurements: every row is predicted, or counted by the reason why it cannot be.
+"""Validation of predictions: every measured row is predicted, or counted by the reason why it cannot be.
 
-Groups are (source, device, mode, framework, precision, scenario); the summary is the median over the larger ones.
+A group is (source, device, mode, framework, precision, scenario). The summary is the median over larger groups.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from hardware.architectures import known_architectures
 from hardware.architectures.data import common
 from hardware.device import load_device
 
-REPEATS_DIFFER = 2.0  # ratio of repeats of one configuration, above which one of them is another measurement
-LARGE = 10  # rows from which a group counts in the summary
+REPEATS_DIFFER = 2.0  # least ratio of repeats at which one of them must be another measurement
+LARGE = 10  # least rows of a group that counts in the summary
 Ends = tuple[float, float, float]  # nominal, low, high
 QUANTITIES = ("latency", "energy")
 
 
 class RowPrediction(msgspec.Struct, frozen=True, kw_only=True):
-    """A measured row with the estimate's figures: latency of the batch, energy per inference and the power by which it
-    grows with time (`time_power_w`), and bands."""
+    """A measured row with the estimate's figures and bands: latency of the batch, and energy per inference.
+    `time_power_w` is the power by which the batch's energy grows with its latency."""
 
     row: MeasuredRow
     latency_s: float
@@ -52,8 +52,8 @@ class RowPrediction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ErrorGroup(PredictionErrors, frozen=True, kw_only=True):
-    """Errors of one group and quantity; `reason` why a large group is more than twice its target off, in words, ''
-    where it is not."""
+    """Errors of one group and quantity. `reason` explains why a large group is off by more than twice its target, '' if
+    it is not."""
 
     source: Annotated[str, column("Source", keep=5)]
     device: Annotated[str, column("Device")]
@@ -66,7 +66,7 @@ class ErrorGroup(PredictionErrors, frozen=True, kw_only=True):
 
 
 class ClassErrors(PredictionErrors, frozen=True, kw_only=True):
-    """Errors of a class of work over all its rows."""
+    """Errors of a class of work over all of its rows."""
 
     name: Annotated[str, column("Class of work")]
     quantity: str
@@ -74,15 +74,15 @@ class ClassErrors(PredictionErrors, frozen=True, kw_only=True):
 
 
 class SkippedRows(msgspec.Struct, frozen=True):
-    """A number of rows and the reason why they are counted apart."""
+    """A number of rows and the reason why they are counted separately."""
 
     reason: str
     rows: int
 
 
 class Validation(msgspec.Struct, frozen=True):
-    """All classes of work and groups, skipped rows, rows that ran in another precision than was measured, and the
-    medians over groups of ten rows or more of vision models."""
+    """Errors of classes of work and groups, skipped rows, rows that were predicted in another precision than measured
+    (`replaced`), and medians over groups of vision models with ten rows or more (`summary`)."""
 
     classes: tuple[ClassErrors, ...]
     groups: tuple[ErrorGroup, ...]
@@ -92,7 +92,7 @@ class Validation(msgspec.Struct, frozen=True):
 
 
 class PredictionPoint(msgspec.Struct, frozen=True):
-    """One measured quantity beside its prediction and band."""
+    """One measured quantity with its prediction and band."""
 
     name: str
     quantity: str
@@ -108,7 +108,7 @@ class PredictionPoint(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=256)
 def _workload(model: str, image_size: int | None) -> Workload | None:
-    """Return what ships of a model. An image size may be that of an example input as well."""
+    """Return the shipped workload of a model. The image size may be the size of its example input."""
     try:
         return store.ready(model, image_size)
     except ModelSpecError:
@@ -119,13 +119,13 @@ def _workload(model: str, image_size: int | None) -> Workload | None:
 
 
 def estimate_row(row: MeasuredRow) -> Estimate:
-    """Estimate what was measured. Raises Unpredictable where the model must be captured first."""
+    """Return the estimate of a measured row. Raises Unpredictable if the model is unknown or not captured yet."""
     try:
         workload = _workload(row.model, row.image_size)
     except ModelError as error:
         reason = str(error).partition(";")[0]
         if reason.startswith(("unknown model", "no module")):
-            reason = "model is not known"  # names and their nearest ones would stand in hundreds of reasons
+            reason = "model is not known"  # names and suggestions would give hundreds of reasons
         raise Unpredictable(reason.replace(repr(row.model), "").strip()) from None
     if workload is None:
         raise Unpredictable("model at this image size is not shipped")
@@ -142,7 +142,7 @@ def predict_row(row: MeasuredRow) -> RowPrediction:
     result = estimate_row(row)
     batch = row.scenario.batch
     adds, floor = input_s(row, result)
-    follows = batch / result.throughput_per_s / result.latency_s if row.is_rate else 1.0  # the next may have begun
+    follows = batch / result.throughput_per_s / result.latency_s if row.is_rate else 1.0  # batches may overlap
     model_s = (result.latency_s * follows, *(end * follows for end in result.latency_band_s))
     latency_s = [max(t + more, least) for t, more, least in zip(model_s, adds, floor, strict=True)]
     waits_s = [t - own for t, own in zip(latency_s, model_s, strict=True)]
@@ -167,9 +167,9 @@ def predict_row(row: MeasuredRow) -> RowPrediction:
 
 
 def input_s(row: MeasuredRow, result: Estimate) -> tuple[Ends, Ends]:
-    """Return the seconds that a measurement includes besides the model: those that its input adds, and those below
-    which it cannot be. The copy to the device adds; so does an input pipeline on the cores that compute, while a host
-    beside an accelerator decodes the next batch meanwhile."""
+    """Return the seconds that the input adds to a measurement, and its least seconds. The copy to the device adds time,
+    as does an input pipeline on the CPU that computes. The host of an accelerator decodes the next batch in parallel,
+    so its pipeline is a least time."""
     copy_s = _input_copy_s(result) if row.copies_input else 0.0
     adds: Ends = (copy_s, copy_s * 0.7, copy_s * 1.4)
     if not row.decodes_input:
@@ -183,8 +183,8 @@ def input_s(row: MeasuredRow, result: Estimate) -> tuple[Ends, Ends]:
 
 
 def _time_power_w(result: Estimate) -> float:
-    """Return the power by which energy grows with each second more than predicted: static power, and on a CPU that of
-    the clocks of its busy cores (an accelerator waits for its host, a CPU is its own host)."""
+    """Return the power that each second beyond the prediction takes: static power, and on a CPU also the clocks of its
+    busy cores. (An accelerator idles while it waits for its host; a CPU is the host.)"""
     static_w = float(result.run.prices.value[-2:].sum())
     if not result.device.arch.is_host or not result.latency_s:
         return static_w
@@ -205,7 +205,7 @@ def validate(
     progress: Callable[[int], None] | None = None,
     kernels: Sequence[PredictionPoint] = (),
 ) -> Validation:
-    """Predict every row and summarise by class of work and by group. `kernels` are predictions of single kernels."""
+    """Predict every row and summarise errors by class of work and by group. `kernels` are predicted single kernels."""
     predictions, skipped = predict_rows(rows, folders, progress)
     agree = repeats_agree([p.row for p in predictions])
     if differing := len(agree) - sum(agree):
@@ -233,7 +233,7 @@ def validate(
 def predict_rows(
     rows: Iterable[dict[str, str]], folders: tuple[Path, ...] = (), progress: Callable[[int], None] | None = None
 ) -> tuple[list[RowPrediction], Counter[str]]:
-    """Return predictions, and the number of rows that have none by reason."""
+    """Return predictions, and the number of rows without one by reason."""
     predictions: list[RowPrediction] = []
     skipped: Counter[str] = Counter()
     for i, row in enumerate(rows):
@@ -247,8 +247,8 @@ def predict_rows(
 
 
 def repeats_agree(rows: Sequence[MeasuredRow]) -> list[bool]:
-    """Return False for each repeat of a configuration whose repeats differ by more than a factor: one of them is
-    another measurement."""
+    """Return False for each row of a configuration whose repeats differ by more than REPEATS_DIFFER: one of them must
+    be another measurement."""
     values: dict[tuple[object, ...], list[float]] = {}
     for row in rows:
         values.setdefault(_configuration(row), []).append(row.latency_s or row.energy_j or 0.0)
@@ -261,7 +261,7 @@ def _configuration(row: MeasuredRow) -> tuple[object, ...]:
 
 
 def prediction_points(predictions: Iterable[RowPrediction]) -> Iterator[PredictionPoint]:
-    """Yield the latency of each row in its class of work, and its energy in that of its kind."""
+    """Yield the latency of each row in its class of work, and its energy in its energy class."""
     for p in predictions:
         row = p.row
         about = (row.device.id, row.family, p.runtime, p.mode, p.work_class)
@@ -274,7 +274,7 @@ def prediction_points(predictions: Iterable[RowPrediction]) -> Iterator[Predicti
 def class_errors(
     predictions: Iterable[RowPrediction], kernels: Sequence[PredictionPoint] = ()
 ) -> tuple[ClassErrors, ...]:
-    """Return the errors of each class of work, in the order in which classes are declared, then energy."""
+    """Return the errors of each class of work in the declared order: first latency, then energy."""
     members: dict[tuple[str, str], list[PredictionPoint]] = {}
     for point in (*prediction_points(predictions), *kernels):
         members.setdefault((point.quantity, point.name), []).append(point)
@@ -331,7 +331,7 @@ def _summarise(groups: Sequence[ErrorGroup], predicted: int, skipped: int) -> di
 
 
 class DeviceKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A kind of device: the text in the ids of its devices, and the errors meant to be reached, None where none is."""
+    """A kind of device: `id`, a part of its devices' ids, and the target errors (fractions), None without a target."""
 
     name: str
     id: str = ""

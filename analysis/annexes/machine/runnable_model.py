@@ -1,4 +1,4 @@
-"""Models of torchvision and building blocks prepared to run here, with random weights and inputs of a batch."""
+"""Preparation of torchvision models and building blocks to run here, with random weights and inputs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RunnableModel = tuple[Any, tuple[Any, ...]]  # a module in evaluation mode, its 
 
 
 def prepare_model(ref: ModelRef, batch: int, device: str = TORCH_HOST, dtype: Any = torch.float32) -> RunnableModel:
-    """Build the module of a name and its inputs, on the device. Raises CaptureError for a model that cannot run."""
+    """Build the module of a model and its inputs on the device. Raises CaptureError for a model that cannot run."""
     torch.manual_seed(0)
     if not isinstance(ref, zoo.Spec):
         raise CaptureError(f"{ref.label} is not timed here: name models of torchvision or building blocks")

@@ -1,4 +1,4 @@
-"""Modules that run models with torch, in a subprocess under limits; no torch is imported here."""
+"""Execution of modules that need torch in a limited subprocess. This module does not import torch."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from analysis.model.reading_budget import Progress
 from hardware import policy
 from hardware.errors import RequestError
 
-_SPARE_S = 240.0  # for building models and the first round, which is always completed
+_SPARE_S = 240.0  # for building models and the first rounds, which are always completed
 _INSTALL = "pip install torch torchvision"
 
 
 def run_module(module: str, plan: dict[str, Any], file: Path, limits: ProcessLimits, progress: Progress) -> bytes:
-    """Run a module of this annex and return its answer. Raises RequestError, in a line, where that fails."""
+    """Run a module of this annex and return its answer. Raises RequestError, in one line, if it fails."""
     policy.require_unserved("running models")
     if importlib.util.find_spec("torch") is None:
         raise RequestError(f"running models here needs torch: {_INSTALL}")
@@ -39,7 +39,7 @@ def run_module(module: str, plan: dict[str, Any], file: Path, limits: ProcessLim
 
 
 def measure_models(plan: dict[str, Any], log: Path, seconds: float, progress: Progress) -> MeasurementLog:
-    """Time the probes and models of a plan, add the samples to the log, and return all that it holds."""
+    """Time the probes and models of a plan, add the samples to the log and return the log. Raises RequestError."""
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         log.touch()

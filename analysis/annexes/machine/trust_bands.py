@@ -1,9 +1,9 @@
-"""Widths of bands, from errors on devices and families of models that were left out.
+"""Widths of bands, from errors on left-out devices and families of models.
 
-A class of work has factors that hold 80 to 90 % of the rows of a device when they are taken from the other devices
-(conformal quantiles of the logarithm of measured over predicted); a device that was measured often enough with a
-runtime has its own, taken from the other families of models. Rows that the efficiencies were fitted to are predicted
-by a fit that left out their device, or their family.
+A class of work has a band whose factors hold 80 to 90 % of the rows of a device if they are taken from other devices
+(conformal quantiles of the logarithm of measured over predicted). A device that was measured often enough with a
+runtime has a separate band, tested on left-out families of models. Rows that the efficiencies were fitted to are
+predicted by a fit without their device or without their family.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from analysis.estimate.trust import ENGINEERING, ClassEvidence, DeviceEvidence, 
 from analysis.model.ir.workload import Floats
 from hardware.architectures import known_architectures
 
-TARGET = 0.82  # share of left-out rows that a band is to hold; between 80 and 90 % is meant
-LEAST = float(np.log(1.05))  # no band is narrower than measurements repeat
-# Bands that are tried, for both ends at once (of each apart, the best by chance would be taken): those that this part
-# of the weight of the errors lies beyond, then those that reach so far (of a logarithm) beyond all errors.
+TARGET = 0.82  # share of left-out rows that a band must hold; the aim is 80 to 90 %
+LEAST = float(np.log(1.05))  # least half-width: the repeatability of measurements
+# Candidate bands, from narrow to wide: the share of the weight of errors beyond each end, then the logarithm by which
+# both ends exceed all errors. Both ends change together: if chosen separately, the best by chance would win.
 TAILS = tuple(share / 100 for share in range(20, -1, -1))
 BEYOND = tuple(share / 20 for share in range(1, 21))
-JUDGED = 3  # devices or families left out, below which their share says nothing
-FAMILIES = 3  # of models, from which a device has factors of its own
+JUDGED = 3  # least number of left-out devices or families for a meaningful share
+FAMILIES = 3  # least number of families of models for a device to have a separate band
 
 Axis = Literal["device", "family"]
 AXES: tuple[Axis, ...] = ("device", "family")
 
 
 class Residual(msgspec.Struct, frozen=True):
-    """The logarithm of measured over predicted of one row: as shipped, and by fits that left out its device and its
-    family; without `is_left_out`, what is shipped was set with this row in sight, and stands for these too."""
+    """The logarithm of measured over predicted of one row: as shipped, and by fits without its device and without its
+    family. Without `is_left_out` all three are as shipped, with constants that were set with this row in sight."""
 
     point: PredictionPoint
     shipped: float
@@ -47,7 +47,7 @@ class Residual(msgspec.Struct, frozen=True):
 
 def make_residual(point: PredictionPoint, left_out: tuple[float, float] | None = None) -> Residual:
     """Return the errors of a row. `left_out` are the predictions of fits without its device and without its family,
-    None where it was not fitted to."""
+    None if the row was not in the fit."""
     shipped = float(np.log(point.measured / point.predicted))
     if left_out is None:
         return Residual(point, shipped, shipped, shipped, is_left_out=False)
@@ -56,7 +56,7 @@ def make_residual(point: PredictionPoint, left_out: tuple[float, float] | None =
 
 
 def candidate_ends(errors: Floats, weights: Floats) -> tuple[Floats, Floats]:
-    """Return logarithms of the low and high factors that are tried, from the narrowest band to the widest."""
+    """Return logarithms of the low and high factors of candidate bands, from the narrowest to the widest."""
     order = np.argsort(errors)
     ordered, upto = errors[order], np.cumsum(weights[order]) / weights.sum()
     last = len(errors) - 1
@@ -68,8 +68,8 @@ def candidate_ends(errors: Floats, weights: Floats) -> tuple[Floats, Floats]:
 
 
 def left_out_coverage(rows: Sequence[Residual], axis: Axis) -> Floats | None:
-    """Return the share of rows inside each candidate band taken without their device or family; None where fewer than
-    three can be left out with enough rows kept: one more or less then decides. Devices (families) weigh the same."""
+    """Return the share of rows inside each candidate band that is taken from other devices (families), which have equal
+    weight. Return None if fewer than JUDGED can be left out with LARGE rows remaining."""
     labels = np.array([getattr(row.point, axis) for row in rows])
     errors = np.array([getattr(row, axis) for row in rows])
     weights, judged, names = row_weights(labels), 0.0, 0
@@ -87,24 +87,24 @@ def left_out_coverage(rows: Sequence[Residual], axis: Axis) -> Floats | None:
 
 
 def row_weights(labels: NDArray[np.str_]) -> Floats:
-    """Return the weight of each row: the rows of a label weigh together as those of any other with enough rows."""
+    """Return the weight of each row: one over the number of rows with its label, at most 1 / LARGE."""
     _, place, count = np.unique(labels, return_inverse=True, return_counts=True)
     return 1.0 / np.maximum(count[place], LARGE)
 
 
 def narrowest_band(rows: Sequence[Residual], axes: Sequence[Axis]) -> tuple[Factors, dict[Axis, float]]:
-    """Return the narrowest band that holds enough of what was left out on every axis, and what it holds; the one that
-    holds most where none does. Errors are those that reach further of the axes."""
+    """Return the narrowest band that holds the share TARGET of left-out rows on every axis, else the band that holds
+    most, and its share by axis. Each end of a candidate band is the furthest over the axes."""
     weights = row_weights(np.array([row.point.device for row in rows]))
     tried = [candidate_ends(np.array([getattr(row, axis) for row in rows]), weights) for axis in axes]
     low, high = np.min([ends[0] for ends in tried], axis=0), np.max([ends[1] for ends in tried], axis=0)
     coverage = {axis: shares for axis in axes if (shares := left_out_coverage(rows, axis)) is not None}
-    if "device" in axes and "device" not in coverage:  # a further device is not one of these few
+    if "device" in axes and "device" not in coverage:  # a new device differs from these few
         wider = float(np.sqrt(1.0 + 1.0 / len({row.point.device for row in rows})))
         low[: len(TAILS)] *= wider
         high[: len(TAILS)] *= wider
     shipped = np.array([row.shipped for row in rows])[:, None]
-    # One device may have most rows: few are judged without it.
+    # One device may have most rows, so the coverage is also computed with equal weight of devices.
     seen = ((shipped >= low) & (shipped <= high)).mean(axis=0)
     alike = weights @ ((shipped >= low) & (shipped <= high)) / weights.sum()
     least = np.min([seen, alike, *coverage.values()], axis=0)
@@ -114,7 +114,7 @@ def narrowest_band(rows: Sequence[Residual], axes: Sequence[Axis]) -> tuple[Fact
 
 
 def class_factors(name: str, quantity: str, rows: Sequence[Residual], band: Factors | None = None) -> ClassEvidence:
-    """Return the errors of a class of work and the narrowest band that holds them, unless it is given."""
+    """Return the errors of a class of work and its band: `band` if given, else the narrowest that holds the errors."""
     coverage: dict[Axis, float] = {}
     if band is None:
         band, coverage = narrowest_band(rows, AXES)
@@ -135,7 +135,7 @@ def class_factors(name: str, quantity: str, rows: Sequence[Residual], band: Fact
 
 
 def trust_table(residuals: Sequence[Residual]) -> TrustTable:
-    """Return the classes of work, the devices that were measured, and the band of work that never was."""
+    """Return the evidence of each class of work, of each measured device, and of work without measurements."""
     by_class = _group_rows(residuals, lambda row: (row.point.quantity, row.point.name))
     factors = [class_factors(name, quantity, rows) for (quantity, name), rows in by_class.items()]
     energy = {each.name: each for each in factors if each.quantity == "energy"}
@@ -153,8 +153,8 @@ def trust_table(residuals: Sequence[Residual]) -> TrustTable:
         known.append(each)
     engineering = {each.name for each in work_classes() if each.is_engineering}
     unfitted = [row for row in residuals if row.point.name in engineering]
-    # Work that nothing was fitted for may be like any class that was measured: it is known no better than most of
-    # these are, to either side, since nothing says which.
+    # Work without a fit may resemble any measured class, so its band reaches as far, to both sides, as the bands of
+    # most classes.
     reaches = [float(np.abs(np.log(each.band)).max()) for each in factors if each.quantity == "latency"]
     reach = max(float(np.quantile(each, TARGET)) for each in ([abs(row.shipped) for row in unfitted], reaches))
     known.append(class_factors(ENGINEERING, "latency", unfitted, (float(np.exp(-reach)), float(np.exp(reach)))))
@@ -166,11 +166,11 @@ def trust_table(residuals: Sequence[Residual]) -> TrustTable:
 
 
 def measure_device(key: tuple[str, str, str, str], rows: Sequence[Residual]) -> DeviceEvidence:
-    """Return the errors of a device on a class of work under a runtime, and a band of its own where other rows than
-    those that it holds set the constants."""
+    """Return the errors of a device on a class of work under a runtime, with a separate band if there are enough rows
+    and all of them are predicted by fits without their family."""
     error = float(np.median([abs(row.point.predicted / row.point.measured - 1.0) for row in rows]))
     is_enough = len(rows) >= LARGE and len({row.point.family for row in rows}) >= FAMILIES
-    # Rows in sight of who set the constants say nothing of other models on the same device.
+    # Rows that were in sight when constants were set are no evidence for other models on the device.
     if not is_enough or not all(row.is_left_out for row in rows):
         return DeviceEvidence(*key, len(rows), error, None)
     band = narrowest_band(rows, ("family",))[0]
@@ -182,7 +182,7 @@ def _host_classes() -> set[str]:
 
 
 def widen_by_hosts(band: Factors) -> Factors:
-    """Return a band with the spread between hosts, as the fact of dispatch states it, beside that of the errors."""
+    """Return the band widened by the spread between hosts that the fact `dispatch_s` states."""
     fact = known_architectures.BASELINE.data.facts["dispatch_s"]
     assert fact.value
     assert fact.low
@@ -201,13 +201,13 @@ def _group_rows(rows: Iterable[Residual], key: Callable[[Residual], Any]) -> dic
 
 
 def encode_trust(trust: TrustTable) -> str:
-    """Return the table as JSON of one row a line, numbers of four digits."""
+    """Return the table as JSON with one row per line and numbers of four digits."""
     parts = [f'"{name}": [\n' + encode_rows(getattr(trust, name)) + "\n]" for name in ("classes", "measured")]
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
 def encode_rows(rows: Iterable[msgspec.Struct]) -> str:
-    """Return rows of evidence as JSON, one a line, numbers of four digits."""
+    """Return rows of evidence as JSON, one per line, with numbers of four digits."""
     return ",\n".join(msgspec.json.encode(_round(msgspec.to_builtins(row))).decode() for row in rows)
 
 

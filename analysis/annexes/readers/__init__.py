@@ -1,1 +1,1 @@
-"""Readers of foreign model files. `python -m analysis.annexes.readers` runs one in a limited process of its own."""
+"""Readers of foreign model files. `python -m analysis.annexes.readers` executes one in a limited subprocess."""

@@ -1,5 +1,5 @@
-"""`python -m analysis.annexes.readers TARGET`: a file that is data, read in a process of its own, where it can take no
-more than its limits and be given up. It answers as analysis/model/process/answering.py says."""
+"""`python -m analysis.annexes.readers TARGET`: the subprocess that reads a file of data, with limits and the option to
+cancel it. It answers as analysis/model/process/answering.py says."""
 
 from __future__ import annotations
 

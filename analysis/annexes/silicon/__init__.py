@@ -1,1 +1,1 @@
-"""Design search: many changed devices over several models, judged by speed, energy, power and area."""
+"""Design search: compares many changed devices over several models by speed, energy, power and area."""

@@ -1,7 +1,7 @@
-"""Design search: a grid of changes of a chip, by what they cost over several models.
+"""Design search: evaluates a grid of changes of a chip by their cost over several models.
 
-A design is a what-if device (hardware/what_if.py). Its score is the weighted geometric mean, over the models, of a
-metric against that of the base; less is better.
+A design is a what-if device (hardware/what_if.py). Its score is the weighted geometric mean over models of a metric
+over the same metric of the base. Lower is better.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _REFUSALS = {"power": "it draws more power than allowed", "area": "its die is la
 
 
 class DesignKnob(msgspec.Struct, frozen=True):
-    """A fact with the values that it may have, in SI units."""
+    """A fact and its candidate values in SI units."""
 
     name: str
     values: tuple[float, ...]
@@ -43,7 +43,7 @@ class DesignKnob(msgspec.Struct, frozen=True):
 
 
 class DesignStudy(msgspec.Struct, frozen=True, kw_only=True):
-    """The question of a search: `models` with their weights; limits of `power` in W and `area` in mm2."""
+    """The input of a search: `models` with their weights, and limits of `power` in W and `area` in mm2."""
 
     base: Device
     knobs: tuple[DesignKnob, ...]
@@ -54,7 +54,7 @@ class DesignStudy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Design(msgspec.Struct, frozen=True, kw_only=True):
-    """One design; costs by model, in the order of the study. `refused` says why it is invalid or beyond a limit."""
+    """One design with its cost for each model of the study. `refused` says why it is invalid or violates a limit."""
 
     device: str
     values: tuple[float, ...]
@@ -67,8 +67,8 @@ class Design(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DesignReport(msgspec.Struct, frozen=True, kw_only=True):
-    """The document of `hwexplorer design`: `best` by score; `front`: no other has less latency, energy and area
-    (means)."""
+    """The document of `hwexplorer tune design`: `best` designs by score, and the Pareto `front` of mean latency, mean
+    energy and area. `as_it_is` is the base; `why_refused` is the most common reason."""
 
     base: str
     knobs: tuple[DesignKnob, ...]
@@ -83,7 +83,7 @@ class DesignReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_knob(device: Device, text: str) -> DesignKnob:
-    """Parse a range that is doubled through, `units=64..1024`, or a few values, `units=64|256`. Raises RequestError."""
+    """Parse a range in steps of two, `units=64..1024`, or a list of values, `units=64|256`. Raises RequestError."""
     name, equals, written = text.partition("=")
     least, dots, most = written.partition("..")
     if not equals or not written:
@@ -101,7 +101,7 @@ def parse_knob(device: Device, text: str) -> DesignKnob:
 
 
 def _doubled(least: float, most: float) -> tuple[float, ...]:
-    """Return the least value doubled up to the largest, which is the last."""
+    """Return the doublings of the least value up to the largest value, which is always included."""
     doubled = [least * 2.0**i for i in range(math.floor(math.log2(most / least) + 1e-9) + 1)]
     return (*doubled, most) if doubled[-1] < most * (1 - 1e-9) else tuple(doubled)
 
@@ -140,7 +140,7 @@ def mean(values: Sequence[float], study: DesignStudy) -> float:
 
 
 def _costs(study: DesignStudy, device: Device) -> tuple[list[ModelCost], float, str]:
-    """Return the cost of each model, the most power that one draws, and which does not fit in memory."""
+    """Return the cost of each model, the highest power (W), and an error if a model does not fit in memory, else ''."""
     results = [estimate(shipped_workload(model), device, study.scenario) for model, _ in study.models]
     unfit = [result.workload.name for result in results if not result.fits]
     power_w = max(result.average_power_w for result in results)
@@ -148,7 +148,7 @@ def _costs(study: DesignStudy, device: Device) -> tuple[list[ModelCost], float, 
 
 
 def search_designs(study: DesignStudy, tick: Tick | None = None, most: int = 20) -> DesignReport:
-    """Evaluate the grid of designs and keep the best. Raises RequestError where none can be."""
+    """Evaluate the grid of designs and return the best. Raises RequestError if all are refused."""
     total = math.prod(len(knob.values) for knob in study.knobs)
     if total > DESIGNS_MAX:
         raise RequestError(f"a grid of {total:,} designs (allowed: {DESIGNS_MAX:,}): take fewer values")

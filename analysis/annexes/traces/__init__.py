@@ -1,1 +1,1 @@
-"""Traces of profilers, read as one kind of record (`trace.Trace`) and compared with an estimate."""
+"""Traces of profilers, read into one type (`trace_record.Trace`) and compared with an estimate."""

@@ -1,4 +1,4 @@
-"""`python -m analysis.annexes.traces FILE`: a trace, read in a process of its own, as `trace_reading` asks for it."""
+"""`python -m analysis.annexes.traces FILE`: the subprocess in which `trace_reading` reads a trace."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""A trace aligned with an estimate: which measured operator is which of the model's, and the rest on either side.
+"""Alignment of a trace with an estimate: matches measured operators with the model's, and keeps the rest of both.
 
-Both are sequences in order of execution. They are aligned so that as much as possible agrees in kind and size, without
-crossings. Operators of the model that the trace does not show by themselves belong to the kernel that they follow in
-their subgraph. Nothing is dropped: matched + unmatched + gaps - overlaps = wall time."""
+Both are sequences in order of execution. They are aligned so that kinds and sizes agree as far as possible, without
+crossings. An operator of the model without a measured counterpart is assigned to the kernel that it follows in its
+subgraph. Nothing is dropped: matched + unmatched + gaps - overlaps = wall time."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ from analysis.estimate.estimate import Estimate
 from analysis.model.ir.workload import WEIGHT
 from hardware.demand import OpClass
 
-PADDED = 2.1  # times its size: a weight whose channels ONNX Runtime rounds up to 16
-_JOINED = 8  # operators between two layers of one input
-MOST_CELLS, MOST_SCORES = 50_000_000, 5_000_000  # operators of the model times those of the trace: a second or two
-_CELLS = 6_000_000  # of the table that aligns the two sequences; longer ones are aligned within a band
-_KIND, _SIZE, _CLASS, _OTHER_SIZE, _MODULE = 4.0, 3.0, 1.0, 1.0, 6.0  # scores of what agrees
+PADDED = 2.1  # most that ONNX Runtime pads a weight, times its size: it rounds channels up to 16
+_JOINED = 8  # most operators between two layers with the same input
+MOST_CELLS, MOST_SCORES = 50_000_000, 5_000_000  # operators of the model times those of the trace, a second or two
+_CELLS = 6_000_000  # of the alignment table; longer sequences are aligned within a band
+_KIND, _SIZE, _CLASS, _OTHER_SIZE, _MODULE = 4.0, 3.0, 1.0, 1.0, 6.0  # scores of agreement
 
 
 class _Item(msgspec.Struct, frozen=True, kw_only=True):
-    """The traits by which operators are compared: family of the kind, class, elements of its weights and of its data,
-    path of its module ('' where the trace has none)."""
+    """The traits by which operators are compared: family of the kind, path of the module ('' if unknown), operator
+    class, elements of each weight, elements of the largest data input."""
 
     family: str
     path: str
@@ -50,7 +50,7 @@ def align_trace(trace: Trace, result: Estimate) -> Alignment:
     """Align a trace with the estimate of the same model at the same batch."""
     if trace.is_total:
         trace = divide_into_runs(trace, result)
-        if trace.runs > 1 or any(op.count > 1 for op in trace.ops):  # calls are merged: no order tells them apart
+        if trace.runs > 1 or any(op.count > 1 for op in trace.ops):  # merged calls have no order
             return align_sums(trace, result)
     ops = join_followers(op for top in trace.ops for op in leaf_ops(top))
     shown = [op for op in ops if op.kind != "view"]
@@ -97,7 +97,7 @@ def align_trace(trace: Trace, result: Estimate) -> Alignment:
 
 
 def _compare_sizes(model: _Item, measured: _Item, pads: float) -> dict[str, Any]:
-    """Compare two operators whose weights a runtime may have padded to at most `pads` times their size."""
+    """Return the size fields of a MatchedPair. A runtime may have padded weights to at most `pads` times their size."""
     sizes = [theirs / ours for ours in model.weights for theirs in measured.weights if ours]
     return {
         "has_same_weights": any(1.0 <= size <= pads for size in sizes) if sizes else None,
@@ -108,8 +108,8 @@ def _compare_sizes(model: _Item, measured: _Item, pads: float) -> dict[str, Any]
 def _compiled_regions(
     shown: Sequence[TraceOp], owner: dict[int, int], model: Sequence[_Item]
 ) -> list[tuple[int, list[int]]]:
-    """Return each kernel that a compiler made of many operators with the operators in it: those that the trace does
-    not show by themselves, between its neighbours, up to the last that the region names."""
+    """Return each region (a kernel that a compiler made of many operators) with the indices of its operators: the
+    unmatched ones between its neighbours in the trace, up to the last operator that the region names."""
     anchors = sorted((j, i) for i, j in owner.items() if shown[j].kind != "copy")
     regions, start = [], 0
     for j in [j for j, op in enumerate(shown) if op.kind == "region"]:
@@ -124,7 +124,7 @@ def _compiled_regions(
 
 
 def _attention_parts(i: int, owner: dict[int, int], shown: Sequence[TraceOp], matched: set[int]) -> list[int]:
-    """Return the products, and the operators between them, that run in place of an attention operator."""
+    """Return the measured operators (products, softmax and those between) that replace an attention, else []."""
     first = max((j for k, j in owner.items() if k < i), default=-1) + 1
     end = min((j for k, j in owner.items() if k > i and j >= first), default=len(shown))
     inside = [j for j in range(first, end) if j not in matched]
@@ -132,7 +132,7 @@ def _attention_parts(i: int, owner: dict[int, int], shown: Sequence[TraceOp], ma
 
 
 def _kernel_of(i: int, owner: dict[int, int], result: Estimate) -> int | None:
-    """Return the measured operator in whose kernel an unseen one must have run: one of its subgraph's."""
+    """Return the measured operator of the same subgraph whose kernel must contain an unseen operator, else None."""
     members = result.partition.members[int(result.partition.subgraph[i])]
     before = [owner[m] for m in members if m < i and m in owner]
     after = [owner[m] for m in members if m > i and m in owner]
@@ -140,8 +140,8 @@ def _kernel_of(i: int, owner: dict[int, int], result: Estimate) -> int | None:
 
 
 def _joined_layer(i: int, owner: dict[int, int], shown: Sequence[TraceOp], result: Estimate) -> int | None:
-    """Return the measured layer that has the same input as an unseen one: software joins such layers (Q, K and V)
-    into one kernel. A trace with shapes shows them by themselves."""
+    """Return a measured layer with the same input as an unseen one, else None: software joins such layers (Q, K and V)
+    into one kernel. Layers with recorded shapes are not joined."""
     ops = result.workload.operators
     if ops.kind[i] != "linear":
         return None
@@ -175,7 +175,7 @@ def _trace_item(op: TraceOp) -> _Item:
 
 
 def _score(model: _Item, measured: _Item) -> float:
-    """Return how well two operators agree; 0 where they cannot be the same."""
+    """Return the score of agreement of two operators, 0 if they cannot be the same."""
     if model.family == measured.family:
         value = _KIND
     elif {model.family, measured.family} == {"conv", "linear"} or model.group == measured.group == OpClass.ELEMENTWISE:
@@ -188,7 +188,7 @@ def _score(model: _Item, measured: _Item) -> float:
         return value
     if model.weights & measured.weights or (model.data == measured.data and not model.weights):
         return value + _SIZE
-    # Of another size: most likely another one of its kind.
+    # Other sizes most likely mean another operator of the same kind.
     return value - _OTHER_SIZE if model.data == measured.data else value - 3.0 * _OTHER_SIZE
 
 
@@ -197,7 +197,7 @@ def _is_inside(path: str, module: str) -> bool:
 
 
 def _align_items(model: Sequence[_Item], measured: Sequence[_Item]) -> list[tuple[int, int]]:
-    """Return pairs of indices, rising in both, with the greatest sum of scores (dynamic programming over a band)."""
+    """Return pairs of indices, increasing in both, with the highest sum of scores (dynamic programming in a band)."""
     n, m = len(model), len(measured)
     if not n or not m:
         return []
@@ -210,7 +210,7 @@ def _align_items(model: Sequence[_Item], measured: Sequence[_Item]) -> list[tupl
     band = m if n * m <= _CELLS else max(_CELLS // n // 2, 64)
     scores = np.array([[_score(a, b) for b in distinct_measured] for a in distinct_model])
     best = np.zeros(m + 1)
-    # 1: a pair, 2: this operator of the model is left out, 3: that of the trace is.
+    # 1: the two are a pair; 2: the model's operator is skipped; 3: the trace's operator is skipped.
     step = np.zeros((n + 1, m + 1), dtype=np.int8)
     for i in range(1, n + 1):
         row = scores[rows[i - 1]][columns]
@@ -236,10 +236,10 @@ def _align_items(model: Sequence[_Item], measured: Sequence[_Item]) -> list[tupl
 def _match_out_of_order(
     model: Sequence[_Item], measured: Sequence[_Item], matches: Sequence[tuple[int, int]]
 ) -> list[tuple[int, int]]:
-    """Return pairs among the rest that agree in kind and size: branches run in another order than the model lists."""
+    """Pair the remaining operators that agree in kind and size: branches may run in another order than in the model."""
     matched = {i for i, _ in matches}
     taken = {j for _, j in matches}
-    left: dict[_Item, list[int]] = {}  # places of equal items, the first last
+    left: dict[_Item, list[int]] = {}  # indices of equal items in descending order
     for j in reversed(range(len(measured))):
         if j not in taken:
             left.setdefault(measured[j], []).append(j)

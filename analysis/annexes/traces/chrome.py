@@ -1,4 +1,4 @@
-"""Chrome trace events as PyTorch's profiler (Kineto, of any age) writes them."""
+"""Reader of Chrome trace events as PyTorch's profiler (any version of Kineto) writes them."""
 
 from __future__ import annotations
 
@@ -32,15 +32,15 @@ US = 1e-6
 LAUNCHES = ("cuda_runtime", "cuda_driver", "runtime", "hip_runtime", "xpu_runtime")
 ON_DEVICE = ("kernel", "gpu_memcpy", "gpu_memset", "memcpy", "memset")
 OPERATORS = ("cpu_op", "operator")
-SIZE_MAX = 1 << 40  # of a side of a tensor
-GRAPH = 8  # kernels of one launch; more are a replayed graph
-_WAITS = ("synchronize", "memcpy", "item", "local_scalar")  # in the names of calls in which the host waits or copies
+SIZE_MAX = 1 << 40  # of one dimension of a tensor
+GRAPH = 8  # kernels of one launch; a launch with more is a replayed graph
+_WAITS = ("synchronize", "memcpy", "item", "local_scalar")  # parts of the names of calls that wait or copy
 Lane = tuple[str, str]  # process and thread
 
 
 class ChromeEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """A complete event; times in seconds from the trace's own zero. `kind` and `module` of an operator where the reader
-    of another format knows them."""
+    """A complete event; times in seconds from the earliest event. `kind` and `module` of an operator are set by readers
+    of formats that state them."""
 
     name: str
     category: str
@@ -65,7 +65,7 @@ class ChromeEvent(msgspec.Struct, frozen=True, kw_only=True):
 def complete_events(raw: Iterable[Any]) -> list[ChromeEvent]:
     """Return the complete events (`ph` X) that have a finite time, in order of their start."""
     timed = [(item, _microseconds(item.get("ts"))) for item in raw if isinstance(item, dict) and item.get("ph") == "X"]
-    zero = min((start for _, start in timed if math.isfinite(start)), default=0.0)  # some count from 1970 on
+    zero = min((start for _, start in timed if math.isfinite(start)), default=0.0)  # some profilers count from 1970
     events = []
     for item, start in timed:
         start_s, seconds = (start - zero) * US, _microseconds(item.get("dur", 0)) * US
@@ -82,7 +82,7 @@ def complete_events(raw: Iterable[Any]) -> list[ChromeEvent]:
                 args=args if isinstance(args, dict) else {},
             )
         )
-    # Of events that start at once the longest is outermost.
+    # If events start at the same time, the longest is outermost.
     return sorted(events, key=lambda event: (event.start_s, -event.end_s))
 
 
@@ -94,7 +94,7 @@ def _microseconds(value: Any) -> float:
 
 
 def input_shapes(value: Any) -> tuple[Shape, ...]:
-    """Return the shapes of the tensors among recorded inputs; lists of tensors are flattened."""
+    """Return the shapes of the tensors among the recorded inputs. Lists of tensors are flattened."""
     if not isinstance(value, list):
         return ()
     if value and all(isinstance(size, int) for size in value):
@@ -105,7 +105,7 @@ def input_shapes(value: Any) -> tuple[Shape, ...]:
 
 
 class _OpNode(msgspec.Struct, eq=False):
-    """An operator of the trace while its tree is built: its event, the operators in it, what it launched."""
+    """An operator in the tree of a trace: its event, the operators inside it, and the kernels that it launched."""
 
     event: ChromeEvent
     parts: list[_OpNode] = []
@@ -117,7 +117,7 @@ class _OpNode(msgspec.Struct, eq=False):
         return self.event.start_s
 
     def trace_op(self, on_device: bool) -> TraceOp:
-        """Return the operator with its device time, or its own time where nothing ran on a device."""
+        """Return the operator with the device time of its kernels, or its host time if not `on_device`."""
         parts = [part.trace_op(on_device) for part in self.parts]
         launched_s = sum(event.seconds for event in self.launched)
         args = self.event.args
@@ -132,12 +132,12 @@ class _OpNode(msgspec.Struct, eq=False):
         )
 
     def all_launched(self) -> list[ChromeEvent]:
-        """Return what this operator and those in it launched."""
+        """Return the kernels that this operator and the operators inside it launched."""
         return self.launched + [event for part in self.parts for event in part.all_launched()]
 
 
 def _nest_events(events: Sequence[ChromeEvent]) -> list[_OpNode]:
-    """Return the outermost operators by start, on each thread those that run within another nested in it."""
+    """Return the outermost operators by start time. Operators inside another on the same thread become its parts."""
     stacks: dict[Lane, list[_OpNode]] = defaultdict(list)
     outermost = []
     for event in events:
@@ -164,7 +164,7 @@ def _group_by_lane(nodes: Sequence[_OpNode]) -> Lanes:
 
 
 def _find_innermost(lanes: Lanes, lane: Lane, at_s: float) -> _OpNode | None:
-    """Return the deepest operator that runs on a thread at a time."""
+    """Return the innermost operator that runs on a thread at a time."""
     rows = lanes.get(lane, [])
     place = bisect_right(rows, at_s, key=lambda node: node.start_s) - 1
     level, deepest = rows[max(place, 0) : place + 1], None
@@ -183,8 +183,8 @@ def _in_window(rows: Sequence[Timed], window: Span) -> Sequence[Timed]:
 
 
 def read_kineto(data: dict[str, Any]) -> Trace:
-    """Read a trace of torch.profiler: operators with the device time of the kernels they launched, or with their time
-    on the CPU where nothing ran on an accelerator."""
+    """Read a trace of torch.profiler. Operators have the device time of the kernels that they launched, or their CPU
+    time if nothing ran on an accelerator. Raises TraceError."""
     events = complete_events(data.get("traceEvents", ()))
     operators = [e for e in events if e.category in OPERATORS]
     kernels = [e for e in events if e.category in ON_DEVICE]
@@ -194,7 +194,7 @@ def read_kineto(data: dict[str, Any]) -> Trace:
     windows = _run_windows(events, operators or kernels)
     if len(windows) == 1:
         windows = recorded.repeats(windows[0]) or windows
-    windows = windows[1:] if len(windows) > 2 else windows  # the first warms caches up
+    windows = windows[1:] if len(windows) > 2 else windows  # the first run warms up caches
     runs = [recorded.run(window) for window in windows]
     devices = data.get("deviceProperties")
     first = devices[0] if isinstance(devices, list) and devices and isinstance(devices[0], dict) else {}
@@ -217,13 +217,13 @@ def _producer(data: dict[str, Any]) -> str:
 
 
 def _run_windows(events: Sequence[ChromeEvent], operators: Sequence[ChromeEvent]) -> list[Span]:
-    """Return when each run was: the profiler's steps, else annotations that repeat or say that they measure, else the
-    whole trace."""
+    """Return the start and end of each run: the profiler's steps, else annotations that repeat or have `measure` in
+    their name, else the whole trace."""
     named: dict[str, list[ChromeEvent]] = defaultdict(list)
     for event in events:
         if event.category == "user_annotation":
             named["step" if event.name.startswith("ProfilerStep") else event.name].append(event)
-    # An annotation that holds another of its name would count its time twice.
+    # Drop an annotation that contains another of the same name: its time would count twice.
     groups = {
         name: [e for e, later in zip(rows, [*rows[1:], None], strict=True) if later is None or later.start_s >= e.end_s]
         for name, rows in named.items()
@@ -244,8 +244,8 @@ def _run_windows(events: Sequence[ChromeEvent], operators: Sequence[ChromeEvent]
 
 
 class RecordedEvents:
-    """The operators of a trace as a tree, each with the kernels it launched; kernels without an operator (`orphans`);
-    and when the host did what keeps a device waiting (`causes`, the first that fits first)."""
+    """The operators of a trace as a tree, each with the kernels that it launched. `orphans` are kernels without an
+    operator. `causes` maps each cause of idle time to spans of the host; earlier causes take precedence."""
 
     def __init__(
         self, events: Sequence[ChromeEvent], operators: Sequence[ChromeEvent], kernels: Sequence[ChromeEvent]
@@ -260,15 +260,14 @@ class RecordedEvents:
         for event in kernels:
             launch = launches.get(event.args.get("correlation"))
             node = _find_innermost(lanes, launch.lane, launch.start_s) if launch else None
-            # A replayed graph has one launch for all its kernels: their names tell more than the call around it.
+            # A replayed graph launches all its kernels at once: their names say more than the surrounding call.
             if node is None or times[event.args.get("correlation")] > GRAPH:
                 self.orphans.append(event)
             else:
                 node.launched.append(event)
 
     def run(self, window: Span) -> TracedRun:
-        """Return the operators of one run in order, its wall time, the time in which something ran, and the rest by
-        cause."""
+        """Return the operators of one run in order, its wall time, its busy time, and its idle time by cause."""
         inside = _in_window(self.nodes, window)
         if not self.kernels:
             main = _main_thread(inside)
@@ -285,12 +284,12 @@ class RecordedEvents:
             for e in orphans
         ]
         rows.sort(key=lambda row: row[0])
-        # Kernels run on after the host has launched the last; the time after the window belongs to it as well.
+        # The last kernels end after the host's window, which is therefore extended to their end.
         window = window[0], max(window[1], *(e.end_s for e in ran))
         return self._run([op for _, op in rows if op.seconds > 0], [e.span for e in ran], window)
 
     def _run(self, ops: Sequence[TraceOp], busy: Sequence[Span], window: Span) -> TracedRun:
-        """Return a run in a window, with the seconds in which nothing ran by cause."""
+        """Return a run in a window, with its idle seconds by cause."""
         left = subtract_spans([window], merge_spans(busy))
         gaps = {}
         for cause, spans in self.causes.items():
@@ -302,14 +301,14 @@ class RecordedEvents:
         return TracedRun(ops=tuple(ops), wall_s=window[1] - window[0], busy_s=covered_s(busy), gaps=gaps)
 
     def repeats(self, window: Span) -> list[Span]:
-        """Return when each run was, in a trace without marks around its runs whose operators repeat."""
+        """Return the start and end of each run, found from repeating operators in a trace without marks of runs."""
         main = None if self.kernels else _main_thread(self.nodes)
         events = [n.event for n in self.nodes if self.kernels or n.event.lane == main] + self.orphans
         events = sorted((e for e in events if window[0] <= e.start_s < window[1]), key=lambda e: e.start_s)
         return find_repeats([e.name for e in events], [e.span for e in events]) if events else []
 
     def notes(self, windows: Sequence[Span]) -> list[str]:
-        """Return what the file holds and no run shows: other threads of a CPU; and whether several devices worked."""
+        """Return notes on CPU threads that the runs leave out, and on several devices whose times are added."""
         if self.kernels:
             count = len({event.lane[0] for event in self.kernels})
             return [f"{count} devices worked: their times are added"] if count > 1 else []

@@ -1,7 +1,7 @@
-"""Matched pairs of measured and predicted operators, the rest on either side, and the kinds that may be matched.
+"""Matched pairs of measured and predicted operators, unmatched operators, and the kinds that may be matched.
 
-Sums over a whole capture are matched by kind: the number of runs they hold, and each kind's time beside that of all
-operators of the kind. Sums do not tell which of the operators took it."""
+Sums over a whole capture are matched by kind: the module finds the number of runs in the capture, and compares each
+kind's time with the time of the model's operators of that kind. Sums do not show the time of single operators."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from analysis.estimate.estimate import Estimate
 from analysis.model.ir.operator_kinds import KINDS
 from hardware.demand import OpClass
 
-CALLING = 0.2  # of a caller's time is the most it spends itself where it only calls others
+CALLING = 0.2  # share of its time that an operator may spend itself if it only calls others
 _FAMILIES: dict[str, str] = {kind: names[0] for names in NAMES["same"] for kind in names}
-# Kinds by which runs are counted, the most reliable first: each is one kernel, seldom several.
+# Kinds by which runs are counted, the most reliable first: their operators are nearly always one kernel.
 _COUNTED = ("attention", "conv", "layer_norm", "norm", "softmax", "linear")
-NEAR = 0.05  # of a whole number of runs
+NEAR = 0.05  # relative distance from a whole number of runs
 
 
 class MatchedPair(msgspec.Struct, frozen=True, kw_only=True):
-    """A measured operator beside the indices of the model's operators that it stands for. `input_ratio` is the
-    elements of its input over the model's. Sizes that the trace does not have are None."""
+    """A measured operator and the indices of the model's operators that it executes. `input_ratio` is the elements of
+    the measured input over the model's. `has_same_weights` and `input_ratio` are None if the trace has no sizes."""
 
     operators: tuple[int, ...]
     op: TraceOp
@@ -34,8 +34,8 @@ class MatchedPair(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Alignment(msgspec.Struct, frozen=True, kw_only=True):
-    """All pairs of a trace of one run; `strangers` are measured operators that are none of the model's, `missing` the
-    indices of the model's operators that were not seen."""
+    """All pairs of a trace of one run. `strangers` are measured operators that are not in the model; `missing` are
+    indices of the model's operators that are not in the trace, and `missing_s` is their predicted time."""
 
     trace: Trace
     pairs: tuple[MatchedPair, ...]
@@ -45,12 +45,12 @@ class Alignment(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def matched_s(self) -> float:
-        """Seconds of measured operators that are the model's."""
+        """Seconds of measured operators that are in the model."""
         return sum(pair.op.seconds for pair in self.pairs)
 
     @property
     def unmatched_s(self) -> float:
-        """Seconds of measured operators that are none of the model's."""
+        """Seconds of measured operators that are not in the model."""
         return sum(op.seconds for op in self.strangers)
 
     @property
@@ -63,7 +63,7 @@ class Alignment(msgspec.Struct, frozen=True, kw_only=True):
 def make_alignment(
     trace: Trace, result: Estimate, pairs: Sequence[MatchedPair], strangers: Sequence[TraceOp], missing: Sequence[int]
 ) -> Alignment:
-    """Return an alignment with the strangers that took time, and the time predicted for the missing operators."""
+    """Return the alignment. It keeps only strangers that took time and adds up the time of missing operators."""
     return Alignment(
         trace=trace,
         pairs=tuple(pairs),
@@ -74,13 +74,13 @@ def make_alignment(
 
 
 def kind_family(kind: str) -> str:
-    """Return the first of the kinds that profilers do not tell apart from this one, else the kind itself."""
+    """Return the first of the kinds that profilers do not distinguish from this one, else the kind itself."""
     return _FAMILIES.get(kind, kind)
 
 
 def kind_group(kind: str) -> int:
-    """Return the class of a kind, normalisations counted as element-wise: kinds of one class may stand for each
-    other."""
+    """Return the operator class of a kind, -1 for an unknown kind. Normalisations count as element-wise. Kinds of one
+    class may be matched with each other."""
     if kind not in KINDS:
         return -1
     op_class = KINDS[kind].op_class
@@ -88,8 +88,8 @@ def kind_group(kind: str) -> int:
 
 
 def leaf_ops(op: TraceOp) -> Iterator[TraceOp]:
-    """Yield the operators that a model may have: known by name, or without parts. The time that a caller spends on
-    calling them is divided among them; where it is more than `CALLING`, the caller is an operator of its own."""
+    """Yield the operators that a model may have: those with a known kind or without parts. The time that a caller
+    spends itself is divided among its parts; above the share `CALLING` it becomes a separate operator instead."""
     if op.kind or not op.parts:
         yield op
         return
@@ -113,8 +113,8 @@ def _scale_op(op: TraceOp, factor: float) -> TraceOp:
 
 
 def divide_into_runs(trace: Trace, result: Estimate) -> Trace:
-    """Return the trace per run, where the file does not say how many runs it holds: its kernels of a kind over those of
-    the model. A note says so."""
+    """Return the trace with times per run, for a file that does not state its number of runs. The number is estimated
+    as the count of kernels of one kind over their count in the model. A note says so."""
     in_model = Counter(kind_family(kind) for kind in result.workload.operators.kind)
     in_file: Counter[str] = Counter()
     for op in trace.ops:
@@ -144,7 +144,7 @@ def divide_into_runs(trace: Trace, result: Estimate) -> Trace:
 
 
 def align_sums(trace: Trace, result: Estimate) -> Alignment:
-    """Align the time of each kind with that of the model's operators of the kind."""
+    """Align the time of each kind with the time of the model's operators of that kind."""
     by_kind: dict[str, list[int]] = defaultdict(list)
     for i, kind in enumerate(result.workload.operators.kind):
         by_kind[kind_family(kind)].append(i)
@@ -153,7 +153,7 @@ def align_sums(trace: Trace, result: Estimate) -> Alignment:
     for op in (op for top in trace.ops for op in leaf_ops(top)):
         kind = _kind_in_model(op.kind, by_kind)
         (measured[kind] if kind else strangers).append(op)
-    # Element-wise work has many names: a kind that no kernel is named after ran in those of its class.
+    # Element-wise work has many names: if no kernel has the name of a kind, it ran in other element-wise kernels.
     unnamed = [kind for kind in by_kind if kind not in measured and kind_group(kind) == OpClass.ELEMENTWISE]
     host = next((kind for kind in measured if kind_group(kind) == OpClass.ELEMENTWISE), "")
     for kind in unnamed if host else ():
@@ -170,7 +170,7 @@ def align_sums(trace: Trace, result: Estimate) -> Alignment:
 
 
 def _kind_in_model(kind: str, by_kind: dict[str, list[int]]) -> str:
-    """Return the kind of the model's operators that kernels of a kind are, '' where none may be."""
+    """Return the kind of the model's operators that kernels of this kind execute, '' if there is none."""
     family = kind_family(kind)
     if family in by_kind:
         return family

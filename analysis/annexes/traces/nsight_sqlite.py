@@ -1,6 +1,6 @@
-"""Nsight Systems' SQLite export: kernels and copies with their times, and the NVTX ranges in which they were launched.
+"""Reader of Nsight Systems' SQLite export: kernels and copies with times, and the NVTX ranges that launched them.
 
-PyTorch marks its operators inside `torch.autograd.profiler.emit_nvtx()`, TensorRT its layers by itself."""
+PyTorch marks operators only inside `torch.autograd.profiler.emit_nvtx()`; TensorRT always marks its layers."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from analysis.annexes.traces.nsight_tables import MOST_KERNELS, NS, PRODUCER, ke
 from analysis.annexes.traces.runtime_profiles import layer_kind
 from analysis.annexes.traces.trace_record import Trace, TraceError, clean_text, module_path
 
-MOST_STEPS, STEP = 3_000, 100_000  # of SQLite's virtual machine for all queries; instructions between two checks
-LONGEST = 10_000_000  # bytes of a value
+MOST_STEPS, STEP = 3_000, 100_000  # checks in all queries; virtual instructions of SQLite between two checks
+LONGEST = 10_000_000  # bytes of one value
 MOST_RANGES = 1_000_000
-DEEPEST = 64  # ranges inside each other; deeper ones belong to those around them
+DEEPEST = 64  # open module ranges that are remembered; outer ones beyond are forgotten
 _PUSHED = 59  # eventType of a range that its thread opened and closed
-_PROCESS = ~0xFFFFFF  # mask of the process in a serialised thread id
+_PROCESS = ~0xFFFFFF  # mask of the process id in Nsight's `globalTid`
 _KERNELS, _COPIES, _SETS, _RUNTIME = (
     f"CUPTI_ACTIVITY_KIND_{what}" for what in ("KERNEL", "MEMCPY", "MEMSET", "RUNTIME")
 )
@@ -32,17 +32,17 @@ _UNNAMED = {_KERNELS: "kernel without a name", _COPIES: "memcpy", _SETS: "memset
 
 
 def read_nsight_sqlite(path: Path) -> Trace:
-    """Read the kernels, in order, of the device that ran most. The file is opened read-only; nothing in it runs."""
+    """Read the kernels of the busiest device. The file is opened read-only; nothing in it is executed."""
     connection = None
     try:
         connection = sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro&immutable=1", uri=True)
         connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
-        connection.execute("PRAGMA trusted_schema = OFF")  # views and triggers of a stranger call nothing
+        connection.execute("PRAGMA trusted_schema = OFF")  # views and triggers of the file may not call functions
         connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
         checks = iter(range(MOST_STEPS))
-        connection.set_progress_handler(lambda: next(checks, None) is None, STEP)  # a schema may hold anything
+        connection.set_progress_handler(lambda: next(checks, None) is None, STEP)  # stops endless queries
         return _read_tables(connection)
-    except (sqlite3.Error, OverflowError, TypeError, ValueError) as error:  # a column may hold any type
+    except (sqlite3.Error, OverflowError, TypeError, ValueError) as error:  # a column may have any type
         if isinstance(error, TraceError):
             raise
         raise TraceError(f"{path.name}: not a readable SQLite export ({clean_text(error, 120)})") from None
@@ -107,7 +107,7 @@ def _device_name(connection: sqlite3.Connection, tables: set[str]) -> str:
 
 
 def _host_events(connection: sqlite3.Connection, columns: dict[str, set[str]], zero: int) -> list[ChromeEvent]:
-    """Return the launches of kernels and the operators around them; nothing where the export has no ranges."""
+    """Return the launches of kernels and the operators around them. Return [] if the export has no ranges."""
     marks, runtime = columns.get("NVTX_EVENTS", set()), columns.get(_RUNTIME, set())
     if not {"start", "end", "globalTid"} <= marks or not {"start", "globalTid", "correlationId"} <= runtime:
         return []
@@ -138,13 +138,13 @@ def _host_events(connection: sqlite3.Connection, columns: dict[str, set[str]], z
 
 
 def _outermost_operators(thread: str, ranges: Iterable[tuple[int, int, str]], zero: int) -> Iterator[ChromeEvent]:
-    """Yield the ranges (start, end, text) of a thread that name operators, but for those inside another."""
-    until, modules = 0, list[tuple[int, str]]()  # end and name of the modules that are open
+    """Yield the operators among the ranges (start, end, text) of a thread, without those inside another operator."""
+    until, modules = 0, list[tuple[int, str]]()  # end and name of open modules
     for start, end, text in ranges:
         if start < until:
             continue
         modules = [each for each in modules if each[0] > start][-DEEPEST:]
-        name = text.partition(", ")[0] if text.startswith("aten::") else text  # PyTorch adds sizes
+        name = text.partition(", ")[0] if text.startswith("aten::") else text  # PyTorch appends sizes
         kind = layer_kind(name)
         if kind and kind != "view":
             until, sizes = end, re.search(r", sizes = (\[[\d\[\], ]*\])", text)

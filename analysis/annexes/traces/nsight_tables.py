@@ -1,4 +1,4 @@
-"""Kernels as Nsight Systems lists them in CSV: in order (`cuda_gpu_trace`) or summed by name (`cuda_gpu_kern_sum`)."""
+"""Reader of Nsight Systems' CSV tables: kernels in order (`cuda_gpu_trace`) or sums by name (`cuda_gpu_kern_sum`)."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from analysis.annexes.traces.trace_record import (
 
 NS = 1e-9
 MOST_KERNELS = 1_000_000
-HEADER_LINES, HEADER_MAX = 200, 1 << 16  # lines before the table starts; characters of one
+HEADER_LINES, HEADER_MAX = 200, 1 << 16  # lines before the table starts; characters of a line
 PRODUCER = "Nsight Systems"
-_HOST_CALL = re.compile(r"^(cuda|cu[A-Z]|hip|hsa_|nvtx|osrt)")  # tables of the same columns sum up these
+_HOST_CALL = re.compile(r"^(cuda|cu[A-Z]|hip|hsa_|nvtx|osrt)")  # tables of host calls have the same columns
 
 
 def trace_of_kernels(
@@ -36,8 +36,8 @@ def trace_of_kernels(
     device: str = "",
     notes: Sequence[str] = (),
 ) -> Trace:
-    """Return a trace of the device that ran most, divided into runs where operators and kernels repeat; `host` are the
-    events of the host, `operators` among them. Raises TraceError for no kernel."""
+    """Return a trace of the device with the most kernel time, divided into runs if operators and kernels repeat. `host`
+    are the events of the host, including `operators`. Raises TraceError without a kernel."""
     by_device: dict[str, list[ChromeEvent]] = {}
     for kernel in kernels:
         by_device.setdefault(kernel.lane[0], []).append(kernel)
@@ -66,7 +66,7 @@ def trace_of_kernels(
 
 
 def read_nsight_table(text: str) -> Trace | None:
-    """Return the trace in a CSV table of kernels; None for another text."""
+    """Return the trace in a CSV table of kernels. Return None for other text. Raises TraceError."""
     lines = text.splitlines()
     for start, line in enumerate(lines[:HEADER_LINES]):
         if len(line) > HEADER_MAX:
@@ -85,7 +85,7 @@ def _rows(lines: Sequence[str]) -> Iterator[dict[str, str]]:
     delimiter = max(",;\t", key=lines[0].count)
     for row in csv.DictReader(lines, delimiter=delimiter, restval=""):
         cells = {key or "": value for key, value in row.items() if isinstance(value, str)}
-        # Where a semicolon separates cells, a comma is the decimal point.
+        # In tables with semicolons a comma is the decimal point.
         yield {key: value.replace(",", ".") for key, value in cells.items()} if delimiter == ";" else cells
 
 
@@ -120,7 +120,7 @@ def _trace_of_sums(rows: Sequence[Mapping[str, str]], columns: Mapping[str, tupl
 
 
 def _kernel(row: Mapping[str, str], columns: Mapping[str, tuple[str, float]], zero: int) -> ChromeEvent | None:
-    """Return a row that is a kernel or a copy, its times counted from `zero`; None for one without times."""
+    """Return the kernel or copy of a row, with times from `zero`. Return None if the row has no times."""
     (start_key, start_scale), (duration_key, duration_scale) = columns["start"], columns["duration"]
     start, duration = _exact_number(row.get(start_key)), _exact_number(row.get(duration_key))
     if start is None or not duration:
@@ -131,12 +131,12 @@ def _kernel(row: Mapping[str, str], columns: Mapping[str, tuple[str, float]], ze
 
 
 def kernel_event(name: str, device: str, start_s: float, end_s: float, launch: object = None) -> ChromeEvent:
-    """Return a kernel or copy that ran on a device; `launch` identifies the call that launched it, None if unknown."""
+    """Return the event of a kernel or copy on a device. `launch` identifies the call that launched it, if known."""
     args = {} if launch is None else {"correlation": launch}
     return ChromeEvent(name=name, category="kernel", lane=(device, ""), start_s=start_s, end_s=end_s, args=args)
 
 
 def _exact_number(value: Any) -> float | None:
-    """Return a number >= 0. Long nanosecond stamps stay integers: a float would round them to 256 ns."""
+    """Return a number >= 0, None for anything else. Nanosecond stamps stay integers: a float rounds them to 256 ns."""
     text = str(value).replace(",", "")
     return int(text) if text.isdecimal() and len(text) < 20 else parse_number(value)

@@ -1,4 +1,4 @@
-"""Profiles that inference runtimes write of themselves: ONNX Runtime, TensorRT's trtexec, OpenVINO's benchmark_app."""
+"""Readers of profiles that inference runtimes write: ONNX Runtime, TensorRT's trtexec, OpenVINO's benchmark_app."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from analysis.annexes.traces.trace_record import (
 )
 
 MS = 1e-3
-_REGION = re.compile(r"\{ForeignNode\[.*?\.\.\.(.*)\]")  # of TensorRT's compiler, from a node or a weight to a node
+_REGION = re.compile(r"\{ForeignNode\[.*?\.\.\.(.*)\]")  # region of TensorRT's compiler; the group is its last node
 
 
 def read_onnxruntime(events: list[Any]) -> Trace:
@@ -46,7 +46,7 @@ def read_onnxruntime(events: list[Any]) -> Trace:
 
 
 def _node_op(event: ChromeEvent, kernels: Sequence[ChromeEvent]) -> TraceOp:
-    """Return a node with the time of the kernels that name it as their parent, or its own where none does."""
+    """Return a node with the time of the kernels that name it as their parent, or its own time without such kernels."""
     args = event.args
     name = event.name.removesuffix("_kernel_time")
     launched = [
@@ -78,7 +78,7 @@ def _is_side(size: Any) -> bool:
 
 
 def read_trtexec(rows: list[Any]) -> Trace:
-    """Read `trtexec --exportProfile`: a mean per layer; reformats are copies."""
+    """Read a file of `trtexec --exportProfile`, which has the mean time of each layer."""
     count = next((int(r["count"]) for r in rows if isinstance(r, dict) and parse_number(r.get("count"))), 1)
     ops = []
     for row in rows:
@@ -97,13 +97,13 @@ def layer_kind(name: str) -> str:
     """Return the operator kind of a TensorRT layer. Reformats are copies; the path of an ONNX node ends in its kind."""
     if re.search(r"reformatter \d|^Reformatting| copy$", name):
         return "copy"
-    name = re.sub(r"_myl\d+_\d+$", "", name)  # what the compiler adds to a node's name
+    name = re.sub(r"_myl\d+_\d+$", "", name)  # suffix that the compiler adds to a node's name
     ends = re.findall(r"/(\w+?)(?:_\d+)?(?=\s|\]|$)", name)
     return next((kind for end in ends if (kind := operator_kind(end))), "") or operator_kind(name)
 
 
 def read_openvino(text: str) -> Trace:
-    """Read benchmark_app's detailed counters (CSV): the executed layers, averaged over requests."""
+    """Read benchmark_app's detailed counters (CSV): executed layers, averaged over requests. Raises TraceError."""
     blocks: list[list[TraceOp]] = [[]]
     for row in csv.reader(io.StringIO(text), delimiter=";"):
         if len(row) < 6:

@@ -1,4 +1,4 @@
-"""The differences between what a trace recorded and what it is compared with: model, shapes, batch, device, runtime."""
+"""Differences between a trace and the estimate that it is compared with: model, shapes, batch, device, runtime."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from analysis.estimate.estimate import Estimate
 from hardware.device import Device
 from hardware.runtime import find_runtime
 
-SAME_SIZE = 0.02  # relative difference of sizes; less is padding
-LEAST_MATCHED = 0.9  # of the matrix operators on either side; fewer are another model
+SAME_SIZE = 0.02  # relative difference of sizes; smaller differences are padding
+LEAST_MATCHED = 0.9  # share of matrix operators on each side; with fewer the trace is of another model
 _MATRIX = {"conv", "linear", "attention"}
 _CHIP = re.compile(r"(?!sxm|hbm|gddr|pcie|pg\d)[a-z]*\d{1,5}[a-z]{0,2}")
 _MEMORY = re.compile(r"\d+g[bi]?")
@@ -62,8 +62,8 @@ def _operator_differences(alignment: Alignment, result: Estimate) -> list[str]:
 
 
 def _input_differences(alignment: Alignment, batch: int, is_other_model: bool) -> list[str]:
-    """Return the trace's batch where convolutions show another one, else how much larger the inputs of its layers
-    are, which says nothing of another model."""
+    """Return a reason if the batch of convolutions differs, else if the inputs of layers have other sizes. For another
+    model the sizes are not compared."""
     shapes = [pair.op.shapes[0] for pair in alignment.pairs if pair.op.shapes and kind_family(pair.op.kind) == "conv"]
     batches = Counter(shape[0] for shape in shapes if len(shape) == 4).most_common(1)
     if batches and batches[0][0] != batch:

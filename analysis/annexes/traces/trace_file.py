@@ -1,4 +1,4 @@
-"""Trace files: which profiler wrote one is found from its content; nothing in it is executed, and sizes are bounded."""
+"""Reading of trace files. The format is found from the content, nothing in it is executed, and sizes are bounded."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from analysis.annexes.traces.nsight_tables import read_nsight_table
 from analysis.annexes.traces.trace_record import Trace, TraceError
 from hardware import file_access, policy
 
-MOST_BYTES = 1 << 30  # of a file once unpacked; Kineto traces of minutes reach hundreds of MB
-MOST_RATIO, UNSUSPICIOUS = 100, 1 << 26  # unpacked over packed bytes, of more bytes than this: traces pack to a tenth
-# Of what takes memory once it is read: objects, lists, their items, lines.
+MOST_BYTES = 1 << 30  # of an unpacked file; Kineto traces of minutes reach hundreds of MB
+MOST_RATIO, UNSUSPICIOUS = 100, 1 << 26  # unpacked over packed bytes, above this size; traces pack to a tenth
+# Most characters of each kind, which bound the memory for objects, lists, items and lines.
 MOST_MARKS = {"{": 10_000_000, "[": 10_000_000, ",": 100_000_000, "\n": 100_000_000}
 FORMATS = (
     "PyTorch profiler JSON, ONNX Runtime profile, trtexec --exportProfile, Nsight Systems CSV or SQLite, OpenVINO "
@@ -28,7 +28,7 @@ FORMATS = (
 
 
 def read_trace(path: Path) -> Trace:
-    """Read the trace in a file. Raises TraceError, in one line, for a file of no format in `FORMATS`."""
+    """Read the trace in a file. Raises TraceError, in one line, if the file is unreadable or not one of `FORMATS`."""
     policy.require_unserved(f"reading {path}", str(path))
     data = _unpacked_bytes(path)
     if data.startswith(b"SQLite format 3\x00"):
@@ -85,7 +85,7 @@ def _read_json(text: str) -> Trace | None:
         raise TraceError("truncated or damaged: not valid JSON to its end") from None
     if isinstance(document, dict):
         return _read_object(document)
-    # trtexec appends an array for each run to the same file: the last is the one that was measured last.
+    # Each run of trtexec appends an array to the same file; the last array is the newest.
     rest, arrays = text[end:].strip(), 1
     while rest.startswith("["):
         try:
@@ -108,7 +108,7 @@ def _read_object(document: dict[str, Any]) -> Trace | None:
 
 
 def _is_jax(events: list[Any]) -> bool:
-    """Return True for events of jax.profiler, which name operators of XLA's programs, not calls of a framework."""
+    """Return True for events of jax.profiler, which name XLA operations instead of framework calls."""
     arguments = [event.get("args") for event in events if isinstance(event, dict)]
     return any("hlo_op" in args or args.get("name") == "XLA Ops" for args in arguments if isinstance(args, dict))
 

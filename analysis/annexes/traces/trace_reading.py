@@ -1,4 +1,4 @@
-"""Traces read in a process of their own, under limits: a small file can keep its reader busy for minutes."""
+"""Reading of traces in a subprocess with limits: even a small file can keep its reader busy for minutes."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from analysis.model.process.child_job import ChildJob
 from analysis.model.process.process_limits import READ_LIMITS
 from hardware import policy
 
-ANSWER_MAX = 1 << 26  # bytes of a trace that a process sends to another; ten million kernels have more
+ANSWER_MAX = 1 << 26  # most bytes of an encoded trace that the subprocess returns; ten million kernels take more
 
 
 FileStamp = tuple[str, int, int]  # path, time of writing, bytes
 
 
 class TraceReading(ChildJob[Trace]):
-    """The reading of a trace; `on_end` is called with its stamp and the trace or why there is none. Raises RequestError
-    where files may not be read."""
+    """A job that reads a trace. Unless it is cancelled, it calls `on_end` with the file's stamp and the trace or a
+    TraceError. Raises RequestError if files may not be read."""
 
     def __init__(self, file: str, on_end: Callable[[FileStamp, Trace | TraceError], None]) -> None:
         self.stamp, self._on_end = file_stamp(file), on_end
@@ -42,7 +42,7 @@ class TraceReading(ChildJob[Trace]):
 
 
 def file_stamp(file: str) -> FileStamp:
-    """Return what tells a file from what it was before. Raises TraceError."""
+    """Return the path, time of writing and size of a file: they differ after a change. Raises TraceError."""
     path = Path(file).expanduser()
     try:
         stat = path.stat()

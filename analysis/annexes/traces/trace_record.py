@@ -1,4 +1,4 @@
-"""A trace: one run of a model as a profiler measured it, its operators in order and the time in which nothing ran."""
+"""The type `Trace`: one run of a model as a profiler measured it, with operators in order and idle time."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ from hardware.errors import RequestError
 NAMES = file_access.table(Path(__file__).with_name("names.toml"))  # names that profilers use
 Shape = tuple[int, ...]
 Span = tuple[float, float]  # start and end, s
-DISTURBED = 1.5  # times the median run: a slower run was disturbed, or warmed something up
-SHORTEST_RUN = 4  # operators; shorter repeats are layers
-MOST_NAMES = 16  # names tried to find how long a run is
+DISTURBED = 1.5  # times the median run; slower runs are left out as disturbed or warm-up
+SHORTEST_RUN = 4  # operators; shorter repeats are layers of one run
+MOST_NAMES = 16  # operator names that are tried to find the length of a run
 
 
 class TraceError(RequestError):
-    """A trace file that cannot be read, and why, in one line."""
+    """The reason, in one line, why a trace file cannot be read."""
 
 
 class TraceOp(msgspec.Struct, frozen=True, kw_only=True):
-    """A measured operator. `seconds` of one run (the mean over runs) on the device, all of `parts` included.
+    """A measured operator. `seconds` is its device time per run (mean over runs), including all `parts`.
 
-    `name` as the profiler has it; `kind` ours, '' where the name tells none; `shapes` of its tensor inputs and `result`
-    of its first output, where recorded; `module` path, where known; `kernels` names of what ran on an accelerator;
-    `parts` the operators that it called; `count` calls that are merged in it. For a `region`, which a compiler made of
-    many operators, `until` is the module path of its last."""
+    `name` is the profiler's name; `kind` is an operator kind of hwexplorer, '' if unknown. `shapes` of its tensor
+    inputs, `result` (shape of its first output) and the `module` path are empty if unknown. `kernels` are names of
+    accelerator kernels, `parts` the operators that it called, `count` the calls merged in it. The kind `region` is a
+    kernel that a compiler made of many operators; `until` is the module path of the last one."""
 
     name: str
     seconds: float
@@ -49,12 +49,11 @@ class TraceOp(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Trace(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """`wall_s` of one run = seconds of all `ops` - `overlap_s` (operators that ran at once) + `gap_s` (nothing ran).
+    """`wall_s` of one run = seconds of all `ops` - `overlap_s` (operators at the same time) + `gap_s` (nothing ran).
 
-    `runs` that the figures are means over; `on_device` where times are an accelerator's. `is_total` where the file
-    holds sums over inferences that it does not count. `runtime`, of hardware/runtimes.toml, ran it, '' where unknown.
-    `gaps` are seconds of `gap_s` by what the host did meanwhile, empty where unknown. `notes` say what was left out
-    and why."""
+    Figures are means over `runs`. `on_device` is True if times are those of an accelerator. `is_total` is True if the
+    file has sums over an unknown number of inferences. `runtime` is an id of hardware/runtimes.toml, '' if unknown.
+    `gaps` divides `gap_s` by the activity of the host, empty if unknown. `notes` say what was left out and why."""
 
     format: str
     producer: str = ""
@@ -82,8 +81,8 @@ def assemble_trace(
     notes: Sequence[str] = (),
     **about: Any,
 ) -> Trace:
-    """Return a trace whose times add up; `about` are other fields of it. Without `wall_s` nothing is known of gaps;
-    without `busy_s` operators ran one after another. Raises TraceError where no operator has a time."""
+    """Return a trace whose times add up; `about` are its other fields. Without `wall_s` gaps are taken as 0;
+    without `busy_s` operators did not overlap. Raises TraceError if no operator has a time."""
     spent_s = sum(op.seconds for op in ops)
     if not ops or spent_s <= 0:
         raise TraceError(f"{format_}: it holds no operator with a time")
@@ -104,8 +103,8 @@ def assemble_trace(
 
 
 class TracedRun(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of several in a file. Without `wall_s` nothing is known of gaps, without `busy_s` operators ran one after
-    another; `gaps` as in Trace."""
+    """One of several runs in a file. Without `wall_s` gaps are unknown; without `busy_s` operators did not overlap.
+    `gaps` maps causes to seconds."""
 
     ops: tuple[TraceOp, ...]
     wall_s: float | None = None
@@ -114,12 +113,12 @@ class TracedRun(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def seconds(self) -> float:
-        """The wall time, or the time of its operators where that is unknown."""
+        """The wall time, or the sum over operators if the wall time is unknown."""
         return self.wall_s or sum(op.seconds for op in self.ops)
 
 
 def average_runs(format_: str, runs: Sequence[TracedRun], *, notes: Sequence[str] = (), **about: Any) -> Trace:
-    """Return a trace of means over the runs that ran the same operators, as most did, and were not disturbed."""
+    """Return the mean over the undisturbed runs that ran the most common sequence of operators. Raises TraceError."""
     runs = [run for run in runs if run.ops]
     if not runs:
         raise TraceError(f"{format_}: it holds no operator with a time")
@@ -153,7 +152,7 @@ def average_runs(format_: str, runs: Sequence[TracedRun], *, notes: Sequence[str
 
 
 def _mean_op(ops: Sequence[TraceOp]) -> TraceOp:
-    """Return an operator of several runs with its mean time; its parts too where all runs have the same."""
+    """Return the operator with its mean time over runs. Parts are averaged too if all runs have the same number."""
     first = ops[0]
     agree = all(len(op.parts) == len(first.parts) for op in ops)
     parts = tuple(_mean_op([op.parts[i] for op in ops]) for i in range(len(first.parts))) if agree else ops[-1].parts
@@ -165,13 +164,13 @@ def _mean_op(ops: Sequence[TraceOp]) -> TraceOp:
 
 
 def clean_text(text: object, most: int = 400) -> str:
-    """Return text from a stranger's file as one printable line of at most `most` characters."""
+    """Return text from an untrusted file as one printable line of at most `most` characters."""
     shown = str(text)[: 2 * most]
     return "".join(c if c.isprintable() else " " for c in shown).strip()[:most]
 
 
 def parse_number(value: Any) -> float | None:
-    """Return a finite number >= 0, thousands separators removed; None for anything else."""
+    """Return a finite number >= 0, parsed without thousands separators. Return None for anything else."""
     try:
         amount = float(value.replace(",", "") if isinstance(value, str) else value)
     except (TypeError, ValueError, OverflowError):
@@ -180,8 +179,8 @@ def parse_number(value: Any) -> float | None:
 
 
 def module_path(name: str) -> str:
-    """Return the module path in the name of an ONNX node as torch writes it: `layer1.0.conv1` for
-    `/layer1/layer1.0/conv1/Conv`; of several fused nodes the first one's; '' where the name has none."""
+    """Return the module path in an ONNX node name of PyTorch's exporter: `layer1.0.conv1` for
+    `/layer1/layer1.0/conv1/Conv`. For fused nodes it is the path of the first, '' if the name has none."""
     found = re.search(r"(?:^|[\s+])/([\w./-]+)/\w+", name[:400])
     path = ""
     for part in found[1].split("/") if found else ():
@@ -195,13 +194,13 @@ _FOLLOWS = re.compile("|".join(NAMES["follows"]), re.IGNORECASE)
 
 
 def hint_notes(names: Iterable[str]) -> list[str]:
-    """Return what names of operators and kernels tell of the run as a whole, a note each."""
+    """Return notes on the whole run that follow from names of operators and kernels (`hints` of names.toml)."""
     shown = {name[:300] for name in names}
     return [note for pattern, note in _HINTS if any(pattern.search(name) for name in shown)]
 
 
 def join_followers(ops: Iterable[TraceOp]) -> list[TraceOp]:
-    """Return operators with each kernel that only ends the one before it as a part of that one."""
+    """Join each kernel that only finishes the previous operator (`follows` of names.toml) to that operator."""
     joined: list[TraceOp] = []
     for op in ops:
         if joined and _FOLLOWS.search(op.name[:300]):
@@ -214,14 +213,13 @@ def join_followers(ops: Iterable[TraceOp]) -> list[TraceOp]:
 
 @lru_cache(maxsize=4096)
 def operator_kind(name: str) -> str:
-    """Return the kind of operator that a profiler's name stands for: '' where it tells none, 'view' where nothing is
-    computed."""
+    """Return the operator kind that a profiler's name belongs to, '' if unknown, 'view' if nothing is computed."""
     return next((kind for pattern, kind in _KIND_PATTERNS if pattern.search(name[:300])), "")
 
 
 def find_runtime(ops: Sequence[TraceOp], producer: str) -> str:
-    """Return the runtime (hardware/runtimes.toml) of PyTorch's operators, found by their names. Kernels without a call
-    were replayed."""
+    """Return the runtime (hardware/runtimes.toml) of a PyTorch trace, found from names. Kernels without a calling
+    operator are taken as replayed CUDA graphs."""
     names = " ".join({name for op in ops for name in _all_names(op)})
     if "vllm::" in names:
         return "vllm_rocm" if "ROCm" in producer else "vllm"
@@ -252,7 +250,7 @@ def covered_s(spans: Iterable[Span]) -> float:
 
 
 def merge_spans(spans: Iterable[Span]) -> list[Span]:
-    """Return the time that spans cover as disjoint spans in order."""
+    """Return the union of the spans as disjoint spans in order."""
     disjoint: list[Span] = []
     for start, end in sorted(spans):
         if disjoint and start <= disjoint[-1][1]:
@@ -263,7 +261,7 @@ def merge_spans(spans: Iterable[Span]) -> list[Span]:
 
 
 def subtract_spans(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
-    """Return the parts of spans that lie in none of the others; both are disjoint and in order."""
+    """Return the parts of `spans` outside of `others`. Both must be disjoint and in order."""
     left, place = [], 0
     for start, end in spans:
         while place and others[place - 1][1] > start:
@@ -282,8 +280,8 @@ def subtract_spans(spans: Sequence[Span], others: Sequence[Span]) -> list[Span]:
 
 
 def find_repeats(names: Sequence[str], spans: Sequence[Span]) -> list[Span]:
-    """Return when each run was, in a sequence of operators without marks that repeats; empty where it does not.
-    Operators outside of whole runs must be part of one: else the repeats are layers of a single run."""
+    """Return the start and end of each run in a repeating sequence of operators, [] if it does not repeat. If operators
+    outside of whole runs do not occur in a run, the repeats are layers of a single run: return []."""
     ids = np.unique(np.array(names), return_inverse=True)[1]
     counts = np.bincount(ids)
     best, place, length = 0, 0, 0
@@ -302,7 +300,7 @@ def find_repeats(names: Sequence[str], spans: Sequence[Span]) -> list[Span]:
     outside = np.concatenate([ids[:place], ids[place + best :]])
     if not np.isin(outside, ids[place : place + length]).all():
         return []
-    # Runs are divided at the longest waits; the wait before a run is part of it.
+    # Divide runs at the longest waits. The wait before a run belongs to it.
     starts = np.array([span[0] for span in spans])
     reached = np.maximum.accumulate(np.array([span[1] for span in spans]))
     waits = np.concatenate([[0.0], np.maximum(starts[1:] - reached[:-1], 0.0)])[place : place + best]

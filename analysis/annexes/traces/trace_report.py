@@ -1,5 +1,5 @@
-"""A trace beside the estimate, as a document: the tree with both, rows by node, unmatched operators, gaps by cause, and
-the largest surprises."""
+"""The document that compares a trace with an estimate: a tree and rows with measured and predicted times, unmatched
+operators, gaps by cause, and the largest surprises."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from analysis.model.ir.workload import Floats, Ints
 from hardware.execute import BOUNDS
 from hardware.sentence import count_noun
 
-SURPRISING = 1.5  # times slower or faster than predicted, beyond the whole's own ratio
-RELEVANT = 0.01  # share of the wall time below which nothing is a surprise
+SURPRISING = 1.5  # least ratio of an operator over the ratio of the whole run
+RELEVANT = 0.01  # least share of the wall time of a surprise
 NAMED = 100  # characters of a kernel's name in a surprise
 NAME, TIME, SHARE = column("Name"), column("Time", "s", key="seconds"), column("Share", "%")
 RATIO = column("Ratio", "x", help="measured over predicted")
@@ -35,9 +35,9 @@ _TERMS = {
 
 
 class MeasuredTime(msgspec.Struct, frozen=True, kw_only=True):
-    """Measured time of some operators. `predicted_s` and `ratio` (measured over predicted) are of those that were seen,
-    `share` of the wall time, `term` the cause of those that make most of the difference; `missing_s` is predicted for
-    those that were not seen."""
+    """Measured time of some operators. `predicted_s` and `ratio` (measured over predicted) cover traced operators;
+    `missing_s` is the predicted time of the others. `share` is a share of the wall time. `term` is the cause of
+    predicted time whose operators make most of the difference."""
 
     measured_s: Annotated[float, column("Measured", "s")]
     predicted_s: Annotated[float, column("Predicted", "s")]
@@ -48,7 +48,7 @@ class MeasuredTime(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MeasuredNode(MeasuredTime, frozen=True, kw_only=True):
-    """A node of the tree as it was measured. Measured times of its parts add up."""
+    """A node of the tree with its measured time, which is the sum over its children."""
 
     id: str
     name: Annotated[str, column("Node")]
@@ -57,8 +57,8 @@ class MeasuredNode(MeasuredTime, frozen=True, kw_only=True):
 
 
 class MeasuredOperators:
-    """A trace aligned with an estimate, by operator of the model: `measured_s`, `is_seen`, and the predicted term that
-    is off, `terms`; each (n,). Operators that share a measured kernel have their predicted shares of it."""
+    """A trace aligned with an estimate, by operator of the model: `measured_s`, `is_seen` and `terms`, the predicted
+    cause that is most likely wrong, each (n,). The time of a shared kernel is divided by predicted time."""
 
     def __init__(self, alignment: Alignment, result: Estimate) -> None:
         self.alignment, self.result = alignment, result
@@ -69,14 +69,14 @@ class MeasuredOperators:
             even = np.full(len(members), 1.0 / len(members))
             part = latency[members] / pair.predicted_s if pair.predicted_s > 0 else even
             self.measured_s[members], self.is_seen[members] = part * pair.op.seconds, True
-        # The cause of most of the predicted time; where it took longer by more than its launch, of most of its work.
+        # The cause of most predicted time, without the launch if the excess is longer than the predicted launch.
         time_s = causes(result).time_s.copy()
         time_s[LAUNCH, self.measured_s - latency > time_s[LAUNCH]] = 0.0
         self.terms = [CAUSES[i] for i in time_s.argmax(axis=0).tolist()]
 
     @property
     def seconds(self) -> Floats:
-        """Measured seconds of each operator, (n,), NaN for those that the trace does not show."""
+        """Measured seconds of each operator, (n,), NaN for operators that are not in the trace."""
         return np.where(self.is_seen, self.measured_s, np.nan)
 
     def time(self, members: Sequence[int] | Ints) -> MeasuredTime:
@@ -97,7 +97,7 @@ class MeasuredOperators:
 
 
 def measured_tree(measured: MeasuredOperators) -> MeasuredNode:
-    """Return the tree of subgraphs and operators with measured times beside predicted."""
+    """Return the tree of subgraphs and operators with measured and predicted times."""
     result, parts = measured.result, measured.result.partition
 
     def node(
@@ -115,7 +115,7 @@ def measured_tree(measured: MeasuredOperators) -> MeasuredNode:
 
 
 class TraceGap(msgspec.Struct, frozen=True, kw_only=True):
-    """Time of a run in which nothing ran, by what the host did meanwhile."""
+    """Idle time of the device in a run, with its cause on the host."""
 
     name: Annotated[str, NAME]
     time_s: Annotated[float, TIME]
@@ -123,9 +123,9 @@ class TraceGap(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ComparedOperator(msgspec.Struct, frozen=True, kw_only=True):
-    """One measured operator beside its prediction. `ratio` is measured over predicted; `share` of the wall time;
-    `operators` of the model that it stands for; `bound` the bound that the estimate has for them, `term` the cause of
-    most of their predicted time; `copies` are calls and kernels in it that only rearrange data."""
+    """One measured operator and its prediction. `ratio` is measured over predicted, `share` a share of the wall time,
+    `operators` the number of the model's operators in it. `bound` and `term` are their predicted bound and cause of
+    time. `copies` are calls and kernels in it that only rearrange data."""
 
     id: Annotated[str, column("Node", help="operator of the model; +n others ran in its kernel")]
     type: Annotated[str, column("Kind", keep=2)]
@@ -142,7 +142,7 @@ class ComparedOperator(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnmatchedRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Measured operators of a name that are none of the model's; or an operator of the model that was not seen."""
+    """Measured operators of one name that are not in the model, or a model's operator that is not in the trace."""
 
     name: Annotated[str, NAME]
     type: Annotated[str, column("Kind")]
@@ -152,9 +152,9 @@ class UnmatchedRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TraceReport(Head, frozen=True, kw_only=True):
-    """`wall_s` of one run = `matched_s` + `unmatched_s` + `gap_s` - `overlap_s`; `coverage` is the matched share of
-    the operators' time. `predicted_with` is the runtime of the estimate; `ratio` is the measured time over the
-    predicted one. `incomplete` warns of another model, batch or device than the trace's."""
+    """`wall_s` of one run = `matched_s` + `unmatched_s` + `gap_s` - `overlap_s`. `coverage` is the matched share of the
+    operators' time. `predicted_with` is the runtime of the estimate. `ratio` is measured over predicted time of matched
+    operators. `incomplete` is a warning if the trace is of another model, batch or device, else ''."""
 
     incomplete: str
     format: str
@@ -242,7 +242,7 @@ def _measured_row(pair: MatchedPair, measured: MeasuredOperators) -> ComparedOpe
 
 
 def _copy_names(op: TraceOp) -> list[str]:
-    """Return the calls and kernels in an operator, itself no copy, that only move data."""
+    """Return the calls and kernels inside an operator that only move data; none if the operator is itself a copy."""
     if op.kind == "copy":
         return []
     inner = [part.name for part in op.parts if part.kind == "copy" and part.seconds > RELEVANT * op.seconds]
@@ -280,8 +280,8 @@ def _missing_rows(alignment: Alignment, result: Estimate) -> tuple[UnmatchedRow,
 def _surprises(
     trace: Trace, rows: Sequence[ComparedOperator], unmatched: Sequence[UnmatchedRow], ratio: float
 ) -> tuple[str, ...]:
-    """Return sentences that explain most of the difference: gaps, operators that the estimate does not have, and the
-    nodes that differ by more than the whole does."""
+    """Return sentences that explain most of the difference: gaps, operators that the estimate does not have, and nodes
+    that differ from their prediction by more than the whole run does."""
     lines = []
     if trace.gap_s > RELEVANT * trace.wall_s:
         shares = [(name, seconds / trace.wall_s) for name, seconds in trace.gaps]

@@ -1,1 +1,1 @@
-"""ONNX files read as data: no library, nothing executed, nothing outside the file."""
+"""Reader of ONNX files as data: it needs no library, executes nothing and opens no other file."""

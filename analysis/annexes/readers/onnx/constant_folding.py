@@ -1,4 +1,4 @@
-"""Values that an ONNX graph computes from sizes, as `Shape -> Gather -> Concat -> Reshape`. Live dimensions stay."""
+"""Folding of values that an ONNX graph computes from sizes (`Shape -> Gather -> Concat`), symbolic ones included."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from analysis.annexes.readers.onnx.onnx_op import Known, OnnxOp, ShapeError, kno
 from analysis.model.ir.poly import Poly, poly, product
 
 Fold = Callable[[OnnxOp], Any]
-# RuntimeError: what NumPy says of more dimensions than it can broadcast.
+# NumPy raises RuntimeError for more dimensions than it can broadcast.
 _REFUSED = (
     *(ValueError, TypeError, AttributeError, IndexError, ZeroDivisionError, OverflowError, KeyError),
     RuntimeError,
 )
-# Settled by shapes and attributes alone, whatever the tensors hold.
+# Operators whose values follow from shapes and attributes alone.
 _OF_SHAPES = frozenset(("Shape", "Size", "Constant"))
 
 
 def fold_values(op: OnnxOp, fold: Fold | None) -> Known | None:
-    """Return the values of a node's result if the file settles them, else None."""
+    """Return the values of a node's result if the file fixes them, else None."""
     if fold is None or op.node.domain or len(op.node.outputs) != 1:
         return None
     if op.node.op not in _OF_SHAPES and any(value is None or value.known is None for value in op.inputs):
@@ -49,7 +49,7 @@ def _fold_elements(function: Callable[..., Any], op: OnnxOp) -> Any:
 
 
 def _fold_numbers(function: Callable[[Any], Any], op: OnnxOp) -> Any:
-    """Apply a function to every number. Live sizes are whole and positive and stay as they are."""
+    """Apply a function to every number. Symbolic sizes are whole and positive, so they stay unchanged."""
     return _fold_elements(lambda item: item if isinstance(item, Poly) else function(item), op)
 
 
@@ -62,7 +62,7 @@ def _divide(left: Any, right: Any) -> Any:
 
 
 def _remainder(left: Any, right: Any) -> Any:
-    return left - left // right * right if isinstance(left, Poly) else left % right  # nothing, or an error
+    return left - left // right * right if isinstance(left, Poly) else left % right  # of a Poly: 0, or an error
 
 
 def _power(base: Any, exponent: Any) -> Any:
@@ -72,7 +72,7 @@ def _power(base: Any, exponent: Any) -> Any:
 
 
 def _compare(function: Callable[[Any, Any], bool], left: Any, right: Any) -> bool:
-    """Return a comparison that holds for every batch. Raises ShapeError if it depends on the batch."""
+    """Return the result of a comparison. Raises ShapeError if it differs between batches."""
     points = [[x.value_at(batch=n) if isinstance(x, Poly) else x for x in (left, right)] for n in (1, 7, 4096)]
     answers = {function(*point) for point in points}
     if len(answers) > 1:
@@ -150,7 +150,7 @@ def _slice(op: OnnxOp) -> Any:
 
 
 def slices_of(op: OnnxOp) -> list[tuple[Any, Any, int, int]]:
-    """Return start, end (either may be live), axis and step of every slice, from inputs or attributes."""
+    """Return start, end (either may be symbolic), axis and step of every slice, from inputs or attributes."""
     starts, ends = op.items(1, "starts"), op.items(2, "ends")
     axes = [positive_axis(axis, op.rank) for axis in op.ints(3, "axes")] or range(len(starts))
     return list(zip(starts, ends, axes, op.ints(4) or [1] * len(starts), strict=True))
@@ -193,7 +193,7 @@ _NUMBERS: dict[str, Callable[[Any], Any]] = {
     "floor": lambda item: float(math.floor(item)),
     "ceil": lambda item: float(math.ceil(item)),
 }
-# How the values of a result follow from known inputs, by the name that operator_table.toml uses.
+# Rules for the values of a result with known inputs, by their name in operator_table.toml.
 FOLDS: dict[str, Fold] = {
     **{name: partial(_fold_elements, function) for name, function in _ELEMENTS.items()},
     **{name: partial(_fold_numbers, function) for name, function in _NUMBERS.items()},

@@ -1,5 +1,4 @@
-"""Branches and loops of ONNX laid out flat, and lists of tensors, which cost nothing: Split and Concat make and join
-their parts."""
+"""Branches, unrolled loops and lists of tensors of ONNX. Lists are free: Split and Concat make and join their parts."""
 
 from __future__ import annotations
 
@@ -12,14 +11,15 @@ from analysis.model.ir.poly import Poly, poly
 from analysis.model.model_errors import UnreadableError
 
 _MAX_TURNS = 4096
-_NO_LIMIT = 1 << 30  # what exporters write for "until the condition fails"
+_NO_LIMIT = 1 << 30  # exporters write it for "until the condition fails"
 
 
 @dataclass(frozen=True, slots=True)
 class Turns:
-    """`count` runs of an inner graph. Each is given, where `skip` is 1, its number and a condition; then `carried`
-    values, later the results of the run before; then a slice of those `taken` apart along `axes`. `skip` of the results
-    are none of the node; behind the carried ones they pile up to a `length` along `piled`, unless that is None."""
+    """`count` iterations of an inner graph. The inputs of each are its number and a condition (if `skip` is 1), the
+    `carried` values (later the results of the last iteration), and a slice of each tensor of `taken` along `axes`. The
+    first `skip` results are dropped. Unless `length` is None, results after the carried ones are stacked to `length`
+    along the axes `piled`."""
 
     graph: OnnxGraph
     count: int = 1
@@ -49,7 +49,7 @@ def _branch(op: OnnxOp) -> Turns:
 
 
 def _loop(op: OnnxOp) -> Turns:
-    """Return the turns of a Loop. Its inputs are trip count, condition, carried values; its results those and scans."""
+    """Return the iterations of a Loop. Its inputs: count, condition, carried values; its results: carried, stacked."""
     count, note = op.number(0), ""
     if not isinstance(count, int) or count >= _NO_LIMIT:
         count, note = 1, "a loop whose length depends on the data is counted once"
@@ -60,7 +60,7 @@ def _loop(op: OnnxOp) -> Turns:
 
 
 def _scan(op: OnnxOp) -> Turns:
-    """Carried values, then tensors that are taken apart, one slice a turn."""
+    """Return the iterations of a Scan. Its inputs: carried values, then tensors with one slice for each iteration."""
     split = len(op.inputs) - op.int_attr("num_scan_inputs", 1)
     values = tuple(op.value(place) for place in range(len(op.inputs)))
     given = op.int_list("scan_input_axes", [0] * (len(values) - split))
@@ -84,7 +84,7 @@ LISTS = frozenset((
 
 
 def sequence_result(op: OnnxOp) -> OnnxValue | tuple[OnnxValue, ...] | OnnxNode:
-    """Return what a node gives: a part, the parts of a list (`name[0]`), or the Split or Concat that makes it."""
+    """Return the result of a list node: a part, the parts of a list, or a Split or Concat node that makes it."""
     name = op.node.outputs[0]
     match op.node.op:
         case "SequenceConstruct":

@@ -1,4 +1,4 @@
-"""An ONNX graph walked once with a live batch: its nodes as ATen calls that cost the same. Nothing is executed."""
+"""Conversion of an ONNX graph with a symbolic batch to ATen calls of the same cost. Nothing is executed."""
 
 from __future__ import annotations
 
@@ -46,14 +46,14 @@ from analysis.model.names.targets import Input
 from analysis.model.reading_budget import Budget
 
 WRONG = (ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError, ZeroDivisionError)
-# Steps of the budget for a node, a value, a name that a node reads or makes, a known number, a letter of a size.
+# Steps of the budget for a node, a value, a name in a node, a known number, and a character of a size expression.
 _NODE_STEPS, _VALUE_STEPS, _NAME_STEPS, _NUMBER_STEPS, _LETTER_STEPS = 150, 50, 20, 5, 10
 _REPORT_EVERY = 500  # nodes
 _TIME_FIRST = frozenset({"LSTM", "GRU", "RNN", "DynamicQuantizeLSTM"})  # unless `layout` is 1
 _MAX_DEPTH = 32
-_MAX_ELEMENTS = 1 << 62  # of a tensor
+_MAX_ELEMENTS = 1 << 62  # in a tensor
 _QUANTISED = frozenset(("int8", "uint8", "int4", "uint4", "int2", "uint2"))
-# Inputs that are no parameters: statistics, scales and zero points.
+# Inputs that are not trained parameters: statistics, scales and zero points.
 _NOT_TRAINED = {
     "BatchNormalization": (3, 4), "QuantizeLinear": (1, 2), "DequantizeLinear": (1, 2), "ConvInteger": (2, 3),
     "MatMulInteger": (2, 3), "QLinearConv": (1, 2, 4, 5, 6, 7), "QLinearMatMul": (1, 2, 4, 5, 6, 7),
@@ -64,7 +64,7 @@ _NOT_TRAINED = {
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Names inside one graph, function or turn of a loop -> values; what is not found here is looked up outside."""
+    """The values by name inside one graph, function or loop iteration. Other names are looked up in `outer`."""
 
     graph: OnnxGraph
     prefix: str = ""
@@ -74,7 +74,7 @@ class Frame:
     depth: int = 0
 
     def find(self, name: str) -> OnnxValue | None:
-        """Return the value of a name, looked up from the inside out."""
+        """Return the value of a name, looked up from the innermost frame outwards, else None."""
         frame: Frame | None = self
         while frame is not None and name not in frame.values:
             frame = frame.outer
@@ -82,8 +82,8 @@ class Frame:
 
 
 class GraphWalk:
-    """Reads a graph once. `batch` is None for a live one; its dimension is 1 where recurrent operators have time
-    first."""
+    """A reader that walks a graph once. A `batch` of None is symbolic. `batch_axis` is the batch dimension of inputs: 1
+    if recurrent operators have time first."""
 
     def __init__(self, model: OnnxModel, budget: Budget, batch: int | None, batch_axis: int = 0) -> None:
         self.model, self.budget, self.batch_axis = model, budget, batch_axis
@@ -98,7 +98,7 @@ class GraphWalk:
         self.parameters = 0
 
     def graph(self, graph: OnnxGraph, given: Sequence[Input]) -> Graph:
-        """Return the neutral graph. `given` has the sizes of inputs that the file leaves open."""
+        """Return the graph as ATen calls. `given` has the input sizes that the file leaves open."""
         top = Frame(graph)
         inputs = self._inputs(given, top)
         self._enter(top)
@@ -122,7 +122,7 @@ class GraphWalk:
         declared = [info for info in top.graph.inputs if info.name not in stored]
         self.symbols, shapes = shapes_of(declared, inputs, self.batch, self.batch_axis)
         for info, shape in zip(declared, shapes, strict=True):
-            value = value_of(info, inputs)  # a number that sizes may follow from
+            value = value_of(info, inputs)  # sizes may depend on this number
             known = None if value is None else whole_array([value], ())
             top.values[info.name] = self._source(info.name, INPUT, self._new(info.name, shape, info.dtype, known))
         written = [tuple(size.label for size in shape) for shape in shapes]
@@ -133,7 +133,7 @@ class GraphWalk:
         return value
 
     def _constants(self, frame: Frame) -> dict[str, OnnxValue]:
-        """Return the constants of a graph: the same ones in every turn of a loop."""
+        """Return the constants of a graph by name. All iterations of a loop share them."""
         graph = frame.graph
         if id(graph) not in self.constants:
             untrained = {
@@ -212,7 +212,7 @@ class GraphWalk:
         self._emit(op.node, target or f"onnx.{op.node.op}", args, list(results.values()))
 
     def _note_time(self, op: OnnxOp) -> None:
-        """Raise TimeFirstError where the time of a recurrent operator was taken for the batch."""
+        """Raise TimeFirstError if dimension 0 was taken as the batch but is the time of a recurrent operator."""
         time, batch = op.shape()[:2]
         leading = {source.meta.shape[0] for source in self.sources if source.role == INPUT and source.meta.shape}
         is_fixed = time in leading and time.is_constant and batch.is_constant and self.batch == dim("batch")
@@ -220,7 +220,7 @@ class GraphWalk:
             raise TimeFirstError(f"{describe_node(op.node)} has time first")
 
     def _result(self, op: OnnxOp, frame: Frame) -> tuple[list[NodeResult], str, dict[str, Any]]:
-        """Return the results of a node, and target and arguments of the call that costs the same."""
+        """Return the results of a node, and the target and arguments of a call of the same cost."""
         problem: Exception | None = None
         row = None
         results: list[NodeResult | None] = []
@@ -233,13 +233,13 @@ class GraphWalk:
         if not results:
             is_window = row is not None and not row.call
             results += [self._declared_result(name, frame, is_window) for name in op.node.outputs if name]
-            if row is None and problem is not None:  # its row depends on sizes that only the file tells
+            if row is None and problem is not None:  # its row needs sizes that only the file declares
                 with suppress(*WRONG):
                     op = replace(op, declared_shape=results[0].shape if results and results[0] else None)
                     row = row_of(op)
         told = [one for one in results if one is not None]
         if not told or len(told) < len(results):
-            is_bounded = row.results is reduce_shape if row is not None else problem is None  # by its first input
+            is_bounded = row.results is reduce_shape if row is not None else problem is None  # its input bounds it
             if not is_bounded or not op.has_input(0):
                 reason = str(problem or "no shape rule is known for it") or type(problem).__name__
                 raise UnreadableError(f"{describe_node(op.node)}: the shape of its result is unknown: {reason[:160]}")
@@ -254,7 +254,7 @@ class GraphWalk:
                 self.notes.update({row.note: None} if row.note else {})
                 return told, row.target(op), args
             except WRONG:
-                pass  # what it costs depends on sizes that are not told
+                pass  # its cost depends on unknown sizes
         return told, f"{op.node.domain or 'onnx'}.{op.node.op}", op.arguments("*")
 
     def _declared_result(self, name: str, frame: Frame, is_window: bool) -> NodeResult | None:
@@ -319,7 +319,7 @@ class GraphWalk:
         frame.values.update({name: value for name, value in named if name and value is not None})
 
     def _list(self, op: OnnxOp, frame: Frame) -> None:
-        """Bind a list to its parts; the nodes that make and join them are nodes like any other."""
+        """Bind a list to its parts. The Split or Concat nodes that make or join them are handled as ordinary nodes."""
         name = op.node.outputs[0]
         result = sequence_result(op)
         if isinstance(result, OnnxNode):

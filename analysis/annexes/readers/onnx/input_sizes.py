@@ -12,18 +12,18 @@ from analysis.model.names.targets import Input
 
 
 class OpenSizeError(UnreadableError):
-    """Sizes that the file leaves open and nobody gave."""
+    """The file leaves sizes open that the user has not given."""
 
 
 class TimeFirstError(UnreadableError):
-    """Dimension 0, taken as the batch, is the time of a recurrent operator."""
+    """Dimension 0 was taken as the batch but is the time of a recurrent operator."""
 
 
 def shapes_of(
     declared: Sequence[ValueInfo], inputs: Sequence[Input], batch: Poly, batch_axis: int
 ) -> tuple[dict[str, Poly], list[Shape]]:
-    """Return the open sizes by name, and the shape of each input. `inputs` go to those of their names, else in order to
-    those that are no plain numbers. Raises UnreadableError."""
+    """Return the open sizes by name, and the shape of each input. Named `inputs` set the input of that name, others in
+    order the remaining inputs that are not scalars. Raises UnreadableError."""
     unknown = {item.name for item in inputs if item.name} - {info.name for info in declared}
     if unknown:
         raise UnreadableError(
@@ -48,14 +48,14 @@ def shapes_of(
 
 
 def value_of(info: ValueInfo, inputs: Sequence[Input]) -> int | None:
-    """Return the number that an input is if it was given as `name=value`."""
+    """Return the value of a scalar input that was given as `name=value`, else None."""
     given = next((item.shape for item in inputs if item.name == info.name and info.shape == ()), None)
     return given[0] if given else None
 
 
 def batch_names(inputs: Sequence[ValueInfo], batch_axis: int) -> set[str]:
-    """Return the open sizes that are the batch: by a name with `batch` in it, else by a usual letter, else by their
-    dimension."""
+    """Return the names of open sizes that are the batch: those that contain `batch`, else those named b, n or bs, else
+    those at the batch axis."""
     shapes = [info.shape or () for info in inputs]
     names = {size for shape in shapes for size in shape if isinstance(size, str)}
     called = {name for name in names if "batch" in name.lower()}
@@ -101,7 +101,7 @@ def format_shape(shape: Sequence[int | str | None]) -> str:
 
 
 def example_option(shape: Sequence[int | str | None]) -> str:
-    """Return an example of the option that gives the open sizes."""
+    """Return an example of the option `--input` that gives the open sizes."""
     usual = {4: (1, 3, 224, 224), 5: (1, 3, 16, 112, 112)}.get(len(shape), (1, *[128] * 16))
     return "--input " + "x".join(
         str(size if isinstance(size, int) else usual[place]) for place, size in enumerate(shape)

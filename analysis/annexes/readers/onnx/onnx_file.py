@@ -1,8 +1,8 @@
 # ruff: noqa: RUF009 - fields of messages are calls
-"""ONNX files parsed as data: the few messages of the format that a cost needs, without a library.
+"""Parser of ONNX files as data: only the messages of the format that costs depend on, without a library.
 
-Weights are stepped over, only their sizes are kept; of small constants (shapes, indices) the values as well.
-Files that a model names for its weights (external data) are never opened.
+Weights are skipped, except for their sizes; small constants (shapes, indices) keep their values.
+External data files of a model are never opened.
 """
 
 from __future__ import annotations
@@ -40,8 +40,8 @@ from hardware import file_access
 _MAX_NESTING = 24
 _MAX_RANK = 64
 _MAX_SIZE = 1 << 48
-MAX_VALUES = 4096  # constants with more elements are weights: nobody computes a shape from them
-_MAX_BYTES = 10 * MAX_VALUES  # of these, in the longest way of writing them
+MAX_VALUES = 4096  # constants with more elements are weights, from which no shape is computed
+_MAX_BYTES = 10 * MAX_VALUES  # most bytes of so many values in the longest encoding
 
 FLOATS = frozenset(
     ("float32", "float64", "float16", "bfloat16", *(f"float8_{kind}" for kind in (*range(17, 21), 24)), "float4")
@@ -57,7 +57,7 @@ _LISTS = (6, 7, 8)  # types of attributes: floats, ints, strings
 
 
 def _if_small(reader: Reader) -> Reader:
-    """Return a reader of a list of numbers that skips the long lists of weights."""
+    """Return a reader of lists of numbers that skips long lists, which are weights."""
     return lambda wire, value: reader(wire, value) if isinstance(value, int) or _is_small(value) else []
 
 
@@ -91,7 +91,7 @@ class StoredTensor:
 
     @property
     def values(self) -> NDArray[Any] | None:
-        """The values, None unless they are few, of a computable type, and inside the file."""
+        """The values. None if they are too many, not of a computable type, or outside of the file."""
         count = prod(self.shape)
         if self.outside or self.place == 1 or count > MAX_VALUES or self.dtype not in _COMPUTED:
             return None
@@ -102,13 +102,13 @@ class StoredTensor:
             return np.frombuffer(self.raw, stored).reshape(self.shape)
         if len(self.items) != count:
             return None
-        if self.dtype == "float16":  # kept as its bits
+        if self.dtype == "float16":  # stored as bits
             return np.array(self.items, np.uint16).view(np.float16).reshape(self.shape)
         return np.array(self.items, stored).reshape(self.shape)
 
 
 def _sparse(wire: Wire, span: Span) -> StoredTensor:
-    """Return a sparse constant: its name and type are those of its values."""
+    """Return a sparse constant without values. Its name and type are those of the tensor of its values."""
     fields = list(wire.fields(span))
     tensor = next((message(StoredTensor, wire, value) for number, value in fields if number == 1), StoredTensor())
     tensor.dims = [size for number, value in fields if number == 3 for size in whole_numbers(wire, value)]
@@ -118,7 +118,7 @@ def _sparse(wire: Wire, span: Span) -> StoredTensor:
 
 @dataclass(frozen=True, slots=True)
 class ValueInfo:
-    """A declared tensor. A size is a number, a name or None; `shape` is None if not declared, as that of a list is."""
+    """A declared tensor. A size is a number, a name or None. `shape` is None if not declared, as for a list."""
 
     name: str
     dtype: str = "unknown"
@@ -128,7 +128,7 @@ class ValueInfo:
 def _value_info(wire: Wire, span: Span) -> ValueInfo:
     info = parts(wire, span)
     kinds = parts(wire, info[2]) if 2 in info else {}
-    while 9 in kinds:  # optional, which is there
+    while 9 in kinds:  # unpack an optional type
         kinds = parts(wire, parts(wire, kinds[9]).get(1, (0, 0)))
     tensor = parts(wire, kinds[1]) if 1 in kinds else {}
     shape = [_size(wire, size) for number, size in wire.fields(tensor[2]) if number == 1] if 2 in tensor else None
@@ -139,7 +139,7 @@ def _value_info(wire: Wire, span: Span) -> ValueInfo:
 
 
 def _size(wire: Wire, span: Span) -> int | str | None:
-    """Some exporters write -1, or the one name `?`, for each size they do not know."""
+    """Return a size as a number or name, None if unknown: some exporters write -1 or `?` for every unknown size."""
     size = parts(wire, span)
     if 1 in size:
         return size[1] if size[1] <= _MAX_SIZE else None
@@ -158,7 +158,7 @@ def _graph(wire: Wire, span: Span) -> OnnxGraph:
 
 @dataclass(frozen=True, slots=True)
 class AttributeRef:
-    """Inside a function: the attribute of the calling node."""
+    """A reference inside a function to an attribute of the calling node."""
 
     name: str
 
@@ -225,7 +225,7 @@ class OnnxGraph:
 
     @cached_property
     def declared_values(self) -> dict[str, ValueInfo]:
-        """The declared tensors among results, by name."""
+        """The intermediate and final results with a declared shape, by name."""
         return {info.name: info for info in (*self.values, *self.outputs) if info.shape is not None}
 
 
@@ -235,7 +235,7 @@ def _value_name(wire: Wire, span: Span) -> ValueInfo:
 
 @dataclass(eq=False)
 class Function(OnnxGraph):
-    """A node type that the file itself defines."""
+    """A function: a node type that the file defines."""
 
     name: str = single({1: text}, "")
     domain: str = single({10: _domain}, "")
@@ -274,7 +274,7 @@ class OnnxModel:
 
 
 def read(path: Path, budget: Budget) -> OnnxModel:
-    """Return the model of a file. Raises an `UnreadableError` or a `TooMuchError` with one line."""
+    """Return the model of a file. Raises UnreadableError or TooMuchError with a message of one line."""
     try:
         with file_access.open_regular(path) as file:
             wire = Wire(file, budget)

@@ -1,4 +1,4 @@
-"""An ONNX file as a workload."""
+"""Conversion of an ONNX file to a workload."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from analysis.model.reading_budget import Budget, TooMuchError
 
 
 def load(path: Path, inputs: Sequence[Input] = (), budget: Budget | None = None) -> Workload:
-    """Return the workload of an ONNX file. `inputs` gives sizes that it leaves open. Raises a `ModelError`."""
+    """Return the workload of an ONNX file. `inputs` gives the sizes that the file leaves open. Raises ModelError."""
     budget = budget or Budget()
     try:
         graph = _graph(read(path, budget), inputs, budget)

@@ -1,4 +1,4 @@
-"""One node of an ONNX graph as its rules see it: inputs, attributes and results, and what people call it."""
+"""One node of an ONNX graph for the shape and cost rules: inputs, attributes, results and names for people."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from analysis.model.ir.operator_graph import Meta, Ref, Scope
 from analysis.model.ir.poly import Poly, Size, check_size, poly
 
 Shape = tuple[Poly, ...]
-Known = NDArray[Any]  # numbers and, where a size is live, Poly
+Known = NDArray[Any]  # numbers, and a Poly for each symbolic size
 ONE = poly(1)
 
 
 class ShapeError(ValueError):
-    """The shape of a result cannot be told, or shapes contradict each other."""
+    """The shape of a result is unknown, or shapes contradict each other."""
 
 
 @dataclass(frozen=True, slots=True)
 class OnnxValue:
-    """A tensor. `strides` lie at the reference point of symbolic dimensions; `known` are values fixed by the file."""
+    """A tensor. `strides` are at the reference point of symbolic dimensions; `known` are values that the file fixes."""
 
     name: str
     meta: Meta
@@ -39,7 +39,7 @@ class OnnxValue:
 
 @dataclass(frozen=True, slots=True)
 class NodeResult:
-    """One result. With `strides` it is a window on input number `of`."""
+    """One result of a node. With `strides` it is a view of the first input."""
 
     shape: Shape
     dtype: str
@@ -49,15 +49,15 @@ class NodeResult:
 
 @dataclass(frozen=True, slots=True)
 class OnnxOp:
-    """A node with its inputs; None where an optional one is left out."""
+    """A node with its inputs. An omitted optional input is None."""
 
     node: OnnxNode
     inputs: tuple[OnnxValue | None, ...]
     opset: int
-    declared_shape: Shape | None = None  # of the first result, where the inputs do not settle it
+    declared_shape: Shape | None = None  # of the first result, if the inputs do not determine it
 
     def has_input(self, index: int) -> bool:
-        """Return True if an input is there."""
+        """Return True if the node has this input."""
         return index < len(self.inputs) and self.inputs[index] is not None
 
     def value(self, index: int = 0) -> OnnxValue:
@@ -81,8 +81,8 @@ class OnnxOp:
         return self.value(index).meta.dtype
 
     def arguments(self, names: str) -> dict[str, Any]:
-        """Return the inputs by these names, in order: `-` leaves one out, `*` takes all as one list, `#` all by their
-        places, and `name=` is the number itself where that is known."""
+        """Return the inputs by these names, in order. `-` omits an input, `*` gives all as one list, `#` all by
+        position, and `name=` the number itself if it is known."""
         if names in ("*", "#"):
             refs = {str(place): Ref(value.name) for place, value in enumerate(self.inputs) if value is not None}
             return {"tensors": list(refs.values())} if names == "*" else dict(refs)
@@ -94,12 +94,12 @@ class OnnxOp:
         return given
 
     def number(self, index: int) -> Any:
-        """Return the one number that an input is; None for a tensor, an unknown or a missing input."""
+        """Return the value of an input with one known number, else None."""
         known = self.value(index).known if self.has_input(index) else None
         return known.reshape(-1)[0] if known is not None and known.size == 1 else None
 
     def known_input(self, index: int = 0) -> Known:
-        """Return the values of an input. Raises ShapeError if the file does not settle them."""
+        """Return the values of an input. Raises ShapeError if the file does not fix them."""
         known = self.value(index).known
         if known is None:
             name = self.value(index).name.rpartition("@")[0]
@@ -107,14 +107,14 @@ class OnnxOp:
         return known
 
     def items(self, index: int, attribute: str = "") -> list[Any]:
-        """Return numbers and live sizes of an input (newer files) or an attribute (older ones); none without either."""
+        """Return numbers and symbolic sizes of an input (newer files) or attribute (older files), else []."""
         if self.has_input(index):
             return list(self.known_input(index).reshape(-1))
         given = self.node.attributes.get(attribute)
         return list(given) if isinstance(given, list) else []
 
     def ints(self, index: int, attribute: str = "") -> list[int]:
-        """Return the plain numbers of an input or an attribute."""
+        """Return the numbers of an input or an attribute. Raises ShapeError if one is symbolic."""
         return [constant(item) for item in self.items(index, attribute)]
 
     def attr(self, name: str, default: Any = None) -> Any:
@@ -122,7 +122,7 @@ class OnnxOp:
         return self.node.attributes.get(name, default)
 
     def int_attr(self, name: str, default: int) -> int:
-        """Return a whole number of an attribute, `default` without it."""
+        """Return the whole number of an attribute, `default` without it. Raises ShapeError for anything else."""
         given = self.attr(name, default)
         if not isinstance(given, int):
             raise ShapeError(f"its attribute {name} is not a number")
@@ -138,7 +138,7 @@ class OnnxOp:
         return given
 
     def axis(self, name: str = "axis", default: int = 0) -> int:
-        """Return the axis of an attribute, counted from the front."""
+        """Return the axis that an attribute states, counted from the front."""
         return positive_axis(self.int_attr(name, default), self.rank)
 
     def axes(self) -> list[int]:
@@ -147,7 +147,7 @@ class OnnxOp:
 
 
 def constant(size: Any) -> int:
-    """Return a size as a plain number. Raises ShapeError if it is live."""
+    """Return a size as a plain number. Raises ShapeError if it is symbolic."""
     if isinstance(size, Poly):
         if not size.is_constant:
             raise ShapeError(f"a size that must be a number is a symbolic dimension ({size})")
@@ -156,7 +156,7 @@ def constant(size: Any) -> int:
 
 
 def positive_axis(axis: int, rank: int) -> int:
-    """Return an axis counted from the front. Raises ShapeError for one that the rank lacks."""
+    """Return an axis counted from the front. Raises ShapeError if it is out of range."""
     if not -rank <= axis < rank:
         raise ShapeError(f"axis {axis} of a tensor with {rank} dimensions")
     return axis % rank
@@ -171,7 +171,7 @@ def shape_of(sizes: Sequence[Size | Any]) -> Shape:
 
 
 def broadcast(*shapes: Shape) -> Shape:
-    """Return the broadcast of shapes. Raises ShapeError if they do not fit."""
+    """Return the broadcast of shapes. Raises ShapeError if they do not match."""
     rank = max(map(len, shapes), default=0)
     result = [ONE] * rank
     for shape in shapes:
@@ -189,7 +189,7 @@ def contiguous_strides(sizes: Sequence[int]) -> tuple[int, ...]:
 
 
 def whole_array(items: Sequence[Any], shape: Sequence[int] | None = None) -> Known:
-    """Return numbers and live sizes as an array; a constant Poly becomes a number. Raises ShapeError for too many."""
+    """Return numbers and symbolic sizes as an array; constant Polys become numbers. Raises ShapeError for too many."""
     if len(items) > MAX_VALUES:
         raise ShapeError("too many numbers to be sizes")
     array = np.empty(len(items), dtype=object)
@@ -203,19 +203,19 @@ def whole_array(items: Sequence[Any], shape: Sequence[int] | None = None) -> Kno
 
 
 def known_values(tensor: StoredTensor) -> Known | None:
-    """Return the values of a stored constant, None if they were not read."""
+    """Return the values of a stored constant. Return None if they were not read."""
     values = tensor.values
     return None if values is None else whole_array(values.reshape(-1).tolist(), tensor.shape)
 
 
 def describe_node(node: OnnxNode) -> str:
-    """Return type and name of a node, for a message."""
+    """Return the type and name of a node for a message."""
     kind = f"{node.domain}.{node.op}" if node.domain else node.op or "a node without a type"
     return kind + (f" {node.name[:60]!r}" if node.name else "")
 
 
 def scopes_of(node: OnnxNode) -> tuple[Scope, ...]:
-    """Return the modules of a node, from the metadata of PyTorch's exporter or a name like `/layer1/conv1/Conv`."""
+    """Return the module scopes of a node, from metadata of PyTorch's exporter or a name like `/layer1/conv1/Conv`."""
     metadata = dict(node.metadata)
     names = _parse_names(metadata.get("pkg.torch.onnx.name_scopes", ""))
     if names:

@@ -1,9 +1,9 @@
-"""One row of the operator table: the results of an ONNX operator and the ATen call that costs the same.
+"""One row of the operator table: the results of an ONNX operator and an ATen call of the same cost.
 
-Sizes are named by a pattern, as in einsum: `b q x, b k y -> b q k`. A name is one dimension, `*name` any number of
-them (in sums and products: how many elements; `*1name` as many of one element), `_` what does not matter; an input
-that must be left out is `-`. Names that no input has are attributes of the node, `rank` and `inputs` of the first
-input and the node; results may reckon with all of them: `b kept+past`.
+A pattern names sizes as in einsum: `b q x, b k y -> b q k`. A name is one dimension and `*name` any number of them
+(in sums and products: their number of elements); `*1name` is as many dimensions of size 1. `_` matches any size, `-`
+an input that must be absent. Other names are attributes of the node, `rank` (dimensions of the first input) and
+`inputs` (number of inputs). Results may be expressions of these names: `b kept+past`.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ _CONSTANTS = {
 
 @dataclass(frozen=True, slots=True)
 class StatedWork:
-    """The cost of a call without an ATen twin, as expressions of the names of its row and `out`, the elements of its
-    first result. `gemm` are G M N K, of which `macs` are by default the product."""
+    """The cost of a call without an equivalent ATen call: expressions of the names in its row and of `out`, the
+    elements of its first result. `gemm` has G M N K; `macs` is by default their product."""
 
     kind: str
     gemm: str = ""
@@ -41,7 +41,7 @@ class StatedWork:
     special: str = ""
 
     def arguments_of_cost(self, symbols: Symbols) -> dict[str, Any]:
-        """Return the work as arguments of the call, which its cost rule reads."""
+        """Return the work as arguments of the call, from which its cost rule reads it."""
         gemm = [_size(word, symbols) for word in self.gemm.split()]
         macs = _size(self.macs, symbols) if self.macs else product(gemm) if gemm else poly(0)
         flops, special = (_size(word or "0", symbols) for word in (self.flops, self.special))
@@ -50,7 +50,7 @@ class StatedWork:
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """A row of operator_table.toml, which explains the fields. `results` is a pattern or the section's function."""
+    """A row of operator_table.toml, which documents the fields. `results` is a pattern or the section's function."""
 
     call: str = ""
     results: str | Results = ""
@@ -64,12 +64,12 @@ class TableRow:
     causal: str = ""
 
     def fits(self, op: OnnxOp) -> bool:
-        """Return True if the inputs have the ranks of its pattern."""
+        """Return True if the inputs have the ranks of its pattern and the node has the attribute `when`, if any."""
         is_asked = not self.when or bool(op.attr(self.when))
         return is_asked and (not isinstance(self.results, str) or _fit(self.results, op))
 
     def result_shapes(self, op: OnnxOp, symbols: Symbols) -> list[NodeResult]:
-        """Return the results. `symbols` receives the sizes of the names."""
+        """Return the results, and add the sizes of the row's names to `symbols`."""
         several: dict[str, Shape] = {}
         if isinstance(self.results, str):
             _bind_all(self.results, op, symbols, several)
@@ -92,7 +92,7 @@ class TableRow:
         return results
 
     def arguments(self, op: OnnxOp, symbols: Symbols) -> dict[str, Any]:
-        """Return the arguments of its call."""
+        """Return the arguments of the call, with its work if the row states it."""
         given = {name: op.attr(key, default) for name, (key, default) in self.given.items()}
         return {
             **op.arguments(self.names),
@@ -110,7 +110,7 @@ def _dtype(kind: str, op: OnnxOp) -> str:
 
 
 def first_of(rows: Sequence[TableRow], op: OnnxOp) -> TableRow | None:
-    """Return the first row that fits; else the last one, which then says what is wrong."""
+    """Return the first row that fits, else the last row, whose error then says what does not match."""
     return next((row for row in rows if row.fits(op)), rows[-1] if rows else None)
 
 

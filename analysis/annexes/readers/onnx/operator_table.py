@@ -1,5 +1,5 @@
-"""The rows of operator_table.toml: which row fits a node, how its values follow, and what calls without an ATen twin
-cost. Rows of operators that depend on more than the ranks of their inputs are functions of this module."""
+"""The rows of operator_table.toml: finds the row and folding rule of a node, and has the cost rules of calls without
+an equivalent ATen call. Rows that depend on more than the ranks of inputs are functions of this module."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from hardware import file_access
 
 
 def row_of(op: OnnxOp) -> TableRow | None:
-    """Return the row that fits a node, None for an operator without one."""
+    """Return the row that fits a node. Return None for an operator without a row."""
     entry = _entry(op)
     rows = entry[0] if entry else []
     return rows(op) if callable(rows) else first_of(rows, op)
 
 
 def fold_of(op: OnnxOp) -> Callable[[OnnxOp], Any] | None:
-    """Return how the values of a node follow from known inputs, None if they do not."""
+    """Return the rule that computes the values of a node from known inputs. Return None if there is none."""
     entry = _entry(op)
     return entry[1] if entry else None
 
@@ -93,14 +93,14 @@ def _quantize(op: OnnxOp) -> TableRow:
 
 
 def _dequantize(op: OnnxOp) -> TableRow:
-    """Return a view of stored weights, which are dequantized as they are read."""
+    """Return a view for weights, which are dequantized while they are read, else a call."""
     if op.value().is_weight:
         return TableRow(results=shape_rules.dequantized_view)
     return TableRow("quantized_decomposed.dequantize_per_tensor", SHAPES["same_shape"], "input", "1")
 
 
 def _variadic(op: OnnxOp) -> TableRow:
-    """Count Sum, Max and Mean of n tensors as n - 1 operations, and the division."""
+    """Count Sum, Max and Min of n tensors as n - 1 operations per element, and Mean as n."""
     if len(op.shapes()) == 1:
         return _SAME
     kind = "elementwise" if op.node.op in ("Max", "Min") else "add"
@@ -185,7 +185,7 @@ def _stft(op: OnnxOp) -> TableRow:
 
 
 def _linear_attention(op: OnnxOp) -> TableRow:
-    """Count two outer products per head and token; by the delta rule a third reads the state for the key first."""
+    """Count two outer products per head and token. The delta rule adds a third, which reads the state for the key."""
     rule = str(op.attr("update_rule", "gated_delta"))
     updates = 2 if "delta" in rule else 1
     work = StatedWork(
@@ -199,13 +199,13 @@ def _linear_attention(op: OnnxOp) -> TableRow:
 
 
 def _causal_convolution(op: OnnxOp) -> TableRow:
-    """Count a depthwise convolution over the last tokens. It passes on the tokens that the next step needs."""
+    """Count a depthwise convolution over the last tokens. The second result is the state for the next step."""
     is_active = op.attr("activation", "none") not in ("none", "")
     work = StatedWork("depthwise_conv", "c b*l 1 w", flops="4*b*c*l" * is_active, special="2*b*c*l" * is_active)
     return TableRow("onnx.CausalConv", "b c l, c _ w -> b c l, b c w-1", "input weight bias", work=work)
 
 
-# Rows by the name that operator_table.toml uses.
+# Functions that return rows, by their name in operator_table.toml.
 _ROWS: dict[str, Callable[[OnnxOp], TableRow | None]] = {
     "clip": _clip,
     "cast": _cast,
@@ -240,7 +240,7 @@ def _cost_of_row(call: OperatorCall) -> OperatorCost:
 
 
 def _suppression(call: OperatorCall) -> OperatorCost:
-    """Count per class: boxes sorted, then half of all pairs compared (13 flops an overlap)."""
+    """Count per class a sort of the boxes, then the overlap (13 flops) of every pair of boxes."""
     batch, classes, boxes = call.tensors()[1].shape
     count = int(boxes.constant())
     each = count * math.ceil(math.log2(max(2, count))) + count * (count - 1) // 2 * 13
@@ -248,7 +248,7 @@ def _suppression(call: OperatorCall) -> OperatorCost:
 
 
 def _transform(call: OperatorCall) -> OperatorCost:
-    """Count 5 N log2 N per transform. The last dimension of a tensor holds real and imaginary part."""
+    """Count 5 N log2 N per transform, half for real input. The last dimension has the real and imaginary part."""
     tensor = call.tensors()[0]
     points = tensor.shape[call.args["dim"]]
     levels = math.log2(max(2, points.constant() if isinstance(points, Poly) else points))
@@ -258,7 +258,7 @@ def _transform(call: OperatorCall) -> OperatorCost:
 
 
 register({"onnx.NonMaxSuppression": _suppression, "onnx.DFT": _transform})
-# Calls whose rows say what they cost (see `StatedWork`).
+# Calls whose rows state their cost (see `StatedWork`).
 _STATED = (
     "Linear Product Gemm Attention LSTM GRU RNN Variadic SkipLayerNorm SkipRmsNorm LRN LpNormalization"
     " DynamicQuantizeLinear QLinearEach LinearAttention CausalConv"

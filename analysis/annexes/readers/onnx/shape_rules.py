@@ -1,6 +1,6 @@
-"""Shapes of ONNX results that no pattern states: slices, concatenations, views and reductions.
+"""Shapes of ONNX results that patterns cannot state: slices, concatenations, views and reductions.
 
-A view of PyTorch is a view here too, with strides, so a copy is counted where one is made."""
+A view in PyTorch is also a view here, with strides, so a copy is counted only where PyTorch makes one."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ def _view_or_copy(op: OnnxOp, shape: Shape) -> list[NodeResult]:
     numbers, held = _numbers(shape), (_numbers(op.shape()), op.value().strides)
     if not is_viewable(held, numbers):
         return [NodeResult(shape, op.dtype())]
-    # Strides of a window are only asked whether they are contiguous_strides; a split of strided data keeps the copy.
+    # A view of contiguous data is contiguous; a split of strided data needs its strides to count later copies.
     is_plain = op.value().strides == contiguous_strides(held[0])
     return [NodeResult(shape, op.dtype(), contiguous_strides(numbers) if is_plain else _split_strides(held, numbers))]
 
 
 def _split_strides(held: tuple[tuple[int, ...], tuple[int, ...]], new: Sequence[int]) -> tuple[int, ...]:
-    """Return the strides of a viewable reshape: each new dimension is cut from the run of old ones that covers it."""
+    """Return the strides of a viewable reshape: each new dimension is cut from the old dimensions that cover it."""
     runs: list[list[int]] = []  # elements, stride of the innermost
     for size, stride in zip(*held, strict=True):
         if size == 1:
@@ -132,7 +132,7 @@ def _slice(op: OnnxOp) -> list[NodeResult]:
 
 
 def _slice_length(size: Poly, start: Any, end: Any, step: int) -> Poly:
-    """Return the elements of `start:end:step`. Along a symbolic dimension: all of it, or all but a few at the ends."""
+    """Return the length of `start:end:step`. Raises ShapeError for a symbolic one with a step or a fixed end."""
     if size.is_constant and not isinstance(start, Poly) and not isinstance(end, Poly):
         length = constant(size)
         window = slice(start, None if step < 0 and end < -length else end, step)
@@ -144,7 +144,7 @@ def _slice_length(size: Poly, start: Any, end: Any, step: int) -> Poly:
     if not isinstance(end, Poly):  # a very large number means "to the end"
         last = size if end >= 1 << 30 else size + end if end < 0 else end
     if isinstance(last, Poly) and not last.is_constant and size.is_constant:
-        last = size  # not more than there is
+        last = size  # the end cannot exceed the size
     if not size.is_constant and not isinstance(last, Poly):
         raise ShapeError("a symbolic dimension is sliced at a fixed position")
     return poly(last) - first
@@ -178,7 +178,7 @@ def _insert_axis(op: OnnxOp, default: int, size: int) -> Shape:
 
 
 def row_view(op: OnnxOp) -> list[NodeResult]:
-    """Return the view of one row along the axis."""
+    """Return the view of one row along the attribute `axis`."""
     return _view(op, [axis for place, axis in enumerate(_axes(op)) if place != op.axis()])
 
 
@@ -205,7 +205,7 @@ def _set_axes(op: OnnxOp, sizes: Sequence[Any]) -> Shape:
 
 
 def resize_shape(op: OnnxOp) -> Shape:
-    """Return the shape of a resized tensor, from sizes or scales."""
+    """Return the shape of a resized tensor from its declared shape, sizes or scales."""
     if (told := op.declared_shape) is not None:
         return told
     scales_at, sizes_at = (2, 3) if op.node.op == "Resize" and op.opset >= 11 else (1, 9)
@@ -226,14 +226,14 @@ def _range(op: OnnxOp) -> Shape:
 
 
 def _suppress(op: OnnxOp) -> Shape:
-    """Count as many boxes of every class as the node keeps at most."""
+    """Return the shape of a box suppression: the most boxes that the node may keep of every class."""
     batch, classes, boxes = op.shape(1)
     kept = min(constant(op.number(2) or 0), constant(boxes)) or constant(boxes)
     return (batch * classes * kept, poly(3))
 
 
 def top_k_shapes(axis: int, count: int) -> Callable[[OnnxOp], list[Shape]]:
-    """Return the rule for `count` values along an axis, and their indices."""
+    """Return the rule that gives the shapes of `count` values along an axis and of their indices."""
     return lambda op: [_replace_axis(op, axis, count)] * 2
 
 
@@ -244,12 +244,12 @@ def transform_axis(op: OnnxOp) -> int:
     """Return the axis that a DFT transforms."""
     axis = op.number(2) if op.has_input(2) else op.int_attr("axis", -2 if op.opset >= 20 else 1)
     if axis is None and op.declared_shape is not None:
-        axis = -2  # any will do: only the levels of the transform follow from it
+        axis = -2  # only the cost of the transform depends on it
     return positive_axis(constant(axis), op.rank)
 
 
 def spectrum_shape(op: OnnxOp) -> Shape:
-    """Return the shape of a transform. Its last dimension holds real and imaginary part."""
+    """Return the shape of a DFT. Its last dimension has the real and imaginary part."""
     if (told := op.declared_shape) is not None:
         return told
     shape, place = list(op.shape()), transform_axis(op)
@@ -261,7 +261,7 @@ def spectrum_shape(op: OnnxOp) -> Shape:
 
 
 def frames_shape(points: int, is_half: bool, op: OnnxOp) -> Shape:
-    """Return the shape of a short-time transform over frames of `points`, half of its spectrum where `is_half`."""
+    """Return the shape of a short-time transform with frames of `points`, with half of the spectrum if `is_half`."""
     if (told := op.declared_shape) is not None:
         return told
     frames = (constant(op.shape()[1]) - points) // constant(op.number(1)) + 1
@@ -278,7 +278,7 @@ def _remove_axes(op: OnnxOp, axes: Sequence[int]) -> Shape:
 
 
 def reduce_shape(op: OnnxOp) -> Shape | list[NodeResult]:
-    """Return the shape without the axes that are reduced, all of them by default."""
+    """Return the shape without the reduced axes, by default all axes."""
     axes = op.axes()
     if not axes and op.int_attr("noop_with_empty_axes", 0):
         return _identity(op)
@@ -286,7 +286,7 @@ def reduce_shape(op: OnnxOp) -> Shape | list[NodeResult]:
 
 
 def normalization_shapes(op: OnnxOp) -> list[NodeResult]:
-    """Return the result and the statistics of the normalised groups."""
+    """Return the result of a normalisation, and the statistics of its groups if the node has such outputs."""
     axis = op.axis(default=-1)
     row = (*op.shape()[:axis], *(ONE for _ in op.shape()[axis:]))
     return [NodeResult(op.shape(), op.dtype()), *(NodeResult(row, "float32") for _ in op.node.outputs[1:])]
@@ -297,7 +297,7 @@ def _grid(op: OnnxOp) -> Shape:
     return (batch, *space, poly(len(space)))
 
 
-# How the shape of a result follows, by the section of operator_table.toml.
+# Rules for the shapes of results, by section of operator_table.toml.
 SHAPES: dict[str, Callable[[OnnxOp], Shape | list[Shape] | list[NodeResult]]] = {
     "same_shape": lambda op: op.shape(),
     "broadcast": lambda op: broadcast(*op.shapes()),

@@ -1,4 +1,4 @@
-"""Shapes of ONNX results of windows that slide over data: convolutions, pools and their inverses."""
+"""Shapes of the results of ONNX operators with sliding windows: convolutions, pools and their inverses."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _unpool(op: OnnxOp) -> Shape:
     return (*op.shape()[:2], *shape_of(grown))
 
 
-# How the shape of a result follows, by the section of operator_table.toml.
+# Rules for the shapes of results, by section of operator_table.toml.
 WINDOW_SHAPES: dict[str, Callable[[OnnxOp], Shape | list[NodeResult]]] = {
     "convolve": _convolution,
     "transposed_convolution": _transposed_convolution,

@@ -1,6 +1,6 @@
-"""The wire format of ONNX files (protocol buffers), read a window at a time; weights are stepped over.
+"""Reader of the wire format of ONNX files (protocol buffers), one window at a time. Weights are skipped.
 
-Nothing is mapped into memory: a file that is truncated while it is read is an error, not a signal."""
+Nothing is mapped into memory, so a file that is truncated during reading gives an error, not a signal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, BinaryIO, TypeVar
 
 from analysis.model.reading_budget import Budget
 
-Span = tuple[int, int]  # from, to
+Span = tuple[int, int]  # start, end
 T = TypeVar("T")
 _WINDOW = 1 << 16  # bytes
 _WORD = (1 << 64) - 1
@@ -21,7 +21,7 @@ _MESSAGE_STEPS = 30
 
 
 class Wire:
-    """An open file, what reading it may still take, and how deep graphs lie in each other here."""
+    """An open file, the remaining budget of reading it, and the nesting depth of graphs at the current place."""
 
     def __init__(self, file: BinaryIO, budget: Budget) -> None:
         self.file, self.budget = file, budget
@@ -30,7 +30,7 @@ class Wire:
         self._window, self._start = b"", 0
 
     def bytes(self, at: int, end: int) -> bytes:
-        """Read bytes of the file. Raises an IndexError where the file is shorter."""
+        """Read bytes of the file. Raises IndexError if the file is shorter."""
         if not self._start <= at <= end <= self._start + len(self._window):
             self.budget.report("read", at / max(1, self.size))
             self.file.seek(at)
@@ -40,10 +40,10 @@ class Wire:
         return self._window[at - self._start : end - self._start]
 
     def varint(self, at: int, end: int) -> tuple[int, int]:
-        """Return a whole number, and where the next thing begins."""
+        """Return a whole number and the offset after it. Raises IndexError if it is truncated."""
         value = shift = 0
         place = at - self._start
-        if at < end and 0 <= place < len(self._window) and self._window[place] < 0x80:  # nearly all
+        if at < end and 0 <= place < len(self._window) and self._window[place] < 0x80:  # the common case
             return self._window[place], at + 1
         for byte in self.bytes(at, min(end, at + 10)):
             value |= (byte & 0x7F) << shift
@@ -54,7 +54,7 @@ class Wire:
         raise IndexError("a whole number is truncated")
 
     def fields(self, span: Span) -> Iterator[tuple[int, Any]]:
-        """Field numbers and values of a message: whole numbers, or the span of anything longer."""
+        """Yield number and value of each field of a message: a whole number, or the span of anything longer."""
         at, end = span
         while at < end:
             self.budget.spend()
@@ -80,12 +80,12 @@ Reader = Callable[[Wire, Any], Any]
 
 
 def single(readers: dict[int, Reader], default: Any = None) -> Any:
-    """Declare a field of a message: its numbers on the wire and what reads each. The last one counts."""
+    """Declare a field of a message: a reader for each of its numbers on the wire. The last value counts."""
     return field(default=default, metadata=readers)
 
 
 def repeated(readers: dict[int, Reader]) -> Any:
-    """Declare a field that is repeated; a reader may give several parts at once."""
+    """Declare a repeated field. A reader may return several items as a list."""
     return field(default_factory=list, metadata=readers)
 
 
@@ -96,7 +96,7 @@ def _readers(kind: Any) -> dict[int, tuple[str, Reader]]:
 
 
 def message(kind: Callable[[], T], wire: Wire, span: Span) -> T:
-    """Fill a dataclass of `single` and `repeated` fields from the wire; other fields are stepped over."""
+    """Fill a dataclass of `single` and `repeated` fields from the wire. Other fields are skipped."""
     wire.budget.spend(_MESSAGE_STEPS)
     filled, readers = kind(), _readers(kind)
     for number, stored in wire.fields(span):
@@ -119,7 +119,7 @@ def parts(wire: Wire, span: Span) -> dict[int, Any]:
 
 
 def text(wire: Wire, span: Span) -> str:
-    """Read a name. Longer ones than names can be are cut: blobs, as compiled engines, that nobody asks for."""
+    """Read a name. Text longer than any name (blobs such as compiled engines) is cut."""
     at, end = span
     wire.budget.spend((end - at) >> 5)
     data = wire.bytes(at, min(end, at + _MAX_TEXT))
@@ -127,7 +127,7 @@ def text(wire: Wire, span: Span) -> str:
 
 
 def plain(wire: Wire, value: Any) -> Any:
-    """Return a number as it is stored."""
+    """Return a number or span as it is stored."""
     return value
 
 
@@ -153,7 +153,7 @@ def doubles(wire: Wire, span: Span) -> list[float]:
 
 
 def whole_numbers(wire: Wire, value: int | Span) -> list[int]:
-    """Read a repeated whole number: one, or many packed."""
+    """Read whole numbers: a single one, or several packed ones."""
     if isinstance(value, int):
         return [signed(wire, value)]
     at, end = value
