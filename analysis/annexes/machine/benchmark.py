@@ -51,7 +51,7 @@ class BenchmarkPlan(msgspec.Struct, frozen=True, kw_only=True):
     batches: tuple[int, ...] = ()
     precisions: tuple[str, ...] = ("fp32",)
     probes: bool = True
-    threads: int = 0  # of a CPU; 0: one for each core
+    threads: int = 0  # threads of a CPU; 0 means one per core
 
 
 class ReadyCase(msgspec.Struct):
@@ -92,7 +92,7 @@ def _measure(plan: BenchmarkPlan, log: Path, progress: Progress) -> bytes:
                 raise CaptureError(f"cannot write {log}: {error.strerror}") from None
 
         if log.stat().st_size:
-            file.write(b"\n")  # the last line may have been cut off
+            file.write(b"\n")  # the last line may be truncated
         add(_describe_machine(plan, host, board, meter, threads))
         cases: list[ReadyCase] = []
         for ready in _prepare_cases(plan, table, threads):

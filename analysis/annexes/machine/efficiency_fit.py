@@ -104,7 +104,7 @@ def fitted_software() -> dict[str, Software]:
 
 
 def software_rates(software: str) -> tuple[FittedRate, ...]:
-    """Return the fitted efficiencies of a class of software, as efficiency.toml names them."""
+    """Return the fitted efficiencies of a class of software, by the names of efficiency.toml."""
     shipped = fitted_software()[software]
     rates = [
         FittedRate(part, name, tuple(_op_classes(section, name)), *ends[1:])

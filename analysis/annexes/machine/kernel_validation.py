@@ -35,7 +35,7 @@ TABLE = SHIPPED / "gpu_kernels_fp32.csv.gz"
 NARROW = SHIPPED / "kernels.csv.gz"
 SAME = {"H800 SXM5 (compute of an H100 SXM)": "h100_sxm"}  # devices that compute like one of the catalogue
 OLDER = ("FlashAttention-2",)  # attention with synchronous matrix instructions: a warp waits for them
-SEVERAL = ("PyTorch standard",)  # attention as several kernels
+SEVERAL = ("PyTorch standard",)  # attention as several kernels, not predicted
 Shape = dict[str, float]
 
 
@@ -134,7 +134,7 @@ def validate_kernels() -> tuple[KernelErrors, ...]:
 
 
 def is_kernel_table(path: Path) -> bool:
-    """Return whether a table measures kernels: it has their `op` and `shape`. Raises RequestError as `read_rows`."""
+    """Return True if a table measures kernels: it has `op` and `shape` columns. Raises RequestError."""
     return {"op", "shape"} <= set(next(iter(read_rows((path,), ("device",))), {}))
 
 

@@ -27,10 +27,10 @@ ROWS = SHIPPED / "rows.toml"
 LEAST, MOST = 1e-9, 1e12  # range of latencies in ms, energies in mJ, rates and batches; other values are invalid
 DATA_MAX, CELLS_MAX = 1 << 26, 4_000_000  # most bytes of an unpacked table; most cells, 50 times those of a shipped one
 GROUP = ("source", "device", "device_mode", "framework", "precision", "scenario")
-OFFLINE_BATCH = 64  # MLPerf Offline states no batch; throughput is flat from here on
+OFFLINE_BATCH = 64  # MLPerf Offline does not state its batch; larger batches have the same throughput
 MANY_STREAMS = ("offline", "throughput")  # scenarios that reach this throughput with any number of streams
 PIPELINES = ("text-to-", "image-to-")  # scenarios that run the model many times, together with other models
-FITTED_ON = ("latency.csv.gz", "energy.csv.gz")  # what the efficiencies are fitted to
+FITTED_ON = ("latency.csv.gz", "energy.csv.gz")  # tables that the efficiencies are fitted to
 MODELS = (*FITTED_ON, "llm.csv.gz", "cpu.csv.gz", "accelerators.csv.gz")
 
 
@@ -262,7 +262,7 @@ def _precision(row: dict[str, str]) -> tuple[str, str]:
 
 def find_runtime_name(software: str, vendor: str, work: str = "vision") -> str:
     """Return the runtime that a text about software on devices of a vendor names, '' if none. Raises Unpredictable
-    with the reason if it names software that is not modelled."""
+    with the reason if it names software that is not predicted."""
     name = software.lower()
     for rule in file_access.shipped(ROWS)["runtime"]:
         is_meant = work in rule.get("work", (work,)) and vendor in rule.get("vendors", (vendor,))

@@ -128,7 +128,7 @@ class _RawLine(msgspec.Struct):
 
 
 def encode_line(line: LogLine) -> bytes:
-    """Return a line of the log."""
+    """Return a line of the log as JSON bytes."""
     kinds = {struct: kind for kind, struct in _KINDS.items()}
     return msgspec.json.encode({"kind": kinds[type(line)], "is": line}) + b"\n"
 

@@ -39,7 +39,7 @@ class RepeatedJoint(RepeatedFunction):
 
 
 class LstmProbe(nn.Module):  # type: ignore[misc]
-    """One LSTM layer without its state."""
+    """One LSTM layer that returns its output without its state."""
 
     def __init__(self, width: int) -> None:
         super().__init__()

@@ -134,7 +134,7 @@ def _make_design(
 
 
 def mean(values: Sequence[float], study: DesignStudy) -> float:
-    """Return the geometric mean over the models, by their weights."""
+    """Return the weighted geometric mean over the models."""
     weights = [weight for _, weight in study.models]
     return math.exp(sum(w * math.log(value) for w, value in zip(weights, values, strict=True)) / sum(weights))
 

@@ -63,7 +63,7 @@ class ChromeEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def complete_events(raw: Iterable[Any]) -> list[ChromeEvent]:
-    """Return the complete events (`ph` X) that have a finite time, in order of their start."""
+    """Return the complete events (`ph` X) with a finite time, by start."""
     timed = [(item, _microseconds(item.get("ts"))) for item in raw if isinstance(item, dict) and item.get("ph") == "X"]
     zero = min((start for _, start in timed if math.isfinite(start)), default=0.0)  # some profilers count from 1970
     events = []

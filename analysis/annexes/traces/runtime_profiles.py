@@ -28,7 +28,7 @@ _REGION = re.compile(r"\{ForeignNode\[.*?\.\.\.(.*)\]")  # region of TensorRT's 
 
 
 def read_onnxruntime(events: list[Any]) -> Trace:
-    """Read a profile of ONNX Runtime: the nodes of each `model_run`."""
+    """Read a profile of ONNX Runtime: the nodes of each `model_run`. Raises TraceError."""
     rows = complete_events(events)
     nodes = [e for e in rows if e.category == "node" and e.name.endswith("_kernel_time")]
     kernels = [e for e in rows if e.category == "kernel"]
@@ -94,7 +94,7 @@ def read_trtexec(rows: list[Any]) -> Trace:
 
 
 def layer_kind(name: str) -> str:
-    """Return the operator kind of a TensorRT layer. Reformats are copies; the path of an ONNX node ends in its kind."""
+    """Return the operator kind of a TensorRT layer. Reformats are copies. The path of an ONNX node ends in its kind."""
     if re.search(r"reformatter \d|^Reformatting| copy$", name):
         return "copy"
     name = re.sub(r"_myl\d+_\d+$", "", name)  # suffix that the compiler adds to a node's name

@@ -32,7 +32,7 @@ def describe_difference(alignment: Alignment, result: Estimate) -> str:
 
 
 def describe_other_runtime(trace: Trace, result: Estimate) -> tuple[str, ...]:
-    """Return a line if the trace is of another runtime than the estimate."""
+    """Return one line if the trace is of another runtime than the estimate, else ()."""
     runtime = find_runtime(result.device, trace.runtime)
     if runtime is None or runtime.id == result.runtime.id:
         return ()

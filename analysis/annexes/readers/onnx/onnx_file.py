@@ -67,7 +67,7 @@ def _is_small(span: Span) -> bool:
 
 @dataclass(eq=False)
 class StoredTensor:
-    """A constant of the file."""
+    """A constant of the file (TensorProto). With `outside` or `place` 1 its values are not read."""
 
     dims: list[int] = repeated({1: whole_numbers})
     kind: int = single({2: plain}, 0)
@@ -195,7 +195,7 @@ def _domain(wire: Wire, span: Span) -> str:
 
 @dataclass(eq=False)
 class OnnxNode:
-    """A node of a graph."""
+    """A node of a graph, with attributes (`given`) and metadata as pairs."""
 
     inputs: list[str] = repeated({1: text})
     outputs: list[str] = repeated({2: text})
@@ -215,7 +215,7 @@ _node = partial(message, OnnxNode)
 
 @dataclass(eq=False)
 class OnnxGraph:
-    """A graph of the file."""
+    """A graph of the file; `stored` are its constants, `values` its declared intermediate results."""
 
     nodes: list[OnnxNode] = repeated({1: _node})
     stored: list[StoredTensor] = repeated({5: _tensor, 15: _sparse})
@@ -254,7 +254,7 @@ def _opset(wire: Wire, span: Span) -> tuple[str, int]:
 
 @dataclass(eq=False)
 class OnnxModel:
-    """The file as a whole."""
+    """The whole file: its graph, functions and operator sets."""
 
     graph: OnnxGraph | None = single({7: _graph})
     producer: str = single({2: text}, "")

@@ -230,7 +230,7 @@ _ROWS: dict[str, Callable[[OnnxOp], TableRow | None]] = {
 }
 
 
-# --- costs of calls without an ATen twin ---------------------------------------------------------------------
+# --- costs of calls without an equivalent ATen call ----------------------------------------------------------
 
 
 def _cost_of_row(call: OperatorCall) -> OperatorCost:

@@ -64,7 +64,7 @@ def _view_or_copy(op: OnnxOp, shape: Shape) -> list[NodeResult]:
 
 def _split_strides(held: tuple[tuple[int, ...], tuple[int, ...]], new: Sequence[int]) -> tuple[int, ...]:
     """Return the strides of a viewable reshape: each new dimension is cut from the old dimensions that cover it."""
-    runs: list[list[int]] = []  # elements, stride of the innermost
+    runs: list[list[int]] = []  # elements, innermost stride
     for size, stride in zip(*held, strict=True):
         if size == 1:
             continue
