@@ -4,9 +4,9 @@
     hx.compare("resnet50", on=["h100_sxm", "tpu_v4"], batch=8, precision="fp16")
 
 Every verb of the command line that prints a document is a function here (hwexplorer/api.py). A result is the document
-of its JSON, and shows itself as text and in a notebook. `hx.capture(module, example_inputs)` makes a workload of a
-torch module, `hx.model(..)` keeps a model with a scenario; both go wherever a name of a model does. Neither torch nor
-the screen is imported before it is needed.
+of its JSON, and displays as text or in a notebook. `hx.capture(module, example_inputs)` makes a workload of a
+torch module, `hx.model(..)` keeps a model with a scenario; both can replace the name of a model. torch and the
+screen are imported only when they are needed.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ __version__ = VERSION
 
 
 def __getattr__(name: str) -> Any:
-    """Load a function when it is asked for: a terminal opens without any."""
+    """Load a function on first use: the screen opens without any."""
     if name == "capture":
         from analysis.capture.module_at_hand import capture
 
         return capture
-    # `from hwexplorer import state` asks here first: a module must load nothing else.
+    # `from hwexplorer import state` also calls this: importing a module must load nothing else.
     if not name.startswith("_") and PathFinder.find_spec(f"{__name__}.{name}", __path__) is None:  # noqa: F405
         from hwexplorer import api
 

@@ -6,7 +6,7 @@ import sys
 
 def main() -> int:
     """Run the command line."""
-    gc.disable()  # nothing of what is imported now dies: looking for it takes a thirtieth of the start
+    gc.disable()  # imports create no garbage: looking for it takes a thirtieth of the start
     from hwexplorer.cli import main
 
     return main()

@@ -23,7 +23,7 @@ TITLE_MAX = 96  # characters of a title and its subject: with ` of ` they fit in
 
 
 def _load_about(name: str, state: State) -> Report | Verb:
-    """Return what a verb declares, or the report that answers in its place about a model under a load."""
+    """Return the declaration of a verb, or of the report that replaces it for a model under a load."""
     report = registry.load(name)
     if not isinstance(report, Report) or not report.of_load:
         return report
@@ -54,24 +54,24 @@ class Answer:
 
     @cached_property
     def document(self) -> Any:
-        """The struct."""
+        """The struct that the report finds, in SI units."""
         return self.report.document(self.state, **self.options)
 
     @cached_property
     def missing_rules(self) -> str:
-        """The operators without a cost rule, where they are too many for the figures to be the model's."""
+        """A note on operators without a cost rule, if they are too many for meaningful figures; else ''."""
         if not self.report.subject.options:
             return ""
         states = [state for state in self.report.states(self.state, **self.options) if engine.is_ready(state)]
         gaps = {(model := engine.captured_model(state)).name: uncovered_note(model, state.batch) for state in states}
         said = "; ".join(f"{gap} ({name})" if len(gaps) > 1 else gap for name, gap in gaps.items() if gap)
-        if said or self.report.view is not None:  # which needs no document
+        if said or self.report.view is not None:  # a view that needs no document
             return said
-        return getattr(self.document, "incomplete", "") or ""  # of a file that was read
+        return getattr(self.document, "incomplete", "") or ""  # the note in a file of results
 
     @cached_property
     def limits_check(self) -> LimitsCheck | None:
-        """Return which devices of the state pass its limits, None without limits."""
+        """Which devices of the state pass its limits; None without limits."""
         if not self.state.limits or not self.report.subject.options:
             return None
         from hwexplorer.views import device_limits
@@ -79,21 +79,21 @@ class Answer:
         return device_limits.check_limits(self.state) if engine.is_ready(self.state) else None
 
     def records(self) -> tuple[Any, ...] | None:
-        """The structs that the main table shows, where it is a table of structs of the document."""
+        """Return the structs that the main table shows; None if it does not show structs of the document."""
         parts = self.report.parts
         main = next((part for part in parts if getattr(part, "name", None) == self.report.main), (*parts, None)[-1])
         rows = main.items(self.document) if isinstance(main, Rows) else getattr(self.document, "rows", None)
         return None if rows is None else tuple(rows)
 
     def to_dict(self) -> dict[str, Any]:
-        """The document as JSON has it."""
+        """Return the document as plain data, as in JSON."""
         from hwexplorer.export.render import to_contract
 
         return to_contract(self.document, self.missing_rules, self.limits_check)
 
     def view(self, is_whole: bool = True) -> View | Page:
-        """For people; of a report with a brief view, that one unless the whole is asked for. What is incomplete says so
-        in its first line."""
+        """Return the view for people: the brief view of the report, if it has one, unless `is_whole`. The title of an
+        incomplete answer says so first."""
         brief = None if is_whole else self.report.brief
         built = self._view(is_whole) if brief is None else brief(self.state, **self.options)
         title = "; ".join(filter(None, (built.title, str(self.limits_check or ""))))
@@ -121,7 +121,7 @@ class Answer:
 
     @property
     def command(self) -> str:
-        """The command line that asks the same again. What only the screen shows of the state is left out."""
+        """The command line that gives this answer, without the fields of the state that only the screen shows."""
         split = tuple(key for key in self.state.open if key.endswith(EACH))
         state = replace(self.state, pane=State().pane, zoom=False, find="", filter="", open=split)
         words = ["hwexplorer", *registry.full_name(self.name).split()]

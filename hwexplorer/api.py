@@ -1,6 +1,6 @@
 """The Python API: each verb as a function of values, whose result is the document of its JSON.
 
-Sections and old names of verbs are functions too, made by `function` from what they declare.
+Sections and old names of verbs are functions too, made by `function` from their declarations.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Model:
 
     @property
     def workload(self) -> Workload:
-        """Return its operators and tensors; it is captured where it must be."""
+        """Return the operators and tensors of the model. Capture it if necessary."""
         return engine.workload(self._state({}))
 
     def graph(self, **options: Any) -> networkx.DiGraph[str]:
@@ -72,7 +72,7 @@ class Model:
 
 
 def is_function(name: str) -> bool:
-    """Return True if a name is that of a function of the package."""
+    """Return True if the package has a function of this name."""
     return name in _GROUPS or (name in registry.names() and isinstance(registry.load(name), Report))
 
 
@@ -120,7 +120,7 @@ def _ask(name: str, *words: Any, **values: Any) -> Result[Any]:
 
 
 def _arguments(verb: str, options: Sequence[Option], values: dict[str, Any]) -> argparse.Namespace:
-    """Return values as a verb takes them, defaults included. Raises TypeError, and RequestError for a wrong value."""
+    """Return values as parsed arguments, defaults included. Raises TypeError, and RequestError for a wrong value."""
     named = _by_argument(options)
     if unknown := [name for name in values if name not in named]:
         raise TypeError(f"{verb}() has no argument {unknown[0]!r}; it takes {', '.join(named)}")
@@ -147,7 +147,7 @@ Amount = float | str | None  # in SI units, or as text with a unit: "100mJ"
 
 
 class ScenarioOptions(TypedDict, total=False):
-    """The settings of a scenario (hwexplorer/settings.py), and what a model of one's own is captured with."""
+    """The settings of a scenario (hwexplorer/settings.py), and options for capturing the user's own model."""
 
     batch: int | None
     precision: str | None
@@ -170,8 +170,8 @@ class ScenarioOptions(TypedDict, total=False):
 
 
 def model(model: AnyModel, **scenario: Any) -> Model:
-    """Return a model by name, state string, file or captured workload, with the scenario of all that is asked of it
-    (`batch`, `precision`, `runtime` ..)."""
+    """Return a model by name, state string, file or captured workload, with the scenario of all its reports (`batch`,
+    `precision`, `runtime` ..)."""
     return Model(_text(model), scenario)
 
 
@@ -229,7 +229,7 @@ def advise(
     include_design_targets: bool = False,
     **options: Unpack[ScenarioOptions],
 ) -> Result[Advice]:
-    """Suggest what to change, each suggestion run with the change."""
+    """Suggest what to change, each suggestion estimated with the change."""
     return _ask("advise", **locals())
 
 
@@ -270,7 +270,7 @@ def sweep(
     include_design_targets: bool = False,
     **options: Unpack[ScenarioOptions],
 ) -> Result[Any]:
-    """Run a model over batches, precisions, image sizes."""
+    """Estimate a model over batches, precisions, image sizes."""
     return _ask("sweep", **locals())
 
 
@@ -316,7 +316,7 @@ def trace(
     on: str | None = None,
     **options: Unpack[ScenarioOptions],
 ) -> Result[Any]:
-    """Lay a measured trace over a model: each operator's time beside the predicted one."""
+    """Compare a measured trace with a model: measured and predicted time of each operator."""
     return _ask("trace", **locals())
 
 

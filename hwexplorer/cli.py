@@ -1,6 +1,6 @@
-"""The command line: headless verbs, and the door to the screen. Only the verb that is asked for is imported.
+"""The command line: headless verbs, and the start of the screen. Only the requested verb is imported.
 
-Exit codes: 0 done, 1 something failed that was asked rightly, 2 the request was wrong (one line on stderr), 128 + n
+Exit codes: 0 done, 1 a correct request failed, 2 the request was wrong (one line on stderr), 128 + n
 ended by signal n.
 """
 
@@ -39,12 +39,12 @@ class _Parser(argparse.ArgumentParser):
         raise RequestError(what)
 
     def _print_message(self, message: str, file: Any = None) -> None:
-        """Help and version; argparse would not notice that they cannot be written."""
+        """Write help or version. argparse would ignore that they cannot be written."""
         if message:
             put(message)
 
     def _get_value(self, action: argparse.Action, arg_string: str) -> Any:
-        """Return the value of an argument. argparse would hide what a RequestError, a ValueError, says."""
+        """Return the value of an argument. argparse would hide the message of a RequestError, which is a ValueError."""
         try:
             return self._registry_get("type", action.type, action.type)(arg_string)
         except RequestError as error:
@@ -57,12 +57,12 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(words: list[str]) -> argparse.Namespace:
-    """Parsed words; the first word that is no option is the verb, or a model to open. Folders of devices join the
-    catalogue."""
+    """Return the parsed words. The first word that is not an option is the verb, or a model to open. Folders of devices
+    are added to the catalogue."""
     words = spellings.with_verb(words)
     first = next((word for word in words if not word.startswith("-")), None)
     if first is None and {"-h", "--help", "--version"} & set(words):
-        if words != ["--version"]:  # which needs no list of the verbs
+        if words != ["--version"]:  # the version needs no list of verbs
             _overview().parse_args(words)
         return argparse.Namespace(verb="version", run=_print_version)
     if words and registry.is_verb(words[0]):
@@ -97,7 +97,7 @@ def parse(words: list[str]) -> argparse.Namespace:
 
 
 def _summary(name: str, options: set[str]) -> str:
-    """Return what a verb does, what it takes by default, and where its examples are."""
+    """Return the help text of a verb: its purpose, its defaults, and where its examples are."""
     line = registry.help_of(name)
     lines = [f"{line[:1].upper()}{line[1:]}."]
     if "precision" in options:
@@ -110,7 +110,7 @@ def _examples(name: str, shown: Sequence[str]) -> str:
 
 
 def _sections(verb: str) -> str:
-    """Return the lines of help about the sections of a verb beside its own."""
+    """Return the help lines of the sections of a verb, except the section with the verb's name."""
     names = [name for name in registry.sections(verb) if name != verb]
     lines = [f"  {registry.full_name(name):20} {registry.help_of(name)}" for name in names]
     return "\n".join([f"sections (hwexplorer {verb} SECTION --help for options):", *lines, "", ""]) if lines else ""
@@ -127,7 +127,7 @@ def _group_parser(verb: str) -> argparse.ArgumentParser:
 
 
 def _flag(word: str, parser: _Parser) -> str:
-    """`--Batch-Size=8` is `--batch=8`: case, hyphens and dots of options never matter."""
+    """Return an option in its usual spelling: `--Batch-Size=8` is `--batch=8`. Case, hyphens and dots do not matter."""
     flag, equals, value = word.partition("=")
     if not flag.startswith("--") or flag in parser._option_string_actions:
         return word
@@ -138,7 +138,7 @@ def _flag(word: str, parser: _Parser) -> str:
 
 
 def _wrong_word(word: str, parser: _Parser) -> RequestError:
-    """Return what to say of a word that the verb does not take."""
+    """Return the error for a word that the verb does not take."""
     listing = f"`{parser.prog} --help` lists them"
     if word.startswith("-"):
         return unknown("option", word, parser._option_string_actions, listing=listing)
@@ -146,7 +146,7 @@ def _wrong_word(word: str, parser: _Parser) -> RequestError:
 
 
 def _check_typo(words: list[str]) -> None:
-    """`compre resnet50` is a misspelt verb, not a model called compre; nor is `foo` in `foo resnet50`."""
+    """Refuse a misspelt verb: `compre` in `compre resnet50` is not a model, nor is `foo` in `foo resnet50`."""
     if not words or words[0].startswith("-"):
         return
     followed = len(words) > 1 and not words[1].startswith("-")
@@ -180,8 +180,8 @@ def _print_version(arguments: argparse.Namespace) -> None:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """The console script. No traceback reaches the user unless HWEXPLORER_DEBUG is set."""
-    if words is None:  # whatever Python starts from here (pools, their trackers) takes nothing from the current folder
+    """Run the command line and return its exit code. No traceback reaches the user unless HWEXPLORER_DEBUG is set."""
+    if words is None:  # Python subprocesses (pools, their trackers) must import nothing of the current folder
         os.environ["PYTHONSAFEPATH"] = "1"
     try:
         with signals.handle_signals():
@@ -206,7 +206,7 @@ def main(words: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> None:
-    """Collect no garbage while modules are imported; the screen collects after its first frame."""
+    """Run a command, without garbage collection while modules are imported and until the first frame of the screen."""
     gc.disable()
     try:
         with _one_thread():
@@ -231,7 +231,7 @@ def _one_thread() -> Iterator[None]:
 
 
 def _discard_output() -> None:
-    """Python flushes standard output at exit and would complain a second time about what it cannot write."""
+    """Discard standard output: Python flushes it at exit and would report the same error again."""
     if sys.stdout is not None:
         with suppress(OSError, ValueError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,4 +1,4 @@
-"""The grids of configurations that sweeps, fronts and searches run over, and the options that say which."""
+"""The grids of configurations that sweeps, fronts and searches evaluate, and the options that define them."""
 
 from __future__ import annotations
 
@@ -29,24 +29,24 @@ INCLUDE_PAPER = option(
 
 
 def catalogue(on_paper: bool = False) -> tuple[str, ...]:
-    """The keys of all devices that load, but those whose mappings are searched for; design targets where they are asked
-    for."""
+    """Return the keys of all devices that load, except those whose mappings are searched for. Include design targets if
+    `on_paper`."""
     return tuple(device.key for device in all_devices(engine.folders(), on_paper))
 
 
 def asks_for_paper(state: State, on_paper: bool = False) -> bool:
-    """Return True if design targets may win: by the option, or because somebody named the devices."""
+    """Return True if design targets may win: by the option, or because the devices were named."""
     return on_paper or state.devices != State().devices
 
 
 def devices(names: Iterable[str], power_modes: bool) -> tuple[str, ...]:
-    """The keys of devices, each once; with `power_modes` every mode of each."""
+    """Return the keys of devices, each once; with `power_modes` every mode of each."""
     keys = [key for name in names for key in (_modes(name) if power_modes else [engine.device(name).key])]
     return tuple(dict.fromkeys(keys))
 
 
 def _modes(name: str) -> list[str]:
-    """The device as named, and its other power modes."""
+    """Return the device as named, and its other power modes."""
     device = engine.device(name)
     return [device.key, *(f"{device.id}:{mode}" for mode in device.file.power_modes if mode != device.power_mode)]
 
@@ -58,7 +58,7 @@ def evaluate_grid(
     power_modes: bool,
     tick: Tick | None,
 ) -> list[Candidate]:
-    """Every configuration of the models of the states on the devices of the first."""
+    """Evaluate every configuration of the models of the states on the devices of the first state."""
     wanted = list(states)
     on = [engine.device(key) for key in devices(wanted[0].devices, power_modes)]
     results = []

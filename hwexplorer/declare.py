@@ -52,17 +52,17 @@ Lines = Callable[[Any, State], Iterable[str]]
 
 
 def _lines(lines: tuple[str, ...] | Lines, document: Any, state: State) -> tuple[str, ...]:
-    """Return the lines, or what a function makes of the document."""
+    """Return the lines, or the lines that a function makes of the document."""
     return lines if isinstance(lines, tuple) else tuple(lines(document, state))
 
 
 class Rows(msgspec.Struct, frozen=True):
-    """A table of the rows that the document has under `of`, a field (by default `name`) or a function of the document.
+    """A table. Its rows are the items of `of`, a field (by default `name`) or a function of the document.
 
     `without` returns the keys of columns that a document leaves out, `rate_format` the format of its rates; `footer`
-    and `notes` are lines, or return them. A table that is `optional` is left out of a page where it has no rows.
-    `leads` is where the screen goes from a row. Text shows the `first` rows unless all are asked for (--all), 0 for
-    all; `brief` are the fields that differ in brief text, of which `digest` merges rows."""
+    and `notes` are lines, or return them. A table that is `optional` is left out of a page if it has no rows. `leads`
+    returns the state that the screen opens from a row. Text shows the `first` rows (0: all) unless --all is given.
+    `brief` holds the fields with other values in brief text; `digest` merges rows."""
 
     name: str
     title: str | Callable[[Any], str]
@@ -108,16 +108,16 @@ class Rows(msgspec.Struct, frozen=True):
 
 
 def summary_text(lines: Lines, name: str = "summary", title: str = "Summary") -> Callable[[Any, State], Text]:
-    """Short statements, by default at the top of a report."""
+    """Return a part that shows short statements, by default the summary at the top of a report."""
     return lambda document, state: Text(name, title, (("", said),) if (said := tuple(lines(document, state))) else ())
 
 
-# A part of a report: a declared table, or what makes a view from the document.
+# A part of a report: a declared table, or a function that makes a view from the document.
 Part = Rows | Callable[[Any, State], View]
 
 
 def document_of_estimate(find: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function that finds a document of the estimate of a state, of its node if `find` takes a `path`."""
+    """Turn `find`, a function of an estimate, into one of a state. A `path` that it takes is the state's node."""
 
     @wraps(find)
     def document(state: State, **options: Any) -> Any:
@@ -137,7 +137,7 @@ class Section(msgspec.Struct, frozen=True):
 
 
 class Verb(msgspec.Struct, frozen=True, kw_only=True):
-    """A verb that does something else than print a document."""
+    """A verb that does something other than print a document."""
 
     options: tuple[Option, ...] = ()
     run: Callable[[argparse.Namespace], None]
@@ -150,8 +150,8 @@ class Verb(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Group(msgspec.Struct, frozen=True, kw_only=True):
-    """A verb with sections. Words that name none mean its own section, which has its name, but where their number says
-    another (`by_words`), or `choose` does, which returns them with the section first."""
+    """A verb with sections. Words that name no section mean the one with the verb's name, unless their number selects
+    another (`by_words`) or `choose` is given, which returns the words with the section first."""
 
     by_words: dict[int, str] = {}
     choose: Callable[[list[str]], list[str]] | None = None
@@ -163,36 +163,36 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     subject: Subject
     options: tuple[Option, ...] = ()
-    # document(state, **options): what was found, a struct in SI units whose fields are the keys of the JSON.
+    # document(state, **options): a struct in SI units, with the keys of the JSON as fields.
     document: Callable[..., Any]
-    # The view is made from it: a page under a title, or the one part where there is no title. A title in words stands
-    # before the subject: `Energy of resnet50, batch 1, ..`; '' is the subject alone. `main` names the table that CSV
-    # carries, by default the last part.
+    # The view of the document: a page if there is a title, else the only part. A title in words comes before the
+    # subject: `Energy of resnet50, batch 1, ..`; '' shows the subject alone. `main` names the table for CSV, by
+    # default the last part.
     title: str | Callable[[Any, State], str] | None = None
     parts: tuple[Part, ...] = ()
     main: str = ""
-    # A view that follows from more than the document: view(state, **options), with tables of these columns.
+    # view(state, **options), for a view that needs more than the document. Its tables have `view_columns`.
     view: Callable[..., View | Page] | None = None
-    # What text has unless all of it is asked for (--all): brief(state, **options), or those parts that are named.
+    # The content of text without --all: brief(state, **options), or the parts that `brief_parts` names.
     brief: Callable[..., View | Page] | None = None
     brief_parts: tuple[str, ...] = ()
     view_columns: tuple[Column, ...] = ()
-    # What the pane of its name shows where that is another view: pane(state).
+    # pane(state): the view that the pane of this name shows, if it is another one.
     pane: Callable[[State], View | Page] | None = None
-    # states(state, **options): those whose models must be captured before.
+    # states(state, **options): the states whose models must be captured first.
     states: Callable[..., Iterable[State]] = lambda state, **_: (state,)
-    # Where the complete report has it, and whether the screen shows it at once.
+    # The place in the complete report, and whether the screen computes it without a subprocess.
     section: Section | None = None
     on_screen: bool = True
-    # What is broken, for the exit code; '' where all holds.
+    # fails(document): the rules that do not hold, for the exit code; '' if all hold.
     fails: Callable[[Any], str] | None = None
-    # What `document` counts: it takes `tick`, a function of (done, total).
+    # The noun for what `document` counts; it then takes `tick`, a function of (done, total).
     ticks: str = ""
-    # The module of the report that answers in its place about a model under a load.
+    # The module of the report that replaces this one for a model under a load.
     of_load: str = ""
-    # For a verb that at times does something else.
+    # Replaces printing, for a verb that sometimes does something else.
     run: Callable[[argparse.Namespace], None] | None = None
-    # Words after the verb, by the name of the golden files that hold what they print; those that help shows before.
+    # Words after the verb, by the name of the golden file with their output; words that help shows before these.
     examples: dict[str, str] = {}
     shown: tuple[str, ...] = ()
 
@@ -201,7 +201,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return (*self.subject.options, *self.options, *options.OUTPUT)
 
     def views(self, document: Any, state: State, is_whole: bool) -> tuple[View, ...]:
-        """Return what the parts make of a document, all of it or in brief."""
+        """Return the views that the parts make of a document, whole or brief."""
         names, views = () if is_whole else self.brief_parts, []
         for part in self.parts:
             if isinstance(part, Rows) and not is_whole:

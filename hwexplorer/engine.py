@@ -1,7 +1,7 @@
-"""Models, devices and estimates of a State, remembered: what verbs and the screen ask of the analysis.
+"""Models, devices and estimates of a State, cached for verbs and the screen.
 
-Every error is a RequestError of one line. Nothing here runs the code of a user's model but `capture` and `capture_job`,
-and those only where `allow` was called for it. The functions at the end are those of the one engine of this process.
+Every error is a RequestError of one line. Only `capture` and `capture_job` run the code of a user's model, and only
+after `allow` was called for it. The functions at the end belong to the one engine of this process.
 """
 
 from __future__ import annotations
@@ -45,22 +45,22 @@ _COUNT = re.compile(r"(?P<name>.*[^*])\*(?P<count>[1-9][0-9]{0,3})")  # `h100_sx
 
 
 class Engine:
-    """`revision` changes whenever a model is no longer what it was, for whoever remembers what follows from it."""
+    """Caches models and estimates. `revision` changes whenever a model changes: callers then drop what they cached."""
 
     def __init__(self, folders: Sequence[Path] = ()) -> None:
         self._folders = tuple(folders)
         self.revision = 0
-        self._allowed: dict[str, ProcessLimits] = {}  # models of the user's whose code a person asked to run
-        # What was captured here: it stays usable where the cache cannot be written.
+        self._allowed: dict[str, ProcessLimits] = {}  # models of the user whose code may run
+        # Captures of this process: they stay usable if the cache on disk cannot be written.
         self._captured: dict[ModelRef, Workload] = {}
-        self._adopted: dict[str, Workload] = {}  # workloads from Python, by the names that they got
-        self._again: set[ModelRef] = set()  # to be captured anew, though a capture of them is stored
-        # Files that are read as they are: what each was before it was read.
+        self._adopted: dict[str, Workload] = {}  # workloads from Python, by their names here
+        self._again: set[ModelRef] = set()  # models to capture again although a capture is stored
+        # Model files that are read, not captured: the stamp (see _stamp) of each from before it was read.
         self._read: dict[ModelRef, tuple[int, int]] = {}
         self._reading: dict[ModelRef, tuple[int, int]] = {}
 
     def use_folders(self, folders: Sequence[Path]) -> None:
-        """Add folders of device files to the catalogue. Raises RequestError for one that is none, or not allowed."""
+        """Add folders of device files to the catalogue. Raises RequestError if one is not a folder or not allowed."""
         for folder in folders:
             policy.require_unserved(f"reading {folder}", str(folder))
         catalogue.device_files(list(folders))
@@ -68,17 +68,17 @@ class Engine:
         self.devices_changed()
 
     def devices_changed(self) -> None:
-        """Forget the devices, since a file of one of the folders is new or another."""
+        """Forget the devices and their estimates, since a device file was added or changed."""
         forget_memos(self, Engine.device, Engine._estimate, Engine._open_stage, Engine._serve)
 
     def folders(self) -> tuple[Path, ...]:
-        """Return the folders of device files that were named, and the one where `calibrate` keeps the user's."""
+        """Return the folders of device files that were named, and the user's folder, where `calibrate` writes."""
         own = places.devices_folder()
         return (*self._folders, own) if own.is_dir() and own not in self._folders else self._folders
 
     @memoize(keep=4096)
     def device(self, name: str) -> Device:
-        """Return a device by id, `id:power_mode`, alias or class; of several that share a load (`l4*8`) one."""
+        """Return a device by id, `id:power_mode`, alias or class; one device for several that share a load (`l4*8`)."""
         one, count = split_count(name)
         if count:
             return self.device(one)
@@ -86,17 +86,17 @@ class Engine:
         return catalogue.load_device(name, self._folders if shipped else self.folders())
 
     def refer(self, model: str | ModelRef, image_size: int | None = None) -> ModelRef:
-        """Return what a model's name means."""
+        """Return the reference that a model's name means."""
         with _request_errors():
             return refer(model, image_size)
 
     def ref(self, state: State) -> ModelRef:
-        """Return the model of a state."""
+        """Return the reference of the model of a state."""
         return self.refer(state.model, state.image_size)
 
     @memoize(keep=8)
     def model(self, ref: ModelRef) -> Workload:
-        """Return a model that is ready. Raises RequestError for one that has to be captured first."""
+        """Return a model that is ready. Raises RequestError if it must be captured first."""
         if getattr(ref, "load", None) is not None:
             return self._model_of_load(ref)  # type: ignore[arg-type]
         workload = self._captured.get(ref)
@@ -108,21 +108,21 @@ class Engine:
                 raise RequestError(f"{ref} has to be captured first")
             if ref.runs_code:
                 self._captured[ref] = workload  # its file may change while it is on the screen
-        # A model of the user's says how it is asked for: its name is that of a file.
+        # A user's model also needs the words that name it (`asked`): its name is only the name of a file.
         return msgspec.structs.replace(workload, asked=ref.words) if isinstance(ref, Target) else workload
 
     def captured_model(self, state: State) -> Workload:
-        """Return the model of a state at any batch. Raises RequestError for one that has to be captured first."""
+        """Return the model of a state at any batch. Raises RequestError if it must be captured first."""
         return self.model(self.ref(state))
 
     def fixed_batch(self, state: State) -> int | None:
-        """Return the only batch of the model of a state, which is ready, 1 under a load; None where it has any."""
+        """Return the only batch of a state's model (1 under a load); None if it takes any. The model must be ready."""
         if self.request_under_load(state) is not None:
             return 1
         return batch_limits.fixed_batch(self.captured_model(state))
 
     def workload(self, state: State) -> Workload:
-        """Return the model of a state at its lengths. Raises RequestError where it is not ready, or fixed at another
+        """Return the model of a state at its lengths. Raises RequestError if it is not ready, or fixed at another
         batch."""
         workload = self.captured_model(state).bound(sequence=state.sequence, kv=state.kv)
         batch_limits.check_batch(workload, state.batch)
@@ -133,7 +133,7 @@ class Engine:
         self.workload(state)
         ref, at = self.ref(state), scenario(state)
         self.count_devices(state, device or state.on)
-        if (served := self.find_served(state, device)) is not None:  # a step of the load, as an average over its run
+        if (served := self.find_served(state, device)) is not None:  # estimate an average step of the load
             at = msgspec.structs.replace(at, batch=max(round(served.row.mean_batch), 1))
             ref = self.refer(served.server.layout.name_of(ref))  # type: ignore[arg-type]
         return self._estimate(ref, at, device or state.on)
@@ -146,7 +146,7 @@ class Engine:
         return named
 
     def request_under_load(self, state: State) -> Request | None:
-        """Return the model of a state and its load; None where it has none."""
+        """Return the model of a state with its load; None without a load."""
         if ":" not in state.model:
             return None
         ref = self.ref(state)
@@ -161,7 +161,7 @@ class Engine:
 
     def count_devices(self, state: State, name: str) -> int:
         """Return how many devices a name means: 8 for `l4*8`, 0 for as many as the model's name says. Raises
-        RequestError where several have no load to share."""
+        RequestError if there are several but no load."""
         count = split_count(name)[1]
         if count and self.request_under_load(state) is None:
             raise RequestError(
@@ -170,8 +170,7 @@ class Engine:
         return count
 
     def find_served(self, state: State, device: str = "") -> Served | None:
-        """Return what becomes of the load of a state on a device; None without a load, or where the model does not
-        fit."""
+        """Return how a device serves the load of a state; None without a load, or if the model does not fit."""
         if self.request_under_load(state) is None:
             return None
         from analysis.serving.deployment import DoesNotFitError
@@ -181,8 +180,8 @@ class Engine:
         return None
 
     def serve_load(self, state: State, device: str = "") -> Served:
-        """Return what becomes of the load of a state on a device. Raises DoesNotFitError, and RequestError where the
-        model has no load, or the state a batch."""
+        """Return how a device serves the load of a state. Raises DoesNotFitError, and RequestError if the model has no
+        load, or the state has a batch or lengths."""
         from analysis.serving.request_load import file_stamp
 
         ref, load = self.load_of(state)
@@ -206,7 +205,7 @@ class Engine:
         return served_load.serve_load(server, device, ref.load, lengths, trace, limit)
 
     def read_trace(self, ref: Request) -> Load | None:
-        """Return the requests of the file that a load names; None of another load."""
+        """Return the requests of the file that a load names; None if it names no file."""
         from analysis.serving.request_load import read_load_file
 
         return read_load_file(ref.load.requests, ref.load.cached) if ref.load and ref.load.requests else None
@@ -214,12 +213,12 @@ class Engine:
     def server_in_layout(
         self, ref: Request, layout: ParallelDegrees, scenario: Scenario, device: str, longest: int
     ) -> Server:
-        """Return devices in a layout, ready to serve requests of at most so many tokens. Raises DoesNotFitError."""
+        """Return devices in a layout, ready to serve requests of at most `longest` tokens. Raises DoesNotFitError."""
         from analysis.serving.deployment import ParallelDegrees, arrange
 
         base = self.refer(ref.spell("prefill", without=("tp", "ep")))
         shards = ParallelDegrees(tp=layout.tp, ep=layout.ep)
-        room = 1 << (longest - 1).bit_length()  # lengths that are near each other share their estimates
+        room = 1 << (longest - 1).bit_length()  # a power of two: similar lengths share their estimates
         stage = self._open_stage(base, shards, scenario, device, room)  # type: ignore[arg-type]
         return arrange(stage, layout, ref.config.hidden, longest, ref.load)
 
@@ -232,7 +231,7 @@ class Engine:
         with _request_errors():
             return open_stage(base, shards, self.device(device), scenario, longest)
 
-    # As many as one screen needs (six devices, and as many pinned): of the largest model each is half a megabyte.
+    # A screen needs up to twelve (six devices, each with its pin); for the largest model each has half a megabyte.
     @memoize(keep=16)
     def _estimate(self, ref: ModelRef, scenario: Scenario, device: str) -> Estimate:
         return estimate(self.model(ref), self.device(device), scenario)
@@ -250,13 +249,13 @@ class Engine:
             return ref in self._captured or (ref not in self._again and store.is_ready(ref))
 
     def _is_file_replaced(self, ref: ModelRef) -> bool:
-        """Return True if a file that is read as it is was written anew; False if it is gone."""
+        """Return True if a model file was written again since it was read; False if it is gone."""
         with suppress(ModelError, OSError):
             return self._read.get(ref, (0, 0)) not in ((0, 0), _stamp(ref))
         return False
 
     def capture_again(self, state: State) -> None:
-        """Use nothing that is stored of a model: it is not ready until it is captured anew."""
+        """Ignore the stored captures of a model: it is not ready until it is captured again."""
         ref = self.ref(state)
         if ref.is_captured:
             self._captured.pop(ref, None)
@@ -280,9 +279,9 @@ class Engine:
         *,
         trusted: bool = True,
     ) -> str:
-        """Return the complete name of a model that a person typed, which lets the code of one of their own run.
-        Not `trusted`, a name that is complete already (it may come out of a state string) runs nothing.
-        Raises RequestError for inputs of another model, and where no file defines it."""
+        """Return the complete name of a model that a person typed, and allow the code of a user's model to run.
+        Unless `trusted`, a name that is already complete (it may be from a state string) allows nothing.
+        Raises RequestError for inputs of a model that takes none, and if no file defines the model."""
         with _request_errors():
             target = user_target(model)
             if target is None:
@@ -295,11 +294,11 @@ class Engine:
         return str(target)
 
     def allow(self, model: str, limits: ProcessLimits) -> None:
-        """Let the code of a model run in the capture subprocess: a person asked for it by name."""
+        """Allow the code of a model to run in the capture subprocess: a person named the model."""
         self._allowed[model] = limits
 
     def _limits(self, ref: ModelRef) -> ProcessLimits | None:
-        """Return what a capture may take. Raises RequestError where it would run code that nobody asked to run."""
+        """Return the limits of a capture. Raises RequestError if it would run code that was not allowed."""
         allowed = self._allowed.get(str(ref))
         if allowed is None and isinstance(ref, Target) and ref.runs_code:
             command = next_command.capture_command(ref)
@@ -307,14 +306,14 @@ class Engine:
         return allowed
 
     def capture(self, state: State, progress: Progress | None = None) -> None:
-        """Capture the model of a state and keep it, waiting for it. Raises RequestError with what went wrong."""
+        """Capture the model of a state and keep it; wait until it is done. Raises RequestError if it fails."""
         ref = self.ref(state)
         with _request_errors():
             self._reading[ref] = _stamp(ref)
             self._keep(ref, store.load(ref, progress=progress, limits=self._limits(ref), again=ref in self._again))
 
     def capture_job(self, state: State) -> WorkloadJob:
-        """Return a capture to start, watch and cancel; once its result is kept the model is ready."""
+        """Return a capture to start, watch and cancel; the model is ready after `keep` of its result."""
         ref = self.ref(state)
         with _request_errors():
             self._reading[ref] = _stamp(ref)
@@ -325,9 +324,9 @@ class Engine:
         self._keep(self.ref(state), captured)
 
     def adopt(self, workload: Workload) -> str:
-        """Return the name under which a workload that somebody holds is a model of this process."""
+        """Make a workload from Python a model of this process. Return the name of the model."""
         name = f"{re.sub(r'[^A-Za-z0-9_-]', '_', workload.name)}.{id(workload):x}{targets.STORED}"
-        if name not in self._adopted:  # which also holds it: no other gets its id
+        if name not in self._adopted:  # which also keeps it alive: no other gets its id
             self._adopted[name] = workload
             self._keep(self.refer(name), workload)
         return name
@@ -362,7 +361,7 @@ def _request_errors() -> Iterator[None]:
 
 
 def _stamp(ref: ModelRef) -> tuple[int, int]:
-    """Return when a file that is read as it is was written, and its size; zeros for other models."""
+    """Return the modification time (ns) and size of a model file that is read, not captured; zeros for other models."""
     if not isinstance(ref, Target) or ref.runs_code:
         return (0, 0)
     status = targets.source(ref).stat()
@@ -370,7 +369,7 @@ def _stamp(ref: ModelRef) -> tuple[int, int]:
 
 
 def split_count(name: str) -> tuple[str, int]:
-    """Return the device of a name and how many of it share a load: 8 of `l4*8`, 0 where the name does not say."""
+    """Return the device of a name and how many share a load: 8 for `l4*8`, 0 if the name has no count."""
     several = _COUNT.fullmatch(name)
     return (several["name"], int(several["count"])) if several else (name, 0)
 
@@ -394,5 +393,5 @@ allow = ENGINE.allow
 
 
 def revision() -> int:
-    """Return a number that changes whenever a model is no longer what it was."""
+    """Return a number that changes whenever a model changes."""
     return ENGINE.revision

@@ -1,4 +1,4 @@
-"""Options of the command line as data: what a verb declares, and argparse, completion and the reference read. Those of
+"""Options of the command line as data: verbs declare them; argparse, completion and the reference read them. Options of
 settings, such as `--batch`, follow from hwexplorer/settings.py."""
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ WIDTH = 96  # characters of a note in help
 class Option(msgspec.Struct, frozen=True):
     """One option (`--top`) or, without dashes, one word; `settings` are argparse's (default, choices, nargs ..).
 
-    An option named like a field of State sets that field; any other is handed by its name to what makes the document.
-    `group` is the heading it stands under, further lines of it are said below; of those with the same `excludes` only
-    one may be given. `singular` is the option whose one value a list has where the list is not given; `in_shell` what
-    it is on the command line alone where it is not given. What `is_model` names a model, and becomes its state."""
+    An option named like a field of State sets that field; any other is passed by name to the report's `document`.
+    The first line of `group` is the heading in help, further lines are a note. Only one of the options with the same
+    `excludes` may be given. `singular` names an option whose value is used for a list that is not given. `in_shell` is
+    the default on the command line only. An option that `is_model` names a model, and becomes its state."""
 
     flags: tuple[str, ...]
     help: str
@@ -43,27 +43,27 @@ class Option(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The name of its value."""
+        """The name of its value in parsed arguments."""
         return str(self.settings.get("dest") or self.flags[-1].lstrip("-").replace("-", "_"))
 
     @property
     def is_word(self) -> bool:
-        """Without dashes: known by its place."""
+        """True for a word without dashes, known by its position."""
         return not self.flags[0].startswith("-")
 
     @property
     def long_flags(self) -> tuple[str, ...]:
-        """The flags of two dashes."""
+        """The flags with two dashes."""
         return tuple(flag for flag in self.flags if flag.startswith("--"))
 
     @property
     def takes_value(self) -> bool:
-        """True where a value follows the flag."""
+        """True if a value follows the flag."""
         return not str(self.settings.get("action", "")).startswith("store_")
 
     @property
     def default(self) -> Any:
-        """The value where the option is not given."""
+        """The value if the option is not given."""
         return self.settings.get("default", False if self.settings.get("action") == "store_true" else None)
 
     @property
@@ -104,7 +104,7 @@ def option(*flags: str, help: str, **settings: Any) -> Option:
 
 
 def choice(flag: str, values: tuple[str, ...], *, help: str = "", **settings: Any) -> Option:
-    """An option with a few values, which its help lists."""
+    """Declare an option with a few values, which its help lists."""
     listing = ", ".join(values)
     return option(flag, choices=values, help=f"{help}: {listing}" if help else listing, **settings)
 
@@ -139,7 +139,7 @@ def whole(least: int = 1, most: int = BATCH_MAX) -> Callable[[str], int]:
 
 
 def name_list(what: str, allowed: tuple[str, ...] = ()) -> Callable[[str], tuple[str, ...]]:
-    """A converter of `a,b,c`: its parts, each once; those `allowed` where there are some."""
+    """Return a converter of `a,b,c` to its parts, each once. If `allowed` has parts, others raise RequestError."""
 
     def convert(text: str) -> tuple[str, ...]:
         parts = tuple(dict.fromkeys(split_list(text)))
@@ -154,7 +154,7 @@ def name_list(what: str, allowed: tuple[str, ...] = ()) -> Callable[[str], tuple
 
 
 def whole_list(what: str, most: int) -> Callable[[str], tuple[int, ...]]:
-    """A converter of `1,2,4`: its whole numbers, ascending."""
+    """Return a converter of `1,2,4` to whole numbers up to `most`, ascending."""
 
     def convert(text: str) -> tuple[int, ...]:
         return tuple(sorted(set(map(whole(1, most), name_list(what)(text)))))
@@ -163,7 +163,7 @@ def whole_list(what: str, most: int) -> Callable[[str], tuple[int, ...]]:
 
 
 def amounts(what: str, unit: str) -> Callable[[str], tuple[float, ...]]:
-    """A converter of `1,2.5,4`: its amounts of this unit, ascending."""
+    """Return a converter of `1,2.5,4` to amounts of this unit, ascending."""
     return lambda text: tuple(sorted({parse_amount(part, unit) for part in name_list(what)(text)}))
 
 
@@ -173,7 +173,7 @@ def amount(unit: str) -> Callable[[str], float]:
 
 
 def precisions(text: str) -> tuple[str, ...]:
-    """Some precisions, each once."""
+    """Convert a list of precisions to canonical names, each once."""
     return tuple(dict.fromkeys(map(formats.canonical, name_list("precision")(text))))
 
 
@@ -198,7 +198,7 @@ MODEL = option("model", help=_MODEL_HELP, is_model=True)
 
 
 def _of_setting(setting: Setting) -> Option:
-    """Return the option of a setting; words that its help does not have are listed after it."""
+    """Return the option of a setting. Its help also lists the choices that the setting's help does not mention."""
     listing = ""
     settings: dict[str, Any] = {"metavar": setting.metavar, "dest": setting.name}
     if isinstance(setting, NumberSetting | PrecisionSetting):
@@ -241,7 +241,7 @@ DEVICES_DIR = option(
 
 
 def or_default(of: Option, default: str | None) -> Option:
-    """A word that may be left out."""
+    """Return an option as a word that may be left out."""
     return msgspec.structs.replace(of, settings={**of.settings, "nargs": "?", "default": default})
 
 

@@ -1,4 +1,4 @@
-"""What the screen asks for, answered by the views and the engine."""
+"""The answers of the views and the engine to the screen's requests."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _SIGN = {True: "x", False: ""}
 
 
 class EngineProvider:
-    """The screen's view of the engine: functions of the state, of a few milliseconds; RequestError for a wrong
-    request."""
+    """The screen's interface to the engine: functions of the state that take a few milliseconds. A wrong request
+    raises RequestError."""
 
     # The costs of each device of the state, in their order; the tree; the plot, whose points are keyed by operator.
     cards, tree, plot = staticmethod(device_cards.cards), staticmethod(heat.view), staticmethod(plots.plot)
@@ -48,7 +48,7 @@ class EngineProvider:
         return engine.capture_job(state) if is_of_model else trace_annex().reading_job(state.trace)
 
     def keep(self, state: State, made: Any) -> None:
-        """Use what a job made; a trace keeps itself."""
+        """Use the workload that a job made. A trace is kept by its job."""
         if isinstance(made, Workload):
             engine.keep(state, made)
 
@@ -59,7 +59,7 @@ class EngineProvider:
         return why.next_step(state)
 
     def status(self, state: State) -> str:
-        """Return what deviates from what was asked, and the work without a cost rule, in a short line."""
+        """Return in a short line the deviations from the request and the work without a cost rule."""
         result = engine.result(state)
         covered = f"only {result.coverage:.1%} covered" if result.coverage < 1 else ""
         covered = uncovered_note(result.workload, state.batch) or covered
@@ -67,8 +67,8 @@ class EngineProvider:
         return "; ".join(filter(None, (warning, *describe_deviations(result), covered)))
 
     def evaluate_knob(self, state: State) -> bool | None:
-        """Find out one thing more of the knobs, in some milliseconds: True where there is something new to show, None
-        where nothing was left."""
+        """Evaluate one more knob, in some milliseconds. Return True if there is something new to show, None if nothing
+        was left."""
         from hwexplorer.reports.tune import knobs
 
         return knobs.evaluate_next_knob(state)
@@ -91,15 +91,15 @@ class EngineProvider:
         return replace(table, columns=(table.columns[0], column, *table.columns[1:]), rows=rows)
 
     def device(self, name: str) -> Text:
-        """Return the sheet of a device, its facts set apart as terms are: a narrow screen would break columns."""
+        """Return the sheet of a device. Tabs separate its facts, as in terms: a narrow screen would break columns."""
         text = _text("device", State(), device=name)
         sections = [(head, tuple(_FACT.sub(r"\1\t\2 ", line) for line in lines)) for head, lines in text.sections]
         return replace(text, sections=tuple(sections))
 
     def figures(self, state: State, device: str) -> tuple[Cell, ...]:
-        """Return the evidence, latency (s), energy per inference (J), power (W) and memory (bytes) on a device; no
-        figures where it does not fit, nothing for a device that is not compared and whose mappings take seconds to
-        search."""
+        """Return the evidence, latency (s), energy per inference (J), power (W) and memory (bytes) on a device; the
+        figures are None if the model does not fit. Return an empty tuple for a device that is not compared and whose
+        mappings take seconds to search."""
         from analysis.estimate.estimate import estimate
         from analysis.text.evidence import EVIDENCE
 
@@ -112,16 +112,16 @@ class EngineProvider:
         return EVIDENCE[ran.trust.level], *figures
 
     def operators_below(self, state: State) -> frozenset[str]:
-        """The operators that the row `state.at` stands for: those of every one of merged blocks."""
+        """Return the operators of the row `state.at`; if it merges blocks, the operators of every block."""
         result = engine.result(state)
         return frozenset(result.partition.operator_id[i] for i in operators_of(result, state.at).tolist())
 
     def device_key(self, name: str) -> str:
-        """Return the one name of a device. Raises RequestError where there is none of this name."""
+        """Return the one name of a device. Raises RequestError for an unknown name."""
         return engine.device(name).key
 
     def sheet(self, state: State, verb: str, width: int) -> Sheet | None:
-        """Return the answer of a verb about a state; None where that takes a process of its own."""
+        """Return the answer of a verb about a state; None if it needs a subprocess."""
         from hwexplorer.export.sheet import sheet
 
         report = registry.load(verb)
@@ -138,12 +138,12 @@ class EngineProvider:
         return view
 
     def at_its_batch(self, state: State) -> State:
-        """A state whose model is ready, at the batch that it has where it has no other."""
+        """Return the state at the only batch of its model, unchanged if it takes any. The model must be ready."""
         fixed = engine.fixed_batch(state)
         return state if fixed is None else replace(state, batch=fixed)
 
     def exported(self, state: State, view: str, form: str) -> str:
-        """One view (a pane's name) as a file of a format holds it."""
+        """Return one view (a pane's name) as the content of a file in a format."""
         return _shown_answer(view, state).to_text(form)
 
     def command(self, state: State, view: str) -> str:
@@ -152,7 +152,7 @@ class EngineProvider:
 
 
 def _shown_answer(view: str, state: State) -> Answer:
-    """Return the answer that a view shows. `at` is where the cursor stands, not the part of the tree that is shown."""
+    """Return the answer that a view shows. A tree is shown whole: `at` is only its cursor."""
     if view == "knobs":
         from hwexplorer.reports.tune import knobs
 

@@ -1,8 +1,8 @@
 """The verbs: the modules of hwexplorer.reports, commands and annexes, each with its help in its first line.
 
 A verb with sections is a folder there: its modules are the sections (`show energy`), each also a verb of its own name
-(`energy`), and `VERB` of the folder, a `declare.Group`, says which section words mean that name none. Only the module
-that is asked for is imported. A folder put on the path of one of the packages adds its verbs.
+(`energy`), and `VERB` of the folder, a `declare.Group`, selects the section for words that name none. Only the
+requested module is imported. A folder put on the path of one of the packages adds its verbs.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from hwexplorer.declare import Group, Report, Verb
 
 _PACKAGES = ("hwexplorer.reports", "hwexplorer.commands", "hwexplorer.annexes")
-# The verbs by what one does with them. The first three are what most people ask.
+# The verbs by task. FIRST are the verbs used most.
 FIRST = ("compare", "tree", "why")
 TASKS = {
     "look": ("compare", "tree", "show", "report", "models", "devices"),
@@ -30,11 +30,11 @@ TASKS = {
     "files": ("capture", "open", "serve", "completion"),
 }
 
-OLD_NAMES = {"elasticity": "knobs"}  # of sections that another one answers: they go on working, and are not listed
+OLD_NAMES = {"elasticity": "knobs"}  # old section -> its replacement: the old name works, but is not listed
 
 
 class _Module(NamedTuple):
-    """The module that declares a verb, and its folder's name where it is a section."""
+    """The module that declares a verb, and its folder's name if it is a section."""
 
     path: str
     group: str = ""
@@ -53,7 +53,7 @@ def verbs() -> tuple[str, ...]:
 
 
 def sections(verb: str) -> tuple[str, ...]:
-    """Return the sections of a verb, its own first; none of a verb without sections."""
+    """Return the sections of a verb, the one with its name first; empty without sections."""
     members = [name for name, module in _modules().items() if module.group == verb]
     return tuple(sorted(members, key=lambda name: name != verb))
 
@@ -64,14 +64,14 @@ def is_verb(word: str) -> bool:
 
 
 def full_name(name: str) -> str:
-    """Return how a section is asked for: `show energy`; a verb's own section has the verb's name."""
+    """Return the words that select a section: `show energy`; for the section with the verb's name, the verb alone."""
     group = _modules()[name].group if name in _modules() else ""
     return f"{group} {name}" if group not in ("", name) else name
 
 
 def resolve(words: list[str]) -> list[str]:
-    """Return words that begin with a verb, as words that begin with the section that they mean: `show energy conv2d`
-    is `energy conv2d`, `why conv2d l4 t4` is `explain conv2d l4 t4`. Raises RequestError."""
+    """Replace the verb that words begin with by the section that they mean: `show energy conv2d` is `energy conv2d`,
+    `why conv2d l4 t4` is `explain conv2d l4 t4`. Raises RequestError."""
     words = [*(OLD_NAMES.get(word, word) for word in words[:2]), *words[2:]]
     verb, rest = words[0], words[1:]
     members = sections(verb)
@@ -93,7 +93,7 @@ def resolve(words: list[str]) -> list[str]:
 
 
 def _count(words: list[str], members: tuple[str, ...], declared: Group) -> int:
-    """Return how many of the words are none of options and their values, where the verb's section depends on it."""
+    """Return how many words are neither options nor their values; 0 if too few to select a section."""
     if sum(not word.startswith("-") for word in words) < min(declared.by_words, default=len(words) + 1):
         return 0
     from hwexplorer.options import DEVICES_DIR, count_words
@@ -121,7 +121,7 @@ def _help_line(module: str) -> str:
 
 
 def load(name: str) -> Report | Verb:
-    """Return what a verb or a section declares. Raises RequestError for an unknown one."""
+    """Return the declaration of a verb or a section. Raises RequestError for an unknown one."""
     modules = _modules()
     if name not in modules:
         raise unknown("verb", name, modules)
@@ -130,7 +130,7 @@ def load(name: str) -> Report | Verb:
 
 
 def group(verb: str) -> Group:
-    """Return what a verb with sections declares."""
+    """Return the declaration of a verb with sections."""
     from hwexplorer.declare import Group
 
     declared: Group = getattr(import_module(_group_path(verb)), "VERB", Group())
@@ -138,7 +138,7 @@ def group(verb: str) -> Group:
 
 
 def _group_path(verb: str) -> str:
-    """Return the first folder of that name, which declares the verb; later ones add sections."""
+    """Return the module path of the first folder of a verb, which declares it; later folders add sections."""
     return next(module.path for module in _modules().values() if module.group == verb).rpartition(".")[0]
 
 

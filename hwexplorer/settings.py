@@ -28,8 +28,8 @@ BATCH_MAX, IMAGE_MAX, TOKENS_MAX = request_bounds.BATCH, request_bounds.IMAGE_SI
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
     """One setting: a field of `State`, an option, and a command of the `:` line.
 
-    `default` None stands for what the model has; `default_text` says it. `label` is how the head line writes a value,
-    always where `is_always_shown`, and `action` what a click on it does. `group` is the heading of the option."""
+    `default` None means the model's own value, described by `default_text`. `label` writes a value for the head line,
+    also a default if `is_always_shown`; `action` is what a click on it does. `group` is the heading of the option."""
 
     name: str
     metavar: str
@@ -52,11 +52,11 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         raise NotImplementedError
 
     def parse(self, text: str) -> Any:
-        """Return the value that a person typed. Raises RequestError."""
+        """Return the value of a text that a person typed. Raises RequestError."""
         return self.check(text)
 
     def check(self, value: Any) -> Any:
-        """Return the value in its one spelling. Raises RequestError for one that is not allowed."""
+        """Return the value in its canonical spelling. Raises RequestError if it is not allowed."""
         raise NotImplementedError
 
     def find(self, word: str) -> Any:
@@ -100,7 +100,7 @@ class NumberSetting(Setting, frozen=True, kw_only=True):
 
 
 class WordSetting(Setting, frozen=True, kw_only=True):
-    """One of some words. `common` are those that are known without reading a file, `all_words` returns all."""
+    """One of a list of words. `common` are the words known without reading a file, `all_words` returns all."""
 
     common: tuple[str, ...]
     all_words: Callable[[], tuple[str, ...]]
@@ -133,8 +133,8 @@ class PrecisionSetting(Setting, frozen=True, kw_only=True):
 
 
 _LENGTHS = "language models"
-# In the order of state strings and of the head line. Execution and layout come before precision where a word is read:
-# any name of a format is a precision.
+# In the order of state strings and of the head line. `_read_word` tries precision last, since any name of a format is
+# a precision.
 SETTINGS: dict[str, Setting] = {
     setting.name: setting
     for setting in (
@@ -177,13 +177,13 @@ DEFAULTS: dict[str, Any] = {setting.name: setting.default for setting in SETTING
 
 
 def default_precision(model: str) -> str:
-    """Return the precision of a model where none is asked for: what it is stored in where that is known, of a language
-    model else what checkpoints are stored in."""
+    """Return the default precision of a model: the format that it is stored in, if known. Otherwise it is the usual
+    format of checkpoints for a language model, and formats.DEFAULT for any other."""
     return _default_precision(model, _file_stamp(model))
 
 
 def _file_stamp(model: str) -> float:
-    """Return when a file of weights was written, 0 for other models: its format may change."""
+    """Return the modification time of a file of weights, whose format may change; 0 for other models."""
     with suppress(OSError, ValueError):
         if ".gguf" in model or ".safetensors" in model:
             return Path(model.rpartition(":")[0] or model).stat().st_mtime
@@ -198,7 +198,7 @@ def _default_precision(model: str, stamp: float) -> str:
 
 
 def defaults_of(model: str) -> dict[str, Any]:
-    """Return the settings of a model where none is given."""
+    """Return the default settings of a model."""
     return {**DEFAULTS, "precision": default_precision(model)}
 
 

@@ -30,7 +30,7 @@ def _verb(flag: str) -> tuple[str, ...]:
 
 
 def with_model_first(words: list[str]) -> list[str]:
-    """Return the words with the value of `--model` before them, as a verb reads it whose first word is the model."""
+    """Return the words with the value of `--model` first, for a verb whose first word is the model."""
     for place, word in enumerate(words):
         flag, equals, value = word.partition("=")
         if flag == MODEL and (equals or place + 1 < len(words)):

@@ -5,8 +5,8 @@
     MODEL [@ SETTING,..] [/ DEVICE,..] [? KEY=VALUE &..]
 
 The settings are those of hwexplorer/settings.py: `b8` batch, `fp16` precision, `fused` execution, `channels_last`
-layout, `i320` image size, `s2048` tokens of a sequence, `kv4096` tokens in the key-value cache. Defaults are left out:
-of the precision what the model is stored in. Parts that are not plain names are percent-encoded, so a path or a shape
+layout, `i320` image size, `s2048` tokens of a sequence, `kv4096` tokens in the key-value cache. Defaults are left out,
+also the precision that the model is stored in. Parts that are not plain names are percent-encoded, so a path or a shape
 can be a model.
 """
 
@@ -34,9 +34,9 @@ BYS = ("module", "subgraph", "kind")  # as analysis/estimate/outline.py has them
 SORTS = ("graph", "share", "latency", "energy", "name")
 _FIRST = ("roofline", "roofs", "batch", "pareto", "memory")
 _FOUND = {module.name for module in iter_modules([str(Path(__file__).parent / "plots")])}
-PLOTS = (*_FIRST, *sorted(name for name in _FOUND - {*_FIRST} if name[0] != "_"))  # a new one is its module alone
+PLOTS = (*_FIRST, *sorted(name for name in _FOUND - {*_FIRST} if name[0] != "_"))  # a new plot needs only its module
 RANKS = ("rank", "latency", "energy", "edp", "throughput", "power", "memory", "name")
-EACH = "~each"  # ends what is open where the blocks of a branch are shown one by one
+EACH = "~each"  # suffix of an open branch whose repeated blocks are shown one by one
 DEFAULT_DEVICES = ("xeon_8490h", "h100_sxm", "tpu_v4", "kpu_t256")
 PREFERRED_DEVICE = "h100_sxm"
 
@@ -47,12 +47,12 @@ _CHOICES = {"pane": PANES, "metric": METRICS, "by": BYS, "sort": SORTS, "plot": 
 class State(msgspec.Struct, frozen=True):
     """Everything the screen shows follows from this; keys map State -> State.
 
-    `devices` are ids, `id:power_mode`, classes or these with `{changes}`, `l4*8` for eight that share a load. `on` is
+    `devices` are ids, `id:power_mode`, classes or these with `{changes}`; `l4*8` is eight that share a load. `on` is
     the device under the cursor and `baseline` what others are compared with, both spelt as in `devices`. `at` is the
-    node under the cursor ("" is the model), `open` the expanded nodes, `pin` what deltas are taken against while `diff`
+    node under the cursor ("" is the model), `open` the expanded nodes, `pin` the setup for deltas while `diff` is on
     (see `pinned`). `find` searches the tree, `filter` the model list, `rank` orders devices, `heat` shows each of them
-    in the tree, `limits` holds devices against `L<5ms E<1J`, `trace` is a file laid over the tree, `fact` the knob
-    that is looked at. A wrong value raises RequestError."""
+    in the tree, `limits` are constraints on devices (`L<5ms E<1J`), `trace` is a file of measured times for the tree,
+    `fact` the selected knob. A wrong value raises RequestError."""
 
     model: str = "resnet50"
     image_size: int | None = None
@@ -99,7 +99,7 @@ class State(msgspec.Struct, frozen=True):
             if getattr(self, what) not in allowed:
                 raise unknown(what, getattr(self, what), allowed)
         if self.limits:
-            from analysis.explore.constraint import parse_limits  # what computes them is not needed to start the screen
+            from analysis.explore.constraint import parse_limits  # not needed to start the screen
 
             msgspec.structs.force_setattr(self, "limits", " ".join(map(str, parse_limits(self.limits))))
         if not self.devices:
@@ -107,7 +107,7 @@ class State(msgspec.Struct, frozen=True):
         if len(set(self.devices)) != len(self.devices):
             twice = next(d for d in self.devices if self.devices.count(d) > 1)
             raise RequestError(f"device {twice!r} is listed twice")
-        # A list of devices without the one under the cursor is a new list, not a mistake.
+        # A new list of devices may lack the one under the cursor: the cursor moves.
         for what in ("on", "baseline"):
             if getattr(self, what) not in self.devices:
                 msgspec.structs.force_setattr(self, what, preferred(self.devices))
@@ -118,20 +118,20 @@ T = TypeVar("T")
 
 
 def replace(value: T, **changes: Any) -> T:
-    """Return a struct with other values of some fields, checked as a new one."""
+    """Return a copy of a struct with some fields changed, checked as a new one is."""
     other: T = value.__replace__(**changes)  # type: ignore[attr-defined]
     return other
 
 
 def with_model(state: State, model: str, image_size: int | None = None) -> State:
-    """Another model, in its own precision where the present one is that of the present model."""
+    """Return the state with another model. A precision that is the default changes to the new model's default."""
     is_default = state.precision == settings.default_precision(state.model)
     precision = settings.default_precision(model) if is_default else state.precision
     return replace(state, model=model, image_size=image_size, precision=precision)
 
 
 def preferred(devices: tuple[str, ...]) -> str:
-    """The device the cursor starts on."""
+    """Return the device that the cursor starts on."""
     return PREFERRED_DEVICE if PREFERRED_DEVICE in devices else devices[0]
 
 
@@ -159,7 +159,7 @@ def _join(values: tuple[str, ...]) -> str:
 
 
 def _part(value: str) -> str:
-    # Commas within the braces of a what-if device do not part; a bracket that nothing closes must not keep others.
+    # Commas within the braces of a what-if device do not separate. An unclosed bracket would hide later commas.
     written = _encode(value, "/@{}," if re.fullmatch(r"[^{}]*\{[^{}]*\}", value) else "@")
     is_whole = split_list(f"{written},-") == [written, "-"]
     return written if is_whole else re.sub(r"[][(){}]", lambda mark: f"%{ord(mark[0]):02X}", written)
@@ -191,7 +191,7 @@ _KEYS = {
 
 
 def format(state: State) -> str:
-    """The state as one string, defaults left out."""
+    """Return the state as one string, defaults left out."""
     changed = settings.changed_settings(state, settings.defaults_of(state.model))
     text = _encode(state.model, ",") + settings.write_words(changed)
     if state.devices != _DEFAULT.devices:
@@ -206,13 +206,13 @@ def format(state: State) -> str:
 
 
 def parse(text: str) -> State:
-    """The state that a string names; RequestError says in one line what is wrong with it."""
+    """Return the state that a string names. Raises RequestError, which says in one line what is wrong."""
     if len(text) > 100_000:
         raise RequestError("a state string of more than 100,000 characters is refused")
-    from analysis.model.names.aliases import stored_precision  # these are not needed to start the screen
+    from analysis.model.names.aliases import stored_precision  # not needed to start the screen
     from analysis.model.names.model_ref import plain
 
-    # The slashes of a file of requests are of its path.
+    # Slashes in the path of a file of requests do not begin the devices.
     text = re.sub(r"(?<=[:,]requests=)[^,@?%]*\.csv", lambda path: path[0].replace("/", "%2F"), text)
     head, _, query = plain(text).partition("?")
     names, _, devices = head.partition("/")
@@ -242,12 +242,12 @@ def parse(text: str) -> State:
 
 
 def pin_string(state: State) -> str:
-    """Return the string that `p` keeps: the device under the cursor and every setting; the model is implied."""
+    """Return the string that the key `p` pins: the device under the cursor and every setting; the model is implied."""
     return _encode(state.on) + settings.write_words(settings.changed_settings(state, settings.DEFAULTS))
 
 
 def other_device(state: State) -> str:
-    """Return the device to compare that under the cursor with: the baseline, or the next one where it is that."""
+    """Return a device to compare with the one under the cursor: the baseline, or the next one if they are the same."""
     return next((name for name in (state.baseline, *state.devices) if name != state.on), state.on)
 
 
@@ -269,16 +269,16 @@ def pinned(state: State) -> State | None:
 
 
 def configuration_name(model: str, device: str, *words: str) -> str:
-    """A configuration as a row of results names it: `resnet18/tpu_v4@b8,fp16`."""
+    """Return the name of a configuration in a row of results: `resnet18/tpu_v4@b8,fp16`."""
     return f"{_encode(model)}/{_encode(device)}@{','.join(words)}"
 
 
 def open_configuration(state: State, leads: str) -> State:
-    """The state at a configuration: what that does not name stays. Another model begins at its root."""
+    """Return the state at a configuration. Fields that it does not name stay; another model begins at its root."""
     head, _, words = leads.partition("@")
     model, device = map(_decode, head.split("/"))
     values = settings.read_words(words)
-    # The model on screen may be known by a longer name than its title: a path, a request with its lengths.
+    # The state may name the model by more than its title: a path, a request with its lengths.
     if model and not state.model.rpartition("/")[2].startswith(model):
         values |= {"model": model, "at": "", "open": (), "find": ""}
     devices = state.devices if device in state.devices else (*state.devices, device)

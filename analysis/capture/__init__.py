@@ -1,2 +1,2 @@
-"""From a PyTorch module to a workload. The only package that imports torch; run it as a subprocess
-(`python -m analysis.capture`) from anything that must stay light."""
+"""Capture a PyTorch module as a workload. Importing torch takes seconds: code that must start quickly runs this package
+as a subprocess (`python -m analysis.capture`)."""

@@ -1,4 +1,4 @@
-"""`python -m analysis.capture SPEC` answers on standard output, as analysis/model/process/answering.py does."""
+"""`python -m analysis.capture SPEC` writes the workload to standard output, by analysis/model/process/answering.py."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from analysis.model.reading_budget import Progress
 
 
 def main() -> int:
-    """Capture what the arguments name. Return the exit code."""
+    """Capture the model that the arguments name. Return the exit code."""
     parser = argparse.ArgumentParser(prog=f"python -m {__package__}")
     parser.add_argument("spec", help="model or building block")
     parser.add_argument("--image-size", type=int)
@@ -24,7 +24,7 @@ def main() -> int:
 
 
 def capture(ref: ModelRef, progress: Progress) -> Workload:
-    """Return the workload of a reference. The imports take seconds and come after the request is checked."""
+    """Return the workload of a reference. The imports take seconds, so they come after the request is checked."""
     if isinstance(ref, Target):
         progress("import", 0.0)
         from analysis.capture.user_model import capture_target

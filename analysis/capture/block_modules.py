@@ -11,7 +11,7 @@ from torch import nn
 
 
 class Chain(nn.Sequential):  # type: ignore[misc]
-    """Modules by name, one after the other."""
+    """Named modules, applied one after the other."""
 
     def __init__(self, **parts: nn.Module) -> None:
         super().__init__(OrderedDict(parts))
@@ -44,7 +44,7 @@ class ResNetBlock(nn.Module):  # type: ignore[misc]
 
 
 class AttentionHead(nn.Module):  # type: ignore[misc]
-    """One head with its two matrix products and the softmax in the open."""
+    """One attention head whose two matrix products and softmax are separate operators."""
 
     def __init__(self, width: int, head: int) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class Pooling(Chain):
 
 
 class TransformerBlock(nn.Module):  # type: ignore[misc]
-    """Pre-norm encoder block, attention as PyTorch runs it: one fused operator between two projections."""
+    """Pre-norm encoder block. As in PyTorch, its attention is one fused operator between two projections."""
 
     def __init__(self, width: int, heads: int, hidden: int) -> None:
         super().__init__()

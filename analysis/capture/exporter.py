@@ -1,4 +1,4 @@
-"""Export of a module by torch.export, read into a graph of operator calls."""
+"""Export a module with torch.export and convert the program to a graph of operator calls."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ def export(
     keywords: Mapping[str, Any] | None = None,
     most: int = MAX_BATCH,
 ) -> Graph:
-    """Return the operator graph of `module` in evaluation mode. `batch_dims` gives per input tensor the dimension that
-    is the batch, by default 0. `most` is the largest batch it must work for."""
+    """Return the operator graph of `module` in evaluation mode. `batch_dims` gives the batch dimension of each input
+    tensor, by default 0. The graph holds for batches up to `most`."""
     labels = _labels(module)
     parameters = sum({_identity(tensor): tensor.numel() for tensor in module.parameters()}.values())
-    with suppress(NotImplementedError):  # an exported module is in evaluation mode, or never
+    with suppress(NotImplementedError):  # an exported module cannot change its mode
         module = module.eval()
     if any(p.device.type == "meta" for p in module.parameters()):
         module = module.to("meta")
@@ -63,7 +63,7 @@ def export(
         shapes = dict(inspect.signature(module.forward).bind(*live[0], **live[1]).arguments)
         with watch_lifetimes() as held:
             program = torch.export.export(module, *given, dynamic_shapes=shapes, strict=False)
-        if _has_vmap(program):  # inside one, shapes lack the dimension that is mapped over
+        if _has_vmap(program):  # inside a vmap, shapes lack the mapped dimension
             program = program.run_decompositions({})
     return replace(graph_of(program, labels, parameters, names), held=held.last_calls(program.graph))
 
@@ -74,7 +74,7 @@ def tensors_in(given: Any) -> list[Any]:
 
 
 def _live(value: Any, positions: Iterator[int | None], batch: Any) -> Any:
-    """Return which dimension of one input is live, as torch wants it: of an object that holds tensors a list."""
+    """Return the `dynamic_shapes` of an input: {dimension: batch} or None; a list of these for an object of tensors."""
     if _is_object(value):
         return [_live(tensor, positions, batch) for tensor in tree_leaves(value)]
     position = next(positions) if isinstance(value, torch.Tensor) else None
@@ -87,7 +87,7 @@ def _is_object(value: Any) -> bool:
 
 @contextmanager
 def _without_collected_keywords(module: Any, given: Inputs) -> Iterator[None]:
-    """Make what goes into `**kwargs` parameters of their own: torch takes no dynamic shapes for a collection."""
+    """Give each input collected in `**kwargs` a named parameter: torch takes no dynamic shapes for a collection."""
     forward, kinds = module.forward, inspect.Parameter
     signature = inspect.signature(forward)
     collected = [name for name in given[1] if name not in signature.parameters]
@@ -112,14 +112,14 @@ def _has_vmap(program: Any) -> bool:
 
 
 def _labels(module: Any) -> dict[str, str]:
-    """Return every name of a parameter or buffer -> the first name of that tensor, so tied weights are one."""
+    """Map every name of a parameter or buffer to the first name of that tensor, so that tied weights are one."""
     first: dict[Any, str] = {}
     named = [*module.named_parameters(remove_duplicate=False), *module.named_buffers(remove_duplicate=False)]
     return {name: first.setdefault(_identity(tensor), name) for name, tensor in named}
 
 
 def _identity(tensor: Any) -> Any:
-    """Return what tied weights have in common: the tensor, or its memory where a program was loaded from a file."""
+    """Return a key that tied weights share: address and shape, or the tensor's id if it has no address on the host."""
     memory = tensor.data_ptr() if tensor.device.type == TORCH_HOST else 0
     return (memory, tensor.shape) if memory else id(tensor)
 
@@ -170,7 +170,7 @@ def graph_of(program: Any, labels: dict[str, str], parameters: int, names: Seque
 
 
 class _Walk:
-    """Names of symbols and storages, learned from the placeholders on."""
+    """Converts torch values. `symbols` maps the symbolic sizes of the inputs to polynomials."""
 
     def __init__(self) -> None:
         self.symbols: dict[str, Poly] = {}
@@ -183,7 +183,7 @@ class _Walk:
                 self.symbols.setdefault(str(size.node.expr), dim("batch"))
 
     def size(self, size: Any) -> Poly:
-        """Return a size as a polynomial. Raises ExportError."""
+        """Return a size as a polynomial. Raises ExportError if it does not follow from the batch."""
         if not isinstance(size, torch.SymInt):
             return poly(int(size))
         try:
@@ -192,7 +192,7 @@ class _Walk:
             raise ExportError(f"{error}; a size must follow from the batch ({size})") from error
 
     def meta(self, value: Any, prefix: str = "") -> Meta:
-        """Return the description of a tensor. `prefix` is that of the graph that it lies in."""
+        """Return the description of a tensor. `prefix` names the inner graph that holds the tensor."""
         shape = tuple(self.size(size) for size in value.shape)
         return Meta(shape, _dtype(value), self.inline.storage(value, prefix), self._is_flat(value, shape))
 
@@ -202,7 +202,7 @@ class _Walk:
         rows = [(size, stride) for size, stride in zip(shape, value.stride(), strict=True) if size != poly(1)][:-1]
         try:
             known = [(size, self.size(stride)) for size, stride in rows]
-        except ExportError:  # as Min(8, 8*batch): where it is not told, nothing is copied
+        except ExportError:  # a stride such as Min(8, 8*batch) is unknown: assume that no copy is made
             return True
         return all(outer == inner * size for (_, outer), (size, inner) in pairwise(known))
 
@@ -234,10 +234,10 @@ class _Walk:
         return {name: self.value(given[name]) for name in names if name in given}
 
     def value(self, value: Any) -> Any:
-        """Return an argument as the operator graph has it."""
+        """Return an argument in the types of the operator graph: Ref, Poly, plain value, text, or a list of these."""
         value = self.inline.resolve(value)
         if isinstance(value, torch.fx.Node):
-            if value.op == "get_attr":  # a graph that a call holds
+            if value.op == "get_attr":  # an inner graph of a call
                 return str(value.target)
             return self._result(self.inline.name(value), value.meta.get("val"))
         if isinstance(value, BoundValue):
@@ -249,7 +249,7 @@ class _Walk:
         return str(value)  # dtypes, devices, layouts
 
     def _result(self, name: str, value: Any) -> Any:
-        """Return a tensor by name, a size, or a placeholder for a number that is read out of a tensor."""
+        """Return a tensor by name, a size, or a placeholder text for a number that depends on tensor values."""
         if isinstance(value, (torch.SymInt, int)) and not isinstance(value, bool):
             return self.size(value)
         if isinstance(value, (torch.SymFloat, torch.SymBool, float, bool)):

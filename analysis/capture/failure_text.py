@@ -1,4 +1,4 @@
-"""One line for the user about an error in the model's code: which line of it, what happened, what to do."""
+"""Describe an error in the model's code in one line for the user: its source line, the cause and the remedy."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _OURS = str(Path(__file__).resolve().parents[1])
-_folders: list[str] = []  # of the user's model: a line there is what is blamed first
+_folders: list[str] = []  # folders of the user's model: an error is located in these files if possible
 _DETAIL = 220
-# What a message or the line of code shows, and what to do about it.
+# A pattern in the message or source line of an error -> what to do about it.
 _ADVICE = {
     r"\.numpy\(\)": "NumPy cannot be captured; stay with torch functions",
     "PackedSequence": "a packed sequence cannot be captured; give its module the padded tensor",
@@ -20,7 +20,7 @@ _ADVICE = {
         "gradients inside forward cannot be captured; capture the module whose gradient it takes"
     ),
 }
-_TEXT_MAX, _LINE_MAX = 20_000, 500  # of a message: the patterns below take the square of a line's length
+_TEXT_MAX, _LINE_MAX = 20_000, 500  # limits on a message: patterns below take time quadratic in the line length
 
 
 def add_user_folder(folder: Path) -> None:
@@ -39,7 +39,7 @@ def chain(error: BaseException) -> Iterator[BaseException]:
 
 
 def _message_of(error: BaseException) -> str:
-    """Return the message of an error, cut to what can be read and searched quickly."""
+    """Return the message of an error, cut to _TEXT_MAX characters in all and _LINE_MAX per line."""
     return "\n".join(line[:_LINE_MAX] for line in str(error)[:_TEXT_MAX].splitlines())
 
 
@@ -62,14 +62,14 @@ def is_data_dependent(error: BaseException) -> bool:
 
 def is_of_weights(error: BaseException) -> bool:
     """Return True if the error may come from weights that are missing."""
-    words = ("meta", "FakeTensor", "fake tensor", "storage", "unsupported scalarType")  # the last of autocast on meta
+    words = ("meta", "FakeTensor", "fake tensor", "storage", "unsupported scalarType")  # the last: autocast on meta
     return any(
         isinstance(e, NotImplementedError) or any(word in _message_of(e) for word in words) for e in chain(error)
     )
 
 
 def is_final(error: BaseException) -> bool:
-    """Return True if another way of capturing would fail in the same manner."""
+    """Return True if every other way of capturing would fail for the same reason."""
     return is_memory(error) or is_exit(error) or is_data_dependent(error) or isinstance(error, KeyboardInterrupt)
 
 
@@ -98,7 +98,7 @@ def explain(error: BaseException, during: str) -> str:
 
 
 def reason(error: BaseException) -> str:
-    """Return the error itself in one short line."""
+    """Return the error in one short line, without its place and remedy."""
     root = _informative_error(error)
     lines = [line.strip() for line in _message_of(root).splitlines() if line.strip()]
     text = lines[0] if lines else ""
@@ -110,7 +110,7 @@ def reason(error: BaseException) -> str:
         return f"its code requires {match[1][:_DETAIL]}"
     text = re.sub(r" ?For more information.*", "", text)
     name = type(root).__name__
-    if name == "ExportError":  # ours: it says all there is
+    if name == "ExportError":  # our own errors are complete sentences
         return text[:_DETAIL]
     return f"{name}: {text[:_DETAIL]}" if text else name
 
@@ -173,11 +173,11 @@ def _frame(error: BaseException) -> tuple[str, int, str] | None:
 
 
 def _frames(error: BaseException) -> list[tuple[str, int, str]]:
-    """Return the frames of code that is neither ours nor torch's nor Python's, outermost first."""
+    """Return (file, line, function) of the frames outside this product, torch and Python, outermost first."""
     told = [(f.filename, f.lineno or 0, f.name) for f in traceback.extract_tb(error.__traceback__)]
     if isinstance(stack := getattr(error, "user_stack", None), traceback.StackSummary):
         told += [(f.filename, f.lineno or 0, f.name) for f in stack]
-    if isinstance(where := getattr(error, "where", None), str):  # an ExportError knows its line
+    if isinstance(where := getattr(error, "where", None), str):  # the stack that an ExportError carries
         lines = re.findall(r'File "([^"]+)", line (\d+), in (\S+)', where)
         told += [(name, int(line), function) for name, line, function in lines]
     return [frame for frame in told if not _is_foreign(frame[0])]

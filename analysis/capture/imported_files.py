@@ -1,7 +1,7 @@
-"""The user's files that a capture imports: each source file as it was when it ran, and the version of each package.
+"""Record the user's files that a capture imports (a fingerprint of each) and the version of each package.
 
-A file is marked by the bytes that are executed; compiled code that Python kept, which may be older, is not used for it.
-Data files and the environment are not tracked.
+The fingerprint is of the bytes that are executed: Python's cached bytecode may be older and is not loaded.
+Data files and environment variables are not tracked.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any
 from analysis.model import store
 from analysis.model.names import targets
 
-_FILES_MAX = 2000  # what is to be read each time somebody asks whether a capture is current
+_FILES_MAX = 2000  # more are too many to read at each check whether a capture is current
 _OURS = tuple(Path(__file__).resolve().parents[2] / name for name in ("analysis", "hardware", "hwexplorer"))
 _PYTHON = tuple(Path(sysconfig.get_path(name)) for name in ("stdlib", "platstdlib"))
 _INSTALLED = ("site-packages", "dist-packages")
@@ -28,20 +28,20 @@ _get_code = SourceFileLoader.get_code
 
 
 def start() -> None:
-    """Track what is imported from here on."""
+    """Record every import from now on."""
     _known.update(_tops())
     SourceFileLoader.get_code = _tracked_code  # type: ignore[method-assign]
 
 
 def versions() -> dict[str, str]:
-    """Return the entries of `Workload.versions`: `file /home/me/net.py` -> its mark, `package timm` -> its version."""
+    """Return entries of `Workload.versions`: `file /home/me/net.py` -> fingerprint, `package timm` -> version."""
     for module in list(sys.modules.values()):
         name = getattr(module, "__file__", None)
         if isinstance(name, str) and _is_own(path := Path(name).absolute()) and path not in _marks:
-            _marks[path] = targets.fingerprint(path)  # compiled: extensions
+            _marks[path] = targets.fingerprint(path)  # extensions, which _tracked_code does not load
     recorded = {store.FILE + str(path): mark for path, mark in sorted(_marks.items())}
     if len(recorded) > _FILES_MAX:
-        recorded = {store.FILE: "too many to check each time"}  # no file of this name is ever what it was
+        recorded = {store.FILE: "too many to check each time"}  # no file has this name: never current
     owners = importlib.metadata.packages_distributions()
     for top in sorted(_tops() - _known):
         recorded |= {store.PACKAGE + name: store.version(name) for name in owners.get(top, ())}
@@ -62,7 +62,7 @@ def _tracked_code(self: Any, fullname: str) -> CodeType | None:
 
 
 def _is_own(path: Path) -> bool:
-    """Return whether a file is neither Python's, nor of an installed package, nor ours."""
+    """Return True for a file of the user: not part of Python, of an installed package or of this product."""
     if any(part in path.parts for part in _INSTALLED) or path.suffix not in (".py", ".so", ".pyd"):
         return False
     return path.is_file() and not any(folder in path.parents for folder in (*_OURS, *_PYTHON))

@@ -1,4 +1,4 @@
-"""Calls that hold graphs of their own (branches, regions with another precision) laid out flat."""
+"""Inline the graphs that calls hold (branches, regions with another precision) into the graph around them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-# Regions: the graph runs once, as it stands. Name -> position of the graph and of its first argument.
+# Regions: operators that execute their graph once. Name -> position of the graph and of its first argument.
 _REGIONS = {
     "wrap_with_set_grad_enabled": (1, 2),
     "wrap_with_autocast": (4, 5),
@@ -27,7 +27,7 @@ class ExportError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class BoundValue:
-    """A result by its final name: the graph it lies in may be walked again under another prefix."""
+    """A result with its final name, kept because its graph may be walked again under another prefix."""
 
     name: str
     value: Any
@@ -35,11 +35,11 @@ class BoundValue:
 
 
 class InnerGraphs:
-    """Lays out the graphs inside calls: `calls` walks a graph, `resolve` and `name` say what a value is called then."""
+    """Inlines the graphs inside calls. `calls` walks a graph; `resolve` and `name` then identify a value."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
-        self.alias: dict[Any, Any] = {}  # node of an inner graph or a call that holds one -> what it stands for
+        self.alias: dict[Any, Any] = {}  # node of an inner graph or a call that holds one -> the value it stands for
         self.prefix: dict[Any, str] = {}
         self._storages: dict[Any, int] = {}
 
@@ -57,7 +57,7 @@ class InnerGraphs:
                 yield node
 
     def resolve(self, value: Any) -> Any:
-        """Return what a value stands for: a node of the graph that is walked, a `BoundValue`, or lists of these."""
+        """Return the value behind an alias: a node of the walked graph, a `BoundValue`, or lists of these."""
         while isinstance(value, torch.fx.Node) and value in self.alias:
             value = self.alias[value]
         return value
@@ -67,17 +67,17 @@ class InnerGraphs:
         return self.prefix.get(node.graph, "") + str(node.name)
 
     def storage(self, value: Any, prefix: str) -> int:
-        """Return a number for the memory behind a tensor: its own in every inner graph."""
+        """Return a number that identifies the memory behind a tensor in the graph of `prefix`."""
         try:
             key: Any = (prefix, value.untyped_storage()._cdata)
-        except (NotImplementedError, RuntimeError):  # a tensor inside vmap has none of its own
+        except (NotImplementedError, RuntimeError):  # a tensor inside vmap has no storage
             key = ("no storage", len(self._storages))
         return self._storages.setdefault(key, len(self._storages))
 
-    # --- what holds a graph
+    # --- calls with an inner graph
 
     def _inner(self, node: Any) -> tuple[Any, tuple[Any, ...]] | None:
-        """Return the inner graph that is counted and its arguments, or None for a plain call."""
+        """Return the inner graph to inline and its arguments, or None for a plain call."""
         kind, arguments = _kind(node), node.args
         if kind == "cond" and len(arguments) == 4:
             branches = [self._module(branch) for branch in arguments[1:3]]
@@ -105,7 +105,7 @@ class InnerGraphs:
             module = getattr(module, part, None)
         return module if isinstance(module, torch.fx.GraphModule) else None
 
-    # --- laying it out
+    # --- inlining
 
     def _bound(self, value: Any) -> Any:
         value = self.resolve(value)
@@ -117,7 +117,7 @@ class InnerGraphs:
         return value
 
     def _enter(self, module: Any, prefix: str, arguments: Sequence[Any]) -> Iterator[Any]:
-        """Yield the nodes of one run of an inner graph; its results are left in `alias` under the graph."""
+        """Yield the nodes of an inner graph, executed once. Store its results in `alias` under the graph."""
         graph = module.graph
         self.prefix[graph] = prefix
         places = [node for node in graph.nodes if node.op == "placeholder"]
@@ -131,7 +131,7 @@ class InnerGraphs:
                 yield node
 
     def _same_memory(self, inside: Any, prefix: str, argument: Any) -> None:
-        """Make what a graph calls its argument a view of the argument."""
+        """Give the placeholder of an inner graph the memory of its argument."""
         if (
             isinstance(inside, torch.Tensor)
             and isinstance(argument, BoundValue)
@@ -141,7 +141,7 @@ class InnerGraphs:
             self._storages[prefix, inside.untyped_storage()._cdata] = number
 
     def _part(self, node: Any) -> bool:
-        """Bind a `getitem` of a call that was laid out flat to one of its results; return True for one."""
+        """Bind a `getitem` of an inlined call to the selected result. Return False for any other node."""
         if getattr(node.target, "__name__", "") != "getitem":
             return False
         results = self.resolve(node.args[0])

@@ -1,4 +1,4 @@
-"""Key-value caches of transformers as trees of tensors, so that they may go into a capture and come out of it."""
+"""Register the key-value caches of transformers as pytrees: inputs and outputs of a capture may then hold them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Form:
 
 
 def register() -> None:
-    """Register every kind of cache as a tree; nothing if transformers is not loaded."""
+    """Register every cache class of transformers as a pytree, if transformers is loaded."""
     module = sys.modules.get(f"{_LIBRARY}cache_utils")
     kinds = [getattr(module, "Cache", None)]
     for kind in kinds:
@@ -48,8 +48,8 @@ def is_transformers_loaded() -> bool:
 def add_attention_mask(
     module: Any, arguments: tuple[Any, ...], keywords: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Return the inputs with an attention mask for their tokens: transformers makes none while a model is exported, and
-    some of its models (LongT5, Switch) read it."""
+    """Return the inputs with an attention mask for their tokens. Some models (LongT5, Switch) read a mask, which
+    transformers does not make during an export."""
     signature = inspect.signature(module.forward)
     given = signature.bind_partial(*arguments, **keywords).arguments
     if "input_ids" in given and "attention_mask" in signature.parameters.keys() - given.keys():

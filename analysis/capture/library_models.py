@@ -1,4 +1,4 @@
-"""Models of libraries by the names they have there, with random weights and an input of the library's own size."""
+"""Build models of libraries by their names there, with random weights and an input of the size the library states."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from analysis.model.names import aliases, targets, zoo
 from analysis.model.names.targets import Target
 from hardware.names import hint, match_name
 
-_USUAL, _DETECTED = 224, 640  # pixels, where a library does not say
+_USUAL, _DETECTED = 224, 640  # pixels of a classifier and of a detector, if the library states none
 
 
 def is_library_model(target: Target) -> bool:
@@ -87,13 +87,13 @@ _BUILDERS: dict[str, Callable[[Any, str], tuple[Any, Any]]] = {
 }
 
 
-_TOKENS, _ANSWER = 128, 64  # that go in, and of an answer that is being written
-_PIXELS, _SAMPLES = 224, 16_000  # where a configuration does not say; a second of sound
+_TOKENS, _ANSWER = 128, 64  # tokens of an input, and of an unfinished answer
+_PIXELS, _SAMPLES = 224, 16_000  # if a configuration states none; samples of one second of sound
 
 
 def _configured(file: Path) -> tuple[Any, Any]:
-    """Return a model of a Hugging Face configuration, of several parts only the language model, built by transformers
-    itself: nothing of the folder runs, nothing is downloaded."""
+    """Return the model of a Hugging Face configuration, or only its language model if it has several parts. It is
+    built by transformers: no code of the folder is executed and nothing is downloaded."""
     transformers: Any = importlib.import_module("transformers")
 
     try:
@@ -113,7 +113,7 @@ def _configured(file: Path) -> tuple[Any, Any]:
 
 
 def _inputs(model: Any, config: Any) -> dict[str, Any]:
-    """Return example inputs, by the name of the first one."""
+    """Return example inputs by name. Raises a CaptureError if the shape of the main input is unknown."""
     first = model.main_input_name
     shape = _SHAPES.get(first, lambda config: None)(config)
     if shape is None:

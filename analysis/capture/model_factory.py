@@ -1,4 +1,4 @@
-"""The factory of a model in a user's file: imported as its author would, found by name, called."""
+"""Import a user's file as its author would, find the model factory in it by name, and call it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from analysis.model.model_errors import CaptureError
 from analysis.model.names import targets
 from hardware.names import hint
 
-Built = tuple[Any, Any]  # a module, and the inputs that came with it as they were given; None for none
+Built = tuple[Any, Any]  # a module and the inputs that its factory returned with it, or None
 
 
 def _import_module(target: targets.Target, file: Path) -> Any:
@@ -46,7 +46,7 @@ def _import_module(target: targets.Target, file: Path) -> Any:
 
 
 def find(target: targets.Target, file: Path) -> Any:
-    """Return the factory of a target. Raises a CaptureError with the nearest name."""
+    """Return the factory of a target. Raises a CaptureError that suggests the nearest name."""
     if target.is_program:
         return partial(torch.export.load, file)
     value = module = _import_module(target, file)
@@ -61,7 +61,7 @@ def find(target: targets.Target, file: Path) -> Any:
 
 
 def build(factory: Any, target: targets.Target) -> Built:
-    """Return the module and the inputs that the factory gave, as `return model, (x, t)` or `model, {"x": x}`."""
+    """Return the module and the inputs that the factory returned, as `return model, (x, t)` or `model, {"x": x}`."""
     model, given = factory, None
     if not isinstance(model, torch.nn.Module):
         if not callable(model):
@@ -70,7 +70,7 @@ def build(factory: Any, target: targets.Target) -> Built:
         model = model()
     if isinstance(model, tuple) and len(model) == 2:
         model, given = model
-    model = getattr(model, "_orig_mod", model)  # of torch.compile
+    model = getattr(model, "_orig_mod", model)  # unwraps torch.compile
     if isinstance(model, torch.export.ExportedProgram):
         model, given = model.module(), given if given is not None else model.example_inputs[0]
     if not isinstance(model, torch.nn.Module):
@@ -93,7 +93,7 @@ def check_call(function: Any, arguments: Sequence[Any], keywords: dict[str, Any]
     """Raise a CaptureError if a function cannot be called with these arguments."""
     try:
         signature = inspect.signature(function)
-    except (TypeError, ValueError):  # some builtins have none
+    except (TypeError, ValueError):  # some builtins have no signature
         return
     try:
         signature.bind(*arguments, **keywords)

@@ -1,4 +1,4 @@
-"""A module at hand captured as a workload that says in a line what it is. torch is imported when it is called."""
+"""Capture a torch module of the running program, as a workload with a one-line `repr`. torch is imported on call."""
 
 from __future__ import annotations
 
@@ -26,10 +26,9 @@ class Captured(Workload, frozen=True, dict=True):
 
 
 def capture(model: Any, inputs: Any, *, batch_dim: int | None = 0, name: str = "") -> Captured:
-    """Return the workload of a torch module or function and its example inputs: a tensor, an array or a shape as
-    (1, 3, 224, 224), several in a tuple or list, or by name in a dictionary. `batch_dim` is the dimension that becomes
-    the batch; None keeps all sizes as they are. Raises a `CaptureError` that says in one line what cannot be captured
-    and where."""
+    """Return the workload of a torch module or function. An input is a tensor, an array or a shape as (1, 3, 224, 224);
+    give several in a tuple or list, or by name in a dictionary. `batch_dim` is the dimension that becomes the batch;
+    None keeps all sizes fixed. Raises a `CaptureError` that says in one line what cannot be captured and where."""
     from analysis.capture.user_model import capture_module
 
     workload = capture_module(model, inputs, batch_dim, name or getattr(model, "__name__", type(model).__name__))

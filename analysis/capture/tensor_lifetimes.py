@@ -1,6 +1,6 @@
-"""How long Python holds the results of a model, observed while PyTorch exports it.
+"""Observe how long Python holds the results of a model while PyTorch exports it.
 
-Where the exporter has no hook for it, lowering goes by the modules that a value is passed into.
+If the exporter has no hook for this, lowering infers lifetimes from the modules that a value is passed into.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch.fx.experimental import proxy_tensor
 
 
 class TensorLifetimes:
-    """The calls of each traced graph in order and, by call, the newest one when its result was released."""
+    """Records the calls of each traced graph in order and, per call, the newest one when its result was released."""
 
     def __init__(self) -> None:
         self._order: dict[Any, list[str]] = {}
@@ -23,7 +23,7 @@ class TensorLifetimes:
         self.is_open = True
 
     def record_call(self, result: Any, node: Any) -> None:
-        """Note a call, and watch until its result is released."""
+        """Record a call now, and the release of its result when it happens."""
         graph, name = node.graph, node.name
         self._order.setdefault(graph, []).append(name)
         weakref.finalize(result, self._record_release, graph, name)
@@ -33,8 +33,8 @@ class TensorLifetimes:
             self._until.setdefault(graph, {})[name] = self._order[graph][-1]
 
     def last_calls(self, graph: Any) -> dict[str, str]:
-        """Return call -> the last call of this graph during which its result is held; empty if it was not traced. The
-        graph may lack calls that were traced."""
+        """Return for each call the last call of this graph during which its result is held. Empty if the graph was not
+        traced. Traced calls that the graph lacks are skipped."""
         names = [node.name for node in graph.nodes]
         traced = max(self._order, key=lambda each: len({*names} & {*self._order[each]}), default=None)
         if not names or traced is None:

@@ -15,12 +15,12 @@ from unittest.mock import patch
 import torch
 from torch.overrides import TorchFunctionMode
 
-_kept: list[Any] = []  # an operator library's declarations vanish with the object
+_kept: list[Any] = []  # operator libraries: their declarations vanish with the object
 
 
 def import_torchvision() -> Any:
-    """Return torchvision, also where its compiled operators do not load (a build for another torch): then `nms` and
-    `qnms` are declared here. A second declaration of a working operator would abort the process."""
+    """Import torchvision. If its compiled operators do not load (a build for another torch), declare `nms` and `qnms`
+    first. A second declaration of a working operator would abort the process."""
     try:
         import torchvision
     except RuntimeError as error:
@@ -52,7 +52,7 @@ class _AllocateOnMeta(TorchFunctionMode):  # type: ignore[misc]
 
 
 class WholeMasks(TorchFunctionMode):  # type: ignore[misc]
-    """Lets a mask over a dimension keep all of it: how many edges lead from a node to itself depends on data."""
+    """Makes a Boolean mask select its whole dimension: how many self-edges of a graph it removes depends on data."""
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         if func is torch.Tensor.__getitem__:
@@ -64,7 +64,7 @@ class WholeMasks(TorchFunctionMode):  # type: ignore[misc]
 
 @contextmanager
 def without_weights() -> Iterator[None]:
-    """Build modules without memory for weights; loading them does nothing."""
+    """Build modules without memory for weights. Loading weights does nothing."""
     with ExitStack() as stack:
         stack.enter_context(_AllocateOnMeta())
         stack.enter_context(patch.object(torch.nn.Module, "load_state_dict", lambda *a, **k: None))
@@ -84,14 +84,14 @@ def _weights_enum() -> Any:
 
 
 def _order_of_contractions(contract_path: Any, equation: str, *operands: Any, **options: Any) -> Any:
-    """Return the order in which an einsum contracts its operands, at the example's batch: a search that compared sizes
-    would fix them."""
+    """Return the order in which an einsum contracts its operands, found at the example's batch: comparing
+    symbolic sizes would fix them."""
     shapes = [tuple(getattr(getattr(size, "node", None), "hint", size) for size in x.shape) for x in operands]
     return contract_path(equation, *shapes, shapes=True, **options)
 
 
 def _assume_assertions(tensor: Any, truth: Any) -> bool:
-    """Return the truth of a tensor; in an assertion it is what that wants, since an export has no values."""
+    """Return the truth of a tensor. In an `assert`, return the truth that passes it: an export has no values."""
     frame = sys._getframe(1)
     line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).split()
     return line[1:2] != ["not"] if line[:1] == ["assert"] else bool(truth(tensor))
@@ -99,13 +99,13 @@ def _assume_assertions(tensor: Any, truth: Any) -> bool:
 
 @contextmanager
 def export_settings() -> Iterator[None]:
-    """Set inference, no warnings, assertions that hold, and attention as separate operators rather than one fused fast
-    path."""
+    """Disable gradients, warnings and logs, let assertions pass, and export attention as separate operators instead of
+    the fused fast path."""
     fast_path = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     distribution = torch.distributions.Distribution
     checks = distribution._validate_args
-    distribution.set_default_validate_args(False)  # it asks for values, which an export has not
+    distribution.set_default_validate_args(False)  # validation reads values, which an export lacks
     silenced = logging.root.manager.disable
     stack = ExitStack()
     truth = partialmethod(_assume_assertions, torch.Tensor.__bool__)
@@ -115,7 +115,7 @@ def export_settings() -> Iterator[None]:
         stack.enter_context(
             patch.object(orders, "contract_path", partial(_order_of_contractions, orders.contract_path))
         )
-    logging.disable(logging.CRITICAL)  # torch logs whole graphs before it raises what we report in a line
+    logging.disable(logging.CRITICAL)  # torch logs whole graphs before an error that we report in a line
     try:
         with stack, torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")

@@ -59,7 +59,7 @@ def _torchvision(info: zoo.ModelInfo, size: int | None) -> Any:
 
 
 def _mvit(models: Any, name: str, size: int | None) -> Any:
-    """Return a model at an image size that the public constructors of this family would fix."""
+    """Return an MViT at an image size. Its public constructors fix the size, so their builder is patched."""
     from torchvision.models.video import mvit
 
     build = mvit._mvit
@@ -125,7 +125,7 @@ def _pool(pool: Any, features: dict[str, Any], rois: Any) -> Any:
 
 
 def roi_align() -> Any:
-    """Return an operator with torchvision's shape rule: its own is missing where compiled operators do not load."""
+    """Return an operator with the shape rule of torchvision's `roi_align`, which may fail to load."""
     if not _kept:
         library = torch.library.Library("hwexplorer", "FRAGMENT")
         library.define("roi_align(Tensor input, Tensor rois, int height, int width, int samples) -> Tensor")

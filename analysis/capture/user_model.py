@@ -1,4 +1,4 @@
-"""A model of the user's: its file loaded, its factory called, its forward pass exported. Runs foreign code."""
+"""Capture a user's model: load its file, call its factory, export its forward pass. This executes the user's code."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def capture_target(target: targets.Target, progress: Progress) -> Workload:
     failure_text.add_user_folder(file.parent)
     imported_files.start()
     progress("build", 0.3)
-    with suppress(Exception):  # where its compiled operators do not load, only so does the user's code import it
+    with suppress(Exception):  # else the user's code cannot import it if its operators do not load
         import_torchvision()
     if library_models.is_library_model(target):
         build = partial(library_models.build, target)
@@ -54,8 +54,8 @@ def capture_target(target: targets.Target, progress: Progress) -> Workload:
 
 
 def capture_module(module: Any, inputs: Any, batch_dim: int | None, name: str) -> Workload:
-    """Return the workload of a module or function at hand, whose weights stay as they are. Shapes stand for tensors of
-    zeros where no tensor is given, arrays for tensors."""
+    """Return the workload of a torch module or function, whose weights and training mode do not change. Arrays become
+    tensors. If no tensor is given, shapes become tensors of zeros."""
     if not isinstance(module, torch.nn.Module):
         module = _Function(module)
     inputs = tree_map(lambda value: torch.as_tensor(value) if isinstance(value, np.ndarray) else value, inputs)
@@ -84,8 +84,8 @@ def _is_shape(value: Any) -> bool:
 
 
 def as_arguments(module: torch.nn.Module, given: Any) -> Inputs:
-    """Return example inputs as arguments: a tensor is one, a tuple or list several, a dictionary those of its names (or
-    one argument, if the model takes a dictionary)."""
+    """Return example inputs as arguments: one for a tensor, several for a tuple or list, keywords for a dictionary (or
+    one argument if the keys are not parameters of the model)."""
     if isinstance(given, dict):
         with suppress(TypeError, ValueError):
             inspect.signature(module.forward).bind(**given)
@@ -99,8 +99,8 @@ def as_arguments(module: torch.nn.Module, given: Any) -> Inputs:
 
 @dataclass(frozen=True, slots=True)
 class _Way:
-    """`weights`: 'none' allocates no weights, 'real' builds the model as it is. `live`: the batch is symbolic.
-    `cached`: a language model hands its key-value cache out. `masked`: it is given an attention mask."""
+    """A way to capture. `weights`: 'none' allocates no weights, 'real' builds the model as it is. `live`: the batch is
+    symbolic. `cached`: a language model returns its key-value cache. `masked`: the inputs get an attention mask."""
 
     weights: str
     live: bool
@@ -116,8 +116,8 @@ def _capture(
     progress: Progress,
     ways: Iterable[str] = ("none", "real"),
 ) -> Graph:
-    """Return the graph without weights and for any batch if the model allows it; else with weights, or at the batch
-    given, unless a failure depends on neither."""
+    """Return the graph, without weights and for any batch if possible. Otherwise try the given batch and real weights,
+    unless a failure depends on neither. Raises a `CaptureError` for the failure."""
     batches = (True, False) if batch_dim is not None else (False,)
     notes: list[str] = []
     failures: list[tuple[_Way, BaseException]] = []
@@ -166,7 +166,7 @@ def _repeats(failures: list[tuple[_Way, BaseException]]) -> bool:
 
 
 def _verdict(failures: list[tuple[_Way, BaseException]]) -> str:
-    """Return the text of the failure with real weights, unless these only did not fit in memory."""
+    """Explain the last failure. If it only ran out of memory, explain the second one instead."""
     errors = [error for _, error in failures]
     last = errors[-1]
     if failure_text.is_memory(last) and not failure_text.is_memory(errors[0]):
@@ -175,11 +175,11 @@ def _verdict(failures: list[tuple[_Way, BaseException]]) -> str:
 
 
 class _OneGraph(Exception):
-    """The inputs are nodes and edges: dimension 0 is neither's batch."""
+    """The inputs are nodes and edges, so dimension 0 is not a batch."""
 
 
 class _BuildFailure(Exception):
-    """Wraps what a factory raised, so that the phase is known."""
+    """Marks an error that a factory raised, its `__cause__`."""
 
 
 def _attempt(
@@ -221,7 +221,7 @@ def _attempt(
     if way.live and is_graph:
         raise _OneGraph
     if any(isinstance(part, LazyModuleMixin) for part in module.modules()):
-        with torch.no_grad():  # its sizes come from its first inputs
+        with torch.no_grad():  # lazy modules take their sizes from their first inputs
             module(*arguments, **keywords)
     with WholeMasks() if is_graph else nullcontext():
         return export(module, arguments, batch_dims=dims, keywords=keywords, most=way.most)
@@ -231,7 +231,7 @@ def _edges(module: Any, arguments: Sequence[Any], keywords: dict[str, Any]) -> b
     """Return True if an input is a list of edges, two nodes each."""
     given = inspect.signature(module.forward).bind(*arguments, **keywords).arguments
     tensors = {name: value for name, value in given.items() if isinstance(value, torch.Tensor)}
-    # Beside the features of nodes, pairs of whole numbers are edges, whatever their name.
+    # If an input holds features of nodes, integers of shape (2, n) are edges, whatever their name.
     has_nodes = any(value.is_floating_point() and value.ndim == 2 and len(value) != 2 for value in tensors.values())
     return any(
         (name.startswith(("edge", "adj")) or (has_nodes and value.ndim == 2))
@@ -245,7 +245,7 @@ def _edges(module: Any, arguments: Sequence[Any], keywords: dict[str, Any]) -> b
 def _inputs(
     module: Any, inputs: Sequence[targets.Input], given: Inputs, batch_dim: int | None, live: bool, device: str
 ) -> tuple[Inputs, list[int | None]]:
-    """Return example inputs and where their batch is: the tensors as large there as the first one are batched."""
+    """Return example inputs and the batch dimension of each tensor; None if it is not as large there as the first."""
     if inputs:
         made = [torch.empty(x.shape, dtype=getattr(torch, x.dtype), device="meta") for x in inputs]
         named = {x.name: tensor for x, tensor in zip(inputs, made, strict=True) if x.name}
@@ -262,7 +262,7 @@ def _inputs(
     positions = iter(dims)
 
     def _prepare(value: Any) -> Any:
-        """Return zeros in place of a tensor, for at least two samples: an exporter takes 1 for a constant."""
+        """Return zeros in place of a tensor, at batch 2 or more: torch.export takes a size of 1 for a constant."""
         if not isinstance(value, torch.Tensor):
             return value
         position, shape = next(positions), list(value.shape)
@@ -274,7 +274,7 @@ def _inputs(
 
 
 def _assigned(module: Any, tensors: list[Any]) -> Inputs:
-    """Return inputs in the order of the parameters; keyword-only ones come last."""
+    """Return tensors as arguments. The last ones go to the required keyword-only parameters."""
     parameters = inspect.signature(module.forward).parameters.values()
     names = [p.name for p in parameters if p.kind is p.KEYWORD_ONLY and p.default is p.empty]
     if not names or len(tensors) <= len(names):

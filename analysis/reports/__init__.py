@@ -1,1 +1,1 @@
-"""What one estimate says: events, roofline, mapping, energy, memory, EDP, partition, concurrency."""
+"""Reports on one estimate: events, roofline, mapping, energy, memory, EDP, partition, concurrency."""

@@ -1,8 +1,8 @@
 """Parallel work in a model: stages, critical path, kinds of parallelism, and the hardware units a subgraph can use.
 
-A stage holds what depends on earlier stages only. The critical path is the heaviest chain: by number, FLOPs or time;
-the speed-up of branches is all the work over it. Each subgraph is run again with fewer units (clocks, caches and memory
-bandwidth unchanged, before any power limit).
+A stage holds nodes that depend on earlier stages only. The critical path is the heaviest chain by number, FLOPs or
+time; the speed-up of branches is total work / critical path. Each subgraph is estimated again with fewer units
+(clocks, caches and memory bandwidth unchanged, before any power limit).
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _PARTIAL_SUM_BYTES = 4.0  # partial results are exchanged in 32 bits
 
 
 class Stage(msgspec.Struct, frozen=True):
-    """Subgraphs that need only earlier stages; `time_s` of the slowest subgraph, `serial_s` one after another."""
+    """Subgraphs that depend on earlier stages only. `time_s` is of the slowest one, `serial_s` the sum of all."""
 
     stage: Annotated[int, column("Stage", "count")]
     subgraphs: tuple[str, ...]
@@ -40,7 +40,7 @@ class Stage(msgspec.Struct, frozen=True):
 
 
 class CriticalPath(msgspec.Struct, frozen=True, kw_only=True):
-    """The longest chain of operators by number, by FLOPs and by time on the device; `subgraphs` of the last."""
+    """The longest chains of operators by number, by FLOPs and by time. `subgraphs` are on the chain by time."""
 
     operators: int
     flops: float
@@ -71,8 +71,8 @@ class SubgraphSplit(msgspec.Struct, frozen=True):
 
 
 class SubgraphUnits(msgspec.Struct, frozen=True, kw_only=True):
-    """Hardware units of one subgraph: `threads` results it could compute at once, times with all units and with
-    the optimal number."""
+    """Hardware units that a subgraph can use. `threads` is the number of results it could compute at once, `best_s` the
+    least time with any number of units, `optimal_s` the time with the optimal number."""
 
     id: Annotated[str, column("Subgraph", key="subgraph")]
     type: str
@@ -190,7 +190,7 @@ def _units(result: Estimate) -> tuple[SubgraphUnits, ...]:
     counts = np.array(sorted(count for count in steps | {total} if count <= total))
     times = np.stack([_times(result, count) for count in counts.tolist()])
     best = times.min(axis=0)
-    # The first of the candidates, which rise, that is quick enough.
+    # `counts` ascends, so argmax finds the fewest units that are fast enough.
     optimal, minimum = ((times <= best * factor).argmax(axis=0) for factor in (NEAR_BEST, HALF_SPEED))
     fused = demand(result.workload, batch, result.plan.widths, "fused")
     border = np.stack([fused.per_kernel(fused.moved_bytes[role]) for role in (READ, READ_WEIGHT, WRITE)], axis=1)
@@ -212,7 +212,7 @@ def _units(result: Estimate) -> tuple[SubgraphUnits, ...]:
 
 
 def _times(result: Estimate, units: int) -> Floats:
-    """Return the seconds of each subgraph on the device with so many units, shape (s,), before any power limit."""
+    """Return the seconds of each subgraph on the device with this many units, shape (s,), before any power limit."""
     setup, device = result.setup, result.device
     if units != device.units:
         fact = Fact(float(units), "count", "rule of thumb: the device with fewer units", "derived")

@@ -13,8 +13,8 @@ from analysis.model.ir.workload import Floats
 
 
 class Bucket(msgspec.Struct, frozen=True, kw_only=True):
-    """Members with `low` <= value < `high` (None: no end). `fraction` of the count, `weight` of what they weigh
-    (time, FLOPs: the report says) as a fraction of the whole."""
+    """Members with `low` <= value < `high` (None: no upper limit). `fraction` is of the count, `weight` of the
+    total time or FLOPs, whichever the report sums."""
 
     label: str
     low: float
@@ -35,7 +35,7 @@ class KindCount(msgspec.Struct, frozen=True):
 
 
 def buckets(values: Floats, edges: Sequence[float], labels: Sequence[str], weights: Floats) -> tuple[Bucket, ...]:
-    """Return `values` and `weights` (n,) in len(edges) + 1 ranges that begin at 0 and share the `edges`."""
+    """Count `values` (n,) and sum `weights` (n,) in len(edges) + 1 ranges from 0 upwards, divided at `edges`."""
     place = np.searchsorted(np.asarray(edges), values, side="right")
     counts = np.bincount(place, minlength=len(labels))
     return records(

@@ -1,7 +1,7 @@
 """Energy-delay product: by component, by node, its concentration, and the effect of fusion.
 
-EDP is attributed as in estimate/tree.py. Of components, the busy time of a kernel belongs to compute or to memory,
-whichever bounds it; the rest (launch, dispatch, waiting) to static power, the only one at work then.
+EDP is attributed as in estimate/tree.py. Among components, the busy time of a kernel belongs to compute or
+memory, whichever bounds it. The rest (launch, dispatch, waiting) belongs to static power: nothing else is used then.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from hardware.demand import READ_WEIGHT, WRITE
 
 TOP = 10
 FRACTIONS = (0.50, 0.80, 0.90, 0.95, 0.99)
-_FIRST_MEMORY_RESOURCE = 2  # of hardware.execute.RESOURCES: DRAM and on-chip memory
+_FIRST_MEMORY_RESOURCE = 2  # index in hardware.execute.RESOURCES: DRAM and on-chip memory are last
 
 
 class Component(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,8 +59,8 @@ class Concentration(msgspec.Struct, frozen=True):
 
 
 class EdpNode(msgspec.Struct, frozen=True, kw_only=True):
-    """A subgraph or operator; `edp_js` attributed, split into components; `own_edp_js` its own energy
-    per inference x time."""
+    """A subgraph or operator. `edp_js` is its attributed part of the EDP, split into components; `own_edp_js` is its
+    energy per inference x its time."""
 
     id: Annotated[str, column("Node", key="name")]
     type: Annotated[str, column("Kind", key="kind", keep=4)]
@@ -83,7 +83,7 @@ class EdpNode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExecutionEdp(msgspec.Struct, frozen=True, kw_only=True):
-    """The model with fusion or without, by the same software."""
+    """The model with or without fusion, on the same runtime."""
 
     execution: Annotated[str, column("Fusion", shown={"eager": "off", "fused": "on"})]
     edp_js: Annotated[float, column("EDP", "Js")]
@@ -99,8 +99,8 @@ class ExecutionEdp(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FusionSavings(msgspec.Struct, frozen=True, kw_only=True):
-    """Without fusion less with it, both by the same software. A round trip is a value that a kernel writes and the next
-    reads back, and that fusion keeps on chip; its bytes both ways, and the bytes that memory no longer carries."""
+    """Figures without fusion minus figures with it, on the same runtime. A round trip is a value that fusion keeps on
+    chip instead of writing and reading it back. `activation_bytes` counts both ways, `dram_bytes` DRAM traffic."""
 
     round_trips: int
     activation_bytes: float
@@ -154,7 +154,7 @@ class EdpReport(Head, frozen=True, kw_only=True):
 
 
 def edp_report(result: Estimate, top: int = TOP) -> EdpReport:
-    """Return the report of a model on a device. Runs the model with fusion and without."""
+    """Return the report of a model on a device. It estimates the model with and without fusion."""
     figures, parts = tree(result), result.partition
     apart = tree_without_host(result)
     shares = component_shares(result)
@@ -181,14 +181,14 @@ def edp_report(result: Estimate, top: int = TOP) -> EdpReport:
 
 
 def component_shares(result: Estimate) -> Floats:
-    """Shares of the EDP by component and operator, shape (3, n), summing to 1."""
+    """Return shares of the EDP by component and operator, shape (3, n), summing to 1."""
     time = component_seconds(result)
     energy = result.component_energy_j
     return 0.5 * (energy / (result.energy_j or 1.0) + time / (result.latency_s or 1.0))
 
 
 def component_seconds(result: Estimate) -> Floats:
-    """Each operator's time by the component it belongs to, shape (3, n): compute, memory, static."""
+    """Return each operator's time by component, shape (3, n): compute, memory, static."""
     run, demand = result.run, result.demand
     kernel = demand.kernel
     throttled = ratio(run.kernel_s, run.unthrottled_s, 1.0)
@@ -225,7 +225,7 @@ def _top(
     result: Estimate, level: TreeLevel, ids: tuple[str, ...], kinds: tuple[str, ...], is_fused: list[bool],
     by_component: Floats, top: int,
 ) -> tuple[EdpNode, ...]:  # fmt: skip
-    """Return the heaviest nodes of a level; the work of the host is one of them."""
+    """Return the `top` nodes of a level by share of the EDP. The work of the host counts as a node."""
     _, host = divide_host_work(result)
     if host is not None:
         level = _join_levels(level, branch_figures(result, host_branches(result)))
@@ -256,7 +256,7 @@ def _join_levels(level: TreeLevel, more: TreeLevel) -> TreeLevel:
 
 
 def _values_written(result: Estimate) -> Floats:
-    """Values that each operator's kernel writes for others, counted at the operator, shape (n,)."""
+    """Return how many values each operator writes to memory for other kernels, shape (n,)."""
     demand = result.demand
     return demand.per_op((demand.transfers.role == WRITE).astype(np.float64))
 

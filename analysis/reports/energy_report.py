@@ -1,7 +1,7 @@
 """The energy of a node: by component and category of events, average and peak power, idle losses, top consumers.
 
 Efficiency is the dynamic part of the energy. Energy lost to idle resources is the static energy of the part of the
-device that does nothing: static x (1 - utilisation). Peak power is that of the kernel that draws most.
+device that does nothing: static x (1 - utilisation). Peak power is the power of the kernel that draws most.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def _per_inference(title: str, component: str, **others: str) -> Column:
 
 
 class Consumer(msgspec.Struct, frozen=True, kw_only=True):
-    """A subgraph or operator among those that use most; `cumulative` with all above it."""
+    """One of the largest consumers. `cumulative` is the share of this row and all rows above it."""
 
     id: Annotated[str, column("Node", key="name")]
     type: Annotated[str, column("Kind", key="kind", keep=4)]
@@ -154,8 +154,8 @@ def _consumers(
     ids: tuple[str, ...], kinds: tuple[str, ...], members: Ints, sums: Floats, of_host: Floats | None,
     total_j: float, batch: int, top: int,
 ) -> tuple[Consumer, ...]:  # fmt: skip
-    """Return the `top` members by energy, the largest first, ties in order. `sums` (5, k) are the amounts of all nodes
-    over the batch, `of_host` (5,) those of the work of the host, which is a row of its own."""
+    """Return the `top` members by energy, the largest first, ties in order. `sums` (5, k) holds the amounts of all
+    nodes for the batch; `of_host` (5,) holds the amounts of the host's work, which is one more row."""
     if of_host is not None:
         members, sums = np.append(members, len(ids)), np.column_stack([sums, of_host])
         ids, kinds = (*ids, HOST), (*kinds, "host")

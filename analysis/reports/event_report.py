@@ -21,10 +21,10 @@ from hardware.taxonomy import Event
 
 
 class EventRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One event. Count and energy are of the batch where a name does not say otherwise, `fraction` is of the node's
-    energy; the band holds the count and moves the price. `is_dynamic`: it is paid for what is done, not for the time
-    that passes; `waits`: of the cycles of a clocked part, the share in which what it works for has nothing to do (None
-    for other events). `cause` is one of CAUSES, `family` one of FAMILIES, which all architectures have."""
+    """One event. Count and energy are per batch unless the name says otherwise; `fraction` is of the node's energy. The
+    band varies the price at a fixed count. `is_dynamic` events are paid for work, not for time. `waits` is the share of
+    a clocked part's cycles in which the units it serves are idle (None for other events). `cause` is one of CAUSES,
+    `family` one of FAMILIES, which all architectures share."""
 
     category: str
     event: str

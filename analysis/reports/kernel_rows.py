@@ -1,4 +1,4 @@
-"""The kernels of an estimate as columns, by the names that documents give them."""
+"""The kernels of an estimate as columns, named as in documents."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from hardware.quantity import quantity
 
 
 class Kernels(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """All kernels of an estimate, shape (k,). `head` is the operator each was started for; `ideal_s` what the
-    busiest unit needs at full peak; bytes at the memory interface and at the last on-chip level; `members` the
-    operators of each, in order."""
+    """All kernels of an estimate, shape (k,). `head` is the operator that starts the kernel, `operators` the number of
+    its operators, `ideal_s` the time of its busiest unit at full peak. `dram_bytes` cross the memory interface,
+    `chip_bytes` the last on-chip level."""
 
     estimate: Estimate
     head: Ints
@@ -42,7 +42,7 @@ class Kernels(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def id(self) -> list[str]:
-        """A kernel by the operator it was started for, or by its subgraph where it runs all of it."""
+        """The id of each kernel: its subgraph's if it executes all of the subgraph, else its head operator's."""
         parts = self.estimate.partition
         return [
             parts.id[s] if size == len(parts.members[s]) else parts.operator_id[head]
@@ -92,7 +92,7 @@ def kernels(result: Estimate) -> Kernels:
 
 
 def describe_host_work(result: Estimate) -> tuple[str, ...]:
-    """Say which kernels have the work of the host between runs in their time; nothing where there is none."""
+    """Name the kernels whose time includes the host's work between runs; an empty tuple without such work."""
     host = divide_host_work(result)[1]
     if host is None:
         return ()
@@ -103,7 +103,7 @@ def describe_host_work(result: Estimate) -> tuple[str, ...]:
 
 
 def kernels_of(result: Estimate, path: str) -> Ints:
-    """Return the kernels that run an operator below a node ('' is the model), in order. Raises RequestError for an
+    """Return the kernels that execute an operator below a node ('' is the model), in order. Raises RequestError for an
     unknown node."""
     kernel: Ints = np.unique(result.demand.kernel[operators_of(result, path)]).astype(np.int32)
     return kernel

@@ -33,10 +33,10 @@ class Bound(msgspec.Struct, frozen=True):
 
 
 class KernelRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One kernel. `blocks` pieces of work dealt to `units` of `units_total`, in `waves`; `tile_m` x `tile_n`
-    results each, 0 where it is no tiled product; `split` ways K is divided; `occupancy` None but on GPUs.
-    `vectorizable_dim` is the dimension of `vectorizable_size` that vector lanes run along, `vector_width` the values of
-    `format` that the vector lanes of a unit take in a clock, None below one; `recommended_mapping` is what runs."""
+    """One kernel. `blocks` of work go to `units` of `units_total` in `waves`. A block has `tile_m` x `tile_n` results
+    (0 unless it is a tiled product), with K divided `split` ways. `occupancy` is None except on GPUs. Lanes run along
+    `vectorizable_dim`, of `vectorizable_size`; `vector_width` is the values of `format` that a unit's lanes take per
+    clock, None below one. `recommended_mapping` describes the mapping that is estimated."""
 
     id: Annotated[str, column("Kernel", key="kernel")]
     type: str
@@ -67,8 +67,8 @@ class KernelRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MappingReport(Head, frozen=True, kw_only=True):
-    """`average_utilization` weighs kernels by time (the model's utilisation), `mean_utilization` counts each alike;
-    `weight` of a bucket is its fraction of the time. `units_active` on average over time, of `units_total`."""
+    """`average_utilization` weights kernels by time (the model's utilisation), `mean_utilization` weights them equally.
+    `weight` of a bucket is its fraction of the time. `units_active`, of `units_total`, is an average over time."""
 
     node: str
     kernels: int
@@ -86,7 +86,7 @@ class MappingReport(Head, frozen=True, kw_only=True):
 
 
 def mapping_report(result: Estimate, path: str = "") -> MappingReport:
-    """The kernels below a node ('' is the model). Raises RequestError for an unknown node."""
+    """Return the mapping of the kernels below a node ('' is the model). Raises RequestError for an unknown node."""
     chosen = kernels_of(result, path)
     run, rows = result.run, kernels(result)
     time, used = run.kernel_s[chosen], run.utilization[chosen]
@@ -133,7 +133,7 @@ def _rows(result: Estimate, chosen: Ints, resident: Floats | None) -> tuple[Kern
     time = np.where(run.kernel_s > 0, run.kernel_s, 1.0)[chosen]
     on_matrix, is_product = mapping.on_matrix[head] > 0, demand.macs[head] > 0
     total = units_in_all(result.device, mapping.on_matrix)[head]
-    # Tiles of a product; of other kernels blocks of elements.
+    # A product has tiles; another kernel has blocks of elements.
     per_block = result.device.arch.data.assumed("elements_per_block")
     blocks = np.where(is_product, tiling.blocks[head], np.maximum(np.ceil(demand.elements[head] / per_block), 1.0))
     sentences = [result.device.arch.sentence(demand, result.setup, mapping, i) for i in head.tolist()]

@@ -1,6 +1,6 @@
 """Memory of one inference: over time, live at the peak, by level of memory, and changes that save some.
 
-Reuse is how often the activation memory is used again: the bytes of all values over the most held at once.
+Reuse of activation memory is the bytes of all values / the most bytes held at once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from hardware.precision import ACTIVATION, CACHE, KEPT, QUANTIZED, parse
 
 
 class Moment(msgspec.Struct, frozen=True):
-    """Memory held while one kernel runs, weights included in `total_bytes`, a `fraction` of the peak."""
+    """Memory held while one kernel executes. `total_bytes` includes the weights; `fraction` is of the peak."""
 
     kernel: Annotated[str, column("Kernel")]
     activation_bytes: Annotated[float, column("Activations", "byte", key="activations")]
@@ -37,7 +37,7 @@ class Moment(msgspec.Struct, frozen=True):
 
 
 class LiveValue(msgspec.Struct, frozen=True, kw_only=True):
-    """A value held at the peak, by name and by the operator that makes it ('input')."""
+    """A value held at the peak. `made_by` is the operator that makes it, or 'input'."""
 
     name: Annotated[str, column("Value", key="value")]
     made_by: Annotated[str, column("Made by", keep=2)]
@@ -48,7 +48,7 @@ class LiveValue(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TensorRole(msgspec.Struct, frozen=True):
-    """The tensors of one role at the peak: `values` in all, each of `bits` with its part of the scales."""
+    """The tensors of one role at the peak. `values` counts their elements; `bits` of each include the scales."""
 
     role: Annotated[str, column("Role")]
     format: Annotated[str, column("Stored as")]
@@ -59,7 +59,7 @@ class TensorRole(msgspec.Struct, frozen=True):
 
 
 class MemoryLevel(msgspec.Struct, frozen=True, kw_only=True):
-    """One level of the device's memory. `kernels_that_fit` is the fraction whose operands and results fit."""
+    """A level of device memory. `kernels_that_fit` is the fraction of kernels with operands and results that fit."""
 
     level: Annotated[str, column("Level")]
     capacity_bytes: Annotated[float, column("Capacity", "byte", role="quantity")]
@@ -72,7 +72,7 @@ class MemoryLevel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Quantization(msgspec.Struct, frozen=True, kw_only=True):
-    """The same inference in a narrower precision, run by the engine; ratios to the present one."""
+    """The same inference estimated in a narrower precision. Ratios are to the present precision."""
 
     precision: Annotated[str, column("Change", key="change")]
     precision_run: Annotated[str, column("Runs as", key="runs", keep=2)]
@@ -85,8 +85,8 @@ class Quantization(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Checkpointing(msgspec.Struct, frozen=True, kw_only=True):
-    """Activations kept for a backward pass, all of them or those of `segments`; the cost is the forward work
-    repeated, beside `forward_s` of one pass."""
+    """Activations kept for a backward pass: `kept_bytes` of all, `checkpointed_bytes` with `segments`. `latency_s` and
+    `energy_j` are of the repeated forward work, `forward_s` is the time of one forward pass."""
 
     kept_bytes: float
     segments: int
@@ -99,7 +99,7 @@ class Checkpointing(msgspec.Struct, frozen=True, kw_only=True):
 
 class MemoryReport(Head, frozen=True, kw_only=True):
     """`peak_bytes` = weights + activations + workspace at `peak_kernel`. `workspace_rule` says where the workspace
-    comes from, '' where no rule is known and none is counted. `cache_bytes` of the activations are the key-value
+    comes from, '' if no rule is known: then it counts as 0. `cache_bytes` of the activations are the key-value
     cache of a language model."""
 
     peak_bytes: float
@@ -250,10 +250,10 @@ def _quantization(result: Estimate) -> Iterator[Quantization]:
 
 
 def checkpointing(result: Estimate) -> Checkpointing:
-    """Return the activation memory of a training step with everything kept, and in the best number of segments.
+    """Return the activation memory of a training step with everything kept, and with the best number of segments.
 
-    Only values at the borders of segments are kept for the backward pass: contiguous segments of equal bytes, as many
-    as make the least memory, each run again when its turn comes."""
+    Segments are contiguous, of equal bytes, and their number minimises memory. Only values that cross their borders
+    are kept for the backward pass, which executes the kernels of a segment again when it reaches them."""
     workload, n_kernels = result.workload, result.demand.n_kernels
     lives = lifetimes(workload, result.joins)
     size, spans = allocation_bytes(workload, lives, result.scenario.batch, result.plan.widths), _spans(result, lives)
@@ -292,8 +292,8 @@ def _spans(result: Estimate, lives: Lifetimes) -> NDArray[np.int64]:
 
 
 def _segmented_bytes(size: Floats, segment: NDArray[np.integer[Any]]) -> float:
-    """Return the bytes of the values that cross a border between segments, and of the fullest segment between borders.
-    `segment` (2, a) is that in which each value begins and ends."""
+    """Return the bytes of values that cross a border between segments plus the bytes inside the fullest segment.
+    `segment` (2, a) is the segment in which each value begins and the one in which it ends."""
     is_crossing = segment[0] != segment[1]
     inside = np.bincount(segment[0][~is_crossing], size[~is_crossing], minlength=1)
     return float(np.bincount(is_crossing, size, minlength=2)[1] + inside.max())

@@ -1,4 +1,4 @@
-"""The operators of a model as a graph, each with what it costs on a device: to be handed to other programs."""
+"""The operators of a model as a graph with their costs on a device, for export to other programs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 class OperatorNode(OperatorInfo, frozen=True, kw_only=True):
-    """An operator: its part of its kernel's time and energy (of the batch), and of the model's EDP; `bytes` to and
-    from memory."""
+    """An operator. Time and energy are its part of its kernel's, for the batch; `edp_js` is a part of the model's EDP;
+    `bytes` move to and from memory."""
 
     kernel: str
     macs: float
@@ -35,7 +35,7 @@ class OperatorNode(OperatorInfo, frozen=True, kw_only=True):
 
 
 class ModelGraph(Head, frozen=True, kw_only=True):
-    """In execution order: every edge points forward."""
+    """Nodes in execution order, and edges between them, all of which point forward."""
 
     nodes: tuple[OperatorNode, ...]
     edges: tuple[Edge, ...]
@@ -67,12 +67,12 @@ def plain(value: Any) -> Any:
 
 
 def to_networkx(graph: ModelGraph) -> networkx.DiGraph[str]:
-    """The same for questions of graphs: nodes by id, all figures as attributes, tensors as text, which every format of
-    networkx writes. Imports networkx."""
+    """Convert a graph to networkx: nodes by id, all figures as attributes, tensors as text, which every file format of
+    networkx can write. Imports networkx."""
     import networkx
 
     def rest(record: msgspec.Struct, *names: str) -> dict[str, Any]:
-        """Return the fields of a record but for some, as plain values."""
+        """Return the fields of a record except `names`, as plain values."""
         return {name: plain(value) for name, value in msgspec.structs.asdict(record).items() if name not in names}
 
     network: networkx.DiGraph[str] = networkx.DiGraph()

@@ -37,11 +37,11 @@ from hardware.memo import memoize
 
 
 class Node(msgspec.Struct, frozen=True, kw_only=True):
-    """One node of the tree as exported (design, section 8). EDP is energy per inference x latency of the batch: of the
-    node its attributed part, and beside it `own_edp_js`, its own energy per inference x its own latency. A group is a
-    module, or all operators of a kind; `repeats` is of how many blocks or operators that follow each other a node is.
+    """One node of the tree as exported (design, section 8). EDP is energy per inference x latency of the batch:
+    `edp_js` is the part attributed to the node, `own_edp_js` its own energy per inference x its own latency. A group is
+    a module, or all operators of a kind; `repeats` counts the consecutive blocks or operators that a node merges.
     `latency_by_cause_s` and `energy_by_cause_j` add up to latency and energy. The root is the model.
-    `architectural_modifier` is None where it would say nothing."""
+    `architectural_modifier` is None if it is undefined."""
 
     id: str
     name: str
@@ -77,7 +77,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def node(result: Estimate, path: str = "", by: str = "subgraph") -> Node:
-    """A node with all below it; '' is the model. Raises RequestError for an unknown one."""
+    """Return a node with its subtree; '' is the model. Raises RequestError for an unknown node."""
     figures = tree_without_host(result)
     kind, index = find_node(result, path)
     if by != "subgraph" or kind == "group":
@@ -93,7 +93,7 @@ def node(result: Estimate, path: str = "", by: str = "subgraph") -> Node:
 
 @memoize()
 def _running_shares(result: Estimate) -> Floats:
-    """Return the cumulative shares of all subgraphs and, last, of the host's work, which has the rest of the model."""
+    """Return the cumulative shares of all subgraphs and, last, of the host's work, which has the remaining share."""
     share = tree_without_host(result).subgraphs.share
     return cumulative_share(np.append(share, 1.0 - share.sum()))
 
@@ -156,12 +156,12 @@ def _operator(figures: TreeFigures, i: int) -> Node:
 
 
 def _reasons(result: Estimate) -> TreeFigures:
-    """Return the figures that the reasons of operators and subgraphs follow from: those without the host's work."""
+    """Return the figures without the host's work, from which the reasons of operators and subgraphs follow."""
     return tree(divide_host_work(result)[0])
 
 
 def _parts(figures: TreeFigures, i: int) -> tuple[Node, ...]:
-    """Return the parts of an attention operator, of others none."""
+    """Return the parts of an attention operator; empty for any other operator."""
     result, share = figures.estimate, float(figures.operators.share[i])
     if result.workload.operators.kind[i] != "attention":
         return ()
@@ -170,7 +170,7 @@ def _parts(figures: TreeFigures, i: int) -> tuple[Node, ...]:
 
 
 def _branches(figures: TreeFigures, path: str, by: str) -> Node:
-    """The node of an outline; of one that has none of this name, of the outline by module."""
+    """Return a node of the outline `by`, else of the outline by module, else a group of the operators below `path`."""
     result = figures.estimate
     nodes = [branch for _, branch in outline(result, by).walk()]
     top = next((branch for branch in nodes if branch.key == path), None)
@@ -185,12 +185,12 @@ def _branches(figures: TreeFigures, path: str, by: str) -> Node:
 def _nodes(
     figures: TreeFigures, tops: tuple[Branch, ...], nodes: Sequence[Branch], share_of_parent: float
 ) -> tuple[Node, ...]:
-    """Return branches with all below them, among `nodes`: the shares of these run together."""
+    """Return the nodes of `tops` with their subtrees. Cumulative shares run over all `nodes`."""
     result = figures.estimate
     level, place = branch_figures(result, nodes), {id(branch): i for i, branch in enumerate(nodes)}
 
     def build(branch: Branch, parent_share: float) -> Node:
-        """Return a branch with all below it; its parent has `parent_share` of the EDP."""
+        """Return a branch with its subtree; its parent has `parent_share` of the EDP."""
         i = place[id(branch)]
         share = float(level.share[i])
         below = tuple(build(child, share) for child in branch.children)

@@ -1,6 +1,6 @@
-"""Operators by the classes the field speaks of, and how far each can be divided: by batch, channels and positions.
+"""Classes of operators in standard terms, and how far each operator can be divided: by batch, channels and positions.
 
-A class follows from an operator's kind and sizes; of squeeze-excite and attention also from how operators are joined.
+A class follows from kind and sizes; for squeeze-excite and attention also from the connections between operators.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _LONGEST = 12  # operators between the ends of a pattern
 
 
 class OperatorTensor(msgspec.Struct, frozen=True):
-    """A tensor as captured: live sizes by name, as in "2*batch"; null and '' where the capture does not tell."""
+    """A tensor as captured. Symbolic sizes are text, as "2*batch". None and '' if the capture has no shape or dtype."""
 
     name: str
     role: str
@@ -45,9 +45,9 @@ class OperatorTensor(msgspec.Struct, frozen=True):
 
 
 class OperatorInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """An operator and its tensors. Results can be computed apart by `batch_parallelism` samples, `channel_parallelism`
-    channels (features) and `spatial_parallelism` positions (pixels, tokens); their product is the elements that it
-    writes."""
+    """An operator and its tensors. It computes independently `batch_parallelism` samples, `channel_parallelism`
+    channels (features) and `spatial_parallelism` positions (pixels, tokens); their product is the number of elements
+    that it writes."""
 
     id: str
     type: str
@@ -104,7 +104,7 @@ def _tensor(workload: Workload, t: int) -> OperatorTensor:
 
 
 def _parallel(workload: Workload, i: int, batch: int, gemm: list[float], written: float) -> tuple[int, int, int]:
-    """Return batch, channels and positions. Channels are the second dimension of images, the last of anything else."""
+    """Return batch, channels and positions. Channels are the second dimension of images, else the last dimension."""
     total, kind = max(round(written), 1), workload.operators.kind[i]
     samples = batch if total % batch == 0 else 1
     groups, _, columns, _ = gemm
@@ -145,8 +145,8 @@ def _class_of(workload: Workload, i: int) -> str:
 
 
 def _conv(workload: Workload, i: int) -> str:
-    """Return the class of a convolution from its groups and window. Without shapes it is one by one where it reads as
-    many values of a pixel as it has channels."""
+    """Return the class of a convolution from its groups and window. If the capture has no shapes, it is pointwise if it
+    reads exactly rows x inner values: each value once."""
     tensors, ops = workload.tensors, workload.operators
     point = workload.value_at(**dict.fromkeys(workload.dims, 2))
     groups, rows, _, inner = ops.gemm[i] @ point
@@ -191,7 +191,7 @@ def _squeezed(workload: Workload, product: int) -> list[int]:
 
 
 def _attending(workload: Workload, softmax: int) -> list[int]:
-    """The operators from the product of queries and keys over this softmax to the product with the values."""
+    """Return the operators from the product of queries and keys through this softmax to the product with the values."""
     ops, tensors = workload.operators, workload.tensors
 
     def mixes(i: int) -> bool:

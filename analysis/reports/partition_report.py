@@ -1,7 +1,7 @@
 """The partition of a model into subgraphs: types, patterns, traffic per subgraph, parallelism, intensity, dependencies.
 
-No device is asked. Threads are the elements that an operator writes (of a subgraph: its head). Arithmetic intensity is
-FLOP per byte of operands and results of an operator run alone, or per byte that crosses the border of a subgraph.
+The report does not depend on a device. Threads are the elements that an operator, or the head of a subgraph, writes.
+Arithmetic intensity is FLOP per byte of an operator's operands and results, or per byte across a subgraph's border.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ INTENSITY_LABELS = ("< 1", "1-10", "10-50", "> 50")
 
 
 class Subgraph(msgspec.Struct, frozen=True, kw_only=True):
-    """One subgraph; its class and parallelism are its head's. `stage` is its depth in the dependency graph; bytes cross
-    its border, `internal_bytes` pass between its operators (written and read)."""
+    """One subgraph, with the class and parallelism of its head. `stage` is its depth in the dependency graph.
+    `internal_bytes` pass between its operators (written and read); all other bytes cross its border."""
 
     id: Annotated[str, column("Subgraph", key="subgraph")]
     type: Annotated[str, column("Pattern", key="pattern", keep=3)]
@@ -65,7 +65,7 @@ class Subgraph(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Edge(msgspec.Struct, frozen=True):
-    """`bytes` of activations that the operator or subgraph `target` reads of what `source` makes."""
+    """A dependency: the operator or subgraph `target` reads `bytes` of activations that `source` writes."""
 
     source: str
     target: str
@@ -73,7 +73,7 @@ class Edge(msgspec.Struct, frozen=True):
 
 
 class FlopsPath(msgspec.Struct, frozen=True):
-    """The chain of subgraphs that does the most FLOPs, and its part of the whole; `longest_chain` is the largest
+    """The chain of subgraphs with the most FLOPs, and its fraction of all FLOPs; `longest_chain` is the largest
     number of operators that must follow each other."""
 
     subgraphs: tuple[str, ...]
@@ -84,7 +84,7 @@ class FlopsPath(msgspec.Struct, frozen=True):
 
 
 class Distribution(msgspec.Struct, frozen=True):
-    """Weights of buckets are fractions of the FLOPs."""
+    """Buckets of operators and of subgraphs. Their weights are fractions of the FLOPs."""
 
     operators: tuple[Bucket, ...]
     subgraphs: tuple[Bucket, ...]

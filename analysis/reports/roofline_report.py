@@ -1,4 +1,4 @@
-"""Every kernel under the roofs of its device: what bounds it, how far from the roof it is, what would flip it.
+"""Every kernel under the roofline of its device: its bound, its distance from the roof, what would change the bound.
 
 The roofs of a kernel are the memory bandwidth and the peak of the busier unit it runs on, in its format, without
 any efficiency. Arithmetic intensity is FLOP per byte of memory traffic; a kernel whose data stays on chip has none.
@@ -28,7 +28,7 @@ from hardware.sentence import count_noun
 
 
 class TraceTimes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The times of a trace for a kernel or operator; left out where the trace has none."""
+    """Measured times of a kernel or operator; omitted from the document if the trace has none."""
 
     measured_s: Annotated[float | None, column("Measured", "s", help="from the trace that the state names")] = None
     ratio: Annotated[float | None, column("Ratio", "x", help="measured over predicted")] = None
@@ -38,7 +38,7 @@ class TraceTimes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class OperatorRoof(TraceTimes, frozen=True, kw_only=True):
-    """An operator's part of its kernel: seconds it needs of compute and of memory, and of the kernel's time."""
+    """An operator in its kernel: its time by compute and by memory alone; `latency_s` is its part of the kernel's."""
 
     id: str
     type: str
@@ -57,7 +57,7 @@ class KernelRoof(TraceTimes, frozen=True, kw_only=True):
     """`max(compute_s, memory_s)` (overlapped) plus `overhead_s` is the time before any power limit.
 
     `side` of the ridge: 'left' (memory would bound a perfect kernel) or 'right'; '' without arithmetic.
-    `attainable_flop_per_s` is the roof at its intensity, `efficiency` what is achieved of it."""
+    `attainable_flop_per_s` is the roof at its intensity, `efficiency` the achieved fraction of it."""
 
     id: Annotated[str, column("Kernel", key="kernel")]
     type: str
@@ -84,9 +84,9 @@ class KernelRoof(TraceTimes, frozen=True, kw_only=True):
 
 
 class RooflineReport(Head, frozen=True, kw_only=True):
-    """`peaks` FLOP/s by unit and format of the device; `ridge` of the format that most arithmetic runs in;
-    `average_intensity` FLOP over bytes of memory traffic of all kernels together, None where nothing leaves the chip;
-    `launch_dominated` kernels take longer to launch than to run."""
+    """`peaks` are FLOP/s by unit and format; `ridge` is of the unit and format of most contractions.
+    `average_intensity` is FLOP / bytes of memory traffic of all kernels together, None if no data leaves the chip.
+    `launch_dominated` is the number of kernels that take longer to launch than to execute."""
 
     node: str
     latency_s: float
@@ -103,8 +103,8 @@ class RooflineReport(Head, frozen=True, kw_only=True):
 
 
 def roofline(result: Estimate, path: str = "", measured_s: Floats | None = None) -> RooflineReport:
-    """Return the kernels below a node ('' is the model), with `measured_s` of each operator (n,), NaN of what was not
-    measured. Raises RequestError for an unknown node."""
+    """Return the kernels below a node ('' is the model). `measured_s` (n,) are measured seconds of each operator, NaN
+    if not measured. Raises RequestError for an unknown node."""
     chosen = kernels_of(result, path)
     rows = _kernels(result, chosen, measured_s)
     name, peak = main_peak(result)
@@ -133,8 +133,8 @@ def contraction(result: Estimate) -> tuple[str, str]:
 
 
 def main_peak(result: Estimate) -> tuple[str, float]:
-    """Return the unit and format that most of the contractions run on (`matrix.fp16`), and its FLOP/s; of a device that
-    has no rate for it, the fastest."""
+    """Return the unit and format that most of the contractions run on (`matrix.fp16`), and its FLOP/s. If the
+    device has no rate for it, return its fastest unit and format."""
     peaks, (unit, form) = result.device.peaks, contraction(result)
     if (unit, form) not in peaks:
         unit, form = max(peaks, key=lambda key: peaks[key])
@@ -142,8 +142,8 @@ def main_peak(result: Estimate) -> tuple[str, float]:
 
 
 class Points(msgspec.Struct, frozen=True):
-    """The kernels that do arithmetic, shape (p,): FLOP per byte, FLOP/s, and the number of the kernel and of the
-    operator that it was started for."""
+    """The kernels that do arithmetic, shape (p,): FLOP per byte, FLOP/s, and the number of the kernel and of its
+    head operator."""
 
     intensity: Floats
     flop_per_s: Floats
@@ -152,8 +152,8 @@ class Points(msgspec.Struct, frozen=True):
 
 
 def points(result: Estimate) -> Points:
-    """Return the kernels that do arithmetic. The intensity of a kernel without memory traffic is drawn from the bytes
-    that cross the last on-chip level."""
+    """Return the kernels that do arithmetic. For a kernel without memory traffic, the intensity uses the bytes that
+    cross the last on-chip level."""
     rows = kernels(result)
     moved = np.where(rows.dram_bytes > 0, rows.dram_bytes, rows.chip_bytes)
     kept = np.flatnonzero((rows.flops > 0) & (moved > 0)).astype(np.int32)
@@ -168,7 +168,7 @@ def is_launch_dominated(result: Estimate) -> NDArray[np.bool_]:
 
 
 def describe_launch_dominated(count: int, kernels: int) -> str:
-    """Say how many kernels take longer to launch than to run."""
+    """Say how many kernels take longer to launch than to execute."""
     return (
         f"{count} of {count_noun(kernels, 'kernel')} {'takes' if count == 1 else 'take'} longer to launch than to run"
     )
@@ -189,7 +189,7 @@ def _trace_columns(
 
 
 def sides_of_ridge(result: Estimate) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Return for each kernel (k,) whether it has a ridge, at its own efficiency, and whether it lies left of it."""
+    """Return two masks (k,): kernels with a ridge (peak rate for their work / bandwidth), and kernels left of it."""
     rows = kernels(result)
     has_ridge = (rows.flops > 0) & (rows.ideal_s > 0)
     ridge = ratio(rows.flops, rows.ideal_s) / result.device.memory_bandwidth

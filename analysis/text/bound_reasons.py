@@ -39,7 +39,7 @@ def kernel_reason(result: Estimate, k: int) -> str:
 
 
 def _host(result: Estimate, k: int) -> str:
-    """Describe the overhead of kernel k that software spends once per call: on scheduling, inputs, sampling."""
+    """Describe the overhead of kernel k that the runtime spends between calls: scheduling, inputs, sampling."""
     _, host = divide_host_work(result)
     spent = 0.0 if host is None else float(host.run.latency_s[result.demand.kernel == k].sum())
     runtime = result.runtime
@@ -61,7 +61,7 @@ def attention_parts(result: Estimate, i: int) -> tuple[str, ...]:
 
 
 def _resource(result: Estimate, k: int) -> str:
-    """Return the busiest resource of a kernel, in words: for a collective the links, where they are slower."""
+    """Return the name of a kernel's busiest resource: the links if they take over half of its memory time."""
     run, links = result.run, result.demand.links
     if links is not None and int(run.bound[k]) == MEMORY:
         link_s = link_seconds(links, result.device, result.runtime.library_collectives)
@@ -117,7 +117,7 @@ def operator_reason(figures: TreeFigures, i: int) -> str:
 
 
 def _round_trip(result: Estimate, i: int) -> str:
-    """Describe the memory traffic of an operator that is a kernel of its own; '' where it computes products."""
+    """Describe the memory traffic of an operator that is a whole kernel; '' if it has MACs or moves no activations."""
     demand = result.demand
     if demand.macs[i] > 0:
         return ""
@@ -131,7 +131,7 @@ def _round_trip(result: Estimate, i: int) -> str:
 
 
 def subgraph_reason(figures: TreeFigures, s: int) -> str:
-    """Describe the one kernel of a fused subgraph, or the kernels of another and the traffic between them."""
+    """Describe the kernel of a fused subgraph, or the kernels of any other and the traffic between them."""
     result = figures.estimate
     members = np.array(result.partition.members[s])
     kernels = np.flatnonzero(np.bincount(result.demand.kernel[members]))  # np.unique would import numpy.ma
@@ -147,7 +147,7 @@ def subgraph_reason(figures: TreeFigures, s: int) -> str:
 
 
 def bound_of_most_time(result: Estimate, members: Ints) -> str:
-    """Return the bound of most of the time of some operators."""
+    """Return the bound that most of the time of `members` falls under."""
     run = result.run
     each = run.bound[result.demand.kernel[members]]
     return BOUNDS[int(np.bincount(each, np.maximum(run.latency_s[members], np.finfo(float).tiny)).argmax())]

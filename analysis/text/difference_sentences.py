@@ -15,7 +15,7 @@ _FILE = Path(__file__).with_suffix(".toml")
 
 
 def name_side(side: Estimate, other: Estimate) -> str:
-    """Return the name of a device, with its settings where the sides differ in them."""
+    """Return the name of a device, with its settings if the sides differ in them or are the same device."""
     name = f"{side.device.name} {side.device.power_mode}".rstrip()
     if side.device.key != other.device.key and side.scenario == other.scenario:
         return name
@@ -23,7 +23,7 @@ def name_side(side: Estimate, other: Estimate) -> str:
 
 
 def difference_sentence(more: Estimate, less: Estimate, cause: str, of: str) -> str:
-    """Return the sentence for a cause of more energy or time (`of`); '' for a cause that has none."""
+    """Return the sentence for a cause of more `of` (energy or time); '' if the cause has no sentence."""
     text: str = file_access.shipped(_FILE)[of].get(cause, "")
     return text.format(more=_figures(more), less=_figures(less), static_cause=_static_cause(more, less))
 
@@ -66,7 +66,7 @@ def _instructions(side: Estimate) -> str:
 
 
 def _static_cause(more: Estimate, less: Estimate) -> str:
-    """Return which of time and power makes most of a difference of static energy."""
+    """Say whether longer time or higher power causes most of a difference in static energy."""
     (power, time), (less_power, less_time) = (
         (static_power_w(side), side.latency_s / side.scenario.batch) for side in (more, less)
     )
@@ -75,7 +75,7 @@ def _static_cause(more: Estimate, less: Estimate) -> str:
 
 
 def under_utilisation(more: Estimate, less: Estimate) -> tuple[str, ...]:
-    """Return a sentence where the slower side leaves much more of its peak unused, else none."""
+    """Return a sentence if the slower side leaves much more of its peak unused, else an empty tuple."""
     if more.utilization * 2 < less.utilization and more.utilization < 0.3:
         return (
             f"under-utilisation: {more.device.name} reaches {more.utilization:.1%} of its peak, "

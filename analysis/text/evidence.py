@@ -5,7 +5,7 @@ from __future__ import annotations
 from analysis.estimate.trust import Trust
 from hardware.sentence import count_noun
 
-# What stands in a table, and in a sentence: for each level of evidence.
+# The words for each level of evidence: here for a table, below for a sentence.
 EVIDENCE = {"measured": "measured", "siblings": "similar chip", "engineering": "data sheet", "design_target": "paper"}
 _SENTENCES = {
     "measured": "measured on it",

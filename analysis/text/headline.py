@@ -1,4 +1,4 @@
-"""Headlines: what distinguishes a device among others, as `1st · 1.5x faster · 4x less energy`."""
+"""Headlines that say how a device differs from others, as `1st · 1.5x faster · 4x less energy`."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def short_name(device: Device) -> str:
 
 
 def advantage(result: Estimate, other: Estimate) -> str:
-    """Write `1.5x faster and 2.7x less energy than`, to stand before the name of the other."""
+    """Write `1.5x faster and 2.7x less energy than`, to precede the name of the other device."""
     factors = compare_factors(result, other, "more energy")
     return f"{' and '.join(factors)} than" if factors else "much the same as"
 
@@ -43,8 +43,8 @@ def advantage(result: Estimate, other: Estimate) -> str:
 def headlines(
     results: Sequence[Estimate], reference: Estimate, metric: str = "edp", leads_by: str = ""
 ) -> tuple[str, ...]:
-    """Return a headline for each device: its rank by a metric, and how it compares with the reference, which is `1x`,
-    first in the metric `leads_by`. Neither a design target nor a device that cannot run the model has a rank."""
+    """Return a headline for each device: its rank by `metric` and its ratios to the reference (`1x`), with the ratio of
+    `leads_by` first. Design targets and devices that cannot run the model have no rank."""
     ranks = rank_words(results, metric)
     parts = (_parts(result, rank, reference, leads_by) for result, rank in zip(results, ranks, strict=True))
     return tuple(" · ".join(filter(None, each)) for each in parts)
@@ -91,7 +91,7 @@ def _parts(result: Estimate, rank: str, reference: Estimate, leads_by: str) -> l
 
 
 def compare_factors(result: Estimate, other: Estimate, more_energy: str) -> list[str]:
-    """Write how a device differs from another in speed and energy, without what is about the same."""
+    """Write the ratios of speed and energy between two devices. Ratios within SAME are left out."""
     factors = (
         (other.latency_s / (result.latency_s or 1.0), "faster", "slower"),
         (other.energy_j / (result.energy_j or 1.0), "less energy", more_energy),
@@ -104,7 +104,7 @@ def compare_factors(result: Estimate, other: Estimate, more_energy: str) -> list
 
 
 def largest_cause(result: Estimate, members: Ints | slice = slice(None)) -> tuple[int, float]:
-    """Return the cause of most of the time of some operators, and its share of that."""
+    """Return the cause of most of the time of some operators, and its share of that time."""
     time_s = causes(result).sum_over(members).time_s
     cause = int(time_s.argmax())
     return cause, float(time_s[cause]) / (float(time_s.sum()) or 1.0)

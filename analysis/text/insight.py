@@ -27,14 +27,14 @@ def request_sentence(result: Estimate) -> str:
 
 
 def comparison_sentence(result: Estimate, reference: Estimate, software: str, odds: str) -> str:
-    """Compare energy and speed of two devices; `software` and `odds` say how sure and by what, '' for nothing."""
+    """Compare energy and speed of two devices. `software` is added in brackets and `odds` at the end, if not ''."""
     factors = ", ".join(compare_factors(result, reference, "the energy")) or "about the same"
     how = f" ({software})" if software else ""
     return f"{result.device.name} against {reference.device.name}: {factors}{how}{odds and f'; {odds}'}"
 
 
 def design_price_sentence(result: Estimate, as_designed: Estimate) -> str:
-    """Compare the energy of a design target at prices of its process with that at its designer's prices."""
+    """Compare the energy of a design target at event prices of its process node and at its designer's prices."""
     return (
         f"{result.device.name}: {quantity(result.energy_j, 'J')} at prices of silicon of its node, "
         f"{quantity(as_designed.energy_j, 'J')} at its designer's ({as_designed.device.key})"
@@ -91,7 +91,7 @@ def fitting_format(result: Estimate) -> str:
 
 
 def accuracy_note(precision: str) -> str:
-    """Say what a format asks of a model; floats of 16 bits and more take it as it is."""
+    """Say what a format requires: an accuracy check for floats of 16 bits and more, calibration for others."""
     form = FORMATS[precision if precision in FORMATS else parse(precision).weights]
     is_wide = form.kind == "float" and form.bits >= FORMATS[WIDE].bits
     return "check the accuracy" if is_wide else "needs calibration, accuracy changes"

@@ -1,1 +1,1 @@
-"""One module per verb that does more than print: its help in the first line, and `VERB` (hwexplorer.declare.Verb)."""
+"""One module per verb that does more than print: the first line is its help, `VERB` its declaration (declare.py)."""

@@ -1,6 +1,6 @@
-"""The web server of `hwexplorer serve`: textual-serve, which only the holder of a token reaches.
+"""The web server of `hwexplorer serve`: textual-serve behind a secret token.
 
-Every client has an explorer in a process of its own, which ends with it.
+Each client has an explorer in a separate process, which ends when the client leaves.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ from textual_serve.server import Server, to_int
 from hardware import policy
 from hwexplorer.process import relaunch
 
-MESSAGE_MAX = 64 << 10  # bytes of one message from a browser: a page of text pasted
-COLUMNS, ROWS = (20, 500), (5, 200)  # of a terminal: least and most
+MESSAGE_MAX = 64 << 10  # bytes of one message from a browser: enough for a page of pasted text
+COLUMNS, ROWS = (20, 500), (5, 200)  # smallest and largest size of a terminal
 MEMORY_MAX = 1 << 30  # bytes that one explorer may allocate
-HEARTBEAT_S = 15.0  # a browser that answers no ping for so long is gone
-LEAVE_S = 8.0  # until an explorer that was asked to leave is ended: more than it needs (hwexplorer/process/signals.py)
-HEAD_S, WAITING_MAX = 5.0, 200  # for the first request of a connection; connections without one
-SEND_S = 2.0  # for an explorer to take what a browser sent
+HEARTBEAT_S = 15.0  # a browser that answers no ping for this long is disconnected
+LEAVE_S = 8.0  # after this an explorer that was asked to leave is killed; more than GRACE_S of process/signals.py
+HEAD_S, WAITING_MAX = 5.0, 200  # for the first request; connections without a request
+SEND_S = 2.0  # for an explorer to accept input from a browser
 DRIVER = "hwexplorer.tui.terminals.browser_driver:Driver"
 
 _LINK = re.compile(r"<link[^>]*?href=\"(https?://[^\"]*)\"[^>]*>")
-# The page has no title, and its terminal takes keys only after a click: it gets the focus as soon as it is there.
-# A file is a download behind the token, not a window that blockers close.
+# Add a title, and focus the terminal as soon as it exists: otherwise it takes keys only after a click.
+# Open a file as a download behind the token: blockers would close a window.
 _HEAD = """<title>hwexplorer</title><meta name="viewport" content="width=device-width,initial-scale=1"><script>
 const waiting = setInterval(() => {
   const keys = document.querySelector(".xterm-helper-textarea");
@@ -58,7 +58,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class ServedExplorer(AppService):  # type: ignore[misc,unused-ignore]
-    """The explorer of one client: it may do nothing on this machine, and takes bounded memory."""
+    """The explorer of one client. It may read only the named files of this machine, and its memory is limited."""
 
     def __init__(self, words: Sequence[str], readable: Sequence[str], socket: web.WebSocketResponse, server: Server):
         super().__init__(
@@ -74,7 +74,7 @@ class ServedExplorer(AppService):  # type: ignore[misc,unused-ignore]
         await self._socket.close()
 
     async def _open_app_process(self, width: int = 80, height: int = 24) -> Process:
-        """Start it in a session of its own, so that what it starts ends with it."""
+        """Start the explorer in a new session, so that its children can be killed with it."""
         environment = {
             **self._build_environment(_clamp(width, COLUMNS), _clamp(height, ROWS)),
             **relaunch.environment(),
@@ -94,7 +94,7 @@ class ServedExplorer(AppService):  # type: ignore[misc,unused-ignore]
         return process
 
     async def send_bytes(self, data: bytes) -> bool:
-        """Send keys to the explorer; close the socket of a client that sends more than it takes."""
+        """Send input to the explorer. Close the socket if the explorer does not accept it within SEND_S."""
         try:
             return bool(await asyncio.wait_for(super().send_bytes(data), SEND_S))
         except TimeoutError:
@@ -106,7 +106,7 @@ class ServedExplorer(AppService):  # type: ignore[misc,unused-ignore]
         await super().set_terminal_size(_clamp(width, COLUMNS), _clamp(height, ROWS))
 
     async def stop(self) -> None:
-        """Ask the explorer to leave, and end it with whatever it started."""
+        """Ask the explorer to leave, wait up to LEAVE_S, then kill it and its children."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -136,7 +136,7 @@ class GuardedConnection(RequestHandler):  # type: ignore[misc,unused-ignore]
         self._request_factory = begin_request
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Begin to wait for a request; the oldest connection leaves where too many wait."""
+        """Start waiting for a request. If too many connections wait, close the oldest."""
         super().connection_made(transport)
         self._waiting[self] = None
         if len(self._waiting) > WAITING_MAX:
@@ -145,11 +145,11 @@ class GuardedConnection(RequestHandler):  # type: ignore[misc,unused-ignore]
 
     def _close_waiting(self) -> None:
         if self in self._waiting and self.transport is not None:
-            del self._waiting[self]  # now: the connection is told of its end later, when others may have come
+            del self._waiting[self]  # now: connection_lost comes later, when others may have connected
             self.transport.abort()
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        """Wait no more."""
+        """Stop waiting for a request."""
         self._waiting.pop(self, None)
         super().connection_lost(exc)
 
@@ -164,12 +164,12 @@ _LOG.addFilter(_without_traceback)
 
 
 class Gate(Server):  # type: ignore[misc,unused-ignore]
-    """Admits the holder of the token, as many clients as there are places for, and no other page."""
+    """The server. It requires the token, limits the number of clients, and refuses sockets of other pages."""
 
     def __init__(
         self, words: Sequence[str], host: str, port: int, public_url: str, readable: Sequence[str], clients: int
     ) -> None:
-        """`words` open an explorer, which may read the files `readable`."""
+        """`words` is the command that opens an explorer, which may read the files `readable`."""
         super().__init__("", host, port, "hwexplorer", public_url.rstrip("/"))
         self._words, self._readable, self._most = words, readable, clients
         self._sockets: set[web.WebSocketResponse] = set()
@@ -183,7 +183,7 @@ class Gate(Server):  # type: ignore[misc,unused-ignore]
         return f"{self.public_url}/?token={self._token}"
 
     def run(self) -> None:
-        """Serve until interrupted. Raises OSError where it cannot listen."""
+        """Serve until interrupted. Raises OSError if it cannot listen."""
         with suppress(KeyboardInterrupt):
             asyncio.run(self._serve())
 
@@ -201,7 +201,7 @@ class Gate(Server):  # type: ignore[misc,unused-ignore]
             self._announce("")
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            pass  # asked to leave
+            pass  # by SIGTERM or ctrl+c
         finally:
             listener.close()
             await runner.cleanup()
@@ -231,14 +231,14 @@ class Gate(Server):  # type: ignore[misc,unused-ignore]
 
     @web.middleware
     async def _check_token(self, request: web.Request, handler: Handler) -> web.StreamResponse:
-        """The token is in the query of the page, and begins the path of everything that the page asks for."""
+        """Refuse a request without the token: in the query of the page, or as the first part of any other path."""
         given = request.query.get("token", "") if request.path == "/" else "".join(request.path.split("/", 2)[1:2])
         if not hmac.compare_digest(given.encode(errors="replace"), self._token.encode()):
             raise web.HTTPForbidden(text="Open the address that hwexplorer serve printed: it ends in ?token=...\n")
         return await handler(request)
 
     async def _protect(self, request: web.Request, response: web.StreamResponse) -> None:
-        """Forbid to store the page, to show it within another, and to fetch from elsewhere; keep the token secret."""
+        """Set headers that forbid caching, framing and loading from other origins, and hide the token in referrers."""
         ours, socket = self._origin, "ws" + self._origin.removeprefix("http")
         content_policy = (
             f"default-src 'none'; script-src {ours} 'unsafe-inline'; style-src {ours} 'unsafe-inline'; "
@@ -273,10 +273,10 @@ class Gate(Server):  # type: ignore[misc,unused-ignore]
             )
 
     async def handle_index(self, request: web.Request) -> web.Response:
-        """Return the page, with nothing that is fetched from elsewhere."""
+        """Return the page, without resources from other origins."""
         self._check_room()
         page = await super().handle_index(request)
-        assert isinstance(page, web.Response)  # of a template, whole
+        assert isinstance(page, web.Response)  # rendered from a template, not streamed
         head = _HEAD.replace("DOWNLOADS", f"{self.public_url}/{self._token}/download/")
         page.text = _LINK.sub(self._keep_own_link, page.text or "").replace("</head>", head)
         return page
@@ -286,7 +286,7 @@ class Gate(Server):  # type: ignore[misc,unused-ignore]
         return link[0] if link[1].startswith(self.public_url + "/") else ""
 
     async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
-        """Run an explorer for as long as the browser stays."""
+        """Run an explorer for as long as the browser is connected."""
         self._check_origin(request)
         self._check_room()
         socket = web.WebSocketResponse(heartbeat=HEARTBEAT_S, max_msg_size=MESSAGE_MAX)
@@ -306,14 +306,14 @@ class Gate(Server):  # type: ignore[misc,unused-ignore]
 
 
 def _clamp(size: Any, limits: tuple[int, int]) -> int:
-    """Return the size that a browser gave, as near to it as the limits allow. Raises TypeError."""
+    """Return a size from a browser, kept within limits. Raises TypeError if it is not an integer."""
     if not isinstance(size, int):
         raise TypeError("a size is a whole number")
     return min(max(size, limits[0]), limits[1])
 
 
 def _limit_memory(pid: int) -> None:
-    """Make allocations of another process beyond the limit fail, where the system can do that."""
+    """Limit the memory of another process to MEMORY_MAX, if the system supports it."""
     import resource
 
     if hasattr(resource, "prlimit"):

@@ -12,7 +12,7 @@ from hwexplorer.declare import Verb
 from hwexplorer.options import Option, option
 from hwexplorer.process import output
 
-WORDS = "HWEXPLORER_WORDS"  # the words typed so far, one a line: the script asks the program for completions
+WORDS = "HWEXPLORER_WORDS"  # the words typed so far, one per line, set by the scripts
 _BASH = f"""_hwexplorer() {{
   local IFS=$'\\n'
   COMPREPLY=($({WORDS}="${{COMP_WORDS[*]:1:COMP_CWORD}}" hwexplorer completion bash 2>/dev/null))
@@ -32,7 +32,7 @@ complete -c hwexplorer -a '(__hwexplorer)'
 
 
 def candidates(words: list[str]) -> list[str]:
-    """Return what the last word may become; nothing where it is free, or the name of a file."""
+    """Return the completions of the last word; empty if it may be any text or a file name."""
     *before, current = words or [""]
     if not before and not current.startswith("-"):
         return _fitting((*registry.verbs(), *registry.names(), *_models()), current)
@@ -53,13 +53,13 @@ def candidates(words: list[str]) -> list[str]:
 
 
 def _fitting(words: Iterable[str], current: str) -> list[str]:
-    """Return the words that begin like what stands after the last comma."""
+    """Return the words that begin with the text after the last comma, each after the text before it."""
     head, comma, start = current.rpartition(",")
     return list(dict.fromkeys(f"{head}{comma}{word}" for word in words if word.startswith(start)))
 
 
 def option_values(option: Option) -> tuple[str, ...]:
-    """Return what may stand for the value of an option; nothing where it is free, or a file."""
+    """Return the values to suggest for an option; empty if any text or a file is allowed."""
     metavar, convert = str(option.settings.get("metavar") or ""), option.settings.get("type")
     if choices := option.settings.get("choices"):
         return tuple(map(str, choices))

@@ -23,7 +23,7 @@ _SUBJECT = Subject(options=(or_default(MODEL, None), *DEVICES.options[1:]), seve
 def _run(arguments: argparse.Namespace) -> None:
     state = _state(arguments)
     wants_text = arguments.format is not None or arguments.output is not None
-    # Textual reads keys from stdin and draws on stderr; with stdout redirected somebody wants the text.
+    # Textual reads keys from stdin and draws on stderr; redirected stdout means that the text is wanted.
     streams = (sys.stdin, sys.stdout, sys.stderr)
     served = "TEXTUAL_DRIVER" in os.environ  # by `hwexplorer serve`: the browser is the terminal
     draws = os.environ.get("TERM") != "dumb" and all(stream is not None and stream.isatty() for stream in streams)
@@ -33,8 +33,8 @@ def _run(arguments: argparse.Namespace) -> None:
         return
     for name in state.devices:
         engine.device(name)
-    if not engine.is_ready(state):  # an unknown model is better said here than on a screen
-        engine.capture_job(state)  # and so is one that may not be captured; nothing starts here
+    if not engine.is_ready(state):  # report an unknown model here, not on the screen
+        engine.capture_job(state)  # also reports that it may not be captured; starts nothing
     from hwexplorer.provider import EngineProvider
     from hwexplorer.tui.program import run as run_screen
 
@@ -46,7 +46,7 @@ def _run(arguments: argparse.Namespace) -> None:
 
 
 def _state(arguments: argparse.Namespace) -> State:
-    """The state asked for, or one that was kept."""
+    """Return the state that the arguments describe, or the state of a saved session."""
     if not arguments.last and arguments.session is None:
         return asked_state.state_from_arguments(arguments, _SUBJECT)
     from hwexplorer.tui.session.saved_sessions import LAST, SavedSessions, sessions_file

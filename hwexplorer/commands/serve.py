@@ -25,7 +25,7 @@ def _run(arguments: argparse.Namespace) -> None:
     from hwexplorer.state import parse
 
     state = parse(arguments.model)
-    if not engine.is_ready(state):  # a model that is unknown, or may not be captured, is better said here
+    if not engine.is_ready(state):  # report an unknown or forbidden model before serving
         engine.capture_job(state)
         raise RequestError(f"{state.model} is not captured yet: run hwexplorer capture")
     for name in state.devices:
@@ -57,7 +57,7 @@ def _serve(command: list[str], arguments: argparse.Namespace, url: str, readable
 
 
 def _files(state: State) -> list[str]:
-    """The file behind a model that whoever serves named: clients see it, as they see the model."""
+    """Return the file of the served model, if it has one: the explorers of clients may read it."""
     from analysis.model.names import targets
     from analysis.model.transformer.transformer_request import HUB, split_hub
 
@@ -68,7 +68,7 @@ def _files(state: State) -> list[str]:
 
 
 def _public_url(host: str, port: int, given: str | None) -> str:
-    """Return the address that browsers use. Raises RequestError where it has to be given and is not."""
+    """Return the address that browsers use. Raises RequestError if `given` is wrong or required."""
     if given is not None:
         parts = urlsplit(given)
         if parts.scheme not in ("http", "https") or not parts.netloc or parts.query or parts.fragment:

@@ -1,1 +1,1 @@
-"""Views to text, JSON, CSV and Markdown, and onto disk in one piece."""
+"""Export of views as text, JSON, CSV, Markdown and HTML, and atomic writing of files."""

@@ -16,14 +16,14 @@ from hwexplorer.views.plain import Band, Page, Plot, Row, Stack, Table, Text, Vi
 
 
 def as_csv(view: View | Page) -> str:
-    """One header line, one line per row (point, paragraph), numbers in SI units; of a report its main table."""
+    """Return a header line and a line per row (point, paragraph), numbers in SI units; for a report its main table."""
     out = io.StringIO()
     csv.writer(out, lineterminator="\n").writerows(map(inert, line) for line in grid(view))
     return out.getvalue()
 
 
 def grid(view: View | Page) -> Iterator[Sequence[Cell]]:
-    """The lines of CSV as values: the names of the columns first."""
+    """Yield the lines of CSV as values, the column names first."""
     if isinstance(view, Page):
         yield from grid(view.csv or view.parts[view.main])
     elif isinstance(view, Table):
@@ -45,7 +45,7 @@ def _parts(value: Cell) -> Sequence[Cell]:
 
 
 def _values(table: Table, row: Row) -> Iterator[Cell]:
-    """The cells of a row; of a band its two ends, empty where there is none."""
+    """Yield the cells of a row. A band has two cells, low and high, which are None if the band is missing."""
     for column, value in zip(table.columns, row.cells, strict=True):
         if column.ends:
             yield from (value.low, value.high) if isinstance(value, Band) else (None, None)
@@ -54,12 +54,12 @@ def _values(table: Table, row: Row) -> Iterator[Cell]:
 
 
 def inert(value: Cell) -> Cell:
-    """A cell that a spreadsheet does not run."""
+    """Return a cell that a spreadsheet does not execute as a formula."""
     return safe_text.inert(value) if isinstance(value, str) else value
 
 
 def as_markdown(view: View | Page) -> str:
-    """A Markdown table, or headed lists; the parts of a report a level below its title."""
+    """Return a Markdown table or headed lists. The parts of a report are one heading level below its title."""
     if isinstance(view, Page):
         parts = ["\n".join("#" + line if line.startswith("#") else line for line in as_markdown(part).split("\n"))
                  for part in for_reading(view).parts]  # fmt: skip
@@ -86,6 +86,6 @@ def _line(cells: list[str]) -> str:
 
 
 def _md(words: str) -> str:
-    """No table, page or address begins in a name: `![a](http://..)` would be fetched by whoever reads the file."""
+    """Escape text that would begin a table, a tag or a link: a viewer would fetch `![a](http://..)`."""
     plain = re.sub(r"[\\|\[\]]", r"\\\g<0>", safe(words)).replace("<", "&lt;")
     return re.sub(r"(?i)\b(www)\.", r"\1&#46;", plain)

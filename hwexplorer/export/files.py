@@ -1,4 +1,4 @@
-"""Where an export goes: the format of its suffix, and never over another by accident."""
+"""Write an export to a file: the suffix names its format, and no file is overwritten by accident."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from hardware.errors import RequestError, unknown
 
 SUFFIXES = {".txt": "text", ".json": "json", ".csv": "csv", ".md": "md", ".html": "html"}
 FORMATS = tuple(SUFFIXES.values())
-SCREEN = "screen"  # what the screen asks a process of its own for: export/sheet.py
+SCREEN = "screen"  # the format that the screen requests of a subprocess: export/sheet.py
 
 
 def format_of(path: Path, suffixes: Mapping[str, str] = SUFFIXES) -> str:
-    """The format that a file's suffix names."""
+    """Return the format that a file's suffix names. Raises RequestError for another suffix."""
     if not path.suffix:
         raise RequestError(f"{path} has no suffix that tells the format (allowed: {', '.join(suffixes)})")
     if path.suffix.lower() not in suffixes:
@@ -23,7 +23,7 @@ def format_of(path: Path, suffixes: Mapping[str, str] = SUFFIXES) -> str:
 
 
 def check(path: Path, overwrite: bool) -> None:
-    """Raises RequestError where a file of this path cannot be, or nothing is written."""
+    """Raise RequestError if this path cannot be written, or if this process may not write files."""
     policy.require_unserved(f"writing {path}")
     if "\0" in str(path):
         raise RequestError("a file name cannot contain a NUL character")
@@ -34,13 +34,13 @@ def check(path: Path, overwrite: bool) -> None:
             raise RequestError(f"{path} exists")
         if not path.parent.is_dir():
             raise RequestError(f"folder {path.parent} does not exist")
-    except OSError as error:  # a name too long, a folder one may not look into
+    except OSError as error:  # as for a name that is too long, or a folder without permission
         raise RequestError(f"cannot write {str(path)[:80]}: {error.strerror or error}") from None
 
 
 def write(path: Path, content: str | bytes | Iterable[str], overwrite: bool) -> None:
-    """Write atomically. Raises RequestError where the folder is missing or not writable, or the file exists."""
-    from hardware import file_access  # not needed where nothing is written
+    """Write atomically. Raises RequestError if the folder is missing or not writable, or the file exists."""
+    from hardware import file_access  # imported late: few commands write a file
 
     check(path, overwrite)
     try:

@@ -1,4 +1,4 @@
-"""Views as one self-contained HTML page: no network, light and dark, tables that sort, plots that tell on hover.
+"""Views as one self-contained HTML page: no network, light and dark, sortable tables, plots with values on hover.
 
 All text is escaped; the only script is page.js.
 """
@@ -22,7 +22,7 @@ from hwexplorer.version import VERSION
 from hwexplorer.views.plain import Page, Plot, Row, Series, Stack, Table, Text, View
 from hwexplorer.views.plot_axis import Axis, axis
 
-NOTEBOOK = 120  # characters of a table in a notebook
+NOTEBOOK = 120  # width of the widest table in a notebook, in characters
 _PAGE_STYLE = f"""
 :root{{color-scheme:light dark;--ink:#1b1f24;--paper:#fff;--line:#d5d9de;--soft:#f3f5f7;--bar:#4c8bd6;--dim:#6a737d;
 {colours(dark=False)}}}
@@ -37,7 +37,7 @@ _STYLE, _SCRIPT = (
 
 
 def as_html(view: View | Page, command: str = "") -> str:
-    """Return the view as a page of its own, which says the version and the command that made it."""
+    """Return the view as a complete page, which shows the version and the `command` that made it."""
     made = f'<p class="note">hwexplorer {_text(VERSION)}: <code>{_text(command)}</code></p>\n' if command else ""
     return (
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -48,13 +48,13 @@ def as_html(view: View | Page, command: str = "") -> str:
 
 
 def as_fragment(view: View | Page) -> str:
-    """The view for a page of others, as a notebook is: its style stays inside, nothing runs."""
+    """Return the view for embedding in another page, such as a notebook: its style is scoped and it has no script."""
     own = "--ink:currentColor;--line:#8886;--soft:transparent;--bar:#4c8bd6;--dim:#8a939c;" + colours(dark=False)
     return f'<div class="hwexplorer"><style>.hwexplorer{{{own}{_STYLE}}}</style>\n{_part(_narrow(view), 3)}</div>'
 
 
 def _narrow(view: View | Page) -> View | Page:
-    """Return the view with tables that fit a notebook, which would cut off the others."""
+    """Return the view with tables reduced to the columns that fit a notebook."""
     if isinstance(view, Page):
         return replace(view, parts=tuple(map(_narrow, view.parts)))
     return fit_columns(view, NOTEBOOK) if isinstance(view, Table) else view
@@ -72,7 +72,7 @@ def _part(view: View | Page, level: int) -> str:
 
 
 def _parts(page: Page, level: int) -> str:
-    """One below the other; those that are not brief folded, where some are."""
+    """Return the parts one below the other. If some are brief, they come first and the others are folded."""
     brief = [part for name in page.brief for part in page.parts if part.name == name]
     rest = [part for part in page.parts if not any(part is each for each in brief)]
     made = [_part(part, level) for part in brief]
@@ -144,7 +144,7 @@ _Pixels = Callable[[float], float]
 
 
 def _pixels(scale: Axis, first: int, last: int) -> _Pixels:
-    """Return the function from values to positions between two ends; a value without a place stands at the first."""
+    """Return the function from values to positions between two ends; a value outside the axis maps to the first."""
     return lambda value: first + (scale.place(value) or 0.0) * (last - first)
 
 
@@ -178,14 +178,14 @@ def _plot(view: Plot) -> str:
 
 
 def _colour(series: Series, index: int) -> str:
-    """A device has one colour in all plots; what is marked stands out from all of them."""
+    """Return the colour of a series: one per device in all plots, and the text colour for a marked series."""
     if series.mark:
         return "var(--ink)"
     return _COLOURS[(series.device if series.device >= 0 else index) % len(_COLOURS)]
 
 
 def _line(series: Series, path: str, end: tuple[float, float], x: _Pixels, y: _Pixels) -> str:
-    """A line with its name behind its end, or above it where there is no room."""
+    """Return a line with its name after its end, or above it if there is no room."""
     name, right, height = _text(series.name), x(end[0]), y(end[1])
     kind = "roof guide" if series.guide else "roof"
     if right + 7 * len(series.name) > _WIDTH:

@@ -1,6 +1,6 @@
-"""A table that is a tree as nested `<details>`: what is folded opens without a script. And bars by cause, cards, steps.
+"""A tree as nested `<details>`, which unfold without a script. Also bars by cause, cards and steps.
 
-Columns stand in line because every row is a grid of the same widths.
+Columns are aligned because every row is a grid with the same widths.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from hwexplorer.text.terms import column_meaning
 from hwexplorer.views.cause_looks import LOOKS
 from hwexplorer.views.plain import Card, Row, Stack, Table, WaterfallStep
 
-WIDEST = 40  # characters of a name in line, and of a text
-BAR, BAR_CELLS = 14, 22  # em; the same in characters
-PAGES = (1300, 1200, 1000, 800, 600, 400)  # pixels: on narrower pages than each the columns are those that fit the next
-MARGINS, CELL = 50, 8.8  # pixels beside a tree, and of a digit in it
+WIDEST = 40  # most characters of a column
+BAR, BAR_CELLS = 14, 22  # width of a bar in em, and in characters
+PAGES = (1300, 1200, 1000, 800, 600, 400)  # pixels: a page narrower than one of these has the columns that fit the next
+MARGINS, CELL = 50, 8.8  # pixels of a tree's margins, and of a digit
 
 
 def colours(dark: bool) -> str:
@@ -44,7 +44,7 @@ def legend() -> str:
 
 
 def bar(value: Cell, full: float = 8.0, unit: str = "em") -> str:
-    """A bar, by cause where it is known what it is made of; `full` is how long the whole is."""
+    """Return a bar, by cause for a `Stack`. `full` is the length of the value 1."""
     if isinstance(value, Stack):
         return "".join(
             f'<span class="bar" style="width:{part * full:.2f}{unit};background:var(--c{place})" '
@@ -57,12 +57,12 @@ def bar(value: Cell, full: float = 8.0, unit: str = "em") -> str:
 
 
 def tree(view: Table, shown: list[list[str]]) -> str:
-    """The rows of a tree, of which the root is open; `shown` are the columns as text, their heads first."""
+    """Return a tree with its root open. `shown` are the columns as text, each with its head first."""
     cells = [
         BAR_CELLS if column.role == "bar" else min(max(*map(len, texts[1:]), len(texts[0]) + 2), WIDEST)
         for column, texts in zip(view.columns, shown, strict=True)
     ]
-    cells[0] = min(cells[0] + 6, WIDEST)  # indented
+    cells[0] = min(cells[0] + 6, WIDEST)  # room for indents
     heads = "".join(
         f'<span class="{_class(view, c)}" title="{text(column_meaning(column))}">{text(shown[c][0])}</span>'
         for c, column in enumerate(view.columns)
@@ -73,12 +73,12 @@ def tree(view: Table, shown: list[list[str]]) -> str:
 
 
 def _rules(view: Table, cells: list[int], name: str) -> str:
-    """Return the widths of the columns that fit each width of a page, and the names of the others."""
+    """Return CSS rules: for each page width, the widths of the columns that fit and the names of the others."""
     rules = []
     for above, page in zip((0, *PAGES), PAGES, strict=False):
         kept = fit_places(view.columns, cells, int((page - MARGINS) / CELL))
         widths = [f"min({BAR}em,16vw)" if view.columns[c].role == "bar" else f"{cells[c]}ch" for c in kept]
-        widths[0] = f"min({cells[0]}ch,36vw)"  # on a telephone the figures are seen too
+        widths[0] = f"min({cells[0]}ch,36vw)"  # leaves room for the figures on a phone
         rest = [c for c in range(len(view.columns)) if c not in kept]
         hidden = ",".join(f".{name} .row>:nth-child({c + 1})" for c in rest)
         rule = f".{name}{{--w:{' '.join(widths)}}}" + (hidden and f"{hidden}{{display:none}}")
@@ -123,7 +123,7 @@ def _cells(view: Table, row: Row, told: list[str], full: float) -> str:
 
 
 def cards(told: tuple[Card, ...]) -> str:
-    """Return a card for each device: its cost, the answer first; designs on paper stand last, dimmed."""
+    """Return a card for each device: its cost, the main figure first. Designs on paper come last, dimmed."""
     ordered = sorted(told, key=lambda card: card.on_paper)
     return f'<div class="cards">{"".join(map(_card, ordered))}</div>' if told else ""
 

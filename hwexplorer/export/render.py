@@ -1,4 +1,4 @@
-"""A view or a document as a string of one format: what `-o`, standard output and the screen's export share."""
+"""Write a view or a document in one format, for `-o`, standard output and the screen's export."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from hwexplorer.export.files import FORMATS, SCREEN
 from hwexplorer.export.text import render as as_text
 from hwexplorer.views.plain import Page, View
 
-SCHEMA = "hwexplorer/1"  # the name of the JSON contract (design, section 8), which begins every document
+SCHEMA = "hwexplorer/1"  # the name of the JSON contract (design, section 8), first in every document
 
 
 def plain(built: View | Page, form: str, width: int = 0, is_whole: bool = True, command: str = "") -> str:
     """Return a built view in one of the formats for people and spreadsheets; text is brief unless `is_whole`.
-    A page says the `command` that made it."""
+    An HTML page shows the `command` that made it."""
     if form == "csv":
         return as_csv(built)
     if form == "md":
@@ -36,7 +36,7 @@ def plain(built: View | Page, form: str, width: int = 0, is_whole: bool = True, 
 
 
 def encode(document: object, gap: str = "", limits: object = None) -> str:
-    """Indented JSON with a final newline, under the name of the contract, nothing in it that steers a terminal."""
+    """Return a document as indented JSON with a final newline, without characters that control a terminal."""
     return (
         visible_json(msgspec.json.format(msgspec.json.encode(to_contract(document, gap, limits)), indent=2).decode())
         + "\n"
@@ -44,8 +44,8 @@ def encode(document: object, gap: str = "", limits: object = None) -> str:
 
 
 def to_contract(document: Any, gap: str = "", limits: Any = None) -> dict[str, Any]:
-    """A document as plain data, the name of the contract first, then what its figures lack, and the limits that its
-    devices are held against."""
+    """Return a document as plain data, after the name of the contract, the `gap` in its figures and the limits that its
+    devices are checked against."""
     lacks = {"incomplete": gap} if gap else {}
     held = {"limits": msgspec.to_builtins(limits)} if limits is not None else {}
     return {"schema": SCHEMA, **lacks, **held, **msgspec.to_builtins(document, enc_hook=_encode_command)}
@@ -53,7 +53,7 @@ def to_contract(document: Any, gap: str = "", limits: Any = None) -> dict[str, A
 
 def _encode_command(value: Any) -> str:
     from analysis.explore.next_step import NextStep
-    from hwexplorer.text.next_command import command  # what computes next steps is not needed to write a view
+    from hwexplorer.text.next_command import command  # imported late: not needed to write a view
 
     if isinstance(value, NextStep):
         return command(value)

@@ -1,4 +1,4 @@
-"""A view as the screen takes it from a process of its own: all of it as text, and the main table to choose from."""
+"""A view as a subprocess sends it to the screen: all of it as text, and the main table to choose from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hwexplorer.views.plain import EMPTY_TABLE, Page, Row, Table, View
 
 
 class Sheet(msgspec.Struct, frozen=True):
-    """The text of a report, and its main table only where rows lead to another state."""
+    """The text of a report, and its main table if its rows lead to another state."""
 
     title: str
     text: str
@@ -18,7 +18,7 @@ class Sheet(msgspec.Struct, frozen=True):
 
 
 class _Head(msgspec.Struct, frozen=True):
-    """A column without what only the process that made it has: where cells come from."""
+    """The fields of a column that can be sent to another process: not the source of its cells."""
 
     key: str
     title: str
@@ -36,7 +36,7 @@ class _Wire(msgspec.Struct, frozen=True):
 
 
 def sheet(view: View | Page, width: int) -> Sheet:
-    """Return the text of a view, and its main table if the rows of that lead somewhere."""
+    """Return the text of a view, and its main table if the rows lead to another state."""
     main = view.parts[view.main] if isinstance(view, Page) else view
     leads = isinstance(main, Table) and any(row.leads for row in main.rows)
     return Sheet(view.title, render(view, width), main if leads and isinstance(main, Table) else None)
@@ -51,7 +51,7 @@ def encode(view: View | Page, width: int) -> str:
 
 
 def decode(text: bytes) -> Sheet:
-    """Return the sheet of a line. Raises msgspec.MsgspecError where the text is none: a verb that prints otherwise."""
+    """Return the sheet of a line. Raises msgspec.MsgspecError for the text of a verb that prints no sheet."""
     wire = msgspec.json.decode(text, type=_Wire)
     columns = tuple(record(Column, head) for head in wire.heads)
     return Sheet(wire.title, wire.text, Table("results", wire.title, columns, wire.rows) if wire.rows else None)

@@ -30,8 +30,8 @@ from hwexplorer.views.tables import keep_columns
 
 BAR = 12
 STEPS = 32
-LEFT = ("text", "bar")  # roles whose cells stand at the left
-POINTS = 25  # of a plot, in brief text
+LEFT = ("text", "bar")  # roles whose cells are left-aligned
+POINTS = 25  # rows of a plot in brief text
 NAME_LEAST = 16
 
 
@@ -63,8 +63,8 @@ def _first_rows(view: Table) -> Table:
 
 
 def table(view: Table, width: int = 0) -> str:
-    """Title, header, rows indented by depth, footer and notes. Columns that do not fit are dropped by `keep` and
-    named; those of a stacked table stand below the others."""
+    """Return title, header, rows indented by depth, footer and notes. Columns that do not fit are dropped by `keep` and
+    named; a stacked table shows them below the others."""
     cells = columns_as_text(view)
     lines = [*_wrap(safe(view.title), width), ""] if view.title else []
     shown, rest = [0], list(range(1, len(view.columns)))
@@ -95,7 +95,7 @@ def table(view: Table, width: int = 0) -> str:
 
 
 def _lines(view: Table, cells: list[list[str]], kept: list[int], width: int) -> list[str]:
-    """Return the head and the rows of some columns. Where not even these have room the first gives way."""
+    """Return the head and the rows of some columns. If these do not fit, the first one is shortened."""
     widths = {c: _width(cells[c]) for c in kept}
     gap = "  " if not width or sum(widths.values()) + 2 * len(kept) - 2 <= width else " "
     first = kept[0]
@@ -130,14 +130,14 @@ def fit_columns(view: Table, width: int) -> Table:
 
 
 def _cells(text: str) -> int:
-    """Columns that a terminal gives the text: wide characters take two, combining ones none."""
+    """Return the terminal columns of a text: wide characters take two, combining ones none."""
     if text.isascii():
         return len(text)
     return sum(0 if unicodedata.combining(c) else 1 + (unicodedata.east_asian_width(c) in ("W", "F")) for c in text)
 
 
 def _shorten(text: str, width: int) -> str:
-    """At most `width` columns: the end of a module path tells more than its middle."""
+    """Shorten a text to `width` columns in its middle: the end of a module path tells more."""
     if _cells(text) <= width:
         return text
     while _cells(text) > width - 1:
@@ -148,7 +148,7 @@ def _shorten(text: str, width: int) -> str:
 
 
 def _wrap(line: str, width: int, indent: str = "") -> list[str]:
-    """The line in pieces that fit, what follows the first indented by two more; in one piece where width is 0."""
+    """Return the line in pieces that fit, all but the first indented by two more; in one piece if `width` is 0."""
     if not width or len(indent + line) <= width:
         return [indent + line]
     return textwrap.wrap(
@@ -157,8 +157,8 @@ def _wrap(line: str, width: int, indent: str = "") -> list[str]:
 
 
 def fit_places(columns: Sequence[Column], widths: list[int], width: int, is_stacked: bool = False) -> list[int]:
-    """Return the places of the columns that fit; of a stacked table all with one space between them, where two have no
-    room."""
+    """Return the places of the columns that fit with two spaces between them. A stacked table keeps all columns if they
+    fit with one space."""
     kept = list(range(len(columns)))
     if not width or (is_stacked and sum(widths) + len(widths) - 1 <= width):
         return kept
@@ -195,7 +195,7 @@ def _column(columns: tuple[Column, ...], index: int, rows: tuple[Row, ...]) -> l
 
 
 def bar(fraction: Cell) -> str:
-    """A fraction as a bar, by cause where it is known what it is made of."""
+    """Return a fraction as a bar, by cause for a `Stack`."""
     if isinstance(fraction, Stack):
         return cause_bar(fraction.parts, BAR)
     return "█" * round(min(max(fraction, 0.0), 1.0) * BAR) if isinstance(fraction, int | float) else ""
@@ -216,7 +216,7 @@ def sections(view: Text) -> tuple[tuple[str, tuple[str, ...]], ...]:
 
 
 def prose(view: Text, width: int = 0) -> str:
-    """Title and headed paragraphs."""
+    """Return a text as its title and headed paragraphs."""
     lines = [*_wrap(safe(view.title), width), ""] if view.title else []
     for heading, paragraph in sections(view):
         lines.extend(_wrap(safe(heading), width) if heading else [])

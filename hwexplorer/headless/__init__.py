@@ -1,1 +1,1 @@
-"""From the words of the command line to a state, its models, and the answer of a report."""
+"""Convert the words of the command line to a state, capture its models, and answer a report."""

@@ -1,4 +1,4 @@
-"""A report from the command line: the words become a state, the answer goes where it was asked to go."""
+"""Answer a report from the command line: convert the words to a state, and print or write the answer."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from hwexplorer.text.number_format import to_ascii
 
 
 class RuleFailed(output.OutputError):
-    """A rule does not hold. The message says by which figure; the output is complete."""
+    """A rule does not hold. The message names the figure; the output is complete."""
 
 
 def find_answer(name: str, report: Report, arguments: argparse.Namespace, progress: output.Progress) -> Answer:
-    """Return what a report finds about the state of the arguments; models are captured where they must be."""
+    """Return the answer of a report about the state of the arguments. Capture its models if necessary."""
     state = asked_state.state_from_arguments(arguments, report.subject)
     own = [option for option in report.options if option.name not in State.__struct_fields__]
     options = {option.name: asked_state.option_value(option, arguments, report.subject) for option in own}
@@ -33,7 +33,7 @@ def find_answer(name: str, report: Report, arguments: argparse.Namespace, progre
 
 
 def print_report(name: str, report: Report, arguments: argparse.Namespace) -> None:
-    """Print a report, or write it. Raises RuleFailed where it says that something is broken."""
+    """Print a report, or write it. Raises RuleFailed if a rule does not hold."""
     progress = output.Progress()
     with progress:
         answer = find_answer(name, report, arguments, progress)

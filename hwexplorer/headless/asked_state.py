@@ -1,4 +1,4 @@
-"""What a command asks about: the state that its words describe, and the models that must be captured for it."""
+"""The subject of a command: the state that its words describe, and the models that must be captured for it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hwexplorer.state import State, parse, preferred, replace
 
 
 def state_from_arguments(arguments: argparse.Namespace, subject: Subject) -> State:
-    """Return the state that the model (or state string) and the options describe: one named like a field sets it."""
+    """Return the state that the model (or state string) and options describe. An option named like a field sets it."""
     given = vars(arguments)
     text = given.get("model")
     wanted = State()
@@ -32,7 +32,7 @@ def state_from_arguments(arguments: argparse.Namespace, subject: Subject) -> Sta
             raise RequestError("the model name is empty (hwexplorer models lists them)")
         named = text if is_result(text) else _user_model_name(text, arguments)
         wanted = State(model=named, precision=default_precision(named)) if named else parse(text)
-        for name in () if named else wanted.devices:  # a wrong one is an error, also where --on names others
+        for name in () if named else wanted.devices:  # a wrong device is an error even if --on names others
             engine.device(name)
     changes = {
         name: given[name]
@@ -49,8 +49,8 @@ def state_from_arguments(arguments: argparse.Namespace, subject: Subject) -> Sta
 
 
 def _user_model_name(model: str, arguments: argparse.Namespace) -> str:
-    """Return the complete name of the user's model that the words give, '' for a state string. Naming it here lets its
-    code run; a state string does not, unless --run-code says so."""
+    """Return the complete name of the user's model that the words give, '' for a state string. Naming it here allows
+    its code to run; a state string does so only with --run-code."""
     if engine.is_adopted(model):
         return model
     try:
@@ -65,7 +65,7 @@ def _user_model_name(model: str, arguments: argparse.Namespace) -> str:
     )
     if is_target or inputs or arguments.batch_dim is not None:
         return engine.resolve_model_name(model, inputs, arguments.batch_dim, limits, trusted=arguments.run_code)
-    # `hf:` and a folder is no state string: the slashes are the folder's.
+    # `hf:` and a folder is not a state string: its slashes separate folders.
     if model.startswith("hf:") and not any(mark in model for mark in "@?%"):
         return model
     if arguments.run_code:
@@ -74,19 +74,19 @@ def _user_model_name(model: str, arguments: argparse.Namespace) -> str:
 
 
 def is_result(text: str) -> bool:
-    """Return True if a word names a file of results: the slashes in it are of folders."""
+    """Return True if a word names a file of results, so that its slashes separate folders."""
     return text.endswith(".json") and not any(mark in text for mark in "@?%")
 
 
 def option_value(option: Option, arguments: argparse.Namespace, subject: Subject) -> Any:
-    """Return the value of an option; of one that names another model, its state in the same scenario."""
+    """Return the value of an option. If it names another model, return the state of that model in the same scenario."""
     if not option.is_model:
         return option.value_in(arguments)
     return state_from_arguments(argparse.Namespace(**{**vars(arguments), "model": option.value_in(arguments)}), subject)
 
 
 def _devices(given: dict[str, Any], wanted: State, subject: Subject) -> dict[str, Any]:
-    """The fields that `--on` and `--baseline` change."""
+    """Return the fields that `--on` and `--baseline` change."""
     changes: dict[str, Any] = {}
     devices = wanted.devices
     if given.get("on") is not None:
@@ -109,16 +109,16 @@ def _devices(given: dict[str, Any], wanted: State, subject: Subject) -> dict[str
 
 
 def _first_gpu(devices: tuple[str, ...]) -> str:
-    """The default baseline, by whatever name it goes: the H100, or the first of `gpu`, `l4` ...; '' without one."""
+    """Return the default baseline: the preferred device if it is a GPU, else the first GPU; '' without one."""
     candidates = (preferred(devices), *devices) if devices else ()
     return next((name for name in candidates if engine.device(name).arch is architectures.BASELINE), "")
 
 
 def _with_device(name: str, devices: tuple[str, ...]) -> tuple[tuple[str, ...], str]:
-    """The devices with this one among them, and how it is spelt there: `gpu` and `h100_sxm` are one."""
+    """Return the devices including `name`, and its spelling among them: `gpu` and `h100_sxm` are the same device."""
 
     def identity(spelling: str) -> tuple[str, int]:
-        """Return the device of a name and how many of it."""
+        """Return the key of a device and its count."""
         one, count = engine.split_count(spelling)
         return engine.device(one).key, count
 
@@ -141,7 +141,7 @@ def prepare_models(states: Iterable[State], strict: bool = False) -> None:
 
 
 def with_fixed_batch(wanted: State, arguments: argparse.Namespace) -> State:
-    """A model that has one batch alone is asked for at that where no other is asked for."""
+    """Return the state at its model's only batch if no other was asked for. Raises RequestError for a wrong length."""
     if is_result(wanted.model) or not engine.is_ready(wanted):
         return wanted
     lengths = engine.captured_model(wanted).defaults

@@ -1,4 +1,4 @@
-"""The answer of a verb as Python sees it: the document of its JSON, rows, tables, text."""
+"""The answer of a verb for Python: the document of its JSON, rows, tables, text."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Result(Generic[Document]):
 
     @property
     def broken_rules(self) -> str:
-        """The rules that do not hold (`check`, `diff`, `validate`); '' where all do."""
+        """The rules that do not hold (`check`, `diff`, `validate`); '' if all hold."""
         fails = self._answer.report.fails
         return fails(self.document) if fails is not None else ""
 
@@ -45,7 +45,7 @@ class Result(Generic[Document]):
 
     @property
     def rows(self) -> tuple[Any, ...]:
-        """The structs of the main table; where it is not of structs, the rows of CSV as dictionaries."""
+        """The structs of the main table, or the rows of CSV as dictionaries if it has no structs."""
         structs = self._answer.records()
         if structs is not None:
             return structs

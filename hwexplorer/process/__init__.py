@@ -1,1 +1,1 @@
-"""This process: its output, its signals, and how it is started once more."""
+"""This process: its output, its signals, and how to start the program again."""

@@ -1,4 +1,4 @@
-"""Where the output of a command goes: standard output or a file, and one line on standard error."""
+"""Write the output of a command to standard output or a file, and one line to standard error."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from threading import Event, Thread
 
 _BEAT_S = 0.5
-_TICK_S = 0.1  # between two lines of one count
-WIDTH_VARIABLE = "HWEXPLORER_WIDTH"  # set by the screen for verbs that it runs
+_TICK_S = 0.1  # least time between two updates of a count
+WIDTH_VARIABLE = "HWEXPLORER_WIDTH"  # set by the screen for verbs that it starts
 
 
 class OutputError(Exception):
-    """Standard output does not take the output, which is complete. The message is one line."""
+    """The output cannot be written, or a check such as `--strict` fails. The exit code is 1, the message one line."""
 
 
 def emit(
@@ -32,10 +32,10 @@ def emit(
     suffixes: Mapping[str, str] = files.SUFFIXES,
     default: str = "text",
 ) -> None:
-    """Make the output in the format asked for, or that of the file's suffix, and put it where it was asked for."""
+    """Make the output in the format of `--format`, else of the file's suffix. Write it to `--output` or print it."""
     target = Path(arguments.output) if arguments.output is not None else None
     if target is not None:
-        files.check(target, overwrite=True)  # said before the work, not after
+        files.check(target, overwrite=True)  # fail before the work, not after it
     text = make(arguments.format or (files.format_of(target, suffixes) if target is not None else default))
     if target is not None:
         files.write(target, text, overwrite=True)
@@ -44,14 +44,14 @@ def emit(
 
 
 def put(text: str) -> None:
-    """Write to standard output, in ASCII where its encoding lacks a character. Raises OutputError."""
+    """Write to standard output, in ASCII if its encoding lacks a character. Raises OutputError."""
     out = sys.stdout
     if out is None:
         raise OutputError("standard output is closed")
     try:
         text.encode(out.encoding or "utf-8", out.errors or "strict")
     except UnicodeEncodeError:
-        from hwexplorer.text.number_format import to_ascii  # not needed by a terminal of today
+        from hwexplorer.text.number_format import to_ascii  # imported late: few terminals need it
 
         text = to_ascii(text)
     try:
@@ -64,38 +64,38 @@ def put(text: str) -> None:
 
 
 def width() -> int:
-    """Return the columns of the terminal, or those that the screen has for a verb; 0 (no limit) for another output."""
-    if sys.stdout is None or not sys.stdout.isatty() or sys.stdout.fileno() < 0:  # which the screen stands in for
+    """Return the columns of the terminal, else the width that the screen sets for a verb, else 0 (no limit)."""
+    if sys.stdout is None or not sys.stdout.isatty() or sys.stdout.fileno() < 0:  # the screen's stand-in has -1
         return int(os.environ.get(WIDTH_VARIABLE, "0"))
     return os.get_terminal_size(sys.stdout.fileno()).columns
 
 
 def complain(message: str) -> None:
-    """One line that cannot steer the terminal; where even that cannot be written, the exit code tells."""
+    """Write an error as one line on standard error. If that fails, only the exit code reports it."""
     say(f"hwexplorer: {' '.join(message.split())}")
 
 
 def say(line: str) -> None:
-    """One line on standard error, as it is but for what would steer the terminal."""
+    """Write one line on standard error, without characters that control the terminal."""
     if sys.stderr is not None:
         with suppress(OSError):
             print(safe(line), file=sys.stderr, flush=True)
 
 
 class Progress:
-    """One line on standard error that is written over, where that is a terminal; gone when the block ends, however it
-    ends, so that what follows starts on a line of its own. A second without a line shows how long it works."""
+    """A progress line on standard error, if that is a terminal. Each update overwrites it, and the end of the block
+    clears it, also after an error. If `_BEAT_S` pass without an update, it shows the elapsed time."""
 
-    _shown_s = 0.0  # when any of them was shown
+    _shown_s = 0.0  # when any instance was last shown
 
     def __init__(self) -> None:
         self.is_shown = sys.stderr is not None and sys.stderr.isatty()
         self._line = ""
-        self._beats: tuple[Event, Thread] | None = None  # the thread that shows how long it works, and its end
+        self._beats: tuple[Event, Thread] | None = None  # the thread that shows the elapsed time, after its end event
 
     def __enter__(self) -> Progress:
         if self.is_shown:
-            from threading import Event, Thread  # a millisecond that what shows no progress is spared
+            from threading import Event, Thread  # imported late: takes a millisecond
 
             ends = Event()
             self._beats = ends, Thread(target=self._beat, args=(ends, monotonic()), daemon=True)
@@ -115,7 +115,7 @@ class Progress:
                 self.show(f"working: {monotonic() - started_s:.0f} s")
 
     def show(self, line: str) -> None:
-        """At most as wide as the terminal: what wraps could not be written over."""
+        """Show a line, cut to the width of the terminal: a wrapped line could not be overwritten."""
         if self.is_shown:
             from shutil import get_terminal_size
 
@@ -124,7 +124,7 @@ class Progress:
             print(f"\r\x1b[K{self._line}", end="", file=sys.stderr, flush=True)
 
     def ticking(self, what: str) -> Callable[[int, int], None] | None:
-        """Shows how many of all are done; None where nobody would see."""
+        """Return a function of (done, total) that shows the count; None if no progress is shown."""
 
         def tick(done: int, total: int) -> None:
             if done >= total or not self._line or monotonic() - Progress._shown_s > _TICK_S:

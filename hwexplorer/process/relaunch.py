@@ -1,4 +1,4 @@
-"""This program started once more: what runs beside the screen, and the explorers that `serve` opens."""
+"""Start this program again, for jobs beside the screen and for the explorers of `serve`."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ _PACKAGES = Path(__file__).resolve().parents[2]  # the folder that holds `hwexpl
 
 
 def command(words: Sequence[str]) -> list[str]:
-    """The program with these words. -P: a `numpy.py` where the user happens to be must not be imported."""
+    """Return the command line of the program with these words. -P: import no `numpy.py` of the current folder."""
     return [sys.executable, "-P", "-m", "hwexplorer", *words]
 
 
 def environment() -> dict[str, str]:
-    """Ours, with this package importable from anywhere."""
+    """Return the environment of this process, with this package importable from any folder."""
     paths = [str(_PACKAGES), *filter(None, [os.environ.get("PYTHONPATH", "")])]
     return {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
 
 
 def without_current_folder() -> None:
-    """Before anything of others is imported: `python -m` put the current folder first, and whatever lies there under
-    the name of a library would run. A checkout that is run from its own folder stays importable."""
+    """Remove the current folder, which `python -m` put first in `sys.path`: a file there named like a library would be
+    imported. Call this before other imports. A checkout that is the current folder stays importable."""
     if not sys.flags.safe_path and sys.path and sys.path[0] != str(_PACKAGES):
         del sys.path[0]

@@ -1,6 +1,6 @@
-"""Signals that end the program leave through it: the terminal is restored, children end, the exit code is 128 + n.
+"""Signals end the program in order: the terminal is restored, children end, and the exit code is 128 + n.
 
-A verb is ended by an exception, as ctrl+c ends it; an open screen is asked to close. Either has `GRACE_S` for it.
+A signal raises an exception in a verb, as ctrl+c does, and asks an open screen to close. Each has `GRACE_S` to end.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import Protocol
 ENDING = tuple(
     getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)
 )  # Windows has only the first
-GRACE_S = 5.0  # after a signal: what hangs, or waits for a terminal that takes nothing, is ended where it stands
+GRACE_S = 5.0  # after a signal: then the process is killed, since it may hang or wait for its terminal
 
 
 class EndedBySignal(SystemExit):
-    """The program ends by a signal. Nothing that catches errors stops it, and an event loop lets it through."""
+    """The program ends by a signal. As a SystemExit it passes `except Exception` and event loops."""
 
     def __init__(self, number: int) -> None:
         super().__init__(128 + number)
@@ -39,13 +39,13 @@ class Screen(Protocol):
 
 
 _screen: Screen | None = None
-_number = 0  # of the first signal: those that follow it (a shell and the kernel both send one) change nothing
+_number = 0  # the first signal: later ones (a shell and the kernel both send one) change nothing
 
 
 @contextmanager
 def handle_signals() -> Iterator[None]:
-    """From here on the signals are heard, those that whoever started us had ignored (nohup) left out. After one that
-    ends the program the others mean nothing: on its way out none may change the exit code."""
+    """Handle the ENDING signals in the context, except those that the parent process ignored (nohup). After the first
+    signal the others are ignored, so that none changes the exit code while the program ends."""
     global _number
     _number = 0
     heard = [number for number in ENDING if signal.getsignal(number) == signal.SIG_DFL]
@@ -57,7 +57,7 @@ def handle_signals() -> Iterator[None]:
 
 
 def _handle(numbers: Iterable[int], handler: Callable[[int, FrameType | None], None] | signal.Handlers) -> None:
-    """Set what signals do; only the main thread may."""
+    """Set the handler of signals. Outside the main thread this does nothing."""
     with suppress(ValueError):
         for number in numbers:
             signal.signal(number, handler)
@@ -65,7 +65,7 @@ def _handle(numbers: Iterable[int], handler: Callable[[int, FrameType | None], N
 
 @contextmanager
 def close_on_signal(screen: Screen) -> Iterator[None]:
-    """While a screen is open the signals, ctrl+c's among them, close it. Raises `EndedBySignal` where one did."""
+    """Let signals, also ctrl+c, close the open screen. Raises `EndedBySignal` at the end if one did."""
     global _screen
     _screen = screen
     before = signal.signal(signal.SIGINT, _hear)
@@ -101,7 +101,7 @@ def _hear(number: int, _frame: FrameType | None) -> None:
 
 
 def _limit(number: int) -> None:
-    from threading import Timer  # half a millisecond that a program without a signal is spared
+    from threading import Timer  # imported late: takes half a millisecond
 
     timer = Timer(GRACE_S, _end_here, (number, _screen))
     timer.daemon = True
@@ -109,7 +109,7 @@ def _limit(number: int) -> None:
 
 
 def _end_here(number: int, screen: Screen | None) -> None:
-    """The last resort, in a thread of its own: whatever the others do, this ends."""
+    """End the process from a timer's thread, whatever the other threads do: restore the terminal and kill children."""
     if screen is not None:
         screen.restore()
     with suppress(Exception):

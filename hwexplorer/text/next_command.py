@@ -1,4 +1,4 @@
-"""What the analysis says to do next, as a command of the shell."""
+"""Next steps that the analysis suggests, as shell commands."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from hwexplorer.settings import defaults_of
 
 
 def command(step: NextStep) -> str:
-    """One line that runs as it stands. Options that are the default are left out."""
+    """Return the complete shell command of a next step. Options with default values are left out."""
     words = ["hwexplorer", step.report, *step.words]
     words += step.devices if step.report == "explain" else ("--on", ",".join(step.devices))
     default = defaults_of(step.words[0])

@@ -16,7 +16,7 @@ from hardware.safe_text import safe
 
 __all__ = ["quantity", "safe"]  # re-exported: views format whole numbers, names and columns alike
 
-# What stands for marks where a terminal knows no Unicode.
+# ASCII for marks on terminals without Unicode.
 _PLAIN = {
     "µ": "u", "·": "*", "×": "x", "…≈": "~", "–—−▾─━": "-", "≤": "<=", "≥": ">=", "→": "->", "∞": "inf",
     "▸╭╮╰╯┏┓┗┛┤┬": "+", "◂": "<", "Σ": "sum", "η": "eff", "Δ": "d", "²": "^2", "³": "^3", "±": "+-",
@@ -27,7 +27,7 @@ ASCII = str.maketrans({mark: plain for marks, plain in _PLAIN.items() for mark i
 
 
 def delta(fraction: float | None) -> str:
-    """A signed change: `+29 %`, `-0.4 %`, `0 %`, and as a factor when it is large (`x12`, `÷30`)."""
+    """Return a signed change: `+29 %`, `-0.4 %`, `0 %`, or a factor if it is large (`x12`, `÷30`)."""
     special = not_a_number(fraction)
     if special is not None or fraction is None:
         return special or MISSING
@@ -40,12 +40,12 @@ def delta(fraction: float | None) -> str:
     return f"{fraction * 100:+.0f} %" if abs(fraction) >= 0.0995 else f"{fraction * 100:+.1f} %"
 
 
-DIGITS = 7  # of the largest number of a column and the decimals of the smallest: five decades of two digits
+DIGITS = 7  # integer digits of a column's largest number + decimals: two digits over five decades
 
 
 class Scale(msgspec.Struct, frozen=True):
-    """The format of every number of a column: factor, decimals, the unit for the header, and the width. In a column of
-    `is_wide` range each number has two to three digits of its own, and points stand below each other."""
+    """The format of every number of a column: factor, decimals, the unit for the header, and the width. If
+    `is_wide`, each number has two to three significant digits and decimal points are aligned."""
 
     factor: float = 1.0
     places: int = 0
@@ -66,8 +66,8 @@ class Scale(msgspec.Struct, frozen=True):
 
 
 def scale_for(values: Iterable[float | None], unit: str = "") -> Scale:
-    """Return one prefix for a column, and the decimals that leave each number two digits over five decades; what is
-    still too small reads `<.001`, never 0."""
+    """Return the format of a column: one prefix, and decimals that give each number two digits over five decades. A
+    smaller number reads `<.001`, never 0."""
     present = [v for v in values if v is not None and -math.inf < v < math.inf]  # nan is on neither side
     finite = [v for v in map(abs, present) if v]
     if not finite:
@@ -96,7 +96,7 @@ def scale_for(values: Iterable[float | None], unit: str = "") -> Scale:
 
 
 def header(title: str, label: str) -> str:
-    """Return title and unit, each once: `Cum %` has its unit, `MMAC` its title, a ratio needs none; `k inf/s`."""
+    """Return title and unit, neither twice: `Cum %` has its unit, `MMAC` its title, a ratio needs none; `k inf/s`."""
     if label == "x" or title.endswith(label):
         return title
     if label.endswith("/s") and title.endswith("/s"):
@@ -105,7 +105,7 @@ def header(title: str, label: str) -> str:
 
 
 def to_ascii(text: str) -> str:
-    """The same text for terminals without Unicode."""
+    """Return the text in ASCII, for terminals without Unicode."""
     if text.isascii():
         return text
     return text.replace("J·s", "Js").translate(ASCII).encode("ascii", "replace").decode("ascii")

@@ -1,4 +1,4 @@
-"""The terms: one table (terms.toml) that the screen, HTML, docs/terms.md and the man page say them from."""
+"""The table of terms (terms.toml), which the screen, HTML, docs/terms.md and the man page use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """`keys` are columns that it explains where they do not explain themselves."""
+    """A term and its meaning. `keys` are columns that it explains if they have no help."""
 
     name: str
     group: str
@@ -38,7 +38,7 @@ def groups() -> dict[str, list[Term]]:
 
 
 def term_of_key(key: str) -> str:
-    """Return the meaning of a column of this key; '' where no term says it."""
+    """Return the meaning of a column of this key; '' if no term has the key."""
     return next((term.says for term in terms() if key in term.keys), "")
 
 
