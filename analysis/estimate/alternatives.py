@@ -1,8 +1,8 @@
 """The same model in the same scenario with one setting changed: batch, precision, execution, layout or power mode.
 
-Every alternative is an estimate, never a rule of thumb. `alternatives` yields all; `best_batch` and `best_setting` are
-the one counsel that compare, why and advise give. The objective is the gain per inference: the geometric mean of how
-many times faster and of how many times less energy.
+Every alternative is an estimate, never a rule of thumb. `alternatives` yields all; `best_batch` and `best_setting`
+select the one that compare, why and advise recommend. The objective is the gain per inference: the geometric mean of
+the ratio of latencies and the ratio of energies.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ LOW_UTILIZATION = 0.3  # of the peak, below which a larger batch may fill the de
 
 
 class Alternative(msgspec.Struct, frozen=True):
-    """An estimate with one setting of another changed: the `kind` of setting, the `change` in words (`batch 32`), and
-    the `setting` as states spell it (`b32`)."""
+    """An estimate that differs from another in one setting: the `kind` of setting, the `change` in words (`batch 32`),
+    and the `setting` as a state of the screen spells it (`b32`)."""
 
     kind: str
     change: str
@@ -40,7 +40,7 @@ class Alternative(msgspec.Struct, frozen=True):
 
 @memoize()
 def _estimate_with(result: Estimate, name: str, value: int | str) -> Estimate | None:
-    """Estimate with one field of the scenario changed; None where model or device does not allow it."""
+    """Estimate with one field of the scenario changed. Return None if the model or device does not allow it."""
     try:
         return estimate(result.workload, result.device, msgspec.structs.replace(result.scenario, **{name: value}))
     except RequestError:
@@ -48,13 +48,13 @@ def _estimate_with(result: Estimate, name: str, value: int | str) -> Estimate | 
 
 
 def _change_setting(result: Estimate, kind: str, name: str, value: int | str, words: str = "") -> list[Alternative]:
-    """Return the alternative as a list, empty where there is none. The change is told in `words`, else by `name`."""
+    """Return the alternative as a list, empty if it is invalid. `words`, by default `name`, describe the setting."""
     other, setting = _estimate_with(result, name, value), f"b{value}" if name == "batch" else str(value)
     return [] if other is None else [Alternative(kind, f"{words or name} {value}", setting, other)]
 
 
 def larger_batches(result: Estimate) -> Iterator[Alternative]:
-    """Yield alternatives of a multiple of the batch, as long as the model fits."""
+    """Yield alternatives with multiples of the batch, as long as the model fits."""
     for factor in BATCH_FACTORS:
         batch = result.scenario.batch * factor
         found = [] if refusal(result.workload, batch) else _change_setting(result, "batch", "batch", batch)
@@ -72,14 +72,14 @@ def precisions(result: Estimate, is_candidate: Callable[[Precision], bool]) -> I
 
 
 def widest_that_fits(result: Estimate) -> Alternative | None:
-    """Return the alternative of the widest narrower weights with which the model fits in memory, None without one."""
+    """Return the alternative with the widest of the narrower weights that fit in memory, None if none fits."""
     stored = FORMATS[result.plan.weights].bytes
     narrower = precisions(result, lambda precision: FORMATS[precision.weights].bytes < stored)
     return next((other for other in narrower if other.result.fits), None)
 
 
 def fused_executions(result: Estimate) -> Iterator[Alternative]:
-    """Yield alternatives of execution modes that fuse more."""
+    """Yield alternatives with execution modes that fuse more."""
     for mode in MODES[MODES.index(result.execution) + 1 :]:
         yield from _change_setting(result, "fusion", "execution", mode)
 
@@ -95,7 +95,7 @@ def alternatives(result: Estimate) -> Iterator[Alternative]:
     for name, runtime in runtimes().items():
         if name != result.runtime.id and runtime.fits(device, work):
             for other in _change_setting(result, "runtime", "execution", name, "runtime"):
-                if other.result.trust.level == "measured":  # nobody is told to change software by unmeasured figures
+                if other.result.trust.level == "measured":  # only measurements justify other software
                     yield other
     if result.scenario.layout == "nchw" and device.arch.has_layouts:
         yield from _change_setting(result, "layout", "layout", "channels_last")
@@ -105,7 +105,7 @@ def alternatives(result: Estimate) -> Iterator[Alternative]:
 
 
 def _is_narrower_as_asked(result: Estimate, precision: Precision) -> bool:
-    """Return True if weights take fewer bytes than now, or are of the format that runs, and the device runs it."""
+    """Return True if the device runs the format as asked, and weights are narrower than now or what runs already."""
     narrower = precision.widths.weights < FORMATS[result.plan.weights].bytes
     if not narrower and FORMATS[precision.weights].stored != result.precision_run:
         return False
@@ -147,7 +147,7 @@ def gain_per_inference(now: Estimate, after: Estimate, members: Ints | None = No
 
 
 def best_batch(result: Estimate, members: Ints | None = None) -> Alternative | None:
-    """Return the smallest larger batch with nearly the gain of the best one; None where none is worth naming."""
+    """Return the smallest larger batch with nearly the gain of the best one; None if no gain is worth naming."""
     larger = [(other, gain_per_inference(result, other.result, members).mean) for other in larger_batches(result)]
     most = max((mean for _, mean in larger), default=0.0)
     if most < WORTH:
@@ -156,8 +156,8 @@ def best_batch(result: Estimate, members: Ints | None = None) -> Alternative | N
 
 
 def best_setting(result: Estimate, members: Ints | None = None) -> Alternative | None:
-    """Return the setting that helps a model, or some operators of it, most: a batch or execution that leaves results
-    as they are, else the next narrower precision; None where none is worth naming."""
+    """Return the setting that helps a model, or some operators of it, most: a batch or execution that leaves results as
+    they are, else the next narrower precision. Return None if no gain is worth naming."""
     batch = best_batch(result, members) if result.utilization < LOW_UTILIZATION else None
     bits = FORMATS[parse(result.scenario.precision).weights].bits
     narrower = [name for name in NARROWER if FORMATS[parse(name).weights].bits < bits][:1]

@@ -1,8 +1,8 @@
-"""Many models of one device each evaluated in one pass: their kernels side by side in one Demand, equal kernels once.
+"""Many models evaluated in one pass on one device: their kernels are in one Demand, equal kernels only once.
 
-Of the kernels of a hundred models a quarter are distinct. Two kernels are equal when every polynomial in them is, so
-they cost the same on every device at every batch. The distinct ones are run once per device and gathered per model;
-every figure has the bits that `analysis.estimate.estimate` gives for the model alone.
+Of the kernels of a hundred models a quarter are distinct. Two kernels are equal if all their polynomials are equal, so
+they cost the same on every device at every batch. The distinct ones are executed once per device and gathered per
+model; every figure has the same bits as `analysis.estimate.estimate` for the model alone.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from hardware.setup import Setup
 
 Indices = NDArray[np.int64]
 _ROLES = (ACTIVATION, QUANTIZED, KEPT, CACHE)
-# What of a demand is by operator, or the same for all.
+# The fields of a demand that are per operator, or the same for all operators.
 _COLUMNS = (
     "op_class", "macs", "vector_flops", "special", "elements", "gemm", "local_bytes", "weight_bytes", "largest_bytes",
     "head", "windows", "patches", "links", "element_bytes", "right_bytes", "unpack_ops", "mean_work",
@@ -41,8 +41,8 @@ _COLUMNS = (
 
 class Bundle(msgspec.Struct, frozen=True, kw_only=True):
     """Several workloads under one execution mode, with their distinct kernels. Per workload, `kernel_of` (k,) and
-    `op_of` (n,) are the distinct kernel and operator that each of its own is; `ops` and `transfers` the rows of its
-    demand that belong to a kernel seen here first, the operators kernel by kernel."""
+    `op_of` (n,) map its kernels and operators to distinct ones. `ops` and `transfers` are the rows of its demand whose
+    kernels occur here first; operators are ordered by kernel."""
 
     workloads: tuple[Workload, ...]
     execution: str
@@ -55,9 +55,8 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BundleDemand(msgspec.Struct, frozen=True):
-    """A bundle at some batches and widths of its tensors: the joint demand of b x w runs, those of a batch side by
-    side; the `places` of each in it; and per run whether convolutions do most of its multiply-accumulates (None without
-    any)."""
+    """A bundle at some batches and widths of its tensors: the joint demand of b x w estimates, ordered by batch; their
+    `places` in it; and for each whether convolutions do most of its multiply-accumulates (None if it has none)."""
 
     demand: Demand
     places: Places
@@ -65,8 +64,8 @@ class BundleDemand(msgspec.Struct, frozen=True):
 
 
 def make_bundle(workloads: Sequence[Workload], execution: str, places_models: bool = False) -> Bundle:
-    """Find the distinct kernels of the workloads under an execution mode ('eager', 'fused' ..); no two are alike where
-    devices place whole models."""
+    """Find the distinct kernels of the workloads under an execution mode ('eager', 'fused' ..). With `places_models`
+    (devices that place whole models) every kernel is distinct."""
     distinct: dict[bytes, tuple[int, int]] = {}  # signature -> distinct kernel and its first operator
     ops, transfers, kernel_of, op_of = [], [], [], []
     n_kernels = n_ops = 0
@@ -113,15 +112,15 @@ def _pointers(parts: Sequence[NDArray[Any]]) -> Indices:
 
 
 def _by_kernel(kernel: NDArray[Any], counts: NDArray[Any]) -> tuple[Indices, Indices]:
-    """Rows in the order of their kernels, and each one's place within its kernel."""
+    """Return the order of rows by kernel, and the place of each row so ordered within its kernel."""
     order = np.argsort(kernel, kind="stable")
     starts = np.concatenate([[0], np.cumsum(counts)[:-1]])
     return order, np.arange(len(kernel)) - np.repeat(starts, counts)
 
 
 def _signatures(workload: Workload, s: Structure) -> list[bytes]:
-    """Per kernel, everything its cost depends on, as bytes: the polynomials of its operators and transfers, and
-    the weights of its model and all that it moves: how much of them a scratchpad keeps."""
+    """Return per kernel, as bytes, everything that its cost depends on: the polynomials of its operators and transfers,
+    and of all weights and transfers of its model, which decide how much of them a scratchpad keeps."""
     ops, moves = workload.operators, s.moves
     n = workload.n_operators
     local = np.zeros((n, (len(_ROLES) + 1) * len(workload.monomials)))
@@ -142,15 +141,15 @@ def _signatures(workload: Workload, s: Structure) -> list[bytes]:
 
 
 def _widths(values: Values) -> Floats:
-    """Return the coefficients of elements as wide as the precision has their role, and of bytes of fixed width, side by
-    side."""
+    """Return coefficients side by side: elements of each role, whose width depends on the precision, and bytes of
+    values of fixed width."""
     numel, is_fixed = values.numel, values.fixed_bytes > 0
     columns = [np.where((~is_fixed & (values.precision_role == each))[:, None], numel, 0.0) for each in _ROLES]
     return np.hstack([*columns, np.where(is_fixed[:, None], numel * values.fixed_bytes[:, None], 0.0)])
 
 
 def _distances(s: Structure, moved: Floats) -> Floats:
-    """Return the traffic since each transfer's data was last touched, as coefficients: what `kernels.demand`
+    """Return the traffic since each transfer's data was last touched, as coefficients that `kernels.demand`
     evaluates."""
     per_kernel = np.zeros((s.n_kernels, moved.shape[1]))
     np.add.at(per_kernel, s.moves.kernel, moved)
@@ -162,7 +161,7 @@ def _distances(s: Structure, moved: Floats) -> Floats:
 
 
 def _rows(matrix: Floats, kernel: NDArray[Any], n_kernels: int) -> list[bytes]:
-    """The rows of each kernel, in order, as bytes."""
+    """Return the rows of each kernel, in order, as bytes."""
     data = np.ascontiguousarray(matrix[np.argsort(kernel, kind="stable")] + 0.0).tobytes()  # + 0.0: no -0.0
     width = matrix.shape[1] * 8
     ends = (np.cumsum(np.bincount(kernel, minlength=n_kernels)) * width).tolist()
@@ -170,8 +169,8 @@ def _rows(matrix: Floats, kernel: NDArray[Any], n_kernels: int) -> list[bytes]:
 
 
 def bundle_demand(one: Bundle, batches: Sequence[int], widths: Widths) -> BundleDemand:
-    """Return the joint demand of a bundle at some batches and widths of its tensors: at another batch no kernel is the
-    same."""
+    """Return the joint demand of a bundle at some batches and widths of its tensors. Different batches share no
+    kernels."""
     alone = [demand(workload, batch, widths, one.execution) for batch in batches for workload in one.workloads]
     n_ops, each = sum(map(len, one.ops)), range(len(batches))
     kernel_of = [numbers + i * one.n_kernels for i in each for numbers in one.kernel_of]
@@ -188,18 +187,18 @@ def bundle_demand(one: Bundle, batches: Sequence[int], widths: Widths) -> Bundle
 def peak_memory_bytes(
     workloads: Sequence[Workload], execution: str, batches: Sequence[int], widths: Widths, block: float
 ) -> Floats:
-    """Peak memory in bytes of each workload at each batch, (b * w,)."""
+    """Return the peak memory in bytes of each workload at each batch, (b * w,)."""
     runs = [(workload, batch) for batch in batches for workload in workloads]
     return np.array([peak_memory(one, batch, widths, execution, block).peak_bytes for one, batch in runs])
 
 
 def _join(one: Bundle, alone: Sequence[Demand], kernel_of: Sequence[Indices]) -> Demand:
-    """Return the distinct kernels of all demands as one demand: columns end to end, numbers shifted."""
+    """Return the distinct kernels of all demands as one demand: columns end to end, indices shifted."""
     times = len(alone) // max(len(one.workloads), 1)
     ops, transfers = one.ops * times, one.transfers * times
 
     def join(records: Sequence[Any], names: Sequence[str], rows: Sequence[Indices]) -> dict[str, Any]:
-        """Return columns of records end to end, by name; what is no array is the same in all."""
+        """Concatenate columns of records, by name. A value that is not an array is the same in all."""
         return {
             name: np.concatenate(
                 [getattr(one, name)[..., mine] for one, mine in zip(records, rows, strict=True)], axis=-1
@@ -232,7 +231,8 @@ def _join(one: Bundle, alone: Sequence[Demand], kernel_of: Sequence[Indices]) ->
 def _stream(
     alone: Sequence[Demand], ops: Sequence[Indices], transfers: Sequence[Indices], kernel_of: Sequence[Indices]
 ) -> Stream:
-    """Return all streams end to end. A kernel that several runs share is that of the last: they are of one model."""
+    """Return all streams end to end. A kernel that several estimates share belongs to the last: they are of one
+    model."""
     streams = [each.stream for each in alone if each.stream is not None]
     model = np.zeros(max((int(to.max()) for to in kernel_of if len(to)), default=-1) + 1, dtype=np.int64)
     for run, to in enumerate(kernel_of):
@@ -253,8 +253,8 @@ def _stream(
 def evaluate_steps(
     steps: Sequence[Workload], batches: Sequence[int], device: Device, scenario: Scenario, is_recorded: bool = False
 ) -> Floats:
-    """Return seconds and joules of steps that share their operators at some batches, (2, steps, batches), to the last
-    bits what `estimate` finds for each; with `is_recorded` as if graphs held the kernels of prompts as well."""
+    """Return seconds and joules of steps that share their operators at some batches, (2, steps, batches). They equal
+    those of `estimate` up to the last bits. With `is_recorded`, graphs also hold the kernels of prompts."""
     setup, first = scenario.setup_on(device, steps[0]), steps[0]
     if is_recorded:
         none = msgspec.structs.replace(setup.runtime.prompt_dispatch, value=0.0, low=0.0, high=0.0)
@@ -276,9 +276,9 @@ def evaluate_steps(
 def evaluate_bundle(
     demands: BundleDemand, setup: Setup, mapped: dict[tuple[Any, ...], Mapping] | None = None
 ) -> tuple[Totals, tuple[str, ...]]:
-    """All workloads of a bundle on one device, to the last bit what `estimate` finds for each; and the format that
-    most multiply-accumulates of each run in. `mapped` are mappings of the same demand on the same device, by what they
-    depend on in the plan, which other plans may use."""
+    """Evaluate all workloads of a bundle on one device, bit for bit as `estimate` does. Return also the format that
+    most multiply-accumulates of each run in. `mapped` caches mappings of this demand on this device, by the parts of
+    the plan that they depend on, for other plans."""
     key = (setup.plan,) if setup.device.arch.maps_by_energy else mapping_key(setup)
     mapped = {} if mapped is None else mapped
     if key not in mapped:

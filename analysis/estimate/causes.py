@@ -1,10 +1,10 @@
-"""What the time and the energy of a model go into: six causes that add up exactly, for every operator and any node.
+"""Causes of a model's time and energy: six parts that add up exactly, for every operator and any node.
 
-A kernel's time at work goes to the resource that bounds it: arithmetic, on-chip memory or DRAM, the others are hidden
-behind it. Blocks of attention that fill and drain count as arithmetic, kernels that quantise or cast as DRAM. What
-launching and dispatching add (where layers stream to each other, also filling and waiting) is `launch`, what the power
-limit adds `throttled`. Energy is divided by the event that draws it; `static` is drawn whatever happens.
-So time has no static part, and energy none that is throttled.
+A kernel's time at work goes to the resource that bounds it: arithmetic, on-chip memory or DRAM. The other resources are
+hidden behind it. Attention blocks that fill and drain count as arithmetic, kernels that quantise or cast as DRAM.
+`launch` is the time that launching and dispatching add, and where layers stream to each other also filling and waiting.
+`throttled` is the time that the power limit adds. Energy goes to the event that draws it; `static` is drawn whatever
+happens. So time has no static part, and energy has no throttled part.
 """
 
 from __future__ import annotations
@@ -24,20 +24,20 @@ COMPUTE, ON_CHIP, DRAM, LAUNCH, THROTTLED, STATIC = range(len(CAUSES))
 _CAUSE_OF_RESOURCE = np.array([COMPUTE, COMPUTE, DRAM, ON_CHIP])  # in the order of hardware.execute.RESOURCES
 _CAUSE_OF_FAMILY = {"on-chip memory": ON_CHIP, "DRAM": DRAM, "launch": LAUNCH, "static power": STATIC}
 
-# The steps from what the roofs allow to what is estimated.
+# The steps from the roofline's time to the estimated time.
 STEPS = ("ideal", "tiles", "memory", "launch", "throttled")
 
 
 class Causes(msgspec.Struct, frozen=True):
     """Seconds and joules of the batch by cause and operator, (6, n). `ideal_s` (6, n) is the part of the seconds that
-    the roofs themselves ask for: arithmetic at its peak, DRAM bytes at the peak bandwidth."""
+    the roofline requires: arithmetic at its peak, DRAM bytes at the peak bandwidth."""
 
     time_s: Floats
     energy_j: Floats
     ideal_s: Floats
 
     def sum_over(self, members: Ints | slice, weights: Floats | float = 1.0) -> Causes:
-        """Return the sums over some operators, each (6,), of which the `weights` count."""
+        """Return the sums over some operators, each (6,). Each operator counts `weights` times."""
         return Causes(*((getattr(self, name)[:, members] * weights).sum(axis=1) for name in self.__struct_fields__))
 
 
@@ -51,7 +51,7 @@ def causes(result: Estimate) -> Causes:
 
 @memoize()
 def causes_without_host(result: Estimate) -> tuple[Causes, Causes | None]:
-    """Return the causes of every operator without the work of the host, and those of that work alone."""
+    """Return the causes of every operator without the host's work, and of that work alone (None if there is none)."""
     whole, (_, host) = causes(result), divide_host_work(result)
     if host is None:
         return whole, None
@@ -79,7 +79,7 @@ def cause_of_event(event: Event) -> int:
 
 
 def _seconds_by_cause(result: Estimate) -> tuple[Floats, Floats]:
-    """Seconds by cause, and those of them that are ideal, each (6, n)."""
+    """Return the seconds by cause, and the ideal part of them, each (6, n)."""
     run, demand = result.run, result.demand
     mapping, flow, kernel, busy = run.mapping, run.mapping.traffic, demand.kernel, run.busy_s
     # Layers that stream to each other take longer than any of their resources: they fill and wait.
@@ -87,12 +87,12 @@ def _seconds_by_cause(result: Estimate) -> tuple[Floats, Floats]:
     if mapping.busy_s is not None:
         waits = np.maximum(busy - np.maximum(run.kernel_compute_s, run.kernel_memory_s), 0.0)
     arithmetic = np.maximum(demand.per_kernel(mapping.matrix_ideal_s), demand.per_kernel(mapping.vector_ideal_s))
-    # What fills blocks and what kernels beside a product pass is not hidden by the resource that bounds.
+    # Filling blocks and the memory passes of helper kernels are not hidden behind the resource that bounds.
     at_work = busy - waits - run.serial_s.sum(axis=0)
     roof = demand.per_kernel(flow.dram_read + flow.dram_write) / result.device.memory_bandwidth
     ideal = np.minimum(np.maximum(arithmetic, roof), at_work)
 
-    # The head of a kernel bears its overhead, the rest is divided as the estimate divides it.
+    # The head of a kernel has its overhead; the rest is divided as in the estimate.
     ratio = run.kernel_s / np.where(run.unthrottled_s > 0, run.unthrottled_s, run.kernel_s)
     before = run.latency_s / ratio[kernel]
     launch = np.where(demand.head, np.minimum(run.overhead_s[kernel], before), 0.0)
@@ -125,13 +125,13 @@ def shares(result: Estimate, metric: str) -> Floats:
 
 
 def shares_of_causes(part: Causes, result: Estimate, metric: str) -> Floats:
-    """Return the share that some causes make of a model, (6, n)."""
+    """Return some causes as shares of the model's total in a metric, (6, n)."""
     energy, time = part.energy_j / (result.energy_j or 1.0), part.time_s / (result.latency_s or 1.0)
     return {"energy": energy, "latency": time}.get(metric, 0.5 * (energy + time))
 
 
 def values_by_cause(values: Floats) -> dict[str, float]:
-    """Return values by cause, (6,), as a dict by name, as documents state them."""
+    """Return values by cause, (6,), as a dict from the name of the cause, for documents."""
     return dict(zip(CAUSES, values.tolist(), strict=True))
 
 

@@ -1,7 +1,7 @@
 """Graphs of a model: which operator or subgraph needs which, how deep, and the heaviest chain.
 
-Operators and subgraphs are in execution order, so every edge points forward and one pass answers each question, in a
-tenth of the time that networkx needs to be given the graph (analysis/reports/model_graph.py hands it over).
+Operators and subgraphs are in execution order, so every edge points forward and one pass answers each question.
+Building a networkx graph (analysis/reports/model_graph.py) takes ten times as long.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class Dependencies(msgspec.Struct, frozen=True):
 
 @memoize(shared=True)
 def operator_graph(workload: Workload) -> Dependencies:
-    """Operators joined by the activations they exchange, computed once."""
+    """Return the operators joined by the activations they exchange, computed once."""
     return _graph(workload, None)
 
 
 @memoize(shared=True)
 def subgraph_graph(workload: Workload) -> Dependencies:
-    """Subgraphs joined by the activations they exchange, computed once."""
+    """Return the subgraphs joined by the activations they exchange, computed once."""
     return _graph(workload, partition(workload))
 
 
@@ -62,9 +62,9 @@ def _graph(workload: Workload, parts: Partition | None) -> Dependencies:
 @memoize()
 def row_lags(workload: Workload) -> Floats:
     """Return how much later than its inputs a frame leaves each operator, where operators stream rows to each other, as
-    a part of the time between frames, shape (n,): a row of the result of a convolution or of a product with weights,
-    the whole of it where the second operand is made on the way (attention). What does not lengthen the path to the
-    last of the operators so far is zero, so parts of a model add up to its longest path."""
+    a part of the time between frames, shape (n,). A convolution or a product with weights lags by one row of its
+    result, a product of two activations (attention) by a whole frame. Only what lengthens the longest path so far
+    counts, else 0, so the parts of a model add up to its longest path."""
     ops, tensors = workload.operators, workload.tensors
     rows = (ops.gemm @ workload.value_at(batch=1))[:, 1]
     own = np.zeros(workload.n_operators)

@@ -1,4 +1,4 @@
-"""Where an estimate deviates from what was asked, in words."""
+"""Deviations of an estimate from the request, in words."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _WORK = {"vision": "vision models", "encoder": "encoders", "language": "language
 
 
 def describe_deviations(result: Estimate) -> tuple[str, ...]:
-    """Return a phrase for everything that is not as asked, or not as a reader would expect."""
+    """Return a phrase for each deviation from the request, or from what a reader would expect."""
     workload, device, runtime, asked = result.workload, result.device, result.runtime, result.scenario.execution
     phrases = list(_formats(result))
     if many := int(result.run.mapping.is_reduced.sum()):
@@ -48,8 +48,8 @@ def describe_deviations(result: Estimate) -> tuple[str, ...]:
 
 
 def _formats(result: Estimate) -> tuple[str, ...]:
-    """Return the deviations of the plan that this model meets: one without contractions multiplies nothing in another
-    format."""
+    """Return the deviations of the plan that affect this model. Formats of products affect no model without
+    contractions."""
     plan, demand = result.plan, result.demand
     phrases = plan.marks if demand.macs.any() or plan.stored != plan.requested else ()
     if plan.vector_mac != plan.stored and demand.is_depthwise.any():

@@ -1,4 +1,4 @@
-"""One model on one device in one scenario: latency, energy, memory, bounds, and the bands around them."""
+"""The estimate of one model on one device in one scenario: latency, energy, memory, bounds and bands."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ COMPONENTS = ("compute", "memory", "static")
 class Estimate(Rates, frozen=True, dict=True, kw_only=True):
     """Figures are for the whole batch, in SI units. Arrays per operator (n,) and kernel are in `run`.
 
-    `utilization` is the time the busiest unit would need at its full peak (of the format it runs) over the latency;
-    `bound` what bounds the most time, `bound_s` the time by each of hardware.execute.BOUNDS. Requests that do not fit
-    into memory together run in `waves`, one after another; memory is that of a wave."""
+    `utilization` is the time that the busiest unit would need at its full peak (of the format it runs), over the
+    latency. `bound` is what bounds the most time, `bound_s` the time by each of hardware.execute.BOUNDS. Requests that
+    do not fit into memory together run in `waves`, one after another; memory is then that of one wave."""
 
     workload: Workload
     scenario: Scenario
@@ -63,12 +63,12 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
 
     @property
     def plan(self) -> Plan:
-        """The formats that run."""
+        """The formats that the device uses."""
         return self.setup.plan
 
     @property
     def runtime(self) -> Runtime:
-        """The software that runs it."""
+        """The software that runs the model."""
         return self.setup.runtime
 
     @property
@@ -77,19 +77,19 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
         return self.setup.runtime.mode
 
     def in_mode(self, mode: str) -> Estimate:
-        """Return the estimate of the same software with its kernels made as in a mode: with fusion, or without."""
+        """Return the estimate with the same software, but with kernels grouped as in a mode, e.g. 'fused'."""
         if self.execution == mode:
             return self
         return _estimate_on(self.setup.in_mode(mode), self.workload, self.scenario)
 
     @property
     def joins(self) -> str:
-        """The way in which operators are joined into kernels, as analysis/estimate/kernels.py calls it."""
+        """The way to join operators into kernels, as analysis/estimate/kernels.py names it."""
         return self.setup.joins
 
     @property
     def power_limit_w(self) -> float:
-        """The power that all devices that run it may draw together."""
+        """The power limit of all devices that run the model, together."""
         return self.device.power_limit_w * self.workload.devices
 
     @property
@@ -99,7 +99,7 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
 
     @property
     def wave_batch(self) -> int:
-        """The requests that run at once: the batch, where all fit into memory."""
+        """The requests that run at once: the whole batch if all fit into memory."""
         return -(-self.scenario.batch // self.waves)
 
     @property
@@ -119,14 +119,14 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
 
     @property
     def can_win(self) -> bool:
-        """True if it may be recommended: it fits, some software runs it there in such a format, and its figures are
-        those of the whole model."""
+        """True if it may be recommended: the model fits, known software runs it in a format no wider than asked, and
+        cost rules cover enough of it."""
         runs_wider = precision.runs_wider(self.scenario.precision, self.precision_run)
         return self.fits and self.supported and not runs_wider and not self.rule_coverage.gap
 
     @property
     def supported(self) -> bool:
-        """False where software is known to run other kinds of work on the device, and none this one."""
+        """False if software is known to run other kinds of work on the device, but not this kind."""
         return not is_unsupported(self.device, self.workload.work)
 
     @property
@@ -136,7 +136,7 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
 
     @property
     def event_energy_j(self) -> Floats:
-        """Energy of each event and operator, shape (e, n). Made when asked for: it is the largest array of all."""
+        """Energy of each event and operator, shape (e, n). Computed on access, as it is the largest array of all."""
         return self.run.counts * self.run.prices.value[:, None]
 
     @cached_property
@@ -145,7 +145,7 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
         return self.components_j(self.run.counts)
 
     def components_j(self, counts: Floats) -> Floats:
-        """Return compute, memory and static energy of counts of events, (e, n), shape (3, n)."""
+        """Return the compute, memory and static energy, (3, n), of event counts (e, n)."""
         which = np.array([COMPONENTS.index(event.component) for event in self.events])
         prices = self.run.prices.value
         return np.stack([prices[which == c] @ counts[which == c] for c in range(3)])
@@ -166,8 +166,8 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
 
     @cached_property
     def energy_band_j(self) -> tuple[float, float]:
-        """Low and high energy: the factors that hold the metered energy of such work. Where nothing like it was
-        metered, the spreads of constants: those of one group vary together, groups vary independently. The spread of
+        """Low and high energy: the factors that contain the metered energy of this class of work. Without such
+        measurements, the spreads of prices: prices of one group vary together, groups vary independently. The spread of
         the time moves the static energy and counts as one more group."""
         if self.energy_factors is not None:
             return self.energy_j * self.energy_factors[0], self.energy_j * self.energy_factors[1]
@@ -195,9 +195,9 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
 def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate:
     """Evaluate a workload on a device, without side effects.
 
-    A scenario that is new for the workload and device takes 0.5 to 1 ms of processor for models of 70 to 500 operators,
-    most of it a fixed cost per call; several ms where an NPU cuts a network into contexts. Raises RequestError for a
-    batch that the workload does not have."""
+    A scenario that is new for the workload and device takes 0.5 to 1 ms of CPU time for models of 70 to 500 operators,
+    most of it a fixed cost per call. It takes several ms where an NPU cuts a network into contexts. Raises RequestError
+    for a batch that the workload does not allow."""
     check_batch(workload, scenario.batch)
     workload = workload.bound(sequence=scenario.sequence, kv=scenario.kv)
     return _estimate_on(scenario.setup_on(device, workload), workload, scenario)
@@ -211,7 +211,7 @@ def _estimate_on(setup: Setup, workload: Workload, scenario: Scenario) -> Estima
     run = execute(needs, setup)
     if workload.repeats is not None:
         run, needs = repeat_kernels(run, needs, workload.repeats @ workload.value_at(batch=batch) * waves)
-    if (devices := workload.devices) > 1:  # events and energy of all, in the time of one
+    if (devices := workload.devices) > 1:  # count events and energy of all devices, and the time of one
         run = msgspec.structs.replace(run, energy_j=run.energy_j * devices, counts=run.counts * devices)
     sums = totals(run)
     latency, energy = float(sums.latency_s[0]), float(sums.energy_j[0])
@@ -243,8 +243,8 @@ def _estimate_on(setup: Setup, workload: Workload, scenario: Scenario) -> Estima
 
 
 def _waves(workload: Workload, batch: int, setup: Setup) -> tuple[int, Memory]:
-    """Return the number of waves in which a batch of requests runs, 1 for other work, and the peak memory of one: a
-    server holds back the requests that do not fit. Where not even one fits, that is one wave."""
+    """Return the number of waves in which a batch of requests runs (1 for other work), and the peak memory of one wave.
+    A server holds back requests that do not fit. If not even one fits, there is one wave."""
 
     def peak(size: int) -> Memory:
         """Return the memory of a batch of this size."""
@@ -261,21 +261,21 @@ def _waves(workload: Workload, batch: int, setup: Setup) -> tuple[int, Memory]:
 
 
 def largest_batch(memory: Memory, batch: int, room: float) -> int:
-    """Return how many inferences fit into so many bytes: weights stay, the rest of the peak (caches, activations) grows
+    """Return how many inferences fit into `room` bytes: weights stay, the rest of the peak (caches, activations) grows
     with the batch."""
     each = (memory.peak_bytes - memory.weight_bytes) / batch
     return max(int((room - memory.weight_bytes) / each), 0) if each > 0 else 0
 
 
 def precision_run(plan: Plan, mostly_convolution: bool | None) -> str:
-    """The format that most multiply-accumulates run in; that of the tensors where there are none."""
+    """Return the format that most multiply-accumulates run in; without any, the format of the tensors."""
     if mostly_convolution is None:
         return plan.stored
     return plan.convolution[1] if mostly_convolution else plan.contraction[1]
 
 
 def mostly_convolution(needs: Demand) -> bool | None:
-    """Return whether convolutions do most multiply-accumulates; None where there are none."""
+    """Return whether convolutions do most multiply-accumulates; None if there are none."""
     total = needs.macs.sum()
     if not total:
         return None

@@ -1,4 +1,4 @@
-"""What the events of all architectures have in common: eight families, so that unlike machines can be compared."""
+"""Families of events: eight groups that all architectures share, so that unlike devices can be compared."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LAUNCH = (
 
 @cache
 def family_of(event: Event) -> str:
-    """The family an event belongs to, by the constant that prices it."""
+    """Return the family of an event, by the constant that prices it."""
     if event.component == "static":
         return "static power"
     if event.family == "clock":
@@ -48,14 +48,14 @@ def family_of(event: Event) -> str:
 
 
 def family_energy(result: Estimate, members: Ints | None = None) -> Floats:
-    """Energy of each family in J, shape (8,), of the model or of some operators."""
+    """Return the energy of each family in J, shape (8,), of the model or of some operators."""
     counts = result.run.counts if members is None else result.run.counts[:, members]
     index = [FAMILIES.index(family_of(event)) for event in result.events]
     return np.bincount(index, counts.sum(axis=1) * result.run.prices.value, minlength=len(FAMILIES)).astype(np.float64)
 
 
 def instructions(result: Estimate) -> float:
-    """Instructions the device fetches and decodes for the model; none where its schedule lies in space."""
+    """Return the instructions that the device fetches and decodes for the model; 0 for a spatial architecture."""
     arch = result.device.arch
     return float(result.run.counts[arch.row[arch.instruction_event]].sum()) if arch.instruction_event else 0.0
 

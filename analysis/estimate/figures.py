@@ -1,5 +1,5 @@
-"""One record for what a run costs, and one head for what a document is about: comparisons, sweeps, searches, advice
-and explanations all hold these, so a key means the same wherever it stands."""
+"""The record of an estimate's figures, and the head of a document. Comparisons, sweeps, searches, advice and
+explanations all use both, so a key means the same in every document."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from hardware.execute import BOUNDS
 
 
 class Serving(msgspec.Struct, frozen=True, kw_only=True):
-    """A batch of requests, all of the same lengths. `tokens_per_s` are output tokens of the whole batch, prefill's
-    time included; `energy_j_per_token` likewise, per output token. `largest_batch` is the most requests whose weights
-    and caches fit into the memory, 0 where one does not; times leave out what a wave waits for those before."""
+    """A batch of requests, all of the same lengths. `tokens_per_s` counts output tokens of the whole batch, over a time
+    that includes prefill; `energy_j_per_token` is likewise per output token. `largest_batch` is the most requests whose
+    weights and caches fit into the memory, 0 if not even one fits. Times leave out the wait for earlier waves."""
 
     prompt_tokens: int
     output_tokens: int
@@ -32,12 +32,12 @@ class Serving(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Figures(msgspec.Struct, frozen=True, kw_only=True):
-    """One model on one device in one scenario. Energy and latency are for the whole batch where a name does not say
-    otherwise; SI units. `devices` run it together: energy and power are those of all, memory of each. `runtime` is
-    what it runs with, `serving` what a request of a language model is judged by, `bound_time` the share of the time
-    by what bounds it; `supported` is False where no software is known to run such work on the device; `formats` those
-    of a language model by role; `silicon` is False for a device that exists on paper only, `trust` how well such work
-    is known on it; `incomplete` says what has no cost rule where that is too much."""
+    """One model on one device in one scenario. Energy and latency are for the whole batch unless a name says otherwise;
+    SI units. `devices` run it together: energy and power are of all, memory of each. `runtime` is the software,
+    `serving` the figures of a request of a language model, `bound_time` the share of the time by bound. `supported` is
+    False if no software is known to run such work on the device. `formats` are a language model's formats by role.
+    `silicon` is False for a device on paper; `trust` is the evidence for such work on it; `incomplete` names work
+    without a cost rule, if too much."""
 
     model: Annotated[str, column("Model", keep=2)]
     device: Annotated[str, column("Device")]
@@ -82,14 +82,14 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def can_win(self) -> bool:
-        """True if it may be recommended, as an Estimate says."""
+        """True if it may be recommended, by the rule of Estimate.can_win."""
         runs_wider = precision.runs_wider(self.precision, self.precision_run)
         return self.fits and self.supported and not runs_wider and not self.incomplete
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
-    """The subject of a document. `execution` and `layout` where that depends on a device, `device` and `execution_run`
-    where it is about one; `sequence`, `kv` and `output` of a model that has these lengths."""
+    """The subject of a document. `execution` and `layout` are set if they depend on a device, `device` and
+    `execution_run` if it is about one; `sequence`, `kv` and `output` if the model has these lengths."""
 
     model: str
     batch: int
@@ -137,7 +137,7 @@ def figures(result: Estimate) -> Figures:
 
 
 def serving(result: Estimate) -> Serving | None:
-    """Return what users of language models ask of a request; None for anything else."""
+    """Return the figures of a request of a language model; None for other workloads."""
     workload, batch = result.workload, result.scenario.batch
     if workload.repeats is None or "output" not in workload.defaults:
         return None
@@ -158,7 +158,7 @@ def serving(result: Estimate) -> Serving | None:
 
 
 def head_fields(result: Estimate, on_device: bool = False) -> dict[str, Any]:
-    """The fields of a Head; `on_device` names the device and what `auto` means on it."""
+    """Return the fields of a Head. `on_device` adds the device, and the execution mode that runs on it."""
     scenario = result.scenario
     head = model_head_fields(result.workload, scenario.batch, scenario.precision)
     head |= {"execution": scenario.execution, "layout": scenario.layout}
@@ -166,6 +166,6 @@ def head_fields(result: Estimate, on_device: bool = False) -> dict[str, Any]:
 
 
 def model_head_fields(workload: Workload, batch: int, precision: str) -> dict[str, Any]:
-    """The fields of a Head about a model alone."""
+    """Return the fields of a Head about a model alone."""
     head = {"model": workload.name, "batch": batch, "precision": precision, "image_size": workload.image_size}
     return head | workload.defaults

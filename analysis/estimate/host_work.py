@@ -1,6 +1,6 @@
-"""What the host does once a step, apart from the operators: the call, a scheduler, sampling.
+"""The work of the host once per step, apart from the operators: the call, a scheduler, sampling.
 
-An execution adds it to the first kernel of each call. Here an estimate divides in two, whose operators add up to it.
+An execution adds it to the first kernel of each call. `divide_host_work` divides an estimate in two that add up to it.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from hardware.setup import Setup
 
 @memoize()
 def divide_host_work(result: Estimate) -> tuple[Estimate, Estimate | None]:
-    """Return the estimate without the work of the host between kernels, and that work alone; None where there is none.
-    Totals stay those of the model."""
+    """Return the estimate without the host's work between kernels, and that work alone (None if there is none). Both
+    keep the totals of the model."""
     run, demand, runtime, arch = result.run, result.demand, result.runtime, result.device.arch
     times = _runs_of_kernels(result)
     waits_s = runtime.call_s.value * demand.per_kernel(demand.calls.begins)
@@ -46,14 +46,14 @@ def divide_host_work(result: Estimate) -> tuple[Estimate, Estimate | None]:
         overhead_s=run.overhead_s - added_s,
     )
     none = msgspec.structs.replace(runtime.call_s, value=0.0, low=0.0, high=0.0)
-    quiet = msgspec.structs.replace(runtime, call_s=none, sequence_s=none)  # what is divided once is not again
+    quiet = msgspec.structs.replace(runtime, call_s=none, sequence_s=none)  # a second division finds no host work
     setup = Setup(result.device, result.plan, quiet, result.setup.layout)
     divided = msgspec.structs.replace(result, run=rest, setup=setup), msgspec.structs.replace(result, run=host)
     of_host = np.zeros((len(COMPONENTS), result.demand.n))
     members = np.flatnonzero(energy_j)
     of_host[:, members] = result.components_j(counts[:, members])
     for estimate, component_j in zip(divided, (result.component_energy_j - of_host, of_host), strict=True):
-        vars(estimate)["component_energy_j"] = component_j  # of the few operators that the host's work is at
+        vars(estimate)["component_energy_j"] = component_j  # computed only for the few operators with host work
     return divided
 
 

@@ -1,10 +1,10 @@
-"""From operators and a way to group them into kernels, to what the hardware must do: the Demand.
+"""Build the Demand, which is what a workload asks of a device, from operators and a way to group them into kernels.
 
-A runtime groups them in one of five ways (`Setup.joins`, here `execution`): `eager` runs each operator as a kernel, a
-bias with its contraction; `apart` does so but for the bias of a convolution; `compiled` runs contractions alone and
-what follows each as one kernel; `served` joins products of one input; `fused` runs each subgraph as one kernel. What
-passes between operators of a kernel stays on chip; everything else is a transfer, with the traffic since it was last
-touched, which decides whether a cache still holds it.
+A runtime groups operators in one of five ways (`Setup.joins`, here `execution`): `eager` runs each operator as a
+kernel, but a bias with its contraction; `apart` is the same, except that the bias of a convolution is a kernel;
+`compiled` runs contractions alone and the operators after each as one kernel; `served` joins products of one input;
+`fused` runs each subgraph as one kernel. Values between the operators of a kernel stay on chip; all others are
+transfers. Each has the traffic since its data was last touched, which decides whether a cache still holds it.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from hardware.precision import CACHE, QUANTIZED, Widths, uniform
 
 Bools = NDArray[np.bool_]
 _Move = tuple[int, int, int, int, int, int, bool]  # op, role, row of numel, tensor, kernel, previous, wraps
-_KEEP = 16  # demands remembered per workload: neighbouring batches and precisions while scrubbing
+_KEEP = 16  # cached demands per workload: neighbouring batches and precisions while a user steps through them
 
 
 class Moves(Values, frozen=True, kw_only=True, dict=True):
     """Transfers (t,) at any batch: values that operators read from outside of their kernel, or write to it.
 
-    `op` is the operator, `kernel` its kernel, `tensor` what is moved, `role` READ, READ_WEIGHT or WRITE. `previous` is
-    the kernel that touched the data last (for writes: the last that reads it), -1 for data that is new or must leave;
-    `wraps` marks weights last touched in the previous inference."""
+    `op` is the operator, `kernel` its kernel, `tensor` the tensor moved, `role` READ, READ_WEIGHT or WRITE. `previous`
+    is the last kernel that touched the data (for writes: the last that reads it), -1 for data that is new or must
+    leave; `wraps` marks weights last touched in the previous inference."""
 
     op: Ints
     kernel: Ints
@@ -52,8 +52,8 @@ class Moves(Values, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def between(self) -> tuple[Ints, Ints]:
-        """Two uses of the data as a range of kernels, (t,) each: what kernels `first` to `last - 1` move lies between
-        them. Data that wraps was used in the previous inference: there all other kernels lie between."""
+        """Return the range of kernels, `first` to `last - 1`, between two uses of the data, (t,) each. Data that wraps
+        was used in the previous inference: then all kernels outside of the range lie between."""
         first, second = np.minimum(self.kernel, self.previous), np.maximum(self.kernel, self.previous)
         return np.where(self.wraps, first, first + 1), np.where(self.wraps, second + 1, second)
 
@@ -65,11 +65,11 @@ class Exchanges(Values, frozen=True, kw_only=True):
 
 
 class Structure(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """The part of a demand that no batch changes: kernels, and what operators move.
+    """The part of a demand that is the same at every batch: kernels and transfers.
 
-    `kernel`, `head`, `op_class` and `n_kernels` are those of a Demand; `weights` are the values of all weights that are
-    read, `elements` (n, m) are written; `begins` and `prompts` (n,) are those of hardware.demand.Calls. `times` (k,) is
-    how often kernels of merged layers run, None where no layers are merged."""
+    `kernel`, `head`, `op_class` and `n_kernels` are as in Demand; `weights` are the values of all weights that are
+    read; `elements` (n, m) counts the elements that each operator writes; `begins` and `prompts` (n,) are as in
+    hardware.demand.Calls. `times` (k,) is how often kernels of merged layers run, None if no layers are merged."""
 
     op_class: Ints
     kernel: Ints
@@ -85,7 +85,7 @@ class Structure(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 def _group(workload: Workload, execution: str) -> list[list[int]]:
-    """Return the operators of each kernel, in the order in which kernels run; the first is what it was started for."""
+    """Return the operators of each kernel, in the order in which kernels run. The first operator is the head."""
     if execution == "fused":
         return [list(members) for members in partition(workload).members]
     if execution == "compiled":
@@ -102,7 +102,7 @@ def _group(workload: Workload, execution: str) -> list[list[int]]:
 
 
 def _compile(workload: Workload) -> list[list[int]]:
-    """Contractions (with their bias) call library kernels; what follows them in a subgraph is one kernel."""
+    """Group contractions (with their bias) as library kernels, and what follows each in a subgraph as one kernel."""
     kinds = workload.operators.kind
     runs: list[list[int]] = []
     for members in partition(workload).members:
@@ -119,7 +119,7 @@ def _compile(workload: Workload) -> list[list[int]]:
 
 def _join_served(workload: Workload) -> list[list[int]]:
     """Group as engines of language models do: products of one input in one module are a single product (queries, keys
-    and values; gate and up), library kernels stand alone, and what follows them in a row is one kernel."""
+    and values; gate and up), library kernels are separate, and consecutive other operators are one kernel."""
     ops, producer = workload.operators, workload.tensors.producer.tolist()
     in_ptr, in_tensor = ops.in_ptr.tolist(), ops.in_tensor.tolist()
     runs: list[list[int]] = []
@@ -136,7 +136,7 @@ def _join_served(workload: Workload) -> list[list[int]]:
         elif kind == "bias":
             target = latest
         elif KINDS[kind].fuses == "epilogue" or (kind == "copy" and latest in rows):
-            # A later kernel may have read what a closed one made: only the last one is still open.
+            # A later kernel may read the results of an earlier one, so only the last kernel can still grow.
             target = last if last in rows and latest >= last - 1 else target
             rows.add(target)
         if target == len(runs):
@@ -241,8 +241,7 @@ def _moves(workload: Workload, rows: list[_Move], numel: Floats) -> Moves:
 
 
 def _begins(workload: Workload, runs: list[list[int]]) -> Floats:
-    """Return 1 where a call of the model begins: at its first kernel, and at the first of each part that is
-    repeated."""
+    """Return 1 where a call of the model begins: at its first kernel, and at the first of each repeated part."""
     begins = np.zeros(workload.n_operators)
     if runs:
         begins[runs[0][0]] = 1.0
@@ -253,7 +252,8 @@ def _begins(workload: Workload, runs: list[list[int]]) -> Floats:
 
 
 def _prompts(workload: Workload) -> Floats:
-    """1 for operators that read the prompt of a language model: all of a prefill, of a request those that run once."""
+    """Return 1 for operators that read a prompt: all of a prefill; of a request, those that run as often as the
+    first."""
     once = np.full(workload.n_operators, float(workload.kind in ("prefill", "request")))
     if workload.kind == "request" and workload.repeats is not None:
         once[(workload.repeats != workload.repeats[0]).any(axis=1)] = 0.0
@@ -262,7 +262,7 @@ def _prompts(workload: Workload) -> Floats:
 
 @memoize(keep=_KEEP)
 def demand(workload: Workload, batch: int, widths: Widths, execution: str) -> Demand:
-    """Return what the workload asks of a device at one batch and widths of its tensors, remembered for the last few."""
+    """Return the demand of the workload at one batch and widths of its tensors. The last few results are cached."""
     result = _evaluate(workload, batch, widths, execution)
     vars(result).update(_batch_independent(workload, execution))
     return result
@@ -270,7 +270,7 @@ def demand(workload: Workload, batch: int, widths: Widths, execution: str) -> De
 
 @memoize(shared=True)
 def _batch_independent(workload: Workload, execution: str) -> dict[str, Any]:
-    """Return what any demand of these operators has in common. Shapes are equal where their polynomials are."""
+    """Return the attributes that all demands of these operators share. Equal polynomials are equal shapes."""
     ops, n = workload.operators, workload.n_operators
     polynomials = np.column_stack([ops.gemm.reshape(n, -1), ops.macs, op_classes(workload), windows(workload)[6]])
     shapes = distinct_shapes(polynomials.T, (ops.gemm[:, 0] != 0).any(axis=1))
@@ -314,7 +314,7 @@ def _evaluate(workload: Workload, batch: int, widths: Widths, execution: str) ->
 
 
 def _mean_work(workload: Workload, batch: int, prompts: Floats) -> Floats | None:
-    """Return the experts that the mean device reads over those of the busiest, 1 for other operators, (n,)."""
+    """Return the experts that the mean device reads over the busiest's, 1 for other work, (n,); None on one device."""
     routing = workload.routing
     if routing is None or routing.devices == 1:
         return None
@@ -334,7 +334,7 @@ def _distances(s: Structure, moved: Floats) -> Floats:
     until = np.concatenate([[0.0], np.cumsum(each)])
     first, last = moves.between
     distance, total = until[last] - until[first], until[-1]
-    if s.times is not None:  # merged layers move data as often as they run, but between two of them in a row
+    if s.times is not None:  # merged layers move data each time they run, except between two uses inside them
         passed = np.concatenate([[0.0], np.cumsum(each * s.times)])
         is_once = (s.times[moves.kernel] == 1) & (s.times[moves.previous] == 1)
         distance, total = np.where(is_once, passed[last] - passed[first], distance), passed[-1]
@@ -343,7 +343,7 @@ def _distances(s: Structure, moved: Floats) -> Floats:
 
 
 def _unpack_ops(moves: Moves, point: Floats, widths: Widths, n: int) -> Floats | None:
-    """Operations of each operator that unpacks once what it reads of weights and cache; None where nothing is."""
+    """Return the operations that each operator spends on unpacking weights and cache; None if nothing is packed."""
     if not (widths.unpack_weights or widths.unpack_cache):
         return None
     each = np.zeros(4)
@@ -354,8 +354,8 @@ def _unpack_ops(moves: Moves, point: Floats, widths: Widths, n: int) -> Floats |
 
 
 def _links(workload: Workload, result_bytes: Floats) -> Floats | None:
-    """Return the bytes that a device sends in each collective, the messages that they are, and the speed of the links,
-    zero for those of the device, (3, n); None for a model on one device."""
+    """Return for each collective the bytes and messages that a device sends, and the speed of the links (zero means the
+    device's own), (3, n). Return None for a model on one device."""
     parallel = workload.parallel
     if parallel is None:
         return None

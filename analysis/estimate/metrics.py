@@ -1,4 +1,4 @@
-"""What runs are compared by: one name per figure, its key in a record, its unit, and which way is better."""
+"""Metrics: one name per figure, with its key in a record, its unit, and which direction is better."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from hardware.quantity import Unit
 
 
 class Metric(msgspec.Struct, frozen=True):
-    """`key` names the figure in Figures and in an Estimate; `title` begins a sentence or heads a column, `noun` stands
-    within one."""
+    """`key` names the figure in Figures and in an Estimate; `title` begins a sentence or heads a column; `noun` is used
+    within a sentence."""
 
     key: str
     unit: Unit
@@ -18,7 +18,7 @@ class Metric(msgspec.Struct, frozen=True):
     more_is_better: bool = False
 
     def figure(self, run: object) -> float:
-        """Return the figure of a run: an Estimate, Figures, or what holds their keys."""
+        """Return the figure of an Estimate, Figures, or another object with this key."""
         value: float = getattr(run, self.key)
         return value
 
@@ -39,12 +39,12 @@ METRICS = {
     "ttft": Metric("ttft_p99_s", "s", "Time to first token, 99th percentile", "time to first token"),
     "tpot": Metric("tpot_p99_s", "s", "Time per output token, 99th percentile", "time per output token"),
 }
-# Those that nodes have parts of which add up to the model's: what trees are shown in and devices compared by.
+# Metrics of which nodes have parts that add up to the model's: trees show them, and comparisons use them.
 ADDITIVE = ("edp", "energy", "latency")
 EXPLAINED = (*ADDITIVE, "memory")
 AIMS = ("energy", "latency", "memory", "throughput", "edp")
-ORDERS = ("energy", "latency", "throughput", "accuracy", "edp")  # of ranked models; accuracy is no figure of a run
-RULED = ("energy", "latency", "throughput", "edp", "memory", "power", "utilization", "coverage")  # by rules of CI
-RULED_OF_LOADS = ("ttft", "tpot")  # by rules about a model under a load
+ORDERS = ("energy", "latency", "throughput", "accuracy", "edp")  # of ranked models; accuracy is not in METRICS
+RULED = ("energy", "latency", "throughput", "edp", "memory", "power", "utilization", "coverage")  # in rules of CI
+RULED_OF_LOADS = ("ttft", "tpot")  # in rules about a model under a load
 SEARCHED = ("energy", "latency", "memory", "power", "throughput", "cost")  # that a search can limit
 CHANGING = ("energy", "latency", "edp", "memory", "macs", "flops", "operators")  # compared between two results

@@ -1,8 +1,8 @@
-"""A model as people speak of it: the hierarchy of its modules with repeats merged, or by subgraph or kind.
+"""The outline of a model: the hierarchy of its modules with repeats merged, or its operators by subgraph or kind.
 
-Blocks that follow each other, bear the same name but for a number and hold the same layers are one branch, merged name
-by name: `layer3.0-5.conv2` is six convolutions. Blocks that hold repeats of their own stay apart unless they do the
-same work. A branch named in `apart` shows its blocks one by one.
+Consecutive blocks with the same name but for a number, and with at least half of their layers in common, are one
+branch, merged name by name: `layer3.0-5.conv2` is six convolutions. Blocks that contain repeats themselves stay apart
+unless their layers are equal. A branch named in `apart` shows its blocks one by one.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ BYS = ("module", "subgraph", "kind")
 KIND = "kind:"
 HOST = "host:step"  # the key of the work of the host between kernels
 HOST_NAMES = {"language": "host: scheduler and sampling"}
-# Of an attention operator, in the order of its work: the end of the key, the name and the kind.
+# The parts of an attention operator, in the order of its work: the end of the key, the name and the kind.
 PARTS = (("qk", "part: QK^T", "matmul"), ("softmax", "part: softmax", "softmax"), ("pv", "part: weighted V", "matmul"))
-LARGE = 0.5  # of the model: what is more is told by its parts
-ALIKE = 0.5  # of the layers that either of two blocks has, what both must have
+LARGE = 0.5  # share of the model above which a branch is shown by its parts
+ALIKE = 0.5  # share of the layers of two blocks that both must have to be merged
 _NUMBERED = re.compile(r"(.*?)(\d+)")
 _RANGE = re.compile(r"(.*?)(\d+)-(\d+)")
 
 
 class Branch(msgspec.Struct, frozen=True):
-    """A node: `members` are operators, `count` of how many blocks, subgraphs or operators it is. `kind` is model,
-    group, subgraph, operator, host or part; `type` what it holds, in the names of operators. A part is that of
-    PARTS at `part`, of each of its members."""
+    """A node of the outline. `members` are its operators, `count` is the number of blocks, subgraphs or operators
+    merged in it. `kind` is model, group, subgraph, operator, host or part; `type` names the kinds of operators in it. A
+    part is entry `part` of PARTS of each of its members."""
 
     key: str
     name: str
@@ -52,7 +52,7 @@ class Branch(msgspec.Struct, frozen=True):
             yield from child.walk(depth + 1)
 
     def divide(self, share: Callable[[Branch], float], has_parts: Callable[[Branch], bool]) -> Iterator[Branch]:
-        """Yield the branches below, divided until none that has parts is large."""
+        """Yield the branches below. A branch that is LARGE and has parts is replaced by its parts."""
         for child in self.children:
             yield from child.divide(share, has_parts) if share(child) > LARGE and has_parts(child) else (child,)
 
@@ -74,7 +74,7 @@ def covers(pattern: str, path: str) -> bool:
 
 
 def _is_of(part: str, name: str) -> bool:
-    """Return True if a word of a key stands for a name: the same word, or a range (`0-5`) with its number."""
+    """Return True if a word of a key matches a name: the same word, or a range (`0-5`) that includes its number."""
     if part == name:
         return True
     wanted, here = _RANGE.fullmatch(part), _NUMBERED.fullmatch(name)
@@ -119,13 +119,13 @@ def _members_by_key(workload: Workload) -> dict[str, Ints]:
 
 
 def outline(result: Estimate, by: str, apart: tuple[str, ...] = ()) -> Branch:
-    """Return the model by module, subgraph or kind of operator; behind them what the host does."""
+    """Return the model by module, subgraph or kind of operator, followed by the host's work."""
     root = _by_kind(result.workload, apart) if by == "kind" else _outline(result.workload, by == "module", apart)
     return msgspec.structs.replace(root, children=(*root.children, *host_branches(result)))
 
 
 def host_branches(result: Estimate) -> tuple[Branch, ...]:
-    """Return the row of the work of the host; none where there is no such work."""
+    """Return the branch of the host's work as a tuple, empty without such work."""
     work = members(result, HOST)
     name = HOST_NAMES.get(result.workload.work, "host: start of a run")
     return () if work is None else (Branch(HOST, name, "host", work, "host"),)
@@ -179,13 +179,13 @@ def attention_parts(key: str, those: Ints, count: int = 1) -> tuple[Branch, ...]
 
 
 def _full_name(key: str) -> str:
-    """Return the name of an operator outside its place: its path, once where its subgraph has the same name."""
+    """Return an operator's name outside its subgraph: its key, or the subgraph alone if both have the same name."""
     subgraph, _, leaf = key.partition("/")
     return subgraph if subgraph.rpartition(".")[2] == leaf else key
 
 
 def _kind_name(kind: str) -> str:
-    """Return a kind as it stands behind a number: `1.0 depthwise`."""
+    """Return a kind as it is written after a number: `1.0 depthwise`."""
     return kind.removesuffix("_conv")
 
 
@@ -195,8 +195,8 @@ def _all_members(branches: Iterable[Branch]) -> Ints:
 
 
 class _Module:
-    """A module of the hierarchy: `own` are subgraphs of exactly its path, `leaves` the relative paths below it
-    with the kind of what heads them."""
+    """A module of the hierarchy. `own` are the subgraphs with exactly its path; `leaves` are the relative paths below
+    it, each with the kind of operator that heads the subgraph."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -244,7 +244,7 @@ def _repeats(before: _Module, module: _Module) -> bool:
 
 
 class _Maker:
-    """Makes branches of one model."""
+    """Make the branches of one model."""
 
     def __init__(self, workload: Workload, parts: Partition, apart: Collection[str]) -> None:
         self.workload, self.parts, self.apart = workload, parts, apart
@@ -265,8 +265,8 @@ class _Maker:
             yield self.module(those, _join_key(key, _run_name(run)), _run_name(run), len(run) > 1)
 
     def module(self, modules: list[_Module], key: str, name: str, is_run: bool) -> Branch:
-        """Return the branch of modules of one name, or of a run of repeats; a module that only wraps another is named
-        with it."""
+        """Return the branch of modules of one name, or of consecutive repeats. A module that only wraps another shares
+        a branch with it, named `outer.inner`."""
         inner, own, count = key, [s for module in modules for s in module.own], len(modules)
         while not own and not is_run:
             named = {child.name: child for module in modules for child in module.children.values()}
@@ -319,7 +319,7 @@ class _Maker:
         return Branch(key, name, "operator", members, kind, len(those), self._parts(key, members))
 
     def _parts(self, key: str, members: Ints) -> tuple[Branch, ...]:
-        """Return the parts of operators of one name, where these are attention."""
+        """Return the parts of attention operators of one name; empty for other operators."""
         is_attention = self.workload.operators.kind[int(members[0])] == "attention"
         return attention_parts(key, members, len(members)) if is_attention else ()
 

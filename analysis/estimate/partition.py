@@ -20,11 +20,11 @@ _ROW_WISE = ("softmax", "layer_norm", "group_norm", "norm")
 
 
 class Partition(msgspec.Struct, frozen=True):
-    """n operators in s subgraphs, numbered in execution order (that of their last operators).
+    """n operators in s subgraphs, numbered in execution order (the order of their last operators).
 
-    `subgraph` (n,) is each operator's; `members` the operators of each in order; `head` (s,) the operator each
-    is named after and was started for; `id` and `operator_id` the tree's paths; `kind` the fusion pattern,
-    e.g. "conv+batch_norm+relu".
+    `subgraph` (n,) is the subgraph of each operator; `members` are the operators of each subgraph in order; `head` (s,)
+    is its first operator, which names it; `id` and `operator_id` are the paths in the tree; `kind` is the fusion
+    pattern, e.g. "conv+batch_norm+relu".
     """
 
     subgraph: Ints
@@ -35,13 +35,13 @@ class Partition(msgspec.Struct, frozen=True):
     kind: tuple[str, ...]
 
     def total(self, values: Floats) -> Floats:
-        """Sums over the operators of each subgraph, shape (s,)."""
+        """Return the sums over the operators of each subgraph, shape (s,)."""
         return np.bincount(self.subgraph, values, minlength=len(self.id)).astype(np.float64)
 
 
 @memoize(shared=True)
 def partition(workload: Workload) -> Partition:
-    """The fusion subgraphs of a workload, computed once."""
+    """Return the fusion subgraphs of a workload, computed once."""
     return _number(workload, _group(workload))
 
 
@@ -70,7 +70,7 @@ def _group(workload: Workload) -> list[list[int]]:
                     continue
                 group = groups[group_of[p]]
                 same_size = all(numel[o] == numel[t] for o in out_tensor[out_ptr[i] : out_ptr[i + 1]])
-                # Of two branches that meet, the one with more work takes the addition; the later where equal.
+                # Where two branches meet, the one with more work takes the addition; if equal, the later one.
                 if group[-1] == p and same_size and _accepts(group, kind, ops.kind):
                     target = max(target, group_of[p], key=lambda s: (work[s] if s >= 0 else -1.0, s))
         if target < 0:
@@ -119,13 +119,13 @@ def _number(workload: Workload, groups: list[list[int]]) -> Partition:
 
 
 def _leaf(path: str, head: str) -> str:
-    """The name of an operator under its subgraph: what distinguishes it from the head's module."""
+    """Return the name of an operator under its subgraph: the part of its path that differs from the head's module."""
     parent = head.rpartition(".")[0]
     return path[len(parent) + 1 :] if parent and path.startswith(parent + ".") else path
 
 
 def op_classes(workload: Workload) -> Ints:
-    """Hardware class of every operator, shape (n,); OTHER where no cost rule is known."""
+    """Return the hardware class of every operator, shape (n,); OTHER without a cost rule."""
     rule = workload.operators.has_rule
     return np.array(
         [

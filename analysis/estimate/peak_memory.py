@@ -12,14 +12,14 @@ from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, Floats, Ints, Work
 from hardware.memo import memoize
 from hardware.precision import CACHE, Widths
 
-_KEEP = 32  # settings that the bytes of a workload's weights are remembered for: those of a sweep
+_KEEP = 32  # cached settings for the bytes of a workload's weights: as many as a sweep has
 
 
 class Memory(msgspec.Struct, frozen=True):
-    """Bytes. At operator `peak_at` the most is held: `peak_bytes` = weights + activations + workspace there.
+    """Bytes. The peak is at operator `peak_at`: `peak_bytes` = weights + activations + workspace there.
 
-    `timeline` (n,) is what activations hold while each operator runs, `workspace` (n,) what libraries take beside
-    (zero where no rule is known): `peak_bytes - weight_bytes` is the maximum of their sum."""
+    `timeline` (n,) is the bytes of activations while each operator runs, `workspace` (n,) the scratch memory of
+    libraries (zero without a rule): `peak_bytes - weight_bytes` is the maximum of their sum."""
 
     peak_bytes: float
     weight_bytes: float
@@ -31,8 +31,8 @@ class Memory(msgspec.Struct, frozen=True):
 
 
 class Lifetimes(msgspec.Struct, frozen=True):
-    """Per allocation (a tensor and all that share its storage), shape (a,): the kernels that it is first and last
-    needed in, the largest tensor in it, which names it, and the values of that."""
+    """Allocations, shape (a,): each is a tensor and all that share its storage. `first` and `last` are the kernels that
+    need it first and last; `tensor` is its largest tensor, which names it; `values` describes that tensor."""
 
     first: Ints
     last: Ints
@@ -41,9 +41,9 @@ class Lifetimes(msgspec.Struct, frozen=True):
 
 
 def peak_memory(workload: Workload, batch: int, widths: Widths, execution: str, block: float = 0.0) -> Memory:
-    """Peak memory of one inference. What passes between the operators of a kernel takes none.
+    """Return the peak memory of one batch. Values between the operators of a kernel take none.
 
-    `block`: channels side by side where the rule of workspace.py holds (`workspace.block_channels`), else 0."""
+    `block`: channels side by side where the rule of workspace.py applies (`workspace.block_channels`), else 0."""
     kernel = structure(workload, execution).kernel
     lives = lifetimes(workload, execution)
     size = allocation_bytes(workload, lives, batch, widths)
@@ -70,13 +70,13 @@ def _parameters(workload: Workload) -> Values:
 
 
 def allocation_bytes(workload: Workload, lives: Lifetimes, batch: int, widths: Widths) -> Floats:
-    """Bytes of each allocation, shape (a,)."""
+    """Return the bytes of each allocation, shape (a,)."""
     return lives.values.size_bytes(workload.value_at(batch=batch), widths)
 
 
 def cache_bytes(workload: Workload, batch: int, widths: Widths) -> float:
-    """The key-value cache after the step: what was there and what it adds. Part of the activations held. That of a
-    request holds what its prompt adds."""
+    """Return the bytes of the key-value cache after the step: its content before, and what the step adds. It is part of
+    the activations. In a request only input caches count: they have room for the whole request."""
     which = roles(workload) == CACHE
     if workload.kind == "request":
         which &= workload.tensors.role == INPUT
@@ -84,7 +84,7 @@ def cache_bytes(workload: Workload, batch: int, widths: Widths) -> float:
 
 
 def live_bytes(lives: Lifetimes, size: Floats, n_kernels: int) -> Floats:
-    """Return the bytes of allocations that live while each kernel runs, shape (k,)."""
+    """Return the bytes of the allocations that are live while each kernel runs, shape (k,)."""
     n = max(n_kernels, 1)
     change = np.bincount(lives.first, size, minlength=n + 1) - np.bincount(lives.last + 1, size, minlength=n + 1)
     held: Floats = np.cumsum(change)[:n_kernels]
@@ -93,9 +93,9 @@ def live_bytes(lives: Lifetimes, size: Floats, n_kernels: int) -> Floats:
 
 @memoize(shared=True)
 def lifetimes(workload: Workload, execution: str) -> Lifetimes:
-    """When each allocation lives, computed once per workload and execution mode."""
+    """Return when each allocation is live, computed once per workload and execution mode."""
     tensors, joined = workload.tensors, structure(workload, execution)
-    last_touch: dict[int, int] = {}  # of each value that leaves its kernel
+    last_touch: dict[int, int] = {}  # the last kernel to touch each value that leaves its own
     for tensor, kernel_of in zip(joined.moves.tensor.tolist(), joined.moves.kernel.tolist(), strict=True):
         last_touch[tensor] = max(last_touch.get(tensor, 0), kernel_of)
     spans: dict[int, tuple[int, int, int]] = {}
@@ -117,10 +117,10 @@ def lifetimes(workload: Workload, execution: str) -> Lifetimes:
 def _last_needed_kernel(
     workload: Workload, n_kernels: int, kernel: list[int], t: int, touched: int, execution: str
 ) -> int:
-    """The last kernel that a value must be kept for.
+    """Return the last kernel that needs a value.
 
-    Eager frees a value when the module that it was passed into returns; a compiled program after its last use.
-    Inputs belong to the caller and outputs to whoever comes after, in both."""
+    Eager execution frees a value when the module that received it returns; a compiled program frees it after its last
+    use. In both, inputs and outputs stay until the end, because the caller holds them."""
     tensors = workload.tensors
     if tensors.is_output[t]:
         return n_kernels - 1
@@ -130,7 +130,7 @@ def _last_needed_kernel(
 
 
 def storage_roots(storage: Ints) -> list[int]:
-    """The tensor that owns each tensor's memory: an in-place result may overwrite an in-place result."""
+    """Return the tensor that owns each tensor's memory: an in-place result may overwrite an in-place result."""
     root: list[int] = storage.tolist()
     for t, base in enumerate(root):
         while root[base] != base:

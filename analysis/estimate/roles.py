@@ -1,6 +1,6 @@
-"""What each tensor is to a precision: an activation, a weight, a parameter that stays wide, or the key-value cache.
+"""The role of each tensor for a precision: activation, weight, parameter that stays wide, or key-value cache.
 
-Weights are the parameters that contractions multiply. Where only they are quantised, embeddings, head, norms and biases
+Weights are the parameters that contractions multiply. If only they are quantised, embeddings, head, norms and biases
 stay wide, as in the checkpoints that serving programs load.
 """
 
@@ -19,7 +19,7 @@ HEAD = "lm_head"  # the layer that makes logits, in every language model here
 
 @memoize(shared=True)
 def roles(workload: Workload) -> Ints:
-    """The role of each tensor, shape (t,)."""
+    """Return the role of each tensor, shape (t,)."""
     ops, tensors = workload.operators, workload.tensors
     role_of = np.full(len(tensors.name), ACTIVATION, dtype=np.int32)
     role_of[tensors.role == WEIGHT] = KEPT
@@ -42,7 +42,7 @@ def roles(workload: Workload) -> Ints:
 
 @memoize(shared=True)
 def right_roles(workload: Workload) -> Ints:
-    """The role of what each operator multiplies its activations by, shape (n,): weights, or the cache."""
+    """Return the role of what each operator multiplies its activations by, shape (n,): weights, or the cache."""
     ops, of_tensor = workload.operators, roles(workload)
     role_of = np.full(workload.n_operators, ACTIVATION, dtype=np.int32)
     reader = np.repeat(np.arange(workload.n_operators), np.diff(ops.in_ptr))
@@ -52,15 +52,15 @@ def right_roles(workload: Workload) -> Ints:
 
 
 class Values(msgspec.Struct, frozen=True, kw_only=True):
-    """Values of r tensors: how many, `numel` (r, m) as coefficients; bytes of one where the model fixes its type, else
-    0, `fixed_bytes` (r,); and what the tensor is to a precision, `precision_role` (r,)."""
+    """Values of r tensors. `numel` (r, m) counts them, as coefficients; `fixed_bytes` (r,) is the bytes of one value if
+    the model fixes its type, else 0; `precision_role` (r,) is the role of the tensor for a precision."""
 
     numel: Floats
     fixed_bytes: Ints
     precision_role: Ints
 
     def size_bytes(self, point: Floats, widths: Widths) -> Floats:
-        """Return the bytes of each, (r,), at the monomials `point` (m,)."""
+        """Return the bytes of each tensor, (r,), at the monomials `point` (m,)."""
         size: Floats = (self.numel @ point) * value_bytes(self.fixed_bytes, self.precision_role, widths)
         return size
 
@@ -74,7 +74,7 @@ def select_values(workload: Workload, which: Ints | NDArray[np.bool_]) -> Values
 
 
 def value_bytes(fixed_bytes: Ints, role: Ints, widths: Widths) -> Floats:
-    """Return the bytes of each value: `fixed_bytes` where its type is the model's own, else the width of its role."""
+    """Return the bytes of each value: `fixed_bytes` if the model fixes its type, else the width of its role."""
     width = widths.activations if widths.is_uniform else np.array(widths.by_role)[role]
     wide: Floats = np.where(fixed_bytes > 0, fixed_bytes, width)
     return wide

@@ -1,4 +1,4 @@
-"""What is asked of every device alike: batch, precision, execution, layout, and lengths of language models."""
+"""A scenario: the settings that are the same for every device: batch, precision, execution, layout, lengths."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ class Scenario(msgspec.Struct, frozen=True):
     """The settings with which a model is run. Raises RequestError when invalid.
 
     `execution`: a runtime by name (hardware/runtimes.toml), 'auto' for what one would deploy on each device, or a mode:
-    eager (a framework dispatches operators), compiled (chains of element-wise operators become one kernel,
-    contractions call libraries), fused (a subgraph is one kernel: every device by its ahead-of-time compiler).
-    `layout` matters for GPU convolutions. `sequence` (new tokens) and `kv` (tokens in the cache) are for models that
-    have these dimensions; None is the model's own.
+    eager (a framework dispatches operators), compiled (chains of element-wise operators become one kernel, contractions
+    call libraries), fused (a subgraph is one kernel: every device by its ahead-of-time compiler). `layout` matters for
+    GPU convolutions. `sequence` (new tokens) and `kv` (tokens in the cache) are for models that have these dimensions;
+    None means the model's own lengths.
     """
 
     batch: int = 1
@@ -48,5 +48,5 @@ class Scenario(msgspec.Struct, frozen=True):
                 raise unknown("runtime" if what == "execution" else what, value, allowed)
 
     def setup_on(self, device: Device, workload: Workload) -> Setup:
-        """Return the device in use as this scenario asks for it."""
+        """Return the setup of a device for a workload in this scenario."""
         return find_setup(device, self.execution, workload.work, self.precision, self.layout)

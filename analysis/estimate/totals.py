@@ -1,4 +1,4 @@
-"""What the kernels of a run add up to: one place for one estimate and for many models at once."""
+"""Totals over the kernels of an execution, for one estimate or for many models at once."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from hardware.execute import BOUNDS, Execution
 
 
 class Places(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """The places of b x w runs in one execution, w models at each of b `batches`: for all of them end to end, the
-    kernel and the operator each of theirs is. At each batch, model i has those from `kernel_ptr[i]` and `op_ptr[i]`,
-    (w + 1,), on."""
+    """The places of b x w estimates in one joint execution: w models at each of b `batches`. `kernel_of` and `op_of`
+    map the kernels and operators of all estimates, end to end, to those of the execution. At each batch, those of model
+    i begin at `kernel_ptr[i]` and `op_ptr[i]`, (w + 1,)."""
 
     kernel_of: Ints
     op_of: Ints
@@ -26,16 +26,16 @@ class Places(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def first_cell(self) -> Ints:
-        """The first cell of each kernel's run in a table of runs and bounds, (k,)."""
+        """The first cell of each kernel's estimate in a flat table of estimates and bounds, (k,)."""
         models = len(self.kernel_ptr) - 1
         run = np.repeat(np.arange(self.batches * models), np.tile(np.diff(self.kernel_ptr), self.batches))
         return len(BOUNDS) * run
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):
-    """w runs, each figure for the whole batch, SI units, shape (w,). `utilization` is the time that the busiest unit
-    would need at its full peak over the latency; `bound` what bounds the most time, `bound_s` (w, bounds) all of it;
-    `pipelined_s` the part of the latency in which the next batch already runs."""
+    """The totals of w estimates, each for the whole batch, SI units, shape (w,). `utilization` is the time that the
+    busiest unit would need at its full peak, over the latency. `bound` is what bounds the most time, `bound_s` (w,
+    bounds) the time by bound. `pipelined_s` is the part of the latency in which the next batch already runs."""
 
     latency_s: Floats
     pipelined_s: Floats
@@ -46,8 +46,8 @@ class Totals(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Rates(msgspec.Struct, frozen=True, kw_only=True):
-    """Figures that follow from batch, latency and energy of a run. The energy-delay product is that of an inference:
-    its energy times the latency of the batch that it waits for."""
+    """Figures that follow from the batch, latency and energy of an estimate. The energy-delay product is of one
+    inference: its energy times the latency of the batch that it waits for."""
 
     latency_s_per_inference: float
     energy_j_per_inference: float
@@ -57,8 +57,8 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rates(batch: int, latency_s: float, energy_j: float, pipelined_s: float = 0.0) -> Rates:
-    """The rates of one run of a whole batch; without latency there is no rate and no power. The next batch may enter
-    `pipelined_s` before this one has left: inferences follow each other sooner than one takes."""
+    """Return the rates of a whole batch; throughput and power are 0 without latency. The next batch may enter
+    `pipelined_s` before this one has left, so inferences can follow each other sooner than one takes."""
     follows_s = latency_s - pipelined_s
     return Rates(
         latency_s_per_inference=latency_s / batch,
@@ -97,8 +97,8 @@ def totals(run: Execution, places: Places | None = None) -> Totals:
 
 
 def _sums(values: Floats, ends: list[int], batches: int) -> Floats:
-    """Return the sum of each segment of the last axis, at each batch, in the order in which a segment alone is summed
-    (reduceat pairs terms differently)."""
+    """Return the sum of each segment of the last axis, at each batch. Terms are added in the order in which a segment
+    alone is summed (reduceat pairs them differently)."""
     rows = values if batches == 1 else values.reshape(*values.shape[:-1], batches, -1)
     sums = np.array([np.add.reduce(rows[..., a:b], axis=-1) for a, b in pairwise(ends)])
     return sums.T if batches == 1 else sums.transpose(*range(1, sums.ndim), 0).reshape(*values.shape[:-1], -1)

@@ -2,10 +2,10 @@
 
 A node's share of the EDP is `(e/E + t/T) / 2`, the Shapley value of the product. `own_edp_js` is the node's own energy
 per inference times its own latency. `base_edp_js` is what an operator's part of the work suggests on any device: its
-subgraph's EDP by the geometric mean of its shares of arithmetic and operand bytes (of bytes where it has no FLOPs).
-`architectural_modifier` is attributed over base: above 1 where an operator pays for a kernel and a round trip of its
-own, below 1 where it is hidden in another's. `fusion_benefit_js` is the EDP of a node run operator by operator, less
-that of its subgraphs run as one kernel each.
+subgraph's EDP by the geometric mean of its shares of arithmetic and operand bytes (of bytes if it has no FLOPs).
+`architectural_modifier` is attributed EDP over base: above 1 where an operator pays for a kernel and a round trip of
+its own, below 1 where it is hidden in another's. `fusion_benefit_js` is the EDP of a node run operator by operator,
+less its EDP with each subgraph run as one kernel.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from hardware.errors import unknown
 from hardware.execute import BOUNDS
 from hardware.memo import memoize
 
-TELLING_WORK = 0.01  # a node's share of its parent's work over an even share: below, a modifier would say nothing
+TELLING_WORK = 0.01  # of an even share of the parent's work: a modifier of a smaller node has no meaning
 
 
 def modifier_or_none(modifier: float) -> float | None:
-    """Return a modifier of a TreeLevel as documents state it: None where it would say nothing."""
+    """Return a modifier of a TreeLevel for a document: None if it has no meaning (NaN)."""
     return None if math.isnan(modifier) else modifier
 
 
 class TreeLevel(msgspec.Struct, frozen=True, kw_only=True):
-    """Figures of all nodes of one level as columns, shape (k,); `component_j` (3, k), `cumulative` the running
-    share with the level sorted by share; `transfers` activation tensors crossing kernel boundaries; `modifier` is
-    NaN where it would say nothing."""
+    """Figures of all nodes of one level as columns, shape (k,). `component_j` is (3, k); `cumulative` is the running
+    share with the level sorted by share; `transfers` counts activation tensors that cross kernel boundaries; `modifier`
+    is NaN where it has no meaning."""
 
     macs: Floats
     flops: Floats
@@ -60,8 +60,8 @@ class TreeLevel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TreeFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """The figures of an estimate by level. `fused` (n,) operators that share a kernel with another;
-    `bound` names per operator and subgraph."""
+    """The figures of an estimate by level. `fused` (n,) marks operators that share a kernel with another; the bounds
+    are names per operator and subgraph."""
 
     estimate: Estimate
     operators: TreeLevel
@@ -74,13 +74,13 @@ class TreeFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 @memoize()
 def tree(result: Estimate) -> TreeFigures:
-    """The tree's figures, computed once per estimate; evaluates the other execution for the fusion benefit."""
+    """Return the figures of the tree, computed once per estimate. The fusion benefit takes a second estimate."""
     return _figures(result, result)
 
 
 @memoize()
 def tree_without_host(result: Estimate) -> TreeFigures:
-    """Return the figures of a tree in which the work of the host is a row of its own."""
+    """Return the figures of a tree in which the host's work has a row, and is not part of other rows."""
     rest, host = divide_host_work(result)
     return tree(result) if host is None else _figures(result, rest)
 
@@ -91,7 +91,7 @@ def _figures(whole: Estimate, result: Estimate) -> TreeFigures:
     subgraph, count = parts.subgraph, len(parts.id)
     flow = run.mapping.traffic
     ideal = np.maximum(run.mapping.matrix_ideal_s, run.mapping.vector_ideal_s)
-    # What of an operator adds up to its subgraph.
+    # Figures of operators that add up to those of their subgraph.
     sums = {
         "macs": demand.macs,
         "flops": demand.flops,
@@ -135,8 +135,8 @@ def _level(
     result: Estimate, sums: dict[str, Floats], component_j: Floats, work: Floats, base_share: Floats,
     siblings: NDArray[np.integer[Any]], utilization: Floats,
 ) -> TreeLevel:  # fmt: skip
-    """A level of the tree: `work` (k,) is each node's share of its parent's work and `base_share` of the model's,
-    `siblings` how many nodes the parent has."""
+    """Return a level of the tree. `work` (k,) is each node's share of its parent's work, `base_share` its share of the
+    model's, and `siblings` the number of nodes that the parent has."""
     modifier = np.where(work * siblings >= TELLING_WORK, ratio(sums["share"], base_share), np.nan)
     return _complete_level(result, sums, component_j, base_share * result.edp_js, modifier, utilization)
 
@@ -144,7 +144,7 @@ def _level(
 def _complete_level(
     result: Estimate, sums: dict[str, Floats], component_j: Floats, base_edp_js: Floats, modifier: Floats, used: Floats
 ) -> TreeLevel:
-    """Return a level with what follows from its sums; `used` is the utilisation of each node."""
+    """Return a level: its sums, and the figures that follow from them. `used` is the utilisation of each node."""
     return TreeLevel(
         **sums,
         component_j=component_j,
@@ -158,14 +158,14 @@ def _complete_level(
 
 
 def sum_of_kernels(result: Estimate, values: Floats) -> Floats:
-    """Return values of kernels (k,) summed over each subgraph, (s,): that of a kernel's last operator has all of it."""
+    """Return values of kernels (k,) summed by subgraph, (s,). A kernel counts for its last operator's subgraph."""
     subgraph = np.zeros(result.demand.n_kernels, dtype=np.int64)
     subgraph[result.demand.kernel] = result.partition.subgraph
     return np.bincount(subgraph, values, minlength=len(result.partition.id)).astype(np.float64)
 
 
 def shares(energy: Floats, latency: Floats, model: Estimate) -> Floats:
-    """Return Shapley shares of the whole's EDP."""
+    """Return Shapley shares of the model's EDP."""
     return 0.5 * (energy / (model.energy_j or 1.0) + latency / (model.latency_s or 1.0))
 
 
@@ -178,7 +178,7 @@ def cumulative_share(share: Floats) -> Floats:
 
 
 def count_making(share: Floats, fraction: float) -> int:
-    """Return the fewest members whose shares sum to `fraction`."""
+    """Return the smallest number of members whose shares sum to `fraction`."""
     running = np.cumsum(np.sort(share)[::-1])
     return min(int(np.searchsorted(running, fraction - 1e-12)) + 1, len(share)) if len(share) else 0
 
@@ -200,8 +200,8 @@ def work_share(flops: Floats, operands: Floats, group: Ints, count: int) -> Floa
 
 
 def fusion_benefit(result: Estimate) -> Floats:
-    """Return the attributed EDP of each operator run separately less that run fused, J s; negative where fusing
-    costs."""
+    """Return the attributed EDP of each operator run separately less its attributed EDP run fused, J s. It is negative
+    where fusion costs."""
     other = result.in_mode("fused" if result.execution == "eager" else "eager")
     own_js = shares(result.run.energy_j, result.run.latency_s, result) * result.edp_js
     other_js = shares(other.run.energy_j, other.run.latency_s, other) * other.edp_js
@@ -209,9 +209,9 @@ def fusion_benefit(result: Estimate) -> Floats:
 
 
 def sum_over_branches(result: Estimate, branches: Sequence[outline.Branch]) -> Callable[..., Floats]:
-    """Return the function that adds up values of operators without the host's work, (.., n), over the members of each
-    branch, (.., k), and for the rows of the host and of the model the host's own values, (.., n). Parts of operators
-    have the share in `weights` (.., 3, n), by default that of their work."""
+    """Return a function that sums values of operators without the host's work, (.., n), over the members of each
+    branch, (.., k). It adds the host's own values, (.., n), to the rows of the host and of the model. Parts of
+    operators get the share in `weights` (.., 3, n), by default their share of the time."""
     index = np.concatenate([branch.members for branch in branches])
     sizes = np.array([len(branch.members) for branch in branches])
     starts = np.cumsum([0, *sizes[:-1]])
@@ -221,7 +221,7 @@ def sum_over_branches(result: Estimate, branches: Sequence[outline.Branch]) -> C
     is_model, is_host = (np.array([each == what for each in kind]) for what in ("model", "host"))
 
     def add(values: Floats, host: Floats | None = None, weights: Floats | None = None) -> Floats:
-        """Add figures of operators up to the nodes above them."""
+        """Sum figures of operators over each branch."""
         chosen = values.take(index, axis=-1)
         if len(parts):
             chosen[..., parts] *= (part_weights(result) if weights is None else weights)[..., place, index[parts]]
@@ -236,8 +236,8 @@ def sum_over_branches(result: Estimate, branches: Sequence[outline.Branch]) -> C
 
 @memoize()
 def part_weights(result: Estimate) -> Floats:
-    """Return the share of each part of attention (outline.PARTS) in its operator's time, (3, n): by what each asks of
-    the units, or of DRAM, from which the first product reads the keys and the second the values."""
+    """Return the share of each part of attention (outline.PARTS) in its operator's time, (3, n), by what each asks of
+    the units or of DRAM. From DRAM the first product reads the keys, and the second the values."""
     mapping, demand = result.run.mapping, result.demand
     products, exponentials = mapping.matrix_s[0] / 2, mapping.vector_s[0]
     on_lanes = ~(products > 0)
@@ -261,9 +261,9 @@ def _work_weights(result: Estimate) -> Floats:
 def branch_figures(
     result: Estimate, branches: Sequence[outline.Branch], add: Callable[..., Floats] | None = None
 ) -> TreeLevel:
-    """Return the figures of nodes of an outline, shape (k,): sums over their operators and figures that follow from the
-    sums. One subgraph or operator has those of its own level; `cumulative` runs over all nodes. `add` is
-    sum_over_branches, where there is one already."""
+    """Return the figures of nodes of an outline, shape (k,): sums over their operators, and figures that follow from
+    the sums. One subgraph or operator has the modifier of its own level; `cumulative` runs over all nodes. `add` is the
+    result of sum_over_branches, if the caller has it."""
     figures, host = tree_without_host(result), divide_host_work(result)[1]
     subgraphs, operators = figures.subgraphs, figures.operators
     of, size = result.partition.subgraph, np.bincount(result.partition.subgraph)[result.partition.subgraph]
@@ -275,7 +275,7 @@ def branch_figures(
     columns = total(np.stack([getattr(operators, name) for name in _SUMMED]), of_host)
     sums = dict(zip(_SUMMED, columns, strict=True))
     sums["macs"], sums["flops"] = total(np.stack([operators.macs, operators.flops]), None, _work_weights(result))
-    # Whole subgraphs add up what subgraphs have, other nodes what operators have.
+    # Nodes of whole subgraphs sum the figures of subgraphs, other nodes those of operators.
     is_whole = np.array([branch.kind in ("model", "group", "subgraph") for branch in branches])
     own = total(np.stack([_modifier_parts(subgraphs)[:, of] / size, _modifier_parts(operators)]))
     base_j, ideal, telling = np.where(is_whole, own[0], own[1])
@@ -293,19 +293,19 @@ def branch_figures(
     return level
 
 
-# What a node of an outline has the sum of; the host has the first three too.
+# The figures that a node of an outline sums; the host has the first three too.
 _SUMMED = ("latency_s", "energy_j", "share", "bytes", "dram_bytes", "transfers", "fusion_benefit_js")
 
 
 def _modifier_parts(level: TreeLevel) -> Floats:
-    """Return base EDP, seconds at full peak, and 1 where a modifier says something, (3, k)."""
+    """Return base EDP, seconds at full peak, and 1 where a modifier has a meaning, (3, k)."""
     return np.stack([level.base_edp_js, level.utilization * level.latency_s, ~np.isnan(level.modifier)])
 
 
 @memoize(keep=64)
 def find_node(result: Estimate, path: str) -> tuple[str, int]:
-    """Return ('model', 0), ('subgraph', s) or ('operator', i) for a node id, a module path or a unique ending;
-    ('group', 0) for a branch of analysis/estimate/outline.py, whose operators `operators_of` gives.
+    """Return ('model', 0), ('subgraph', s) or ('operator', i) for a node id, a module path or a unique ending. Return
+    ('group', 0) for a branch of analysis/estimate/outline.py, whose operators `operators_of` returns.
 
     Raises RequestError naming the nearest match."""
     parts, names = result.partition, result.workload.operators.path
@@ -323,8 +323,8 @@ def find_node(result: Estimate, path: str) -> tuple[str, int]:
 
 
 def estimate_of_node(result: Estimate, path: str) -> Estimate:
-    """Return the estimate whose operators have the figures of a row of the tree: the work of the host alone for its
-    row, the rest for others, all of it for the model."""
+    """Return the estimate whose operators have the figures of a row of the tree: for the host's row, its work alone;
+    for the model, everything; for other rows, everything without the host's work."""
     rest, host = divide_host_work(result)
     if path in ("", "/", result.workload.name):
         return result

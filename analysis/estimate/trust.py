@@ -1,4 +1,4 @@
-"""How well an estimate is known: by device, kind of work and runtime, from measurements that were left out of the fit.
+"""The evidence for estimates: by device, kind of work and runtime, from measurements that were left out of the fit.
 
 `python -m analysis.annexes.machine.efficiency_fit` writes trust.json. The true latency is expected between `band[0]`
 and `band[1]` times the estimate.
@@ -19,18 +19,18 @@ from hardware.setup import Setup
 
 FOLDER = Path(__file__).parent
 PATH = FOLDER / "trust.json"
-MOST = 1 << 20  # bytes of it
+MOST = 1 << 20  # bytes of trust.json
 LEVELS = ("measured", "siblings", "engineering", "design_target")
-FEW = 10  # rows below which a class is no narrower than what was never measured
-ENGINEERING = "engineering"  # the row of trust.json for what nothing like it was measured of
+FEW = 10  # with fewer rows, the band of a class is at least as wide as that of unmeasured work
+ENGINEERING = "engineering"  # the row of trust.json for work without similar measurements
 
 Factors = tuple[float, float]
 
 
 class Trust(msgspec.Struct, frozen=True):
-    """The evidence for a figure. `level`: measured on this device with this runtime, on `siblings` of its class of
-    work, 'engineering' where nothing like it was, 'design_target' on paper only. `rows` that were measured and their
-    `median_error`, a fraction; `band` holds the latency, as factors of it."""
+    """The evidence for a figure. `level` is 'measured' (this device and runtime), 'siblings' (its class of work on
+    others), 'engineering' (nothing similar) or 'design_target' (on paper only). `rows` were measured, with a
+    `median_error`, a fraction; `band` are the factors of the latency between which the true one is expected."""
 
     level: str
     rows: int
@@ -54,7 +54,7 @@ class WorkClass(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     waits_for_host: bool = False
 
     def is_of(self, setup: Setup, kind: str, is_parallel: bool) -> bool:
-        """Return whether such work is of this class or of an earlier one at some batch."""
+        """Return True if such work, at some batch, is of this class unless an earlier class fits."""
         device, runtime = setup.device, setup.runtime
         return (
             (not self.kinds or kind in self.kinds)
@@ -68,13 +68,13 @@ class WorkClass(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 @lru_cache(maxsize=1)
 def work_classes() -> tuple[WorkClass, ...]:
-    """Return the classes of work, the first that fits first."""
+    """Return the classes of work in order of priority: the first that fits applies."""
     return tuple(msgspec.convert(file_access.table(FOLDER / "classes.toml")["class"], list[WorkClass]))
 
 
 class ClassEvidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A class of work: rows, devices and errors of estimates as shipped, factors that hold what was measured, and the
-    share of rows inside factors taken without their device, without their family of models."""
+    """A class of work: rows, devices, errors of shipped estimates, and factors that contain what was measured.
+    `device_out` and `family_out` are shares of rows inside factors fitted without their device or family of models."""
 
     name: str
     quantity: str
@@ -89,7 +89,7 @@ class ClassEvidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class DeviceEvidence(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A device that was measured on a class of work with a runtime; `band` where rows are enough for one of its own."""
+    """A device that was measured on a class of work with a runtime. `band` is None if there are too few rows."""
 
     device: str
     work_class: str
@@ -109,7 +109,7 @@ class TrustTable(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=1)
 def trust_table() -> TrustTable:
-    """Return the last evaluation of the measurements; an empty table where there is none."""
+    """Return the last evaluation of the measurements; an empty table without a file."""
     try:
         return msgspec.json.decode(file_access.read(PATH, MOST), type=TrustTable)
     except FileNotFoundError:
@@ -125,7 +125,7 @@ def _by_name() -> tuple[dict[str, ClassEvidence], dict[tuple[str, str], list[Dev
 
 
 def work_class(setup: Setup, kind: str, batch: int, is_parallel: bool) -> str:
-    """Return the class of work, '' where none is declared."""
+    """Return the class of work, '' if no class fits."""
     eligible = _classes_of(setup, kind, is_parallel)
     return next((each.name for each in eligible if each.least_batch <= batch <= each.most_batch), "")
 
@@ -137,8 +137,8 @@ def _classes_of(setup: Setup, kind: str, is_parallel: bool) -> tuple[WorkClass, 
 
 @memoize()
 def find_trust(setup: Setup, name: str) -> tuple[Trust, Factors | None]:
-    """Return how well a class of work is known on a device, and the factors that hold its energy (None: nothing like
-    it was metered)."""
+    """Return how well a class of work is known on a device, and the factors that contain its energy (None if no similar
+    work was metered)."""
     device, runtime, mode = setup.device, setup.runtime.id, setup.runtime.mode
     groups, cells = _by_name()
     of_work = [each for each in device.file.trust if each.work_class in ("", name)]
@@ -149,7 +149,7 @@ def find_trust(setup: Setup, name: str) -> tuple[Trust, Factors | None]:
     widest = groups[ENGINEERING].band if ENGINEERING in groups else (1.0, 1.0)
     if device.silicon and group is not None:
         cell = next((each for each in rows if each.runtime == runtime), None)
-        # Where a mode is asked for, or was measured instead of a runtime, rows of any runtime in that mode count.
+        # If a mode is requested, or was measured, instead of a runtime, rows of any runtime in that mode count.
         cell = cell or next((e for e in rows if e.mode == mode and not {e.runtime, runtime}.isdisjoint(MODES)), None)
         band = group.band
         if group.rows < FEW:

@@ -1,4 +1,4 @@
-"""The windows of two-dimensional convolutions, which captures do not state: they follow from the sizes that they do."""
+"""The windows of two-dimensional convolutions. Captures do not state them, so they are derived from sizes."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import numpy as np
 from analysis.model.ir.workload import INPUT, Floats, Workload
 from hardware.memo import memoize
 
-# Heights and widths, plain first: where results do not share inputs, a window is as good as a channel for each value.
+# Heights and widths, plain first: the first that fits is taken. If results share no inputs, 1 x 1 fits as well.
 _SIDES = (1, 2, 3, 4, 5, 6, 7, 8, 9, 11, 13, 14, 15, 16, 31, 32)
 _WINDOWS = np.array([*((side, side) for side in _SIDES), (1, 3), (3, 1), (1, 5), (5, 1), (1, 7), (7, 1)], dtype=float)
 
 
 @memoize(shared=True)
 def windows(workload: Workload) -> Floats:
-    """Return of each operator, (7, n): rows and columns of its results, rows and columns of its window, the stride, and
-    the part of what windows cover that is input, not padding. Ones for what is no convolution, and where no window
-    fits. Then the 4 x 4 patches per row of the product of dense 3 x 3 convolutions at stride 1, else zero: nine windows
-    share each of their inputs, a few less at the borders of an image that is not padded.
+    """Return for each operator, (7, n): rows and columns of its result, rows and columns of its window, the stride, and
+    the part of what windows cover that is input, not padding. These six are 1 for other operators and if no window
+    fits. The seventh is the 4 x 4 patches per row of the product for dense 3 x 3 convolutions at stride 1, else 0: nine
+    windows share each of their inputs, a few less at the borders of an image without padding.
 
-    An operator reads each of its inputs once, and as many channels as its depth over its window; images are taken as
-    square. So a window fits where these come out whole, and results are as many as windows have room for."""
+    An operator reads each input once. Its channels are its depth over the window's area; images are taken as square. So
+    a window fits if channels and sides are whole numbers and results are as many as windows have room for."""
     ops, tensors = workload.operators, workload.tensors
     found = np.ones((7, workload.n_operators))
     found[6] = 0.0

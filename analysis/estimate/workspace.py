@@ -1,9 +1,9 @@
-"""Scratch memory that libraries take beside the tensors of the graph.
+"""Scratch memory that libraries take in addition to the tensors of the graph.
 
-Known for PyTorch eager on CPU, fp32: oneDNN reorders operands of convolutions into blocked layouts and the result back,
-and max pooling keeps the positions of its maxima. Read off the profiler's allocator events (torch 2.13, AVX-512): of 31
-torchvision models at batch 1, 4 and 8, 24 within 0.1 % and all within 13 %; test_report_memory_measured.py repeats
-twelve. Where no rule is known none is counted, and reports say so.
+A rule is known for PyTorch eager on CPU, fp32: oneDNN reorders operands of convolutions into blocked layouts and the
+result back, and max pooling keeps the positions of its maxima. It was read off the profiler's allocator events (torch
+2.13, AVX-512): of 31 torchvision models at batch 1, 4 and 8, 24 are within 0.1 % and all within 13 %;
+test_report_memory_measured.py repeats twelve. Without a rule no scratch memory is counted, and reports say so.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _REORDERED = ("conv", "depthwise_conv", "conv_transpose")
 
 
 class _Sizes(msgspec.Struct, frozen=True):
-    """Elements as coefficients, each (n, m); zero where an operator takes none."""
+    """Elements as coefficients, each (n, m); zero for an operator that takes none."""
 
     reordered: Floats
     weights: Floats
@@ -38,8 +38,8 @@ class _Sizes(msgspec.Struct, frozen=True):
 
 
 def block_channels(device: Device, execution: str) -> float:
-    """Channels side by side in a blocked layout, of which part of a block takes all, where the rule holds (eager
-    execution on a CPU); 0 where it does not."""
+    """Return the channels per block of a blocked layout, where a partial block takes the memory of a whole one. Return
+    0 if the rule does not apply (it does for eager execution on a CPU)."""
     return device.channel_block if device.arch.is_host and execution == "eager" else 0.0
 
 
@@ -83,5 +83,5 @@ def _sizes(workload: Workload, block: float) -> _Sizes:
 
 
 def _padding(channels: float, block: float) -> float:
-    """Bytes of a blocked layout over those of the values in it."""
+    """Return the bytes of a blocked layout over the bytes of the values in it."""
     return float(np.ceil(channels / block) * block / channels) if channels > 0 else 1.0

@@ -1,5 +1,5 @@
-"""Advice: what to change, each suggestion quantified by an estimate with the change. The batches, precisions and modes
-that are tried come from analysis/estimate/alternatives.py."""
+"""Advice on what to change, each suggestion quantified by an estimate. The batches, precisions and modes that are tried
+come from analysis/estimate/alternatives.py."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from hardware.errors import unknown
 
 
 class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
-    """One change and its effect: `saved_*` are now minus after; fractions are of now. `step` is the request that shows
-    it, `why` says what happens."""
+    """One change and its effect: `saved_*` are now minus after, and fractions are of now. `step` is the request that
+    shows the change, `why` says what happens."""
 
     kind: str
     change: str
@@ -38,7 +38,7 @@ class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Advice(Head, frozen=True, kw_only=True):
-    """The document of `hwexplorer advise`: suggestions sorted by `aim`; `next` is what compare and why name too."""
+    """The document of `hwexplorer advise`: suggestions sorted by `aim`; `next` is the change in compare and why too."""
 
     aim: str
     now: Figures
@@ -63,7 +63,7 @@ def advise(result: Estimate, devices: Sequence[Device], aim: str = "energy") -> 
         tried += _try_devices(result, real)
 
     def helps(suggestion: Suggestion) -> bool:
-        """Return True if a change improves what is aimed at."""
+        """Return True if a change noticeably improves the aim."""
         return gain(suggestion, now, aim) >= NOTICEABLE
 
     useful = [suggestion for suggestion in tried if helps(suggestion)]
@@ -85,7 +85,7 @@ def advise(result: Estimate, devices: Sequence[Device], aim: str = "energy") -> 
 
 
 def gain(suggestion: Suggestion, now: Figures, aim: str) -> float:
-    """Return the improvement of a metric, as a fraction of now (throughput: of the figure with the change)."""
+    """Return the improvement of a metric as a fraction of its present value (throughput: of the changed value)."""
     metric = METRICS[aim]
     before, after = metric.figure(now), metric.figure(suggestion.after)
     if metric.more_is_better:
@@ -124,7 +124,7 @@ def _try(before: Estimate, other: Alternative) -> tuple[Suggestion, Estimate]:
 
 
 def _try_devices(result: Estimate, devices: Sequence[Device]) -> list[Suggestion]:
-    """Return the devices of the least energy and of the least latency, among other devices that the model fits on."""
+    """Return the devices with the least energy and the least latency, among others that can run the model."""
     others = [estimate(result.workload, one, result.scenario) for one in devices if one.id != result.device.id]
     fitting = [
         _try(result, Alternative("device", f"device {after.device.marked_key}", after.device.key, after))[0]
@@ -136,7 +136,7 @@ def _try_devices(result: Estimate, devices: Sequence[Device]) -> list[Suggestion
 
 
 def _combine(result: Estimate, useful: Sequence[tuple[Suggestion, Estimate]], aim: str) -> Suggestion | None:
-    """Return the best settings of each kind combined, if that gains more than each of them; else None."""
+    """Return the best settings of each kind combined. Return None if that gains no more than one of them alone."""
     now = figures(result)
     best: dict[str, tuple[float, Suggestion, Estimate]] = {}
     for suggestion, other in useful:

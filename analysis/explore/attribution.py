@@ -1,6 +1,6 @@
 """Attribution of a difference between two estimates of one model, in several ways that each add up to it.
 
-EDP is a product: its difference is attributed by Shapley, `de * mean(t) + dt * mean(e)`.
+EDP is a product, so its difference is attributed by Shapley: `de * mean(t) + dt * mean(e)`.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from hardware.execute import BOUNDS, LAUNCH, RESOURCES
 from hardware.quantity import quantity
 from hardware.runtime import LIKE_FOR_LIKE
 
-_ROUNDING = 1e-12  # relative difference that is none
-CANCELLING = 2.0  # times the whole difference, from which parts are told as amounts
-WORTH_SAYING = 0.05  # of a ratio of latencies: a part of software that is named
+_ROUNDING = 1e-12  # relative difference that counts as zero
+CANCELLING = 2.0  # times the whole difference: larger parts are stated as amounts
+WORTH_SAYING = 0.05  # deviation from 1 of a ratio by software that is worth naming
 TIMES = (*RESOURCES, "launch", "power limit")
 
 
 class Part(msgspec.Struct, frozen=True):
-    """One part of both sides, in the unit of the metric; `fraction` of the whole difference (0 without one). For EDP,
-    `a` and `b` are the parts' Shapley shares of each side's own product."""
+    """One part of both sides, in the unit of the metric. `fraction` is its share of the whole difference (0 if both are
+    equal). For EDP, `a` and `b` are Shapley shares of the EDP of each side."""
 
     name: str
     a: float
@@ -41,7 +41,7 @@ Groups = dict[str, tuple[Part, ...]]
 
 
 def attribute(a: Estimate, b: Estimate, metric: str, per_inference: bool) -> Groups:
-    """Attribute the difference of a metric in each way that it can be, by the name of the way."""
+    """Attribute the difference of a metric. Return the parts for each way of attributing it, by the name of the way."""
     if metric == "memory":
         return _attribute_memory(a, b)
     if metric == "edp":
@@ -66,21 +66,21 @@ def attribute(a: Estimate, b: Estimate, metric: str, per_inference: bool) -> Gro
 
 
 def list_parts(names: Sequence[str], a: Floats, b: Floats, is_sorted: bool = True) -> tuple[Part, ...]:
-    """Return the parts of a difference by name, the largest first unless the names have an order of their own."""
+    """Return the parts of a difference by name, the largest first if `is_sorted`, else in the order of `names`."""
     difference = a - b
     total = float(difference.sum())
     if abs(total) < _ROUNDING * float(np.abs(a).sum() + np.abs(b).sum()):
-        total = np.inf  # the sides are equal: rounding has no causes
+        total = np.inf  # the sides are equal but for rounding
     return _sorted_parts(names, a, b, difference, total, is_sorted)
 
 
 def parts_cancel(parts: Sequence[Part]) -> bool:
-    """Return True where a part is so much larger than the whole difference that a share of it says nothing."""
+    """Return True if a part is so much larger than the whole difference that its share means nothing."""
     return any(abs(part.fraction) > CANCELLING for part in parts)
 
 
 def is_comparable(here: Estimate, there: Estimate) -> bool:
-    """Return whether both estimates are of the same model in the same subgraphs."""
+    """Return True if both estimates are of the same model in the same subgraphs."""
     return here.workload.name == there.workload.name and here.partition.id == there.partition.id
 
 
@@ -103,8 +103,8 @@ def _energies(result: Estimate, per_inference: bool) -> tuple[Floats, Floats, Fl
 
 
 def time_parts(result: Estimate) -> Floats:
-    """Return the latency by what each kernel waits for, in the order of TIMES, shape (6,), s. Blocks of attention that
-    fill count as the matrix unit, kernels that quantise or cast as DRAM."""
+    """Return the latency by the resource that each kernel waits for, in the order of TIMES, shape (6,), s. Attention
+    blocks that fill count as the matrix unit, kernels that quantise or cast as DRAM."""
     run = result.run
     at_work = run.busy_s - run.serial_s.sum(axis=0)
     times = np.bincount(run.resource, at_work, minlength=len(RESOURCES)).astype(np.float64)
@@ -151,7 +151,7 @@ def _attribute_memory(a: Estimate, b: Estimate) -> Groups:
 def _shapley(
     names: Sequence[str], energies: Sequence[Floats], times: Sequence[Floats], a: Estimate, b: Estimate
 ) -> tuple[Part, ...]:
-    """Attribute the difference of e x t: each side's energy and latency parts weighed with the mean of the other."""
+    """Attribute the difference of e x t: each part of one factor is weighed with the mean of the other factor."""
     energy_j = [side.energy_j_per_inference for side in (a, b)]
     latency_s = [a.latency_s, b.latency_s]
     by_energy = (energies[0] - energies[1]) * (latency_s[0] + latency_s[1]) / 2
@@ -187,7 +187,7 @@ def _attribute_edp(a: Estimate, b: Estimate) -> Groups:
 
 
 class SoftwareShare(msgspec.Struct, frozen=True):
-    """`ratio` of two latencies = `software` x `chip`, the ratio of both by their ahead-of-time compilers."""
+    """`ratio` of two latencies = `software` x `chip`; `chip` is the ratio with ahead-of-time compilers on both."""
 
     ratio: float
     software: float
@@ -202,7 +202,7 @@ class SoftwareShare(msgspec.Struct, frozen=True):
 
 
 def attribute_to_software(slower: Estimate, quicker: Estimate) -> SoftwareShare | None:
-    """Attribute the ratio of two latencies; None where software has no part in it worth saying."""
+    """Attribute the ratio of two latencies; None if the software's part is too small to name."""
     if not slower.latency_s or not quicker.latency_s:
         return None
     sides = slower, quicker
@@ -222,6 +222,6 @@ def attribute_to_software(slower: Estimate, quicker: Estimate) -> SoftwareShare 
 
 
 def software_words(one: Estimate, other: Estimate) -> str:
-    """Return how much of the slower side's longer latency is software; '' where that is not worth saying."""
+    """Return how much of the slower side's longer latency is due to software; '' if too little to name."""
     software = attribute_to_software(*sorted((one, other), key=lambda side: -side.latency_s))
     return "" if software is None else software.text

@@ -29,7 +29,7 @@ from hardware.memo import memoize
 
 class Compared(Figures, frozen=True, kw_only=True):
     """One device; ratios are to the baseline's figures. `energy_as_designed_j` is the energy of a design target at its
-    designer's own prices; latency and energy by cause add up to those of the batch."""
+    designer's prices. Latency and energy by cause add up to the totals of the batch."""
 
     ratio_to_baseline: dict[str, float]
     die_mm2: Annotated[float, column("Die mm2", keep=5, help="by published rules: compare designs of one kind")]
@@ -42,7 +42,7 @@ class Compared(Figures, frozen=True, kw_only=True):
 
 
 class Comparison(Head, frozen=True, kw_only=True):
-    """The document of `hwexplorer compare`. Design targets are recommended in a group of their own, where asked for."""
+    """The document of `hwexplorer compare`. Design targets, if asked for, are recommended in a separate group."""
 
     baseline: str
     parameters: int
@@ -64,8 +64,8 @@ class Comparison(Head, frozen=True, kw_only=True):
 def compare(
     workload: Workload, devices: Sequence[Device], scenario: Scenario, baseline: str, on_paper: bool = False
 ) -> Comparison:
-    """Compare devices. `baseline` is the key of one of them; raises RequestError otherwise. `on_paper`: design
-    targets were asked for."""
+    """Compare devices. `on_paper` means that design targets were asked for. Raises RequestError if `baseline` is not
+    the key of one of the devices."""
     results = [estimate(workload, device, scenario) for device in devices]
     reference = next((r for r in results if baseline in (r.device.key, r.device.id)), None)
     if reference is None:
@@ -94,7 +94,7 @@ def compare(
     )
 
 
-# Ratio -> the field of both figures.
+# Ratio -> the field of Figures that it divides.
 _RATIOS = {
     "latency": "latency_s",
     "energy": "energy_j",
@@ -129,8 +129,8 @@ def _device_figures(result: Estimate, theirs: Figures, headline: str) -> Compare
 
 
 def recommendations(results: Sequence[Estimate], silicon: bool = True) -> dict[str, str]:
-    """Return the best device for each aim, among real devices or design targets; '' where none can run the model, and
-    an empty dictionary without design targets."""
+    """Return the best device for each aim, among real devices or design targets; '' if none can run the model. Without
+    design targets, their dictionary is empty."""
     group = [result for result in results if result.device.silicon is silicon]
     if not group and not silicon:
         return {}
@@ -139,7 +139,7 @@ def recommendations(results: Sequence[Estimate], silicon: bool = True) -> dict[s
     return {aim: fitting[rank.index(min(rank))].device.key if fitting else "" for aim, rank in ranks.items()}
 
 
-# What a device is recommended for -> the metrics that decide.
+# The aim of a recommendation -> the metrics that decide.
 _AIMS = {
     "energy": ("energy",),
     "latency": ("latency",),
@@ -163,7 +163,7 @@ def insights(results: Sequence[Estimate], reference: Estimate) -> tuple[str, ...
 
 @memoize()
 def as_designed(result: Estimate) -> Estimate | None:
-    """Return the estimate of a design target at its designer's own prices; None for a device that exists."""
+    """Return the estimate of a design target at its designer's prices; None for a device that exists."""
     device = result.device.as_designed
     return None if device is None else estimate(result.workload, device, result.scenario)
 

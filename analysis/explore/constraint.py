@@ -1,4 +1,4 @@
-"""Constraints: a figure, where it is taken, a comparison and an amount, as `energy(h100_sxm) < 50mJ`.
+"""Constraints: a figure, its device or path, a comparison and an amount, as `energy(h100_sxm) < 50mJ`.
 
 The limits of a screen (`L<5ms`), the rules of CI, and the limits of searches are constraints on METRICS.
 
@@ -30,7 +30,7 @@ COMPARISONS: dict[str, Callable[[float, float], bool]] = {
 LETTERS = {"L": "latency", "E": "energy", "P": "power", "M": "memory", "ttft": "ttft", "tpot": "tpot"}
 _LIMIT = re.compile(r"([A-Za-z]+)(<=|>=|<|>)([^<>=\s]+)")
 _RULE = re.compile(r"([A-Za-z_]+)\s*(?:\(([^()<>]*)\))?\s*(<=|>=|<|>)\s*([^<>]+)")
-_FORMS = {  # figures with arguments of their own: how many, and how they are written
+_FORMS = {  # figures with special arguments: least and most, and how they are written
     "share": (1, 2, "a path and optionally a device: share(layer4.*, gpu)"),
     "ratio": (3, 3, "a figure and two devices: ratio(energy, cpu, gpu)"),
     "change": (1, 2, "a figure and optionally a path: change(energy, layer4.*)"),
@@ -38,7 +38,7 @@ _FORMS = {  # figures with arguments of their own: how many, and how they are wr
 
 
 class Constraint(msgspec.Struct, frozen=True):
-    """`amount` is in the SI unit of the figure; `where` are the arguments, devices or patterns; `text` as typed."""
+    """`amount` is in the SI unit of the figure; `where` are the arguments, devices or patterns; `text` is as typed."""
 
     figure: str
     sign: str
@@ -48,7 +48,7 @@ class Constraint(msgspec.Struct, frozen=True):
 
     @property
     def unit(self) -> Unit:
-        """The unit of the figure: of a ratio a factor, of shares and changes per cent."""
+        """The unit of the figure: a factor for a ratio, per cent for shares and changes."""
         if self.figure in METRICS:
             return METRICS[self.figure].unit
         return "x" if self.figure == "ratio" else "%"
@@ -58,7 +58,7 @@ class Constraint(msgspec.Struct, frozen=True):
         return COMPARISONS[self.sign](value, self.amount)
 
     def excess(self, value: float) -> float:
-        """Return by what factor a figure misses the amount; at most 1 where it does not."""
+        """Return the factor by which a figure misses the amount; at most 1 if it does not."""
         if self.sign.startswith(">"):
             return self.amount / value if value else float("inf")
         return value / self.amount if self.amount else (float("inf") if value else 1.0)
@@ -71,7 +71,7 @@ class Constraint(msgspec.Struct, frozen=True):
 
 
 def parse_limit(word: str) -> Constraint | None:
-    """Return the limit that a word states (`L<5ms`), None for any other word. Raises RequestError for its amount."""
+    """Return the limit in a word (`L<5ms`), None for any other word. Raises RequestError for an invalid amount."""
     match = _LIMIT.fullmatch(word)
     name = match[1].casefold() if match is not None else ""
     letter = next((letter for letter, figure in LETTERS.items() if name in (letter.casefold(), figure)), "")
@@ -94,7 +94,7 @@ def parse_limits(text: str) -> tuple[Constraint, ...]:
 
 
 def broken_limits(text: str, *results: object) -> tuple[str, ...]:
-    """Return the limits of a text that an estimate, or else the load that it serves, does not satisfy."""
+    """Return the limits of a text that an estimate, or for other figures the load that it serves, does not satisfy."""
     broken = []
     for limit in parse_limits(text):
         metric = METRICS[limit.figure]
@@ -108,7 +108,7 @@ def broken_limits(text: str, *results: object) -> tuple[str, ...]:
 
 
 def parse_rule(text: str) -> Constraint:
-    """Return the constraint that a text states. Raises RequestError in one line."""
+    """Return the constraint in a text. Raises RequestError in one line."""
     try:
         match = _RULE.fullmatch(text.strip())
         if match is None:

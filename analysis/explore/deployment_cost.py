@@ -1,7 +1,7 @@
 """Money and carbon of inferences: electricity, hire, purchase, and the volume at which two devices break even.
 
-Per million inferences: time x hire, or energy x price where nothing is hired (its power is in the price), and time x
-purchase / (lifetime x duty); of a group of devices that a model is divided among, hire and purchase are the group's.
+A million inferences cost time x hire, or energy x price of electricity if nothing is hired (hire includes power), plus
+time x purchase / (lifetime x duty). For a model divided among a group of devices, both prices are the group's.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ S_PER_YEAR = 365.25 * 24 * S_PER_HOUR
 
 
 class Assumption(msgspec.Struct, frozen=True):
-    """One setting and where it comes from."""
+    """One setting and its source."""
 
     name: str
     value: float
@@ -44,8 +44,8 @@ class Assumption(msgspec.Struct, frozen=True):
 
 
 class CostSettings(msgspec.Struct, frozen=True):
-    """USD per kWh, grams CO2 per kWh, energy overhead (PUE), years, share of the lifetime at work; by device:
-    hire in USD per hour and purchase price in USD. `given` names what the user set."""
+    """USD per kWh, grams CO2 per kWh, energy overhead (PUE), years, share of the lifetime at work. By device: hire in
+    USD per hour and purchase price in USD. `given` names the settings that the user set."""
 
     electricity: float
     carbon: float
@@ -63,8 +63,8 @@ class CostSettings(msgspec.Struct, frozen=True):
 
 
 class DevicePrice(msgspec.Struct, frozen=True, kw_only=True):
-    """The price of one device in USD, to `hire` for an hour or to `buy`: the median of published offers with the
-    cheapest and the dearest, and the date of reading; no date for a price that the user gave."""
+    """The price of one device in USD, to `hire` for an hour or to `buy`: the median of published offers with the lowest
+    and the highest, and the date of reading. A price that the user gave has no date."""
 
     device: str
     kind: str
@@ -78,8 +78,8 @@ class DevicePrice(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeviceCost(msgspec.Struct, frozen=True, kw_only=True):
-    """One device, or the group of `devices` that a model is divided among, per million inferences. Hire and purchase
-    are None where no price is known."""
+    """The cost per million inferences on one device, or on the group of `devices` that a model is divided among. Hire
+    and purchase are None if no price is known."""
 
     device: Annotated[str, column("Device")]
     devices: int
@@ -103,8 +103,8 @@ class DeviceCost(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BreakEven(msgspec.Struct, frozen=True):
-    """Up to `inferences` `first` costs less, from there on `then`; None: `first` always does. `reached` is False where
-    one device of `then` could not do that many in its lifetime."""
+    """Up to `inferences`, `first` costs less, and above it `then`; None means that `first` always costs less. `reached`
+    is False if one device of `then` cannot do that many in its lifetime."""
 
     first: Annotated[str, column("Cheaper at first")]
     then: Annotated[str, column("Against")]
@@ -114,7 +114,7 @@ class BreakEven(msgspec.Struct, frozen=True):
 
 
 class CostReport(Head, frozen=True, kw_only=True):
-    """The document of `hwexplorer cost`; `cheapest` says which device costs least, and of which no price is known."""
+    """The document of `hwexplorer cost`. `cheapest` says which device costs least, and for which no price is known."""
 
     cheapest: str
     counted: str
@@ -140,13 +140,13 @@ def _published() -> dict[tuple[str, str], dict[str, Any]]:
 
 
 def hired_devices() -> frozenset[str]:
-    """Return the devices whose price to hire is published."""
+    """Return the devices with a published price of hire."""
     return frozenset(device for device, kind in _published() if kind == "hire")
 
 
 def prices(result: Estimate, by: CostSettings) -> tuple[DevicePrice, ...]:
     """Return the known prices of a device: given ones, else published hire, else a published list price. A changed
-    device has no published price; another power mode has that of the device."""
+    device has no published price; a power mode has the price of its device."""
     key = result.device.key
     given = tuple(
         DevicePrice(device=key, kind=kind, value=usd[key], low=usd[key], high=usd[key], source="given")
@@ -182,12 +182,12 @@ def settings(
 
 
 def cost_per_million(result: Estimate, by: CostSettings) -> float:
-    """Return USD per million inferences at the prices of `by`: electricity alone without a price of the device."""
+    """Return USD per million inferences at the prices of `by`; without a price of the device, only electricity."""
     return _charge(result, by).total_usd
 
 
 class _Charge(msgspec.Struct, frozen=True):
-    """Seconds, kWh and USD of a million inferences; None where no price is known."""
+    """Seconds, kWh and USD of a million inferences; None if no price is known."""
 
     time_s: float
     kwh: float
@@ -197,12 +197,12 @@ class _Charge(msgspec.Struct, frozen=True):
 
     @property
     def running_usd(self) -> float:
-        """Hire, which pays for power too, or electricity."""
+        """Hire, which includes power, or else electricity."""
         return self.electricity_usd if self.hire_usd is None else self.hire_usd
 
     @property
     def total_usd(self) -> float:
-        """All of it."""
+        """Hire or electricity, plus the share of the purchase price."""
         return self.running_usd + (self.purchase_usd or 0.0)
 
 
@@ -222,8 +222,8 @@ def _charge(result: Estimate, by: CostSettings) -> _Charge:
 def cost(
     results: Sequence[Estimate], by: CostSettings, on_paper: bool = True, counted: str = "inferences"
 ) -> CostReport:
-    """Compute the cost of one model on several devices, of what is `counted`; without `on_paper` design targets break
-    even with nothing. Raises RequestError for a price of a device that is not compared."""
+    """Compute the cost of one model on several devices, per million of what is `counted`. Without `on_paper`, design
+    targets are left out of break-even. Raises RequestError for a price of a device that is not compared."""
     keys = [result.device.key for result in results]
     for name in (*by.hourly, *by.purchase):
         if name not in keys:
@@ -302,7 +302,7 @@ def _of_device(result: Estimate, by: CostSettings, known: Sequence[DevicePrice])
 
 
 def _deviation(result: Estimate, charge: _Charge, known: Sequence[DevicePrice], side: int) -> float:
-    """Return how far one end of the band is from the total: payment by the hour varies with time and price, electricity
+    """Return how far one end of the band is from the total. Payment by the hour varies with time and price, electricity
     with energy, each independently."""
     time, energy = result.latency_band_s[side] / (result.latency_s or 1.0), result.energy_band_j[side] / result.energy_j
     away = charge.electricity_usd * (energy - 1.0) if charge.hire_usd is None else 0.0

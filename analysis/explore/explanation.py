@@ -1,4 +1,4 @@
-"""Why A costs more than B: the difference in parts that add up, and the causes that explain a tenth of it, in words."""
+"""Why A costs more than B: the difference in parts that add up, and in words each cause that explains a tenth of it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class ExplainedSide(Figures, frozen=True, kw_only=True):
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     """The document of `hwexplorer explain`. Each of `groups` adds up to the difference. Energy and EDP are per
-    inference, as memory is where the batches differ (`per_inference`)."""
+    inference; so is memory if the batches differ (`per_inference`)."""
 
     model: str
     metric: str
@@ -72,7 +72,7 @@ def _value(result: Estimate, metric: str, per_inference: bool) -> float:
 
 
 def reasons(a: Estimate, b: Estimate, metric: str, groups: Groups, values: tuple[float, float]) -> tuple[str, ...]:
-    """Return sentences about the costlier side against the cheaper one, the same whichever is named first."""
+    """Return sentences about the costlier side against the cheaper one, whichever of them is A."""
     if a.device.key == b.device.key and a.scenario == b.scenario:
         return ("both sides are the same",)
     swapped = (values[0], b.device.key) < (values[1], a.device.key)
@@ -92,7 +92,7 @@ def reasons(a: Estimate, b: Estimate, metric: str, groups: Groups, values: tuple
     sign, cancel = -1.0 if swapped else 1.0, parts_cancel(main)
 
     def size(part: Part) -> str:
-        """Return a part as a share of the difference; as an amount where the parts cancel."""
+        """Return a part as a share of the difference, or as an amount if the parts cancel."""
         return quantity(abs(part.difference), unit) if cancel else f"{abs(part.fraction):.0%}"
 
     for part in sorted(main, key=lambda p: -sign * p.difference):

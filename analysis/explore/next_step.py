@@ -1,4 +1,4 @@
-"""Requests that are worth following up, as data: a front end writes them as its user would ask for them."""
+"""Requests worth following up, as data: each front end writes them in the form that its user would type."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from analysis.model.names import zoo
 
 
 class NextStep:
-    """A report of a model on devices (their keys). No struct: its text is what a front end makes of it. `image_size` is
-    None where the model has its own."""
+    """A report of a model on devices (their keys). It is not a struct, because its text depends on the front end.
+    `image_size` is None for the model's own size."""
 
     __slots__ = ("devices", "image_size", "report", "scenario", "words")
 

@@ -1,8 +1,8 @@
 """Devices compared node by node: the winner of every subgraph or operator, and a tally.
 
-A node is compared by its energy per inference, its latency, and the product of both: a device that loses both wins
-nothing. (Its part of the EDP of the model, which weighs it by the totals of a device, is `edp_js`.) Equal figures are a
-tie, which nobody wins.
+A node is compared by its energy per inference, its latency, and the product of both, so a device that loses both wins
+nothing. (Its part of the EDP of the model, which depends on the totals of the device, is `edp_js`.) Equal figures are a
+tie without a winner.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from analysis.estimate.tree import TreeLevel, tree_without_host
 from hardware.errors import unknown
 
 LEVELS = ("subgraph", "operator")
-SAME = 1e-9  # relative: figures nearer than rounding can tell are equal
+SAME = 1e-9  # relative: figures nearer than this are equal but for rounding
 
 
 class NodeFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """One node on one device; keys as in the tree. Ratios are to the baseline's, None where only that is zero."""
+    """One node on one device; keys as in the tree. Ratios are to the baseline's figures, None if those alone are 0."""
 
     latency_s: float
     energy_j: float
@@ -36,13 +36,13 @@ class NodeFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def node_figure(node: NodeFigures, metric: str) -> float:
-    """Return what a node is compared by in a metric."""
+    """Return the figure by which a node is compared in a metric."""
     return node.own_edp_js if metric == "edp" else METRICS[metric].figure(node)
 
 
 class ComparedNode(msgspec.Struct, frozen=True, kw_only=True):
-    """One node on every device, by device key. `winner` by metric: the device that takes least, '' in a tie; `margin`
-    how many times more the next takes, None where the winner takes none."""
+    """One node on every device, by device key. By metric, `winner` is the device with the least, '' in a tie; `margin`
+    is the ratio of the next device to it, None if the winner's figure is 0."""
 
     id: str
     type: str
@@ -53,8 +53,8 @@ class ComparedNode(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Levels(Head, frozen=True, kw_only=True):
-    """The document of `hwexplorer compare --level subgraph|operator`. `tally` counts wins by metric and
-    device, `passed_over` the nodes of which a design target takes least that was not asked for."""
+    """The document of `hwexplorer compare --level subgraph|operator`. `tally` counts wins by metric and device;
+    `passed_over` counts nodes on which a design target has the least but was not asked for."""
 
     level: str
     baseline: str
@@ -67,8 +67,8 @@ class Levels(Head, frozen=True, kw_only=True):
 
 
 def compare_levels(results: Sequence[Estimate], baseline: Estimate, level: str, on_paper: bool = False) -> Levels:
-    """Compare the nodes of a level on several devices; design targets win only if asked for (`on_paper`). Raises
-    RequestError for an unknown level."""
+    """Compare the nodes of a level on several devices. Design targets win only with `on_paper`. Raises RequestError for
+    an unknown level."""
     if level not in LEVELS:
         raise unknown("level", level, LEVELS)
     nodes = {result.device.key: _node_figures(result, baseline, level) for result in results}
@@ -96,7 +96,7 @@ def compare_levels(results: Sequence[Estimate], baseline: Estimate, level: str, 
 
 
 def _count_passed_over(rows: Sequence[ComparedNode], metric: str, designs: Sequence[str]) -> dict[str, int]:
-    """Count the nodes of which each of the designs takes less than every other device."""
+    """Count the nodes on which each of the designs has less than every other device."""
     counts = dict.fromkeys(designs, 0)
     for row in rows if designs else ():
         least = min(row.devices, key=lambda key: node_figure(row.devices[key], metric))
@@ -133,12 +133,12 @@ def _node_figures(result: Estimate, baseline: Estimate, level: str) -> tuple[Nod
 
 
 def _times(more: float, less: float) -> float | None:
-    """Return the ratio; None for something over nothing, 1 for nothing over nothing."""
+    """Return the ratio. Return None if only `less` is 0, and 1 if both are 0."""
     return more / less if less else None if more else 1.0
 
 
 def _winners(devices: dict[str, NodeFigures], fitting: Sequence[str]) -> tuple[dict[str, str], dict[str, float | None]]:
-    """Return winner and margin by metric; a device alone wins by a margin of 1."""
+    """Return winner and margin by metric. A device without rivals wins by a margin of 1."""
     winner: dict[str, str] = dict.fromkeys(ADDITIVE, "")
     margin: dict[str, float | None] = dict.fromkeys(ADDITIVE, 1.0)
     for name in ADDITIVE:

@@ -1,7 +1,7 @@
-"""Odds that one device beats another where their bands overlap.
+"""Odds that one device beats another when their bands overlap.
 
-The logarithm of a measured figure is taken as normal, with its middle at that of the band. Errors of estimates that
-share constants (a device, a runtime) are correlated (odds.toml)."""
+The logarithm of a measured figure is taken as normally distributed, centred in the logarithm of the band. Errors of
+estimates that share constants (a device, a runtime) are correlated (odds.toml)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hardware import file_access
 BEATS = {"latency": "is faster", "energy": "needs less energy"}
 DOUBT = (0.05, 0.95)  # odds between which a comparison is in doubt
 _CONSTANTS = Path(__file__).with_suffix(".toml")
-_LEAST = 1e-6  # of a figure: the low end of a band that begins at 0
+_LEAST = 1e-6  # fraction of a figure, taken as the low end of a band that begins at 0
 
 
 class Odds(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,7 +35,7 @@ def _constant(name: str) -> float:
 
 
 def probability(a: Estimate, b: Estimate, metric: str) -> float:
-    """Return the probability that `a` would be measured below `b`, 0 to 1; a half for the same run."""
+    """Return the probability, 0 to 1, that `a` would be measured below `b`; 0.5 for the same estimate."""
     return odds_of_less(_logarithm(a, metric), _logarithm(b, metric), correlation(a, b))
 
 
@@ -51,8 +51,8 @@ def odds_of_less(a: tuple[float, float], b: tuple[float, float], correlated: flo
 
 
 def _logarithm(one: Estimate, metric: str) -> tuple[float, float]:
-    """Return mean and standard deviation of the logarithm of the measured figure. What a device takes longer for, it
-    takes more energy for: the deviations of the factors of an EDP add up."""
+    """Return mean and standard deviation of the logarithm of the measured figure. A device that takes longer than
+    estimated also takes more energy, so for EDP the deviations of both factors add up."""
     latency = middle_and_spread(one.latency_s, one.latency_band_s)
     energy = middle_and_spread(one.energy_j, one.energy_band_j)
     if metric == "edp":
@@ -61,7 +61,7 @@ def _logarithm(one: Estimate, metric: str) -> tuple[float, float]:
 
 
 def wider_band(sides: Sequence[Estimate], metric: str) -> Estimate:
-    """Return the estimate that is known less well."""
+    """Return the estimate with the wider band."""
     return max(sides, key=lambda side: _logarithm(side, metric)[1])
 
 
@@ -98,11 +98,11 @@ def _odds(a: Estimate, b: Estimate, metric: str) -> Odds:
 
 
 def odds_sentence(found: Sequence[Odds]) -> str:
-    """Write `41 % chance it is faster, 90 % sure it needs less energy`; '' where nothing is in doubt."""
+    """Write `41 % chance it is faster, 90 % sure it needs less energy`; '' if nothing is in doubt."""
     doubtful = (one for one in found if DOUBT[0] < one.probability < DOUBT[1])
     return ", ".join(f"{describe_odds(one.probability)} it {BEATS[one.metric]}" for one in doubtful)
 
 
 def describe_odds(probability: float) -> str:
-    """Write `90 % sure`; what is less likely than not is a chance."""
+    """Write `90 % sure`, or `40 % chance` below one half."""
     return f"{probability * 100:.0f} % {'sure' if probability >= 0.5 else 'chance'}"

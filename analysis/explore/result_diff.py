@@ -1,4 +1,4 @@
-"""What changed between two results: figures, operators by id, and the module that most of the change is in."""
+"""The changes between two results: figures, operators by id, and the module with most of the change."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SAME = 1e-9  # relative: below this a difference is rounding
 
 
 class FigureChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A figure on both sides. `change` is relative, None if `before` is 0; `where` names the module with most of it."""
+    """A figure on both sides. `change` is relative, None if only `before` is 0; `where` names the main module."""
 
     figure: str
     title: Annotated[str, column("Figure", key="figure")]
@@ -69,12 +69,12 @@ class Diff(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def incomplete(self) -> str:
-        """Why a side's figures do not cover its model; '' where they do."""
+        """The reason that figures of a side do not cover its model; '' if they do."""
         return "; ".join(dict.fromkeys(side.incomplete for side in (self.before, self.after) if side.incomplete))
 
 
 def diff(before: ComparedResult, after: ComparedResult, rules: Callable[[ResultChanges], tuple[Finding, ...]]) -> Diff:
-    """Compare two results. `rules` evaluates rules on the changes; too few cost rules on a side break one."""
+    """Compare two results. `rules` evaluates rules on the changes; too few cost rules on a side break a rule."""
     changes = ResultChanges(before, after)
     gaps = ((side.coverage, side.incomplete and f"{side.model}: {side.incomplete}") for side in (before, after))
     findings = (*rules(changes), *(finding for share, gap in gaps for finding in coverage_findings(share, gap)))
@@ -109,7 +109,7 @@ class ResultChanges:
         self._has_operators = bool(before.parts and after.parts)
 
     def figure_change(self, figure: str) -> FigureChange:
-        """Return the change of a figure. Raises RequestError where a side does not have it."""
+        """Return the change of a figure. Raises RequestError if a side does not have it."""
         title = METRICS[figure].noun
         for side in (self.before, self.after):
             if figure not in side.figures:
@@ -128,8 +128,8 @@ class ResultChanges:
         )
 
     def relative_change(self, figure: str, pattern: str) -> float:
-        """Return the relative change of the operators whose path matches, all for an empty pattern; infinity where
-        there was nothing before. Raises RequestError."""
+        """Return the relative change of the operators whose path matches, of all for an empty pattern; infinity if only
+        the value before is 0. Raises RequestError."""
         if not pattern:
             change = self.figure_change(figure).change
         elif figure not in PARTS:
@@ -171,14 +171,14 @@ class ResultChanges:
 
 
 def relative_difference(before: float, after: float) -> float | None:
-    """Return the difference over the value before; None where that is 0 and the value after is not."""
+    """Return the difference over the value before. Return None if only the value before is 0."""
     if before == after:
         return 0.0
     return (after - before) / before if before else None
 
 
 def find_module(differences: Mapping[str, float], total: float) -> str:
-    """Name the deepest module with as much of a change as those above it, as `all of it in layer3.2`; '' where no
+    """Name the deepest module with as much of a change as the modules above it, as `all of it in layer3.2`; '' if no
     module has half of it."""
     prefix, share = "", 1.0
     while total:

@@ -1,9 +1,9 @@
 """Rules of CI evaluated on estimates: `energy(h100_sxm) < 50mJ`, `share(layer4.*) < 0.5`.
 
-Figures of a device take the device (`energy(gpu)`); without one, the device under test. `share` takes a pattern of
-node paths (`layer4.*`) and a device; `ratio` a figure and two devices: `ratio(energy, cpu, gpu) > 2`; `change`, where
-two results are compared, a figure and a pattern: `change(energy, layer4.*) < 5%`. Energy is per inference, latency of
-the batch.
+A figure takes a device (`energy(gpu)`), by default the device under test. `share` takes a pattern of node paths
+(`layer4.*`) and a device; `ratio` takes a figure and two devices: `ratio(energy, cpu, gpu) > 2`. `change` compares two
+results and takes a figure and a pattern: `change(energy, layer4.*) < 5%`. Energy is per inference, latency of the
+batch.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Findings(Head, frozen=True, kw_only=True):
-    """The document of `hwexplorer check`. `devices` and `runtimes` are those that the rules are about."""
+    """The document of `hwexplorer check`. `devices` and `runtimes` are those of the estimates that the rules used."""
 
     holds: bool
     devices: tuple[str, ...]
@@ -47,13 +47,13 @@ class Findings(Head, frozen=True, kw_only=True):
 
 # (figure, pattern) -> the relative change
 Change = Callable[[str, str], float]
-# (device, figure) -> the figure of the load that the device serves, and the load in words; None without one
+# (device, figure) -> the figure of the load that the device serves, and its description; None without a load
 Loaded = Callable[[str, str], tuple[float, str] | None]
 
 
 def check(rules: Sequence[Constraint], run: Callable[[str], Estimate], find_load: Loaded = lambda *_: None) -> Findings:
-    """Evaluate rules. `run(device)` gives the estimate on a device, '' on the one under test, `find_load` a figure of
-    the load that it serves. Raises RequestError."""
+    """Evaluate rules. `run(device)` returns the estimate on a device, '' for the one under test; `find_load` returns a
+    figure of the load that it serves. Raises RequestError."""
     if not rules:
         raise RequestError('no rule is given: --rule "energy(h100_sxm) < 50mJ"')
     evaluated = evaluate_rules(rules, run, _reject_change, find_load)
@@ -69,7 +69,7 @@ def check(rules: Sequence[Constraint], run: Callable[[str], Estimate], find_load
 
 
 def coverage_findings(share: float, gap: str) -> tuple[Finding, ...]:
-    """Return the broken rule that figures of a part say nothing about the whole, where a gap is given."""
+    """Return a broken rule if `gap` is not empty: figures that cover only part of a model must not pass."""
     return (Finding("coverage", False, share, coverage.least(), "%", gap),) if gap else ()
 
 
@@ -80,7 +80,7 @@ def _reject_change(figure: str, pattern: str) -> float:
 def evaluate_rules(
     rules: Sequence[Constraint], run: Callable[[str], Estimate], change: Change, find_load: Loaded = lambda *_: None
 ) -> tuple[Finding, ...]:
-    """Evaluate rules on estimates, changes and loads. Raises RequestError as they do."""
+    """Evaluate rules on estimates, changes and loads. Raises RequestError if one of these does."""
     return tuple(_evaluate(rule, run, change, find_load) for rule in rules)
 
 
@@ -97,7 +97,7 @@ def _devices(rule: Constraint) -> tuple[str, ...]:
 
 
 def _figure(rule: Constraint, run: Callable[[str], Estimate], change: Change) -> tuple[float, str]:
-    """Return the figure that a rule constrains, and what it is in words."""
+    """Return the figure that a rule constrains, and its description."""
     if rule.figure == "change":
         name, *patterns = rule.where
         where = f" of {patterns[0]}" if patterns else ""
@@ -116,8 +116,8 @@ def _figure(rule: Constraint, run: Callable[[str], Estimate], change: Change) ->
 
 
 def edp_share(result: Estimate, pattern: str) -> float:
-    """Return the EDP share of the operators whose path, id or subgraph's id matches a pattern. Raises RequestError
-    where none does."""
+    """Return the EDP share of the operators whose path, id or subgraph's id matches a pattern. Raises RequestError if
+    no operator matches."""
     parts = result.partition
     subgraphs = [parts.id[place] for place in parts.subgraph.tolist()]
     names = zip(result.workload.operators.path, parts.operator_id, subgraphs, strict=True)

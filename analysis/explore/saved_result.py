@@ -30,8 +30,8 @@ class OperatorFigures(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResultSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """The model and settings of a result, and those figures of CHANGING that it has. `incomplete` says so where the
-    share of its work with a cost rule is too little."""
+    """The model and settings of a result, and its figures, by names of CHANGING. `incomplete` is not empty if too
+    little of the work has a cost rule."""
 
     model: str
     device: str
@@ -44,7 +44,7 @@ class ResultSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ComparedResult(ResultSummary, frozen=True, kw_only=True):
-    """A result with its operators, if they are known."""
+    """A result with its operators; without any if they are not known."""
 
     parts: tuple[OperatorFigures, ...] = ()
 
@@ -117,7 +117,7 @@ class _Head(msgspec.Struct):
 
 
 def read_result(path: Path, device: str) -> ComparedResult:
-    """Read the result of a device from a file, of its first device if it has not this one. Raises RequestError."""
+    """Read a device's result from a file, of its first device if it lacks this one. Raises RequestError."""
     policy.require_unserved(f"reading {path}", str(path))
     try:
         data = msgspec.json.decode(file_access.read(path, _FILE_MAX), type=dict[str, Any])

@@ -1,7 +1,7 @@
 """The verdict of a comparison: which device is best by one metric, how sure that is, and what would settle it.
 
-90 % and over is said to be so, 70 to 90 % probable, less too close to call. What rests on data sheets alone is
-predicted, never best. The doubt stands first in a sentence: what a narrow screen cuts is its end."""
+From 90 % it is stated as a fact, from 70 % as probable, below as too close to call. A device known from data sheets
+alone is called predicted, never best. The doubt comes first, because a narrow screen cuts the end of a sentence."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ MOST = 0.99  # the highest odds that are stated: bands have tails
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """`best` by a metric among the devices that exist, with the `odds` that it beats the `rival` nearest to it; devices
-    by key, '' for none. `is_predicted` without measurements of it or of similar chips; `best_measured` has some.
-    `measurement` would settle a doubt. `lines` say it all, the answer first."""
+    """`best` by a metric among the devices that exist, with the `odds` that it beats its closest `rival`; devices by
+    key, '' for none. `is_predicted` if neither it nor similar chips were measured; `best_measured` is the best with
+    measurements. `measurement` names the run that would settle a doubt. `lines` state all this, the answer first."""
 
     metric: str
     best: str
@@ -39,9 +39,9 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 def verdict(
     results: Sequence[Estimate], metric: str = "edp", on_paper: bool = False, unchanged: Sequence[Estimate] = ()
 ) -> Verdict | None:
-    """Compare devices by a metric; None where fewer than two can run the model. Designs on paper are never best: they
-    have a line of their own if they were asked for (`on_paper`) or would be. Devices with changed facts always have
-    one, against the device as it is; that one competes, from the results or from `unchanged`."""
+    """Compare devices by a metric. Return None if fewer than two can run the model. Designs on paper are never best:
+    they get a line if they were asked for (`on_paper`) or would be best. Each device with changed facts gets a line
+    against the unchanged device, which competes whether it is in the results or in `unchanged`."""
     results = tuple({one.device.key: one for one in (*unchanged, *results)}.values())
     figure, noun = METRICS[metric].figure, METRICS[metric].noun
     ranked = sorted((one for one in results if one.can_win), key=figure)
@@ -82,7 +82,7 @@ def verdict(
 
 
 def _sentence(best: Estimate, rival: Estimate | None, odds: float, noun: str, is_predicted: bool) -> str:
-    """Return who has the least, the doubt first."""
+    """Return the sentence on the best device, the doubt first."""
     name = short_name(best.device)
     if rival is None:
         return f"{name} is the only device here that exists and can run it."
@@ -120,6 +120,6 @@ def _against_unchanged(one: Estimate, results: Sequence[Estimate], best: Estimat
 
 
 def _run_to_measure(best: Estimate, rival: Estimate, metric: str) -> str:
-    """Name the run that settles a doubt: of the device without measurements, else of the one with the wider band."""
+    """Name the run that settles a doubt: on the device without measurements, else on the one with the wider band."""
     one = best if not is_backed(best.trust) else wider_band((best, rival), metric)
     return f"{one.workload.name} b{one.scenario.batch} on {one.device.key} with {one.runtime.name}"

@@ -27,19 +27,19 @@ from hardware.device import Device
 from hardware.errors import RequestError
 from hardware.quantity import quantity
 
-BYTES = 2.0  # of an element that a stage hands to the next
+BYTES = 2.0  # of an element that a stage sends to the next
 
 
 class DoesNotFitError(RequestError):
     """The weights, or one request with its cache, do not fit into the memory of the devices."""
 
 
-_DEGREES = ("tp", "pp", "dp", "ep")  # which are 1 where nothing is shared
+_DEGREES = ("tp", "pp", "dp", "ep")  # 1 by default; the others are 0
 
 
 class ParallelDegrees(msgspec.Struct, frozen=True, kw_only=True):
-    """Degrees that divide a model among devices: `dp` replicas of `pp` stages of `tp` shards; `ep` share the experts.
-    Where `prefill` workers hand prompts on to `decode` ones, each of them has the shards of a replica."""
+    """Degrees that divide a model among devices: `dp` replicas of `pp` stages of `tp` shards; `ep` devices share the
+    experts. If `prefill` workers send prompts to `decode` workers, each of them has the shards of a replica."""
 
     tp: int = 1
     pp: int = 1
@@ -60,12 +60,12 @@ class ParallelDegrees(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def workers(self) -> int:
-        """The number of engines, each with a queue of its own."""
+        """The number of engines, each with a separate queue."""
         return self.prefill + self.decode or self.dp
 
     @property
     def words(self) -> str:
-        """The layout as names have it: `tp=4,dp=2`; '' for one device."""
+        """The layout as written in names: `tp=4,dp=2`; '' for one device."""
         return ",".join(
             f"{name}={value}" for name in self.__struct_fields__ if (value := getattr(self, name)) > (name in _DEGREES)
         )
@@ -82,8 +82,8 @@ class ParallelDegrees(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def find_layout(request: Request, count: int) -> ParallelDegrees:
-    """Return the layout that a name states over `count` devices, 0 for as many as it takes. Devices that it leaves open
-    become shards, as many as divide the model, then replicas. Raises RequestError for a number that it cannot fill."""
+    """Return the layout that a name states over `count` devices (0: as many as it takes). Without stated degrees, as
+    many devices as divide the model become shards; the rest are replicas. Raises RequestError if any is left."""
     run, load = request.run, request.load
     own = {name: getattr(load, name) for name in ("pp", "dp", "prefill", "decode")} if load else {}
     layout = ParallelDegrees(tp=run.tp, ep=run.ep, **own)
@@ -99,9 +99,9 @@ def find_layout(request: Request, count: int) -> ParallelDegrees:
 
 
 class PipelinedCosts(StepCosts, frozen=True, kw_only=True):
-    """A step of a pipeline gives each sequence a token: as many micro-batches as stages follow one another through all
-    stages. Fewer sequences than stages leave stages idle, the bubbles. `micro_batch` costs one of them; `hop_s` and
-    `token_hop_s` are seconds that a stage takes to hand it on, and more for each token; it holds `max_tokens`."""
+    """The costs of a step of a pipeline, which gives each sequence a token: as many micro-batches as stages follow one
+    another through all stages. Fewer sequences than stages leave stages idle (bubbles). `micro_batch` are the costs of
+    a micro-batch, which holds `max_tokens`. A stage takes `hop_s`, plus `token_hop_s` per token, to send it on."""
 
     micro_batch: StepCosts
     stages: int
@@ -110,7 +110,7 @@ class PipelinedCosts(StepCosts, frozen=True, kw_only=True):
     max_tokens: int
 
     def lines(self, sequences: int) -> StepLines:
-        """Return the figures of steps in which micro-batches of so many sequences in all pass the stages."""
+        """Return the costs of steps in which micro-batches of so many sequences in total pass the stages."""
         found = self.known_lines.get(sequences)
         if found is None:
             batches = min(self.stages, sequences)
@@ -121,17 +121,17 @@ class PipelinedCosts(StepCosts, frozen=True, kw_only=True):
         return found
 
     def mixed(self, sequences: int, cached: float, tokens: int, pairs: float) -> tuple[float, float]:
-        """Return (time_s, energy_j) of a step that also holds prompts, divided among as few micro-batches as hold
+        """Return (time_s, energy_j) of a step that also holds prompts, divided among as few micro-batches as can hold
         them."""
         filled = min(self.stages, max(math.ceil(tokens / self.max_tokens), 1))
-        if sequences >= self.stages:  # no micro-batch waits for another: over many steps each has its share of prompts
+        if sequences >= self.stages:  # over many steps each micro-batch has its share of prompts
             filled = self.stages
         batches = min(self.stages, max(sequences, filled))
         share, prompt = math.ceil(sequences / batches), math.ceil(tokens / filled)
         time_s, energy_j = self._pass_stages(
             *self.micro_batch.mixed(share, cached, prompt, pairs / filled), filled, share + prompt
         )
-        if batches > filled:  # those without prompts wait for those with them, and take less energy
+        if batches > filled:  # micro-batches without prompts wait for the others, and take less energy
             alone_s, alone_j = self.micro_batch.lines(share).step(cached)
             energy_j += (batches - filled) * (alone_j - self.micro_batch.static_w * alone_s)
         return time_s, energy_j
@@ -144,7 +144,7 @@ class PipelinedCosts(StepCosts, frozen=True, kw_only=True):
 
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
-    """Devices with their software, ready to serve loads. `first` estimates a step of one sequence without a
+    """Devices with their software, ready to serve loads. `first` is the estimate of a step of one sequence without a
     cache."""
 
     first: Estimate
@@ -154,21 +154,21 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def hire_usd(self) -> float | None:
-        """The published price to hire all its devices for an hour, USD; None where none is known."""
+        """The published price to hire all its devices for an hour, USD; None if unknown."""
         known = prices(self.first, settings({}, {}, {}))
         hire = next((price.value for price in known if price.kind == "hire"), None)
         return hire and hire * self.layout.devices
 
     @property
     def name(self) -> str:
-        """The device, and how many there are: `NVIDIA L4 x 2`."""
+        """The device, and the number of devices: `NVIDIA L4 x 2`."""
         count = self.layout.devices
         return self.first.device.name + f" x {count}" * (count > 1)
 
     def sequences(self, load: Load) -> int:
-        """Return the sequences that an engine holds at most, of the mean lengths of a load."""
+        """Return the most sequences that an engine holds, for the mean lengths of a load."""
         prompt, cached, output = load.mean_lengths
-        # As many prompts begin as answers end: where steps mix them, so many tokens of prompts stand beside each token.
+        # Prompts begin as often as answers end, so mixed steps hold prompt / output prompt tokens per output token.
         in_cache = self.costs.cache_tokens / (cached + prompt + output / 2 + self.costs.sequence_tokens)
         in_step = self.scheduler.max_tokens / (1 + prompt / output * self._mixes)
         return max(int(min(in_cache, self.scheduler.max_sequences, in_step)), 1)
@@ -178,8 +178,8 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         return self.scheduler.mixes and not self.layout.prefill
 
     def capacity_per_s(self, load: Load) -> float:
-        """Return the requests a second that batches as full as the cache and the scheduler let them be would serve, of
-        the mean lengths of a load."""
+        """Return the requests per second that full batches would serve, for the mean lengths of a load. The cache and
+        the scheduler limit a batch."""
         prompt, cached, output = load.mean_lengths
         held, layout, sequences = cached + prompt + output / 2, self.layout, self.sequences(load)
         tokens = round(sequences * prompt / output)
@@ -193,14 +193,14 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         return layout.dp / (prefill_s + decode_s)
 
     def worker_seconds(self, load: Load) -> tuple[float, float]:
-        """Return the seconds that an engine works on the prompt and on the answer of a request, in full batches."""
+        """Return the seconds that an engine spends on the prompt and on the answer of a request, in full batches."""
         prompt, cached, output = load.mean_lengths
         sequences, chunk = self.sequences(load), self.scheduler.max_tokens
         prefill_s = self.costs.mixed(0, 0.0, chunk, chunk * (cached + prompt / 2))[0] * prompt / chunk
         return prefill_s, self.costs.lines(sequences).step(cached + prompt + output / 2)[0] * output / sequences
 
     def serve(self, load: Load) -> Run:
-        """Simulate a load: its requests go to the replicas in turn."""
+        """Simulate a load. Replicas receive requests in rotation."""
         replicas, layout = self.layout.dp, self.layout
         if layout.prefill:
             split = Split(
@@ -219,14 +219,14 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _share(load: Load, replica: int, replicas: int) -> Load:
-    """Return the requests of a replica, and its clients."""
+    """Return the requests and clients of one replica."""
     parts = {name: getattr(load, name)[replica::replicas] for name in ("arrival_s", "prompt", "cached", "output")}
     clients = load.concurrency and max((load.concurrency + replicas - 1 - replica) // replicas, 1)
     return msgspec.structs.replace(load, **parts, concurrency=clients)
 
 
 def _join_runs(runs: list[Run], static_w: float) -> Run:
-    """Return the runs of replicas as one: requests in the order of the load; a replica that is done first idles."""
+    """Join the runs of replicas: requests in the order of the load; a replica that ends first idles on."""
     end_s = max(run.end_of_run_s for run in runs)
     joined: dict[str, object] = {}
     for name in Run.__struct_fields__:
@@ -250,7 +250,7 @@ def open_stage(
     scenario: Scenario,
     longest: int,
 ) -> Server:
-    """Return the server of the `shards` of a layout, without its stages and replicas, whose caches grow to `longest`
+    """Return the server of the `shards` of a layout, without its stages and replicas. Its caches grow to `longest`
     tokens."""
     prefill, decode = (
         open_step(request.spell(phase, *shards.shares, without=("tp", "ep"))) for phase in ("prefill", "decode")
@@ -266,14 +266,14 @@ def open_stage(
 
 @lru_cache(8)
 def open_step(name: str) -> Workload:
-    """Return the workload of a step by its name, equal layers as one that runs often."""
+    """Return the workload of a step by its name. Equal layers are merged into one that runs repeatedly."""
     step = parse(name)
     return build(step.text, step.config, step.run, is_merged=True)
 
 
 def arrange(stage: Server, layout: ParallelDegrees, hidden: int, longest: int, load: LoadSpec | None = None) -> Server:
-    """Return stages and replicas of a server as a layout has them; `hidden` elements of each token go from stage to
-    stage. Raises DoesNotFitError if no request of the `longest` tokens fits."""
+    """Return a server with the stages and replicas of a layout. Each token sends `hidden` elements from stage to stage.
+    Raises DoesNotFitError if no request of `longest` tokens fits."""
     _check_fit(stage, layout, longest)
     scheduler = stage.scheduler
     costs = speculate(stage.costs, load.spec, load.accept) if load is not None and load.spec else stage.costs
@@ -284,7 +284,7 @@ def arrange(stage: Server, layout: ParallelDegrees, hidden: int, longest: int, l
 
 
 def _pipelined(costs: StepCosts, stages: int, hidden: int, first: Estimate, scheduler: Scheduler) -> PipelinedCosts:
-    """Return the costs of a pipeline. Each stage holds its layers, and their part of every cache."""
+    """Return the costs of a pipeline. Each stage holds its layers and their part of every cache."""
     device = first.device
     fields = {name: getattr(costs, name) for name in StepCosts.__struct_fields__ if not name.startswith("known")}
     room = max(stages * device.memory_bytes * scheduler.memory_share - first.memory.weight_bytes, 0.0)
@@ -301,7 +301,7 @@ def _pipelined(costs: StepCosts, stages: int, hidden: int, first: Estimate, sche
 
 
 def _check_fit(stage: Server, layout: ParallelDegrees, longest: int) -> None:
-    """Raise DoesNotFitError if the weights and one request at its full length take more than the devices have."""
+    """Raise DoesNotFitError if the weights and one request at full length need more memory than there is."""
     device, shards, memory_share = stage.first.device, layout.shards, stage.scheduler.memory_share
     needed = stage.first.peak_memory_bytes + stage.costs.token_bytes * (longest - NO_CACHE)
     room = device.memory_bytes * memory_share * layout.pp

@@ -27,16 +27,16 @@ ORDERS = ("edp", "energy", "latency", "throughput", "cost")
 
 
 class LoadCandidate(msgspec.Struct, frozen=True, kw_only=True):
-    """A deployment, and the odds that what would be measured keeps the limits."""
+    """A deployment, and the odds that a measurement would satisfy the limits."""
 
     row: ServedLoad
     odds: Annotated[float, column("Odds", "%", help="odds that a measurement keeps the limits")]
 
 
 class LoadSearch(msgspec.Struct, frozen=True, kw_only=True):
-    """The deployments that serve a load within limits, the best first; of each device and layout the fewest replicas.
-    `first_odds` is the probability that the first is better than the second, None by cost and throughput, which a
-    load that is kept up with fixes; `nearest` exceeds the limits least where nothing is found."""
+    """The deployments that serve a load within limits, the best first: for each device and layout the fewest replicas.
+    `first_odds` is the probability that the first is better than the second, None by cost and throughput, which the
+    load fixes if it is kept up with. `nearest` exceeds the limits least, if nothing is found."""
 
     model: str
     devices: tuple[str, ...]
@@ -64,7 +64,7 @@ def layouts(config: Config, most: int) -> Iterator[ParallelDegrees]:
 
 
 def replicated_layouts(server: Server, load: Load, most: int) -> Iterator[ParallelDegrees]:
-    """Yield layouts of at most `most` devices with more and more replicas, from as few as keep up."""
+    """Yield layouts of at most `most` devices with ever more replicas, from the fewest that keep up."""
     highest = most // server.layout.devices
     replicas = min(max(math.ceil(load.arrivals_per_s / server.capacity_per_s(load)), 1), highest)
     while replicas < highest:
@@ -74,8 +74,8 @@ def replicated_layouts(server: Server, load: Load, most: int) -> Iterator[Parall
 
 
 def split_layouts(server: Server, load: Load, most: int) -> Iterator[ParallelDegrees]:
-    """Yield layouts in which some engines prefill and others decode, divided by the work of both; of more and more
-    devices, from as few as keep up."""
+    """Yield layouts in which some engines prefill and others decode, divided in proportion to the work of both. The
+    number of engines grows from the fewest that keep up."""
     prefill_s, decode_s = server.worker_seconds(load)
     workers = max(math.ceil(load.arrivals_per_s * (prefill_s + decode_s)), 2)
     while workers <= most // server.layout.shards and server.layout.pp == 1:
@@ -94,8 +94,8 @@ def search_layouts(
     find_server: Callable[[str, ParallelDegrees], Server],
     tick: Callable[[int, int], None] | None,
 ) -> LoadSearch:
-    """Serve the load of a request, from its `trace` if it names a file, on each device in each layout of at most `most`
-    devices, with as many replicas, or engines that prefill and others that decode, as keep up and keep the limits."""
+    """Serve the load of a request on each device in each layout of at most `most` devices; the load is `trace` if it
+    names a file. Use as many replicas, or prefill and decode engines, as keep up and satisfy the limits."""
     spec, lengths = request.load or LoadSpec(), lengths_of(request)
     load = load_of_spec(spec, lengths, trace)
 
@@ -104,7 +104,7 @@ def search_layouts(
         count = server.layout.devices
         return serve_load(server, f"{device}*{count}" if count > 1 else device, spec, lengths, trace, limits)
 
-    candidates = list(product(layouts(request.config, most), devices))  # a model is opened once in each layout
+    candidates = list(product(layouts(request.config, most), devices))  # a layout opens its model once
     tried, not_fitting = list[Served](), 0
     for done, (layout, device) in enumerate(candidates, 1):
         if tick is not None:
@@ -136,7 +136,7 @@ def search_layouts(
 
 
 def _first_that_keeps(served: Iterator[Served], limits: Limits) -> list[Served]:
-    """Return the first load that keeps the limits, else the last, as a list; an empty one without any."""
+    """Return the first served load that satisfies the limits, else the last, as a list; empty if there is no load."""
     last: list[Served] = []
     for one in served:
         last = [one]
@@ -150,7 +150,7 @@ def _keeps(served: Served, limits: Limits) -> bool:
 
 
 def _excess(served: Served, limits: Limits) -> float:
-    """Return by what factor the 99th percentiles miss the limits; at most 1 where they do not."""
+    """Return the factor by which the 99th percentiles exceed the limits; at most 1 if they do not."""
     return max(served.row.ttft_p99_s / limits.ttft_s, served.row.tpot_p99_s / limits.tpot_s, 1e-9)
 
 

@@ -1,4 +1,4 @@
-"""How well figures of served loads are known: errors and bands from published runs, with devices and models left out.
+"""The evidence for figures of served loads: errors and bands from published runs, with devices and models left out.
 
 `python -m analysis.annexes.machine.serving_validation` writes load_trust.json.
 """
@@ -24,5 +24,5 @@ def load_evidence() -> dict[str, ClassEvidence]:
 
 
 def load_band(figure: str) -> Factors:
-    """Return the factors of a figure of a served load that hold what is measured in 80 to 90 % of cases."""
+    """Return the factors of a figure of a served load between which 80 to 90 % of measurements are expected."""
     return load_evidence()[figure].band

@@ -1,4 +1,4 @@
-"""A load: the requests that arrive at a server, open (at a rate, or as a trace says) or closed (so many at once)."""
+"""A load: requests that arrive at a server. It is open (at a rate, or from a trace) or closed (a number of clients)."""
 
 from __future__ import annotations
 
@@ -15,18 +15,18 @@ from hardware import file_access, policy
 from hardware.errors import RequestError
 
 Counts = NDArray[np.int64]
-REQUESTS = 400  # of an open load at least: the 99th percentile is that of the slowest four
-MOST_OPEN = 4000  # of an open load, whose run has to be long beside a request
-ROUNDS, LEAST = 6, 32  # of a closed load: requests that each of its clients sends, and all of them at least
+REQUESTS = 400  # least requests of an open load, so that the slowest four are above the 99th percentile
+MOST_OPEN = 4000  # most requests of an open load, whose run must be long relative to a request
+ROUNDS, LEAST = 6, 32  # of a closed load: requests of each client, and least requests in total
 MAX_REQUESTS = 20_000
 MOST_TRACE_BYTES = 32 << 20
 TRACE_COLUMNS = ("arrival_s", "prompt_tokens", "output_tokens")
 
 
 class Load(msgspec.Struct, frozen=True, kw_only=True):
-    """Requests in the order of their arrival, shape (n,): seconds, tokens of the prompt that are computed, those that
-    the cache holds already, tokens of the answer. In a closed load of `concurrency` clients the arrivals are 0, and a
-    client sends its next request when its last has ended."""
+    """Requests in the order of their arrival, shape (n,): seconds, prompt tokens to compute, prompt tokens in the cache
+    already, and tokens of the answer. In a closed load of `concurrency` clients the arrivals are 0, and a client sends
+    its next request when its last has ended."""
 
     arrival_s: Floats
     prompt: Counts
@@ -46,19 +46,19 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def mean_lengths(self) -> tuple[float, float, float]:
-        """The mean tokens of a request: of its prompt, of what the cache holds before, of its answer."""
+        """The mean tokens of a request: of its prompt to compute, in the cache already, and of its answer."""
         return float(self.prompt.mean()), float(self.cached.mean()), float(self.output.mean())
 
     @property
     def arrivals_per_s(self) -> float:
-        """The requests that arrive in a second, 0 for clients that wait for their answers."""
+        """The requests that arrive per second, 0 for clients that wait for their answers."""
         last_s = float(self.arrival_s[-1])
         return self.requests / last_s if last_s and not self.concurrency else 0.0
 
 
 class Lengths(msgspec.Struct, frozen=True, kw_only=True):
-    """Tokens of a request: of its prompt, of the part of the prompt that the cache holds already, and of its answer.
-    Each length is drawn between 1 - `spread` times what is stated and what is stated, with `seed`."""
+    """Tokens of a request: its prompt, the part of the prompt in the cache already, and its answer. The rest of the
+    prompt and the answer are drawn between 1 - `spread` and 1 times their stated lengths, with `seed`."""
 
     prompt: int
     output: int
@@ -76,12 +76,12 @@ class Lengths(msgspec.Struct, frozen=True, kw_only=True):
         return self.prompt + self.output
 
     def draw(self, arrival_s: Floats, concurrency: int = 0) -> Load:
-        """Return requests of these lengths, the same ones at every call."""
+        """Return requests of these lengths, the same ones for each call."""
         random = np.random.default_rng(self.seed)
         n = len(arrival_s)
 
         def lengths(stated: int) -> Counts:
-            """Draw as many lengths as there are requests."""
+            """Draw a length for each request."""
             return np.maximum((stated * random.uniform(1 - self.spread, 1, n)).round().astype(np.int64), 1)
 
         return Load(
@@ -94,14 +94,14 @@ class Lengths(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def open_load(rate_per_s: float, lengths: Lengths, requests: int = REQUESTS) -> Load:
-    """Return requests that arrive at random (Poisson): at every rate the same ones, nearer or further apart."""
+    """Return requests that arrive at random (Poisson): the same at every rate, nearer or further apart."""
     gaps = np.random.default_rng(lengths.seed).exponential(1.0, requests)
     return lengths.draw(np.cumsum(gaps) / gaps.mean() / rate_per_s)
 
 
 def closed_load(concurrency: int, lengths: Lengths) -> Load:
     """Return the requests of so many clients, each of which waits for its answer, in their steady state: at the start
-    each is at another place of its answer, at the end all stop. Clients that start together would go on together."""
+    they are at different places in their answers (else they would stay together), and at the end all stop."""
     load = lengths.draw(np.zeros(max(concurrency * ROUNDS, LEAST)), concurrency)
     prompt, cached, output = load.prompt.copy(), load.cached.copy(), load.output.copy()
     first, last = slice(concurrency), slice(len(prompt) - concurrency, None)
@@ -114,7 +114,7 @@ def closed_load(concurrency: int, lengths: Lengths) -> Load:
 
 
 def file_stamp(path: str) -> tuple[str, int, int]:
-    """Return the file of a load, when it was written and its size; '' and zeros without one. Raises RequestError."""
+    """Return a load file's path, modification time and size; '' and zeros without one. Raises RequestError."""
     if not path:
         return "", 0, 0
     policy.require_unserved(f"reading {path}")
@@ -126,14 +126,14 @@ def file_stamp(path: str) -> tuple[str, int, int]:
 
 
 def read_load_file(path: str, cached: int) -> Load:
-    """Return the requests of a file, of each of whose prompts the cache holds `cached` tokens. Raises RequestError."""
+    """Return the requests of a file, with `cached` tokens of each prompt in the cache. Raises RequestError."""
     file = Path(file_stamp(path)[0])
     return read_load(file_access.read(file, MOST_TRACE_BYTES).decode("utf-8", "replace"), file.name, cached)
 
 
 def read_load(text: str, name: str, cached: int = 0) -> Load:
-    """Return the requests of a CSV with `TRACE_COLUMNS`, of each of whose prompts the cache holds `cached` tokens.
-    Raises RequestError with the line that is wrong."""
+    """Return the requests of a CSV with `TRACE_COLUMNS`, with `cached` tokens of each prompt in the cache. Raises
+    RequestError with the line that is wrong."""
     try:
         load = _read_rows(csv.DictReader(io.StringIO(text, newline="")), name)
     except csv.Error as error:

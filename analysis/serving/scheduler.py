@@ -15,7 +15,7 @@ LARGE_BYTES = 70 * 2**30  # from this much memory on, servers raise their limits
 
 
 class Scheduler(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A scheduler forms steps by these values; schedulers.toml explains them."""
+    """The values by which a scheduler forms steps; schedulers.toml explains them."""
 
     version: str
     source: str
@@ -41,7 +41,7 @@ def _schedulers() -> dict[str, Scheduler]:
 
 
 def find_scheduler(runtime: str, memory_bytes: float) -> Scheduler:
-    """Return the scheduler of a runtime or of a version of it (`vllm_rocm`), by its id, on a device with this much
+    """Return the scheduler whose name begins the id of the runtime (`vllm` for `vllm_rocm`), on a device with this much
     memory."""
     found = next((one for name, one in _schedulers().items() if runtime.startswith(name)), _schedulers()["other"])
     return msgspec.structs.replace(found, **found.large) if memory_bytes >= LARGE_BYTES else found

@@ -1,4 +1,4 @@
-"""The figures of a load that devices serve: percentiles of requests, throughput, watts, joules and dollars a token."""
+"""The figures of a served load: percentiles of requests, throughput, watts, joules and dollars per token."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from analysis.serving.simulation import Run
 from hardware.errors import RequestError
 from hardware.quantity import plain_number
 
-FILLING = 0.2  # of random arrivals: those that come while the server fills
-NEAR = 0.75  # of capacity: at higher rates the server is also served full
-WAITING = 1.1  # times the sequences that a full server holds: its clients
-BEHIND = 1.1  # times the time in which requests arrive: a run that takes longer falls behind
+FILLING = 0.2  # share of random arrivals that come while the server fills
+NEAR = 0.75  # share of capacity above which a full server is simulated too
+WAITING = 1.1  # clients of a full server, as a multiple of the sequences that it holds
+BEHIND = 1.1  # times the time until the last arrival: a longer run has fallen behind
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds that a request may take at most, to its first token and for each token after it."""
+    """The most seconds that a request may take to its first token, and for each token after it."""
 
     ttft_s: float = np.inf
     tpot_s: float = np.inf
 
 
 class ServedLoad(msgspec.Struct, frozen=True, kw_only=True):
-    """Devices serve a load; `key` is how they are spelt (`l4*8`), `layout` how they share the model. Seconds of
-    requests are percentiles; `arrivals_per_s` is 0 for clients that wait for their answers; `lag_per_s` is how many
-    more requests arrive in a second than are served, 0 where the server keeps up; `good_per_s` are requests a second
-    within the limits."""
+    """The figures of a load that devices serve. `key` spells the devices (`l4*8`), `layout` says how they share the
+    model. Seconds of requests are percentiles. `arrivals_per_s` is 0 for clients that wait for their answers;
+    `lag_per_s` is how many more requests arrive per second than are served, 0 if the server keeps up; `good_per_s` are
+    requests per second within the limits."""
 
     key: Annotated[str, column("Device", role="text")]
     device: Annotated[str, column("Name", role="text")]
@@ -77,7 +77,7 @@ class ServedLoad(msgspec.Struct, frozen=True, kw_only=True):
     devices: int
 
     def figure(self, metric: str) -> float:
-        """Return what an aim makes least: time of a request (latency), joules per token (energy), or their product."""
+        """Return what an aim minimises: time of a request (latency), joules per token (energy), or their product."""
         factors = {"latency": (self.request_p50_s,), "energy": (self.energy_j_per_token,)}
         return math.prod(factors.get(metric, (self.request_p50_s, self.energy_j_per_token)))
 
@@ -87,26 +87,26 @@ class ServedLoad(msgspec.Struct, frozen=True, kw_only=True):
         return self.figure("edp")
 
     def ruled_figure(self, name: str) -> float | None:
-        """Return the figure that a rule of CI names: TTFT and TPOT of the slowest percent, the time of a request,
-        joules per output token, tokens/s, watts; None for one that a load does not have."""
+        """Return the figure that a rule of CI names: 99th percentiles of TTFT and TPOT, the median time of a request,
+        joules per output token, tokens/s, watts. Return None for a figure that a load does not have."""
         own = {"ttft": self.ttft_p99_s, "tpot": self.tpot_p99_s, "power": self.power_w, "throughput": self.tokens_per_s}
         return self.figure(name) if name in ("latency", "energy") else own.get(name)
 
     @property
     def state(self) -> str:
-        """Say whether it keeps up: `keeps up: 38% of capacity`, `falls behind by 3 requests/s`."""
+        """The sentence on whether it keeps up: `keeps up: 38% of capacity`, `falls behind by 3 requests/s`."""
         behind = f"falls behind by {plain_number(self.lag_per_s)} requests/s"
         return behind if self.lag_per_s > 0 else f"keeps up: {self.utilization:.0%} of capacity"
 
     def band(self, figure_s: float, is_first: bool = False) -> tuple[float, float]:
-        """Return the band of a time that is as well known as TPOT, or as TTFT."""
+        """Return the band of a time with the relative band of TPOT, or of TTFT if `is_first`."""
         low, high = self.ttft_band_s if is_first else self.tpot_band_s
         middle_s = self.ttft_p50_s if is_first else self.tpot_p50_s
         return (figure_s * low / middle_s, figure_s * high / middle_s) if middle_s else (figure_s, figure_s)
 
 
 class Served(msgspec.Struct, frozen=True, kw_only=True):
-    """A load that a server has served: the requests, when each got its tokens, and the figures."""
+    """A load that a server has served: its requests, their simulated times, and the figures."""
 
     row: ServedLoad
     load: Load
@@ -116,7 +116,7 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def output_token(self) -> Estimate:
         """An output token as an estimate: its share of the time and of the energy of all devices, idle time included.
-        The time is as sure as the rate: known where the server keeps up with arrivals."""
+        The time is exact if the server keeps up with arrivals; else it has the band of throughput."""
         row, step = self.row, self.server.first
         time_s = row.devices / step.workload.devices / row.tokens_per_s
         is_known = bool(row.arrivals_per_s) and not row.lag_per_s
@@ -136,7 +136,7 @@ def serve_load(
     server: Server, key: str, spec: LoadSpec, lengths: Lengths, trace: Load | None, limits: Limits
 ) -> Served:
     """Serve the load of a name on a server that is spelt `key`; `trace` are the requests of its file. Random arrivals
-    are so many that the server is filled and drained for a small part of the run only."""
+    are numerous enough that filling and draining the server takes only a small part of the run."""
     load = load_of_spec(spec, lengths, trace)
     run, full = server.serve(load), None
     rate, capacity_per_s = spec.rate if trace is None else 0.0, server.capacity_per_s(load)
@@ -151,14 +151,14 @@ def serve_load(
 
 
 def _serve_full(server: Server, load: Load, run: Run, lengths: Lengths) -> tuple[float, Run]:
-    """Serve more clients than a replica holds: its batches are full, and requests always wait. Return the requests a
-    second of all replicas, at least those of `run`, and what they did."""
+    """Serve more clients than a replica holds, so that its batches are full and requests always wait. Return the
+    requests per second of all replicas, at least the rate of `run`, and the run of all replicas."""
     copies = server.layout.dp
     one = msgspec.structs.replace(server, layout=msgspec.structs.replace(server.layout, dp=1))
     clients = closed_load(math.ceil(WAITING * server.sequences(load) * one.layout.workers), lengths)
     full = one.serve(clients)
     whole = {name: copies * getattr(full, name) for name in ("busy_s", "step_j", "idle_j", "sequence_seconds")}
-    served = clients.requests - clients.concurrency  # the first and the last of each client are cut short
+    served = clients.requests - clients.concurrency  # the first and the last request of each client are cut short
     rate = max(copies * served / full.end_of_run_s, load.requests / run.end_of_run_s)
     return rate, msgspec.structs.replace(full, **whole)
 
@@ -176,7 +176,7 @@ def lengths_of(request: Request) -> Lengths:
 
 
 def longest_of(lengths: Lengths, trace: Load | None) -> int:
-    """Return the most tokens that the cache of a request holds. Raises RequestError for more than a model may have."""
+    """Return the most tokens that the cache of a request holds. Raises RequestError if a model may not have so many."""
     longest = trace.longest if trace is not None else lengths.longest
     if longest > TOKENS:
         raise RequestError(f"a request of {longest:,} tokens, prompt and answer: at most {TOKENS:,}")
@@ -184,13 +184,13 @@ def longest_of(lengths: Lengths, trace: Load | None) -> int:
 
 
 def parse_limits(text: str) -> Limits:
-    """Return the limits of a load among those of a state (`ttft<1s tpot<30ms L<5ms`)."""
+    """Return the limits of a load among the limits of a state of the screen (`ttft<1s tpot<30ms L<5ms`)."""
     found = {one.figure: one.amount for one in constraint.parse_limits(text)}
     return Limits(ttft_s=found.get("ttft", np.inf), tpot_s=found.get("tpot", np.inf))
 
 
 def load_of_spec(spec: LoadSpec, lengths: Lengths, trace: Load | None = None) -> Load:
-    """Return the requests of a load in a model's name; `trace` are those of its file."""
+    """Return the requests of a load in a model's name; `trace` are the requests of its file."""
     if trace is not None:
         return trace
     return closed_load(spec.concurrency, lengths) if spec.concurrency else open_load(spec.rate, lengths)
@@ -202,8 +202,8 @@ def time_per_token_s(run: Run) -> Floats:
 
 
 def _steady(run: Run, load: Load, is_random: bool) -> slice:
-    """Return the requests that count: of a closed load those between the first and the last of each client, which are
-    cut short; of random arrivals those that find a filled server."""
+    """Return the requests that count. In a closed load, leave out the first and last requests of each client, which are
+    cut short. Of random arrivals, leave out those that come while the server fills."""
     clients, count = load.concurrency, len(run.end_s)
     if is_random:
         return slice(int(FILLING * count), None)
@@ -213,8 +213,8 @@ def _steady(run: Run, load: Load, is_random: bool) -> slice:
 def _row(
     server: Server, key: str, spec: LoadSpec, load: Load, run: Run, limits: Limits, full: tuple[float, Run] | None
 ) -> ServedLoad:
-    """Return the figures of a load. Of random arrivals as many are served as arrive; a server that falls behind does
-    what a full one does, however many arrive."""
+    """Return the figures of a load. Random arrivals are served as fast as they arrive. A server that falls behind has
+    the rate and power of a full one, at any arrival rate."""
     is_random = bool(spec.rate) and not spec.requests
     capacity_per_s, full_run = full or (server.capacity_per_s(load), run)
     kept = _steady(run, load, is_random)
@@ -227,7 +227,7 @@ def _row(
         rate = tokens_per_s / float(run.output[kept].mean())
     did = full_run if is_random and lag_per_s else run
     power_w = did.energy_j / did.end_of_run_s
-    if full is not None:  # a run drains at its end: no token takes fewer joules than that of a full server
+    if full is not None:  # a run drains at its end: no token takes fewer joules than in a full server
         power_w = max(power_w, full_run.energy_j / full_run.end_of_run_s * rate / capacity_per_s)
     ttft_s, tpot_s = (run.first_s - run.arrival_s)[kept], time_per_token_s(run)[kept]
     costs, ttft_p50_s, tpot_p50_s = server.costs, float(np.median(ttft_s)), float(np.median(tpot_s))
@@ -262,14 +262,14 @@ def _row(
 
 
 def _band(figure: str, value: float, of_a_step: tuple[float, float]) -> tuple[float, float]:
-    """Return the band of a figure of a load: that of published runs, wider where a step itself is known no better."""
+    """Return the band of a figure of a load: the band of published runs, wider if the band of a step is."""
     low, high = load_band(figure)
     return value * min(low, of_a_step[0]), value * max(high, of_a_step[1])
 
 
 def _lag(load: Load, run: Run, capacity_per_s: float) -> float:
-    """Return how many more requests arrive in a second than end, 0 for a server that keeps up: one that ends its last
-    request soon after it arrived."""
+    """Return how many more requests arrive per second than end. Return 0 for a server that keeps up, which ends its
+    last request soon after that has arrived."""
     last_s = float(load.arrival_s[-1])
     quickest_s = float((run.end_s - run.arrival_s).min())
     is_over = last_s > 0 and load.requests > capacity_per_s * last_s and load.requests >= REQUESTS

@@ -1,4 +1,4 @@
-"""The command lines that start a server as a deployment has it, from server_flags.toml."""
+"""The command lines that start the servers of a deployment, from server_flags.toml."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ def _servers() -> dict[str, ServerFlags]:
 
 
 def command_lines(server: Server, longest: int) -> tuple[CommandLine, ...]:
-    """Return how each server that runs on the devices is started in their layout, for requests of at most so many
-    tokens, with the limits that the simulation has."""
+    """Return the command line of each server that runs on these devices, in their layout, with the limits of the
+    simulation, for requests of at most `longest` tokens."""
     vendor = server.first.device.vendor
     return tuple(
         CommandLine(server=flags.title, command=_command(flags, server, longest))
@@ -59,7 +59,7 @@ def _command(flags: ServerFlags, server: Server, longest: int) -> str:
     words = [flags.command, flags.formats.get(precision, f"# a checkpoint in {precision}")]
     words += [getattr(flags, name) for name in degrees if not (name == "ep" and spreads)]
     words += [flags.attention_dp] * spreads + [flags.dp] * (layout.dp > 1) + [flags.apart] * (layout.prefill > 0)
-    # What follows a mark of the shell is a remark: it stands last.
+    # Words with a shell comment come last.
     line = " ".join(sorted(filter(None, words), key=lambda word: "# " in word))
     return line.format(
         longest=longest,

@@ -1,4 +1,4 @@
-"""Loads that devices have served, beside each other: which is best, how much load fits within limits, and the knee."""
+"""A report on loads that devices have served: the best device, the load that fits within limits, and the knee."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from analysis.serving.scheduler import Scheduler
 from analysis.serving.served_load import Limits, Served, ServedLoad, time_per_token_s
 from analysis.serving.waits import Wait, list_waits
 
-KNEE = 0.8  # of the highest rate; more load buys little beyond
+KNEE = 0.8  # of the highest rate, above which more load gains little
 AIMS = {"latency": "time of a request", "energy": "joules per token", "edp": "EDP per token"}
 
 
 class ServingReport(msgspec.Struct, frozen=True, kw_only=True):
-    """A report holds the loads of all devices, what requests wait for, sentences that answer, and the schedulers."""
+    """The loads of all devices, the waits of requests, sentences with the answers, and the schedulers."""
 
     model: str
     prompt_tokens: int
@@ -42,8 +42,8 @@ def serving_report(
     limits: Limits,
     not_fitting: Sequence[str] = (),
 ) -> ServingReport:
-    """Report the loads that each server has served; the best by `metric` first where each has served one, else
-    what each gains with more load."""
+    """Report the loads that each server has served. If each has served one, the best by `metric` is first; else the
+    answers say what each server gains with more load."""
     is_single = all(len(served) == 1 for served in by_server)
     ordered, answers = by_server, list[str]()
     if is_single and by_server:
@@ -75,17 +75,17 @@ def serving_report(
 
 
 def order_by_aim(served: Sequence[Served], metric: str) -> list[Served]:
-    """Return servers of one load, the best first: those that fall behind, and devices on paper, win nothing."""
+    """Return servers of one load, the best first, but those that fall behind and devices on paper last."""
 
     def place(one: Served) -> tuple[bool, bool, float]:
-        """Return what one stands behind others for."""
+        """Return the sort key of a server, the least first."""
         return one.row.lag_per_s > 0, not one.server.first.device.silicon, one.row.figure(metric)
 
     return sorted(served, key=place)
 
 
 def first_words(ordered: Sequence[Served], metric: str) -> str:
-    """Say which server is first by an aim, how far, and how sure that is."""
+    """Say which server is best by an aim, by how much, and how sure that is."""
     first, second = ordered[:2]
     if first.row.lag_per_s > 0:
         return "No device keeps up with the load: all fall behind"
@@ -139,7 +139,7 @@ def _answers(server: Server, rows: Sequence[ServedLoad], lengths: Lengths, limit
 
 
 def find_knee(rates: Sequence[float]) -> int:
-    """Return the place of the load, from light to heavy, beyond which more load buys little throughput."""
+    """Return the index of the load, from light to heavy, beyond which more load gains little throughput."""
     return next(place for place, rate in enumerate(rates) if rate >= KNEE * max(rates))
 
 
@@ -156,7 +156,7 @@ def _limit_answers(server: Server, rows: Sequence[ServedLoad], lengths: Lengths,
 
 
 def highest_rate(server: Server, lengths: Lengths, limits: Limits) -> float:
-    """Return the highest rate of requests, 1/s, of which 99 % are within the limits; 0 where none is."""
+    """Return the highest rate of requests, 1/s, at which 99 % are within the limits; 0 if there is none."""
 
     def holds(rate: float) -> bool:
         """Return True if 99 % of the requests stay within the limits at a rate."""

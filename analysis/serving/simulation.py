@@ -1,7 +1,7 @@
-"""A server under a load, step by step: who waits, who is in a step, when each request gets its tokens.
+"""Simulate a server under a load, step by step: which requests wait or are in a step, and when each gets its tokens.
 
-Steps between two events (an arrival that can start, an end, a full cache) hold the same sequences, whose caches grow by
-a token a step, so they are evaluated at once.
+Steps between two events (an arrival that can start, an end, a full cache) have the same sequences, whose caches grow by
+a token per step, so they are evaluated at once.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from analysis.serving.step_costs import StepCosts
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """A run says of each request, shape (n,), when it arrived, started (its first token of the prompt went in), had
-    its first token and ended, in seconds; `others_s` is how much longer its decode steps took because they held prompts
-    of others; `evictions` how often its cache was thrown away. And what the server did: seconds in steps, joules of
-    steps and between them, sequences x seconds, tokens that went through it."""
+    """The times of each request, shape (n,), in seconds: its arrival, its start (the first token of its prompt is
+    processed), its first token and its end. `others_s` is how much longer its decode steps took because they also held
+    prompts of other requests; `evictions` is how often its cache was dropped. For the server: seconds in steps, joules
+    of steps and of idle time, sequences x seconds, and the tokens processed."""
 
     arrival_s: Floats
     start_s: Floats
@@ -50,7 +50,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Requests:
-    """The requests of a load with their times. The API server hands them to engines, and tokens to clients."""
+    """The requests of a load with their times. The API server passes them to engines, and tokens to clients."""
 
     def __init__(self, load: Load, scheduler: Scheduler) -> None:
         n = load.requests
@@ -64,13 +64,13 @@ class Requests:
         self.others_s, self.evictions = [0.0] * n, [0] * n
         self.sent = 0
         self.intake_s = 0.0  # when the API server can read the next request
-        # Requests on their way: the moment at which the API server has them ready, and their number.
+        # Requests on their way: the time at which the API server has them ready, and their index.
         self.coming: list[tuple[float, int]] = []
         for _ in range(min(load.concurrency or n, n)):
             self.send_next(0.0)
 
     def send_next(self, time_s: float) -> None:
-        """Send the next request, if there is one: in a closed load at this time."""
+        """Send the next request, if there is one. In a closed load it arrives at `time_s`."""
         if self.sent == len(self.prompt):
             return
         request, self.sent = self.sent, self.sent + 1
@@ -82,40 +82,40 @@ class Requests:
 
 
 class BatchEngine:
-    """An engine forms steps of the requests that it has. A request is an index into the load; `ticks` counts the
-    steps that gave each decoding sequence a token."""
+    """An engine that forms steps from its requests. A request is an index into the load; `ticks` counts the steps that
+    gave each decoding sequence a token."""
 
     def __init__(self, costs: StepCosts, requests: Requests, coming: list[tuple[float, int]]) -> None:
         self.costs, self.scheduler, self.requests, self.coming = costs, requests.scheduler, requests, coming
         self.now = self.busy_s = self.step_j = self.idle_j = self.sequence_seconds = self.others_s = 0.0
-        self.formed_s = 0.0  # requests that come later are in none of the steps that are formed
+        self.formed_s = 0.0  # when the next step is formed: later requests are not in it
         self.outlet_s = 0.0  # when the API server has sent all tokens so far
         self.ticks = self.steps = self.prompt_tokens = self.output_tokens = 0
         self.waiting: deque[int] = deque()
         self.prefilling: deque[int] = deque()
-        self.prompt_left: dict[int, int] = {}  # tokens that must go in before the next token comes out
-        self.evicted: dict[int, int] = {}  # tokens that an evicted sequence has yet to give
-        self.written_at: dict[int, int] = {}  # tokens written to the cache when it was evicted
+        self.prompt_left: dict[int, int] = {}  # prompt tokens to process before the next output token
+        self.evicted: dict[int, int] = {}  # output tokens that an evicted sequence still lacks
+        self.written_at: dict[int, int] = {}  # tokens that the engine had processed at its eviction
         self.decoding: dict[int, int] = {}  # the tick at which each sequence ends, the newest sequence last
-        self.ends: list[tuple[int, int]] = []  # of the same, as a heap; entries of evicted sequences stay
+        self.ends: list[tuple[int, int]] = []  # the same as a heap; entries of evicted sequences stay
         self.decode_cache = 0
         self.cache_used = self.reserved = 0.0
         self.others_until_first_s: dict[int, float] = {}
 
     @property
     def has_work(self) -> bool:
-        """True while it holds a request."""
+        """True while it has a request."""
         return bool(self.waiting or self.prefilling or self.decoding)
 
     @property
     def next_s(self) -> float:
-        """The moment of its next step, infinite if it waits for nothing."""
+        """The time of its next step, infinite if no request is here or on its way."""
         if self.has_work:
             return self.now
         return max(self.coming[0][0], self.now) if self.coming else math.inf
 
     def act(self, until_s: float = math.inf) -> None:
-        """Idle until a request is there, or run a step that holds prompts, or decode until one may come."""
+        """Idle until a request arrives, or run a step with prompts, or decode until a request may come."""
         if not self.has_work:
             self.idle_until(self.next_s)
             self.formed_s = self.now
@@ -151,12 +151,12 @@ class BatchEngine:
             self._begin(request, left - kept)
 
     def _prompt_of(self, request: int) -> int:
-        """Return the tokens of a waiting request that must be computed: its prompt, and what was evicted."""
+        """Return the tokens of a waiting request to process: its prompt, and the output that was evicted."""
         left = self.requests.total[request] - self.requests.cached[request]
         return left - self.evicted.get(request, self.requests.output[request])
 
     def _keep_evicted(self, request: int, left: int) -> int:
-        """Return the tokens of an evicted sequence that nothing has overwritten since."""
+        """Return the tokens of an evicted sequence that have not been overwritten since."""
         written = self.prompt_tokens + self.output_tokens
         overwritten = written - self.written_at.pop(request, 0) if self.scheduler.finds_evicted else left
         return min(max(left - overwritten, 0), left - 1) if request in self.evicted else 0
@@ -171,7 +171,7 @@ class BatchEngine:
         self.now = time_s
 
     def _spend(self, time_s: float, energy_j: float, sequences: int, steps: int, last_s: float) -> None:
-        """Run steps, the last of which takes `last_s`: while it runs, a scheduler that looks ahead forms the next."""
+        """Account for steps. During the last, of `last_s`, a scheduler that looks ahead forms the next one."""
         self.now += time_s
         self.formed_s = self.now - last_s * self.scheduler.forms_ahead
         self.busy_s += time_s
@@ -180,7 +180,7 @@ class BatchEngine:
         self.steps += steps
 
     def _send_tokens(self, tokens: int, steps: int, first_step_s: float) -> None:
-        """The API server sends so many tokens of each of the last steps, one after another."""
+        """Let the API server send `tokens` tokens for each of the last steps, one after another."""
         self.output_tokens += tokens * steps
         each_s = tokens * self.scheduler.chunk_s.value
         late_s = max(self.outlet_s, first_step_s) + steps * each_s
@@ -205,7 +205,7 @@ class BatchEngine:
         mean = self.decode_cache / held if held else 0.0
         time_s, energy_j = self.costs.mixed(decoding, mean, tokens, pairs)
         self._spend(time_s, energy_j, decoding + len(pieces), 1, time_s)
-        # Sequences that decode wait for the prompts of others: the whole step where it holds none of their tokens.
+        # Decoding sequences wait for the prompts of others: the whole step if it holds none of their own tokens.
         if held:
             self.others_s += time_s - (self.costs.lines(held).step(mean)[0] if decoding else 0.0)
         self.prompt_tokens += tokens
@@ -221,7 +221,7 @@ class BatchEngine:
         self._evict()
 
     def _finish_prompt(self, request: int) -> None:
-        """The prompt of a request is in: it gets a token, and decodes from now on."""
+        """Give a request its first token, as its prompt is processed, and let it decode from now on."""
         self.cache_used += 1
         self.reserved += not self.scheduler.reserves
         if math.isnan(self.requests.first_s[request]):
@@ -236,7 +236,7 @@ class BatchEngine:
         self._end_requests()
 
     def _decode_steps(self, within_s: float) -> None:
-        """Run steps until a request ends, one that can start arrives, or the cache is full."""
+        """Run steps until a request ends, a request that can start arrives, or the cache is full."""
         n = len(self.decoding)
         most = self.ends[0][0] - self.ticks
         if self.costs.cache_tokens != math.inf:
@@ -250,7 +250,7 @@ class BatchEngine:
         self._evict()
 
     def _give_tokens(self, steps: int) -> None:
-        """Each decoding sequence gets a token a step, which its cache keeps; those with all of them end."""
+        """Give each decoding sequence a token per step, which its cache keeps. End complete sequences."""
         tokens = steps * len(self.decoding)
         self.ticks += steps
         self.decode_cache += tokens
@@ -263,7 +263,7 @@ class BatchEngine:
         while self.ends and self.ends[0][0] <= self.ticks:
             tick, request = heapq.heappop(self.ends)
             if self.decoding.get(request) != tick:
-                continue  # it was evicted since
+                continue  # evicted since
             del self.decoding[request]
             self._drop_cache(request, self.requests.total[request])
             self.requests.end_s[request] = self.outlet_s
@@ -278,7 +278,7 @@ class BatchEngine:
         self.reserved -= self.costs.sequence_tokens
 
     def _evict(self) -> None:
-        """Throw away the cache of the newest sequences while the next step does not fit."""
+        """Drop the cache of the newest sequences until the next step fits."""
         while len(self.decoding) > 1 and self.cache_used + len(self.decoding) > self.costs.cache_tokens:
             request, tick = self.decoding.popitem()
             self.evicted[request] = tick - self.ticks
@@ -291,7 +291,7 @@ class BatchEngine:
 
 
 def simulate(costs: StepCosts, scheduler: Scheduler, load: Load) -> Run:
-    """Serve a load. Deterministic. A request that the cache cannot hold alone is served all the same."""
+    """Serve a load, deterministically. A request that is too long for the cache is served nevertheless, alone."""
     requests = Requests(load, scheduler)
     engine = BatchEngine(costs, requests, requests.coming)
     while engine.has_work or engine.coming:
@@ -300,7 +300,7 @@ def simulate(costs: StepCosts, scheduler: Scheduler, load: Load) -> Run:
 
 
 def make_run(requests: Requests, engines: Sequence[BatchEngine]) -> Run:
-    """Return what engines did that served all requests; they idle until the last one ends."""
+    """Return the run of engines that have served all requests. They idle until the last one ends."""
     end_of_run_s = max(max(engine.now, engine.outlet_s) for engine in engines)
     for engine in engines:
         engine.idle_until(end_of_run_s)

@@ -16,13 +16,13 @@ _FACTS = Path(__file__).with_name("speculation.toml")
 
 def tokens_per_step(drafts: int, accept: float) -> float:
     """Return the tokens of a sequence that a step gives: proposals up to the first that is rejected, and one more.
-    `accept` is the probability that a proposal is kept, after those before it."""
+    `accept` is the probability that a proposal is accepted if those before it are."""
     return sum(accept**kept for kept in range(drafts + 1))
 
 
 def speculate(costs: StepCosts, drafts: int, accept: float) -> StepCosts:
-    """Return the costs of a token where steps check `drafts` proposals of each sequence beside its own token. The cache
-    is read once for all of them."""
+    """Return the costs of a token if steps check `drafts` proposals of each sequence in addition to its next token. The
+    cache is read once for all of them."""
     draft = msgspec.convert(file_access.shipped(_FACTS)["draft"], SourcedValue).value
     tokens = tokens_per_step(drafts, accept)
     base = np.array([costs.without_attention(int(n)) for n in costs.sequences]).T[:, None, :]

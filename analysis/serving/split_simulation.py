@@ -1,4 +1,4 @@
-"""Prefill and decode on separate workers: prompts go to one group, their caches over a link to the other."""
+"""Prefill and decode on separate workers: one group processes prompts and sends the caches over a link to the other."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from analysis.serving.step_costs import StepCosts
 
 
 class Split(msgspec.Struct, frozen=True, kw_only=True):
-    """So many workers prefill and so many decode, each with its costs. A cache takes `hop_s` and `token_hop_s` for each
-    of its tokens to come from one to the other."""
+    """The workers that prefill and the workers that decode, each kind with its costs. To move from one to the other, a
+    cache takes `hop_s`, plus `token_hop_s` per token."""
 
     prefill: StepCosts
     decode: StepCosts
@@ -26,7 +26,7 @@ class Split(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Decoder(BatchEngine):
-    """An engine to which prompts come with their caches."""
+    """An engine that receives requests with the caches of their prompts."""
 
     @property
     def requests_held(self) -> int:
@@ -35,14 +35,14 @@ class _Decoder(BatchEngine):
 
     @property
     def next_end_s(self) -> float:
-        """No request ends earlier than this."""
+        """The earliest time at which a request can end."""
         if not self.decoding:
             return self.next_s
         step_s = self.costs.lines(len(self.decoding)).step(self.decode_cache / len(self.decoding))[0]
         return self.now + (self.ends[0][0] - self.ticks) * step_s
 
     def _begin(self, request: int, left: int) -> None:
-        if request in self.evicted:  # its cache is lost: it is computed here
+        if request in self.evicted:  # its cache is lost, so its prompt is computed here
             super()._begin(request, left)
             return
         self.cache_used += left + 1
@@ -52,7 +52,7 @@ class _Decoder(BatchEngine):
 
 
 class _Prefiller(BatchEngine):
-    """An engine that gives each request its first token and hands it to the decoder with the fewest requests."""
+    """An engine that gives each request its first token and passes it to the decoder with the fewest requests."""
 
     def __init__(self, split: Split, requests: Requests, scheduler: Scheduler, decoders: list[_Decoder]) -> None:
         super().__init__(split.prefill, requests, requests.coming)
@@ -86,7 +86,7 @@ def simulate_split(split: Split, scheduler: Scheduler, load: Load) -> Run:
     engines = [*prefillers, *decoders]
     while (engine := min(engines, key=lambda each: each.next_s)).next_s < math.inf:
         until_s = math.inf
-        if isinstance(engine, _Decoder):  # until one may be handed over, or the end of another one's calls for a prompt
+        if isinstance(engine, _Decoder):  # until a request may be passed to it, or an end elsewhere sends a new request
             others = [each.next_end_s for each in decoders if each is not engine]
             until_s = min(*(each.next_s for each in prefillers), *others, math.inf)
         engine.act(until_s)

@@ -1,8 +1,8 @@
-"""What one step of a server costs, from estimates of single steps, smooth in what the step holds.
+"""Costs of one step of a server, interpolated between estimates of single steps.
 
-A step holds n sequences that decode, each with a cache, and c tokens of prompts. Its time is that of n + c tokens
-through all that is no attention, plus attention of the n sequences to their caches, plus attention of the c tokens to
-what stands before them. Each term is interpolated between estimates of the engine; energy likewise.
+A step holds n sequences that decode, each with a cache, and c tokens of prompts. Its time is a sum of three terms: n +
+c tokens through everything but attention, attention of the n sequences to their caches, and attention of the c tokens
+to the tokens before them. Each term is interpolated between estimates; energy likewise.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ from analysis.model.ir.workload import INPUT, Floats, Workload
 from analysis.serving.scheduler import Scheduler
 from hardware.device import Device
 
-NO_CACHE = 1  # tokens in the cache of a step that is taken to attend to nothing
-SHORT, LONG = 64, 512  # prompts whose attention is next to nothing, and one that shows what attention costs
+NO_CACHE = 1  # tokens in the cache of a step that counts as a step without attention
+SHORT, LONG = 64, 512  # tokens of a prompt with negligible attention, and of one that shows its cost
 CONTEXT = 3584  # tokens before the long prompt
 
 
 class StepCosts(msgspec.Struct, frozen=True, kw_only=True):
     """Figures are (time_s, energy_j) along a first axis of 2.
 
-    `tokens` (t,) and `linear` (2, t): a step of so many tokens without attention; `started` (2, t): more for steps that
-    hold prompts, whose kernels the host starts one by one. `sequences` (b,), `cached` (k,) and
-    `decoding` (2, k, b): what a step of so many sequences with caches of that mean length takes beyond its tokens:
-    attention, sampling, and the host's work on each sequence. `pair` (2,): one token of a prompt that attends to one
-    before it. `static_w` is drawn between steps. A device holds `cache_tokens` of `token_bytes` each; each sequence
-    takes as much as `sequence_tokens` beside its own, and the device holds the states of `most_sequences`.
+    `tokens` (t,) and `linear` (2, t): a step of so many tokens without attention. `started` (2, t): the additional cost
+    of steps that hold prompts, whose kernels the host starts one by one. `sequences` (b,), `cached` (k,) and `decoding`
+    (2, k, b): the cost of a step of so many sequences with caches of this mean length beyond its tokens: attention,
+    sampling, and the host's work on each sequence. `pair` (2,): one prompt token that attends to one earlier token.
+    `static_w` is drawn between steps. A device holds `cache_tokens` of `token_bytes` each, and the states of
+    `most_sequences`. Each sequence takes the memory of `sequence_tokens` tokens in addition to its own.
     """
 
     tokens: Floats
@@ -57,12 +57,12 @@ class StepCosts(msgspec.Struct, frozen=True, kw_only=True):
     known_lines: dict[int, StepLines] = msgspec.field(default_factory=dict)
 
     def decode(self, sequences: int, cached: Floats) -> Floats:
-        """Return (2, n) of steps that hold so many decoding sequences with `cached` (n,) mean tokens each."""
+        """Return (2, n): the cost of steps of `sequences` decoding sequences with `cached` (n,) mean tokens each."""
         return np.array([self.lines(sequences).step(each) for each in cached.tolist()]).T
 
     def mixed(self, sequences: int, cached: float, tokens: int, pairs: float) -> tuple[float, float]:
         """Return (time_s, energy_j) of a step that also holds `tokens` of prompts, which attend to `pairs` earlier
-        tokens in all."""
+        tokens in total."""
         time_s, energy_j = self.without_attention(sequences + tokens, has_prompts=True)
         if sequences:
             (with_s, with_j), (without_s, without_j) = (
@@ -82,7 +82,7 @@ class StepCosts(msgspec.Struct, frozen=True, kw_only=True):
         return found
 
     def lines(self, sequences: int) -> StepLines:
-        """Return the figures of steps of so many sequences along the length of their caches, computed once."""
+        """Return the costs of steps of so many sequences over the length of their caches, computed once."""
         found = self.known_lines.get(sequences)
         if found is None:
             row = _along(self.sequences, self.decoding, sequences)
@@ -95,7 +95,7 @@ class StepLines:
     """Time and energy of steps of a number of sequences, piecewise linear in the mean length of their caches."""
 
     def __init__(self, cached: list[float], time_s: list[float], energy_j: list[float]) -> None:
-        # Each piece: where it ends, where it begins, and (value there, slope) of time and energy. The last goes on.
+        # Each piece: its end, its begin, and (value there, slope) of time and energy. The last piece has no end.
         ends = [*cached[1:-1], math.inf]
         widths = [right - left for left, right in itertools.pairwise(cached)]
         self.pieces = [
@@ -115,8 +115,8 @@ class StepLines:
         return self.run(cached, 1, math.inf)[1:]
 
     def run(self, cached: float, most: int, within_s: float) -> tuple[int, float, float]:
-        """Return (steps, time_s, energy_j) of steps whose caches grow by a token each: at most so many, and none
-        that begins after `within_s`; one at least."""
+        """Return (steps, time_s, energy_j) of steps whose caches grow by a token each: at least one, at most `most`,
+        and none that begins after `within_s`."""
         steps, time_s, energy_j = 0, 0.0, 0.0
         for end, begin, first_s, slope_s, first_j, slope_j in self.pieces:
             if cached >= end:
@@ -136,7 +136,7 @@ class StepLines:
 
 
 def _steps_within(first_s: float, slope_s: float, within_s: float) -> int:
-    """Return the steps until their times, which grow by `slope_s`, reach `within_s`."""
+    """Return the steps until their times, each longer by `slope_s` than the last, add up to `within_s`."""
     if slope_s <= 0.0:
         return math.ceil(within_s / first_s)
     half = first_s / slope_s - 0.5
@@ -144,7 +144,7 @@ def _steps_within(first_s: float, slope_s: float, within_s: float) -> int:
 
 
 def _along(grid: Floats, values: Floats, at: float) -> Floats:
-    """Interpolate `values` (..., g) along their last axis, and go on along the last piece."""
+    """Interpolate `values` (..., g) along their last axis. Extrapolate along the last piece."""
     if len(grid) == 1:
         return np.asarray(values[..., 0])
     i = min(max(int(np.searchsorted(grid, at)) - 1, 0), len(grid) - 2)
@@ -153,7 +153,7 @@ def _along(grid: Floats, values: Floats, at: float) -> Floats:
 
 
 class StepModel(msgspec.Struct, frozen=True, kw_only=True):
-    """The steps of a model on devices that share it: the workloads of a prompt and of tokens one at a time."""
+    """The steps of a model on devices that share it: workloads of prefill and of decoding."""
 
     prefill: Workload
     decode: Workload
@@ -165,7 +165,7 @@ class StepModel(msgspec.Struct, frozen=True, kw_only=True):
         return estimate(self.decode, self.device, msgspec.structs.replace(self.scenario, sequence=1, kv=cached))
 
     def activation_bytes(self, tokens: int) -> float:
-        """Return what a step of so many tokens of prompts holds beside weights and caches."""
+        """Return the bytes of activations of a step of so many prompt tokens."""
         prompt = self.prefill.bound(sequence=LONG, kv=0)
         setup = self.scenario.setup_on(self.device, prompt)
         held = peak_memory(prompt, 1, setup.plan.widths, setup.joins).activation_peak_bytes
@@ -173,7 +173,7 @@ class StepModel(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def state_bytes(self) -> float:
-        """The bytes that each sequence keeps on a device whatever its length: the states of recurrent layers."""
+        """The bytes that each sequence takes on a device at any length: the states of recurrent layers."""
         tensors, widths = self.decode.tensors, self.scenario.setup_on(self.device, self.decode).plan.widths
         states = select_values(self.decode, (tensors.role == INPUT) & (tensors.fixed_bytes == 0))
         return float(states.size_bytes(self.decode.value_at(batch=1, sequence=1, kv=0), widths).sum())
@@ -186,18 +186,18 @@ class StepModel(msgspec.Struct, frozen=True, kw_only=True):
     def prompts(
         self, batches: Sequence[int], tokens: int, cached: Sequence[int] = (0,), is_recorded: bool = False
     ) -> Floats:
-        """Return (time_s, energy_j) of so many prompts of these tokens after others in the cache, (2, k, b)."""
+        """Return (time_s, energy_j) of batches of prompts of so many tokens after cached ones, (2, k, b)."""
         steps = [self.prefill.bound(sequence=tokens, kv=length) for length in cached]
         return evaluate_steps(steps, batches, self.device, self.scenario, is_recorded)
 
 
 def step_costs(steps: StepModel, first: Estimate, longest: int, scheduler: Scheduler) -> StepCosts:
-    """Return the costs of steps that a scheduler forms, of caches up to the `longest`; `first` estimates the step of a
-    sequence without a cache."""
+    """Return the costs of the steps that a scheduler forms, for caches up to `longest` tokens. `first` is the estimate
+    of a step of one sequence without a cache."""
     sequences = _doubling(1, scheduler.max_sequences)
     knots = sorted({NO_CACHE, *(max(length, NO_CACHE + 1) for length in (longest // 2, longest))})
     batches = _doubling(1, max(scheduler.max_tokens // SHORT, 1))
-    # The host's work on each sequence is no work on tokens; the device draws its static power meanwhile.
+    # The host's work on each sequence does not count as work on tokens. The device draws static power meanwhile.
     static_w = first.static_fraction * first.energy_j / first.latency_s
     of_sequence = first.runtime.sequence_s.value * np.array([[1.0], [static_w]])
     decoding, after = steps.decoding(sequences, knots), steps.prompts([1], LONG, (0, CONTEXT))[..., 0]

@@ -1,4 +1,4 @@
-"""What the requests of a run wait for, and who is in the server as time passes."""
+"""The parts of a request's time in a run, and the number of requests in each over time."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from analysis.serving.simulation import Run
 
 
 class Wait(msgspec.Struct, frozen=True, kw_only=True):
-    """A part of the time of requests takes these seconds of the median request and of the slowest percent."""
+    """A part of the time of a request, in seconds of the median request and of the slowest percent."""
 
     device: Annotated[str, column("Device", role="text")]
     part: Annotated[str, column("Time of a request", role="text")]
@@ -32,7 +32,7 @@ PARTS: tuple[tuple[str, Callable[[Run], Floats]], ...] = (
 
 
 def list_waits(device: str, run: Run) -> list[Wait]:
-    """Return what each part of a request takes: of those around the median, and of the slowest percent."""
+    """Return the mean time of each part, for requests around the median and for the slowest percent."""
     total_s = run.end_s - run.arrival_s
     order = np.argsort(total_s, kind="stable")
     slowest = order[-max(len(order) // 100, 1) :]
@@ -52,7 +52,7 @@ def list_waits(device: str, run: Run) -> list[Wait]:
 
 
 def timeline(run: Run, moments: int) -> Floats:
-    """Return the requests that wait, whose prompts go in, and that decode, (3, moments): means over equal parts of the
+    """Return the requests that wait, that are in prefill, and that decode, (3, moments): means over equal parts of the
     run."""
     edges = np.linspace(0.0, run.end_of_run_s, moments + 1)
 

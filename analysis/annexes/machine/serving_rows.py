@@ -1,4 +1,4 @@
-"""Rows of services under load as servers and loads; measured/serving.toml says how each source ran them."""
+"""Measured rows of services under load, as servers and loads; measured/serving.toml says how each source ran them."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ from hardware.runtime import runtimes
 
 TABLE = "serving_load.csv.gz"
 _FACTS = SHIPPED / "serving.toml"
-MOST_REQUESTS, LEAST_ROUNDS = 20_000, 3  # that are simulated of a row; of each client at least
-PAGE = 16  # tokens of a page of the cache; the last page of a prompt that is held is computed again
-MORE_TOKENS = 64  # of a step beyond a prompt and its sequences, where flags say one prompt a step
+MOST_REQUESTS, LEAST_ROUNDS = 20_000, 3  # most simulated requests of a row; least requests of each client
+PAGE = 16  # tokens of a page of the cache; the last page of a cached prompt is computed again
+MORE_TOKENS = 64  # of a step beyond a prompt and its sequences, if flags allow one prompt per step
 
 
 class Benchmark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A source ran its loads so; the fields are explained in serving.toml."""
+    """The way in which a source ran its loads; the fields are explained in serving.toml."""
 
     source: str
     requests_per_client: int
@@ -55,8 +55,8 @@ class Benchmark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Deployment(msgspec.Struct, frozen=True, kw_only=True):
-    """A model on devices with software: what rows of one curve have in common. `options` are those of a model's name,
-    `attention_copies` the groups of devices that each hold the cache of other requests."""
+    """A model on devices with software: the settings that rows of one curve share. `options` are options of a model's
+    name; `attention_copies` is the number of device groups, each with the caches of different requests."""
 
     device: Device
     model: str
@@ -72,19 +72,19 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def key(self) -> tuple[object, ...]:
-        """The settings that identify it."""
+        """The settings that identify the deployment."""
         rest = (getattr(self, name) for name in self.__struct_fields__ if name != "device")
         return self.device.key, *rest
 
     def steps(self, options: str) -> StepModel:
-        """Return the steps on devices that share the model so."""
+        """Return the steps of the model, shared among devices by `options`."""
         prefill, decode = (_workload(f"{self.model}:{words}") for words in (options, f"decode,{options}"))
         scenario = Scenario(1, self.precision, self.runtime)
         return StepModel(prefill=prefill, decode=decode, device=self.device, scenario=scenario)
 
 
 class ServedRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A row as a load of a deployment, and what was measured: seconds, joules per output token, output tokens/s."""
+    """A row as a load of a deployment, with its measured figures: seconds, joules per output token, output tokens/s."""
 
     deployment: Deployment
     source: str
@@ -95,7 +95,7 @@ class ServedRow(msgspec.Struct, frozen=True, kw_only=True):
     measured: dict[str, float]
 
     def predict(self, run: Run) -> dict[str, float]:
-        """Return what a run says of the figures that were measured."""
+        """Return a run's predictions of the figures that were measured."""
         middle = np.mean if self.statistic == "mean" else np.median
         figures = {
             "TTFT": float(middle(run.first_s - run.arrival_s)),
@@ -157,7 +157,7 @@ def interpret_served_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
         "TTFT": None if "queue" in row["flag"] else parse_cell(row, "ttft_s"),
         "TPOT": parse_cell(row, "tpot_s") or parse_cell(row, "itl_median_s"),
         "energy": parse_cell(row, "energy_j_per_output_token"),
-        "throughput": None if prefill_workers else rate,  # of those some contradict the times of their rows
+        "throughput": None if prefill_workers else rate,  # some of these contradict the times of their rows
     }
     return ServedRow(
         deployment=deployment,
@@ -182,7 +182,7 @@ def _devices_per_worker(row: dict[str, str], is_split: bool) -> int:
 
 
 def _layout(model: str, devices: int, experts: int) -> str:
-    """Return the parallel options of a model's name; experts lie on all devices where a degree does not divide them."""
+    """Return the parallel options of a model's name; experts are on all devices if `experts` does not divide them."""
     options = [
         ",".join(f"{key}={n}" for key, n in (("tp", devices), ("ep", ep)) if n > 1)
         for ep in dict.fromkeys((experts, devices if experts > 1 else 1))
@@ -226,7 +226,7 @@ def _load(row: dict[str, str], lengths: Lengths, benchmark: Benchmark) -> Load:
         requests = clients
     most = max(MOST_REQUESTS, clients * LEAST_ROUNDS)
     load = lengths.draw(np.zeros(requests or min(clients * benchmark.requests_per_client, most)), clients)
-    if distinct := _flags(row, row["model"]).get("distinct_prompts"):  # the cache holds those that come again
+    if distinct := _flags(row, row["model"]).get("distinct_prompts"):  # the cache holds repeated prompts
         left = np.where(np.arange(load.requests) < distinct, load.prompt, np.minimum(load.prompt, PAGE))
         load = msgspec.structs.replace(load, prompt=left, cached=load.prompt - left)
     return load
@@ -248,13 +248,13 @@ def _scheduler(row: dict[str, str], deployment: Deployment, benchmark: Benchmark
     if "stream_interval" in flags:
         each_s = scheduler.chunk_s
         changes["chunk_s"] = msgspec.structs.replace(each_s, value=each_s.value / flags["stream_interval"])
-    each_s = changes.get("chunk_s", scheduler.chunk_s)  # each group of devices has a process that sends its tokens
+    each_s = changes.get("chunk_s", scheduler.chunk_s)  # each group of devices has a process that sends tokens
     changes["chunk_s"] = msgspec.structs.replace(each_s, value=each_s.value / deployment.attention_copies)
     return msgspec.structs.replace(scheduler, **changes)
 
 
 def _flags(row: dict[str, str], model: str) -> dict[str, Any]:
-    """Return the flags of a row's server and benchmark: the first rule that fits."""
+    """Return the flags of a row's server and benchmark, from the first rule that fits."""
     for rule in file_access.shipped(_FACTS)["flags"]:
         is_source = row["source"].startswith(rule["source"]) and row["runtime"] == rule["runtime"]
         if is_source and rule.get("model", model) == model:
@@ -263,7 +263,7 @@ def _flags(row: dict[str, str], model: str) -> dict[str, Any]:
 
 
 def make_server(rows: Sequence[ServedRow]) -> Callable[[ServedRow], Run]:
-    """Return what serves the rows of a deployment. Raises Unpredictable."""
+    """Return a function that serves the rows of a deployment. Raises Unpredictable."""
     setup = rows[0].deployment
     longest = max(sum(row.lengths) for row in rows)
     costs = share_sequences(make_costs(setup, setup.options, longest), setup)
@@ -281,8 +281,8 @@ def make_server(rows: Sequence[ServedRow]) -> Callable[[ServedRow], Run]:
 
 
 def share_sequences(costs: StepCosts, setup: Deployment) -> StepCosts:
-    """Return the costs where groups of devices each have sequences of their own. The host's work is that of one group;
-    so are caches that shards do not divide (latent attention), and what reads them."""
+    """Return the costs if each group of devices has separate sequences. The host's work is then that of one group, and
+    so are caches that shards do not divide (latent attention) with the reads of them."""
     copies = setup.attention_copies
     if copies == 1:
         return costs
@@ -299,7 +299,7 @@ def share_sequences(costs: StepCosts, setup: Deployment) -> StepCosts:
 
 
 def make_costs(setup: Deployment, options: str, longest: int) -> StepCosts:
-    """Return the costs of steps on devices that share the model so. Raises Unpredictable."""
+    """Return the costs of steps, with the model shared among devices by `options`. Raises Unpredictable."""
     scheduler = find_scheduler(setup.scheduler, setup.device.memory_bytes)
     try:
         steps = setup.steps(options)

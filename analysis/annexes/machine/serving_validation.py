@@ -23,22 +23,22 @@ from hardware import file_access
 
 NAME = "served at load"
 WITHIN_KNEE = 2.0  # one doubling of load
-LEAST_CURVE = 4  # loads of a curve that has a knee
+LEAST_CURVE = 4  # least loads of a curve to have a knee
 APART, OLDER = ", prefill apart", "2024"
 FIGURES = ("TTFT", "TPOT", "energy", "throughput")
 LABELS = (*FIGURES, *(figure + APART for figure in FIGURES))
 
 
 class ServedErrors(PredictionErrors, frozen=True, kw_only=True):
-    """Errors of a figure over the rows of a group: all, those of an engine, of a device, of a model."""
+    """Errors of a figure over a group of rows: all rows, or those of an engine, a device or a model."""
 
     figure: Annotated[str, column("Figure")]
     group: Annotated[str, column("Rows of")]
 
 
 class ServedGroups(msgspec.Struct, frozen=True, kw_only=True):
-    """Errors of services under load; the share of curves whose knee is found within one doubling of the load; the
-    regret of choosing the best of three or more measured systems by prediction, a fraction."""
+    """Errors of services under load. `knees_found` is the share of curves whose knee is predicted within one doubling
+    of the load. Regrets are of choosing among three or more measured systems by prediction, as fractions."""
 
     served: tuple[ServedErrors, ...]
     evidence: tuple[ClassEvidence, ...]
@@ -57,7 +57,7 @@ class _Predicted(msgspec.Struct, frozen=True):
 
     @property
     def output_per_s(self) -> tuple[float, float]:
-        """Output tokens a second of a closed load, measured and predicted, from times of requests."""
+        """Output tokens per second of a closed load, measured and predicted, from the times of requests."""
         outputs = float(self.row.load.output.mean()) - 1.0
 
         def rate(figures: dict[str, float]) -> float:
@@ -71,7 +71,7 @@ class _Predicted(msgspec.Struct, frozen=True):
 def predict_served(
     table: Iterable[dict[str, str]], folders: tuple[Path, ...] = (), progress: Callable[[int], None] = lambda _: None
 ) -> tuple[list[_Predicted], Counter[str]]:
-    """Simulate every row of a table of services. Return the predictions, and rows without one by reason."""
+    """Simulate every row of a table of services. Return the predictions, and counts of skipped rows by reason."""
     deployments: dict[object, list[ServedRow]] = defaultdict(list)
     skipped: Counter[str] = Counter()
     for row in table:
@@ -95,7 +95,7 @@ def predict_served(
 
 
 def validate_served(predicted: Sequence[_Predicted], skipped: Counter[str]) -> ServedGroups:
-    """Return the errors of predictions by figure and group, and what was decided on them."""
+    """Return the errors of predictions by figure and group, and the quality of choices based on them."""
     groups: dict[tuple[str, int, str], list[_Predicted]] = defaultdict(list)
     for each in predicted:
         setup = each.row.deployment
@@ -121,7 +121,7 @@ def validate_served(predicted: Sequence[_Predicted], skipped: Counter[str]) -> S
 
 
 def _label(figure: str, each: _Predicted) -> str:
-    """Return the name of a figure: services that prefill on separate devices have bands of their own."""
+    """Return the name of a figure. Services that prefill on separate devices have separate bands."""
     return figure + APART * (each.row.deployment.prefill_workers > 0)
 
 
@@ -138,7 +138,7 @@ def _closed(predicted: Sequence[_Predicted]) -> list[_Predicted]:
 
 
 def _curves(predicted: Sequence[_Predicted]) -> list[list[_Predicted]]:
-    """Return rows that differ in the number of clients only."""
+    """Return groups of rows that differ only in the number of clients."""
     curves: dict[object, dict[int, _Predicted]] = defaultdict(dict)
     for each in _closed(predicted):
         curves[each.row.source, each.row.deployment.key, each.row.lengths][each.row.load.concurrency] = each
@@ -146,7 +146,7 @@ def _curves(predicted: Sequence[_Predicted]) -> list[list[_Predicted]]:
 
 
 def _finds_knee(curve: Sequence[_Predicted]) -> bool | None:
-    """Return whether the load from which more buys little is predicted within a doubling."""
+    """Return True if the load at the knee is predicted within a factor of two."""
     ordered = sorted(curve, key=lambda each: each.row.load.concurrency)
     measured_and_predicted = zip(*(each.output_per_s for each in ordered), strict=True)
     knees = [ordered[find_knee(rates)].row.load.concurrency for rates in measured_and_predicted]
@@ -154,7 +154,7 @@ def _finds_knee(curve: Sequence[_Predicted]) -> bool | None:
 
 
 def _choices(predicted: Sequence[_Predicted]) -> list[list[_Predicted]]:
-    """Return rows of three systems or more that serve the same model at the same load."""
+    """Return groups of rows, of three or more systems that serve the same model at the same load."""
     groups: dict[object, dict[object, _Predicted]] = defaultdict(dict)
     for each in _closed(predicted):
         load = each.row.load
@@ -165,15 +165,15 @@ def _choices(predicted: Sequence[_Predicted]) -> list[list[_Predicted]]:
 
 
 def _regret(group: Sequence[_Predicted]) -> float:
-    """Return how much less output a device gives with the system that is predicted best than with the best."""
+    """Return the fraction of output per device that is lost by choosing the system that is predicted best."""
     rates = [[rate / each.row.deployment.devices for rate in each.output_per_s] for each in group]
     chosen = max(rates, key=lambda pair: pair[1])
     return 1.0 - chosen[0] / max(measured for measured, _ in rates)
 
 
 def served_evidence(predicted: Sequence[_Predicted]) -> list[ClassEvidence]:
-    """Return the errors of each figure and the narrowest band that holds enough of devices and models left out, of
-    software since 2025, what one would deploy, but of throughput of all: few rows state it."""
+    """Return the errors of each figure, and the narrowest band that contains enough of the devices and models left out.
+    Only software since 2025 counts, which one would deploy; throughput counts all, because few rows state it."""
     evidence = []
     for label in LABELS:
         figure = label.removesuffix(APART)

@@ -26,7 +26,7 @@ from hardware.sentence import count_noun
 
 
 class Candidate(msgspec.Struct, frozen=True):
-    """A configuration with its cost, published accuracy, and the odds that a measurement would keep to the limits."""
+    """A configuration with its cost, published accuracy, and the odds that a measurement would satisfy the limits."""
 
     point: Figures
     cost_usd_per_million: Annotated[
@@ -40,8 +40,8 @@ class Candidate(msgspec.Struct, frozen=True):
 
 
 class Pareto(msgspec.Struct, frozen=True, kw_only=True):
-    """The document of `hwexplorer pareto`: the front, cheapest in energy first, that of what exists on paper only, and
-    that of what was measured or has siblings that were."""
+    """The document of `hwexplorer pareto`. `front` is ordered by energy, the least first; `design_targets` is the front
+    of devices on paper, `best_known` the front of configurations with measurements of them or of siblings."""
 
     models: tuple[str, ...]
     objectives: tuple[str, ...]
@@ -59,7 +59,7 @@ def candidate_figure(candidate: Candidate, name: str) -> float:
 
 
 def odds_of_keeping(constraint: Constraint, candidate: Candidate) -> float:
-    """Return the probability that a measurement would satisfy a constraint; without a band the estimate decides."""
+    """Return the probability that a measurement would satisfy a constraint; 0 or 1 for a figure without a band."""
     point, figure = candidate.point, candidate_figure(candidate, constraint.figure)
     bands = {"latency": (point.latency_s, point.latency_band_s), "energy": (point.energy_j, point.energy_band_j)}
     value, band = bands.get(_FOLLOWS.get(constraint.figure, ""), (0.0, (0.0, 0.0)))
@@ -83,8 +83,8 @@ class ConstraintEffect(msgspec.Struct, frozen=True):
 
 
 class ConstrainedSearch(msgspec.Struct, frozen=True, kw_only=True):
-    """The document of `hwexplorer search`. Where nothing is found, `nearest` is the candidate that misses by the least.
-    What is within the limits on paper only stands apart."""
+    """The document of `hwexplorer search`. If nothing is found, `nearest` is the candidate that exceeds the limits
+    least. Devices on paper that keep the limits are in `design_targets`."""
 
     model: str
     constraints: tuple[str, ...]
@@ -107,7 +107,7 @@ def judge(result: Estimate, by: CostSettings) -> Candidate:
 
 
 def distinct_candidates(evaluated: Sequence[Candidate]) -> list[Candidate]:
-    """Drop equal runs: of formats that a device runs alike, the one that it runs stays."""
+    """Drop equal runs: of formats that a device runs alike, keep the one that it runs."""
     runs: dict[tuple[object, ...], Candidate] = {}
     for one in evaluated:
         point = one.point
@@ -118,12 +118,12 @@ def distinct_candidates(evaluated: Sequence[Candidate]) -> list[Candidate]:
 
 
 def is_beyond_doubt(c: Candidate) -> bool:
-    """Return whether a measurement would surely keep to the limits of the search."""
+    """Return True if a measurement would surely satisfy the limits of the search."""
     return c.odds is not msgspec.UNSET and c.odds >= DOUBT[1]
 
 
 def select_measured(group: Sequence[Candidate]) -> list[Candidate]:
-    """Select the candidates of which something similar was measured."""
+    """Select the candidates with measurements of them or of similar devices."""
     return [c for c in group if is_backed(c.point.trust)]
 
 
@@ -141,7 +141,7 @@ def front(values: Floats) -> NDArray[np.bool_]:
 
 def pareto(evaluated: Sequence[Candidate], with_accuracy: bool) -> Pareto:
     """Return the front over energy per inference, latency and, over several models, published accuracy. Raises
-    RequestError where accuracies are missing or of different kinds."""
+    RequestError if accuracies are missing or of different kinds."""
     if with_accuracy:
         _check_accuracies(evaluated)
     evaluated = distinct_candidates(evaluated)
@@ -246,7 +246,7 @@ def _verdict(
     limits: Sequence[Constraint],
     rulings: Sequence[ConstraintEffect],
 ) -> str:
-    """Say how many configurations keep the limits, or what rules all of them out; designs that were asked for count."""
+    """Say how many configurations keep the limits, or what rules all out. Designs count if there is nothing else."""
     designs = ", ".join(dict.fromkeys(c.point.device for c in on_paper))
     if within:
         surely = sum(map(is_beyond_doubt, within))
@@ -289,7 +289,7 @@ def _missed_by_all(limit: Constraint, ruling: ConstraintEffect) -> str:
 
 
 class Ranked(msgspec.Struct, frozen=True):
-    """One model on the device; on the front where no other is as accurate, as frugal and as fast."""
+    """One model, on the front unless another is no worse in accuracy, energy and latency, and better in one."""
 
     candidate: Candidate
     on_front: Annotated[
@@ -319,7 +319,7 @@ class Rank(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rank(results: Sequence[Estimate], by: CostSettings, order: str = "energy") -> Rank:
-    """Rank models on one device. The front is taken among models whose accuracy is of the same kind."""
+    """Rank models on one device. The front is taken among models with accuracies of the same kind."""
     if not results:
         raise RequestError("nothing to rank: no model is given")
     rows = [judge(result, by) for result in results]

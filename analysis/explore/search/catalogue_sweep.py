@@ -40,8 +40,8 @@ from hardware.safe_text import inert
 from hardware.setup import Setup, make_setup
 
 GROUP = 12  # models evaluated together: enough to fill an array operation, few enough to stay in the cache
-TOGETHER = 8  # batches of them evaluated together: whatever is asked for, memory stays what it is
-KEPT_BYTES = 24 << 20  # of memory for arrays that come and go
+TOGETHER = 8  # batches of them evaluated together, so that memory does not grow with the request
+KEPT_BYTES = 24 << 20  # of memory for short-lived arrays
 FORMATS = ("csv", "json")
 
 COLUMNS = (
@@ -49,11 +49,11 @@ COLUMNS = (
     "energy_j_per_inference", "edp_js", "throughput_per_s", "average_power_w", "peak_memory_bytes", "fits",
     "utilization", "bound", "silicon",
 )  # fmt: skip
-ASKED = COLUMNS.index("precision_run")  # columns before it say what is asked, from it on what that costs
+ASKED = COLUMNS.index("precision_run")  # columns before it are the request, the others its cost
 
 
 class Chunk(msgspec.Struct, frozen=True):
-    """A part of a sweep: models by name, devices by key, and where the user's device files are."""
+    """A part of a sweep: models by name, devices by key, and the folders of the user's device files."""
 
     models: tuple[str, ...]
     devices: tuple[str, ...]
@@ -66,7 +66,7 @@ class Chunk(msgspec.Struct, frozen=True):
 
     @property
     def n_rows(self) -> int:
-        """Return the number of rows that the chunk gives."""
+        """Return the number of rows of the chunk."""
         return len(self.models) * len(self.devices) * len(self.batches) * len(self.precisions)
 
 
@@ -78,8 +78,8 @@ def chunks(
     folders: Sequence[Path],
     form: str,
 ) -> list[Chunk]:
-    """Return the sweep of every shipped torchvision model in chunks. Without devices the catalogue. Raises RequestError
-    for an empty or invalid list."""
+    """Return the sweep of every shipped torchvision model in chunks, by default on all devices of the catalogue. Raises
+    RequestError for an empty or invalid list."""
     named = tuple(info.name for info in zoo.models() if store.is_ready(info.name))
     on = tuple(devices) or tuple(device.key for device in catalogue_devices(tuple(folders)))
     check_lists("sweep", model=named, device=on, batch=batches, precision=precisions)
@@ -124,7 +124,7 @@ def named_device(key: str, folders: tuple[str, ...]) -> Device:
 
 def run_chunk(chunk: Chunk) -> str:
     """Return the rows of a chunk as text, the same in every process."""
-    np.empty(KEPT_BYTES, dtype=np.uint8)  # glibc keeps as much as was once given back, and asks the system no more
+    np.empty(KEPT_BYTES, dtype=np.uint8)  # glibc then keeps as much freed memory for later arrays
     demands: dict[tuple[Any, ...], BundleDemand] = {}
     held: dict[tuple[Any, ...], Floats] = {}
     lines: list[str] = []
@@ -138,7 +138,7 @@ def run_chunk(chunk: Chunk) -> str:
         many = bundled(models, joins, device.arch.places_models)
         names = [write_names((name, key)) for name in models]
         for batches in together:
-            costs: dict[tuple[Any, ...], list[str]] = {}  # by what decides them
+            costs: dict[tuple[Any, ...], list[str]] = {}  # by the parts of the plan that decide them
             mapped: dict[tuple[Any, ...], Mapping] = {}
             texts: dict[str, list[str]] = {}  # by precision
             for precision in chunk.precisions:
@@ -163,7 +163,7 @@ def run_chunk(chunk: Chunk) -> str:
 
 
 def _by_work(chunk: Chunk) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Yield each device with the models of one kind of work, which one runtime runs."""
+    """Yield each device with the models of one kind of work, which run with the same runtime."""
     works: dict[str, list[str]] = {}
     for name in chunk.models:
         works.setdefault(shipped_workload(name).work, []).append(name)
@@ -173,7 +173,7 @@ def _by_work(chunk: Chunk) -> Iterator[tuple[str, str, tuple[str, ...]]]:
 
 
 def _plan_key(runs: Plan) -> tuple[Any, ...]:
-    """Return what of a plan decides the cost: two requests with the same key cost the same."""
+    """Return the parts of a plan that decide the cost: two requests with the same key cost the same."""
     return (
         runs.stored, runs.widths, runs.convolution, runs.contraction, runs.matrix, runs.vector_mac, runs.vector,
         runs.matrix_rate,
@@ -183,7 +183,7 @@ def _plan_key(runs: Plan) -> tuple[Any, ...]:
 def _costs(
     batches: Sequence[int], setup: Setup, totals: Totals, formats: tuple[str, ...], held: Floats
 ) -> Iterator[tuple[Any, ...]]:
-    """Yield what each run costs, in the order of the columns."""
+    """Yield the cost of each run, in the order of the columns."""
     device, execution = setup.device, setup.runtime.mode
     room, silicon = device.memory_bytes, device.silicon
     for batch, latency, pipelined, energy, peak, utilization, bound, form in zip(
@@ -198,7 +198,7 @@ def _costs(
 
 
 def _writer(form: str, columns: Sequence[str]) -> Callable[[tuple[Any, ...]], str]:
-    """Return what writes values of some columns as a part of a row. Floats read back equal; the first two are names."""
+    """Return a function that writes values of some columns as part of a row. Floats read back equal."""
     if form == "csv" and columns == COLUMNS[:2]:
         return lambda names: ",".join(map(_quote_cell, names))
     if form == "csv":
@@ -209,7 +209,7 @@ def _writer(form: str, columns: Sequence[str]) -> Callable[[tuple[Any, ...]], st
 
 @lru_cache(maxsize=4096)
 def _quote_cell(name: str) -> str:
-    """Return a name as a CSV cell that a spreadsheet does not run: a user's device file may be called anything."""
+    """Return a name as a CSV cell that a spreadsheet does not execute: a user may give a device file any name."""
     text = inert(name)
     return '"' + text.replace('"', '""') + '"' if any(mark in text for mark in ',"') else text
 

@@ -14,7 +14,7 @@ from hardware.device import Device
 from hardware.errors import RequestError
 
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
-Tick = Callable[[int, int], None]  # called with how many estimates are done, and how many there are
+Tick = Callable[[int, int], None]  # called with the number of estimates done, and of all
 
 
 def check_lists(purpose: str, **lists: Sequence[object]) -> None:
@@ -35,7 +35,7 @@ def list_scenarios(base: Scenario, batches: Sequence[int], precisions: Sequence[
 def estimate_grid(
     workloads: Sequence[Workload], devices: Sequence[Device], scenarios: Sequence[Scenario], tick: Tick | None = None
 ) -> Iterator[Estimate]:
-    """Estimate every configuration, devices innermost: the demand of a scenario serves all of them."""
+    """Estimate every configuration, devices innermost, so that all devices share the cached demand of a scenario."""
     total = len(workloads) * len(scenarios) * len(devices)
     for done, (workload, scenario, device) in enumerate(product(workloads, scenarios, devices), 1):
         yield estimate(workload, device, scenario)

@@ -31,7 +31,7 @@ class BestBatch(msgspec.Struct, frozen=True):
 
 
 class BatchCrossover(msgspec.Struct, frozen=True):
-    """From `batch` on `after` has the lower metric; without one `before` wins throughout. `changes` counts how
+    """From `batch` on, `after` has the lower metric; if it is None, `before` wins throughout. `changes` counts how
     often the winner changes over the batches swept."""
 
     metric: Annotated[str, column("Metric")]
@@ -65,8 +65,8 @@ def sweep(
     tick: Tick | None = None,
     on_paper: bool = True,
 ) -> Sweep:
-    """Evaluate every combination; `workloads` are one model at several image sizes. Without `on_paper` design targets
-    overtake nothing. Raises RequestError for an empty or invalid list."""
+    """Evaluate every combination; `workloads` are one model at several image sizes. Without `on_paper`, crossovers
+    leave out design targets. Raises RequestError for an empty or invalid list."""
     sizes, formats = tuple(sorted(set(batches))), tuple(dict.fromkeys(precisions))
     check_lists("sweep", image_size=workloads, device=devices, batch=sizes, precision=formats)
     results = estimate_grid(workloads, devices, list_scenarios(base, sizes, formats), tick)
@@ -87,12 +87,12 @@ def sweep(
     )
 
 
-# What a batch can be best for.
+# The aims that a batch can be best for.
 BATCH_AIMS = {"energy per inference": METRICS["energy"], "throughput": METRICS["throughput"], "edp": METRICS["edp"]}
 
 
 def _best_batches(rows: list[Figures]) -> list[BestBatch]:
-    """Return the best batch of one device for each aim, the smallest of equals; nothing where none fits."""
+    """Return the best batch of one device for each aim, the smallest of equals; empty if no batch fits."""
     fitting, best = [row for row in rows if row.can_win], []
     for aim, metric in BATCH_AIMS.items() if fitting else ():
         top = (max if metric.more_is_better else min)(fitting, key=metric.figure)
@@ -101,7 +101,7 @@ def _best_batches(rows: list[Figures]) -> list[BestBatch]:
 
 
 def _figure(result: Figures | Estimate, name: str) -> float:
-    """Return the metric; infinity where the model does not fit, so that such a device never wins."""
+    """Return the metric; infinity if the device may not be recommended, so that it never wins."""
     return METRICS[name].figure(result) if result.can_win else float("inf")
 
 
@@ -130,7 +130,7 @@ def _crossover(name: str, first: _Line, second: _Line) -> BatchCrossover:
 
 
 def _bisect_batch(name: str, one: Estimate, other: Estimate, low: int, high: int) -> int:
-    """Find the batch in (low, high] at which the winner changes. Every batch is estimated, none interpolated."""
+    """Find the batch in (low, high] at which the winner changes. Every batch tried is estimated, not interpolated."""
 
     def wins(batch: int) -> bool:
         """Return True if the first device has the lower metric at a batch."""

@@ -1,4 +1,4 @@
-"""Worker processes that do pieces of work in parallel. `run` is a pure function of a module."""
+"""Worker processes that evaluate pieces of work in parallel."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 
 def local(run: Callable[[Work], Result], work: Sequence[Work], workers: int = 0) -> Generator[Result, None, None]:
-    """Do pieces of work here on `workers` processes (0: one per core available), results in order."""
+    """Apply `run`, a module's pure function, to pieces of work on `workers` processes (0: one per core), in order."""
     count = 1 if policy.is_served() else min(workers or cores(), len(work))
     if count <= 1:
         yield from map(run, work)
@@ -26,7 +26,7 @@ def local(run: Callable[[Work], Result], work: Sequence[Work], workers: int = 0)
     pool = ProcessPoolExecutor(count, get_context("spawn"), _work_for_parent)
     done = False
     try:
-        with ThreadPoolExecutor(1) as starter:  # a signal is raised in the main thread: here none breaks off a start
+        with ThreadPoolExecutor(1) as starter:  # signals go to the main thread, so none interrupts a start here
             futures = starter.submit(lambda: [pool.submit(run, piece) for piece in work]).result()
         for future in futures:
             yield future.result()
@@ -34,7 +34,7 @@ def local(run: Callable[[Work], Result], work: Sequence[Work], workers: int = 0)
     except BrokenProcessPool:
         raise RequestError("a worker of the sweep was killed (out of memory? --workers takes fewer)") from None
     finally:
-        # Killed first, and none is cancelled: the pool's thread fails on a cancelled one whose worker has gone.
+        # Kill instead of cancelling: the pool's thread fails on a cancelled future whose worker has gone.
         for process in [] if done else list((pool._processes or {}).values()):
             process.kill()
         pool.shutdown()
@@ -59,5 +59,5 @@ def _work_for_parent() -> None:
 
 
 def cores() -> int:
-    """Processors that this process may use."""
+    """Return the number of processors that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -1,4 +1,4 @@
-"""The knobs of a device, its facts and event prices: what a model costs with some of them changed."""
+"""The knobs of a device, which are its facts and event prices, and the cost of a model with some of them changed."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hardware.what_if import Change, apply_changes
 
 STEP, SIDE_STEP = 1.05, 2.0  # factor to either side for a slope; sides of arrays are doubled and halved
 KNOB_METRICS = ADDITIVE[::-1]  # in the order of the documents: latency, energy, edp
-# Facts that say no more than others do, or what the chip may be asked to hold.
+# Facts that follow from others, or that limit what the chip can hold.
 _NO_KNOBS = frozenset({"memory_bytes", "memory_bus_bits", "memory_transfer_rate", "nominal_clock_hz", "sustained_w"})
 
 
@@ -56,7 +56,7 @@ def nearest_factor(device: Device, knob: str, factor: float) -> float:
 
 
 def _step(device: Device, knob: str, factor: float) -> float:
-    """Return the factor; of a count the next one that changes it by at least one, where it can."""
+    """Return the factor. For a count, return the next factor that changes it by at least one, if possible."""
     if count := _count(device, knob):
         value = count * factor
         return max(math.ceil(value - 1e-9) if factor > 1 else math.floor(value + 1e-9), 1) / count
@@ -64,13 +64,13 @@ def _step(device: Device, knob: str, factor: float) -> float:
 
 
 def slopes(unchanged: Estimate, knob: str) -> dict[str, float] | None:
-    """Compute d ln(metric) / d ln(knob) by metric; None where the knob cannot be changed."""
+    """Compute d ln(metric) / d ln(knob) by metric. Return None if the knob cannot be changed."""
     ends, device = [], unchanged.device
     step = SIDE_STEP if knob in device.arch.data.matrix_follows else STEP
     for factor in (_step(device, knob, 1 / step), _step(device, knob, step)):
         try:
             ends.append((factor, model_cost(change_knobs(unchanged, {knob: factor}))))
-        except RequestError:  # no such device on this side: the slope is taken over the other side alone
+        except RequestError:  # invalid on this side: take the slope over the other side alone
             ends.append((1.0, model_cost(unchanged)))
     (low, before), (high, after) = ends
     if low == high:
@@ -81,12 +81,12 @@ def slopes(unchanged: Estimate, knob: str) -> dict[str, float] | None:
 
 
 def model_cost(result: Estimate) -> ModelCost:
-    """Return what the model of an estimate costs."""
+    """Return the cost of the model of an estimate."""
     return ModelCost(result.latency_s, result.energy_j_per_inference)
 
 
 class KnobValue(msgspec.Struct, frozen=True):
-    """The value of a knob in SI units and its evidence. Of a rate of several formats, the fastest."""
+    """The value of a knob in SI units and its evidence. A rate of several formats is that of the fastest."""
 
     value: float
     unit: str
@@ -107,7 +107,7 @@ def knob_value(result: Estimate, name: str) -> KnobValue:
 
 
 def facts(device: Device, *, every: bool = False) -> list[str]:
-    """List the facts of a device that can be changed, and the rates of its units; `every`: redundant ones too."""
+    """List the facts of a device that can be changed, and the rates of its units. `every` includes redundant ones."""
     names = [name for name, fact in device.facts.items() if fact.value > 0 and (every or name not in _NO_KNOBS)]
     return [*names, *device.file.fma_per_clock]
 

@@ -1,6 +1,6 @@
-"""One knob of a device changed in steps: the cost at each position, and the knee after which it pays less.
+"""One knob of a device changed in steps: the cost at each position, and the knee after which more gains less.
 
-A `KnobTable` caches what was evaluated, so that a screen shows that at once and evaluates the rest piece by piece.
+A `KnobTable` caches evaluated costs, so that a screen shows them at once and evaluates the rest piece by piece.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def changes_since(now: Device, unchanged: Device) -> Changes:
 
 @memoize()
 def knob_positions(result: Estimate, name: str) -> tuple[KnobPosition, ...]:
-    """List the positions of a knob of an unchanged device, within what a what-if device may state."""
+    """List the positions of a knob of an unchanged device, within the limits of a what-if device."""
     device, now = result.device, knob_value(result, name)
     least, most = value_limits(now.unit)
     is_whole = name in device.facts and device.arch.data.facts[name].is_whole
@@ -118,7 +118,7 @@ def _drop_change(changes: Changes, name: str) -> Changes:
 
 
 def _factor(now: Estimate, unchanged: Estimate, changes: Changes, name: str) -> float:
-    """Return the factor that a knob is set to; 1 for one that only follows others."""
+    """Return the factor that a knob is set to; 1 if the knob only follows others."""
     names = {parse_changes(change)[0].name for change in changes}
     is_set = name in names or (ARRAY in names and name in unchanged.device.arch.data.matrix_follows)
     return knob_value(now, name).value / knob_value(unchanged, name).value if is_set else 1.0
@@ -145,7 +145,7 @@ class KnobTable:
         self.names = (*facts(unchanged.device), *prices(unchanged))
         self.slopes: dict[str, dict[str, float] | None] = {}
         self.costs: dict[Changes, ModelCost | None] = {}
-        self.first = ""  # the knob that was selected while nobody had chosen one
+        self.first = ""  # the default knob, once one was needed
 
     def curve_changes(self, changes: Changes, name: str) -> list[tuple[KnobPosition, Changes]]:
         """List the positions of a knob, each with all changes of the device there."""
@@ -162,7 +162,7 @@ class KnobTable:
         return [name for name in self.names if name not in self.slopes]
 
     def sorted_names(self, metric: str) -> tuple[str, ...]:
-        """Return the knobs by their effect on a metric, the largest first; unsorted while that is not known."""
+        """Return the knobs by their effect on a metric, the largest first; unsorted until all effects are known."""
         if self.missing_slopes():
             return self.names
         return tuple(sorted(self.names, key=lambda name: -abs((self.slopes[name] or {}).get(metric, 0.0))))
@@ -178,7 +178,7 @@ class KnobTable:
             self.costs[changes] = None
 
     def curve(self, changes: Changes, name: str) -> tuple[CurvePoint, ...]:
-        """Return the valid points of a knob's curve; empty while one is not evaluated."""
+        """Return the valid points of a knob's curve; empty until all are evaluated."""
         if self.missing_costs(changes, name):
             return ()
         value = knob_value(self.unchanged, name).value
@@ -196,7 +196,7 @@ def knob_table(unchanged: Estimate) -> KnobTable:
 
 
 def evaluate_next(now: Estimate, unchanged: Estimate, name: str, metric: str) -> bool | None:
-    """Evaluate a missing piece of `knobs`. Return True if something is complete by it, None if nothing was missing."""
+    """Evaluate a missing piece of `knobs`. Return True if that completes a part, None if nothing was missing."""
     table, changes = knob_table(unchanged), changes_since(now.device, unchanged.device)
     names = table.missing_slopes()
     is_selected = not names or name in table.names
@@ -210,7 +210,7 @@ def evaluate_next(now: Estimate, unchanged: Estimate, name: str, metric: str) ->
 
 
 def select_knob(unchanged: Estimate, name: str, metric: str) -> str:
-    """Return the knob of a name; where the device has none of it the first one, which stays when knobs are sorted."""
+    """Return the knob of a name, else the first one, which stays selected when knobs are sorted."""
     table = knob_table(unchanged)
     if name in table.names:
         return name

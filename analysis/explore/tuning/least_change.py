@@ -1,4 +1,4 @@
-"""The least change of one fact of a device with which it costs no more than another.
+"""The least change of one fact of a device with which it costs no more than another device.
 
 The size of a change is the logarithm of its factor. Costs have steps (tiles, waves, power limits), so each knob is
 tried over its whole range.
@@ -29,7 +29,7 @@ _WORTH = 0.01  # gain in ln of the metric that is worth a change which does not 
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """One knob: the factor of its value (1: unchanged) and the value then, None for a price or a rate."""
+    """One knob: the factor of its value (1: unchanged) and the changed value, None for a price or a rate."""
 
     knob: str
     factor: float
@@ -38,7 +38,7 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Goal(msgspec.Struct, frozen=True, kw_only=True):
-    """One metric of both devices: `ratio` is A over B; `odds` that A would be measured to be less, None for EDP."""
+    """One metric of both devices: `ratio` is A over B; `odds` of A being measured below B, None for EDP."""
 
     metric: str
     a: float
@@ -48,8 +48,8 @@ class Goal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Way(msgspec.Struct, frozen=True, kw_only=True):
-    """The least change of `knobs` and how the changed device compares. `device` is its name, '' where none matches;
-    the turns are then those of the nearest point."""
+    """The least change of `knobs` and how the changed device compares. `device` is its name, '' if no change matches
+    the other device; the turns are then those of the nearest change."""
 
     knobs: tuple[str, ...]
     device: Annotated[str, column("The device", keep=3)]
@@ -73,7 +73,7 @@ def crossover(a: Estimate, b: Estimate, knobs: Sequence[str], metrics: tuple[str
     """Find the least change of A's device by each knob alone."""
 
     def gap(knob: str, change: float) -> float:
-        """Return the largest ln(A / B) at a change, the logarithm of the factor; infinity for no valid device."""
+        """Return the largest ln(A / B) at a change, the logarithm of the factor; infinity for an invalid device."""
         try:
             changed = change_knobs(a, {knob: nearest_factor(a.device, knob, math.exp(change))})
         except RequestError:
@@ -103,7 +103,7 @@ def _goals(a: Estimate, b: Estimate, metrics: tuple[str, ...]) -> tuple[Goal, ..
 
 
 def _least_change(gap: Callable[[float], float]) -> tuple[float, bool]:
-    """Return the smallest change at which the gap is closed, and True; else the change of the least gap, and False."""
+    """Return the smallest change that closes the gap, and True; else the change with the least gap, and False."""
     gaps = {change: gap(change) for change in (0.0, *np.linspace(-_LIMIT, _LIMIT, _PLACES).tolist())}
     matching = [change for change, left in gaps.items() if left <= 0.0]
     if not matching:
