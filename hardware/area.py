@@ -1,6 +1,6 @@
-"""Area of a device's die and what one costs to make, by the published rules of area.toml.
+"""The area of a device's die and its manufacturing cost, by the published rules of area.toml.
 
-The rules miss fp64, graphics and media: use them between designs of one kind."""
+The rules do not cover fp64, graphics and media: use them to compare designs of one kind."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _MM2 = 1e-6  # of a um2
 
 
 class Area(msgspec.Struct, frozen=True, kw_only=True):
-    """mm2 of a die by part, with the ends of the rules' spread, and USD for a good one (above the reticle: `dies`
-    dies), without packaging, memory, test, design and margins."""
+    """The area of a die by part, mm2, with the ends of the rules' spread, and USD for a good die (above the reticle
+    limit: for `dies` dies), without packaging, memory, test, design and margins."""
 
     compute_mm2: float
     memory_mm2: float
@@ -44,13 +44,13 @@ def _rule(name: str, end: str = "value") -> float:
 
 
 def _at_node(section: str, column: str, process_nm: float) -> float:
-    """A column by node, between nodes as a power of it; beyond the table its ends hold."""
+    """Interpolate a column by node, log-log; beyond the table, return its end."""
     entry = file_access.shipped(PATH)[section]
     return float(math.exp(np.interp(math.log(process_nm), np.log(entry["nodes"]), np.log(entry[column]))))
 
 
 def _datapaths_um2(device: Device) -> float:
-    """Bare multiply-accumulators of one unit at 45 nm. Formats share one datapath: the largest counts."""
+    """Return the area of one unit's multiply-accumulators at 45 nm. Formats share one datapath: the largest counts."""
     macs = file_access.shipped(PATH)["mac_um2"]
     return sum(
         max((fact.value * macs.get(name, macs["fp32"]) for name, fact in formats.items()), default=0.0)
@@ -65,7 +65,7 @@ def _phy_rate(device: Device) -> float:
 
 
 def _parts(device: Device, end: str) -> tuple[float, float, float]:
-    """mm2 of arithmetic, on-chip memories and PHYs; at the low or high `end` of the rules too."""
+    """Return mm2 of arithmetic, on-chip memories and PHYs; `end` is 'value', 'low' or 'high' of the rules' spread."""
     mac, phy = (
         1.0 if end == "value" else file_access.shipped(PATH)[name][end] for name in ("mac_um2", "phy_mm2_per_gb_s")
     )
@@ -77,20 +77,20 @@ def _parts(device: Device, end: str) -> tuple[float, float, float]:
 
 
 def sram_mm2(device: Device, size_bytes: float, end: str = "value") -> float:
-    """mm2 of an on-chip memory."""
+    """Return the mm2 of an on-chip memory."""
     cell = _at_node("sram_cell", "um2", device.process_nm)
     return 8.0 * size_bytes * cell * _rule("scratchpad" if device.arch.is_managed else "cache", end) * _MM2
 
 
 def silicon_watts(device: Device) -> dict[str, float]:
-    """Return the leakage and clock power of a spatial accelerator by the facts that they stand in for."""
+    """Return the leakage and clock power of a spatial accelerator, W, by the facts that they replace."""
     compute, memory, _ = _parts(device, "value")
     leakage = _rule("logic_leakage") * compute + _rule("sram_leakage") * memory
     return {"idle_w": leakage, "clocked_idle_w": leakage, "active_w": _rule("clock") * compute * device.clock_hz}
 
 
 def element_pitch_mm(device: Device, array: str) -> float:
-    """The side of one element of a spatial accelerator's array, with the memories and arrays within it."""
+    """Return the side of one element of a spatial accelerator's array, including the memories and arrays inside it."""
     hierarchy = device.file.hierarchy
     assert hierarchy is not None
     outer = next((i + 1 for i, level in enumerate(hierarchy.levels) if level.below and level.below.name == array), 0)
@@ -102,7 +102,7 @@ def element_pitch_mm(device: Device, array: str) -> float:
 
 
 def silicon_amount(device: Device, process_nm: float) -> float:
-    """mm2 of arithmetic and on-chip memory, were the device made at this node: an amount of transistors."""
+    """Return the mm2 of arithmetic and on-chip memory if made at this node: a measure of transistors."""
     at_node = _at_node("logic_area", "factors", process_nm) / _at_node("logic_area", "factors", device.process_nm)
     cells = _at_node("sram_cell", "um2", process_nm) / _at_node("sram_cell", "um2", device.process_nm)
     compute, memory, _ = _parts(device, "value")
@@ -136,7 +136,7 @@ def area(device: Device) -> Area:
 
 
 def _die_cost(die_mm2: float, process_nm: float) -> tuple[float, float]:
-    """The share of good dies (negative binomial) and USD for a good one."""
+    """Return the share of good dies (negative binomial) and USD for a good one."""
     defects = _at_node("wafer", "defects", process_nm) / 100.0  # per mm2
     good = (1.0 + die_mm2 * defects / _rule("cluster")) ** -_rule("cluster")
     side, across = math.sqrt(die_mm2) + _rule("scribe_mm"), _rule("wafer_mm")

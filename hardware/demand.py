@@ -1,4 +1,4 @@
-"""What operators ask of a device, as arrays; the only thing a mapping sees of a model."""
+"""The demand of operators on a device, as arrays; a mapping sees nothing else of a model."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ READ, READ_WEIGHT, WRITE = range(3)
 
 class Stream(msgspec.Struct, frozen=True, kw_only=True):
     """The order of a model's operators, for hardware that lays out many at once: `batch` inferences (n,); `model` (k,)
-    of each kernel; `previous` (t,) kernel that touched a transfer's data (for writes: the last that reads it), -1 for
-    none; `lag` (n,) of an operator behind its inputs, as a part of the time between frames."""
+    of each kernel; `previous` (t,), the kernel that last touched a transfer's data (for writes: the last that reads
+    it), -1 for none; `lag` (n,) of an operator behind its inputs, as a fraction of the time between frames."""
 
     batch: Ints | int
     model: Ints
@@ -70,17 +70,16 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The work that n operators in k kernels ask of a device.
 
     Per operator, (n,): `macs`; `vector_flops`, all other arithmetic; `special` functions among them; `elements`
-    written; `gemm` (4, n) the G, M, N, K of the contraction, zero elsewhere; `local_bytes` exchanged within the kernel;
-    `weight_bytes` of the whole model, and `largest_bytes` of activations of its largest kernel. `head` is the operator
-    that a kernel was started for: its launch and result belong to it. `element_bytes` are those of an activation,
-    `right_bytes` those of the right operand of a product, (n,) where they differ. `unpack_ops` (n,) unpack each stored
-    value once; `product_rate` (n,) is what software reaches of the rates of its tiles. `links` (3, n): bytes and
-    messages of collectives, and the speed of the links, bytes/s, zero for that of the device. `windows` (6, n): rows
-    and columns of the results of convolutions and of the window, its stride, and the part of what windows cover that
-    is input; ones for other contractions. `patches` (n,): the 4 x 4 patches of the results of dense 3 x 3 convolutions
-    at stride 1, zero elsewhere.
-    `mean_work` (n,) is what the mean of devices with experts of their own does of the work of the busiest, which is
-    timed."""
+    written; `gemm` (4, n), the G, M, N, K of the contraction, zero elsewhere; `local_bytes` exchanged within the
+    kernel; `weight_bytes` of the whole model, and `largest_bytes` of activations of its largest kernel. `head` marks
+    the operator that a kernel was started for: launch and result belong to it. `element_bytes` is the size of an
+    activation; `right_bytes` is the size of a product's right operand, (n,) if sizes differ. `unpack_ops` (n,) unpack
+    each stored value once. `product_rate` (n,) is the share of the rates of its tiles that software reaches. `links`
+    (3, n): bytes and messages of collectives, and the speed of the links, bytes/s, zero for the device's. `windows` (6,
+    n): rows and columns of the results of convolutions and of the window, its stride, and the part under windows that
+    is not padding; ones for other contractions. `patches` (n,): the 4 x 4 patches of the results of dense 3 x 3
+    convolutions at stride 1, zero elsewhere. `mean_work` (n,): if devices have separate experts, their mean work over
+    the work of the busiest, which is timed."""
 
     op_class: Ints
     kernel: Ints
@@ -129,7 +128,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def vector_class(self) -> Ints:
-        """The class of what an operator does beside a product, (n,): element-wise; its own where it has no product."""
+        """The class of an operator's vector work, (n,): element-wise beside a product, else its own class."""
         is_product = (self.op_class <= OpClass.ATTENTION) & (self.op_class >= OpClass.GEMM)
         return np.where(is_product, OpClass.ELEMENTWISE, self.op_class)
 
@@ -141,24 +140,24 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def transfers_by_role(self) -> tuple[tuple[Ints, Ints], ...]:
-        """The transfers of each role, and their operators."""
+        """The indices of the transfers of each role, and their operators."""
         each = [np.flatnonzero(self.transfers.role == role) for role in (READ, READ_WEIGHT, WRITE)]
         return tuple((which, self.transfers.op[which].astype(np.int64)) for which in each)
 
     @property
     def batch_independent(self) -> dict[str, Any]:
-        """Facts that hold for the same operators and transfers at any batch, to be kept by `with_values`."""
+        """Properties that hold for the same operators and transfers at any batch, for `with_values` to keep."""
         return {name: getattr(self, name) for name in (*_OF_OPERATORS, *_OF_TRANSFERS)}
 
     def with_values(self, **values: Any) -> Demand:
-        """Return the demand with other values, of operators of the same classes and shapes."""
+        """Return the demand with other values. Operators keep their classes, shapes and cached properties."""
         names = _OF_OPERATORS if "transfers" in values else (*_OF_OPERATORS, *_OF_TRANSFERS, "moved_bytes")
         other = msgspec.structs.replace(self, **values)
         vars(other).update((name, vars(self)[name]) for name in names if name in vars(self))
         return other
 
     def with_transfers(self, **values: Any) -> Demand:
-        """Return the demand with other values of its transfers, which stay those of the same operators."""
+        """Return the demand with other values of its transfers, which keep their operators."""
         other = self.with_values(transfers=msgspec.structs.replace(self.transfers, **values))
         names = _OF_TRANSFERS if "size_bytes" in values else (*_OF_TRANSFERS, "moved_bytes")
         vars(other).update((name, vars(self)[name]) for name in names if name in vars(self))
@@ -185,12 +184,12 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return 2.0 * self.macs + self.vector_flops
 
     def per_op(self, values: Floats, role: int | None = None) -> Floats:
-        """Sum per operator of a per-transfer quantity, of one role or all."""
+        """Return the sum per operator of a per-transfer quantity, (n,), of one role or all."""
         which, ops = (slice(None), self.transfers.op) if role is None else self.transfers_by_role[role]
         return np.bincount(ops, values[which], minlength=self.n).astype(np.float64, copy=False)
 
     def per_kernel(self, values: Floats) -> Floats:
-        """Sum per kernel of a per-operator quantity, (k,): itself where each operator is a kernel."""
+        """Return the sum per kernel of a per-operator quantity, (k,)."""
         if self.n_kernels == self.n:
             return np.asarray(values, dtype=np.float64)
         return np.bincount(self.kernel, values, minlength=self.n_kernels).astype(np.float64, copy=False)
@@ -201,7 +200,7 @@ _OF_TRANSFERS = ("transfers_by_role",)
 
 
 def distinct_shapes(sizes: Floats, is_tiled: NDArray[np.bool_]) -> tuple[Ints, Ints]:
-    """Return an operator of each distinct column of `sizes` (r, n), (u,), and the number of each operator's, (n,), from
+    """Return one operator of each distinct column of `sizes` (r, n), (u,), and each operator's shape number, (n,), from
     1 on; 0 for operators that are not tiled."""
     taken = np.flatnonzero(is_tiled)
     sizes = sizes[:, taken]

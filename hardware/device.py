@@ -1,4 +1,4 @@
-"""Devices: those of the catalogue and of the user's folders, each in one power mode."""
+"""Devices of the catalogue and of the user's folders, each in one power mode."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from hardware.errors import RequestError, unknown
 from hardware.names import fold_name, match_name, product_words
 from hardware.what_if import apply_changes, parse_changes, split_changes
 
-_ON_BOARDS = ("DDR", "GDDR", "HBM")  # memories of boards, which leak and clock more than their die
-_CLOCK_STEP_NS = 100_000_000  # files made this soon after another may leave a folder's time as it is
-ON_PAPER = " (paper)"  # stands behind the name of a design target, wherever that is
+_ON_BOARDS = ("DDR", "GDDR", "HBM")  # memories of boards, whose idle and clock power exceed their die's
+_CLOCK_STEP_NS = 100_000_000  # a file made this soon after another may not change the time of its folder
+ON_PAPER = " (paper)"  # follows the name of a design target, wherever it is shown
 
 
 class Device(msgspec.Struct, frozen=True, dict=True):
-    """A device in one power mode. `facts` holds every field of its architecture, derived ones marked.
+    """A device in one power mode. `facts` has every field of its architecture; derived facts are marked.
 
-    `fma_per_clock['matrix' | 'vector'][precision]` counts fused multiply-adds per unit and clock, two FLOPs each;
-    `runs[precision][operator class]` names unit and format where customary software deviates."""
+    `file.fma_per_clock['matrix' | 'vector'][precision]` counts fused multiply-adds per unit and clock, two FLOPs each;
+    `file.runs[precision][kind of work]` names unit and format where customary software deviates."""
 
     id: str
     name: str
@@ -68,7 +68,7 @@ class Device(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def silicon(self) -> bool:
-        """False for a design target: it exists on paper only, and nothing on it was measured."""
+        """False for a design target, which exists on paper only: nothing on it was measured."""
         return self.file.is_silicon
 
     @property
@@ -78,12 +78,12 @@ class Device(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def label(self) -> str:
-        """The name with the power mode."""
+        """The name with the power mode, and with the changes or the mark of a design target."""
         return f"{self.file.name} {self.power_mode}".rstrip() + (f" {self.changes}" if self.changes else self._mark)
 
     @property
     def as_designed(self) -> Device | None:
-        """A design target at its designer's own prices; None for what exists, or is asked for in a mode of its own."""
+        """A design target at its designer's prices; None for other devices, and for those in a mode or with changes."""
         if DESIGNER not in self.file.power_modes or self.power_mode or self.file.changes:
             return None
         return device_in_mode(self.file, DESIGNER)
@@ -100,16 +100,16 @@ class Device(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def software_class(self) -> str:
-        """Whose fitted efficiencies apply: what its file says, else what runs on devices with its memory."""
+        """The class of software whose fitted efficiencies apply: stated in its file, else given by its memory."""
         return self.file.software or self.arch.data.software_for(self.memory_technology)
 
     @property
     def software(self) -> Software:
-        """The rates that its customary software reaches: as measured on it, else those of its class."""
+        """The rates that its customary software reaches: measured on it, else those of its class."""
         return self.file.rates or self.arch.data.software[self.software_class]
 
     def ends(self, name: str) -> tuple[float, float, float]:
-        """A fact with its low and high: the file's, else those that facts of this name have."""
+        """Return a fact with its low and high: the file's, else by the relative spread of its field."""
         fact, relative = self.facts[name], self.arch.data.facts[name].ends
         low = fact.low if fact.low is not None else fact.value * (relative.low if relative else 1.0)
         high = fact.high if fact.high is not None else fact.value * (relative.high if relative else 1.0)
@@ -117,13 +117,13 @@ class Device(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def kernel_start_s(self) -> tuple[float, float, float]:
-        """Start and end of a kernel, with low and high: what no clock of the device changes, and cycles of it."""
+        """Seconds to start and end a kernel, with low and high: a fixed time, plus cycles of the device's clock."""
         return self._start_s(1.0)
 
     @cached_property
     def light_start_s(self) -> tuple[float, float, float]:
-        """Start and end of a kernel without a product: it fills no pipeline of tiles, and prepares no primitive of a
-        library where the host is the device."""
+        """Seconds to start and end a kernel without a product: it does not fill a pipeline of tiles or, if the host is
+        the device, prepare a library's primitive."""
         share = self.arch.data.assumed("light_launch")
         return self._start_s(share, share if self.arch.is_host else 1.0)
 
@@ -169,15 +169,15 @@ def _shipped() -> dict[str, Path]:
 
 
 def device_files(folders: Iterable[Path] = ()) -> dict[str, Path]:
-    """Return files by device id: the catalogue, then the user's folders, which may not redefine one
+    """Return files by device id: the catalogue, then the user's folders, which may not redefine an id
     (`find_duplicates`).
 
-    Raises RequestError for a folder that is none."""
+    Raises RequestError if a folder is missing or is not a folder."""
     return _list_files(folders)[0]
 
 
 def find_duplicates(folders: Iterable[Path] = ()) -> dict[str, RequestError]:
-    """Files that redefine an id, by that id: which of the two is meant is for the user to say."""
+    """Return the error of each file that redefines an id, by id: the user must say which of the two is meant."""
     return _list_files(folders)[1]
 
 
@@ -203,7 +203,7 @@ def _list_cached(stamps: tuple[tuple[Path, int], ...]) -> tuple[dict[str, Path],
 
 
 def load_device(name: str, folders: tuple[Path, ...] = ()) -> Device:
-    """The device a user means by `id`, `id:power_mode`, an alias or a class, with `{changes}`. Raises RequestError."""
+    """Return the device of an `id`, `id:power_mode`, alias or class, with `{changes}`. Raises RequestError."""
     available, classes = device_files(folders), known_architectures.classes()
     name, changes = split_changes(name)
     mode = ""
@@ -239,7 +239,7 @@ def _read_or_none(path: Path) -> DeviceFile | None:
 
 
 def _is_product(name: str, spec: DeviceFile) -> bool:
-    """Return True if a name has the words of the device's own; those of vendor and memory may be there or not."""
+    """Return True if a name has the device's own words; the words of vendor and memory are optional."""
     memory = spec.facts.get("memory_bytes")
     size = f"{memory.value / 1e9:.0f}" if memory is not None else ""
     ignored = (spec.vendor.casefold(), f"{size}gb", f"{size}g")
@@ -248,7 +248,7 @@ def _is_product(name: str, spec: DeviceFile) -> bool:
 
 
 def device_in_mode(spec: DeviceFile, mode: str = "") -> Device:
-    """Return the device at one operating point ('' is its default); `nvpmodel` calls number 1 pm1."""
+    """Return the device in a power mode ('' is the default one); `pm1` is mode 1 of NVIDIA's `nvpmodel`."""
     mode, file = mode or spec.mode, f"{spec.id}.toml"
     numbered = {f"pm{number}": name for name, each in spec.power_modes.items() for number in each.nvpmodel}
     mode = numbered.get(mode, mode)
@@ -276,7 +276,7 @@ def device_in_mode(spec: DeviceFile, mode: str = "") -> Device:
 
 
 def _silicon_power(device: Device) -> dict[str, Fact]:
-    """Leakage and clock power that no file states, from the silicon: shares of a TDP that leaves much room say more."""
+    """Return leakage and clock power from the area of the silicon, where the default share of the TDP is higher."""
     return {
         name: Fact(watts, "W", f"rule: area of arithmetic and memories, {device.process_nm:g} nm", "derived")
         for name, watts in silicon_watts(device).items()
@@ -285,13 +285,13 @@ def _silicon_power(device: Device) -> dict[str, Fact]:
 
 
 def catalogue_devices(folders: tuple[Path, ...] = (), on_paper: bool = True) -> list[Device]:
-    """The devices that a verb about all devices means: every readable one, but those whose mappings take seconds to
-    search, and those on paper where they are not asked for."""
+    """Return the devices for a verb about all devices: every readable one, except those whose mappings take seconds to
+    search, and those on paper unless asked for."""
     return [d for d in load_devices(folders)[0] if not d.arch.is_searched and (on_paper or d.silicon)]
 
 
 def load_devices(folders: tuple[Path, ...] = ()) -> tuple[list[Device], list[str]]:
-    """Every readable device, and one line for each file that is not: one bad file never hides the others."""
+    """Return every readable device, and one line for each other file: a bad file never hides the others."""
     devices = []
     errors = [str(error) for error in find_duplicates(folders).values()]
     for path in device_files(folders).values():
@@ -303,7 +303,7 @@ def load_devices(folders: tuple[Path, ...] = ()) -> tuple[list[Device], list[str
 
 
 def describe_device(device: Device) -> dict[str, Any]:
-    """The device as plain data: identity, every fact with source and quality, peaks."""
+    """Return the device as plain data: identity, every fact with source and quality, peaks."""
     return {
         **{name: getattr(device, name) for name in ("id", "name", "vendor", "architecture")},
         "year": device.file.year,

@@ -1,4 +1,4 @@
-"""Device files: what they say, read and checked, every fact with its unit, source and quality."""
+"""Device files, read and checked: every fact has a unit, a source and a quality."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from hardware.precision import BASE, UNITS
 from hardware.runtime import MODES, Runtime, runtimes
 from hardware.taxonomy import Event
 
-# What a figure of a device file is within, whatever its SI unit, unless it is 0: a chip's rates end at 1e19 and the
-# energy of one event at 1e-16 J. Products of several figures stay far from what a float holds.
+# The range of every figure of a device file except 0, whatever its SI unit: rates of a chip stay below 1e19, the
+# energy of an event above 1e-16 J. Products of several figures stay well within the range of a float.
 LEAST, MOST = 1e-24, 1e24
 CATALOG = Path(__file__).parent / "catalog"
 DESIGN_TARGET = "design target"
@@ -41,8 +41,8 @@ class Fact(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class PowerMode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A thermal operating point: facts that replace the device's own while it runs in this mode, and the numbers by
-    which NVIDIA's `nvpmodel` calls it."""
+    """A thermal operating point: `facts` replace the device's own in this mode; `nvpmodel` are the numbers that
+    NVIDIA's tool of that name gives the mode."""
 
     facts: dict[str, Fact]
     note: str = ""
@@ -50,8 +50,8 @@ class PowerMode(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class OwnEvidence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The evidence for estimates with a runtime on this device: `rows` measured, the median error of those left out of
-    the fit (a fraction), and the factors of the estimate that hold them; of a `work_class` alone where one is named."""
+    """The evidence for estimates with a runtime on this device (for one `work_class` if named): `rows` measured, the
+    median error of rows left out of the fit (a fraction), and the factors of the estimate that include them."""
 
     runtime: str
     mode: str
@@ -63,7 +63,7 @@ class OwnEvidence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class Derived(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A file of a what-if device: a shipped one, or one of the same folder, in a power mode or not, with changes."""
+    """The file of a what-if device: `changes` to the device (and power mode) of `extends`, shipped or of its folder."""
 
     id: str
     name: str
@@ -74,8 +74,8 @@ class Derived(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class DeviceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A catalogue file as written. A measured device has `rates` in place of those of its class of software, its own
-    `runtimes`, of which 'auto' takes the first, and `trust`."""
+    """A catalogue file as written. A measured device has its own `rates` instead of its software class's, its own
+    `runtimes`, of which 'auto' takes the first that fits, and `trust`."""
 
     id: str
     name: str
@@ -96,7 +96,7 @@ class DeviceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     runs: dict[str, dict[str, str]] = {}
     coefficients: dict[str, Fact] = {}
     exceptions: dict[str, str] = {}
-    # A what-if device: its mode, the changes made, and what the prices of its events were multiplied with.
+    # A what-if device: its mode, the changes made, and the factors of its event prices.
     mode: str = ""
     changes: tuple[str, ...] = ()
     price_factors: dict[str, float] = {}
@@ -107,12 +107,12 @@ class DeviceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def fail(file: str, message: object) -> RequestError:
-    """Return the error that a message about a device file becomes."""
+    """Return the RequestError for a message about a device file."""
     return RequestError(f"device file {file}: {message}")
 
 
 def _check_name(where: str, kind: str, name: str, allowed: Collection[str], listing: str = "") -> None:
-    """Raise ValueError with the place and what is allowed there, as all checks do."""
+    """Raise ValueError if a name is not allowed. As in all checks, it has the place and what is allowed there."""
     if name not in allowed:
         raise ValueError(f"{where}: {unknown(kind, name, allowed, listing=listing)}")
 
@@ -133,7 +133,7 @@ def _check_fact(where: str, fact: Fact, unit: str, is_positive: bool = False) ->
 
 
 def fraction_error(value: float) -> str:
-    """Return an error for a count of things that is not whole, else ''."""
+    """Return an error message for a count that is not whole, else ''."""
     if value.is_integer():
         return ""
     near = sorted({max(math.floor(value), 1), math.ceil(value)})
@@ -166,7 +166,7 @@ def _check_tables(spec: DeviceFile) -> None:
 
 
 def _check_runs(spec: DeviceFile) -> None:
-    """`convolution = "matrix:tf32"` names a unit and a format that it has."""
+    """Check that each row, as `convolution = "matrix:tf32"`, names a unit and a format that the unit has."""
     for precision, table in spec.runs.items():
         _check_name("runs", "precision", precision, UNITS)
         for work, runs_as in table.items():
@@ -181,7 +181,7 @@ def _check_runs(spec: DeviceFile) -> None:
 
 
 def _check_coefficients(spec: DeviceFile, events: dict[str, Event]) -> None:
-    """`"tile.mac"`, or for one format `"tile.mac:bf16"`: an event of the architecture."""
+    """Check that each price, `"tile.mac"` or for one format `"tile.mac:bf16"`, is of an event of the architecture."""
     for name, fact in spec.coefficients.items():
         event, colon, precision = name.partition(":")
         _check_name("coefficients", "event", event, events)
@@ -221,8 +221,8 @@ def _check_measured(spec: DeviceFile) -> None:
 
 
 def read_device_file(path: Path, extending: tuple[str, ...] = ()) -> DeviceFile:
-    """Read and check a device file; `extending` are files that are made from it. Raises RequestError naming file, field
-    and allowed values."""
+    """Read and check a device file. `extending` are the ids of files that derive from it. Raises RequestError naming
+    file, field and allowed values."""
     try:
         data = storage.table(path)
     except OSError as error:
@@ -287,7 +287,7 @@ def _extend(path: Path, own: Derived, extending: tuple[str, ...]) -> DeviceFile:
 
 
 def _located(data: dict[str, Any], error: msgspec.ValidationError) -> str:
-    """The validation message with the name of the fact it is about, which the library leaves out."""
+    """Return the validation message with the name of the fact it is about, which msgspec leaves out."""
     message = str(error).replace("`$.", "`").replace("$.", "")
     if "[...]" not in message:
         return message
@@ -316,7 +316,7 @@ def _derived(field: Field, factor: float, facts: dict[str, Fact]) -> Fact:
 
 
 def complete_facts(spec: DeviceFile, stated: dict[str, Fact]) -> dict[str, Fact]:
-    """Return stated facts and those derived by rule, in the order of the architecture's fields. Raises ValueError where
+    """Return stated facts and facts derived by rule, in the order of the architecture's fields. Raises ValueError if
     one is missing or they contradict each other."""
     data = known_architectures.find_architecture(spec.architecture, spec.hierarchy).data
     software = spec.software or data.software_for(spec.memory_technology)
@@ -336,7 +336,7 @@ def complete_facts(spec: DeviceFile, stated: dict[str, Fact]) -> dict[str, Fact]
 
 
 def check_physics(facts: dict[str, Fact]) -> None:
-    """Raises ValueError, beginning with the name of a fact, where facts contradict each other."""
+    """Raise ValueError, beginning with the name of a fact, if facts contradict each other."""
     value = {name: fact.value for name, fact in facts.items()}
     limit = value["power_limit_w"]
     if limit <= 0 or value["tdp_w"] <= 0:

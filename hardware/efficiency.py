@@ -14,10 +14,10 @@ PATH = Path(__file__).parent / "efficiency.toml"
 
 
 class Efficiency(msgspec.Struct, frozen=True):
-    """Shares of the peak rates that software reaches, by setting (s,): nominal, fast end, slow end.
+    """The shares of peak rates that software reaches, for s settings: nominal, fast end, slow end.
 
-    `compute`, `bandwidth` and `overhead`, the seconds that a kernel takes to start beyond others, are (s, classes);
-    `nchw` is relative to channels last, `vector_convolution` to the matrix unit."""
+    `compute`, `bandwidth` and `overhead` are (s, classes); `overhead` is the extra seconds to start a kernel. `nchw`
+    (s,) is relative to channels last; `vector_convolution` (s,) is relative to the matrix unit."""
 
     compute: Floats
     bandwidth: Floats
@@ -33,5 +33,5 @@ class Efficiency(msgspec.Struct, frozen=True):
 
 @lru_cache(maxsize=2)
 def usable_cache(is_managed: bool) -> float:
-    """Share of the last on-chip level that a model's tensors can hold: managed by a compiler, or cached by hardware."""
+    """Return the share of the last on-chip level that tensors can use, if a compiler manages it or as a cache."""
     return float(file_access.shipped(PATH)["usable_cache"]["managed" if is_managed else "cached"]["value"])

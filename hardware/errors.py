@@ -1,4 +1,4 @@
-"""The one error a wrong request raises, and how it names the nearest right one."""
+"""The error that a wrong request raises. It suggests the nearest allowed name."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from hardware.names import hint
 
-MOST = 14  # names that are listed beside a near one
+MOST = 14  # names that are listed in addition to a suggestion
 
 
 class RequestError(ValueError):
@@ -14,9 +14,9 @@ class RequestError(ValueError):
 
 
 def unknown(what: str, given: object, allowed: Iterable[str], *, listing: str = "") -> RequestError:
-    """Return `unknown device 'h10_sxm': did you mean h100_sxm? (hwexplorer devices lists them)`; without `listing` the
-    allowed values are spelt out, the first of many where one is near."""
-    names = [*dict.fromkeys(name for name in allowed if name)]  # the root of a tree has none
+    """Return an error such as `unknown device 'h10_sxm': did you mean h100_sxm? (hwexplorer devices lists them)`.
+    Without `listing`, list the allowed values: all, or the first MOST if one is near."""
+    names = [*dict.fromkeys(name for name in allowed if name)]  # the root of a tree has no name
     text = str(given)[:80]
     near = hint(text, names)
     shown = names[:MOST] if near else names

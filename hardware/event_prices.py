@@ -1,7 +1,7 @@
-"""What one event costs on one device: value, spread and source, from hardware/coefficients.toml.
+"""The price of one event on one device: value, spread and source, from hardware/coefficients.toml.
 
-Arithmetic and SRAM lie between published nodes and capacities; clock and static prices follow from idle and active
-power."""
+Prices of arithmetic and SRAM are interpolated between published nodes and capacities. Clock and static prices follow
+from idle and active power."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Coefficient(msgspec.Struct, frozen=True):
-    """J per `unit`; `group` names the constants that move together within their spread."""
+    """The price of one event, J per `unit`. Constants of one `group` move together within their spread."""
 
     category: str
     event: str
@@ -76,7 +76,7 @@ def _anchored(section: str, name: str, process_nm: float) -> tuple[Triple, str, 
 
 @lru_cache(maxsize=1024)
 def sram_read(process_nm: float, capacity_bytes: float) -> Triple:
-    """J per byte read from a macro of that capacity."""
+    """Return the J per byte read from an SRAM macro of a capacity: value, low, high."""
     nodes = []
     for node in (45, 7):
         points = [(c, (v, lo, hi)) for c, v, lo, hi in table()["sram"][str(node)]["points"]]
@@ -85,7 +85,7 @@ def sram_read(process_nm: float, capacity_bytes: float) -> Triple:
 
 
 def _macro_bytes(device: Device, name: str) -> float:
-    """Capacity of the macro an access touches: a bank or slice, not the sum over the die."""
+    """Return the capacity of the macro that an access touches: one bank or slice, not the sum over the die."""
     macro = device.arch.data.macros[name]
     facts: list[float] = [getattr(device, fact) for fact in macro.of]
     capacity = math.prod(facts) * macro.value
@@ -93,7 +93,7 @@ def _macro_bytes(device: Device, name: str) -> float:
 
 
 def _wire(device: Device, distance_mm: float) -> Triple:
-    """J per byte over a distance on the die."""
+    """Return the J per byte moved over a distance on the die."""
     wire = table()["far_wire"]
     scale = logic_scale(device.process_nm) * distance_mm / wire["mm"]
     return _scale((wire["value"], wire["low"], wire["high"]), scale)
@@ -113,7 +113,7 @@ def _sram(device: Device, event: Event) -> tuple[Triple, str, str]:
         own, wide = data["sram_width"]["value"], max(width / data["sram_width"]["bytes"], 1.0)
         value = _scale(sram_read(device.process_nm, capacity / banks), 1.0 - own + own / wide)
         if banks > 1.0:
-            value = _add(value, _wire(device, math.sqrt(sram_mm2(device, capacity)) / 2))  # of its side on average
+            value = _add(value, _wire(device, math.sqrt(sram_mm2(device, capacity)) / 2))  # half the side on average
     macro = f"{capacity / 1024:.0f} KiB" if capacity >= 1024 else f"{capacity:.0f} byte"
     source = f"{macro} macro: {data['sram']['7']['source']}"
     if event.family.endswith("write"):
@@ -161,14 +161,14 @@ def _logic(device: Device, event: Event) -> tuple[Triple, str, str]:
 def _clock(device: Device, event: Event) -> tuple[Triple, str, str]:
     at_rest = _at_rest(device)
     fact, (active, low, high) = device.facts["active_w"], device.ends("active_w")
-    # Clocks alone never exhaust the limit of a mode: work has to fit below it too.
+    # Clocks alone never use up the power limit of a mode: work has to fit below it too.
     watts = min(active, table()["clock_share"]["value"] * (device.power_limit_w - device.facts[at_rest].value))
-    # Energy per cycle belongs to the device, not to the clock or the units of a power mode.
+    # Energy per cycle is a property of the device, whatever the clock and the units of the power mode.
     stated = device.file.facts
     per_cycle = watts / (stated["units"].value * stated["clock_hz"].value)
     source, quality = f"active_w {watts:g} W over units x clock; {fact.source}", fact.quality
     if event.argument:
-        # The spread is that of the whole: parts whose shares add up to one move together.
+        # Each part has the relative spread of the whole: shares add up to one, so the parts move together.
         part = device.arch.data.clock[event.argument]
         per_cycle *= part.value
         source = f"{part.value:.0%} ({part.low:.0%} to {part.high:.0%}) of it: {part.source}; {source}"
@@ -177,7 +177,7 @@ def _clock(device: Device, event: Event) -> tuple[Triple, str, str]:
 
 
 def _at_rest(device: Device) -> str:
-    """Return the fact that says what a device draws at least while it runs a program."""
+    """Return the name of the larger idle power: a device draws at least that while it runs a program."""
     return max(("idle_w", "clocked_idle_w"), key=lambda name: device.facts[name].value)
 
 
@@ -189,9 +189,9 @@ def _static(device: Device, event: Event) -> tuple[Triple, str, str]:
 
 
 def _at_voltage(device: Device, event: Event, value: Triple, source: str) -> tuple[Triple, str]:
-    """The price at the clock of the device, from that at nominal voltage: lower clocks need less."""
+    """Return the price at the device's clock, from the price at nominal voltage: lower clocks need a lower voltage."""
     stated = device.file.facts
-    # The active power of a file is that at its own clock.
+    # A device file states active power at the clock of the file.
     nominal = stated["clock_hz"] if event.family == "clock" else stated.get("nominal_clock_hz", stated["clock_hz"])
     clock = device.clock_hz / nominal.value
     if clock == 1.0:
@@ -201,8 +201,8 @@ def _at_voltage(device: Device, event: Event, value: Triple, source: str) -> tup
 
 
 def _stated_price(device: Device, plan: Plan, event: Event) -> Fact | None:
-    """Return the device file's own price: `"tile.mac"`, or `"tile.mac:bf16"`; one that is hoped for in its mode
-    alone."""
+    """Return the device file's own price of an event, `"tile.mac"` or `"tile.mac:bf16"`, or None. A design target
+    counts in the mode DESIGNER alone."""
     format_ = plan.matrix if event.argument == "matrix" else plan.vector
     stated = device.file.coefficients
     found = stated.get(f"{event.label}:{format_}") or stated.get(event.label)

@@ -1,8 +1,8 @@
-"""Operators joined into kernels: time, power limit, and the share of each operator.
+"""Time and energy of kernels under a power limit, and the share of each operator.
 
-A kernel takes `max(compute, memory) + overhead`, the max rounded where the two meet; if its dynamic energy exceeds the
-power limit in that time, `t = max(t, E_dynamic / (P_limit - P_static))`. Its operators share the time by their use of
-the resource that bounds it; the overhead belongs to the operator that it was started for. Energy follows events."""
+A kernel takes `max(compute, memory) + overhead`, with a smooth maximum (`overlapped`). If its dynamic energy would
+exceed the power limit, `t = max(t, E_dynamic / (P_limit - P_static))`. Its operators share the busy time by their use
+of the resource that bounds it; the overhead belongs to the operator that it was started for. Energy follows events."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from hardware.map_demand import map_demand
 from hardware.mapping.common import BLOCKS, PASSES, STARTS, Mapping, Traffic, overlapped, per_kernel
 from hardware.setup import Setup
 
-# What bounds a kernel, in the order of `Execution.bound`.
+# The values of `Execution.bound`, in order.
 BOUNDS = ("compute", "memory", "launch", "power")
 COMPUTE, MEMORY, LAUNCH, POWER = range(4)
-# Finer: which resource.
+# The values of `Execution.resource`, in order.
 RESOURCES = ("matrix unit", "vector unit", "DRAM", "on-chip memory")
 _FEW = 4096  # operators whose events fit into a core's cache
 
 
 class Execution(msgspec.Struct, frozen=True, kw_only=True):
-    """Kernels (k,) and operators (n,) on one device. `unthrottled_s` is before the power limit, `busy_s` without
-    overhead; `kernel_ends_s` (2, k) at the fast and slow ends of the efficiencies, (0, k) without; `utilization` the
-    busiest unit's share of its peak; `counts` (e, n); `pipelined_s` (k,) the part in which the next batch already
-    runs; `serial_s` (2, k) the parts of `busy_s` in which blocks fill, and kernels beside this one pass memory."""
+    """The execution of k kernels and n operators on one device. `unthrottled_s` is without the power limit, `busy_s`
+    without overhead, `kernel_ends_s` (2, k) at the fast and slow ends of the efficiencies, (0, k) if there are none.
+    `utilization` is the busiest unit's share of its peak; `counts` is (e, n); in `pipelined_s` (k,) the next batch
+    already runs. `serial_s` (2, k) are parts of `busy_s`: filling of blocks, and memory passes of auxiliary kernels."""
 
     mapping: Mapping
     prices: Coefficients
@@ -51,7 +51,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def kernel_seconds(demand: Demand, setup: Setup, rates: Efficiency) -> Floats:
-    """Seconds of each kernel before any power limit at each setting of the efficiencies, shape (s, k)."""
+    """Return the seconds of each kernel without the power limit, (s, k), at each setting s of the efficiencies."""
     device = setup.device
     mapping = map_demand(demand, setup, rates)
     overhead, floor = _overhead(demand, setup)
@@ -62,8 +62,7 @@ def kernel_seconds(demand: Demand, setup: Setup, rates: Efficiency) -> Floats:
 
 
 def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Execution:
-    """Run the demand on the device. The counts of a `mapping` that is given are written over; it may have nominal rates
-    alone."""
+    """Execute the demand on the device. A given `mapping` may have nominal rates alone; its counts are overwritten."""
     device, runtime = setup.device, setup.runtime
     mapping = mapping or map_demand(demand, setup, device.software.efficiency)
     prices = setup.prices
@@ -78,7 +77,7 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
 
     clocked_s = busy + device.arch.data.assumed("launch_clocked") * device.kernel_start_s[0] + serial_s[STARTS]
     clocked_s = clocked_s + runtime.sequence_s.value * demand.per_kernel(demand.calls.sequences)
-    # What only feeds the matrix unit rests while that works and the lanes do not.
+    # A share of the clock power rests while the matrix unit works at full rate and the lanes are idle.
     alone_s = np.maximum(resources[0, 0] - resources[0, 1], 0.0)
     resting_s = device.matrix_rests_clock * np.minimum(demand.per_kernel(mapping.matrix_ideal_s), alone_s)
     if mapping.waiting_s is not None:
@@ -97,10 +96,10 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     dynamic, clock_j = demand.per_kernel(dynamic_j), demand.per_kernel(clocked_j)
     static_w = float(prices.value[device.arch.static_rows].sum())
     budget_w = device.power_limit_w - static_w
-    # At its power limit a device lowers its clock, first where that costs no time: cycles in which it would wait.
+    # At its power limit a device lowers its clock, first in cycles in which it waits anyway: that costs no time.
     compute_s, memory_s = resources[0, :2].max(axis=0), resources[0, 2:].max(axis=0)
     cycles_s = clocked_s - resting_s
-    # Of layers that stream to each other some always work.
+    # If layers stream to each other, some layer always works.
     needed_s = compute_s if mapping.busy_s is None else overlapped_s
     spare_j = clock_j * np.where(cycles_s > 0, (clocked_s - needed_s) / np.maximum(cycles_s, 1e-300), 0.0)
     least_j = dynamic - spare_j
@@ -115,7 +114,7 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     pipelined = None
     if mapping.fill_s is not None and mapping.is_resident is not None:
         fill_s = mapping.fill_s * mapping.is_resident
-        # Clocks that run while a pipeline fills are those of the batch before.
+        # While a pipeline fills, the clocks run for the batch before.
         clock_w = float(prices.value[device.arch.clock_rows].sum()) * device.clock_hz * device.units
         least_s = (demand.per_kernel(dynamic_j) - clock_w * fill_s) / budget_w
         pipelined = kernel_s - np.maximum(np.maximum(unthrottled - fill_s, floor[0]), least_s)
@@ -150,8 +149,8 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
 
 
 def repeat_kernels(run: Execution, demand: Demand, times: Floats) -> tuple[Execution, Demand]:
-    """Return both with every kernel run as many `times` (n,) as its last operator: times, work, traffic and energy add
-    up, sizes stay."""
+    """Return the execution and the demand with each kernel repeated as often as `times` (n,) says of its last operator.
+    Times, work, traffic and energy are multiplied; sizes stay."""
     of_kernel = np.zeros(demand.n_kernels)
     of_kernel[demand.kernel] = times
     times = of_kernel[demand.kernel]
@@ -181,7 +180,7 @@ def repeat_kernels(run: Execution, demand: Demand, times: Floats) -> tuple[Execu
 
 
 def _price_ends(prices: Coefficients, counts: Floats) -> Floats:
-    """Dynamic energy at the low and high ends of its prices over the nominal, (2,): groups are independent."""
+    """Return dynamic energy at the low and high ends of prices over nominal, (2,); groups vary independently."""
     total = counts.sum(axis=1)
     nominal = float(prices.value @ total) or 1.0
     down, up = (
@@ -192,8 +191,8 @@ def _price_ends(prices: Coefficients, counts: Floats) -> Floats:
 
 
 def _operator_energy_j(price: Floats, counts: Floats) -> Floats:
-    """Return the energy per operator, (n,), summed over events in their order whatever n is: a matrix product, or
-    numpy's sum of a single column, would round differently for one model alone."""
+    """Return the energy per operator, (n,). The order of summation does not depend on n: a matrix product, or numpy's
+    sum of a single column, would round differently for one model alone."""
     n = counts.shape[1]
     total: Floats = np.zeros(n)
     if 1 < n <= _FEW:
@@ -219,9 +218,9 @@ def _busy(mapping: Mapping, resources: Floats, device: Device) -> Floats:
 
 
 def _overhead(demand: Demand, setup: Setup) -> tuple[Floats, Floats]:
-    """Seconds added to each kernel, and the least it can take: (3, k) or (3, 1), nominal, fast end, slow end.
+    """Return the seconds added to each kernel, and its least seconds, (3, k) or (3, 1): nominal, fast end, slow end.
 
-    The host's dispatch of the next kernel overlaps execution, so it is a floor, except where the host is the device."""
+    The host dispatches the next kernel during execution, so dispatch is a minimum, unless the host is the device."""
     device, runtime = setup.device, setup.runtime
     starting = _ends(runtime.launch_on.get(device.software_class, runtime.launch).all)
     launch = _ends(device.kernel_start_s) * starting
@@ -248,9 +247,9 @@ def _overhead(demand: Demand, setup: Setup) -> tuple[Floats, Floats]:
 
 
 def _joins(demand: Demand, setup: Setup) -> Floats:
-    """Return how often each kernel doubles its threads, (k,): all of a pool fork and join, as a tree, in each parallel
-    region of it. What is too small for a pool stays on one thread; a framework's convolution rearranges its tensors in
-    regions of their own."""
+    """Return how often each kernel doubles its threads, (k,): the whole thread pool forks and joins, as a tree, in each
+    parallel region. Small operators stay on one thread. A framework's convolution has extra regions that rearrange its
+    tensors."""
     assumed = setup.device.arch.data.assumed
     layout = {"nchw": "plain_reorder_regions", "channels_last": "reorder_regions"}.get(setup.layout)
     regions = np.where(demand.is_convolution, 1.0 + (assumed(layout) if layout else 0.0), 1.0)
@@ -261,7 +260,7 @@ def _joins(demand: Demand, setup: Setup) -> Floats:
 
 
 def _of_class(demand: Demand, rates: Efficiency) -> Floats:
-    """Seconds that each kernel takes to start by the class of what it was started for, (s, k)."""
+    """Return the extra seconds to start each kernel, (s, k), by the class of the operator that it was started for."""
     if not rates.overhead.any():
         return np.zeros((1, 1))
     head = np.zeros(demand.n_kernels, dtype=np.int64)
@@ -285,7 +284,7 @@ def _timed_counts(demand: Demand, setup: Setup, mapping: Mapping, clocked_s: Flo
     """Add busy cycles and host dispatches to the mapping's counts."""
     device, runtime, counts = setup.device, setup.runtime, mapping.counts
     arch = device.arch
-    # The clocks of all units run while a kernel does: idle ones wait for it, or spin.
+    # The clocks of all units run during a kernel: idle units wait or spin.
     cycles = clocked_s * device.clock_hz * device.units
     counts[arch.clock_rows] = share * cycles[demand.kernel]
     enqueued = 1.0 if runtime.dispatch.value else demand.calls.prompts if runtime.prompt_dispatch.value else 0.0
@@ -295,7 +294,7 @@ def _timed_counts(demand: Demand, setup: Setup, mapping: Mapping, clocked_s: Flo
 
 
 def _share(demand: Demand, mapping: Mapping, resource: Ints, needed_s: Floats) -> Floats:
-    """Each operator's share of its kernel's busy time, by the resource that bounds it, needed for `needed_s` (k,)."""
+    """Return each operator's share of its kernel's busy time, `needed_s` (k,), by the resource that bounds it."""
     if demand.n_kernels == demand.n:
         return np.ones(demand.n)
     needs = mapping.matrix_s[0], mapping.vector_s[0], mapping.dram_s[0], mapping.chip_s
@@ -308,7 +307,8 @@ def _share(demand: Demand, mapping: Mapping, resource: Ints, needed_s: Floats) -
 def _bound(
     compute: Floats, memory: Floats, overhead: Floats, kernel: Floats, unthrottled: Floats, floor: Floats
 ) -> Ints:
-    """The largest term; launch where the kernel ends before the host can dispatch the next; power where throttled."""
+    """Return what bounds each kernel (k,), an index of BOUNDS: the largest term; launch if the kernel ends before the
+    host can dispatch the next; power if throttled."""
     largest = np.stack([compute, memory, overhead]).argmax(axis=0)
     waiting = np.where(unthrottled <= floor, LAUNCH, largest)
     return np.where(kernel > unthrottled * (1 + 1e-9), POWER, waiting)

@@ -1,6 +1,5 @@
-"""Files, read and written in one place. Reading takes regular files of bounded size only, so that no FIFO or device is
-waited for; writing is all of a file or nothing. Errors are `OSError`s whose `strerror` is plain English for the end of
-a line."""
+"""All reading and writing of files. Only regular files of bounded size are read, so a FIFO or a device cannot block.
+Writing is all of a file or nothing. Errors are `OSError`s whose `strerror` is plain English for the end of a line."""
 
 from __future__ import annotations
 
@@ -20,8 +19,8 @@ import msgspec
 
 from hardware import policy
 
-TABLE_MAX = 1 << 18  # bytes of a TOML file: ours have 13,000 at most, and the worst of this size takes a second
-DOTS_MAX = 100  # in a line of it: a key of 30,000 parts, 64 KB, takes 46 s to read
+TABLE_MAX = 1 << 18  # bytes of a TOML file: our largest has 13,000, and the worst of this size takes a second to read
+DOTS_MAX = 100  # dots in a line: a key of 30,000 parts, 64 KB, takes 46 s to read
 _OURS = Path(__file__).parents[1]
 _MARK = len(source_hash(b""))
 _PART = 1 << 20
@@ -30,8 +29,8 @@ _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """A regular file, to be read piece by piece. Raises OSError."""
-    status = os.stat(path)  # first: opening some devices does something
+    """Open a regular file, to be read piece by piece. Raises OSError."""
+    status = os.stat(path)  # before opening, which has effects on some devices
     if stat.S_ISDIR(status.st_mode):
         raise IsADirectoryError(errno.EISDIR, "is a folder")
     if not stat.S_ISREG(status.st_mode):
@@ -40,7 +39,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def read(path: Path, most: int) -> bytes:
-    """The contents of a regular file of at most `most` bytes. Raises OSError."""
+    """Return the contents of a regular file of at most `most` bytes. Raises OSError."""
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
         data = _at_most(file, most + 1) if size <= most else b""
@@ -50,7 +49,7 @@ def read(path: Path, most: int) -> bytes:
 
 
 def _at_most(file: BinaryIO, size: int) -> bytes:
-    """Up to `size` bytes. Asked for at once, Python would set them all aside before it reads one."""
+    """Read up to `size` bytes in pieces. In one call, Python would allocate all of them before it reads one."""
     parts, left = [], size
     while left and (part := file.read(min(left, _PART))):
         parts.append(part)
@@ -59,7 +58,7 @@ def _at_most(file: BinaryIO, size: int) -> bytes:
 
 
 def text(data: bytes) -> str:
-    """UTF-8 text. Raises OSError naming the line that is not."""
+    """Decode UTF-8 text. Raises OSError naming the line that is not UTF-8."""
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -68,18 +67,19 @@ def text(data: bytes) -> str:
 
 
 def table(path: Path, most: int = TABLE_MAX) -> dict[str, Any]:
-    """Read a TOML file. Raises OSError, FileNotFoundError where there is none."""
+    """Read a TOML file. Raises OSError, FileNotFoundError if the file does not exist."""
     data = read(path, most)
     is_kept = path.is_relative_to(_OURS) and not policy.is_served()
     return _compiled(path, data) if is_kept else _parsed(data)
 
 
 def _compiled(path: Path, data: bytes) -> dict[str, Any]:
-    """Read a TOML file of ours, parsed once and kept in the user's cache with a hash, as Python keeps modules."""
+    """Read a TOML file of ours. Keep the parsed table in the user's cache with a hash, as Python keeps compiled
+    modules."""
     from hardware.places import cache_folder
 
     name = f"{path.stem}-{source_hash(bytes(path)).hex()}.msgpack"
-    with suppress(OSError, ValueError):  # nothing is kept, or there is no such place
+    with suppress(OSError, ValueError):  # not in the cache, or there is no cache
         kept = read(cache_folder() / "tables" / name, TABLE_MAX)
         mark, body = kept[:_MARK], kept[_MARK:]
         if mark == source_hash(data + body):
@@ -87,7 +87,7 @@ def _compiled(path: Path, data: bytes) -> dict[str, Any]:
             return known
     found = _parsed(data)
     body = msgspec.msgpack.encode(found)
-    if not sys.dont_write_bytecode and msgspec.msgpack.decode(body) == found:  # a date would be text
+    if not sys.dont_write_bytecode and msgspec.msgpack.decode(body) == found:  # a date would become text
         with suppress(OSError, ValueError):  # nowhere to write
             place = cache_folder() / "tables" / name
             place.parent.mkdir(parents=True, exist_ok=True)
@@ -114,8 +114,8 @@ def shipped(path: Path) -> dict[str, Any]:
 
 
 def unzip(data: bytes, most: int) -> bytes:
-    """The contents of a gzip file, which are at most `most` bytes. Raises OSError."""
-    stream = zlib.decompressobj(wbits=31)  # gzip.GzipFile.read would set `most` bytes aside before it reads one
+    """Return the contents of a gzip file, at most `most` bytes. Raises OSError."""
+    stream = zlib.decompressobj(wbits=31)  # gzip.GzipFile.read would allocate `most` bytes before it reads one
     try:
         plain = stream.decompress(data, most + 1)
     except zlib.error:
@@ -128,17 +128,17 @@ def unzip(data: bytes, most: int) -> bytes:
 
 
 def write(path: Path, parts: Iterable[str | bytes], mode: int = 0o666) -> None:
-    """Write all of a file or nothing, also when two processes write it at once or making the parts fails.
+    """Write all of a file or nothing, even if two processes write it at once or producing `parts` fails.
 
-    Links stay, and permissions; a new file has `mode`. A FIFO, a device or an open file is written into. Raises
+    Links and permissions are kept; a new file has `mode`. FIFOs, devices and open files are written in place. Raises
     OSError."""
     before = path.stat() if path.exists() else None
-    if before is None and path.is_symlink():  # of a stranger's folder, it makes a file elsewhere
+    if before is None and path.is_symlink():  # in another user's folder, it could create a file elsewhere
         raise OSError(errno.EINVAL, "is a link to a file that does not exist")
     if before is not None and (not stat.S_ISREG(before.st_mode) or _is_open(path)):
         try:
             target = os.open(path, os.O_WRONLY | os.O_APPEND | getattr(os, "O_NONBLOCK", 0))
-        except OSError as error:  # no wait
+        except OSError as error:  # instead of waiting for a reader
             is_unread = error.errno == errno.ENXIO and stat.S_ISFIFO(before.st_mode)
             raise OSError(error.errno, "is a FIFO without a reader" if is_unread else error.strerror) from None
         os.set_blocking(target, True)
@@ -161,7 +161,7 @@ def write(path: Path, parts: Iterable[str | bytes], mode: int = 0o666) -> None:
 
 @contextmanager
 def turn(path: Path) -> Iterator[None]:
-    """Let one at a time read, change and write a file; the others wait. Raises OSError."""
+    """Let one process at a time read, change and write a file; others wait. Raises OSError."""
     with os.fdopen(os.open(path.with_name(f".{path.name[:50]}.lock"), os.O_RDWR | os.O_CREAT, 0o600), "wb") as file:
         with suppress(ImportError):
             import fcntl
@@ -175,7 +175,7 @@ def _bytes(part: str | bytes) -> bytes:
 
 
 def _is_open(path: Path) -> bool:
-    """Return whether a link leads through /proc to a file that a process has open."""
+    """Return True if a link leads through /proc to a file that a process has open."""
     while path.is_symlink():
         if os.path.realpath(path.parent).startswith("/proc/"):
             return True

@@ -1,4 +1,4 @@
-"""How the memories and arrays of a spatial accelerator nest; sizes stand among the facts of its file, by these
+"""The nesting of a spatial accelerator's memories and arrays. Their sizes are facts of the device file, under these
 names."""
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ LOOPS = "NGKCPQRS"  # batch, groups, result channels, input channels, rows and c
 
 
 class ArrayAxis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One side of an array, as long as the fact of its name. `takes`: ways to spread loops over it, letters of
-    LOOPS."""
+    """One side of an array; the fact of the same name is its length. Each string of `takes` (letters of LOOPS) is one
+    way to spread loops over it."""
 
     name: str
     takes: tuple[str, ...]
 
 
 class Array(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Elements side by side. One read serves all elements for `multicast` tensors; `reduces` adds partial sums on the
-    way out; `shares_windows` shares the overlap of windows; `is_systolic` passes operands from element to element;
-    `hides_load` loads what it keeps behind the work before."""
+    """Elements side by side. One read of a `multicast` tensor serves all elements. The array adds partial sums on their
+    way out (`reduces`), shares the overlap of windows (`shares_windows`), passes operands from element to element
+    (`is_systolic`), and loads its next stationary tile while it works on the current one (`hides_load`)."""
 
     name: str
     axes: tuple[ArrayAxis, ...]
@@ -42,8 +42,8 @@ class Array(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 class Level(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One memory, or one in each element of the arrays above it: facts `NAME_bytes`, `NAME_width` and `NAME_banks`.
-    Tensors that it does not hold pass by; `below` is the array that it feeds. Each of `ports` takes an access a cycle
-    of what it names. `tile` fixes the extents of loops that it holds, and `order` that in which its tiles follow."""
+    Tensors that it does not hold bypass it; it feeds the array `below`. Each port takes an access per cycle of the
+    kinds that it names. `tile` fixes the extents of loops; `order` fixes the order of the tiles."""
 
     name: str
     holds: tuple[Tensor, ...] = TENSORS
@@ -56,17 +56,17 @@ class Level(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @property
     def extents(self) -> tuple[tuple[int, float], ...]:
-        """The loops that `tile` fixes, each with its extent; a tile that `wrong` refuses has none."""
+        """The loops that `tile` fixes, each with its extent. Malformed words are skipped; `wrong` reports them."""
         words = [re.fullmatch(f"([{LOOPS}])([1-9][0-9]{{0,8}})", word) for word in self.tile.split()]
         return tuple((LOOPS.index(word[1]), float(word[2])) for word in words if word)
 
     def is_taken(self, port: str, way: str, tensor: str) -> bool:
-        """Return True if a port takes an access: it names the way or none, and the tensor or none."""
+        """Return True if a port takes an access. A port without a way takes both; one without a tensor takes all."""
         words = set(port.split())
         return all(each in words or not words & set(kind) for each, kind in ((way, DIRECTIONS), (tensor, TENSORS)))
 
     def wrong(self) -> str:
-        """Return what is wrong with the level, '' where nothing is."""
+        """Return what is wrong with the level, '' if nothing is."""
         known = (*DIRECTIONS, *TENSORS)
         if bad := next((port for port in self.ports if not port.split() or set(port.split()) - set(known)), None):
             return f"{self.name}: {bad!r} is not a port (words of {', '.join(known)})"
@@ -84,8 +84,8 @@ class Level(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Hierarchy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Levels inward; `stationary` is what the innermost elements keep; `across` the array whose elements have the
-    levels."""
+    """The `levels`, outermost first. The innermost elements keep `stationary`. `across` is an array above all levels:
+    each of its elements has all of them."""
 
     stationary: Stationary
     levels: tuple[Level, ...]
@@ -93,18 +93,18 @@ class Hierarchy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def arrays(self) -> Iterator[Array]:
-        """All arrays, inward."""
+        """All arrays, outermost first."""
         if self.across:
             yield self.across
         yield from (level.below for level in self.levels if level.below)
 
     @property
     def axes(self) -> tuple[str, ...]:
-        """The names of all axes, inward."""
+        """The names of all axes, outermost first."""
         return tuple(axis.name for array in self.arrays for axis in array.axes)
 
     def wrong(self) -> str:
-        """Return what is wrong with the hierarchy, '' where nothing is."""
+        """Return what is wrong with the hierarchy, '' if nothing is."""
         names = [*(level.name for level in self.levels), *(array.name for array in self.arrays), *self.axes]
         if not self.levels:
             return "levels: has none"

@@ -1,5 +1,5 @@
-"""What a device does with the operators of a model, as the runtime hands them over: weights on chip, rates of its own
-kernels, attention, and collectives."""
+"""The mapping of a demand to a device as the runtime executes it: weights on chip, rates of the runtime's kernels,
+attention, and collectives."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
 
 
 def link_seconds(links: Floats, device: Device, by_library: bool = False) -> Floats:
-    """Seconds of collectives, (n,), from `links` (3, n) of a Demand: in words with flags, at a part of the speed, or in
-    large blocks that are waited for; the quicker is taken. A library sends messages round a ring, and starts later."""
+    """Return the seconds of collectives, (n,), from `links` (3, n) of a Demand. Take the faster of words with flags, at
+    a part of the speed, and large blocks that are waited for. A library sends messages in a ring and starts later."""
     sent, messages, stated = links
     speed, assumed = np.where(stated > 0, stated, device.link_bandwidth), device.arch.data.assumed
     words_reached, message_s, start_s = assumed("link_words_reached"), device.link_latency_s, 0.0
@@ -61,7 +61,7 @@ def link_seconds(links: Floats, device: Device, by_library: bool = False) -> Flo
 
 
 def _with_own_kernels(demand: Demand, setup: Setup) -> Demand:
-    """Set the rates of the runtime's own kernels, but for products of one row, and the rows that share an unpacking."""
+    """Set the rates of the runtime's kernels, except for products of one row, and the rows that share an unpacking."""
     device, runtime = setup.device, setup.runtime
     name, on_vector = device.software_class, setup.plan.contraction[0] == "vector"
     of_unit = runtime.compute_vector if on_vector and runtime.compute_vector else runtime.compute
@@ -84,7 +84,7 @@ def _rates(shares: dict[str, SourcedValue]) -> Floats:
 
 
 def _with_parameter_cache(demand: Demand, device: Device) -> Demand:
-    """Keep as many of the weights on chip as the largest activations leave room for: a part of each."""
+    """Keep the same part of every weight on chip: as much as the largest activations leave room for."""
     is_weight = demand.transfers.role == READ_WEIGHT
     room = np.maximum(device.last_level_bytes - demand.largest_bytes, 0.0)
     kept = np.minimum(room / np.maximum(demand.weight_bytes, 1.0), 1.0)[demand.transfers.op]
@@ -103,19 +103,19 @@ def _with_cast_weights(mapping: Mapping, demand: Demand, device: Device, rates: 
 
 
 def _with_streaming(mapping: Mapping, demand: Demand, setup: Setup, shares: tuple[float, float, float]) -> Mapping:
-    """Give long contiguous reads rates of their own: weights of products, what attention reads. Products of a runtime
-    may keep fewer bytes in flight than the memory needs."""
+    """Give long contiguous reads (weights of products, what attention reads) separate rates. A runtime's products may
+    keep fewer bytes in flight than the memory needs."""
     device, runtime = setup.device, setup.runtime
     flow = mapping.traffic
     is_attention, is_product = demand.is_attention, demand.op_class == OpClass.GEMM
     streamed = np.where(is_attention, flow.dram_read, np.where(is_product, flow.weight_read, 0.0))
     moved = flow.dram_read + flow.dram_write
     rest = 1.0 - streamed / np.where(moved > 0, moved, 1.0)
-    nominal, slow, fast = shares  # of [value, low, high]; settings are nominal, fast, slow
+    nominal, slow, fast = shares  # a low share is slow; settings are nominal, fast, slow
     ends: Floats | float = np.array([nominal, fast, slow])[: len(mapping.dram_s), None]
     if len(mapping.dram_s) > len(shares):  # a fit tries many efficiencies, none of them an end
         ends = nominal
-    if runtime.per_query_head:  # those that share a cache are the rows of one product
+    if runtime.per_query_head:  # query heads that share a cache are the rows of one product
         rows = demand.gemm[1]
         is_step = is_attention & (rows <= device.arch.data.assumed("packed_rows"))
         streamed = np.where(is_step, streamed * rows, streamed)

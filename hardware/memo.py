@@ -1,5 +1,5 @@
-"""Results kept with the record they follow from, a frozen struct with `dict=True` or any object; they live and die with
-it. Records that differ only in what some results do not depend on `share_memos` of the `shared` kind."""
+"""Memoized results, stored in the record they depend on (a frozen struct with `dict=True`, or any object) and freed
+with it. Records share (`share_memos`) the `shared` results that do not depend on how they differ."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _STORES = {False: "_remembered", True: "_shared"}
 def memoize(
     *, keep: int | None = None, shared: bool = False
 ) -> Callable[[Function[Record, P, Result]], Function[Record, P, Result]]:
-    """Remember what a function of a record finds, by positional and hashable arguments; `keep` bounds the results of a
-    record, the least recently used go first."""
+    """Memoize a function of a record, by positional and hashable arguments. `keep` bounds the results per record; the
+    least recently used are dropped first."""
 
     def decorate(function: Function[Record, P, Result]) -> Function[Record, P, Result]:
-        """Return the function with a memory in the records that it is given."""
+        """Return the function, memoized in the records that it is called with."""
         key = _key(function)
 
         @wraps(function)
         def call(record: Record, /, *args: P.args, **kwargs: P.kwargs) -> Result:
-            """Return what is remembered, else find it."""
+            """Return the stored result, or compute and store it."""
             if kwargs:
                 raise TypeError(f"{function.__name__} is remembered by positional arguments")
             results: dict[Any, Result] = _store(record, shared).setdefault(key, {})
@@ -47,12 +47,12 @@ def memoize(
 
 
 def share_memos(record: object, other: object) -> None:
-    """Give `other` the shared results of `record`: those there are, and those that either finds later."""
+    """Give `other` the shared results of `record`: present ones, and those that either adds later."""
     vars(other)[_STORES[True]] = _store(record, True)
 
 
 def forget_memos(record: object, *functions: Callable[..., Any]) -> None:
-    """Drop what is remembered of a record: what these functions found."""
+    """Drop the results of these functions that a record stores."""
     for function in functions:
         _store(record, False).pop(_key(function), None)
 

@@ -1,4 +1,4 @@
-"""Where the platform keeps what is the user's: captures and tables read before, settings, devices measured here."""
+"""The platform's folders for the user's data: cached captures and tables, settings, devices measured here."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from hardware.errors import RequestError
 
 
 def cache_folder() -> Path:
-    """Return the folder of captures and tables that can be made again."""
+    """Return the folder of cached captures and tables, which can be made again."""
     return _folder("HWEXPLORER_CACHE_DIR", "cache")
 
 
 def devices_folder() -> Path:
-    """Return the folder of devices that were measured here, and below it of the measurements."""
+    """Return the folder of devices that were measured here; the measurements are below it."""
     return _folder("HWEXPLORER_DEVICES_DIR", "data") / "devices"
 
 
@@ -29,8 +29,8 @@ def _folder(variable: str, kind: str) -> Path:
 
 
 def user_folder(kind: str) -> Path:
-    """Return the platform's folder for the user's `cache`, `config`, `data` or `state`. Without a home it is a place
-    where nothing can be kept, never a folder called `~nobody` in the current one."""
+    """Return the platform's folder for the user's `cache`, `config`, `data` or `state`. Without a home, return a path
+    that cannot be written, never a folder called `~nobody` in the current one."""
     import platformdirs
 
     folder = Path(getattr(platformdirs, f"user_{kind}_dir")("hwexplorer", appauthor=False))

@@ -1,5 +1,4 @@
-"""What a device runs when it is asked for a precision: unit and format for each kind of work, with marks for
-deviations."""
+"""The plan of a device for a requested precision: unit and format for each kind of work, with marks for deviations."""
 
 from __future__ import annotations
 
@@ -14,11 +13,11 @@ _LOADED = 16  # bits of the floats that every CPU widens as it loads them (F16C,
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """`convolution` and `contraction` are (unit, format); `attention` the format of products of keys and values;
-    `matrix`, `vector_mac` and `vector` the formats that price MACs and element-wise work; `unpacking` the one at whose
-    rate lanes unpack stored values; `matrix_rate` relative to the stated peak, above 1 where products are summed in
-    fp16; `stored`, `weights` and `cache` formats in memory, `widths` their bytes; `operand` the format that activations
-    are rounded to before products; `marks` say what deviates from the request."""
+    """The units and formats for a requested precision. `convolution` and `contraction` are (unit, format); `attention`
+    is the format of products with keys and values. `matrix`, `vector_mac` and `vector` are the formats that price MACs
+    and element-wise work; lanes unpack stored values at the rate of `unpacking`. `matrix_rate` is relative to the
+    stated peak, above 1 if products accumulate in fp16. `stored`, `weights` and `cache` are formats in memory, `widths`
+    their bytes. Activations are rounded to `operand` before products. `marks` say what deviates from the request."""
 
     requested: str
     stored: str
@@ -43,7 +42,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def operand_bytes(self) -> float:
-        """Bytes of a value as matrix units are fed with it: scales of blocks go beside the values."""
+        """Bytes of a value that matrix units read, without the scales of blocks."""
         return FORMATS[self.operand].bits / 8.0
 
 
@@ -60,7 +59,7 @@ def _unit_and_format(device: Device, precision: str, work: str) -> tuple[str, st
 
 
 class _Product(msgspec.Struct, frozen=True):
-    """The unit and format of a kind of product, and the rule of the runtime that led there."""
+    """The unit and format of a kind of product, and the runtime's rule that led to them."""
 
     unit: str
     form: str
@@ -68,7 +67,7 @@ class _Product(msgspec.Struct, frozen=True):
 
 
 def _resolve(device: Device, precision: str, work: str, runtime: str) -> _Product:
-    """Take the first format that the runtime has kernels for and the device a unit: as asked, else the next wider."""
+    """Return the first format with a runtime's kernel and a device's unit: as requested, else the next wider."""
     for asked in (precision, *FORMATS[precision].wider):
         rule = format_rule(device, runtime, asked, work)
         for candidate in rule.runs if rule else (asked,):
@@ -79,7 +78,7 @@ def _resolve(device: Device, precision: str, work: str, runtime: str) -> _Produc
 
 
 def _products(device: Device, precision: str, runtime: str) -> tuple[_Product, _Product]:
-    """Return convolutions and matrix products. The matrix unit is priced in one format: the wider of two."""
+    """Return the formats of convolutions and matrix products; both on the matrix unit use the wider of the two."""
     convolution = _resolve(device, precision, "convolution", runtime)
     contraction = _resolve(device, precision, "contraction", runtime)
     if convolution.unit == contraction.unit == "matrix":
@@ -89,7 +88,7 @@ def _products(device: Device, precision: str, runtime: str) -> tuple[_Product, _
 
 
 def _stored_format(device: Device, precision: str, contraction: _Product) -> str:
-    """Tensors are stored as asked where any unit reads that format, else in the format that is run."""
+    """Return the format of tensors: as requested if any unit reads that format, else the format that is run."""
     form = FORMATS[precision]
     tensors = form.tensors
     stated = device.file.runs.get(precision, device.file.runs.get(tensors, {})).get("stored")
@@ -124,8 +123,8 @@ def _marks(device: Device, precision: str, stored: str, products: tuple[_Product
 
 
 def make_plan(device: Device, precision: str, runtime: Runtime | None = None) -> Plan:
-    """Return the plan for a precision under a runtime, or for all that the device has. Raises RequestError for an
-    unknown precision."""
+    """Return the plan for a precision under a runtime; without a runtime, use all that the device has. Raises
+    RequestError for an unknown precision."""
     if runtime is None:
         return _plan(device, canonical(precision), "", False, False)
     return _plan(device, canonical(precision), runtime.id, runtime.narrow_sums, runtime.quantises)
@@ -193,8 +192,8 @@ def _plan(device: Device, name: str, runtime: str, narrow_sums: bool, quantises:
 
 
 def _activations(device: Device, precision: Precision, contraction: str) -> str:
-    """Return the format of activations: as asked where a unit reads or multiplies it, else the next wider that one
-    reads."""
+    """Return the format of activations: as requested if a unit reads or multiplies it, else the next wider format that
+    a unit reads."""
     form = FORMATS[precision.activations]
     if form.unit == contraction:
         return form.name
@@ -208,8 +207,8 @@ def _activations(device: Device, precision: Precision, contraction: str) -> str:
 
 
 def _attention(device: Device, multiplied: str, runtime: str, is_uniform: bool) -> str:
-    """Return the format of products of queries, keys and values: as other products where all tensors are of one format
-    and the runtime has a kernel, else 16 bits or more."""
+    """Return the format of products of queries, keys and values: the one of other products if all tensors have one
+    format and the runtime has a kernel, else 16 bits or more."""
     has_kernel = is_uniform and format_rule(device, runtime, multiplied, "attention") is None
     if has_kernel or FORMATS[multiplied].bits >= FORMATS[WIDE].bits:
         return multiplied
@@ -217,7 +216,7 @@ def _attention(device: Device, multiplied: str, runtime: str, is_uniform: bool) 
 
 
 def _unpack_ops(stored: str, multiplied: str) -> float:
-    """Operations of the vector unit on each stored value before it can be multiplied in another format."""
+    """Return the vector operations on each stored value before it can be multiplied in another format."""
     form = FORMATS[stored]
     return 0.0 if multiplied in (stored, form.unit) else form.unpack_ops
 

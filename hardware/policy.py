@@ -1,5 +1,5 @@
-"""What an explorer may do on this machine: everything, unless `hwexplorer serve` opened it for somebody in a browser.
-One environment variable says so, which its subprocesses inherit."""
+"""The policy of an explorer on this machine: everything is allowed unless `hwexplorer serve` opened it to a browser. An
+environment variable says so, which subprocesses inherit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ VARIABLE = "HWEXPLORER_SERVED"
 
 
 def encode(readable: Iterable[str]) -> str:
-    """Return the variable's value: the files and folders that whoever serves named, which may be read."""
+    """Return the value of the variable: the files and folders that the person who serves allows to be read."""
     return os.pathsep.join(readable)
 
 
@@ -22,6 +22,6 @@ def is_served() -> bool:
 
 
 def require_unserved(action: str, path: str = "") -> None:
-    """Raise RequestError in a served explorer, unless `path` was named. `action` as in `reading net.onnx`."""
+    """Raise RequestError in a served explorer, unless `path` may be read. `action` as in `reading net.onnx`."""
     if is_served() and not (path and path in os.environ[VARIABLE].split(os.pathsep)):
         raise RequestError(f"{action[:80]} is not allowed in an explorer that is served")

@@ -1,5 +1,5 @@
 """Number formats, and the precisions that users name: the formats of weights, activations and cache (precision.toml).
-What units multiply follows from it and from the device (hardware/plan.py)."""
+The formats that units multiply follow from the precision and the device (hardware/plan.py)."""
 
 from __future__ import annotations
 
@@ -40,21 +40,21 @@ class Format(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     @property
     def tensors(self) -> str:
-        """The format of its tensors: another one where this is a format of multipliers."""
+        """The format in which tensors are stored: another one if this is a format of multipliers."""
         return self.stored or self.name
 
     @property
     def bytes(self) -> float:
-        """Bytes of one value in memory, its part of the scales included."""
+        """Bytes of one value in memory, including its share of the scales."""
         return (self.bits + (self.scale_bits / self.block if self.block else 0.0)) / 8.0
 
 
-ACTIVATION, QUANTIZED, KEPT, CACHE = range(4)  # what a tensor is to a precision
+ACTIVATION, QUANTIZED, KEPT, CACHE = range(4)  # the roles of tensors
 
 
 class Widths(msgspec.Struct, frozen=True):
-    """Bytes of a value in memory by the role of its tensor; `kept` are parameters that stay wide. `unpack_weights` and
-    `unpack_cache` are vector operations on each value before it can be multiplied."""
+    """Bytes of a value in memory by the role of its tensor; `kept` are parameters that stay wide. Before a value can be
+    multiplied it takes `unpack_weights` or `unpack_cache` vector operations."""
 
     activations: float
     weights: float
@@ -65,7 +65,7 @@ class Widths(msgspec.Struct, frozen=True):
 
     @property
     def by_role(self) -> tuple[float, float, float, float]:
-        """In the order of the roles."""
+        """The bytes in the order of the roles."""
         return self.activations, self.weights, self.kept, self.cache
 
     @property
@@ -75,7 +75,7 @@ class Widths(msgspec.Struct, frozen=True):
 
 
 def uniform(value_bytes: float) -> Widths:
-    """Every value of one width, multiplied as it is."""
+    """Return widths with the same bytes for every role and nothing to unpack."""
     return Widths(value_bytes, value_bytes, value_bytes, value_bytes)
 
 
@@ -93,22 +93,22 @@ class Precision(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
     @property
     def is_uniform(self) -> bool:
-        """True if all tensors are of one format that units take: the short names."""
+        """True if all tensors have one format that units multiply, as with the short names."""
         return self.weights == self.activations == self.cache == self.kept and FORMATS[self.weights].is_unit
 
     @property
     def multiplied(self) -> str:
-        """The format that units multiply: that of both operands, else that which weights are unpacked into."""
+        """The format that units multiply: the one that weights are unpacked into, else that of the activations."""
         weights, activations = FORMATS[self.weights], FORMATS[self.activations]
         return weights.unpacked or activations.unit or activations.name
 
     def suits(self, work: str) -> bool:
-        """Return whether it is customary for this kind of work: only language models have formats by role."""
+        """Return True if the precision is customary for a kind of work: only language models use formats by role."""
         return self.is_uniform or work == "language"
 
     @property
     def widths(self) -> Widths:
-        """Bytes of tensors where all are stored as asked."""
+        """Bytes of tensors if all are stored as requested."""
         return Widths(*(FORMATS[name].bytes for name in (self.activations, self.weights, self.kept, self.cache)))
 
 
@@ -139,7 +139,7 @@ _CACHE = re.compile(r"(.+?)[-_. ]?kv[-_. ]?([0-9]{1,2})", re.IGNORECASE)
 
 
 def _complete(name: str, row: Precision) -> Precision:
-    """The row with its name, and the format of parameters that are not quantised."""
+    """Return the row with its name and the format of parameters that are not quantised."""
     narrow = msgspec.structs.replace(row, name=name, kept=row.weights)
     if narrow.is_uniform or FORMATS[row.weights].whole_file:
         return narrow
@@ -165,7 +165,7 @@ LISTED = (
 
 @lru_cache(maxsize=1024)
 def parse(text: str) -> Precision:
-    """The precision that a name means; case, hyphens and underscores do not matter. RequestError for an unknown one."""
+    """Return the precision that a name means; case, hyphens and underscores do not matter. Raises RequestError."""
     precision = find(text)
     if precision is None:
         raise unknown("precision", text, NAMES)
@@ -174,7 +174,7 @@ def parse(text: str) -> Precision:
 
 @lru_cache(maxsize=1024)
 def find(text: str) -> Precision | None:
-    """The precision that a name means, None where none does."""
+    """Return the precision that a name means, or None."""
     name = match_name(text, (*_NAMED, *_ALIASES))
     if name is not None:
         return _NAMED[_ALIASES.get(name, name)]
@@ -186,7 +186,7 @@ def find(text: str) -> Precision | None:
 
 
 def _with_cache(precision: Precision, bits: str) -> Precision:
-    """The same with a cache of so many bits: in the format of the activations where that is so wide."""
+    """Return the precision with a cache of so many bits: the format of the activations if it is that wide."""
     mine = FORMATS[precision.activations]
     cache = mine.name if mine.is_unit and mine.bits == float(bits) else _TABLE.caches[bits]
     if cache == precision.cache:
@@ -195,16 +195,16 @@ def _with_cache(precision: Precision, bits: str) -> Precision:
 
 
 def runs_wider(asked: str, run: str) -> bool:
-    """Return whether a network of 8 bits or fewer was asked for, and products run in a wider format."""
+    """Return True if a network of 8 bits or fewer was requested and products run in a wider format."""
     precision = parse(asked)
     return precision.is_uniform and FORMATS[precision.weights].bits < min(FORMATS[WIDE].bits, FORMATS[run].bits)
 
 
 def canonical(text: str) -> str:
-    """The one spelling of a precision. RequestError for an unknown one."""
+    """Return the one spelling of a precision. Raises RequestError for an unknown one."""
     return parse(text).name
 
 
 def rate_unit(name: str) -> Unit:
-    """Return the unit of a rate in a format: integers are multiplied by operations, not by FLOPs."""
+    """Return the unit of a rate in a format: OP/s for integers, else FLOP/s."""
     return "OP/s" if name in FORMATS and FORMATS[name].kind == "integer" else "FLOP/s"

@@ -1,4 +1,4 @@
-"""One number with its unit, for human eyes: `quantity(1.25e-3, "s") == "1.25 ms"`."""
+"""A number with its unit as text: `quantity(1.25e-3, "s") == "1.25 ms"`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ MISSING = ""
 
 
 def prefix_for(magnitude: float, unit: str) -> tuple[float, str]:
-    """The factor and the label (`ms`, `GB/s`) with which `magnitude` reads as 1 to 999."""
+    """Return the factor and the label (`ms`, `GB/s`) with which `magnitude` reads as 1 to 999."""
     if unit in PLAIN:
         return (0.01 if unit == "%" else 1.0), PLAIN[unit]
     symbol, low, high = _UNITS[unit]
@@ -49,7 +49,7 @@ def prefix_for(magnitude: float, unit: str) -> tuple[float, str]:
 
 
 def decimals_for(magnitude: float, digits: int) -> int:
-    """Decimals that give `magnitude` (already scaled) `digits` significant digits."""
+    """Return the decimals that give `magnitude` (already scaled) `digits` significant digits."""
     if magnitude <= 0:
         return 0
     exponent = int(f"{magnitude:.{digits - 1}e}".partition("e")[2])  # after rounding: 0.9997 counts as 1
@@ -57,7 +57,7 @@ def decimals_for(magnitude: float, digits: int) -> int:
 
 
 def fixed(value: float, decimals: int) -> str:
-    """Fixed point with a thousands separator from 10,000; a value too small to show says so."""
+    """Return a fixed-point text, with a thousands separator from 10,000. A value too small to show becomes `<.001`."""
     if value == 0:
         return "0"
     if abs(value) < 0.5 * 10**-decimals:
@@ -81,7 +81,7 @@ def not_a_number(value: float | None) -> str | None:
 
 
 def quantity(value: float | None, unit: str = "", digits: int = 3) -> str:
-    """A single value with its unit: `quantity(1.25e-3, "s") == "1.25 ms"`."""
+    """Return a value with its unit: `quantity(1.25e-3, "s") == "1.25 ms"`."""
     special = not_a_number(value)
     if special is not None or value is None:
         return special or MISSING
@@ -99,11 +99,11 @@ def quantity(value: float | None, unit: str = "", digits: int = 3) -> str:
 
 
 def of_fact(value: float, unit: str) -> str:
-    """A fact of a device or a price in its unit, with a prefix where people write one: `of_fact(1.98e9, "Hz")`."""
+    """Return a fact or a price in its unit, with a prefix where people write one: `of_fact(1.98e9, "Hz")`."""
     if unit == "J/s":
         return quantity(value, "W")
     if unit.startswith("J/"):
-        by = f"/{unit.removeprefix('J/')}"  # of operations in picojoules, as the field's tables have them
+        by = f"/{unit.removeprefix('J/')}"  # energies of operations are in picojoules, as in the literature
         return f"{value * 1e12:.4g} pJ{by}" if value < 1e-9 else f"{quantity(value, 'J')}{by}"
     if unit in _UNITS:
         return quantity(value, unit)
@@ -124,5 +124,5 @@ class SourcedValue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
     @property
     def all(self) -> tuple[float, float, float]:
-        """Nominal, fast end, slow end."""
+        """The value, low and high. Of times, low is the fast end; of rates and shares, low is the slow end."""
         return self.value, self.low, self.high

@@ -1,4 +1,4 @@
-"""What software runs a model: how it makes kernels of operators, and what the host spends on each and on each call."""
+"""Runtimes: how each joins operators into kernels, and what the host spends per kernel and per call."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 PATH = Path(__file__).with_name("runtimes.toml")
 MODES = ("eager", "compiled", "fused")
-AUTO, LIKE_FOR_LIKE = "auto", "fused"  # the second: every device by its ahead-of-time compiler
+AUTO, LIKE_FOR_LIKE = "auto", "fused"  # like for like: every device with its ahead-of-time compiler
 LAYOUTS = ("nchw", "channels_last")
 WORK = ("vision", "encoder", "language")
 
 
 class FormatRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """State what runtimes run where a format is asked of them: the first of `runs` that the device multiplies.
+    """The formats that runtimes run if a format is `asked`: the first of `runs` that the device multiplies.
 
-    `operators` are kinds of work, `on` classes of software (all where none is named): rows of runtimes.toml."""
+    `operators` are kinds of work; `on` are classes of software, all if empty. The rules are rows of runtimes.toml."""
 
     runtimes: tuple[str, ...]
     asked: tuple[str, ...]
@@ -43,24 +43,24 @@ def _plain(value: float) -> SourcedValue:
 
 
 class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One runtime, and what it is for: classes of software `runs_on`, `vendors` (or all but `not_vendors`), beginnings
-    of the `memory` technology, and `work`.
+    """One runtime, for the software classes `runs_on`, the `vendors` (or all but `not_vendors`), memory technologies
+    that begin with one of `memory`, and kinds of `work`.
 
-    `dispatch` and `launch` multiply the device's facts of these names (those with `_on` by class of software),
-    `prompt_dispatch` that of prompts where only decoding is recorded as graphs; `call_s` seconds per call in which the
-    device waits, `sequence_s` more for each sequence. By class of software: `compute` multiplies the efficiency of
-    products by class of operator, `compute_packed` that of products whose weights are unpacked, `compute_vector` that
-    of products on vector units where it differs; `unpack_rows` share one unpacking of weights; `streaming` is the share
-    of bandwidth at which weights and cache are read, `in_flight` the most bytes of them for each unit and clock;
-    `narrow` that of element-wise kernels on narrow values;
-    `bias_apart` adds the bias of a convolution in its own kernel. `resident` keeps weights on chip between calls,
-    `streams_rest` a part of those that do not all fit; `asynchronous` attention waits for no matrix instruction
-    (FlashAttention-3, cuDNN); `attention_kernels` is what one attention takes; `per_query_head` decoding reads shared
-    keys and values once for each query head; `narrow_sums` adds products of fp16 in fp16; `serves` joins products of
-    one input and leaves library kernels alone; `plain_attention` stores all scores between the products of attention;
-    `casts_weights` keeps fp32 weights and casts them in each call; `quantises` keeps activations in 16 bits between
-    products of narrower operands; `library_collectives` calls NCCL, where engines have kernels of their own;
-    `untuned_experts` has tiles tuned for whole models, not for 16-bit experts that devices divide."""
+    `dispatch` and `launch` multiply the device's facts of these names (`dispatch_on` and `launch_on` for some software
+    classes); `prompt_dispatch` multiplies the dispatch of prompts if only decoding is recorded as graphs. In each call
+    the device waits `call_s`, plus `sequence_s` per sequence. By software class: `compute` multiplies the efficiency of
+    products by operator class, `compute_packed` that of products with packed weights, `compute_vector` that of products
+    on vector units where it differs; `unpack_rows` rows share one unpacking of weights; weights and cache are read at
+    the share `streaming` of the bandwidth, with at most `in_flight` bytes per unit and clock; `narrow` multiplies the
+    bandwidth of element-wise kernels on narrow values; `bias_apart` adds the bias of a convolution in a separate
+    kernel. `resident` keeps weights on chip between calls; `streams_rest` keeps a part of weights that do not all fit.
+    `asynchronous` attention does not wait for matrix instructions (FlashAttention-3, cuDNN). One attention takes
+    `attention_kernels` kernels. With `per_query_head`, decoding reads shared keys and values once per query head.
+    `narrow_sums` accumulates fp16 products in fp16. `serves` joins products of one input and leaves library kernels
+    alone. `plain_attention` stores all scores between the products of attention. `casts_weights` keeps fp32 weights and
+    casts them in each call. `quantises` keeps activations in 16 bits between narrower products. `library_collectives`
+    calls NCCL instead of an engine's own kernels. `untuned_experts` has tiles for whole models, not for 16-bit experts
+    divided among devices."""
 
     id: str = ""
     name: str
@@ -99,14 +99,14 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     attention_kernels: SourcedValue = _plain(1.0)
 
     def joins(self, device: Device) -> str:
-        """Return its mode; 'apart': eager with a bias of a convolution as a kernel of its own; 'served': as engines of
-        language models join operators."""
+        """Return how operators are joined: 'served', as engines of language models do; 'apart', eager with the bias of
+        a convolution in a separate kernel; else the mode."""
         if self.serves and self.mode == "fused":
             return "served"
         return "apart" if self.mode == "eager" and device.software_class in self.bias_apart else self.mode
 
     def fits(self, device: Device, work: str) -> bool:
-        """Return whether it runs this kind of work on the device."""
+        """Return True if the runtime runs this kind of work on the device."""
         return (
             device.software_class in self.runs_on
             and (not self.vendors or device.vendor in self.vendors)
@@ -118,7 +118,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 @lru_cache(maxsize=1)
 def runtimes() -> dict[str, Runtime]:
-    """All runtimes by their id."""
+    """Return all runtimes by id."""
     rows = file_access.shipped(PATH)["runtimes"]
     none = msgspec.structs.asdict(_plain(0.0))  # a whole program is started at once
     dispatch = {key: {"dispatch": none} if row["mode"] == "fused" else {} for key, row in rows.items()}
@@ -132,7 +132,7 @@ def format_rules() -> tuple[FormatRule, ...]:
 
 
 def format_rule(device: Device, runtime: str, asked: str, operator: str) -> FormatRule | None:
-    """Return the rule for a format that is asked of a runtime, None where it runs what the device has."""
+    """Return the first rule for a format asked of a runtime, or None if the runtime runs what the device has."""
     return next(
         (
             rule
@@ -162,7 +162,7 @@ def _plain_mode(mode: str, resident: bool) -> Runtime:
 
 
 def runtime_of_mode(device: Device, mode: str) -> Runtime:
-    """Return the framework's dispatch in a mode, or the device's own compiler where software manages on-chip memory."""
+    """Return the runtime of a mode: the device's own compiler if it manages memory in that mode, else a framework's."""
     compiler = _usual_runtime(device, WORK[0]) if device.arch.is_managed else None
     if compiler is not None and mode == compiler.mode:
         return compiler
@@ -179,8 +179,8 @@ def runtime_names() -> tuple[str, ...]:
 
 
 def resolve_runtime(device: Device, name: str, work: str, precision: str = DEFAULT) -> Runtime:
-    """Return the runtime that serves a request: a mode is itself; 'auto', or one that does not run there, is what one
-    would deploy on the device, llama.cpp for its own formats."""
+    """Return the runtime for a request: a mode, or a named runtime that fits ('auto' with a file format of llama.cpp
+    names llama.cpp). Otherwise return the runtime usually deployed on the device."""
     if name in MODES:
         return runtime_of_mode(device, name)
     if name == AUTO and FORMATS[parse(precision).weights].whole_file:
@@ -190,7 +190,7 @@ def resolve_runtime(device: Device, name: str, work: str, precision: str = DEFAU
 
 
 def is_unsupported(device: Device, work: str) -> bool:
-    """Return whether runtimes list this device for other kinds of work but not for `work`."""
+    """Return True if runtimes list this device for other kinds of work but not for `work`."""
     every = runtimes().values()
     if any(runtime.fits(device, work) for runtime in every):
         return False
@@ -198,14 +198,14 @@ def is_unsupported(device: Device, work: str) -> bool:
 
 
 def find_runtime(device: Device, name: str) -> Runtime | None:
-    """A runtime as it was measured on the device, else as it is anywhere; None for the name of none."""
+    """Return a runtime as measured on the device, else as in runtimes.toml; None for an unknown name."""
     general = runtimes().get(name)
     own = device.file.runtimes.get(name)
     return general if own is None else msgspec.structs.replace(own, id=name)
 
 
 def deployed_runtime(device: Device, work: str) -> Runtime:
-    """Return the runtime that one would deploy on the device for a kind of work, a measured one first."""
+    """Return the runtime usually deployed on the device for a kind of work, a measured one first."""
     for name in device.file.runtimes:
         own = find_runtime(device, name)
         if own is not None and own.fits(device, work):

@@ -1,4 +1,4 @@
-"""Text that came from elsewhere (a model's names, a device file) made harmless where it is shown."""
+"""Text from elsewhere (a model's names, a device file), made safe to show."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _UNSEEN = re.compile(r"[^\n -~]")  # in JSON, whose own control characters are e
 
 
 def safe(text: object, limit: int = 2000) -> str:
-    """Make text unable to steer a terminal: control, format and private characters become visible or vanish."""
+    """Make text safe for a terminal: control, format and private characters become visible or vanish."""
     source = str(text)[:limit]
     if source.isprintable():
         return source
@@ -31,14 +31,14 @@ def _safe_characters(source: str) -> Iterable[str]:
 
 
 def inert(text: str) -> str:
-    """Quote text that a spreadsheet would run: what begins like a formula, after blanks or in wide letters too."""
+    """Quote text that a spreadsheet would run as a formula, also if it begins with blanks or wide letters."""
     shown = safe(text)
     start = unicodedata.normalize("NFKC", shown.lstrip()[:1])
     return "'" + shown if start.startswith(_FORMULA) else shown
 
 
 def visible_json(document: str) -> str:
-    """The same JSON with what does not print (direction marks, C1 controls) escaped."""
+    """Return the same JSON with unprintable characters (direction marks, C1 controls) escaped."""
     if document.replace("\n", "").isprintable():
         return document
     return _UNSEEN.sub(lambda match: match[0] if match[0].isprintable() else _escaped(match[0]), document)

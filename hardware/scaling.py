@@ -1,4 +1,4 @@
-"""Prices between published process nodes and capacities, from hardware/coefficients.toml."""
+"""Interpolation of prices between published process nodes and capacities, from hardware/coefficients.toml."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def table() -> dict[str, Any]:
 
 
 def log_interpolate(x: float, points: list[tuple[float, Triple]]) -> Triple:
-    """Log-log interpolation between the points around x; the ends hold (callers extend them)."""
+    """Interpolate log-log between the points around x. Beyond an end, return its value (callers extrapolate)."""
     points = sorted(points)
     if x <= points[0][0]:
         return points[0][1]
@@ -34,7 +34,7 @@ def log_interpolate(x: float, points: list[tuple[float, Triple]]) -> Triple:
 
 @lru_cache(maxsize=64)  # nodes
 def logic_scale(process_nm: float) -> float:
-    """Energy of logic at a node relative to 7 nm."""
+    """Return the energy of logic at a node relative to 7 nm."""
     scaling = table()["logic_scaling"]
     points = [(n, (f, f, f)) for n, f in zip(scaling["nodes"], scaling["factors"], strict=True)]
     return log_interpolate(process_nm, points)[0]

@@ -1,4 +1,4 @@
-"""Phrases that the sentences of several architectures are made of: `401,408 x 64 x 147 product`, `3 waves`."""
+"""Phrases shared by the sentences of several architectures: `401,408 x 64 x 147 product`, `3 waves`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def whole(value: float) -> str:
 
 
 def product(demand: Demand, i: int) -> str:
-    """The sizes of a contraction."""
+    """Return the sizes of a contraction as text."""
     g, m, n, k = demand.gemm[:, i]
     groups = f"{whole(g)} x " if g > 1 else ""
     return f"{groups}{whole(m)} x {whole(n)} x {whole(k)} product"
@@ -29,16 +29,16 @@ def elements(demand: Demand, i: int, what: str) -> str:
 
 
 def format_run(mapping: Mapping, plan: Plan, i: int) -> str:
-    """The format its multiply-accumulates run in."""
+    """Return the format in which an operator's multiply-accumulates run."""
     return plan.matrix if mapping.on_matrix[i] else plan.vector_mac
 
 
 def count_noun(count: float, what: str) -> str:
-    """Return a count with its noun, in the plural where it is not one."""
+    """Return a count with its noun, in the plural unless the count is 1."""
     return f"{whole(count)} {what}{'s' if count != 1 else ''}"
 
 
 def split(mapping: Mapping, i: int) -> str:
-    """Return in how many ways K is divided, '' where it is not."""
+    """Return the number of ways in which K is divided, as text; '' if it is not."""
     ways = mapping.tiling.split[i]
     return f", K split {whole(ways)} ways" if ways > 1 else ""

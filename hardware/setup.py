@@ -1,4 +1,4 @@
-"""A device in use: with the formats that it computes in, the runtime, and the layout of tensors."""
+"""A device with its plan of formats, its runtime, and the layout of tensors."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from hardware.runtime import LAYOUTS, Runtime, resolve_runtime
 
 
 class Setup(msgspec.Struct, frozen=True, dict=True):
-    """Everything that decides how a device serves a demand. `layout` of images: one of LAYOUTS, or 'blocked'."""
+    """Everything that decides how a device serves a demand. `layout` of images is one of LAYOUTS or 'blocked'."""
 
     device: Device
     plan: Plan
@@ -29,7 +29,7 @@ class Setup(msgspec.Struct, frozen=True, dict=True):
 
     @memoize(keep=4)
     def in_mode(self, mode: str) -> Setup:
-        """Return the same software on the same device, with its kernels made as in a mode."""
+        """Return the same setup with operators joined into kernels as in `mode`."""
         runtime = msgspec.structs.replace(self.runtime, mode=mode)
         return Setup(self.device, self.plan, runtime, self.layout)
 
@@ -50,7 +50,7 @@ class Setup(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def prices(self) -> Coefficients:
-        """The energy of every event."""
+        """The price of every event."""
         return coefficients(self.device, self.plan)
 
 

@@ -11,7 +11,7 @@ ARITHMETIC = ("mac", "tensor_mac", "flop", "special")
 
 
 class Event(msgspec.Struct, frozen=True, array_like=True):
-    """One thing that an architecture spends energy on; `count` is the unit of its count."""
+    """One kind of event that an architecture spends energy on. `count` is the unit in which it is counted."""
 
     category: str
     name: str
@@ -27,12 +27,12 @@ class Event(msgspec.Struct, frozen=True, array_like=True):
 
     @property
     def is_overhead(self) -> bool:
-        """Everything but arithmetic, data movement and static power."""
+        """True for everything but arithmetic, data movement and static power."""
         return self.component == "compute" and self.family not in ARITHMETIC
 
 
 def taxonomy(own: tuple[Event, ...], clocked: dict[str, str]) -> tuple[Event, ...]:
-    """Return an architecture's own events, then those of `clocked` parts, each with its component, and static power."""
+    """Return an architecture's own events, clock events of the `clocked` parts (name: component), and static power."""
     parts = [Event("clock", name, "cycle", component, "clock", name) for name, component in clocked.items()]
     return (*own, *(parts or [_CLOCK]), *_STATIC)
 

@@ -1,7 +1,7 @@
 """What-if devices: a device with changed facts, `kpu_t256{units=512,clock_hz=1.2e9,tile.mac:fp32*0.5}`.
 
-A change sets a fact (`=`), or multiplies or divides it; what follows from it follows by the data files' rules
-(`follows`, `matrix_follows`). Another clock takes another voltage, as in a power mode."""
+A change sets a fact (`=`), or multiplies or divides it. Dependent facts change by the data files' rules (`follows`,
+`matrix_follows`). A different clock needs a different voltage, as in a power mode."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Change(msgspec.Struct, frozen=True):
 
 
 def split_changes(text: str) -> tuple[str, str | None]:
-    """The device and what stands between its braces, None without any. Raises RequestError for a brace too few."""
+    """Return the device and the text in its braces, None without braces. Raises RequestError if a brace is missing."""
     base, brace, rest = text.strip().partition("{")
     if not brace:
         return base, None
@@ -55,7 +55,7 @@ def split_changes(text: str) -> tuple[str, str | None]:
 
 
 def parse_changes(text: str) -> tuple[Change, ...]:
-    """The changes that a text says. Raises RequestError."""
+    """Parse the text in the braces of a device. Raises RequestError."""
     parts = split_list(text)
     if len(parts) > _MOST:
         raise RequestError(f"{len(parts)} changes of one device (allowed: {_MOST})")
@@ -79,12 +79,12 @@ def value_limits(unit: str) -> tuple[float, float]:
 
 
 def parse_value(text: str, unit: str) -> float:
-    """An amount in the unit of a fact or price, as people type it. Raises RequestError."""
+    """Return an amount in the unit of a fact or price, as people type it. Raises RequestError."""
     return parse_amount(text, "J" if unit.startswith("J/") else unit)
 
 
 def check_value(value: float, unit: str) -> None:
-    """Raises ValueError where nothing of this unit can be set to a value."""
+    """Raise ValueError if facts and prices of this unit cannot have a value."""
     least, most = value_limits(unit)
     if not least <= value <= most:
         raise ValueError(f"{value:g} {unit} is out of range (allowed: {least:g} to {most:g} {unit})")
@@ -116,7 +116,7 @@ def _unknown(device: Device, name: str) -> RequestError:
 
 
 def _new(change: Change, unit: str, old: float) -> float:
-    """The value after a change. Raises RequestError for none, or one out of range."""
+    """Return the value after a change. Raises RequestError if it is not a value or is out of range."""
     kind = "J" if unit.startswith("J/") else unit
     if change.how == "=":
         value = parse_value(change.value, kind)
@@ -130,7 +130,7 @@ def _new(change: Change, unit: str, old: float) -> float:
     if kind in WHOLE and math.isclose(value, round(value), rel_tol=_CLOSE):
         value = float(round(value))
     try:
-        if value != old:  # a device may lack what others must not have too little of
+        if value != old:  # an old value may be out of range: 0 for what the device lacks
             check_value(value, unit)
     except ValueError as error:
         raise RequestError(f"{change}: {error}") from None
@@ -138,7 +138,7 @@ def _new(change: Change, unit: str, old: float) -> float:
 
 
 def _fact(old: Fact | None, value: float, unit: str, why: str) -> Fact:
-    """A changed fact, with the spread that the old one had."""
+    """Return a changed fact with the relative spread of the old one."""
     if old is not None and value == old.value:
         return old
     if old is None:
@@ -149,7 +149,7 @@ def _fact(old: Fact | None, value: float, unit: str, why: str) -> Fact:
 
 
 class _DeviceEditor:
-    """A device being changed: its new facts, and by how much each fact that the user named has changed."""
+    """A device being changed: its new facts, and the ratio by which each fact that the user named has changed."""
 
     def __init__(self, device: Device) -> None:
         self.device = device
@@ -161,7 +161,7 @@ class _DeviceEditor:
         self.followed: set[str] = set()
 
     def take(self, change: Change) -> Change:
-        """Make one change; it comes back with its name spelt in full."""
+        """Make one change. Return it with its name spelt in full."""
         find_field = self.device.arch.data.facts
         unit, _, format_ = change.name.partition(".")
         if change.name == ARRAY and "array_rows" in find_field:
@@ -206,7 +206,7 @@ class _DeviceEditor:
             self.factors[change.name] = self.factors.get(change.name, 1.0) * factor
 
     def follow(self, *facts: str) -> None:
-        """Change what follows from these facts, and neither was changed itself nor follows from another."""
+        """Change the facts that follow from these, except those that the user changed or that already followed."""
         for name, field in self.device.arch.data.facts.items():
             sources = {fact: power for fact, power in field.follows.items() if fact in facts and fact in self.ratios}
             old = self.facts.get(name)
@@ -219,7 +219,7 @@ class _DeviceEditor:
             self.facts[name] = _fact(old, value, old.unit, f"follows {' and '.join(sources)}")
 
     def follow_array(self) -> None:
-        """The matrix unit grows with its array, where its own rate was not changed."""
+        """Scale the matrix unit with its array, unless its own rate was changed."""
         scale = 1.0
         for name in self.device.arch.data.matrix_follows:
             scale *= self.ratios.get(name, 1.0)
@@ -228,14 +228,14 @@ class _DeviceEditor:
                 self.fma["matrix"][name] = _fact(fact, fact.value * scale, fact.unit, "follows the array")
 
     def follow_node(self) -> None:
-        """Prices that the maker states for its own node are those of the new one."""
+        """Scale prices that the maker states for its own node to the new node."""
         before, after = self.device.facts["process_nm"].value, self.facts["process_nm"].value
         if before != after:
             scale = logic_scale(after) / logic_scale(before)
             for name, fact in self.device.file.coefficients.items():
                 if self.coefficients[name] is fact:
                     new = _fact(fact, fact.value * scale, fact.unit, "follows process_nm")
-                    # What a designer hopes for is hoped for at the new node: it does not become a price that is used.
+                    # A design target stays one at the new node: it does not become a price that is used.
                     is_hope = fact.quality == DESIGN_TARGET
                     self.coefficients[name] = msgspec.structs.replace(new, quality=fact.quality) if is_hope else new
 
@@ -250,8 +250,8 @@ class _DeviceEditor:
             self.follow("silicon")
 
     def build(self, changes: tuple[str, ...]) -> Device:
-        """The device with what was changed so far."""
-        # The clock of the file stays: what it says is at the voltage of that clock.
+        """Return the device with the changes so far."""
+        # Keep the clock of the file: its figures are at the voltage of that clock.
         old = self.device.facts
         of_file = {name: fact for name, fact in self.facts.items() if name != "clock_hz" and fact is not old.get(name)}
         file: DeviceFile = msgspec.structs.replace(
@@ -264,7 +264,7 @@ class _DeviceEditor:
 
 
 def apply_changes(device: Device, changes: tuple[Change, ...]) -> Device:
-    """A device with changes, marked as such; the device itself without any. Raises RequestError of one line."""
+    """Return the device with changes, marked as such; without changes, the device itself. Raises RequestError."""
     if not changes:
         return device
     new = _DeviceEditor(device)

@@ -1,6 +1,6 @@
-"""One way of building a machine: its taxonomy, its mapping, its words; numbers stand in a data file of the same name.
+"""One architecture: its taxonomy, its mapping and its texts; its numbers are in a data file of the same name.
 
-The rest of the product asks the fields below and never which architecture it is."""
+The rest of the product uses the fields below and never asks which architecture it has."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ if TYPE_CHECKING:
 
 
 class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """One architecture. `id` is its name in device files and on the command line; `name` how it is written.
+    """One architecture. `id` is its name in device files and on the command line; `name` is how texts write it.
 
-    `unit` names a unit where a device file does not, and `array` what matrix work is dealt to where that is not a unit;
-    `last_level` is the fact with the capacity of the last on-chip level, `levels(device)` all of them outward with the
-    bytes of all units; `is_managed` says that software decides what that level holds (else it is a cache).
+    `unit` names a unit if a device file does not, and `array` what matrix work is distributed over if that is not a
+    unit. `last_level` is the fact with the capacity of the last on-chip level; `levels(device)` returns all levels,
+    innermost first, with the bytes of all units. `is_managed` says that software decides what the last level holds
+    (else it is a cache).
 
-    `map_operators` gives times, traffic and counts, `sentence` describes one operator; `execution` is the mode without
-    a known runtime; `is_host` says that the cores that compute also dispatch, so that both add up; `reduction` how
-    convolutions run with fewer multiplications; `dispatch_event` and `instruction_event` label the events that count
-    these; `has_layouts` says that the framework chooses the layout, `places_models` that a whole model is laid out at
-    once, `maps_by_energy` that the mapping depends on prices, `is_searched` that mapping a model takes seconds;
-    `describe(hierarchy)` is the architecture of device files that state a hierarchy; `reachable_bandwidth(device)` a
-    limit below that of the memory; `misses` rates by name: (events missed, events in all); `occupancy` the share of
-    resident threads."""
+    `map_operators` returns times, traffic and counts; `sentence` describes one operator. `execution` is the mode if no
+    runtime is known. `is_host` says that the cores that compute also dispatch, so both times add up. `reduction` says
+    how convolutions run with fewer multiplications. `dispatch_event` and `instruction_event` are labels of events.
+    `has_layouts`: the framework chooses the layout. `places_models`: a whole model is laid out at once.
+    `maps_by_energy`: the mapping depends on prices. `is_searched`: mapping a model takes seconds. `describe(hierarchy)`
+    returns the architecture of files with a hierarchy. `reachable_bandwidth(device)` is a limit below the memory's.
+    `misses` are rates by name: (events missed, all events). `occupancy` is the share of resident threads."""
 
     id: str
     name: str
@@ -71,12 +71,12 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def data(self) -> Data:
-        """The contents of its data file, by default the one beside this module; read when first asked for."""
+        """The contents of the data file, by default the one beside this module. It is read at first use."""
         return read(self.data_file or Path(__file__).with_name(f"{self.id}.toml"))
 
     @cached_property
     def events(self) -> tuple[Event, ...]:
-        """The events that it spends energy on."""
+        """The events of its taxonomy."""
         return taxonomy(self.data.events, {name: part.component for name, part in self.data.clock.items()})
 
     @cached_property
@@ -86,10 +86,10 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def clock_rows(self) -> list[int]:
-        """Rows counted in cycles of busy units."""
+        """Rows of the clock events, counted in cycles of units."""
         return [i for i, event in enumerate(self.events) if event.family == "clock"]
 
     @cached_property
     def static_rows(self) -> list[int]:
-        """Rows counted in seconds."""
+        """Rows of the static events, counted in seconds."""
         return [i for i, event in enumerate(self.events) if event.component == "static"]

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
-    """Each contraction on the unit on which its kernel is done sooner, tiled over cores; the rest on vector lanes."""
+    """Map each contraction to the unit whose kernel is faster, tiled over cores; map the rest to vector lanes."""
     device, plan = setup.device, setup.plan
     vector = vector_tiling(demand, setup)
     wants_matrix = common.on_matrix_unit(demand, plan)
@@ -49,8 +49,8 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
 
 
 def _add_plain_layout(demand: Demand, setup: Setup, mapping: Mapping) -> Mapping:
-    """Add what plain NCHW tensors cost: kernels of their own rearrange activations of a convolution, and a framework's
-    pools take the values of a window one by one."""
+    """Add the costs of plain NCHW tensors: separate kernels rearrange the activations of a convolution, and a
+    framework's pooling takes the values of a window one by one."""
     device = setup.device
     assumed, cycles_per_s = device.arch.data.assumed, device.units * device.clock_hz
     moved = 2.0 * (demand.moved_bytes[READ] + demand.moved_bytes[WRITE])  # read and written
@@ -63,7 +63,7 @@ def _add_plain_layout(demand: Demand, setup: Setup, mapping: Mapping) -> Mapping
 
 
 def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matrix: Bools, units: Floats) -> Floats:
-    """Events of each operator. Instructions follow from MACs, FLOPs and bytes per vector register."""
+    """Count the events of each operator. Instructions follow from MACs, FLOPs and bytes per vector register."""
     device, plan = setup.device, setup.plan
     (counts, row), assumed = common.empty_counts(device, demand), device.arch.data.assumed
     register = assumed("vector_bytes")

@@ -1,4 +1,4 @@
-"""The data file of an architecture, joined with what all share: facts, structural constants, macros, tiles, rates."""
+"""The data file of an architecture, joined with tables that all share: facts, constants, macros, tiles, rates."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hardware.taxonomy import Event
 
 COMMON = Path(__file__).with_name("common.toml")
 _ENDS = [0, 2, 1]  # of [nominal, low, high]: nominal, fast, slow
-WHOLE = ("count", "bit")  # units of what comes whole
+WHOLE = ("count", "bit")  # units of whole numbers
 
 
 class Constant(SourcedValue, frozen=True, kw_only=True):
@@ -35,9 +35,9 @@ class Spread(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Field(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A fact of device files. `must`: every file states it; else `value` times the fact `of` (or 1) stands in,
-    `software` for one class of software, for the reason `why`. `ends` are its low and high where a file gives none;
-    `follows` the facts that it changes with on a what-if device, with the power of each."""
+    """A fact of device files. If `must`, every file states it; else the default is `value` (`software`, for some
+    classes of software) times the fact `of`, or times 1, for the reason `why`. `ends` are low and high if a file states
+    none. `follows` are the facts that it scales with on a what-if device, each with its exponent."""
 
     unit: str
     must: bool = False
@@ -59,40 +59,40 @@ class Field(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     @property
     def is_whole(self) -> bool:
-        """True if it counts things that are not divided."""
+        """True if it counts indivisible things."""
         return self.unit in WHOLE
 
 
 class Clocked(SourcedValue, frozen=True, kw_only=True):
-    """The share of the clock's power that one part takes; it `works` for matrix or vector products, either (compute),
-    the last on-chip level (chip), or memory (dram)."""
+    """The share of the clock power that one part takes. `works` is what it serves: 'matrix' or 'vector' products,
+    either ('compute'), the last on-chip level ('chip'), or memory ('dram')."""
 
     works: str
 
     @property
     def component(self) -> str:
-        """`memory` where the part serves on-chip memory or DRAM, else `compute` (see `Event.component`)."""
+        """`memory` if the part serves on-chip memory or DRAM, else `compute` (see `Event.component`)."""
         return "memory" if self.works in ("chip", "dram") else "compute"
 
 
 class Story(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Words for explanations: `delivers` completes "this device ..." with how operands reach its arithmetic;
-    `instructions` is what it calls them ('' where it fetches none)."""
+    `instructions` is the device's word for them ('' if it fetches none)."""
 
     delivers: str
     instructions: str = ""
 
 
 class Macro(Constant, frozen=True, kw_only=True):
-    """Bytes of the memory macro that one access touches: `value` times facts, over the units where `per_unit`."""
+    """Bytes of the memory macro that one access touches: `value` times the facts `of`, per unit if `per_unit`."""
 
     of: tuple[str, ...]
     per_unit: bool = False
 
 
 class Tiles(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
-    """Tiles to choose from: `sizes` rows, columns, relative rate; or `stretches` of an array's sides. `splits` divide
-    K, which is padded to `k_step`, or to `k_step_bytes` of operands. `vendor` is the one whose chips alone have it."""
+    """Tiles to choose from: `sizes`, (rows, columns, relative rate), or `stretches` of an array's sides. `splits`
+    divide K, padded to `k_step` values or `k_step_bytes` of operands. `vendor` names the only one that has them."""
 
     source: str
     quality: str
@@ -119,11 +119,11 @@ class Overlap(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Software(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
-    """The rates that a class of software reaches, each [nominal, low, high], by operator class. `memory` begins the
-    name of the memory of its devices ('' any); `overlap` is the exponent with which compute and memory time combine;
-    `streaming` the share of bandwidth at which weights and cache are read, where the runtime says no other;
-    `overhead` seconds that a kernel of a class takes to start beyond what any takes; `not_fitted` classes that are not
-    fitted, None for all; `fits_nchw` says that the rate of NCHW is."""
+    """The rates that a class of software reaches, each [nominal, low, high], by operator class. The memory technology
+    of its devices begins with `memory` ('' for any). `overlap` is the exponent with which compute and memory time
+    combine. `streaming` is the share of bandwidth at which weights and cache are read, unless the runtime has its own.
+    `overhead` are extra seconds to start a kernel of a class. `not_fitted` are classes that are not fitted, None if no
+    class is. `fits_nchw` says that the rate of NCHW is fitted."""
 
     compute: dict[str, tuple[float, float, float]]
     bandwidth: dict[str, tuple[float, float, float]]
@@ -151,9 +151,9 @@ class Software(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 class Data(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
     """The data file of an architecture, joined with the tables that all share. `assumptions` are structural constants
-    of its mapping; `logic` prices of its own events, J at 7 nm; `clock` what is clocked, shares that add up to one
-    (none: its units as a whole); `matrix_follows` the facts that the multiply-adds per clock of its matrix unit are
-    proportional to."""
+    of its mapping; `logic` are prices of its own events, J at 7 nm; `clock` are clocked parts, whose shares add up to
+    one (if empty: units as a whole); `matrix_follows` are the facts to which the multiply-adds per clock of its matrix
+    unit are proportional."""
 
     facts: dict[str, Field]
     assumptions: dict[str, Constant]
@@ -171,28 +171,28 @@ class Data(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
         return {name: constant.value for name, constant in self.assumptions.items()}
 
     def assumed(self, name: str) -> float:
-        """The value of a structural constant."""
+        """Return the value of a structural constant."""
         return self._assumed[name]
 
     def software_for(self, memory_technology: str) -> str:
-        """The class of software that runs on devices with this memory: the first made for it, else the general one."""
+        """Return the class of software of devices with this memory: the first made for it, else the general one."""
         general = [name for name, software in self.software.items() if not software.memory]
         special = [n for n, s in self.software.items() if s.memory and memory_technology.startswith(s.memory)]
         return (special or general)[0]
 
 
 def common(name: str) -> Constant:
-    """A structural constant that no architecture has for itself."""
+    """Return a structural constant that all architectures share."""
     return msgspec.convert(file_access.shipped(COMMON)["assumptions"][name], Constant)
 
 
 def read(path: Path) -> Data:
-    """The data file of an architecture. Raises msgspec.ValidationError for a malformed one."""
+    """Read the data file of an architecture. Raises msgspec.ValidationError for a malformed one."""
     shared, own = file_access.shipped(COMMON), file_access.table(path)
     joined = {
         name: {**shared.get(name, {}), **table} if isinstance(table := own.get(name, {}), dict) else table
         for name in {*shared, *own}
     }
-    # A fact that both state: the architecture adds the number to what it means.
+    # If both state a fact, the shared file has its meaning and the architecture adds the number.
     joined["facts"] = {name: {**shared["facts"].get(name, {}), **rule} for name, rule in joined["facts"].items()}
     return msgspec.convert(joined, Data)

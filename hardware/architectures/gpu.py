@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
-    """Contractions as tiled products, one block per SM and wave; everything else one thread per element."""
+    """Map contractions to tiled products, one block per SM and wave; map the rest to one thread per element."""
     device, plan = setup.device, setup.plan
     demand, staged_s = rewrite_convolutions(demand, setup, rates)
     on_matrix = on_matrix_unit(demand, plan) & ~demand.is_depthwise
@@ -33,7 +33,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
         menu, quantised = device.arch.data.tiles["matrix"], device.arch.data.tiles["quantised"]
         if narrow and device.vendor == quantised.vendor:
             menu = quantised
-        # Narrow operands are multiplied as fast as a multiprocessor reads them where tiles are small.
+        # With small tiles, narrow operands are multiplied only as fast as a multiprocessor reads them.
         fed_s = plan.operand_bytes / (device.operand_bytes_per_clock * device.clock_hz) if narrow else 0.0
         matrix = tile_menu(demand, demand.gemm * on_matrix, menu, device, rate, plan.operand_bytes, fed_s)
         grouped = on_matrix & (demand.gemm[0] > 1.0) & (demand.op_class == OpClass.GEMM) & setup.runtime.serves
@@ -53,8 +53,8 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
 
 
 def _group(demand: Demand, setup: Setup, grouped: Bools, matrix: Tiling, macs_per_s: float) -> tuple[Tiling, Demand]:
-    """Return the tiles with those of `grouped` products, as of experts: one kernel, K undivided. Packed weights run by
-    instructions that warps wait for, and are unpacked between them, once for each block of rows."""
+    """Return the tiles, with `grouped` products (of experts) in one kernel with K undivided, and the demand. Packed
+    weights use instructions that warps wait for, and are unpacked between these, once per block of rows."""
     device, plan = setup.device, setup.plan
     assumed, tiles = device.arch.data.assumed, device.arch.data.tiles
     unpack = demand.unpack_ops
@@ -73,16 +73,16 @@ def _group(demand: Demand, setup: Setup, grouped: Bools, matrix: Tiling, macs_pe
 
 
 def _is_untuned(demand: Demand, setup: Setup) -> bool:
-    """Return whether grouped products are those of 16-bit experts in the default tiles of the runtime. Blackwell, which
-    multiplies fp4, has kernels of its own for them."""
+    """Return True if grouped products are 16-bit experts in the default tiles of the runtime. Blackwell, which
+    multiplies fp4, has special kernels for them."""
     is_wide = setup.plan.operand_bytes == setup.plan.widths.weights == FORMATS[WIDE].bytes
     has_own = ("matrix", "fp4") in setup.device.peaks
     return demand.mean_work is not None and setup.runtime.untuned_experts and is_wide and not has_own
 
 
 def _few_rows(demand: Demand, packed: Bools, device: Device, matrix: Tiling, macs_per_s: float) -> Tiling:
-    """Packed weights that few rows meet are unpacked in registers: full rate, rows filled up to one instruction's
-    only."""
+    """Return the tiles with faster products of packed weights and few rows: weights are unpacked in registers, at full
+    rate, and rows are padded only to one instruction."""
     assumed = device.arch.data.assumed
     g, m, n, k = demand.gemm
     rows = assumed("instruction_rows")
@@ -106,8 +106,8 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     lane_instructions = cuda_macs + demand.vector_flops + demand.special + integer
     simt_instructions = lane_instructions / assumed("warp_threads") + moved / line
     instructions = simt_instructions + matrix_instructions
-    # Operand traffic is counted for the tile that software prefers: a smaller one is taken for parallelism, and the
-    # reads its blocks repeat meet in the L2. It must not fall when a size grows and a larger tile is chosen.
+    # Count operand traffic for the tile that software prefers: a smaller tile is for parallelism, and the L2 serves
+    # its repeated reads. The count must not fall when a size grows and a larger tile is chosen.
     tile = assumed("preferred_tile")
     g, m, n, depth = demand.gemm * (tiling.tile_m > 0)
     tiles = g * np.ceil(m / tile) * np.ceil(n / tile)
@@ -157,14 +157,14 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
 
 
 def blocks(demand: Demand, device: Device, mapping: Mapping) -> Floats:
-    """Thread blocks of each operator, shape (n,)."""
+    """Return the thread blocks of each operator, (n,)."""
     elementwise = np.ceil(demand.elements / device.arch.data.assumed("elements_per_block"))
     return np.maximum(np.where(mapping.tiling.tile_m > 0, mapping.tiling.blocks, elementwise), 1.0)
 
 
 def resident_limit(device: Device, mapping: Mapping) -> Floats:
-    """Return the blocks that fit on one SM beside each other, shape (n,), 1 at least, as threads, blocks, registers
-    (tile accumulators of 32 bits and working registers) and shared memory (a few K steps of both operands) allow."""
+    """Return the blocks that fit on one SM at once, (n,), at least 1. The limits are threads, blocks, registers (tile
+    accumulators of 32 bits and working registers) and shared memory (a few K steps of both operands)."""
     assumed = device.arch.data.assumed
     threads = assumed("block_threads")
     tile_m, tile_n = mapping.tiling.tile_m, mapping.tiling.tile_n
@@ -185,8 +185,7 @@ def resident_limit(device: Device, mapping: Mapping) -> Floats:
 
 
 def occupancy(demand: Demand, device: Device, mapping: Mapping) -> Floats:
-    """Return resident warps over the most there can be, mean over all SMs while the grid is full, shape (n,), 0 to
-    1."""
+    """Return resident warps over the most possible, 0 to 1, (n,): the mean over all SMs while the grid is full."""
     resident = np.minimum(resident_limit(device, mapping), blocks(demand, device, mapping) / device.units)
     return np.minimum(resident * device.arch.data.assumed("block_threads") / device.threads_per_unit, 1.0)
 

@@ -1,4 +1,4 @@
-"""The architectures, from stored program to domain flow; those of an annex are imported when first asked for."""
+"""All architectures, from stored program to domain flow; those of an annex are imported at first use."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from hardware.architectures.tpu import TPU
 from hardware.errors import unknown
 from hardware.hierarchy import Hierarchy
 
-# Others are compared with it unless the user says otherwise; this machine's own processor; what CUDA runs on.
+# What others are compared with by default; the kind of this machine's processor; what CUDA runs on.
 BASELINE = GPU
 HOST = CPU
-TORCH_HOST = HOST.id  # where torch puts a tensor that is on no accelerator, by the same word
+TORCH_HOST = HOST.id  # torch has the same word for a tensor that is not on an accelerator
 CUDA = GPU
 
-# The modules of architectures in an annex, which hold it as `ARCHITECTURE`, by id.
+# Modules of architectures in an annex, by id; each defines `ARCHITECTURE`.
 _ANNEXES = {"spatial": "hardware.spatial.accelerator"}
-_DEFAULT_DEVICES = {"spatial": "eyeriss"}  # of these
+_DEFAULT_DEVICES = {"spatial": "eyeriss"}  # of architectures in an annex
 
 _known: dict[str, Architecture | None] = {CPU.id: CPU, GPU.id: GPU, TPU.id: TPU}
 _known |= {**dict.fromkeys(_ANNEXES), NPU.id: NPU, KPU.id: KPU}
@@ -46,7 +46,7 @@ def get(name: str) -> Architecture:
 
 
 def find_architecture(name: str, hierarchy: Hierarchy | None) -> Architecture:
-    """Return the architecture of a device file. Raises ValueError where its hierarchy is missing, wrong, or not
+    """Return the architecture of a device file. Raises ValueError if its hierarchy is missing, wrong, or not
     allowed."""
     found = get(name)
     if (found.describe is None) != (hierarchy is None):
@@ -55,7 +55,7 @@ def find_architecture(name: str, hierarchy: Hierarchy | None) -> Architecture:
 
 
 def classes() -> dict[str, str]:
-    """Return the default device of each architecture: an id is usable wherever a device is."""
+    """Return the default device of each architecture: users may write an id wherever a device is expected."""
     return {name: one.default_device if one else _DEFAULT_DEVICES[name] for name, one in _known.items()}
 
 

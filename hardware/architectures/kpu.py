@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
-    """Contractions as domain-flow programs over tiles; depthwise and element-wise work on the tiles' lanes."""
-    # Never by speed: where power or DRAM bounds the kernel, the array would only add operand traffic.
+    """Map contractions to domain-flow programs over tiles, depthwise and element-wise work to the tiles' lanes."""
+    # Do not choose by speed: if power or DRAM bounds the kernel, the array would only add operand traffic.
     device, plan = setup.device, setup.plan
     on_array = common.on_matrix_unit(demand, plan) & ~demand.is_depthwise
     vector = vector_tiling(demand, setup, elsewhere=on_array)
@@ -32,7 +32,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
 
 
 def domain_flow(setup: Setup) -> TileChoices:
-    """Return output-stationary blocks, one per tile and wavefront; the fabric may be shaped to the result.
+    """Return the choices of output-stationary blocks, one per tile and wavefront. The fabric may take a result's shape.
 
     A block of R x C results takes R*C*K / (MACs per clock) cycles plus one fill and drain per round."""
     device, plan = setup.device, setup.plan
@@ -44,8 +44,8 @@ def domain_flow(setup: Setup) -> TileChoices:
 
 
 def _within_power(demand: Demand, setup: Setup, mapping: Mapping, which: Ints, prices: Floats) -> Mapping:
-    """Take other tiles for contractions that the power limit holds back, those with which their kernels end first: a
-    shape that is fast alone may stream too many operands."""
+    """Change the tiles of contractions that the power limit slows down, in place, to those with which their kernels end
+    first: the shape that is fastest without a limit may stream too many operands."""
     device = setup.device
     clock_w = float(prices[device.arch.clock_rows].sum()) * device.clock_hz * device.units
     budget_w = device.power_limit_w - float(prices[device.arch.static_rows].sum())
@@ -81,13 +81,13 @@ def _within_power(demand: Demand, setup: Setup, mapping: Mapping, which: Ints, p
 def _by_tiles(
     demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matrix: Bools, at: Ints | slice
 ) -> dict[str, Floats]:
-    """Count events that depend on the tiles, of the operators at an index."""
+    """Count the events that depend on the tiles, for the operators at an index."""
     device, plan = setup.device, setup.plan
     assumed = device.arch.data.assumed
     contracts, chip_read, chip_write = demand.macs[at] > 0, flow.chip_read[at], flow.chip_write[at]
     on_array, elements = contracts & on_matrix[at], demand.elements[at]
     depth = demand.gemm[3, at] / np.maximum(tiling.split, 1.0)
-    # An operator fused behind another rides on its wavefronts; on its own it streams through blocks of lanes.
+    # An operator fused behind another shares its wavefronts; alone, it streams through blocks of lanes.
     lane_blocks = np.ceil(elements / assumed("elements_per_block")) * demand.head[at]
     blocks = np.where(contracts, tiling.blocks, lane_blocks)
     across = tiling.tile_m * plan.element_bytes + tiling.tile_n * np.broadcast_to(demand.right_bytes, demand.n)[at]

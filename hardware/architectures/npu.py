@@ -1,8 +1,8 @@
 """NPU, static dataflow: a compiler lays a network out over the chip, a few units and some memory for each layer.
 
-Rows stream through layers that all work at once, so the slowest sets the pace. A network beyond the room is cut into
-contexts that run one after another; each batch loads their weights again and hands on what passes between them. A chip
-that runs one layer at a time (a DLA) has a context per layer."""
+Rows stream through layers that all work at once, so the slowest sets the pace. A network that does not fit is cut into
+contexts that run one after another: each batch loads their weights again and passes data between them. A chip that runs
+one layer at a time (a DLA) has a context per layer."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
 
 class Placement(msgspec.Struct, frozen=True):
-    """The place of each kernel, (k,): its `context` over all models; `reloads` where each batch loads its weights anew;
-    `units` at work on it, of `placed` in its context; `stored` bytes of a weight over its width in the plan."""
+    """The placement of each kernel, (k,): `context`, over all models; `reloads`, True if each batch loads its weights
+    again; `units` at work on it, of `placed` in its context; `stored` bytes of a weight over its width in the plan."""
 
     context: Ints
     reloads: Bools
@@ -37,7 +37,7 @@ class Placement(msgspec.Struct, frozen=True):
 
 
 def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
-    """Every contraction on the arrays of the units that its layer has; element-wise work follows it there."""
+    """Map contractions to the arrays of the units that each layer has; element-wise work follows on the same units."""
     device, plan = setup.device, setup.plan
     on_matrix = common.on_matrix_unit(demand, plan)
     padded = _padded_macs(demand, device)
@@ -65,7 +65,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
         stream_s=_stream_seconds(demand, device),
         lag=demand.per_kernel(_lag(demand, device)),
     )
-    # Of one unit, whose arrays and lanes work at once.
+    # Seconds of one unit, whose arrays and lanes work at once.
     unit_work_s = np.maximum(demand.per_kernel(matrix_s[0]), demand.per_kernel(vector_s[0]))
     placed = _place(demand, device, steps, usable, unit_work_s)
     loaded, flow = _flow(demand, beside, placed) if _streams(device) else (beside.weight_read, beside)
@@ -73,17 +73,17 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     waits_s = common.memory_seconds_of(device, waits, bandwidth)
     begins = (np.diff(placed.context, prepend=-1) != 0) & placed.reloads  # a context that is switched to
     switch_s = (begins[demand.kernel] & demand.head & _streams(device)) * device.context_switch_s
-    # Layers of a context work at once, on as many units each as its work asks for, at the pace of the slowest stream
-    # among them. Each has a share of that time by what it needs itself.
+    # Layers of a context work at once, each on units in proportion to its work, at the pace of the slowest stream.
+    # Each has a share of that time in proportion to its need.
     all_need_s = _of_context(placed, np.add, steps.need_s)
     stream_s = _of_context(placed, np.maximum, steps.stream_s[None])
     pace_s = np.maximum(all_need_s, stream_s)
     stretch = pace_s / np.where(all_need_s > 0, all_need_s, 1.0)
-    # Layers unpack their weights all at once, before the first row comes: only the work of rows delays those after.
+    # Layers unpack their weights all at once, before the first row: only work on rows delays later layers.
     rows_s = np.maximum(_of_context(placed, np.add, need(rows_vector_s)), stream_s)
     fill_s = rows_s[:, demand.kernel] * _lag(demand, device)
     taken_s = steps.need_s * stretch
-    # A share may shrink as that of another layer grows; a band holds the nominal time of each all the same.
+    # A share may shrink as that of another layer grows: widen the ends to include each layer's nominal time.
     taken_s[1:2], taken_s[2:3] = np.minimum(taken_s[1:2], taken_s[0]), np.maximum(taken_s[2:3], taken_s[0])
     busy_s = taken_s + common.per_kernel(demand, (fill_s + waits_s + switch_s)[None])[0]
     paced = stretch[:, demand.kernel] / usable
@@ -108,13 +108,13 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
 
 
 def _streams(device: Device) -> bool:
-    """Return whether layers stream rows to each other, rather than run one after another."""
+    """Return True if layers stream rows to each other, rather than run one after another."""
     return device.layers_at_once > 1
 
 
 def _padded_macs(demand: Demand, device: Device) -> Floats:
-    """Multiply-accumulates with those of empty cells: K fills the rows of an array, N (depthwise: channels) its
-    columns."""
+    """Return multiply-accumulates including those of empty cells. K fills the rows of an array, N (depthwise: channels)
+    its columns."""
     g, m, n, k = demand.gemm
     rows, columns = device.array_rows, device.array_columns
     deep = np.ceil(k / rows) * rows
@@ -126,7 +126,7 @@ def _padded_macs(demand: Demand, device: Device) -> Floats:
 def _unit_seconds(
     demand: Demand, setup: Setup, rates: Efficiency, on_matrix: Bools, padded: Floats
 ) -> tuple[Floats, Floats]:
-    """Seconds of one unit's array and of its lanes, each (s, n)."""
+    """Return the seconds of one unit's array and of its lanes, (s, n) each."""
     device, plan = setup.device, setup.plan
     compute, other = rates.compute[:, demand.op_class], rates.compute[:, OpClass.ELEMENTWISE][:, None]
     array = tiling.fma(device, "matrix", plan.matrix) * plan.matrix_rate
@@ -137,7 +137,7 @@ def _unit_seconds(
 
 
 def _stream_seconds(demand: Demand, device: Device) -> Floats:
-    """Seconds in which values pass between layers, or enter the chip, however many units there are, (k,)."""
+    """Return the seconds in which values pass between layers or enter the chip, (k,), whatever the number of units."""
     moved = [demand.per_kernel(demand.moved_bytes[role]) for role in (READ, WRITE)]
     seconds: Floats = np.maximum(*moved) / (device.stream_bytes_per_clock * device.clock_hz)
     if demand.stream is None or not _streams(device):
@@ -148,8 +148,8 @@ def _stream_seconds(demand: Demand, device: Device) -> Floats:
 
 
 def _place(demand: Demand, device: Device, steps: Steps, usable: float, work_s: Floats) -> Placement:
-    """Pack weights into fewer bits where a model does not fit otherwise and is no transformer; share units among layers
-    by `work_s` (k,)."""
+    """Place kernels in contexts. Pack weights into fewer bits if a model does not fit otherwise and has no attention;
+    share units among layers by `work_s` (k,)."""
     weight_bytes = _weight_bytes(demand)
     model = placement.models(demand)
     whole_model = np.bincount(model, weight_bytes)[model]
@@ -170,7 +170,7 @@ def _place(demand: Demand, device: Device, steps: Steps, usable: float, work_s: 
     contexts_of = np.bincount(model[placement.starts(context)])[model]
     reloads = (contexts_of > 1) | (whole_model * stored > _room(device))
     all_work = np.add.reduceat(work_s, placement.starts(context))[context]
-    # In whole units, a share that is whole but for its rounding as it is: a layer alone has all that are usable.
+    # Round up to whole units, except for rounding errors: a layer alone has all usable units.
     units = np.ceil(usable * work_s / np.where(all_work > 0, all_work, 1.0) - _ROUNDING)
     return Placement(context, reloads, units, np.where(all_work > 0, usable, 1.0), stored)
 
@@ -189,14 +189,14 @@ def _of_context(placed: Placement, joined: np.ufunc, seconds: Floats) -> Floats:
 
 
 def _lag(demand: Demand, device: Device) -> Floats:
-    """Return the delay of a batch in each operator, as a part of the work of its context."""
+    """Return the delay of a batch in each operator, as a fraction of the work of its context."""
     if demand.stream is None or not _streams(device):
         return np.zeros(demand.n)
     return demand.stream.lag / demand.stream.batch
 
 
 def _streamed_traffic(demand: Demand, device: Device) -> Traffic:
-    """Return the traffic while layers work: input and output of the model, or all of a layer that runs alone."""
+    """Return the traffic while layers work: the model's input and output, or all of each layer's without streaming."""
     if not _streams(device):
         return common.traffic(demand, device)
     size = demand.transfers.size_bytes
@@ -209,8 +209,8 @@ def _streamed_traffic(demand: Demand, device: Device) -> Traffic:
 
 
 def _flow(demand: Demand, beside: Traffic, placed: Placement) -> tuple[Floats, Traffic]:
-    """Return the bytes of weights that contexts load before they start, (n,), and all traffic with what they hand
-    on."""
+    """Return the bytes of weights that contexts load before they start, (n,), and all traffic, including data handed
+    between contexts."""
     kernel, before = demand.kernel[demand.transfers.op], placement.previous(demand)
     is_weight = demand.transfers.role == READ_WEIGHT
     is_handed = (before >= 0) & (placed.context[kernel] != placed.context[before]) & ~is_weight

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
-    """Contractions on the arrays unless the vector unit is faster (depthwise); the rest on the vector unit."""
+    """Map contractions to the arrays unless the vector unit is faster (depthwise); map the rest to the vector unit."""
     device, plan = setup.device, setup.plan
     rate = fma(device, "matrix", plan.matrix)
     array = by_shape(demand, demand.gemm, lambda gemm: systolic(gemm, device, rate))
@@ -36,7 +36,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
 def systolic(gemm: Floats, device: Device, macs_per_s: float) -> Tiling:
     """Return weight-stationary passes: K x N in array-sized tiles, M rows streamed through each.
 
-    A pass takes max(M, rows) cycles, as the next weights load behind it; each round is filled and drained once. M may
+    A pass takes max(M, rows) cycles while the next weights load; each round is filled and drained once. M may
     be divided among idle arrays; a format faster than one MAC per cell and clock shortens the streaming."""
     g, m, n, k = gemm
     rows, columns = device.array_rows, device.array_columns
@@ -65,7 +65,7 @@ def systolic(gemm: Floats, device: Device, macs_per_s: float) -> Tiling:
 
 
 def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matrix: Bools, units: Floats) -> Floats:
-    """Events of each operator: operands stream through array, vector memory and scratchpad."""
+    """Count the events of each operator: operands stream through array, vector memory and scratchpad."""
     device, plan = setup.device, setup.plan
     (counts, row), assumed = empty_counts(device, demand), device.arch.data.assumed
     g, m, n, k = demand.gemm * on_matrix

@@ -1,1 +1,1 @@
-"""What the mappings of all architectures are made of."""
+"""The parts that the mappings of all architectures share."""

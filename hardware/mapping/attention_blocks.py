@@ -1,6 +1,6 @@
-"""Fused attention on GPUs: a block of rows of queries stays on a multiprocessor and meets keys and values tile by tile.
+"""Fused attention on GPUs: a multiprocessor keeps a block of query rows and reads keys and values tile by tile.
 
-A block starts, loads its queries and first keys, and stores its results while its matrix unit waits, once a wave. Few
+Once per wave the matrix unit waits while a block starts, loads its queries and first keys, and stores its results. Few
 rows, as in decoding, leave multiprocessors idle: then the keys are divided among blocks, and a second kernel adds up
 their results (FlashDecoding)."""
 
@@ -54,10 +54,10 @@ def time_attention(mapping: Mapping, demand: Demand, setup: Setup, rates: Effici
     efficiency = rates.compute[:, demand.op_class[index]] * rate
     matrix_s[:, index] = padding * (product_s / efficiency + special_s)
     more = runtime.attention_kernels.value - 1.0
-    # Its rows of queries come, and its results leave, at what one multiprocessor keeps in flight.
+    # Queries are loaded, and results stored, at the bandwidth of one multiprocessor.
     carried = 2.0 * tile_rows * width * demand.element_bytes / device.bytes_per_clock_per_unit
     start_s = (assumed("attention_start_cycles") + carried) / device.clock_hz
-    # Blocks of few rows stand side by side on a multiprocessor: some start while others attend.
+    # Several blocks of few rows share a multiprocessor: some start while others compute.
     beside = np.where(rows <= assumed("packed_rows"), assumed("decoding_blocks"), 1.0)
     blocks_s = np.zeros(demand.n)
     blocks_s[index] = np.ceil(blocks / (device.units * beside)) * start_s
@@ -67,7 +67,7 @@ def time_attention(mapping: Mapping, demand: Demand, setup: Setup, rates: Effici
 
 
 def _with_stored_scores(mapping: Mapping, demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
-    """Return the mapping with attention as two products and a softmax: each hands all scores on to the next."""
+    """Return the mapping with attention as two products and a softmax, each of which stores all scores for the next."""
     device = setup.device
     g, rows, seen, _ = demand.gemm
     scores = np.where(demand.is_attention, g * rows * seen * demand.element_bytes, 0.0)

@@ -1,4 +1,4 @@
-"""What all mappings share: off-chip traffic through a capacity, tiles and waves, vector work."""
+"""Parts that all mappings share: off-chip traffic through a capacity, tiles and waves, vector work."""
 
 from __future__ import annotations
 
@@ -40,15 +40,15 @@ BLOCKS, PASSES, STARTS = range(3)  # rows of `Mapping.serial_s`
 
 
 class Mapping(msgspec.Struct, frozen=True, kw_only=True):
-    """The way in which a device serves each operator, before operators are joined into kernels.
+    """The mapping of each operator to a device, before operators are joined into kernels, at s settings of the
+    efficiencies: nominal, fast end, slow end.
 
-    `matrix_s`, `vector_s` (s, n) on each kind of unit; `dram_s`, `chip_s` at each memory level; `*_ideal_s` at full
-    peak; s settings of the efficiencies: nominal, fast end, slow end. `counts` (e, n), those that need the final time
-    still zero; `is_reduced` where a product runs with fewer multiplications. `busy_s` (s, k) where kernels work at once
-    and wait for each other; `fill_s` (k,) the part of it in which a pipeline fills, while the batch before runs if the
-    kernel `is_resident`. `serial_s` (3, n) are seconds that nothing else hides: units that wait while blocks fill and
-    drain, passes over memory by kernels before and after an operator's own, and the starts of these. In
-    `waiting_s` (n,) of a product all warps wait for memory, their clocks at rest."""
+    `matrix_s`, `vector_s` (s, n) are on each kind of unit, `dram_s`, `chip_s` at each memory level, `*_ideal_s` at full
+    peak. `counts` is (e, n); counts that need the final time are still zero. `is_reduced` marks products with fewer
+    multiplications. `busy_s` (s, k) is set if kernels work at once and wait for each other; in its part `fill_s` (k,) a
+    pipeline fills, while the batch before runs if the kernel `is_resident`. Nothing hides `serial_s` (3, n): waiting of
+    units while blocks fill and drain, memory passes of auxiliary kernels, and their starts. In `waiting_s` (n,) all
+    warps of a product wait for memory, with their clocks at rest."""
 
     matrix_s: Floats
     vector_s: Floats
@@ -80,7 +80,7 @@ def add_serial(
 
 
 def usable_last_level_bytes(device: Device) -> float:
-    """Return what tensors of a model can hold of the last on-chip level."""
+    """Return the bytes of the last on-chip level that tensors of a model can use."""
     stated = device.facts.get("usable_last_level")
     return device.last_level_bytes * (stated.value if stated else usable_cache(device.arch.is_managed))
 
@@ -89,7 +89,7 @@ def traffic(demand: Demand, device: Device, reorder: tuple[float, float] = (0.0,
     """Return the bytes that reach memory, given what the last on-chip level can hold (LRU).
 
     `reorder` is how many more times a convolution's weights and activations pass the last level because software
-    rearranges them; memory sees of that what the level cannot hold."""
+    rearranges them. The part that the level cannot hold goes to memory."""
     managed = device.arch.is_managed
     capacity = usable_last_level_bytes(device)
     size, distance = demand.transfers.size_bytes, demand.transfers.distance
@@ -112,8 +112,8 @@ def traffic(demand: Demand, device: Device, reorder: tuple[float, float] = (0.0,
 
 
 def _pinned(demand: Demand, most: float, capacity: float) -> tuple[Floats, Floats]:
-    """Keep all weights of a model on chip between inferences where they leave room; return the capacity left (n,) and
-    the distances then."""
+    """Keep all weights of a model on chip between inferences if they leave room. Return the capacity left (n,) and the
+    new distances (t,)."""
     held = np.where(demand.weight_bytes > most, 0.0, demand.weight_bytes)
     kept = held[demand.transfers.op]
     pinned = (demand.transfers.role == READ_WEIGHT) & (kept > 0)
@@ -121,10 +121,10 @@ def _pinned(demand: Demand, most: float, capacity: float) -> tuple[Floats, Float
 
 
 def reread(demand: Demand, operand_bytes: Floats, capacity: Floats | float) -> Floats:
-    """Bytes read again because a contraction's operands do not fit on chip together, at the cheapest of three
-    blockings: hold panels of either operand, or a square of results."""
+    """Return the bytes read again because a contraction's operands do not fit on chip together, (n,), at the cheapest
+    of three blockings: hold panels of either operand, or a square of results."""
     g, m, n, k = demand.gemm
-    capacity = np.maximum(capacity, 2.0 * demand.element_bytes)  # a square of one result, where there is no memory
+    capacity = np.maximum(capacity, 2.0 * demand.element_bytes)  # without memory: a square of one result
     right = g * k * n * demand.right_bytes
     left = np.minimum(g * m * k * demand.element_bytes, np.maximum(operand_bytes - right, 0.0))
     groups = np.maximum(g, 1.0)
@@ -137,25 +137,25 @@ def reread(demand: Demand, operand_bytes: Floats, capacity: Floats | float) -> F
 
 
 def vector_work(demand: Demand, special_flops: float) -> Floats:
-    """Vector-unit FLOP slots per operator: element-wise arithmetic plus the slots of special functions."""
+    """Return the vector-unit FLOP slots per operator: element-wise arithmetic plus the slots of special functions."""
     return demand.vector_flops + demand.special * (special_flops - 1.0)
 
 
 def memory_seconds(device: Device, flow: Traffic, bandwidth: Floats) -> tuple[Floats, Floats]:
-    """Seconds per operator at the memory interface (s, n) and at the last on-chip level (n,)."""
+    """Return the seconds per operator at the memory interface (s, n) and at the last on-chip level (n,)."""
     dram = memory_seconds_of(device, flow.dram_read + flow.dram_write, bandwidth)
     return dram, last_level_seconds(device, flow.chip_read + flow.chip_write)
 
 
 def last_level_seconds(device: Device, moved_bytes: Floats) -> Floats:
-    """Return the seconds of so many bytes at the last on-chip level, at the share of its bandwidth that is reached."""
+    """Return the seconds to move bytes at the last on-chip level, at the reachable share of its bandwidth."""
     reached = device.last_level_bandwidth * device.arch.data.assumed("last_level_reached")
     seconds: Floats = moved_bytes / reached
     return seconds
 
 
 def memory_seconds_of(device: Device, moved_bytes: Floats, bandwidth: Floats | float) -> Floats:
-    """Seconds of so many bytes at the memory interface, at a share of its data-sheet bandwidth."""
+    """Return the seconds to move bytes at the memory interface, at a share of its data-sheet bandwidth."""
     reached = device.memory_bandwidth * bandwidth
     if device.arch.reachable_bandwidth is not None:
         reached = np.minimum(reached, device.arch.reachable_bandwidth(device))
@@ -164,20 +164,19 @@ def memory_seconds_of(device: Device, moved_bytes: Floats, bandwidth: Floats | f
 
 
 def overlapped(resources: Floats, exponent: float) -> Floats:
-    """Seconds of each kernel, (s, k), from those at two kinds of unit and two levels of memory, (s, 4, k).
+    """Return the seconds of each kernel, (s, k), from those of two kinds of unit and two levels of memory, (s, 4, k).
 
-    Overlap is imperfect near the ridge: a norm of both with a high exponent, their maximum where one is below half of
-    the other."""
+    Near the ridge point overlap is imperfect: combine both with a high exponent. The smaller time is hidden entirely
+    below half of the larger."""
     compute, memory = resources[:, :2].max(axis=1), resources[:, 2:].max(axis=1)
     larger, smaller = np.maximum(compute, memory), np.minimum(compute, memory)
-    # Below half of the larger the smaller is hidden altogether.
     ratio = np.maximum(2.0 * smaller / np.where(larger > 0, larger, 1.0) - 1.0, 0.0)
     combined: Floats = larger * (1.0 + ratio**exponent) ** (1.0 / exponent)
     return combined
 
 
 def per_kernel(demand: Demand, per_op: Floats) -> Floats:
-    """Sums per kernel of (s, r, n), shape (s, r, k)."""
+    """Return the sums per kernel, (s, r, k), of values (s, r, n)."""
     if demand.n_kernels == demand.n:
         return per_op
     settings, rows = per_op.shape[:2]
@@ -187,19 +186,19 @@ def per_kernel(demand: Demand, per_op: Floats) -> Floats:
 
 
 def empty_counts(device: Device, demand: Demand) -> tuple[Floats, dict[str, int]]:
-    """A zero count matrix (e, n) for the device's taxonomy and the row of each event label."""
+    """Return a zero count matrix (e, n) for the device's taxonomy and the row of each event label."""
     return np.zeros((len(device.arch.events), demand.n)), device.arch.row
 
 
 def on_matrix_unit(demand: Demand, plan: Plan) -> Bools:
-    """Return whether the plan gives an operator's contraction to matrix units, (n,)."""
+    """Return True where the plan gives an operator's contraction to matrix units, (n,)."""
     taken = [pair[0] == "matrix" for pair in (plan.contraction, plan.convolution)]
     on_matrix: Bools = np.where(demand.is_convolution, taken[1], taken[0]) & (demand.macs > 0)
     return on_matrix
 
 
 def mapping_key(setup: Setup) -> tuple[Any, ...]:
-    """Return all of a plan that a mapping depends on: formats as wide and as fast are mapped alike."""
+    """Return everything in a plan that a mapping depends on. Formats of equal width and rate are mapped alike."""
     device, plan = setup.device, setup.plan
     lanes = [("vector", name) for name in (plan.vector_mac, plan.vector, plan.unpacking)]
     units = plan.convolution, plan.contraction, (plan.contraction[0], plan.attention), ("matrix", plan.matrix), *lanes
@@ -242,7 +241,7 @@ def assemble(
     vector_s = np.where(on_matrix, 0.0, contraction_s) / compute_rate + elementwise_s / other
     dram_s, chip_s = memory_seconds(device, flow, bandwidth)
     if demand.unpack_ops is not None:
-        # Part of the product's kernel, and as well written as the rest of it.
+        # Unpacking is part of the product's kernel, and as efficient as the rest of it.
         vector_s = vector_s + unpack_seconds(demand, setup) / compute_rate
         demand = demand.with_values(vector_flops=demand.vector_flops + unpack_flops(demand, device))
     chosen = choose(contraction, choose(on_matrix, matrix, vector), NO_TILES)
@@ -264,7 +263,8 @@ def assemble(
 
 
 def _attention_s(setup: Setup) -> float:
-    """Seconds of a product of attention over one of weights, at full rate, where these are narrower."""
+    """Return the seconds of an attention product over those of an equal product of weights, at full rates; 1 at
+    least."""
     device, plan = setup.device, setup.plan
     unit = plan.contraction[0]
     rate = plan.matrix_rate if unit == "matrix" else 1.0
@@ -272,7 +272,7 @@ def _attention_s(setup: Setup) -> float:
 
 
 def unpack_flops(demand: Demand, device: Device) -> Floats:
-    """Operations of unpacking stored values, (n,): once for each block of rows that meets them, on all units."""
+    """Return the operations of unpacking stored values, (n,), on all units: once per block of rows that uses them."""
     assert demand.unpack_ops is not None
     rows = device.arch.data.assumed("unpack_rows")
     operations: Floats = demand.unpack_ops * np.maximum(np.ceil(demand.gemm[1] / rows), 1.0)
@@ -280,18 +280,18 @@ def unpack_flops(demand: Demand, device: Device) -> Floats:
 
 
 def unpack_seconds(demand: Demand, setup: Setup) -> Floats:
-    """Seconds of unpacking at the full rate of the vector units, (n,): an operation in the place of a multiply-add."""
+    """Return the seconds of unpacking at the vector units' full rate, (n,): one operation per multiply-add slot."""
     device, plan = setup.device, setup.plan
     return unpack_flops(demand, device) / (device.units * fma(device, "vector", plan.unpacking))
 
 
 def elementwise_seconds(demand: Demand, device: Device, peak: float) -> tuple[Floats, Floats]:
-    """Seconds of the vector units for all but products, at a peak in FLOP/s, and the units at work, each (n,)."""
+    """Return the vector units' seconds for all but products, at a peak in FLOP/s, and the units at work, (n,) each."""
     return vector_seconds(demand, device, vector_work(demand, device.arch.data.assumed("special_flops")), peak)
 
 
 def vector_beside(demand: Demand, setup: Setup, rates: Efficiency) -> Floats:
-    """Return the seconds of the vector units beside the products of each operator's kernel, (n,), at nominal rates."""
+    """Return the seconds of vector work in each operator's kernel besides its products, (n,), at nominal rates."""
     seconds = elementwise_seconds(demand, setup.device, setup.vector_flops)[0] / rates.compute[0, OpClass.ELEMENTWISE]
     if demand.unpack_ops is not None:
         seconds = seconds + unpack_seconds(demand, setup) / rates.compute[0, demand.op_class]
@@ -299,11 +299,11 @@ def vector_beside(demand: Demand, setup: Setup, rates: Efficiency) -> Floats:
 
 
 def units_in_all(device: Device, on_matrix: Bools) -> Floats:
-    """Units that each operator could use, shape (n,): arrays for what runs on them, else units."""
+    """Return the units that each operator could use, (n,): arrays for what runs on them, else units."""
     return np.where(on_matrix, total_units(device), device.units)
 
 
 def total_units(device: Device) -> float:
-    """Return the number of arrays that blocks are dealt to, or of units where these have no arrays of their own."""
+    """Return the number of arrays that blocks are distributed over, or of units if they have no separate arrays."""
     arrays = device.facts.get("arrays_per_unit")
     return device.units * (arrays.value if arrays else 1.0)

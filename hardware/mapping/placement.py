@@ -1,4 +1,4 @@
-"""Where a compiler puts the layers of a network on a chip that they share: parts that fit, each in its turn."""
+"""The placement of a network's layers on a chip: a compiler cuts the network into parts that fit, which run in turn."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from hardware.demand import READ_WEIGHT, Demand, Floats, Ints
 
 
 class Room(msgspec.Struct, frozen=True, kw_only=True):
-    """The capacity of a chip, bytes of weights and layers at once; seconds to switch its content, and for each byte
-    handed on."""
+    """The capacity of a chip, bytes of weights and layers at once; seconds to switch its content, and seconds per byte
+    that one part hands to another."""
 
     weight_bytes: float
     layers: int
@@ -19,8 +19,8 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Steps(msgspec.Struct, frozen=True, kw_only=True):
-    """k kernels in order: `weight_bytes` (k,); `need_s` (k,) of the whole chip, which a part shares; `stream_s` (k,)
-    below which nothing passes; `lag` (k,) behind their inputs, in parts of the time of all."""
+    """k kernels in order, (k,) each: `weight_bytes`; `need_s` of the whole chip, which a part shares; `stream_s`, the
+    least seconds in which data passes; `lag` behind the inputs, as a fraction of the part's time."""
 
     weight_bytes: Floats
     need_s: Floats
@@ -29,12 +29,12 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def models(demand: Demand) -> Ints:
-    """The number of the model that each kernel belongs to, (k,)."""
+    """Return the number of the model that each kernel belongs to, (k,)."""
     return demand.stream.model if demand.stream else np.zeros(demand.n_kernels, dtype=np.int64)
 
 
 def previous(demand: Demand) -> Ints:
-    """The kernel that touched a transfer's data last, -1 for what is new, (t,)."""
+    """Return the kernel that last touched each transfer's data, (t,), -1 for new data."""
     return demand.stream.previous if demand.stream else np.full(len(demand.transfers.op), -1)
 
 
@@ -44,7 +44,7 @@ def starts(group: Ints) -> Ints:
 
 
 def contexts(demand: Demand, steps: Steps, room: Room) -> Ints:
-    """The part of its model (context) that each kernel is in, numbered over all models, (k,)."""
+    """Return the part of its model (context) that each kernel is in, numbered over all models, (k,)."""
     if room.layers == 1:
         return np.arange(demand.n_kernels)
     own, before = demand.kernel[demand.transfers.op], previous(demand)
@@ -55,8 +55,8 @@ def contexts(demand: Demand, steps: Steps, room: Room) -> Ints:
     first = starts(model)
     begins_part = np.zeros(demand.n_kernels, dtype=np.int64)
     begins_part[first] = 1
-    handed = np.searchsorted(model[begins], model[first]).tolist()  # transfers stand model by model
-    alike: dict[tuple[bytes, ...], list[tuple[slice, slice]]] = {}  # one network at several batches
+    handed = np.searchsorted(model[begins], model[first]).tolist()  # transfers are ordered by model
+    alike: dict[tuple[bytes, ...], list[tuple[slice, slice]]] = {}  # models that differ in batch alone
     for begin, end, some, more in zip(
         first.tolist(), [*first[1:].tolist(), demand.n_kernels], handed, [*handed[1:], len(begins)], strict=True
     ):
@@ -81,24 +81,24 @@ def contexts(demand: Demand, steps: Steps, room: Room) -> Ints:
 
 
 def quickest(steps: Steps, begins: Ints, ends: Ints, seconds: Floats, room: Room) -> list[list[int]]:
-    """Return the kernels at which the parts of one model begin, for the least time through all of them, for each of b
-    batches: all but the weights of `steps` are (k, b).
+    """Return, for each of b batches, the kernels at which the parts of one model begin so that the total time is least.
+    All arrays of `steps` but the weights are (k, b).
 
-    What is handed on, (h,) from one kernel to a later one, in `seconds` (h, b), crosses the link once, at the first
-    cut."""
+    Each of h transfers goes from one kernel to a later one and takes `seconds` (h, b) if a cut separates these: it
+    crosses the link once, at the first cut."""
     n, b = steps.need_s.shape
     weights, need, lag = (
         np.concatenate([np.zeros((1, *each.shape[1:])), each]).cumsum(axis=0)
         for each in (steps.weight_bytes, steps.need_s, steps.lag)
     )
     low = np.maximum(np.searchsorted(weights, weights[1:] - room.weight_bytes), np.arange(n) + 1 - room.layers)
-    low = np.minimum(np.maximum.accumulate(low), np.arange(n))  # one that is too large by itself is a part
+    low = np.minimum(np.maximum.accumulate(low), np.arange(n))  # a kernel that is too large is a part by itself
     order = np.argsort(ends, kind="stable")
     begins, seconds, until = begins[order], seconds[order], np.searchsorted(ends[order], np.arange(n + 1)).tolist()
-    under_way = np.zeros((n, b))  # seconds of what will be used, by where it was handed on
+    under_way = np.zeros((n, b))  # seconds of transfers that are still to be used, by origin
     np.add.at(under_way, begins, seconds)
     least, before = np.zeros((n + 1, b)), np.zeros((n + 1, b), dtype=np.int64)  # of all kernels before
-    slowest = np.zeros((n, b))  # of what begins at each kernel and ends here
+    slowest = np.zeros((n, b))  # slowest stream of the part from each kernel to `end`
     batches, first = np.arange(b), low.tolist()
     for end in range(1, n + 1):
         for i in range(until[end - 1], until[end]):

@@ -1,6 +1,6 @@
-"""Activations that kernels of their own round to the narrow format of a product: they read them wide to find their
-scales, read them again and write them narrow, before each product of narrow operands. Engines of language models keep
-all else in 16 bits."""
+"""Kernels that round activations to the narrow format of a product. Before each product of narrow operands they read
+wide activations to find scales, read them again and write them narrow. Engines of language models keep all else in 16
+bits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BESIDE_PRODUCTS = (OpClass.GEMM, OpClass.ATTENTION, OpClass.ROW_NORM, OpClass.SO
 
 def quantise_activations(mapping: Mapping, demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     """Return the mapping with the seconds of the kernels that quantise the left operands of products. Products in one
-    kernel share their left operand; those of weights that stay wide have none to quantise."""
+    kernel share their left operand. The operands of weights that stay wide are not quantised."""
     device, plan = setup.device, setup.plan
     if plan.operand == plan.stored:
         return mapping
@@ -39,8 +39,8 @@ def quantise_activations(mapping: Mapping, demand: Demand, setup: Setup, rates: 
 
 
 def widen_residuals(demand: Demand, setup: Setup) -> Demand:
-    """Return the demand with activations of 16 bits around matrix products, attention, row norms and softmax, where the
-    runtime has residuals in no narrower format. Convolutions and copies move the narrow operands of products."""
+    """Return the demand with 16-bit activations around matrix products, attention, row norms and softmax, if the
+    runtime has no narrower residuals. Convolutions and copies still move the narrow operands of products."""
     plan, transfers = setup.plan, demand.transfers
     is_narrow = plan.operand == plan.stored and plan.widths.activations < FORMATS[WIDE].bytes
     if not is_narrow or format_rule(setup.device, setup.runtime.id, plan.stored, "residual") is None:

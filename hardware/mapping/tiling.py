@@ -1,4 +1,4 @@
-"""Contractions cut into tiles, tiles dealt to units in rounds; and what vector units do in blocks."""
+"""Tiling of contractions, whose tiles are distributed over units in rounds, and the blocks of vector work."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Bools = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 class Tiling(msgspec.Struct, frozen=True):
-    """The chosen tiles, (n,); zero where an operator is no contraction. `seconds` at the full rate of a unit; `waves`
-    rounds over the units, `units` busy in the fullest; `split` ways K is divided."""
+    """The chosen tiles, (n,), zero for operators that are not contractions. `seconds` are at a unit's full rate;
+    `waves` are rounds over the units; `units` are those busy in the fullest round; K is divided in `split` ways."""
 
     seconds: Floats
     blocks: Floats
@@ -41,7 +41,7 @@ NO_TILES = Tiling(*[np.zeros(1)] * 7)
 
 def by_shape(demand: Demand, gemm: Floats, tiled: Callable[[Floats], Tiling]) -> Tiling:
     """Tile each distinct shape of a demand's contractions once. `gemm` (4, n) are their sizes, or those of products
-    that replace them, zero for none; `tiled` is given the sizes of distinct shapes, zeros first."""
+    that replace them, zero without a product. `tiled` takes the sizes of distinct shapes, after a column of zeros."""
     first, shape_of = demand.shapes
     sizes = gemm[:, first]
     taken = np.flatnonzero(sizes[0])
@@ -60,7 +60,7 @@ def tile_menu(
     operand_s: float = 0.0,
     step_s: float = 0.0,
 ) -> Tiling:
-    """The fastest of an architecture's tiles for each contraction of a demand, `gemm` (4, n), over its units."""
+    """Return the fastest of a menu's tiles for each contraction of a demand, `gemm` (4, n), over the device's units."""
     k_step = menu.k_step_bytes / element_bytes if menu.k_step_bytes else menu.k_step
     choices = TileChoices(
         menu.shapes, menu.splits, device, macs_per_s, k_step, operand_s=operand_s, step_s=step_s / k_step
@@ -71,9 +71,9 @@ def tile_menu(
 class TileChoices(msgspec.Struct, frozen=True):
     """Tiles to choose from, (t, 3) rows, columns and relative rate, and ways to divide K, which is padded to `k_step`.
 
-    `macs_per_s` is the rate of one unit; `fill_s` per row and column of a tile fills and drains a spatial pipeline;
-    `operand_s` is what one value of a row or column takes from the last on-chip level to the unit. `step_s` (by value
-    of K) is what memory makes a block wait where products are grouped: groups of unequal rows, K undivided."""
+    `macs_per_s` is the rate of one unit. `fill_s`, per row and column of a tile, fills and drains a spatial pipeline.
+    In `operand_s` one value of a row or column comes from the last on-chip level to the unit. `step_s`, per value of K,
+    is how long a block of grouped products (groups of unequal rows, K undivided) waits for memory."""
 
     tiles: Floats
     splits: tuple[int, ...]
@@ -95,8 +95,8 @@ def fastest_tiles(gemm: Floats, choices: TileChoices) -> Tiling:
 
 
 def candidates(gemm: Floats, choices: TileChoices) -> Tiling:
-    """Return all tiles with all splits of K for each contraction (G, M, N, K), shape (c, n) each; none falls as sizes
-    grow."""
+    """Return all tiles with all splits of K for each contraction (G, M, N, K), (c, n) each. The seconds of a candidate
+    never fall as sizes grow."""
     every = _evaluate_tiles(gemm, choices)
     sizes = (*choices.tiles[:, :2].T[:, :, None, None], np.array(choices.splits, dtype=np.float64)[None, :, None])
     return Tiling(*(each.reshape(-1, gemm.shape[1]) for each in np.broadcast_arrays(*every, *sizes)))
@@ -108,19 +108,19 @@ def _evaluate_tiles(gemm: Floats, choices: TileChoices) -> Sequence[Floats]:
     g, m, n, k = gemm
     tm, tn, rate = (choices.tiles[:, i, None, None] for i in range(3))
     split = np.array(choices.splits, dtype=np.float64)[None, :, None]
-    # Groups have unequal rows: the last tile of each is half full in the mean.
+    # Groups have unequal rows: the last tile of each is half full on average.
     tiles_m = np.maximum(m / tm + 0.5, 1.0) if choices.step_s else np.ceil(m / tm)
     results = g * tiles_m * np.ceil(n / tn)
     waves = np.ceil(results * (split / units))
     depth = np.ceil(k / split / choices.k_step) * choices.k_step
     rate = rate * np.where(split > 1, device.arch.data.assumed("split_rate"), 1.0)
     seconds = waves * depth
-    # A small tile meets its operands too seldom to keep the unit fed from the last on-chip level.
+    # A small tile reuses its operands too little: the last on-chip level cannot feed the unit at full rate.
     seconds *= np.maximum(tm * tn / (rate * choices.macs_per_s), (tm + tn) * choices.operand_s)
-    if choices.step_s:  # blocks side by side on a unit wait for memory at once
+    if choices.step_s:  # blocks that share a unit wait for memory at the same time
         beside = device.arch.data.assumed("grouped_blocks")
         seconds = np.maximum(seconds, np.ceil(results / (units * beside)) * depth * choices.step_s)
-    # K is divided among units that would idle: where the result alone fills them all, a split only adds blocks.
+    # K is divided among units that would idle: if the result alone fills them all, a split only adds blocks.
     np.copyto(seconds, np.inf, where=(split > 1) & (results >= units))
     if fill_s:
         seconds = seconds + (tm + tn) * fill_s * np.where(split > 1, 2.0, 1.0)
@@ -129,7 +129,7 @@ def _evaluate_tiles(gemm: Floats, choices: TileChoices) -> Sequence[Floats]:
 
 
 def vector_seconds(demand: Demand, device: Device, flops: Floats, peak_flops: float) -> tuple[Floats, Floats]:
-    """Seconds of element-wise work at the vector units' full rate, in rounds of blocks; and units busy."""
+    """Return the seconds of element-wise work at the vector units' full rate, in rounds of blocks, and busy units."""
     per_block = device.arch.data.assumed("elements_per_block")
     blocks = np.ceil(np.maximum(demand.elements, 1.0) / per_block)
     rounds = np.ceil(blocks / device.units)
@@ -141,8 +141,8 @@ def vector_seconds(demand: Demand, device: Device, flops: Floats, peak_flops: fl
 
 
 def vector_tiling(demand: Demand, setup: Setup, elsewhere: Bools | None = None) -> Tiling:
-    """Tile contractions on the vector units, but not what runs `elsewhere`. Depthwise ones give a lane to each
-    result."""
+    """Tile contractions for the vector units, except those that run `elsewhere`. Depthwise ones give each result a
+    lane."""
     device, plan = setup.device, setup.plan
     data, unit_rate = device.arch.data, fma(device, "vector", plan.vector_mac)
     depthwise = demand.is_depthwise
@@ -159,13 +159,13 @@ def vector_tiling(demand: Demand, setup: Setup, elsewhere: Bools | None = None) 
 
 
 def choose(take: Bools, a: Tiling, b: Tiling) -> Tiling:
-    """Per operator `a` where `take`, else `b`."""
+    """Return per operator `a` where `take`, else `b`."""
     if a is b:
         return a
     return Tiling(*(np.where(take, getattr(a, name), getattr(b, name)) for name in Tiling.__struct_fields__))
 
 
 def fma(device: Device, unit: str, format_: str) -> float:
-    """MAC/s of one unit (core, SM, tile) at full rate; the vector unit's where there is no such matrix format."""
+    """Return the MAC/s of one unit (core, SM, tile) at full rate; the vector unit's without such a matrix format."""
     peak = device.peaks.get((unit, format_)) or device.peaks.get(("vector", format_))
     return (peak or device.peaks["vector", BASE]) / 2.0 / device.units

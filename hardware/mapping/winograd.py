@@ -51,13 +51,13 @@ def rewrite_convolutions(demand: Demand, setup: Setup, rates: Efficiency) -> tup
 
 
 def _seconds(demand: Demand, gemm: Floats, device: Device, rates: Efficiency) -> Floats:
-    """Seconds of products on the vector units, at the rate that software reaches for convolutions."""
+    """Return the seconds of products on the vector units, at the rate that software reaches for convolutions."""
     rate = fma(device, "vector", BASE) * rates.compute[0, OpClass.CONV] * rates.vector_convolution[0]
     return tile_menu(demand, gemm, device.arch.data.tiles["vector"], device, rate, 4.0).seconds
 
 
 def _with_steps(transfers: Transfers, ops: Ints, spread: Floats) -> Transfers:
-    """Add transfers for what the steps of some operators hand to each other: written, then read at once."""
+    """Add the transfers between the steps of some operators: `spread` bytes are written, then read at once."""
     moved = np.tile(spread[ops], 2)
     role = np.repeat(np.array([WRITE, READ], dtype=transfers.role.dtype), len(ops))
     return Transfers(

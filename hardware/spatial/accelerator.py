@@ -1,5 +1,5 @@
-"""Spatial accelerator: elements side by side under a hierarchy of memories, all of it said by the device file. The
-mapping of each operator is searched; every level and network has events of its own."""
+"""Spatial accelerator: elements side by side under a hierarchy of memories, which the device file describes. The
+mapping of each operator is searched; every level and network has its own events."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _data(base: Data, hierarchy: Hierarchy) -> Data:
 
 @lru_cache(maxsize=256)
 def describe_architecture(hierarchy: Hierarchy) -> Architecture:
-    """The architecture of devices with a hierarchy. Raises ValueError, saying what is wrong with it."""
+    """Return the architecture of devices with a hierarchy. Raises ValueError if the hierarchy is wrong."""
     if wrong := hierarchy.wrong():
         raise ValueError(wrong)
     outermost = hierarchy.levels[0]
@@ -91,7 +91,7 @@ def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:
 
 
 def _levels(device: Device) -> tuple[tuple[str, float], ...]:
-    """Outward, with the bytes of all instances."""
+    """Return the levels, innermost first, with the bytes of all instances."""
     hierarchy = device.file.hierarchy
     assert hierarchy is not None
     instances, array, found = 1.0, hierarchy.across, []

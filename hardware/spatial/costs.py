@@ -1,4 +1,4 @@
-"""What mappings need of a machine, the events on its chip, and the time and energy that follow from them."""
+"""The resources that mappings need, the events they cause on chip, and the resulting time and energy."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hardware.spatial.machine import LevelMemory, SpatialMachine
 
 
 class Power(msgspec.Struct, frozen=True):
-    """J of a byte of off-chip memory and of the first event on chip; W of clocks, and of all that does not rest."""
+    """J per byte off chip and per first event on chip; W of all clocks, and of the power limit less static power."""
 
     byte_j: float
     chip_j: float
@@ -21,9 +21,10 @@ class Power(msgspec.Struct, frozen=True):
 
 
 class Costs(msgspec.Struct, frozen=True):
-    """Factors of time other than the mapping, (n,): seconds of a cycle and of a byte off chip; bytes on chip already,
-    `spared`; MACs over those of the loops, `scale`; `beside_s` of the kernel's other operators, `behind_s` of work
-    meanwhile, J of all else `rest_j`; and seconds of an access on chip and of starting a kernel."""
+    """The factors of time other than the mapping, (n,): seconds per cycle and per byte off chip; `spared` bytes, on
+    chip already; `scale`, MACs over those of the loops; `beside_s` of the kernel's other operators; `behind_s` of
+    overlapping work; `rest_j` of everything else. Then, as scalars: seconds of an access on chip and of starting a
+    kernel."""
 
     cycle_s: Floats
     byte_s: Floats
@@ -42,8 +43,7 @@ class Costs(msgspec.Struct, frozen=True):
         return msgspec.structs.replace(self, **by_operator)
 
     def kernel_cost(self, needs: Needs) -> tuple[Floats, Floats]:
-        """Return the seconds until one operator's kernel ends, within the power limit, and J of what moves, (m,)
-        each."""
+        """Return the seconds until one operator's kernel ends within the power limit, and the J of what moves, (m,)."""
         power = self.power
         busy_s = np.maximum(needs.seconds(self, 0).max(axis=0) * self.scale + self.beside_s, self.behind_s)
         moved_j = (needs.traffic * power.chip_j + needs.off_chip_bytes(self, 0) * power.byte_j) * self.scale
@@ -52,8 +52,8 @@ class Costs(msgspec.Struct, frozen=True):
 
 
 class Needs(msgspec.Struct, frozen=True):
-    """The resources that m mappings need, (m,): cycles, bytes off chip, accesses in turn of the busiest level, and
-    energy on chip over that of the first event."""
+    """The resources that m mappings need, (m,): cycles, bytes off chip, serial accesses of the busiest level, and
+    energy on chip in units of the first event's."""
 
     cycles: Floats
     off_chip: Floats
@@ -61,7 +61,7 @@ class Needs(msgspec.Struct, frozen=True):
     traffic: Floats
 
     def off_chip_bytes(self, costs: Costs, i: Ints | int) -> Floats:
-        """Bytes that are not on chip already, (m,), each mapping of an operator i (m,) or all of one."""
+        """Return the off-chip bytes not on chip already, (m,). `i` is each mapping's operator (m,), or one for all."""
         left: Floats = np.maximum(self.off_chip - costs.spared[i], 0.0)
         return left
 
@@ -72,7 +72,7 @@ class Needs(msgspec.Struct, frozen=True):
 
 
 def find_needs(machine: SpatialMachine, runs: NestRun, value_bytes: Floats, prices: tuple[float, ...]) -> Needs:
-    """Return the resources that mappings need; `value_bytes` (3, m)."""
+    """Return the resources that mappings need. `value_bytes` is (3, m); `prices` are relative to the first event's."""
     moved = [runs.moves[0, t] for t in range(3)]
     off_chip = np.sum([(m.reads + m.updates) * width for m, width in zip(moved, value_bytes, strict=True)], axis=0)
     accesses, on_chip = np.zeros_like(runs.cycles), moved_on_chip(machine, runs, value_bytes)
@@ -85,7 +85,7 @@ def find_needs(machine: SpatialMachine, runs: NestRun, value_bytes: Floats, pric
 
 
 def moved_on_chip(machine: SpatialMachine, runs: NestRun, value_bytes: Floats) -> dict[str, Floats]:
-    """The events of a machine, (m,) each."""
+    """Return the count of each event of a machine, by label, (m,) each."""
     moved = {"control.tile_setup": runs.tiles}
     for s, place in enumerate(machine.places):
         for memory in place.memories:
@@ -98,15 +98,15 @@ def moved_on_chip(machine: SpatialMachine, runs: NestRun, value_bytes: Floats) -
 
 
 def _network_bytes(machine: SpatialMachine, runs: NestRun, value_bytes: Floats, s: int) -> Floats:
-    """Bytes that the network below a station carries; each element of the innermost has its own of a tensor that passes
-    several."""
+    """Return the bytes that the network below a station carries. If a tensor passes several networks in a row, only the
+    innermost carries a copy for each element."""
     total = np.zeros_like(runs.cycles)
     for t, width in enumerate(value_bytes):
         outer = max(i for i in range(s + 1) if (i, t) in runs.moves)
         moved = runs.moves[outer, t]
         further = [i for i in range(s + 1, len(machine.places)) if machine.places[i].array]
         is_last = not further or any((i, t) in runs.moves for i in range(s + 1, further[0] + 1))
-        # Operands come to every element that shares them; a sum comes to one, and passes the others on its way out.
+        # Every element that shares an operand receives it. One element reads a sum back; all pass it on the way out.
         each, once = (moved.updates, moved.reads) if t == OUTPUT else (moved.reads, 0.0)
         total += (each * np.where(is_last, moved.shared, 1.0) + once) * width
     return total
@@ -123,7 +123,7 @@ def _tensor_bytes(runs: NestRun, s: int, memory: LevelMemory, value_bytes: Float
 
 
 def _busiest_port_bytes(runs: NestRun, s: int, memory: LevelMemory, value_bytes: Floats) -> Floats:
-    """Return the bytes of the port with most of them; ports that take the same share it."""
+    """Return the bytes of the busiest port. Ports that take the same access share its bytes evenly."""
     loads = [np.zeros_like(runs.cycles) for _ in memory.ports]
     for access, moved in _tensor_bytes(runs, s, memory, value_bytes).items():
         takers = [i for i, port in enumerate(memory.ports) if access in port]

@@ -1,9 +1,9 @@
-"""What a loop nest, tiled over levels of memory and spread over arrays, moves at every level, by the rules of Timeloop
+"""Data movement of a loop nest, tiled over memories and spread over arrays, at every level, by the rules of Timeloop
 (Parashar et al., ISPASS 2019).
 
-A level sees a new tile whenever a loop above it steps along the tensor. Elements that want the same value are served by
-one read where the network multicasts, and partial sums leave as one where it adds. What slides along windows as the
-innermost loop is read once. Sums over ragged tiles are those of the whole."""
+A level sees a new tile whenever a loop above it steps along the tensor. If the network multicasts, one read serves all
+elements that need the value; if it adds, their partial sums leave as one. If the innermost loop slides along windows,
+their overlap is read once. Ragged tiles add up to the sizes of the whole."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ INPUT, WEIGHT, OUTPUT = range(len(TENSORS))
 Bools = np.ndarray[Any, np.dtype[np.bool_]]
 CONCERNS = np.array([[letter in loops for letter in LOOPS] for loops in ("NGCPQRS", "GKCRS", "NGKPQ")])
 WINDOWS = ((P, R), (Q, S))
-_SIDES = ((C, R, S), (K,), (N, P, Q))  # of a systolic array: what is added up, what results and what rows lie along
+_SIDES = ((C, R, S), (K,), (N, P, Q))  # loops along a systolic array's sides: sums, result channels, rows
 
 
 class Network(msgspec.Struct, frozen=True):
-    """The array below a station: which tensors it multicasts, whether it adds partial sums and shares windows; of a
-    systolic array the tensor that is `kept`, and whether its load is hidden."""
+    """The array below a station: which tensors it multicasts, whether it adds partial sums and shares windows. `kept`
+    is the stationary tensor of a systolic array; `hides_load` says whether its load is hidden."""
 
     multicast: tuple[bool, ...] = (True, True, False)
     reduces: bool = True
@@ -44,8 +44,8 @@ class Station(msgspec.Struct, frozen=True):
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """m loop nests: `sizes` (8, m), the `stride` of windows (m,), and the `part` of what they cover that is no padding
-    (m,)."""
+    """m loop nests: `sizes` (8, m), the `stride` of windows (m,), and the `part` (m,) of the input under them that is
+    not padding."""
 
     sizes: Floats
     stride: Floats
@@ -57,8 +57,8 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class Nest(msgspec.Struct, frozen=True):
-    """m mappings on s stations, off-chip memory first: extents (8, m) that each station but the first holds; elements
-    (8, m) that each array gives the loops; temporal loops outermost first, (8, m)."""
+    """m mappings on s stations, off-chip memory first: `tiles`, extents (8, m) of each station but the first; `spread`,
+    elements (8, m) that each array gives the loops; `orders`, temporal loops outermost first, (8, m)."""
 
     tiles: tuple[Floats, ...]
     spread: tuple[Floats, ...]
@@ -66,8 +66,8 @@ class Nest(msgspec.Struct, frozen=True):
 
 
 class TensorMoves(msgspec.Struct, frozen=True):
-    """Values of one tensor at all instances of a station, (m,): `reads` for those within, `fills` from without,
-    `updates` from within, `drains` to without; `shared` elements that one read serves."""
+    """Values of one tensor at all instances of a station, (m,): `reads` for the inside, `fills` from outside, `updates`
+    from inside, `drains` to the outside. One read serves `shared` elements."""
 
     reads: Floats
     fills: Floats
@@ -77,8 +77,8 @@ class TensorMoves(msgspec.Struct, frozen=True):
 
 
 class NestRun(msgspec.Struct, frozen=True):
-    """The moves of m nests by station and tensor; `cycles` of an element; `instances` of each station at work, and last
-    of the elements; `tiles` of the outermost memory."""
+    """The moves of m nests by station and tensor; `cycles` of an element; busy `instances` of each station and last of
+    the elements; `tiles` of the outermost memory."""
 
     moves: dict[tuple[int, int], TensorMoves]
     cycles: Floats
@@ -87,7 +87,7 @@ class NestRun(msgspec.Struct, frozen=True):
 
 
 def count_moves(problem: Problem, nest: Nest, stations: tuple[Station, ...]) -> NestRun:
-    """Count what moves. Shapes as in `Nest`; a station's tile holds those within it."""
+    """Count the moves of each mapping. Shapes are as in `Nest`; a station's tile contains the tiles inside it."""
     return _Counter(problem, nest, stations).run()
 
 
@@ -103,7 +103,7 @@ class _Counter:
         self.steps = [np.ceil(part / spread) for part, spread in zip(parts, nest.spread, strict=True)]
         # Elements at work on average: the last round over an array may be partly empty.
         self.busy = [part / step for part, step in zip(parts, self.steps, strict=True)]
-        # The loops of each station innermost first, their steps, and where there are any.
+        # The loops of each station, innermost first: each with its steps, and where it has more than one.
         self.inward = [list(self._loops(steps, order)) for steps, order in zip(self.steps, nest.orders, strict=True)]
         self.macs: Floats = np.prod(problem.sizes, axis=0)
 
@@ -111,7 +111,7 @@ class _Counter:
     def _loops(steps: Floats, orders: Ints) -> Iterator[tuple[Ints, Floats, Bools]]:
         column = np.arange(steps.shape[1])
         for loop in orders[::-1]:
-            is_one = (loop == loop[:1]).all()  # of all mappings: a row of steps is no copy
+            is_one = (loop == loop[:1]).all()  # the same loop in all mappings: use a row of `steps` without a copy
             taken = steps[loop[:1]][0] if is_one and loop.size else steps[loop, column]
             if (moves := taken > 1).any():
                 yield loop[:1] if is_one else loop, taken, moves
@@ -134,8 +134,8 @@ class _Counter:
         if tensor != OUTPUT:
             return TensorMoves(come[inner] / shared, come[outer], zero, zero, shared)
         results = np.prod(self.problem.sizes[CONCERNS[OUTPUT]], axis=0)
-        # A result's first partial sum finds nothing to be added to. At ragged edges elements idle: no more sums leave
-        # as one than there are.
+        # The first partial sum of a result needs no read. Elements idle at ragged edges: each result keeps at least
+        # one update.
         drains, sums = come[outer], come[inner]
         first = np.minimum(results * self._copy_count(OUTPUT, outer), sums)
         updates = np.maximum(sums / shared, first)
@@ -143,8 +143,8 @@ class _Counter:
         return TensorMoves(updates - first, np.maximum(drains - first, 0.0) if outer else zero, updates, drains, shared)
 
     def _values_in(self, tensor: int, station: int) -> Floats:
-        """Values of a tensor that come to all instances of a station (of the elements that multiply: all operands)."""
-        if station in (0, len(self.stations)):  # all is there to begin with
+        """Return the values of a tensor that come to all instances of a station; multipliers take every operand."""
+        if station in (0, len(self.stations)):  # off-chip memory has everything from the start
             return self.macs if station else np.zeros_like(self.macs)
         again, slides = self._repeats(tensor, station)
         return self._volume(tensor, station, slides) * again * self._copy_count(tensor, station)
@@ -202,14 +202,14 @@ class _Counter:
         return parts
 
     def _extent(self, pair: tuple[int, int], parts: list[Floats]) -> Floats:
-        """Inputs along one side, of results and of windows that are cut into so many parts."""
+        """Return the inputs along one side, (m,), whose results and window are cut into `parts`."""
         results, window = (self.problem.sizes[loop] for loop in pair)
         rows, pieces = parts
         extent: Floats = pieces * (self.problem.stride * (results - rows) + rows) + rows * (window - pieces)
         return extent
 
     def _tiles_at_rest(self, loop: int, station: int) -> Floats:
-        """Tiles along a loop were its innermost steps none."""
+        """Return the tiles along a loop, not counting its innermost temporal steps."""
         left, tiles = np.zeros(len(self.macs), dtype=np.bool_), np.ones(len(self.macs))
         for above in range(station - 1, -1, -1):
             steps = self.steps[above][loop]
@@ -218,7 +218,7 @@ class _Counter:
         return tiles
 
     def _sharing_elements(self, tensor: int, outer: int, inner: int) -> Floats:
-        """Elements of the arrays between two stations that one read serves, or whose sums leave as one."""
+        """Return how many elements between two stations one read serves, or have sums that leave as one, (m,)."""
         shared = np.ones(len(self.macs))
         for station in range(outer, min(inner, len(self.stations))):
             network, busy = self.stations[station].network, self.busy[station]
@@ -229,7 +229,7 @@ class _Counter:
         return shared
 
     def _overlap(self, station: int) -> Floats:
-        """Inputs that the elements of an array want over those that they want between them."""
+        """Return the inputs that the elements of an array need separately over those that they need together, (m,)."""
         stride, ratio = self.problem.stride, np.ones(len(self.macs))
         for result, window in WINDOWS:
             rows, pieces = self.busy[station][result], self.busy[station][window]
@@ -240,7 +240,7 @@ class _Counter:
         return ratio
 
     def _exposed_cycles(self, cycles: Floats) -> Floats:
-        """Cycles in which systolic arrays are filled, drained and loaded while no element multiplies."""
+        """Return the cycles in which systolic arrays fill, drain and load while no element multiplies, (m,)."""
         exposed = np.zeros(len(self.macs))
         for s, station in enumerate(self.stations):
             if station.network.kept is None:
@@ -250,7 +250,7 @@ class _Counter:
             load = sides[0] if station.network.kept != OUTPUT else np.zeros_like(skew)
             passes = self._tile_changes(station.network.kept, s + 1)
             if station.network.hides_load:
-                # The next tile is loaded behind the work on this one, which may be shorter than that.
+                # The next tile loads during the work on this one: only the part that takes longer is exposed.
                 exposed = exposed + skew + passes * np.maximum(load - cycles / passes, 0.0)
             else:
                 exposed = exposed + passes * (load + skew)

@@ -1,7 +1,7 @@
-"""What mappings under an outermost tile need at the least, whatever the tiles within.
+"""Lower bounds on the resources of mappings with a given outermost tile, whatever the inner tiles.
 
-Nothing moves less than were the tiles within as large as the outermost. Of the innermost memory every
-multiply-accumulate takes its operands, shared among as many elements as the array can give the loops."""
+Traffic is least if the inner tiles are as large as the outermost. Every multiply-accumulate takes its operands from the
+innermost memory; one read serves at most as many elements as the array can give the loops."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def least(
     machine: SpatialMachine, problem: Problem, value_bytes: Floats, prices: tuple[float, ...],
     tiles: Floats, orders: Ints, spread: Floats,
 ) -> Needs:  # fmt: skip
-    """Return the least that mappings of one operator need with outermost tiles (8, t) whose loops have `orders` (8, t),
-    each `spread` over the outermost array in w ways (8, w, t): by tile and by way of every array, (t * w * ..)."""
+    """Return the least needs of one operator's mappings with outermost tiles (8, t), loop `orders` (8, t), and loops
+    `spread` over the outermost array in w ways (8, w, t): by tile and by way of every array, (t * w * ..)."""
     ways, within = spread.shape[1], len(machine.places) - 1
     tiles, orders = np.repeat(tiles, ways, axis=1), np.repeat(orders, ways, axis=1)
     each, alone = np.zeros(tiles.shape[1], dtype=np.intp), np.ones_like(tiles)
@@ -52,7 +52,7 @@ def least(
 
 
 class _Inside:
-    """Nests of which no tile within is smaller than the outermost; `ways` to spread loops over the arrays within."""
+    """Nests whose inner tiles are as large as the outermost; `ways` spread the loops over the inner arrays."""
 
     def __init__(
         self, machine: SpatialMachine, ways: tuple[tuple[tuple[int, ...], ...], ...], problem: Problem, nest: Nest
@@ -65,7 +65,7 @@ class _Inside:
         self.macs: Floats = np.prod(problem.sizes, axis=0)
 
     def least(self, runs: NestRun) -> NestRun:
-        """Return the least moves that smaller tiles within make, of the moves of the nests."""
+        """Return the least moves that smaller inner tiles make, from the moves of these nests."""
         moves, end, inward = dict(runs.moves), len(self.machine.stations), range(1, len(self.machine.stations))
         for tensor in range(len(CONCERNS)):
             held = [s for s, station in enumerate(self.machine.stations) if station.holds[tensor]]
@@ -85,7 +85,7 @@ class _Inside:
         return msgspec.structs.replace(runs, moves=moves, cycles=cycles, instances=tuple(instances))
 
     def _reach(self, station: int, loops: Bools) -> Floats:
-        """Elements of the array below a station that loops are given at the most."""
+        """Return the most elements of the array below a station that some loops can be given, (m,)."""
         if station == 0:
             busy: Floats = np.prod(self.busy[loops], axis=0)
             return busy
@@ -96,8 +96,8 @@ class _Inside:
         return most
 
     def _inputs(self, moved: TensorMoves, outer: int, inner: int) -> TensorMoves:
-        """Return the moves of inputs: strides leave some out on the way inward, and an array that shares windows shares
-        less than 2 + stride times as much along a side of unequal tiles."""
+        """Return the least moves of inputs. Strides skip some inputs on the way inward. Along a side of unequal tiles,
+        an array that shares windows shares less than 2 + stride times as much."""
         gaps, shared = np.ones_like(self.macs), np.ones_like(self.macs)
         for pair in WINDOWS:
             results, window = (self.problem.sizes[loop] for loop in pair)  # no outermost tile cuts windows
@@ -109,8 +109,8 @@ class _Inside:
         return msgspec.structs.replace(moved, reads=reads, fills=moved.fills / gaps if outer > 1 else moved.fills)
 
     def _innermost_moves(self, moved: TensorMoves, tensor: int, outer: int) -> TensorMoves:
-        """Return the moves of the innermost memory: each multiply-accumulate takes operands and finds a sum, but the
-        first."""
+        """Return the moves of the innermost memory: each multiply-accumulate reads operands and, except for the first
+        of a result, a partial sum."""
         others, shared, copies = ~CONCERNS[tensor], np.ones_like(self.macs), np.ones_like(self.macs)
         for s, station in enumerate(self.machine.stations):
             network, loops = station.network, np.zeros_like(others)

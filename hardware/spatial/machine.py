@@ -20,8 +20,8 @@ _KEPT = {"weight": "weight", "row": "weight", "input": "input", "output": "outpu
 
 
 class LevelMemory(msgspec.Struct, frozen=True):
-    """One level: the tensors held, the bytes of one instance, those of an access, and what each port takes: 'read' or
-    'write' with the number of a tensor."""
+    """One level: the tensors that it holds, the bytes of one instance and of one access, and the accesses that each
+    port takes: 'read' or 'write' with the number of a tensor."""
 
     name: str
     holds: tuple[bool, ...]
@@ -36,8 +36,8 @@ class LevelMemory(msgspec.Struct, frozen=True):
 
 
 class MachineLevel(msgspec.Struct, frozen=True):
-    """One station: its memories, the `extents` of its tile and the `order` of its tiles that the file fixes, and of the
-    array below the elements along each axis and ways to spread loops over it."""
+    """One station with its memories. The file may fix the `extents` of its tile and the `order` of its tiles. `axes` of
+    the array below are the elements along each axis and the ways to spread loops over it."""
 
     station: Station
     memories: tuple[LevelMemory, ...]
@@ -53,12 +53,12 @@ class MachineLevel(msgspec.Struct, frozen=True):
 
     @property
     def ways(self) -> tuple[tuple[tuple[int, ...], ...], ...]:
-        """To spread loops over the array: of each, the loops along every axis."""
+        """All ways to spread loops over the array: for each, the loops along every axis."""
         return tuple(product(*(ways for _, ways in self.axes)))
 
 
 class SpatialMachine(msgspec.Struct, frozen=True):
-    """Places outermost first, that of the off-chip memory with no memories. `elements` multiply in all."""
+    """Places, outermost first; the first is off-chip memory, without `memories`. `elements` counts all multipliers."""
 
     places: tuple[MachineLevel, ...]
     stationary: str
@@ -71,8 +71,8 @@ class SpatialMachine(msgspec.Struct, frozen=True):
 
     @property
     def events(self) -> tuple[str, ...]:
-        """The events that are paid for on chip: bytes of every level and network, inward, and tiles of the
-        outermost."""
+        """The labels of on-chip events: bytes of every level and network, outermost first, then tiles of the outermost
+        level."""
         labels = []
         for place in self.places:
             labels += [label for memory in place.memories for label in memory.events]
@@ -82,7 +82,7 @@ class SpatialMachine(msgspec.Struct, frozen=True):
 
 @memoize()
 def find_machine(device: Device) -> SpatialMachine:
-    """The hierarchy of a device with the sizes that its facts give."""
+    """Return the hierarchy of a device with the sizes that its facts give."""
     hierarchy = device.file.hierarchy
     assert hierarchy is not None
     places = [_place(device, hierarchy, (), hierarchy.across)]

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 
 class _Work(msgspec.Struct, frozen=True):
-    """The c contractions of a demand, `which` operators they are, and the mappings found; `scale` is their MACs over
-    those of the loops; `value_bytes` (3, c)."""
+    """The c contractions of a demand, `which` operators they are, and the mappings found. `scale` is their MACs over
+    those of the loops; `value_bytes` is (3, c)."""
 
     which: Ints
     problem: Problem
@@ -37,7 +37,7 @@ class _Work(msgspec.Struct, frozen=True):
 
 
 def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
-    """Contractions on the arrays, each as its search found; element-wise work behind them."""
+    """Map contractions to the arrays, each by its search, and element-wise work to the vector unit."""
     device, plan = setup.device, setup.plan
     if demand.unpack_ops is not None:
         demand = msgspec.structs.replace(demand, vector_flops=demand.vector_flops + common.unpack_flops(demand, device))
@@ -55,7 +55,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     units[work.which] = work.run.instances[-1]
     slower = rates.compute[0] / rates.compute
     arrays_s = np.maximum(array_s * slower[:, demand.op_class], ideal_s)
-    # One operator after the other, each at the pace of what it needs most; the vector unit works behind all of them.
+    # Operators run one after another, each as fast as its slowest resource; the vector unit works in parallel.
     each_s = np.maximum(np.maximum(arrays_s, dram_s), chip_s)
     serial_s, behind_s = (np.stack([demand.per_kernel(row) for row in seconds]) for seconds in (each_s, lanes_s))
     return Mapping(
@@ -88,7 +88,7 @@ def _ideal_s(demand: Demand, setup: Setup) -> Floats:
 
 
 def problem_of(demand: Demand, which: Ints) -> Problem:
-    """The loops of contractions: convolutions with their windows where these are known, others as products."""
+    """Return the loops of contractions: convolutions with their windows where these are known, others as products."""
     g, m, n, k = demand.gemm[:, which]
     one = np.ones(len(which))
     rows, columns, height, width, stride, part = (
@@ -114,7 +114,7 @@ def problem_of(demand: Demand, which: Ints) -> Problem:
 def _other_work(
     demand: Demand, device: Device, rates: Efficiency, prices: Floats, least: Traffic
 ) -> tuple[Floats, Floats]:
-    """Return the seconds (n,) of a kernel's operators beside its contraction, and J that no mapping changes."""
+    """Return the seconds (n,) of each kernel's operators besides its contraction, and J that no mapping changes."""
     passing_s = np.maximum(*common.memory_seconds(device, least, rates.bandwidth[:1, demand.op_class]))[0]
     unmapped_j = np.sum(prices[:, None] * _unmapped_counts(demand, device, least), axis=0)
     beside_s, rest_j = (demand.per_kernel(each)[demand.kernel] for each in (passing_s * (demand.macs <= 0), unmapped_j))
@@ -132,7 +132,7 @@ def _work(
     demand: Demand, device: Device, machine: SpatialMachine, rates: Efficiency, prices: Floats, least: Traffic,
     ideal_s: Floats, lanes_s: Floats,
 ) -> _Work:  # fmt: skip
-    """The mappings of all contractions: those of equal ones are searched once."""
+    """Return the mappings of all contractions. Equal contractions are searched once."""
     which = np.flatnonzero(demand.macs > 0)
     problem = problem_of(demand, which)
     scale = demand.macs[which] / np.prod(problem.sizes, axis=0)
@@ -140,7 +140,7 @@ def _work(
     inputs, partial = np.full(len(which), demand.element_bytes), np.full(len(which), device.accumulator_bytes)
     value_bytes = np.stack([inputs, right, partial])
     byte_s = 1.0 / (device.memory_bandwidth * rates.bandwidth[0, demand.op_class[which]])
-    # What the operator would move did it see every value once, less what really passes the memory interface.
+    # Bytes if every value moved once, minus the bytes that really pass the memory interface.
     once = (compulsory(problem) * value_bytes).sum(axis=0)
     spared = once - (least.dram_read + least.dram_write)[which] / scale
     cycle_s = ideal_s[which] / demand.macs[which] * machine.elements / rates.compute[0, demand.op_class[which]]
@@ -148,7 +148,7 @@ def _work(
     behind_s, start_s = demand.per_kernel(lanes_s)[demand.kernel], device.kernel_start_s[0]
     by_operator = (cycle_s, byte_s, spared, scale, beside_s[which], behind_s[which], rest_j[which])
     costs = Costs(*by_operator, 1.0 / device.clock_hz, start_s, power)
-    # All on chip follows the voltage: no clock changes what is worth trying.
+    # All prices on chip scale with the voltage, so no clock changes the relative prices of the search.
     relative = tuple(float(f"{prices[device.arch.row[label]] / power.chip_j:.9g}") for label in machine.events)
     columns = np.vstack([problem.sizes, problem.stride, problem.part, value_bytes, *by_operator])
     _, first, place = np.unique(columns, axis=1, return_index=True, return_inverse=True)
@@ -162,14 +162,14 @@ def _work(
 
 
 def compulsory(problem: Problem) -> Floats:
-    """Distinct values of each tensor, (3, c)."""
+    """Return the number of distinct values of each tensor, (3, c)."""
     n, g, k, c, p, q, r, s = problem.sizes
     sides = [(problem.sizes[result] - 1) * problem.stride + problem.sizes[window] for result, window in WINDOWS]
     return np.stack([n * g * c * sides[0] * sides[1] * problem.part, g * k * c * r * s, n * g * k * p * q])
 
 
 def _flow(demand: Demand, least: Traffic, work: _Work) -> Traffic:
-    """Return the traffic off chip: every value that is not on chip once, and what mappings move again."""
+    """Return the traffic: every value that is not on chip once, and what mappings move again."""
     moves, value_bytes = work.run.moves, work.value_bytes
     once = compulsory(work.problem)
     read = sum((moves[0, t].reads - once[t]) * value_bytes[t] for t in (INPUT, WEIGHT))
@@ -203,7 +203,7 @@ def _counts(demand: Demand, device: Device, machine: SpatialMachine, flow: Traff
 
 
 def _unmapped_counts(demand: Demand, device: Device, flow: Traffic) -> Floats:
-    """Arithmetic and what passes the memory interface; element-wise work passes the outermost level."""
+    """Count arithmetic, off-chip traffic, and the passes of element-wise work through the outermost level."""
     counts, row = common.empty_counts(device, demand)
     counts[row["array.mac"]] = demand.macs
     counts[row["vector.flop"]] = demand.vector_flops

@@ -1,7 +1,7 @@
-"""The fastest of a bounded list of tilings and loop orders for each operator; of equals, that of least traffic.
+"""Search of the fastest of a bounded list of tilings and loop orders for each operator; of equals, least energy wins.
 
-Menus of tiles depend on neither machine nor batch, so a larger memory or smaller batch has all choices of others;
-arrays are filled as far as a tile goes. So a larger array or more bandwidth is never slower."""
+Menus of tiles depend on neither machine nor batch, so a larger memory or smaller batch has at least as many choices.
+Arrays are filled as far as a tile allows. So a larger array or more bandwidth is never slower."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _ORDERS = {
     "input": _INPUTS,
     "free": _WEIGHTS + _RESULTS + _INPUTS,
 }
-# Extents of outer tiles, whatever the loop: so a longer loop takes as many tiles or more.
+# Extents of outer tiles do not depend on the loop, so a longer loop takes as many tiles or more.
 _ROWS = (1.0, 2.0, 4.0, 7.0, 14.0, 28.0, 56.0, 112.0, 256.0, 1024.0, 4096.0, 16384.0)
 _IMAGES = (1.0, 2.0, 4.0, 16.0, 64.0)
 _CHANNELS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 48.0, 64.0, 96.0, 128.0, 256.0, 512.0, 1024.0, 4096.0)
@@ -36,15 +36,15 @@ _GROUPS = (1.0, 8.0, 64.0)
 _TOGETHER = 8192  # mappings counted together
 _AT_ONCE = 32  # columns compared with all others together
 _ENDLESS = 2.0**20  # more than any tile
-_KEEP = 1024  # operators remembered of a machine
+_KEEP = 1024  # most operators remembered per machine
 _ROUNDING = 1e-12
 
 
 def search(
     machine: SpatialMachine, problem: Problem, value_bytes: Floats, prices: tuple[float, ...], costs: Costs
 ) -> Nest:
-    """Return the mapping of each of n operators; `value_bytes` (3, n); `prices` of the machine's events over the
-    first."""
+    """Return the mapping of each of n operators. `value_bytes` is (3, n); `prices` of the machine's events are relative
+    to the first."""
     rows = np.vstack([problem.sizes, problem.stride, problem.part, value_bytes]).T
     known, found = _searches(machine, prices), [_no_mappings(len(machine.places))]
     for i, row in enumerate(np.ascontiguousarray(rows)):
@@ -67,8 +67,8 @@ def _searches(_machine: SpatialMachine, _prices: tuple[float, ...]) -> dict[byte
 
 
 class Operator:
-    """One operator: the least that mappings need by outermost tile and ways, (t, w, ..), which of these are
-    `uncounted`, and the mappings counted that no other beats in everything, each with its place in the list of all."""
+    """The search of one operator: lower bounds (`least`) by outermost tile and ways, (t, w, ..), `uncounted` of these,
+    and the Pareto-optimal mappings so far (`nest`), with needs (`table`) and `place` in the list of all."""
 
     def __init__(
         self, machine: SpatialMachine, problem: Problem, value_bytes: Floats, prices: tuple[float, ...], i: int
@@ -95,8 +95,8 @@ class Operator:
         return _shortlist(loops, widths, place.memories, s == 1, orders, place.extents)
 
     def fastest(self, costs: Costs) -> Nest:
-        """Return the mapping whose kernel ends first within the power limit; of equals, that of least energy, then the
-        first. Mappings that are certainly slower are not counted."""
+        """Return the mapping whose kernel ends first within the power limit; of equals, the one of least energy, then
+        the first. Mappings that are certainly slower are not evaluated."""
         ends_s, moved_j = costs.kernel_cost(self.least)
         together = max(2 * _TOGETHER // int(np.prod([menu.shape[1] for menu, _ in self.menus[1:]])), 1)
         while True:
@@ -113,14 +113,14 @@ class Operator:
             self.count(left[np.lexsort((moved_j[left], ends_s[left]))][:together])
 
     def count(self, which: Ints) -> None:
-        """Count the mappings with some outermost tiles and ways."""
+        """Evaluate the mappings with some outermost tiles and ways, and keep the Pareto-optimal ones."""
         self.uncounted.flat[which] = False
         asked = np.zeros_like(self.uncounted)
         asked.flat[which] = True
         tried, place = self._candidates(asked)
         table = np.empty((len(self.table), len(place)))
         marks = column_hash(*tried.orders)
-        for mark in np.unique(marks):  # of one order at a time: it is counted quicker
+        for mark in np.unique(marks):  # one order at a time, which is faster
             same = np.flatnonzero(marks == mark)
             for start in range(0, len(same), _TOGETHER):
                 part = same[start : start + _TOGETHER]
@@ -137,7 +137,7 @@ class Operator:
         self.nest, self.table, self.place = _take(nest, kept), table[:, kept], place[kept]
 
     def _candidates(self, asked: Bools) -> tuple[Nest, Ints]:
-        """Mappings with the outermost tiles and ways asked for, and the place of each in the list of all."""
+        """Return the mappings with the outermost tiles and ways asked for, and the index of each in the list of all."""
         outermost = np.flatnonzero(asked.any(axis=tuple(range(1, asked.ndim))))
         tiles: list[Floats] = [np.repeat(self.problem.sizes, len(outermost), axis=1)]
         tiles, orders, number = [*tiles, self.menus[0][0][:, outermost]], [self.menus[0][1][:, outermost]], outermost
@@ -163,12 +163,12 @@ class Operator:
 
 
 def _pareto_columns(table: Floats) -> Ints:
-    """The columns of which no other is as low in all rows, of equals the first."""
+    """Return the Pareto-optimal columns: no other is as low in all rows. Of equal columns, keep the first."""
     most = np.maximum(np.abs(table).max(axis=1, keepdims=True), np.finfo(np.float64).tiny)
     middling = table[:, [(table / most).sum(axis=0).argmin()]]
-    left = np.flatnonzero((table < middling).any(axis=0) | (table == middling).all(axis=0))  # most are beaten by it
+    left = np.flatnonzero((table < middling).any(axis=0) | (table == middling).all(axis=0))  # it beats most columns
     left, kept = left[np.lexsort(table[::-1, left])], []
-    while len(left):  # a column is beaten by none after it
+    while len(left):  # sorted: no column beats an earlier one
         first = np.arange(min(_AT_ONCE, len(left)))
         beaten: Bools = first[:, None] < np.arange(len(left))
         for row in table[:, left]:
@@ -198,15 +198,15 @@ def _distinct(*parts: Floats | Ints) -> Ints:
 
 
 def column_hash(*parts: Floats | Ints) -> Floats:
-    """Return a hash of each column, its products with random numbers; equal columns have equal hashes, others hardly
-    ever."""
+    """Return a hash of each column: its products with random numbers. Equal columns have equal hashes; others almost
+    never do."""
     draw = np.random.default_rng(0)
     marks: Floats = np.sum([draw.random(len(part)) @ part for part in parts], axis=0)
     return marks
 
 
 def _endless(problem: Problem) -> list[float]:
-    """The loops of one operator, endless where a batch lengthens them: images, groups, and rows of products."""
+    """Return the loops of one operator, _ENDLESS where they grow with the batch: images, groups, rows of products."""
     sizes = problem.sizes[:, 0].copy()
     sizes[[N, G]] = _ENDLESS
     if np.prod(sizes[[Q, R, S]]) == 1:
@@ -216,7 +216,7 @@ def _endless(problem: Problem) -> list[float]:
 
 
 def _spread(place: MachineLevel, outer: Floats, inner: Floats) -> Floats:
-    """Elements that an array gives each loop, (8, w, m), in each of w ways, loop by loop in equal rounds."""
+    """Return the elements that an array gives each loop, (8, w, m), in each of w ways: loop by loop in equal rounds."""
     parts = np.ceil(outer / inner)
     given = np.ones((8, len(place.ways), parts.shape[1]))
     for number, way in enumerate(place.ways):
@@ -241,9 +241,9 @@ def _shortlist(
 ) -> tuple[Floats, Ints]:
     """Return the tiles (8, k) of a menu that memories have room for, and the order of their loops, (8, k).
 
-    Kept is what no other beats in the room of every memory, in what passes under the best order, in how much is added
-    up, in how many result channels share inputs, and in how many rows share weights: a larger room has all that a
-    smaller one has. `extents` of loops are fixed, but where no tile with them has room."""
+    Keep the Pareto-optimal tiles by room in every memory, bytes that pass under the best order, length of sums, result
+    channels that share inputs, and rows that share weights: a larger memory has all tiles of a smaller one. `extents`
+    of loops are fixed, unless no tile with them has room."""
     sizes, value_bytes = np.array(loops[:8]), np.array(widths)[:, None]
     problem = Problem(sizes[:, None], np.array(loops[8:9]), np.array(loops[9:]))
     menu, held = (_outer if is_outer else _inner)(sizes), np.array([memory.holds for memory in memories])
@@ -277,7 +277,7 @@ def _with_room(
 
 
 def _passing_bytes(problem: Problem, holds: tuple[bool, ...], menu: Floats, value_bytes: Floats, order: Ints) -> Floats:
-    """Bytes that pass into a station that holds such tiles, (e,); a tensor not held passes with every other tile."""
+    """Return the bytes into a station with such tiles, (e,); a tensor it does not hold passes again in other loops."""
     each = np.zeros(menu.shape[1], dtype=np.intp)
     many, orders = problem.take(each), np.repeat(order[:, None], len(each), axis=1)
     alone = np.ones_like(menu)
@@ -294,7 +294,7 @@ def _passing_bytes(problem: Problem, holds: tuple[bool, ...], menu: Floats, valu
 
 
 def _footprints(stride: float, menu: Floats) -> Floats:
-    """Values of each tensor in a tile, (3, e)."""
+    """Return the values of each tensor in a tile, (3, e)."""
     span = [(menu[result] - 1) * stride + menu[window] for result, window in ((P, R), (Q, S))]
     inputs = menu[N] * menu[G] * menu[C] * span[0] * span[1]
     weights = menu[G] * menu[K] * menu[C] * menu[R] * menu[S]
@@ -302,7 +302,7 @@ def _footprints(stride: float, menu: Floats) -> Floats:
 
 
 def _outer(sizes: Floats) -> Floats:
-    """Tiles (8, e) of some rows or some images, some of both kinds of channels, and whole windows."""
+    """Return tiles (8, e) of some rows or some images, some of both kinds of channels, and whole windows."""
     n, g, k, c, p, q, r, s = sizes
     rows = [(1.0, 1.0, np.ceil(q / 4)), *((1.0, extent, q) for extent in _up_to(_ROWS, p))]
     rows += [(extent, p, q) for extent in _up_to(_IMAGES, n)]
@@ -318,7 +318,7 @@ def _up_to(menu: tuple[float, ...], size: float) -> list[float]:
 
 
 def _inner(sizes: Floats) -> Floats:
-    """Tiles (8, e) of an element: a few channels, a window or a value of it, a few columns."""
+    """Return tiles (8, e) of an element: a few channels, a whole window or one value of it, a few columns."""
     return np.array(
         list(product(*(sorted({min(e, size) for e in menu}) for menu, size in zip(_INNER, sizes, strict=True))))
     ).T
