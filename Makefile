@@ -1,5 +1,5 @@
-# `make run` and `make test` need Python 3.11 or newer and make, nothing else.
-# Python 3.11 is preferred: there the pins of constraints.txt resolve to a CPU build of torch everywhere.
+# `make run` and `make test` need only make and Python 3.11 or newer.
+# Python 3.11 is preferred: with it the pins of constraints.txt resolve to a CPU build of torch everywhere.
 PYTHON ?= $(shell command -v python3.11 || command -v python3 || command -v python)
 VENV ?= .venv
 BIN := $(VENV)/bin
@@ -10,7 +10,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 run: $(VENV)/.run
 	@$(BIN)/hwexplorer $(ARGS)
 
-# Tests of processes read what a child prints at once. What they import is compiled once; tests/conftest.py says when not.
+# Tests of processes read the output of a child at once. Imported modules are compiled once; see tests/conftest.py.
 test test-slow: export PYTHONUNBUFFERED := 1
 test test-slow: export PYTHONDONTWRITEBYTECODE :=
 
@@ -18,8 +18,8 @@ test: check
 	$(BIN)/python -m compileall -q hardware analysis hwexplorer
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup
 
-# What is slow and rarely breaks: whole catalogues, long scans, fresh captures, and properties with new random examples
-# (`make test` has the same ones each time). Weekly in CI and before a release.
+# Slow tests that rarely fail: whole catalogues, long scans, fresh captures, and properties with new random examples
+# (`make test` repeats the same examples). They run weekly in CI and before a release.
 test-slow: $(VENV)/.test
 	$(BIN)/python -m compileall -q hardware analysis hwexplorer
 	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "slow or hypothesis" --hypothesis-profile=random
@@ -30,7 +30,7 @@ check: $(VENV)/.test
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# The lowest and the newest versions that pyproject.toml allows, on each Python from 3.11 to 3.13 that is here.
+# Tests with the lowest and newest versions that pyproject.toml allows, on each installed Python from 3.11 to 3.13.
 test-versions: build/resolve/.uv
 	build/resolve/bin/python -m tests.versions $(ARGS)
 
@@ -39,8 +39,8 @@ bench: $(VENV)/.test
 	$(BIN)/python -m tests.bench_terminal
 	$(BIN)/python tests/bench_sweep.py
 
-# 50,000 altered inputs for everything that reads what strangers write; `make test` has a short run of each.
-# ARGS="states devices --seed 7 --seconds 60" picks readers, seed and time; a new reader is a file tests/fuzz/fuzz_NAME.py.
+# Gives 50,000 altered inputs to every reader of untrusted data; `make test` includes a short run of each.
+# ARGS="states devices --seed 7 --seconds 60" picks readers, seed and time; a new reader needs tests/fuzz/fuzz_NAME.py.
 fuzz: $(VENV)/.test
 	$(BIN)/python -m tests.fuzz $(ARGS)
 
@@ -48,12 +48,12 @@ screenshots: $(VENV)/.test
 	$(BIN)/python -m tests.screenshots screenshots
 	$(BIN)/python -m tests.recording screenshots/tour.cast
 
-# Rewrites what the verbs are expected to print, and the references; read the diff before you commit it.
+# Rewrites the expected output of the verbs and the generated references; read the diff before you commit it.
 golden: $(VENV)/.test
 	HWEXPLORER_GOLDEN=1 $(BIN)/python -m pytest -q tests/golden
 	$(BIN)/python -m tests.reference
 
-# Regenerates the shipped captures from torchvision; minutes, needs torch.
+# Regenerates the shipped captures from torchvision. It takes minutes and needs torch.
 captures: $(VENV)/.run
 	$(BIN)/python -m tests.captures analysis/model/captures
 
@@ -61,14 +61,14 @@ $(VENV)/bin/python:
 	@"$(PYTHON)" -c 'import sys; sys.exit("hwexplorer needs Python 3.11 or newer" if sys.version_info < (3, 11) else 0)'
 	"$(PYTHON)" -m venv $(VENV)
 
-# Every file that is installed has its hash in a lock, and none is built here; torch, see constraints.txt, its version.
+# Installs only built files whose hash is in a lock. torch is pinned by version (constraints.txt explains why).
 $(VENV)/.run $(VENV)/.test: $(VENV)/.%: $(VENV)/bin/python pyproject.toml constraints.txt locks/%.txt
 	$(PIP) --require-hashes --only-binary :all: -r locks/$*.txt
 	$(PIP) -c constraints.txt torch torchvision
 	$(PIP) --no-deps --no-build-isolation -e .
 	@touch $@
 
-# The newest versions that pyproject.toml and constraints.txt allow, with the hashes of their files for every platform.
+# Locks the newest versions that pyproject.toml and constraints.txt allow, with the hashes of files for every platform.
 lock: build/resolve/.uv
 	$(call lock,run,--group build --extra torch)
 	$(call lock,test,--group build --extra torch --extra dev)
