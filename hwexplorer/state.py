@@ -241,6 +241,13 @@ def parse(text: str) -> State:
     return state
 
 
+def drop_removed_keys(text: str) -> tuple[str, str]:
+    """Return a state string of an older version without the keys that are gone, and those as text."""
+    head, mark, query = text.partition("?")
+    gone = [pair for pair in filter(None, query.split("&")) if pair.partition("=")[0] not in _KEYS]
+    return head + mark + "&".join(pair for pair in query.split("&") if pair not in gone), " ".join(gone)
+
+
 def pin_string(state: State) -> str:
     """Return the string that the key `p` pins: the device under the cursor and every setting; the model is implied."""
     return _encode(state.on) + settings.write_words(settings.changed_settings(state, settings.DEFAULTS))

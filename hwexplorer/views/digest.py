@@ -52,7 +52,7 @@ def summarize(table: Table, digest: Digest) -> Table:
     footer = table.footer
     if rest:
         count = count_noun(sum(map(len, rest)), digest.what)
-        footer = (f"{count} more, {sum(map(amount, rest)) / total:.1%}: --all", *footer)
+        footer = (f"{count} more, {sum(map(amount, rest)) / total * 100:.1f} %: --all", *footer)
     columns = (table.columns[0], column, *table.columns[1:])
     return msgspec.structs.replace(table, columns=columns, rows=rows, footer=footer)
 

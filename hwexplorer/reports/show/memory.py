@@ -43,8 +43,8 @@ def _summary(report: MemoryReport, state: State) -> tuple[str, ...]:
         f"memory of activations is used {report.reuse:.1f} times over: all values together are "
         f"{quantity(report.total_activation_bytes, 'byte')}",
         f"training would keep {quantity(kept.kept_bytes, 'byte')} of activations, or "
-        f"{quantity(kept.checkpointed_bytes, 'byte')} with checkpoints in {kept.segments} segments and {again:.0%} "
-        "more forward time",
+        f"{quantity(kept.checkpointed_bytes, 'byte')} with checkpoints in {kept.segments} segments and "
+        f"{again * 100:.0f} % more forward time",
     )
 
 

@@ -23,7 +23,8 @@ from hwexplorer.views.plain import Card, CardFigure
 LEFT = 4  # cells: the cursor's sign and the rank
 NAME_LEAST, NAME_MIN, NAME_MAX, TITLE_SHARE = 16, 22, 34, 23  # cells of name and runtime; percent of the width
 BAR_MIN, BAR_MAX, PHRASE_LEAST, PHRASE_MIN, PHRASE_GOOD = 7, 24, 12, 22, 28
-SIGNS = {"measured": "✓", "similar chip": "≈"}  # signs of evidence; for other evidence the phrase says it
+SIMILAR = "similar chip"
+SIGNS = {"measured": "✓", SIMILAR: "≈"}  # signs of evidence; for other evidence the phrase says it
 _SHORTER = {"predicted ": "pred. ", "on paper: ": "paper: ", "hypothetical: ": "", "keeps up: ": "",
             "falls behind by ": "behind by ", " requests/s": "/s"}  # fmt: skip
 _MEMORY = r"\d+ ?[GM]B"
@@ -184,19 +185,20 @@ class CardStrip(Widget, can_focus=False):
         heads = "".join(pad(head, wide - 1, True) + " " for wide, head in columns if wide)
         room = self._title_room(width)
         known = [f"{sign} {words}" for words, sign in SIGNS.items() if any(c.evidence == words for c in self.cards)]
-        evidence = "device  evidence: " + "  ".join(known)
+        evidence = "  ".join(known)
         titles = (
-            evidence if known else "device",
-            "  ".join(["device", *known]),
-            "  ".join(known),
-            " ".join(known).replace(" chip", ""),
+            f"device  evidence: {evidence.replace(SIMILAR, SIMILAR + ' measured')}" if known else "device",
+            evidence.replace(SIMILAR, SIMILAR + " measured"),
+            evidence.replace(SIMILAR, f"from {SIMILAR}"),
+            evidence.replace(" chip", ""),
             "device",
         )
         title = pad(" " * LEFT + next(text for text in titles if width_of(text) <= room), LEFT + room)
         by_cause = pad(whole(f"{metric_word(self.metric)} by cause", bar, " by "), bar) + " " * (bar > 0)
         best, hatch = ("<", "-") if self.palette.ascii else ("◂", "╌")
         against = f"vs {self.cards[0].reference}" if self.cards[0].reference else "verdict"
-        verdict = whole(f"{against}  {best} best" + f"  {hatch} uncertain" * (bar > 0), phrase, "  ")
+        signs = (f"  {best} best  {hatch} uncertain", f" {best} best {hatch} band") if bar else (f"  {best} best",)
+        verdict = next((against + each for each in signs if width_of(against + each) <= phrase), against)
         return [Segment(pad(f"{title}{heads} {by_cause}{verdict}", width), self.palette.get("header"))]
 
     def _line(self, card: Card, width: int) -> list[Segment]:
