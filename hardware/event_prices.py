@@ -171,9 +171,8 @@ def _clock(device: Device, event: Event) -> tuple[Triple, str, str]:
         # Each part has the relative spread of the whole: shares add up to one, so the parts move together.
         part = device.arch.data.clock[event.argument]
         per_cycle *= part.value
-        source = (
-            f"{part.value * 100:.0f} ({part.low * 100:.0f} to {part.high * 100:.0f}) % of it: {part.source}; {source}"
-        )
+        shares = f"{part.value * 100:.0f} % ({part.low * 100:.0f} to {part.high * 100:.0f} %)"
+        source = f"{shares} of it: {part.source}; {source}"
         quality = part.quality
     return (per_cycle, per_cycle * (low / active), per_cycle * (high / active)), source, quality
 

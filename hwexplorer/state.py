@@ -241,11 +241,10 @@ def parse(text: str) -> State:
     return state
 
 
-def drop_removed_keys(text: str) -> tuple[str, str]:
-    """Return a state string of an older version without the keys that are gone, and those as text."""
+def drop_removed_keys(text: str) -> str:
+    """Return a state string of an older version without the keys that are gone."""
     head, mark, query = text.partition("?")
-    gone = [pair for pair in filter(None, query.split("&")) if pair.partition("=")[0] not in _KEYS]
-    return head + mark + "&".join(pair for pair in query.split("&") if pair not in gone), " ".join(gone)
+    return head + mark + "&".join(pair for pair in query.split("&") if pair.partition("=")[0] in _KEYS)
 
 
 def pin_string(state: State) -> str:

@@ -131,15 +131,14 @@ def _inner_names(op: TraceOp) -> str:
 def report_lines(report: TraceReport) -> tuple[str, ...]:
     """Return the time of a run, the parts that add up to it, the largest surprises, and the notes."""
     wall_s = report.wall_s
-    matched, unmatched, idle = (part / wall_s for part in (report.matched_s, report.unmatched_s, report.gap_s))
+    matched, unmatched, idle = (part / wall_s * 100 for part in (report.matched_s, report.unmatched_s, report.gap_s))
     at_once = f"; {report.overlap_s / wall_s * 100:.1f} % ran at the same time as others" if report.overlap_s else ""
     where = f" on {report.measured_on}" if report.measured_on else ""
     return (
         f"a run took {quantity(wall_s, 's')}, {_compare_times(wall_s, report.predicted_s)}",
         f"measured by {report.producer}{where}, mean of {count_noun(report.runs, 'run')}; predicted with "
         f"{report.predicted_with}",
-        f"of a run {matched * 100:.1f} % are operators of the model, {unmatched * 100:.1f} % other operators, "
-        f"{idle * 100:.1f} % idle{at_once}",
+        f"of a run {matched:.1f} % are operators of the model, {unmatched:.1f} % others, {idle:.1f} % idle{at_once}",
         *report.surprises,
         *report.notes,
     )

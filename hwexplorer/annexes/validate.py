@@ -114,11 +114,9 @@ def _view(state: State, is_whole: bool = True, **options: Any) -> Table:
 
 
 def _cross_validation_line(errors: CrossValidation) -> str:
-    return (
-        f"{errors.software.replace('_', ' ')}: {errors.fitted * 100:.1f} % off; fitted without each device "
-        f"{errors.device_out * 100:.1f} %, family {errors.family_out * 100:.1f} %, "
-        f"runtime {errors.runtime_out * 100:.1f} %"
-    )
+    names = ("device", "family", "runtime")
+    left_out = ", ".join(f"{name} {getattr(errors, f'{name}_out') * 100:.1f} %" for name in names)
+    return f"{errors.software.replace('_', ' ')}: {errors.fitted * 100:.1f} % off; fitted without each {left_out}"
 
 
 def _served_line(errors: ClassEvidence) -> str:

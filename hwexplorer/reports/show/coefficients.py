@@ -42,9 +42,7 @@ def _rates(prices: Prices, state: State) -> tuple[str, ...]:
     device = engine.device(prices.device)
     rates = device.software.efficiency
     lines = [
-        f"{name.lower()}: {rates.compute[0, i] * 100:.0f} % of peak ({rates.compute[2, i] * 100:.0f} to "
-        f"{rates.compute[1, i] * 100:.0f} %), {rates.bandwidth[0, i] * 100:.0f} % of bandwidth "
-        f"({rates.bandwidth[2, i] * 100:.0f} to {rates.bandwidth[1, i] * 100:.0f} %)"
+        f"{name.lower()}: {_ends(rates.compute[:, i])} of peak, {_ends(rates.bandwidth[:, i])} of bandwidth"
         for i, name in enumerate(OpClass.__members__)
     ]
     if (rates.nchw[0], rates.vector_convolution[0]) != (1.0, 1.0):

@@ -33,9 +33,7 @@ KERNELS = (
 
 
 def _summary(report: MappingReport, state: State) -> list[str]:
-    bounds = ", ".join(
-        f"{row.bound} {row.count} ({row.time_fraction * 100:.0f} %)" for row in report.bounds if row.count
-    )
+    bounds = ", ".join(f"{b.bound} {b.count} ({b.time_fraction * 100:.0f} %)" for b in report.bounds if b.count)
     lines = [
         f"{count_noun(report.kernels, 'kernel')} in {quantity(report.latency_s, 's')}; by what limits them, with their "
         f"share of the time: {bounds}",

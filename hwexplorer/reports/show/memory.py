@@ -48,11 +48,6 @@ def _summary(report: MemoryReport, state: State) -> tuple[str, ...]:
     )
 
 
-def _layer(name: str) -> str:
-    """Return the name of a value without the number of the layer, so that alike layers merge."""
-    return re.sub(r"\.\d+\.", ".", name)
-
-
 VERB = Report(
     subject=DEVICE,
     document=document_of_estimate(memory_report),
@@ -67,7 +62,7 @@ VERB = Report(
             brief={
                 "title": "Largest at the peak",
                 "columns": columns(LiveValue, "value bytes"),
-                "digest": Digest("bytes", "value", "of live", _layer),
+                "digest": Digest("bytes", "value", "of live", lambda name: re.sub(r"\.\d+\.", ".", name)),
             },
         ),
         Rows("levels", "What fits where", columns(MemoryLevel)),

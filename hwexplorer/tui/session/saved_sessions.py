@@ -31,9 +31,10 @@ class SavedSession(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 def _as_of_today(saved: SavedSession) -> SavedSession:
-    """Return a session without what this version has no setting for; its figures say so."""
-    state, gone = drop_removed_keys(saved.state)
-    return SavedSession(state, saved.date, f"without {gone}, removed since: {saved.figures}") if gone else saved
+    """Return a session without the keys that this version does not know; its figures say so."""
+    known = drop_removed_keys(saved.state)
+    said = "without removed settings: " * (known != saved.state)
+    return SavedSession(known, saved.date, said + saved.figures)
 
 
 class SavedSessions:

@@ -23,8 +23,7 @@ from hwexplorer.views.plain import Card, CardFigure
 LEFT = 4  # cells: the cursor's sign and the rank
 NAME_LEAST, NAME_MIN, NAME_MAX, TITLE_SHARE = 16, 22, 34, 23  # cells of name and runtime; percent of the width
 BAR_MIN, BAR_MAX, PHRASE_LEAST, PHRASE_MIN, PHRASE_GOOD = 7, 24, 12, 22, 28
-SIMILAR = "similar chip"
-SIGNS = {"measured": "✓", SIMILAR: "≈"}  # signs of evidence; for other evidence the phrase says it
+SIGNS = {"measured": "✓", "similar chip": "≈"}  # signs of evidence; for other evidence the phrase says it
 _SHORTER = {"predicted ": "pred. ", "on paper: ": "paper: ", "hypothetical: ": "", "keeps up: ": "",
             "falls behind by ": "behind by ", " requests/s": "/s"}  # fmt: skip
 _MEMORY = r"\d+ ?[GM]B"
@@ -187,9 +186,9 @@ class CardStrip(Widget, can_focus=False):
         known = [f"{sign} {words}" for words, sign in SIGNS.items() if any(c.evidence == words for c in self.cards)]
         evidence = "  ".join(known)
         titles = (
-            f"device  evidence: {evidence.replace(SIMILAR, SIMILAR + ' measured')}" if known else "device",
-            evidence.replace(SIMILAR, SIMILAR + " measured"),
-            evidence.replace(SIMILAR, f"from {SIMILAR}"),
+            f"device  evidence: {evidence.replace('chip', 'chip measured')}" if known else "device",
+            evidence.replace("chip", "chip measured"),
+            evidence.replace("similar", "from similar"),
             evidence.replace(" chip", ""),
             "device",
         )
