@@ -121,8 +121,9 @@ def _check_fact(where: str, fact: Fact, unit: str, is_positive: bool = False) ->
     if fact.unit != unit:
         raise ValueError(f"{where}: unit is {fact.unit!r}, expected {unit!r}")
     for name, number in (("value", fact.value), ("low", fact.low), ("high", fact.high)):
-        if number is not None and not (number == 0.0 or LEAST <= number <= MOST):
-            raise ValueError(f"{where}: {name} {number} is out of range (allowed: 0, or {LEAST:g} to {MOST:g})")
+        most = 1.0 if unit == "share" else MOST
+        if number is not None and not (number == 0.0 or LEAST <= number <= most):
+            raise ValueError(f"{where}: {name} {number} is out of range (allowed: 0, or {LEAST:g} to {most:g})")
     if fact.quality not in QUALITIES:
         raise ValueError(f"{where}: quality is {fact.quality!r} (allowed: {', '.join(QUALITIES)})")
     low, high = (fact.value if end is None else end for end in (fact.low, fact.high))

@@ -143,6 +143,8 @@ def _arithmetic(device: Device, event: Event, plan: Plan) -> tuple[Triple, str, 
         return _anchored("flop", name, node)
     format_ = plan.vector_mac if event.argument == "vector" else plan.matrix
     value, source, quality = _anchored("mac", format_, node)
+    if zeros := device.values.get("zero_inputs", 0.0):  # whose multipliers do not switch
+        value, source = _scale(value, 1.0 - zeros), f"{source}; {zeros:.0%} of inputs are zero and gated"
     if event.family == "tensor_mac":
         core, source, quality = _anchored("tensor_core", "fp16", node)
         fp16 = _anchored("mac", "fp16", node)[0]
@@ -171,7 +173,8 @@ def _clock(device: Device, event: Event) -> tuple[Triple, str, str]:
         # Each part has the relative spread of the whole: shares add up to one, so the parts move together.
         part = device.arch.data.clock[event.argument]
         per_cycle *= part.value
-        source = f"{part.value:.0%} ({part.low:.0%} to {part.high:.0%}) of it: {part.source}; {source}"
+        shares = f"{part.value * 100:.0f} % ({part.low * 100:.0f} to {part.high * 100:.0f} %)"
+        source = f"{shares} of it: {part.source}; {source}"
         quality = part.quality
     return (per_cycle, per_cycle * (low / active), per_cycle * (high / active)), source, quality
 
@@ -197,7 +200,7 @@ def _at_voltage(device: Device, event: Event, value: Triple, source: str) -> tup
     if clock == 1.0:
         return value, source
     scale = (1.0 - table()["voltage"]["slope"] * (1.0 - clock)) ** 2
-    return _scale(value, scale), f"{source}; x {scale:.2f} at the voltage of {clock:.0%} of the clock"
+    return _scale(value, scale), f"{source}; x {scale:.2f} at the voltage of {clock * 100:.0f} % of the clock"
 
 
 def _stated_price(device: Device, plan: Plan, event: Event) -> Fact | None:

@@ -35,7 +35,10 @@ def fold_name(name: str) -> str:
 def matching_places(typed: str, texts: Sequence[str]) -> tuple[int, ...]:
     """Return the indices of the texts that contain every typed word. Ignore case; if no text matches, ignore marks too
     (`MobileNetV2`); if still none matches, look for the letters of each word in order, within one line (`mobv2`)."""
+    longest = max((len(text.casefold()) for text in texts), default=0)
     for fold, pattern in ((str.casefold, re.escape), (fold_name, re.escape), (fold_name, _letters_in_order)):
+        if any(len(word) > longest for word in map(fold, typed.split())):
+            continue  # no text holds so many letters
         words = [re.compile(pattern(word)) for word in map(fold, typed.split()) if word]
         places = tuple(place for place, text in enumerate(texts) if all(w.search(fold(text)) for w in words))
         if places:

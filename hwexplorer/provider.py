@@ -61,7 +61,7 @@ class EngineProvider:
     def status(self, state: State) -> str:
         """Return in a short line the deviations from the request and the work without a cost rule."""
         result = engine.result(state)
-        covered = f"only {result.coverage:.1%} covered" if result.coverage < 1 else ""
+        covered = f"only {result.coverage * 100:.1f} % covered" if result.coverage < 1 else ""
         covered = uncovered_note(result.workload, state.batch) or covered
         warning = trace_warning(state, result)
         return "; ".join(filter(None, (warning, *describe_deviations(result), covered)))

@@ -241,6 +241,12 @@ def parse(text: str) -> State:
     return state
 
 
+def drop_removed_keys(text: str) -> str:
+    """Return a state string of an older version without the keys that are gone."""
+    head, mark, query = text.partition("?")
+    return head + mark + "&".join(pair for pair in query.split("&") if pair.partition("=")[0] in _KEYS)
+
+
 def pin_string(state: State) -> str:
     """Return the string that the key `p` pins: the device under the cursor and every setting; the model is implied."""
     return _encode(state.on) + settings.write_words(settings.changed_settings(state, settings.DEFAULTS))

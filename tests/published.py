@@ -34,6 +34,7 @@ def _found(result: Estimate, part: str, times: int) -> dict[str, float]:
         "chip_w": chip_j / latency_s,
         "dram_bytes": (flow.dram_read + flow.dram_write)[mine].sum() / times,
         "area_mm2": area(result.device).total_mm2,
+        "core_mm2": area(result.device).compute_mm2 + area(result.device).memory_mm2,
     }
 
 

@@ -46,5 +46,5 @@ def _summary(model: Captured) -> str:
     ]
     gaps = [f"{name} ({count}x)" for name, count in coverage(model).missing[:5]]
     if gaps:
-        words.append(f"{model.coverage:.0%} of operators covered, not {', '.join(gaps)}")
+        words.append(f"{model.coverage * 100:.0f} % of operators covered, not {', '.join(gaps)}")
     return f"{model.name}: {', '.join(words)}"

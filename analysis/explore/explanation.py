@@ -93,7 +93,7 @@ def reasons(a: Estimate, b: Estimate, metric: str, groups: Groups, values: tuple
 
     def size(part: Part) -> str:
         """Return a part as a share of the difference, or as an amount if the parts cancel."""
-        return quantity(abs(part.difference), unit) if cancel else f"{abs(part.fraction):.0%}"
+        return quantity(abs(part.difference), unit) if cancel else f"{abs(part.fraction) * 100:.0f} %"
 
     for part in sorted(main, key=lambda p: -sign * p.difference):
         if sign * part.difference <= 0 or part.fraction < WORTH_NAMING or ratio < 1.001:

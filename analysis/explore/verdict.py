@@ -122,4 +122,4 @@ def _against_unchanged(one: Estimate, results: Sequence[Estimate], best: Estimat
 def _run_to_measure(best: Estimate, rival: Estimate, metric: str) -> str:
     """Name the run that settles a doubt: on the device without measurements, else on the one with the wider band."""
     one = best if not is_backed(best.trust) else wider_band((best, rival), metric)
-    return f"{one.workload.name} b{one.scenario.batch} on {one.device.key} with {one.runtime.name}"
+    return f"{one.workload.name} at batch {one.scenario.batch} on {one.device.key} with {one.runtime.name}"

@@ -94,9 +94,9 @@ class ServedLoad(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def state(self) -> str:
-        """The sentence on whether it keeps up: `keeps up: 38% of capacity`, `falls behind by 3 requests/s`."""
+        """The sentence on whether it keeps up: `keeps up: 38 % of capacity`, `falls behind by 3 requests/s`."""
         behind = f"falls behind by {plain_number(self.lag_per_s)} requests/s"
-        return behind if self.lag_per_s > 0 else f"keeps up: {self.utilization:.0%} of capacity"
+        return behind if self.lag_per_s > 0 else f"keeps up: {self.utilization * 100:.0f} % of capacity"
 
     def band(self, figure_s: float, is_first: bool = False) -> tuple[float, float]:
         """Return the band of a time with the relative band of TPOT, or of TTFT if `is_first`."""

@@ -36,7 +36,7 @@ def _figures(side: Estimate) -> SimpleNamespace:
     clocks = (row for row, event in enumerate(side.events) if event.family == "clock")
     cycles = next((float(side.run.counts[row].sum()) / batch for row in clocks), 0.0)
     peak = max((rate for (_, form), rate in device.peaks.items() if form == side.precision_run), default=0.0)
-    used = f"{side.utilization:.1%}"
+    used = f"{side.utilization * 100:.1f} %"
     return SimpleNamespace(
         name=device.name,
         format=side.precision_run,
@@ -44,7 +44,7 @@ def _figures(side: Estimate) -> SimpleNamespace:
         delivers=device.arch.data.story.delivers,
         instructions=_instructions(side),
         launch=f"{quantity(launch_s, 's')} for {kernels} kernels of {device.name} "
-        f"({launch_s / (side.latency_s or 1.0):.0%} of its time)",
+        f"({launch_s / (side.latency_s or 1.0) * 100:.0f} % of its time)",
         chip=quantity(float(chip) / batch, "byte"),
         dram=quantity(float(dram) / batch, "byte"),
         kernels=kernels,
@@ -71,14 +71,14 @@ def _static_cause(more: Estimate, less: Estimate) -> str:
         (static_power_w(side), side.latency_s / side.scenario.batch) for side in (more, less)
     )
     by_time, by_power = (time - less_time) * (power + less_power) / 2, (power - less_power) * (time + less_time) / 2
-    return "static power during longer execution" if by_time >= by_power else "higher static power"
+    return "static power over the longer time" if by_time >= by_power else "higher static power"
 
 
 def under_utilisation(more: Estimate, less: Estimate) -> tuple[str, ...]:
     """Return a sentence if the slower side leaves much more of its peak unused, else an empty tuple."""
     if more.utilization * 2 < less.utilization and more.utilization < 0.3:
         return (
-            f"under-utilisation: {more.device.name} reaches {more.utilization:.1%} of its peak, "
-            f"{less.device.name} {less.utilization:.1%}",
+            f"under-utilisation: {more.device.name} reaches {more.utilization * 100:.1f} % of its peak, "
+            f"{less.device.name} {less.utilization * 100:.1f} %",
         )
     return ()

@@ -125,7 +125,7 @@ def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:
         return (
             f"{product(demand, i)} on {whole(tiling.units[i])}/{whole(total_units(device))} arrays of {whole(rows)} x "
             f"{whole(columns)} ({plan.matrix}): {whole(tiling.blocks[i])} weight tiles in {whole(tiling.waves[i])} "
-            f"rounds, {whole(tiling.tile_m[i])} rows streamed each, cells {used:.0%} full"
+            f"rounds, {whole(tiling.tile_m[i])} rows streamed each, cells {used * 100:.0f} % full"
         )
     if demand.op_class[i] == OpClass.DEPTHWISE:
         return f"depthwise: {elements(demand, i, 'results')} on the vector unit, which beats nearly empty arrays"

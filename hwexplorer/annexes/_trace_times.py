@@ -110,7 +110,7 @@ def node_lines(measured: MeasuredOperators, members: Ints) -> tuple[str, ...]:
         return (f"not in the trace; predicted {quantity(time.missing_s, 's')}",)
     against = "" if time.ratio is None else f", {_compare_times(time.measured_s, time.predicted_s)}"
     mostly = f" (mostly {TERMS[time.term]})" if time.term else ""
-    lines = [f"measured {quantity(time.measured_s, 's')}{against}{mostly}; {time.share:.1%} of the run"]
+    lines = [f"measured {quantity(time.measured_s, 's')}{against}{mostly}; {time.share * 100:.1f} % of the run"]
     if time.missing_s > 0:
         lines.append(f"predicted {quantity(time.missing_s, 's')} for operators that the trace does not show")
     if len(members) == result.workload.n_operators:
@@ -131,14 +131,14 @@ def _inner_names(op: TraceOp) -> str:
 def report_lines(report: TraceReport) -> tuple[str, ...]:
     """Return the time of a run, the parts that add up to it, the largest surprises, and the notes."""
     wall_s = report.wall_s
-    matched, unmatched, idle = (part / wall_s for part in (report.matched_s, report.unmatched_s, report.gap_s))
-    at_once = f"; {report.overlap_s / wall_s:.1%} ran at the same time as others" if report.overlap_s else ""
+    matched, unmatched, idle = (part / wall_s * 100 for part in (report.matched_s, report.unmatched_s, report.gap_s))
+    at_once = f"; {report.overlap_s / wall_s * 100:.1f} % ran at the same time as others" if report.overlap_s else ""
     where = f" on {report.measured_on}" if report.measured_on else ""
     return (
         f"a run took {quantity(wall_s, 's')}, {_compare_times(wall_s, report.predicted_s)}",
         f"measured by {report.producer}{where}, mean of {count_noun(report.runs, 'run')}; predicted with "
         f"{report.predicted_with}",
-        f"of a run {matched:.1%} are operators of the model, {unmatched:.1%} other operators, {idle:.1%} idle{at_once}",
+        f"of a run {matched:.1f} % are operators of the model, {unmatched:.1f} % others, {idle:.1f} % idle{at_once}",
         *report.surprises,
         *report.notes,
     )

@@ -101,7 +101,7 @@ def _view(state: State, is_whole: bool = True, **options: Any) -> Table:
         *(f"{count_noun(each.rows, 'row')} of {each.reason}, the nearest available" for each in document.replaced),
         *(f"{count_noun(each.rows, 'row')} not predicted: {each.reason}" for each in document.skipped),
     )
-    served = "; ".join(f"{each.name.removeprefix(LOAD)} {each.median_error:.0%}" for each in document.served)
+    served = "; ".join(f"{each.name.removeprefix(LOAD)} {each.median_error * 100:.0f} %" for each in document.served)
     footer = (
         f"{predicted:,} rows of models predicted, {left_out:,} not" + ": --all says why" * (not is_whole),
         *map(_cross_validation_line, document.cross_validation),
@@ -114,17 +114,16 @@ def _view(state: State, is_whole: bool = True, **options: Any) -> Table:
 
 
 def _cross_validation_line(errors: CrossValidation) -> str:
-    return (
-        f"{errors.software.replace('_', ' ')}: {errors.fitted:.1%} off; fitted without each device "
-        f"{errors.device_out:.1%}, model family {errors.family_out:.1%}, runtime {errors.runtime_out:.1%}"
-    )
+    names = ("device", "family", "runtime")
+    left_out = ", ".join(f"{name} {getattr(errors, f'{name}_out') * 100:.1f} %" for name in names)
+    return f"{errors.software.replace('_', ' ')}: {errors.fitted * 100:.1f} % off; fitted without each {left_out}"
 
 
 def _served_line(errors: ClassEvidence) -> str:
     left_out = (("device", errors.device_out), ("family of models", errors.family_out))
-    held = "".join(f"; band without each {name} holds {share:.0%}" for name, share in left_out if share is not None)
+    held = "".join(f"; without each {name} its band holds {x * 100:.0f} %" for name, x in left_out if x is not None)
     return (
-        f"{errors.name}: {errors.median_error:.1%} off ({errors.rows:,} runs on "
+        f"{errors.name}: {errors.median_error * 100:.1f} % off ({errors.rows:,} runs on "
         f"{errors.devices} device{'s' * (errors.devices > 1)}; recorded, --served repeats it){held}"
     )
 
@@ -132,10 +131,10 @@ def _served_line(errors: ClassEvidence) -> str:
 def _served_table(document: ServedGroups) -> Table:
     footer = (
         *map(_served_line, document.evidence),
-        f"knee within one doubling of the load on {document.knees_found:.0%} of {document.curves} curves",
+        f"knee within one doubling of the load on {document.knees_found * 100:.0f} % of {document.curves} curves",
         f"of {document.choices} groups of three or more systems at one load, the best is chosen in "
-        f"{document.best_chosen:.0%}; tokens/s per device lost by the choice: median {document.median_regret:.0%}, "
-        f"worst {document.worst_regret:.0%}",
+        f"{document.best_chosen * 100:.0f} %; tokens/s per device lost by the choice: median "
+        f"{document.median_regret * 100:.0f} %, worst {document.worst_regret * 100:.0f} %",
     )
     notes = [f"{each.rows} runs not predicted: {each.reason}" for each in document.skipped]
     cells = rows(SERVED_COLUMNS, document.served, key=("figure", "group"), dim=lambda each: each.n < LARGE)

@@ -1,4 +1,4 @@
-"""The explorer in a browser, for whoever has its address."""
+"""Serve the explorer in a browser, for anyone who has its address."""
 
 from __future__ import annotations
 

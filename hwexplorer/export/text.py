@@ -38,16 +38,12 @@ NAME_LEAST = 16
 def render(view: View | Page, width: int = 0, is_whole: bool = True) -> str:
     """Return a view as text; `width` 0 drops no column. Tables have their first rows unless `is_whole`."""
     if isinstance(view, Page):
-        parts = (render(part, width, is_whole) for part in for_reading(view).parts if is_whole or not _is_void(part))
+        said = [part for part in for_reading(view).parts if is_whole or getattr(part, "rows", True) or part.title]
+        parts = (render(part, width, is_whole) for part in said)  # a table without rows and title says nothing
         return "\n".join(["\n".join(_wrap(safe(view.title), width)) + "\n", *parts])
     if isinstance(view, Table):
         return table(view if is_whole else _first_rows(view), width)
     return prose(view, width) if isinstance(view, Text) else points(view, width, is_whole)
-
-
-def _is_void(part: View | Page) -> bool:
-    """Return True for a table without rows and title, which says nothing."""
-    return isinstance(part, Table) and not part.rows and not part.title
 
 
 def _first_rows(view: Table) -> Table:

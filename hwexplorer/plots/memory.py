@@ -29,7 +29,7 @@ def plot(state: State) -> Plot:
     note = (
         f"peak {quantity(held.peak_bytes, 'byte')} at {ids[held.peak_at] if ids else 'no operator'}: weights "
         f"{quantity(held.weight_bytes, 'byte')}, activations {quantity(held.activation_peak_bytes, 'byte')}; "
-        f"{held.peak_bytes / capacity:.1%} of {quantity(capacity, 'byte')}"
+        f"{held.peak_bytes / capacity * 100:.1f} % of {quantity(capacity, 'byte')}"
     )
     return Plot(
         name="memory",

@@ -65,6 +65,7 @@ COLUMNS = columns(
     Column("saved_latency", "Latency", "%", role="delta", keep=0, of="latency", help="of the batch, against now"),
     Column("throughput_ratio", "Rate", "x", role="quantity", keep=2, of="rate", help="throughput against now"),
     Column("saved_memory", "Memory", "%", role="delta", keep=1, of="memory"),
+    Column("memory", "Peak memory", "byte", keep=3, of="after.peak_memory_bytes"),
     Column("why", "What happens", role="text", keep=5),
     within="after", latency=1, memory=2,
 )  # fmt: skip

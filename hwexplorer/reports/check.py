@@ -1,4 +1,4 @@
-"""Check rules such as "energy(gpu) < 50mJ", for CI: exit 1 where one is broken."""
+"""Check rules such as "energy(gpu) < 50mJ", for CI: exit with 1 if one is broken."""
 
 from __future__ import annotations
 

@@ -29,7 +29,8 @@ def summarize(table: Table, digest: Digest) -> Table:
     groups: dict[tuple[Cell, ...], list[Row]] = {}
     for row in table.rows:
         if not row.depth:
-            alike = (digest.alike(str(row.cells[0])), *map(_rounded, row.cells[1:]))
+            figures = (float(f"{cell:.3g}") if isinstance(cell, float) else cell for cell in row.cells[1:])
+            alike = (digest.alike(str(row.cells[0])), *figures)
             groups.setdefault(alike, []).append(row)
 
     def amount(rows: Sequence[Row]) -> float:
@@ -52,13 +53,9 @@ def summarize(table: Table, digest: Digest) -> Table:
     footer = table.footer
     if rest:
         count = count_noun(sum(map(len, rest)), digest.what)
-        footer = (f"{count} more, {sum(map(amount, rest)) / total:.1%}: --all", *footer)
+        footer = (f"{count} more, {sum(map(amount, rest)) / total * 100:.1f} %: --all", *footer)
     columns = (table.columns[0], column, *table.columns[1:])
     return msgspec.structs.replace(table, columns=columns, rows=rows, footer=footer)
-
-
-def _rounded(cell: Cell) -> Cell:
-    return float(f"{cell:.3g}") if isinstance(cell, float) else cell
 
 
 def _merge_names(alike: Sequence[Row]) -> str:

@@ -23,7 +23,7 @@ def load_sections(served: Served) -> list[Section]:
     )
     waits = sorted(list_waits(row.key, served.run), key=lambda wait: -wait.slowest_s)
     lines = tuple(
-        f"{wait.slowest_fraction:4.0%} {wait.part}: {quantity(wait.slowest_s, 's')}, at the median "
+        f"{wait.slowest_fraction * 100:3.0f} % {wait.part}: {quantity(wait.slowest_s, 's')}, at the median "
         f"{quantity(wait.typical_s, 's')}"
         for wait in waits
     )

@@ -65,7 +65,7 @@ def test_numbers_in_a_kernel_reason_are_those_of_the_kernel(name: str) -> None:
                     assert quantity(run.kernel_memory_s[k], "s") in reason
                     larger = run.kernel_compute_s[k] > run.kernel_memory_s[k]
                     assert larger == (bound == "compute"), "the larger term is named as the bound"
-                    assert f"{run.utilization[k]:.0%}" in reason
+                    assert f"{run.utilization[k] * 100:.0f} %" in reason
     assert len(seen) >= 3, seen
 
 

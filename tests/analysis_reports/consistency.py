@@ -68,7 +68,7 @@ def _latency(result: Estimate, rows: Kernels) -> Check:
 
 def _utilization(result: Estimate) -> Check:
     most = float(result.run.utilization.max(initial=0.0))
-    says = f"{result.utilization:.1%} of peak over all, {most:.1%} in the best kernel, never over 100 %"
+    says = f"{result.utilization * 100:.1f} % of peak over all, {most:.1%} in the best kernel, never over 100 %"
     return Check("utilisation", most <= NEAR, says)
 
 
@@ -172,7 +172,7 @@ def _bands(result: Estimate) -> Check:
 def _coverage(result: Estimate) -> Check:
     count, covered = result.workload.n_operators, result.rule_coverage
     known = count - sum(many for _, many in covered.missing)
-    says = f"{known} of {count} operators have a cost rule, {covered.work:.0%} of the work"
+    says = f"{known} of {count} operators have a cost rule, {covered.work * 100:.0f} % of the work"
     return Check("coverage", known == count, says)
 
 

@@ -171,4 +171,4 @@ def test_again_captures_what_the_code_does_not_tell(
     assert cli.main(["compare", "llama3_8b:decode", "--again"]) == 0  # written each time
     with pytest.raises(SystemExit, match="0"):
         cli.main(["capture", "--help"])
-    assert "data files and the environment are not watched" in " ".join(capsys.readouterr().out.split())
+    assert "changes of data files or of the environment are not noticed" in " ".join(capsys.readouterr().out.split())

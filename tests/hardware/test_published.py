@@ -12,6 +12,7 @@ from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from hardware.area import area
 from hardware.device import load_device
+from hardware.errors import RequestError
 from hardware.spatial import mapping_search
 from tests import published
 
@@ -43,6 +44,20 @@ def test_power_that_no_file_says_does_not_follow_a_limit_with_much_room(tmp_path
     near, far = (run(tmp_path, ("tdp_w = { value = 5", f"tdp_w = {{ value = {watts}")) for watts in (5, 500))
     assert far.energy_j == pytest.approx(near.energy_j)
     assert far.device.facts["idle_w"].source.startswith("rule: area")
+
+
+def test_zeros_that_gate_multipliers_cost_no_arithmetic_and_no_less_time(tmp_path: Path) -> None:
+    said = 'zero_inputs = { value = 0.44, unit = "share", low = 0.3, high = 0.6'
+    dense, half = (run(tmp_path, (said, f'zero_inputs = {{ value = {at}, unit = "share"')) for at in (0.0, 0.5))
+    macs = [event.label for event in dense.device.arch.events].index("array.mac")
+    saved = dense.event_energy_j.sum(axis=1) - half.event_energy_j.sum(axis=1)
+    assert saved[macs] == pytest.approx(dense.event_energy_j[macs].sum() / 2)
+    assert np.delete(saved, macs) == pytest.approx(0.0)
+    assert half.latency_s == pytest.approx(dense.latency_s)
+    with pytest.raises(RequestError, match=r"allowed: 0, or .* to 1"):
+        run(tmp_path, (said, 'zero_inputs = { value = 1.5, unit = "share"'))
+    with pytest.raises(RequestError, match="allowed: 0 to 1 share"):
+        load_device("eyeriss{zero_inputs=1.5}")
 
 
 def test_one_port_for_everything_takes_longer_than_three(tmp_path: Path) -> None:

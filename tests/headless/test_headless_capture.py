@@ -43,7 +43,7 @@ def test_what_a_gap_computes_is_bounded(call: Call, document: Callable[..., Any]
     assert found["coverage"] == found["coverage_bytes"] == pytest.approx(0.872)
     assert (found["coverage_flops"], found["uncovered"]) == (1, {"own_models.shaped.default": 1})
     assert "of the work, at least" in call(*words).out
-    assert found["incomplete"].startswith("INCOMPLETE: about 87% of the work has a cost rule")
+    assert found["incomplete"].startswith("INCOMPLETE: about 87 % of the work has a cost rule")
     assert call(*words).out.startswith("INCOMPLETE")
     assert document("capture", "resnet18")["coverage_flops"] == 1
 

@@ -98,8 +98,8 @@ def test_what_was_not_seen_is_in_json_too() -> None:
 def test_what_is_idle_and_what_is_in_no_estimate_come_first() -> None:
     result = resnet()
     said = make_trace_report(of_the_model(result), result).surprises
-    assert said[0] == "the device was idle for 27% of the run, waiting for data loading (27%)"
-    assert said[1].startswith("aten::sort (1 call) takes 7% of the run; the prediction has no such operator")
+    assert said[0] == "the device was idle for 27 % of the run, waiting for data loading (27 %)"
+    assert said[1].startswith("aten::sort (1 call) takes 7 % of the run; the prediction has no such operator")
 
 
 def test_copies_inside_an_operator_are_named() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from textual.pilot import Pilot
 
+from hardware.errors import RequestError
 from hwexplorer import state as states
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State, parse
@@ -150,6 +151,16 @@ async def test_a_report_at_once_and_a_verb_beside_the_screen() -> None:
         await pilot.press("escape")
         assert not app.session.jobs
         assert app.session.failures == []
+
+
+def test_a_session_of_an_older_version_loses_a_removed_setting_alone(tmp_path: Path) -> None:
+    keeper = SavedSessions(tmp_path / "sessions.json")
+    keeper.save("old", parse("resnet50@b8?by=kind&find=conv"), "4.1 ms")
+    keeper.path.write_text(keeper.path.read_text().replace("&find=conv", "&fold=2&find=conv"))
+    assert keeper.state("old") == parse("resnet50@b8?by=kind&find=conv")
+    assert keeper.all()["old"].figures == "without removed settings: 4.1 ms"
+    with pytest.raises(RequestError, match="unknown key 'fold'"):
+        parse("resnet50@b8?fold=2")
 
 
 async def test_sessions_are_saved_listed_and_loaded(tmp_path: Path) -> None:

@@ -159,7 +159,7 @@ async def test_an_unknown_node_is_refused_in_words() -> None:
 
 
 def test_far_beyond_a_limit_is_a_factor() -> None:
-    assert search._excess_text(1.25) == "by 25%"
+    assert search._excess_text(1.25) == "by 25 %"
     assert search._excess_text(1551225.0) == "1.55 M times"
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from time import process_time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -84,3 +86,9 @@ def test_any_text_finds_rows_or_says_why_not(text: str) -> None:
 )
 def test_what_is_typed_finds_names_as_they_sound_and_letter_by_letter(typed: str, places: tuple[int, ...]) -> None:
     assert matching_places(typed, ["mobilenet_v2", "mobilenet_v3_small", "resnet18"]) == places
+
+
+def test_a_word_longer_than_every_name_is_not_compiled() -> None:
+    began = process_time()
+    assert all(matching_places("a" * 2000 + letter, ["resnet18"]) == () for letter in "abcdefghijklmnopqrst")
+    assert process_time() - began < 0.3  # 1.6 s where each becomes a pattern

@@ -86,14 +86,14 @@ _SMALL = {
     [
         ({"quant_method": "awq", "bits": 4}, "weights in int4_g128, activations fp16, cache fp16: --precision w4a16"),
         ({"quant_method": "gptq", "bits": 8}, "--precision w8a16"),
-        ({"quant_method": "gptq", "bits": 3}, "3 bit int, activations 16 bit; no precision here is that"),
-        ({"quant_method": "gptq", "bits": "x"}, "no precision here is that"),
+        ({"quant_method": "gptq", "bits": 3}, "3 bit int, activations 16 bit; no precision matches"),
+        ({"quant_method": "gptq", "bits": "x"}, "no precision matches"),
         ({"quant_method": "bitsandbytes", "load_in_8bit": True}, "--precision w8a8"),
         ({"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}, "4 bit nf4"),
         ({"quant_method": "fp8", "weight_block_size": [128, 128]}, "cache fp16: --precision fp8kv16"),
         ({"quant_method": "mxfp4"}, "--precision mxfp4 (its activations stay bf16)"),
         ({"quant_method": "compressed-tensors", "config_groups": {"group_0": {"weights": {"num_bits": 4}}}}, "w4a16"),
-        ({"quant_method": "compressed-tensors", "config_groups": [1]}, "no precision here is that"),
+        ({"quant_method": "compressed-tensors", "config_groups": [1]}, "no precision matches"),
         ({"quant_method": "quark"}, "a method without a reader (awq"),
     ],
 )

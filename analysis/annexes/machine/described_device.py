@@ -87,7 +87,7 @@ def _bandwidths(log: MeasurementLog) -> dict[str, Fact]:
 
 
 def _measured_fact(value: float, unit: str, timed: TimedCase, machine: MeasuredMachine, what: str) -> Fact:
-    why = f"measured here, {machine.date}: {what}, spread {timed.spread:.0%} over {timed.rounds} rounds"
+    why = f"measured here, {machine.date}: {what}, spread {timed.spread * 100:.0f} % over {timed.rounds} rounds"
     return Fact(value, unit, why, "measured", low=value * (1 - min(timed.spread, 0.9)), high=value * (1 + timed.spread))
 
 

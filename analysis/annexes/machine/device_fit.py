@@ -87,7 +87,7 @@ class _Timings(msgspec.Struct, kw_only=True):
 def fit_machine(log: MeasurementLog, name: str, progress: Progress = lambda _: None) -> OwnDevice:
     """Fit a device of this name to the log of a machine. Raises RequestError for too few or too disturbed timings."""
     if log.disturbed_share > TAKEN_MOST:
-        taken = f"other processes used the cores in {log.disturbed_share:.0%} of the samples"
+        taken = f"other processes used the cores in {log.disturbed_share * 100:.0f} % of the samples"
         raise RequestError(f"{taken}: these timings do not describe this machine; measure again while it is idle")
     machine, facts = log.machine, measured_facts(log)
     base = nearest_device(machine, facts)

@@ -196,7 +196,7 @@ def shared_csv(log: MeasurementLog, name: str) -> str:
         )
         note = (
             f"{machine.name}; {machine.threads} threads; {versions}; least of {timed.rounds} interleaved rounds after "
-            f"warm-up; spread {timed.spread:.1%}; {machine.energy}"
+            f"warm-up; spread {timed.spread * 100:.1f} %; {machine.energy}"
         )
         writer.writerow(
             (

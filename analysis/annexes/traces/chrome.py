@@ -319,7 +319,7 @@ class RecordedEvents:
             return []
         share = sum(n.event.seconds for n in aside) / sum(n.event.seconds for n in inside)
         count = len({n.event.lane for n in aside})
-        return [f"{count} other threads left out, with {share:.0%} of the operators' time"]
+        return [f"{count} other threads left out, with {share * 100:.0f} % of the operators' time"]
 
 
 def _main_thread(nodes: Sequence[_OpNode]) -> Lane | None:

@@ -285,12 +285,12 @@ def _surprises(
     lines = []
     if trace.gap_s > RELEVANT * trace.wall_s:
         shares = [(name, seconds / trace.wall_s) for name, seconds in trace.gaps]
-        causes = ", ".join(f"{name} ({share:.0%})" for name, share in shares if share > RELEVANT)
+        causes = ", ".join(f"{name} ({share * 100:.0f} %)" for name, share in shares if share > RELEVANT)
         why = causes or "the host, data loading or copies"
-        lines.append(f"the device was idle for {trace.gap_s / trace.wall_s:.0%} of the run, waiting for {why}")
+        lines.append(f"the device was idle for {trace.gap_s / trace.wall_s * 100:.0f} % of the run, waiting for {why}")
     lines += [
-        f"{row.name[:NAMED]} ({count_noun(row.count, 'call')}) takes {row.share:.0%} of the run; the prediction has "
-        "no such operator"
+        f"{row.name[:NAMED]} ({count_noun(row.count, 'call')}) takes {row.share * 100:.0f} % of the run; the "
+        "prediction has no such operator"
         for row in unmatched[:3]
         if row.share > RELEVANT
     ]
@@ -304,7 +304,7 @@ def _surprises(
             else f"its predicted time is mostly {_TERMS[row.term]}"
         )
         lines.append(
-            f"{row.id} ({row.type}) takes {row.share:.0%} of the run and is {against} against its prediction than the "
-            f"other operators: {why}"
+            f"{row.id} ({row.type}) takes {row.share * 100:.0f} % of the run and is {against} against its prediction "
+            f"than the other operators: {why}"
         )
     return tuple(lines)

@@ -37,7 +37,7 @@ class Coverage(msgspec.Struct, frozen=True):
             return ""
         listed = ", ".join(f"{name} ({count}x)" for name, count in self.missing[:_SHOWN])
         more = f" and {len(self.missing) - _SHOWN} more" if len(self.missing) > _SHOWN else ""
-        return f"INCOMPLETE: about {self.work:.0%} of the work has a cost rule; without: {listed}{more}"
+        return f"INCOMPLETE: about {self.work * 100:.0f} % of the work has a cost rule; without: {listed}{more}"
 
 
 def _constant(name: str) -> float:

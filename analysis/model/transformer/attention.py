@@ -146,7 +146,7 @@ def _attend(
     """Write attention to the new tokens and the cache. `new`: keys, and values unless the keys serve as values."""
     window = step.config.window_of(layer)
     seen = dim(attended_dim(window, step.phase)) if window else step.kv + (step.sequence + 1).half
-    # Only the first argument could be read in part (`first_read`); the cost rule ignores `before` and reads it all.
+    # The cache is the first argument: only that one can be read in part.
     args: dict[str, Any] = {"past": past, "before": step.cached(layer)} if past else {}
     args |= {"query": query, "key": new[0], "seen": seen} | {f"new{i}": part for i, part in enumerate(new[1:])}
     if step.config.sinks:

@@ -316,16 +316,20 @@ ROTARY_FLOPS = 3  # x cos + rotate(x) sin
 
 
 def _cached_attention(call: OperatorCall) -> OperatorCost:
-    """Count softmax(Q K^T) V over the tokens seen. Query heads with the same key/value head are rows of one product."""
+    """Count softmax(Q K^T) V over the tokens seen. Query heads with the same key/value head are rows of one product.
+    Of the cache, which may have room for later tokens, a step reads the `before` tokens."""
     query, key = call.tensor("query"), call.tensor("key")
     batch, heads, rows, width = query.shape
     groups = heads.constant() // key.shape[1].constant()
     seen = call.args["seen"]
     scores = product((batch, heads, rows, seen))
     gemm = (batch * key.shape[1], rows * groups, seen, width)
-    return OperatorCost(
-        "attention", scores * ATTENTION_FLOPS, scores * ATTENTION_SPECIAL, scores * (width + call.result.shape[3]), gemm
-    )
+    flops, special, macs = scores * ATTENTION_FLOPS, scores * ATTENTION_SPECIAL, scores * (width + call.result.shape[3])
+    read = None
+    if "past" in call.args:
+        sequences, key_heads, _, cached = call.tensor("past").shape
+        read = product((sequences, key_heads, call.args["before"], cached))
+    return OperatorCost("attention", flops, special, macs, gemm, first_read=read)
 
 
 def _head_linear(call: OperatorCall) -> OperatorCost:

@@ -88,7 +88,8 @@ def keep_device(made: OwnDevice, folder: Path | None = None) -> MadeDevice:
     band = next(((held.low, held.high) for held in spec.trust), None)
     notes = [note for note in (*spec.notes, *made.skipped) if note]
     if made.taken > NOISY or made.noise > NOISY:
-        notes.insert(0, f"this machine is shared: {made.noise:.0%} between repeats, cores taken in {made.taken:.0%}")
+        noise, taken = made.noise * 100, made.taken * 100
+        notes.insert(0, f"this machine is shared: {noise:.0f} % between repeats, cores taken in {taken:.0f} %")
     return record(
         MadeDevice,
         made,
@@ -111,15 +112,16 @@ def keep_device(made: OwnDevice, folder: Path | None = None) -> MadeDevice:
 def device_page(made: MadeDevice) -> Page:
     """Return the page of a device: its file and its errors, its facts, and its measurements."""
     lines = [f"{made.device}: {made.name}, kept in {made.file}"]
+    by_nearest = f"{(made.error_before or 0.0) * 100:.0f} %"
     if made.error_after is not None and made.band is not None:
         lines.append(
-            f"{made.models} timings of models, each left out of the fit: median error {made.error_after:.0%}, by "
-            f"{made.nearest} {made.error_before:.0%}; bands {made.band[0]:.2f} to {made.band[1]:.2f}"
+            f"{made.models} timings of models, each left out of the fit: median error {made.error_after * 100:.0f} %, "
+            f"by {made.nearest} {by_nearest}; bands {made.band[0]:.2f} to {made.band[1]:.2f}"
         )
     elif made.models and made.band is not None:
         lines.append(
-            f"{count_noun(made.models, 'measurement')}, {made.error_before:.0%} off by {made.nearest}; what limits it "
-            f"moved, and the band of such work is {made.band[0]:.2f} to {made.band[1]:.2f}"
+            f"{count_noun(made.models, 'measurement')}, {by_nearest} off by {made.nearest}; what "
+            f"limits it moved, and the band of such work is {made.band[0]:.2f} to {made.band[1]:.2f}"
         )
     model = next((row.name for row in made.rows if row.is_model), "resnet50")
     lines += [*made.notes, f"next: hwexplorer compare {model} --on {made.nearest},{made.device}"]

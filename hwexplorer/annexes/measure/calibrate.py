@@ -1,4 +1,4 @@
-"""Make a device of measurements: of `measure`, or of a CSV.
+"""Make a device from measurements: the log of `measure`, or a CSV.
 
 Its file goes to your own folder, where every verb finds it by name, or to --to; shipped files do not change.
 """

@@ -42,7 +42,7 @@ def _run(arguments: argparse.Namespace) -> None:
     with output.Progress() as progress:
         try:
             measured = measure_models(
-                plan, log, EFFORTS[effort], lambda phase, done: progress.show(f"measuring, {done:4.0%}: {phase}")
+                plan, log, EFFORTS[effort], lambda phase, done: progress.show(f"{done * 100:3.0f} % measured: {phase}")
             )
         except KeyboardInterrupt:
             kept = f"stopped; finished timings are kept, `hwexplorer measure --resume` continues ({log})"

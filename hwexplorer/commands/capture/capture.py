@@ -90,7 +90,7 @@ def _table(capture: CaptureSheet) -> Table:
         "parameters": quantity(capture.parameters, "SI"),
         "work of one input": quantity(capture.macs, "MAC"),
         "operators": f"{capture.operators:,}",
-        "covered": f"{capture.coverage:.1%}" + " of the work, at least" * bool(capture.uncovered),
+        "covered": f"{capture.coverage * 100:.1f} %" + " of the work, at least" * bool(capture.uncovered),
         "inputs": ", ".join(f"{'x'.join(map(str, item['shape']))} {item['dtype']}" for item in capture.inputs),
         "captured in": f"{capture.seconds:.1f} s" if capture.seconds else "stored already",
     }

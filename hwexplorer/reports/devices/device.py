@@ -122,8 +122,8 @@ def _die(die: Area) -> tuple[str, ...]:
     return (
         f"{die.total_mm2:.0f} mm2 ({die.low_mm2:.0f}-{die.high_mm2:.0f}): "
         + ", ".join(f"{name} {mm2:.0f}" for name, mm2 in parts.items()),
-        f"{dies}{die.yield_share:.0%} good, {die.cost_usd:.0f} USD ({die.cost_low_usd:.0f}-{die.cost_high_usd:.0f}) of "
-        "silicon: no memory, package, test, design or margin",
+        f"{dies}{die.yield_share * 100:.0f} % good, {die.cost_usd:.0f} USD "
+        f"({die.cost_low_usd:.0f}-{die.cost_high_usd:.0f}) of silicon: no memory, package, test, design or margin",
     )
 
 

@@ -96,7 +96,7 @@ def _words(search: ConstrainedSearch, state: State) -> Text:
 
 
 def _excess_text(excess: float) -> str:
-    return f"by {excess - 1:.0%}" if excess < 10 else f"{quantity(excess, 'SI')} times"
+    return f"by {(excess - 1) * 100:.0f} %" if excess < 10 else f"{quantity(excess, 'SI')} times"
 
 
 def _describe_figures(c: Candidate) -> str:

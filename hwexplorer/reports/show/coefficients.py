@@ -42,8 +42,7 @@ def _rates(prices: Prices, state: State) -> tuple[str, ...]:
     device = engine.device(prices.device)
     rates = device.software.efficiency
     lines = [
-        f"{name.lower()}: {rates.compute[0, i]:.0%} of peak ({rates.compute[2, i]:.0%}-{rates.compute[1, i]:.0%}), "
-        f"{rates.bandwidth[0, i]:.0%} of bandwidth ({rates.bandwidth[2, i]:.0%}-{rates.bandwidth[1, i]:.0%})"
+        f"{name.lower()}: {_ends(rates.compute[:, i])} of peak, {_ends(rates.bandwidth[:, i])} of bandwidth"
         for i, name in enumerate(OpClass.__members__)
     ]
     if (rates.nchw[0], rates.vector_convolution[0]) != (1.0, 1.0):
@@ -56,7 +55,7 @@ def _rates(prices: Prices, state: State) -> tuple[str, ...]:
 
 def _ends(rate: Floats) -> str:
     nominal, fast, slow = rate
-    return f"{nominal:.0%} ({slow:.0%}-{fast:.0%})"
+    return f"{nominal * 100:.0f} % ({slow * 100:.0f} to {fast * 100:.0f} %)"
 
 
 def _title(document: Prices) -> str:

@@ -53,8 +53,8 @@ def _summary(report: ConcurrencyReport, state: State) -> tuple[str, ...]:
         f"running branches at once would be {report.theoretical_speedup:.2f}x as fast",
         f"{count_noun(report.n_stages, 'stage')} of subgraphs, {report.operator_stages} of operators; the widest has "
         f"{count_noun(len(report.widest_subgraphs), 'subgraph')}, or {count_noun(report.widest_operators, 'operator')}",
-        f"the critical path has {count_noun(path.operators, 'operator')}, {path.flops_fraction:.0%} of the FLOPs and "
-        f"{path.time_fraction:.0%} of the {quantity(report.total_s, 's')}",
+        f"the critical path has {count_noun(path.operators, 'operator')}, {path.flops_fraction * 100:.0f} % of the "
+        f"FLOPs and {path.time_fraction * 100:.0f} % of the {quantity(report.total_s, 's')}",
         f"it goes through {chain(path.subgraphs, 6)}",
     )
 

@@ -60,8 +60,8 @@ def _summary(report: EnergyReport, state: State) -> tuple[str, ...]:
         f"{energy_words(report.energy_j, report.batch)} in {quantity(report.latency_s, 's')}",
         f"average power {watts['average_power']}; highest {watts['peak_power']}, in {report.peak_power_kernel}; "
         f"limit {watts['power_limit']}, TDP {watts['tdp']}",
-        f"static power of {watts['static_power']} takes {1 - report.efficiency:.0%} of the energy, "
-        f"{report.idle_loss_fraction:.0%} in units that do no work ({report.utilization:.1%} of the peak is used)",
+        f"static power of {watts['static_power']} takes {(1 - report.efficiency) * 100:.0f} % of the energy, "
+        f"{report.idle_loss_fraction * 100:.0f} % in idle units (utilisation {report.utilization * 100:.1f} %)",
     )
 
 

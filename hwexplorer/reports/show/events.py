@@ -105,12 +105,12 @@ def _event_table(state: State, by: str = "category") -> Table:
     sums = ((name, _sum(events, "energy_j"), _sum(events, "fraction"), events) for name, events in members.items())
     groups = [EventGroup(name, energy, energy / report.batch, share, events) for name, energy, share, events in sums]
     groups.sort(key=lambda group: -group.energy_j)
-    rates = ", ".join(f"{name.replace('_', ' ')} {value:.0%}" for name, value in report.rates.items())
+    rates = ", ".join(f"{name.replace('_', ' ')} {value * 100:.0f} %" for name, value in report.rates.items())
     overhead = report.overhead_j / report.total_j if report.total_j else 0.0
     total = energy_words(report.total_j, report.batch, 4)
     footer = (
         f"{len(report.events)} events add up to the node's {total}",
-        f"{overhead:.0%} of the energy is registers, control, launches and clocks; {rates}",
+        f"{overhead * 100:.0f} % of the energy is registers, control, launches and clocks; {rates}",
     )
     table_rows = rows(COLUMNS, groups, key=_key, kind="component", children=lambda group: group.events)
     return Table("events", place_in_words(state), COLUMNS, table_rows, footer=footer)
@@ -140,8 +140,8 @@ def brief(state: State) -> Table:
             shown.append(row)
     rest = [row for row in events if row.key not in kept]
     share = sum(value for row in rest if isinstance(value := row.cells[place["fraction"]], float))
-    footer = (f"{count_noun(len(rest), 'event')} more, {share:.1%}: --all", *table.footer) if rest else table.footer
-    return msgspec.structs.replace(table, rows=tuple(reversed(shown)), footer=footer)
+    more = (f"{count_noun(len(rest), 'event')} more, {share * 100:.1f} %: --all",) if rest else ()
+    return msgspec.structs.replace(table, rows=tuple(reversed(shown)), footer=(*more, *table.footer))
 
 
 # --- against the pin ----------------------------------------------------------------------------------------

@@ -33,17 +33,17 @@ KERNELS = (
 
 
 def _summary(report: MappingReport, state: State) -> list[str]:
-    bounds = ", ".join(f"{row.bound} {row.count} ({row.time_fraction:.0%})" for row in report.bounds if row.count)
+    bounds = ", ".join(f"{b.bound} {b.count} ({b.time_fraction * 100:.0f} %)" for b in report.bounds if b.count)
     lines = [
         f"{count_noun(report.kernels, 'kernel')} in {quantity(report.latency_s, 's')}; by what limits them, with their "
         f"share of the time: {bounds}",
-        f"{report.average_utilization:.1%} of the peak is used on average over time; the mean of the kernels is "
-        f"{report.mean_utilization:.1%}",
+        f"{report.average_utilization * 100:.1f} % of the peak is used on average over time; the mean of the kernels "
+        f"is {report.mean_utilization * 100:.1f} %",
         f"{round(report.units_active, 1):,g} of {report.units_total:,.0f} {report.unit_name}s active on average "
-        f"({report.units_active_fraction:.0%})",
+        f"({report.units_active_fraction * 100:.0f} %)",
     ]
     if report.occupancy is not None:
-        lines.append(f"occupancy {report.occupancy:.0%}: an SM holds that share of the warps it could")
+        lines.append(f"occupancy {report.occupancy * 100:.0f} %: an SM holds that share of the warps it could")
     return [*lines, *describe_host_work(engine.result(state))]
 
 

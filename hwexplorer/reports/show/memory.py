@@ -43,14 +43,9 @@ def _summary(report: MemoryReport, state: State) -> tuple[str, ...]:
         f"memory of activations is used {report.reuse:.1f} times over: all values together are "
         f"{quantity(report.total_activation_bytes, 'byte')}",
         f"training would keep {quantity(kept.kept_bytes, 'byte')} of activations, or "
-        f"{quantity(kept.checkpointed_bytes, 'byte')} with checkpoints in {kept.segments} segments and {again:.0%} "
-        "more forward time",
+        f"{quantity(kept.checkpointed_bytes, 'byte')} with checkpoints in {kept.segments} segments and "
+        f"{again * 100:.0f} % more forward time",
     )
-
-
-def _layer(name: str) -> str:
-    """Return the name of a value without the number of the layer, so that alike layers merge."""
-    return re.sub(r"\.\d+\.", ".", name)
 
 
 VERB = Report(
@@ -67,7 +62,7 @@ VERB = Report(
             brief={
                 "title": "Largest at the peak",
                 "columns": columns(LiveValue, "value bytes"),
-                "digest": Digest("bytes", "value", "of live", _layer),
+                "digest": Digest("bytes", "value", "of live", lambda name: re.sub(r"\.\d+\.", ".", name)),
             },
         ),
         Rows("levels", "What fits where", columns(MemoryLevel)),

@@ -22,13 +22,13 @@ def _summary(report: PartitionReport, state: State) -> tuple[str, ...]:
     path = report.critical_path
     return (
         f"{report.n_operators} operators in {report.n_subgraphs} subgraphs; {report.fused_operators} "
-        f"({report.fused_fraction:.0%}) share a subgraph with another",
+        f"({report.fused_fraction * 100:.0f} %) share a subgraph with another",
         f"{quantity(report.flops, 'FLOP')}, {quantity(report.macs, 'MAC')}; across borders: "
         f"{quantity(report.ingress_bytes, 'byte')} in, {quantity(report.egress_bytes, 'byte')} out, "
         f"{quantity(report.weight_bytes, 'byte')} weights; inside: {quantity(report.internal_bytes, 'byte')}",
         f"{len(report.edges)} dependencies; longest chain {path.longest_chain} operators",
         f"critical path: {len(path.subgraphs)} subgraphs, {path.operators} operators, "
-        f"{quantity(path.flops, 'FLOP')} ({path.flops_fraction:.0%}): {chain(path.subgraphs)}",
+        f"{quantity(path.flops, 'FLOP')} ({path.flops_fraction * 100:.0f} %): {chain(path.subgraphs)}",
     )
 
 

@@ -32,7 +32,7 @@ def _change(way: Way) -> str:
 
 
 def _odds(goal: Goal) -> str:
-    return "" if goal.odds is None else f" ({goal.odds:.0%} sure to be less)"
+    return "" if goal.odds is None else f" ({goal.odds * 100:.0f} % sure to be less)"
 
 
 def _goal(goal: Goal) -> str:

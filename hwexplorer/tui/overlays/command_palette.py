@@ -14,7 +14,7 @@ import msgspec
 from textual.await_complete import AwaitComplete
 from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
 from textual.css.query import NoMatches
-from textual.events import Click
+from textual.events import Click, Key
 from textual.message import Message
 from textual.widgets import Button, Input, OptionList
 from textual.worker import Worker
@@ -223,9 +223,28 @@ class PaletteScreen(CommandPalette):
                 await dispatch(message)
 
         found._dispatch_message = dispatch_known  # type: ignore[method-assign]
+        line = self.query_one(Input)
+        type_into = line._dispatch_message
+
+        async def dispatch_typed(message: Message) -> None:
+            """Dispatch a message; what is typed after escape means what it does to the screen below."""
+            if isinstance(message, Key) and not self._is_dismissed and message.key.startswith(("escape", "alt+")):
+                self._action_escape()
+                if message.key == "escape":
+                    return
+                message = Key(message.key.removeprefix("alt+"), message.character)  # read with the escape before it
+            if isinstance(message, Key) and self._is_dismissed:
+                self.app.explorer.post_message(message)  # type: ignore[attr-defined]  # HwExplorer, which imports this
+            else:
+                await type_into(message)
+
+        line._dispatch_message = dispatch_typed  # type: ignore[method-assign]
 
     async def _dispatch_message(self, message: Message) -> None:
-        """Handle a message, but no choice once the palette is closed. Its widgets may not exist yet, or no longer."""
+        """Handle a message, but no choice once the palette is closed, and no text that was typed further meanwhile. Its
+        widgets may not exist yet, or no longer."""
+        if isinstance(message, Input.Changed) and message.value != message.input.value:
+            return
         if self.is_current or not isinstance(message, (Input.Submitted, Button.Pressed, OptionList.OptionSelected)):
             with suppress(NoMatches):
                 await super()._dispatch_message(message)

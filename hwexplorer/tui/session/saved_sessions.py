@@ -10,7 +10,7 @@ import msgspec
 from hardware import file_access, policy
 from hardware.errors import RequestError, unknown
 from hardware.places import user_folder
-from hwexplorer.state import State, format, parse
+from hwexplorer.state import State, drop_removed_keys, format, parse
 
 LAST = "last"
 NAME_MAX = 40
@@ -30,6 +30,13 @@ class SavedSession(msgspec.Struct, frozen=True, omit_defaults=True):
     figures: str = ""
 
 
+def _as_of_today(saved: SavedSession) -> SavedSession:
+    """Return a session without the keys that this version does not know; its figures say so."""
+    known = drop_removed_keys(saved.state)
+    said = "without removed settings: " * (known != saved.state)
+    return SavedSession(known, saved.date, said + saved.figures)
+
+
 class SavedSessions:
     """Reads and writes the file on each call. An unreadable file raises RequestError and is not overwritten."""
 
@@ -47,7 +54,7 @@ class SavedSessions:
         except (OSError, msgspec.MsgspecError, RecursionError) as error:
             why = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())[:100]
             raise RequestError(f"sessions cannot be read, {self.path}: {why}") from None
-        return {name: saved[name] for name in sorted(saved, key=lambda name: (name != LAST, name))}
+        return {name: _as_of_today(saved[name]) for name in sorted(saved, key=lambda name: (name != LAST, name))}
 
     def save(self, name: str, state: State, figures: str = "") -> None:
         """Save a state. Raises RequestError for a bad name, or if the file cannot be read or written."""

@@ -39,8 +39,9 @@ if TYPE_CHECKING:
 
 
 @lru_cache(maxsize=8)  # called with every key
-def _has_phases(model: str) -> bool:
-    return bool(phases(model))
+def current_phase(model: str) -> str:
+    """Return the phase that the name of a language model asks for; '' for any other model."""
+    return next(iter(phases(model)), "")
 
 
 class Session:
@@ -234,7 +235,7 @@ class Session:
     def idle_actions(self) -> tuple[str, ...]:
         """Return the actions that would do nothing in the present state. The footer leaves them out."""
         has_setting = self.cache.has("next_step", self.state) and self.cache.view("next_step", self.state)
-        return ("try_it",) * (not has_setting) + ("phase",) * (not _has_phases(self.state.model))
+        return ("try_it",) * (not has_setting) + ("phase",) * (not current_phase(self.state.model))
 
     def do_phase(self) -> None:
         """Go to the next phase of a language model: its prompt, a token after it, the whole request, a load."""

@@ -184,19 +184,20 @@ class CardStrip(Widget, can_focus=False):
         heads = "".join(pad(head, wide - 1, True) + " " for wide, head in columns if wide)
         room = self._title_room(width)
         known = [f"{sign} {words}" for words, sign in SIGNS.items() if any(c.evidence == words for c in self.cards)]
-        evidence = "device  evidence: " + "  ".join(known)
+        evidence = "  ".join(known)
         titles = (
-            evidence if known else "device",
-            "  ".join(["device", *known]),
-            "  ".join(known),
-            " ".join(known).replace(" chip", ""),
+            f"device  evidence: {evidence.replace('chip', 'chip measured')}" if known else "device",
+            evidence.replace("chip", "chip measured"),
+            evidence.replace("similar", "from similar"),
+            evidence.replace(" chip", ""),
             "device",
         )
         title = pad(" " * LEFT + next(text for text in titles if width_of(text) <= room), LEFT + room)
         by_cause = pad(whole(f"{metric_word(self.metric)} by cause", bar, " by "), bar) + " " * (bar > 0)
         best, hatch = ("<", "-") if self.palette.ascii else ("◂", "╌")
         against = f"vs {self.cards[0].reference}" if self.cards[0].reference else "verdict"
-        verdict = whole(f"{against}  {best} best" + f"  {hatch} uncertain" * (bar > 0), phrase, "  ")
+        signs = (f"  {best} best  {hatch} uncertain", f" {best} best {hatch} band") if bar else (f"  {best} best",)
+        verdict = next((against + each for each in signs if width_of(against + each) <= phrase), against)
         return [Segment(pad(f"{title}{heads} {by_cause}{verdict}", width), self.palette.get("header"))]
 
     def _line(self, card: Card, width: int) -> list[Segment]:

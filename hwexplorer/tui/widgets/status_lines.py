@@ -13,12 +13,12 @@ from functools import lru_cache
 from rich.segment import Segment
 from rich.style import Style
 
-from analysis.model.names.model_ref import phases
 from hwexplorer.settings import labels
 from hwexplorer.state import PANES, State, pinned
 from hwexplorer.text.number_format import safe
 from hwexplorer.tui.keys.key_table import PAIRS, Hint
 from hwexplorer.tui.palette import CAUSE, CLICK, CURSOR, PLAIN, Palette
+from hwexplorer.tui.session.session import current_phase
 from hwexplorer.tui.widgets.cell_drawing import bar
 from hwexplorer.tui.widgets.cell_text import shorten, whole, width_of
 from hwexplorer.tui.widgets.line_editor import EditedLine
@@ -46,11 +46,6 @@ def settings_text(state: State) -> str:
     return " · ".join(text for text, _ in labels(state))
 
 
-@lru_cache(maxsize=8)  # called with every key
-def _phase(model: str) -> str:
-    return next(iter(phases(model)), "")
-
-
 class _Row:
     def __init__(self, palette: Palette) -> None:
         self.palette, self.segments, self.width = palette, list[Segment](), 0
@@ -75,7 +70,7 @@ def head_line(state: State, status: str, width: int, palette: Palette) -> list[S
         row.add((role, text), action=action)
         row.add(("dim", space))
 
-    phase = _phase(state.model)
+    phase = current_phase(state.model)
     name = state.model.removesuffix(f":{phase}").replace(f":{phase},", ":")
     chip("title", " " + shorten(safe(name), max(8, width // 3), True), "pane_models", " " if phase else "  ")
     if phase:
@@ -142,7 +137,7 @@ def hint_line(hints: Sequence[Hint], width: int, palette: Palette, status: str =
 
 def name_load(state: State, hints: Sequence[Hint]) -> list[Hint]:
     """Return the hints; for a load, the word of the batch keys is `load`."""
-    names = {"batch": "load"} if _phase(state.model) == "serve" else {}
+    names = {"batch": "load"} if current_phase(state.model) == "serve" else {}
     return [(action, key, names.get(word, word)) for action, key, word in hints]
 
 

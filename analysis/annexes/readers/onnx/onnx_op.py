@@ -44,7 +44,6 @@ class NodeResult:
     shape: Shape
     dtype: str
     strides: tuple[int, ...] | None = None
-    of: int = 0
 
 
 @dataclass(frozen=True, slots=True)
