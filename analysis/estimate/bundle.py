@@ -254,23 +254,22 @@ def evaluate_steps(
     steps: Sequence[Workload], batches: Sequence[int], device: Device, scenario: Scenario, is_recorded: bool = False
 ) -> Floats:
     """Return seconds and joules of steps that share their operators at some batches, (2, steps, batches). They equal
-    those of `estimate` up to the last bits. With `is_recorded`, graphs also hold the kernels of prompts."""
+    those of `estimate` up to the last bits. With `is_recorded` those of prompts held by graphs come first, (4, ..)."""
     setup, first = scenario.setup_on(device, steps[0]), steps[0]
-    if is_recorded:
-        none = msgspec.structs.replace(setup.runtime.prompt_dispatch, value=0.0, low=0.0, high=0.0)
-        runtime = msgspec.structs.replace(setup.runtime, prompt_dispatch=none)
-        setup = Setup(device, setup.plan, runtime, setup.layout)
+    none = msgspec.structs.replace(setup.runtime.prompt_dispatch, value=0.0, low=0.0, high=0.0)
+    graphs = Setup(device, setup.plan, msgspec.structs.replace(setup.runtime, prompt_dispatch=none), setup.layout)
     bundle = make_bundle(steps, setup.joins, True)  # layers differ in times
     joint = bundle_demand(bundle, batches, setup.plan.widths)
-    run = execute(joint.demand, setup)
-    if first.repeats is not None:
-        times = first.repeats @ first.value_at(batch=1)
-        run, _ = repeat_kernels(
-            run, joint.demand, np.tile(np.concatenate([times[mine] for mine in bundle.ops]), len(batches))
-        )
-    sums = totals(run, joint.places)
-    figures = np.stack([sums.latency_s, sums.energy_j * first.devices])
-    return figures.reshape(2, len(batches), len(steps)).swapaxes(1, 2)
+    times = None if first.repeats is None else first.repeats @ first.value_at(batch=1)
+    figures = list[Floats]()
+    for each in (graphs, setup) if is_recorded else (setup,):
+        run = execute(joint.demand, each)
+        if times is not None:
+            again = np.tile(np.concatenate([times[mine] for mine in bundle.ops]), len(batches))
+            run, _ = repeat_kernels(run, joint.demand, again)
+        sums = totals(run, joint.places)
+        figures += [sums.latency_s, sums.energy_j * first.devices]
+    return np.stack(figures).reshape(len(figures), len(batches), len(steps)).swapaxes(1, 2)
 
 
 def evaluate_bundle(

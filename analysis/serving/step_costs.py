@@ -186,7 +186,8 @@ class StepModel(msgspec.Struct, frozen=True, kw_only=True):
     def prompts(
         self, batches: Sequence[int], tokens: int, cached: Sequence[int] = (0,), is_recorded: bool = False
     ) -> Floats:
-        """Return (time_s, energy_j) of batches of prompts of so many tokens after cached ones, (2, k, b)."""
+        """Return (time_s, energy_j) of batches of prompts of so many tokens after cached ones, (2, k, b). With
+        `is_recorded` those of prompts held by graphs come first, (4, k, b)."""
         steps = [self.prefill.bound(sequence=tokens, kv=length) for length in cached]
         return evaluate_steps(steps, batches, self.device, self.scenario, is_recorded)
 
@@ -203,9 +204,8 @@ def step_costs(steps: StepModel, first: Estimate, longest: int, scheduler: Sched
     decoding, after = steps.decoding(sequences, knots), steps.prompts([1], LONG, (0, CONTEXT))[..., 0]
     small = [n for n in sequences if n < SHORT]
     tokens = np.array([*small, *(SHORT * n for n in batches)], dtype=np.float64)
-    recorded = prompts = steps.prompts(batches, SHORT, is_recorded=True)[:, 0]
-    if first.runtime.prompt_dispatch.value:
-        prompts = steps.prompts(batches, SHORT)[:, 0]
+    prompts = steps.prompts(batches, SHORT, is_recorded=bool(first.runtime.prompt_dispatch.value))[:, 0]
+    recorded, prompts = prompts[:2], prompts[-2:]
     linear = np.concatenate([decoding[:, 0, : len(small)], recorded], axis=1)
     started = np.maximum(prompts - recorded, 0.0)
     started = np.concatenate([np.repeat(started[:, :1], len(small), axis=1), started], axis=1)
