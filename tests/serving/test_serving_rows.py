@@ -47,6 +47,14 @@ def test_flags_of_a_note_bound_the_scheduler() -> None:
     assert np.diff(served.load.arrival_s).mean() == pytest.approx(1 / 16, rel=0.2)
 
 
+def test_workers_of_prompts_hold_several_prompts_a_step() -> None:
+    cells = {"source": "InferenceX, as kept by AIConfigurator", "runtime": "trtllm", "model": "deepseek_v3", "flag": ""}
+    cells |= {"device": "h200_sxm"}
+    apart, together = (interpret_served_row(row(**cells, prefill_workers=workers)) for workers in ("1", ""))
+    assert apart.scheduler.max_tokens == 17_920
+    assert together.scheduler.max_tokens < 17_920
+
+
 def test_layouts_of_a_note_share_experts_and_attention() -> None:
     tep, dep = (interpret_served_row(row(source="InferenceX token position study", note=note)) for note in NOTES)
     assert tep.deployment.options == dep.deployment.options == "tp=8,ep=8"

@@ -245,11 +245,11 @@ def _scheduler(row: dict[str, str], deployment: Deployment, benchmark: Benchmark
         changes["max_tokens"] = flags["max_tokens"]
     if "prompts_per_step" in flags:
         changes["max_tokens"] = int(load.prompt.max()) + load.concurrency + MORE_TOKENS
-    if "stream_interval" in flags:
-        each_s = scheduler.chunk_s
-        changes["chunk_s"] = msgspec.structs.replace(each_s, value=each_s.value / flags["stream_interval"])
-    each_s = changes.get("chunk_s", scheduler.chunk_s)  # each group of devices has a process that sends tokens
-    changes["chunk_s"] = msgspec.structs.replace(each_s, value=each_s.value / deployment.attention_copies)
+    if "apart_tokens" in flags and deployment.prefill_workers:
+        changes["max_tokens"] = flags["apart_tokens"]
+    each_s = scheduler.chunk_s  # each group of devices has a process that sends its tokens
+    at_once = flags.get("stream_interval", 1) * deployment.attention_copies
+    changes["chunk_s"] = msgspec.structs.replace(each_s, value=each_s.value / at_once)
     return msgspec.structs.replace(scheduler, **changes)
 
 
