@@ -147,9 +147,9 @@ def _wrap(line: str, width: int, indent: str = "") -> list[str]:
     """Return the line in pieces that fit, all but the first indented by two more; in one piece if `width` is 0."""
     if not width or len(indent + line) <= width:
         return [indent + line]
-    return textwrap.wrap(
-        line, max(width, 20), initial_indent=indent, subsequent_indent=indent + "  ", break_on_hyphens=False
-    )
+    whole, ends = line.replace(" %", "\xa0%"), {"initial_indent": indent, "subsequent_indent": indent + "  "}
+    pieces = textwrap.wrap(whole, max(width, 20), break_on_hyphens=False, **ends)
+    return [piece.replace("\xa0%", " %") for piece in pieces]
 
 
 def fit_places(columns: Sequence[Column], widths: list[int], width: int, is_stacked: bool = False) -> list[int]:

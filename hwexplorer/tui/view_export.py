@@ -15,6 +15,7 @@ from hwexplorer.export import files
 from hwexplorer.state import format as format_state
 from hwexplorer.tui.prompts.prompt_kinds import PICTURE, OverwritePrompt
 from hwexplorer.tui.session.session import Session
+from hwexplorer.tui.widgets.cell_text import shorten
 
 
 def export(app: App[Any], session: Session, name: str, ask: Callable[[OverwritePrompt], None]) -> None:
@@ -56,7 +57,8 @@ def export(app: App[Any], session: Session, name: str, ask: Callable[[OverwriteP
 
 def screenshot(app: App[Any], session: Session, state: str = "") -> str:
     """Return the screen as SVG. It fetches no font, but names monospaced fonts of the reader's machine."""
-    svg = app.export_screenshot(title=f"hwexplorer '{state or format_state(session.state)}'", simplify=True)
+    title = shorten(f"hwexplorer '{state or format_state(session.state)}'", app.size.width - 12)  # beside the buttons
+    svg = app.export_screenshot(title=title, simplify=True)
     svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
     svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
     return svg.replace("Fira Code", "ui-monospace, Menlo, Consolas, DejaVu Sans Mono")

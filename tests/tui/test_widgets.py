@@ -185,6 +185,10 @@ def test_lines_outside_the_canvas_are_clipped() -> None:
     assert canvas.cell(9, 4)[0] == " "
 
 
+def test_a_percentage_is_never_broken_off_its_sign() -> None:
+    assert wrap("conv makes 25 % of it", 13) == ["conv makes", "25 % of it"]
+
+
 def test_prose_wraps_and_sets_keys_apart() -> None:
     content = Prose()
     content.update(Text("t", "t", (("Head", ("a long line of words that wraps", "key\tvalue of it")),)))

@@ -35,16 +35,13 @@ def _odds(goal: Goal) -> str:
     return "" if goal.odds is None else f" ({goal.odds * 100:.0f} % sure to be less)"
 
 
-def _goal(goal: Goal) -> str:
-    return f"{goal.ratio:.3g}x the {METRICS[goal.metric].noun}{_odds(goal)}"
-
-
 COLUMNS = (
     Column("change", "Change", role="text", keep=0, of=_change),
     Column("matches", "Matches", role="text", keep=0, of=lambda way: "yes" if way.device else "no"),
     *columns(Way, "size"),
     Column(
-        "then", "Then", role="text", keep=1, of=lambda way: ", ".join(map(_goal, way.goals)),
+        "then", "Then", role="text", keep=1,
+        of=lambda way: ", ".join(f"{one.ratio:.3g}x the {METRICS[one.metric].noun}{_odds(one)}" for one in way.goals),
         help="against the other device; how sure: with the bands of both",
     ),
     *columns(Way, "device"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 from rich.cells import cell_len, chop_cells, set_cell_size
@@ -64,7 +65,7 @@ def wrap(text: str, width: int, indent: int = 0) -> list[str]:
     indent = min(indent, width // 2)
     lines: list[str] = []
     current = ""
-    for word in text.split(" "):
+    for word in re.split(" (?!%)", text):  # 38 % stays on one line
         room = width - (indent if lines else 0)
         candidate = f"{current} {word}" if current else word
         if width_of(candidate) <= room:
