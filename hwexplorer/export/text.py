@@ -147,8 +147,10 @@ def _wrap(line: str, width: int, indent: str = "") -> list[str]:
     """Return the line in pieces that fit, all but the first indented by two more; in one piece if `width` is 0."""
     if not width or len(indent + line) <= width:
         return [indent + line]
-    whole, ends = line.replace(" %", "\xa0%"), {"initial_indent": indent, "subsequent_indent": indent + "  "}
-    pieces = textwrap.wrap(whole, max(width, 20), break_on_hyphens=False, **ends)
+    whole, later = line.replace(" %", "\xa0%"), indent + "  "
+    pieces = textwrap.wrap(
+        whole, max(width, 20), initial_indent=indent, subsequent_indent=later, break_on_hyphens=False
+    )
     return [piece.replace("\xa0%", " %") for piece in pieces]
 
 
