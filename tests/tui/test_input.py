@@ -74,7 +74,7 @@ async def _type(app: HwExplorer, keys: bytes) -> None:
 
 @pytest.mark.parametrize("keys", [b"\r\r\r\r\r", b"\x1b[27u\x1b[27u", b"x\x1b[27ume\r", b"\r\x1b[27ux\r"])
 async def test_a_palette_closes_once(keys: bytes) -> None:
-    """`ScreenStackError`, and the command as often as enter was pressed."""
+    """`ScreenStackError`, and the command as often as enter was pressed. Keys behind escape are the screen's."""
     app = HwExplorer(State(), Fake())
     done: list[str] = []
     async with app.run_test(size=(100, 30)) as pilot:
@@ -87,8 +87,8 @@ async def test_a_palette_closes_once(keys: bytes) -> None:
         await _type(app, keys)
         await pilot.pause(0.5)
         assert not PaletteScreen.is_open(app)
-    assert len(done) <= 1
-    assert done or b"\x1b" in keys
+    assert done.count("theme") <= 1
+    assert "theme" in done or b"\x1b" in keys
     assert app.session.failures == []
 
 
