@@ -15,7 +15,7 @@ from hwexplorer.provider import EngineProvider
 from hwexplorer.state import PANES, State, parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.terminals import clipboard
-from tests.sampling import first
+from tests.sampling import first, slow
 from tests.screenshots import SHOTS, animate, take
 from tests.tui.test_app import screen_text
 from tests.tui.test_fuzz import KEYS, SIZES
@@ -47,7 +47,7 @@ async def test_the_main_job() -> None:
     assert app.session.failures == []
 
 
-@pytest.mark.parametrize("size", [(80, 24), (120, 40)])
+@pytest.mark.parametrize("size", [(120, 40), pytest.param((80, 24), marks=slow)])
 async def test_a_trace_stands_beside_what_is_predicted(size: tuple[int, int], tmp_path: Path) -> None:
     """`:trace FILE`, then the tree, Why and the plot have what was measured."""
     layer = "{};EXECUTED;{};x;{};0"
