@@ -71,6 +71,14 @@ def test_the_cache_has_room_for_the_whole_request() -> None:
     assert long.memory.peak_bytes - short.memory.peak_bytes == pytest.approx(1024 * per_token, rel=1e-6)
 
 
+def test_a_step_of_a_request_reads_the_cache_that_is_filled() -> None:
+    """Not the room for later tokens: a step takes as long as a single one with the mean number of cached tokens."""
+    figures = serving(run("llama3_8b:request,in=128,out=4096", batch=32))
+    step = run("llama3_8b:decode,kv=2176", batch=32)
+    assert figures is not None
+    assert figures.time_per_output_token_s == pytest.approx(step.latency_s, rel=0.02)
+
+
 def test_a_window_bounds_what_is_seen_and_kept() -> None:
     assert through_window(4, 3, 0) == 2  # 1, 2, 3
     assert through_window(4, 3, 3) == 4  # each sees four
