@@ -19,7 +19,7 @@ from hardware.errors import unknown
 from hardware.memo import memoize
 from hardware.plan import Plan
 from hardware.precision import BASE, FORMATS
-from hardware.quantity import SourcedValue
+from hardware.quantity import SourcedValue, percent
 from hardware.scaling import Triple, log_interpolate, logic_scale, table
 from hardware.taxonomy import Event
 
@@ -173,7 +173,7 @@ def _clock(device: Device, event: Event) -> tuple[Triple, str, str]:
         # Each part has the relative spread of the whole: shares add up to one, so the parts move together.
         part = device.arch.data.clock[event.argument]
         per_cycle *= part.value
-        shares = f"{part.value * 100:.0f} % ({part.low * 100:.0f} to {part.high * 100:.0f} %)"
+        shares = f"{percent(part.value)} ({part.low * 100:.0f} to {percent(part.high)})"
         source = f"{shares} of it: {part.source}; {source}"
         quality = part.quality
     return (per_cycle, per_cycle * (low / active), per_cycle * (high / active)), source, quality
@@ -200,7 +200,7 @@ def _at_voltage(device: Device, event: Event, value: Triple, source: str) -> tup
     if clock == 1.0:
         return value, source
     scale = (1.0 - table()["voltage"]["slope"] * (1.0 - clock)) ** 2
-    return _scale(value, scale), f"{source}; x {scale:.2f} at the voltage of {clock * 100:.0f} % of the clock"
+    return _scale(value, scale), f"{source}; x {scale:.2f} at the voltage of {percent(clock)} of the clock"
 
 
 def _stated_price(device: Device, plan: Plan, event: Event) -> Fact | None:

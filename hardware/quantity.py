@@ -98,6 +98,11 @@ def quantity(value: float | None, unit: str = "", digits: int = 3) -> str:
     return f"{number} {label}" if label else number
 
 
+def percent(fraction: float, decimals: int = 0) -> str:
+    """Return a fraction in percent: `percent(0.384) == "38 %"`."""
+    return f"{fraction * 100:.{decimals}f} %"
+
+
 def of_fact(value: float, unit: str) -> str:
     """Return a fact or a price in its unit, with a prefix where people write one: `of_fact(1.98e9, "Hz")`."""
     if unit == "J/s":

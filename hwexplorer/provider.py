@@ -10,6 +10,7 @@ from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.tree import operators_of
 from analysis.model.ir.coverage import uncovered_note
 from analysis.model.ir.workload import Workload
+from hardware.quantity import percent
 from hwexplorer import engine, plots, registry
 from hwexplorer.answer import Answer
 from hwexplorer.declare import Report
@@ -61,7 +62,7 @@ class EngineProvider:
     def status(self, state: State) -> str:
         """Return in a short line the deviations from the request and the work without a cost rule."""
         result = engine.result(state)
-        covered = f"only {result.coverage * 100:.1f} % covered" if result.coverage < 1 else ""
+        covered = f"only {percent(result.coverage, 1)} covered" if result.coverage < 1 else ""
         covered = uncovered_note(result.workload, state.batch) or covered
         warning = trace_warning(state, result)
         return "; ".join(filter(None, (warning, *describe_deviations(result), covered)))

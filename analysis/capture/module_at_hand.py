@@ -6,6 +6,7 @@ from typing import Any
 
 from analysis.model.ir.coverage import coverage
 from analysis.model.ir.workload import Workload
+from hardware.quantity import percent
 
 
 class Captured(Workload, frozen=True, dict=True):
@@ -46,5 +47,5 @@ def _summary(model: Captured) -> str:
     ]
     gaps = [f"{name} ({count}x)" for name, count in coverage(model).missing[:5]]
     if gaps:
-        words.append(f"{model.coverage * 100:.0f} % of operators covered, not {', '.join(gaps)}")
+        words.append(f"{percent(model.coverage)} of operators covered, not {', '.join(gaps)}")
     return f"{model.name}: {', '.join(words)}"

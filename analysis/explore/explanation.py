@@ -12,7 +12,7 @@ from analysis.estimate.metrics import EXPLAINED, METRICS
 from analysis.explore.attribution import Groups, Part, attribute, attribute_to_software, parts_cancel
 from analysis.text.difference_sentences import difference_sentence, name_side, under_utilisation
 from hardware.errors import RequestError, unknown
-from hardware.quantity import Unit, quantity
+from hardware.quantity import Unit, percent, quantity
 
 WORTH_NAMING = 0.1  # share of the difference from which a cause is named
 
@@ -93,7 +93,7 @@ def reasons(a: Estimate, b: Estimate, metric: str, groups: Groups, values: tuple
 
     def size(part: Part) -> str:
         """Return a part as a share of the difference, or as an amount if the parts cancel."""
-        return quantity(abs(part.difference), unit) if cancel else f"{abs(part.fraction) * 100:.0f} %"
+        return quantity(abs(part.difference), unit) if cancel else f"{percent(abs(part.fraction))}"
 
     for part in sorted(main, key=lambda p: -sign * p.difference):
         if sign * part.difference <= 0 or part.fraction < WORTH_NAMING or ratio < 1.001:

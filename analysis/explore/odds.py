@@ -14,6 +14,7 @@ import msgspec
 
 from analysis.estimate.estimate import Estimate
 from hardware import file_access
+from hardware.quantity import percent
 
 BEATS = {"latency": "is faster", "energy": "needs less energy"}
 DOUBT = (0.05, 0.95)  # odds between which a comparison is in doubt
@@ -105,4 +106,4 @@ def odds_sentence(found: Sequence[Odds]) -> str:
 
 def describe_odds(probability: float) -> str:
     """Write `90 % sure`, or `40 % chance` below one half."""
-    return f"{probability * 100:.0f} % {'sure' if probability >= 0.5 else 'chance'}"
+    return f"{percent(probability)} {'sure' if probability >= 0.5 else 'chance'}"

@@ -14,7 +14,7 @@ from analysis.estimate.metrics import CHANGING, METRICS
 from analysis.explore.rule_check import Finding, coverage_findings
 from analysis.explore.saved_result import ComparedResult, ResultSummary
 from hardware.errors import RequestError, unknown
-from hardware.quantity import Unit
+from hardware.quantity import Unit, percent
 
 # The figures that are sums over operators.
 PARTS = ("energy", "latency", "macs")
@@ -193,5 +193,5 @@ def find_module(differences: Mapping[str, float], total: float) -> str:
         prefix, share = f"{best}.", share_inside
     if not prefix:
         return ""
-    amount = "more than all" if share > 1 / _ALL else "all" if share >= _ALL else f"{share * 100:.0f} %"
+    amount = "more than all" if share > 1 / _ALL else "all" if share >= _ALL else f"{percent(share)}"
     return f"{amount} of it in {prefix[:-1]}"

@@ -16,6 +16,7 @@ from analysis.explore.odds import probability, wider_band
 from analysis.text.evidence import describe_evidence, is_backed
 from analysis.text.headline import advantage, ratio, short_name
 from hardware.device import ON_PAPER
+from hardware.quantity import percent
 
 SURE, LIKELY = 0.9, 0.7
 MOST = 0.99  # the highest odds that are stated: bands have tails
@@ -89,8 +90,8 @@ def _sentence(best: Estimate, rival: Estimate | None, odds: float, noun: str, is
     gap = f"{advantage(best, rival)} {short_name(rival.device)}."
     if odds < LIKELY:
         leads = "is predicted to lead" if is_predicted else "leads"
-        return f"Too close to call: {name} {leads} by {noun} with {odds * 100:.0f} % odds, {gap}"
-    sure, likely = f"{min(odds, MOST) * 100:.0f} % sure", "" if odds >= SURE else "probably "
+        return f"Too close to call: {name} {leads} by {noun} with {percent(odds)} odds, {gap}"
+    sure, likely = f"{percent(min(odds, MOST))} sure", "" if odds >= SURE else "probably "
     least = f"the least {noun}: {gap}"
     if is_predicted:
         return f"Predicted from data sheets alone ({sure}): {name} {likely}has {least}"

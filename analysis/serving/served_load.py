@@ -21,7 +21,7 @@ from analysis.serving.load_trust import load_band
 from analysis.serving.request_load import MOST_OPEN, REQUESTS, ROUNDS, Lengths, Load, closed_load, open_load
 from analysis.serving.simulation import Run
 from hardware.errors import RequestError
-from hardware.quantity import plain_number
+from hardware.quantity import percent, plain_number
 
 FILLING = 0.2  # share of random arrivals that come while the server fills
 NEAR = 0.75  # share of capacity above which a full server is simulated too
@@ -96,7 +96,7 @@ class ServedLoad(msgspec.Struct, frozen=True, kw_only=True):
     def state(self) -> str:
         """The sentence on whether it keeps up: `keeps up: 38 % of capacity`, `falls behind by 3 requests/s`."""
         behind = f"falls behind by {plain_number(self.lag_per_s)} requests/s"
-        return behind if self.lag_per_s > 0 else f"keeps up: {self.utilization * 100:.0f} % of capacity"
+        return behind if self.lag_per_s > 0 else f"keeps up: {percent(self.utilization)} of capacity"
 
     def band(self, figure_s: float, is_first: bool = False) -> tuple[float, float]:
         """Return the band of a time with the relative band of TPOT, or of TTFT if `is_first`."""

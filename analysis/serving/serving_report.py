@@ -15,6 +15,7 @@ from analysis.serving.request_load import Lengths, closed_load, open_load
 from analysis.serving.scheduler import Scheduler
 from analysis.serving.served_load import Limits, Served, ServedLoad, time_per_token_s
 from analysis.serving.waits import Wait, list_waits
+from hardware.quantity import percent
 
 KNEE = 0.8  # of the highest rate, above which more load gains little
 AIMS = {"latency": "time of a request", "energy": "joules per token", "edp": "EDP per token"}
@@ -95,7 +96,7 @@ def first_words(ordered: Sequence[Served], metric: str) -> str:
     chance = min(odds_first(first, second, metric), verdict.MOST)
     if chance < verdict.LIKELY:
         return f"Too close to call: {first.row.key} leads by {AIMS[metric]}, {second.row.key} has {ratio:.2g}x as much"
-    best = f"is {'' if chance >= verdict.SURE else 'probably '}best ({chance * 100:.0f} % sure)"
+    best = f"is {'' if chance >= verdict.SURE else 'probably '}best ({percent(chance)} sure)"
     return f"{first.row.key} {best}, with the least {AIMS[metric]}: {second.row.key} has {ratio:.2g}x as much"
 
 

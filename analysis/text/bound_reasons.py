@@ -13,7 +13,7 @@ from analysis.text.headline import describe_wait, largest_cause
 from hardware.demand import READ_WEIGHT, OpClass
 from hardware.execute import BOUNDS, LAUNCH, MEMORY, POWER, RESOURCES
 from hardware.map_demand import link_seconds
-from hardware.quantity import quantity
+from hardware.quantity import percent, quantity
 from hardware.sentence import count_noun
 
 
@@ -32,7 +32,7 @@ def kernel_reason(result: Estimate, k: int) -> str:
             floor = quantity(result.device.dispatch_s, "s")
             return f"launch bound: {busy} of work, but the host dispatches a kernel only every {floor}"
         return f"launch bound: {busy} of work behind {overhead} of launch and dispatch{_host(result, k)}"
-    resource, used = _resource(result, k), f"{run.utilization[k] * 100:.0f} % of peak"
+    resource, used = _resource(result, k), f"{percent(run.utilization[k])} of peak"
     if bound == MEMORY:
         return f"memory bound: {memory} at the {resource} against {compute} of compute, {used}"
     return f"compute bound: {compute} on the {resource} against {memory} of memory, {used}"
@@ -82,7 +82,7 @@ def bound_change(result: Estimate, k: int) -> str:
         batch = result.scenario.batch * max(2, round(overhead / work)) if work else 0
         larger = f"about batch {batch}" if batch and not refusal(result.workload, batch) else "a far larger batch"
         how = " or fused execution" if result.execution == "eager" else ""
-        return f"{larger}{how}: the work is {(work / overhead if overhead else 0) * 100:.0f} % of the overhead"
+        return f"{larger}{how}: the work is {percent(work / overhead if overhead else 0)} of the overhead"
     if bound == MEMORY:
         if not compute:
             return f"nothing: it does no arithmetic, only the {resource} works"

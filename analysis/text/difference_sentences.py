@@ -9,7 +9,7 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.families import instructions, static_power_w
 from hardware import file_access
 from hardware.precision import rate_unit
-from hardware.quantity import quantity
+from hardware.quantity import percent, quantity
 
 _FILE = Path(__file__).with_suffix(".toml")
 
@@ -36,7 +36,7 @@ def _figures(side: Estimate) -> SimpleNamespace:
     clocks = (row for row, event in enumerate(side.events) if event.family == "clock")
     cycles = next((float(side.run.counts[row].sum()) / batch for row in clocks), 0.0)
     peak = max((rate for (_, form), rate in device.peaks.items() if form == side.precision_run), default=0.0)
-    used = f"{side.utilization * 100:.1f} %"
+    used = f"{percent(side.utilization, 1)}"
     return SimpleNamespace(
         name=device.name,
         format=side.precision_run,
@@ -44,7 +44,7 @@ def _figures(side: Estimate) -> SimpleNamespace:
         delivers=device.arch.data.story.delivers,
         instructions=_instructions(side),
         launch=f"{quantity(launch_s, 's')} for {kernels} kernels of {device.name} "
-        f"({launch_s / (side.latency_s or 1.0) * 100:.0f} % of its time)",
+        f"({percent(launch_s / (side.latency_s or 1.0))} of its time)",
         chip=quantity(float(chip) / batch, "byte"),
         dram=quantity(float(dram) / batch, "byte"),
         kernels=kernels,
@@ -78,7 +78,7 @@ def under_utilisation(more: Estimate, less: Estimate) -> tuple[str, ...]:
     """Return a sentence if the slower side leaves much more of its peak unused, else an empty tuple."""
     if more.utilization * 2 < less.utilization and more.utilization < 0.3:
         return (
-            f"under-utilisation: {more.device.name} reaches {more.utilization * 100:.1f} % of its peak, "
-            f"{less.device.name} {less.utilization * 100:.1f} %",
+            f"under-utilisation: {more.device.name} reaches {percent(more.utilization, 1)} of its peak, "
+            f"{less.device.name} {percent(less.utilization, 1)}",
         )
     return ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from analysis.estimate.trust import Trust
+from hardware.quantity import percent
 from hardware.sentence import count_noun
 
 # The words for each level of evidence: here for a table, below for a sentence.
@@ -25,4 +26,4 @@ def describe_evidence(trust: Trust) -> str:
     words = _SENTENCES[trust.level]
     if trust.median_error is None or not is_backed(trust):
         return words
-    return f"{words}: {count_noun(trust.rows, 'measurement')}, typically {trust.median_error * 100:.0f} % off"
+    return f"{words}: {count_noun(trust.rows, 'measurement')}, typically {percent(trust.median_error)} off"

@@ -10,7 +10,7 @@ from analysis.estimate.metrics import METRICS
 from analysis.model.ir.workload import Ints
 from analysis.text.evidence import is_backed
 from hardware.device import Device
-from hardware.quantity import quantity
+from hardware.quantity import percent, quantity
 
 UNRANKED = ("on paper", "hypothetical")
 SAME = 1.05  # ratio below which two figures count as equal
@@ -112,4 +112,4 @@ def largest_cause(result: Estimate, members: Ints | slice = slice(None)) -> tupl
 
 def describe_wait(cause: int, share: float) -> str:
     """Write `84 % of the time waiting for kernel launches`."""
-    return f"{share * 100:.0f} % of the time {_WAITS[cause]}"
+    return f"{percent(share)} of the time {_WAITS[cause]}"

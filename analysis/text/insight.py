@@ -7,7 +7,7 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import serving
 from analysis.text.headline import compare_factors
 from hardware.precision import FORMATS, WIDE, parse
-from hardware.quantity import plain_number, quantity
+from hardware.quantity import percent, plain_number, quantity
 from hardware.sentence import count_noun
 
 NOTICEABLE = 0.01  # relative change that is mentioned
@@ -49,12 +49,12 @@ def device_sentences(result: Estimate) -> list[str]:
     if result.bound == "launch":
         busy = float(result.run.busy_s.sum()) / (result.latency_s or 1.0)
         kernels = count_noun(result.demand.n_kernels, "kernel")
-        lines.append(f"{name} is launch bound: busy {busy * 100:.0f} % of the time with {kernels}")
+        lines.append(f"{name} is launch bound: busy {percent(busy)} of the time with {kernels}")
     if (best := best_setting(result)) is not None:
         lines.append(setting_sentence(result, best))
     if static > 0.5:
         saved = quantity(static * result.energy_j, "J")
-        lines.append(f"{static * 100:.0f} % of the energy on {name} is static: finishing sooner saves up to {saved}")
+        lines.append(f"{percent(static)} of the energy on {name} is static: finishing sooner saves up to {saved}")
     if not result.fits:
         lines.append(f"{result.workload.name} does not fit on {name} {fitting_format(result)}".rstrip())
     return lines
@@ -77,7 +77,7 @@ def setting_sentence(result: Estimate, other: Alternative) -> str:
     gains = f"{energy:.1f}x less energy per inference and {rate:.1f}x the throughput"
     if other.kind == "precision":
         return f"{result.device.name} in {other.setting}: {gains}; {accuracy_note(other.setting)}"
-    peak = f"{result.utilization * 100:.1f} % of its peak: {other.change} makes it {after.utilization * 100:.0f} %"
+    peak = f"{percent(result.utilization, 1)} of its peak: {other.change} makes it {percent(after.utilization)}"
     return f"{result.device.name} reaches {peak}, {gains}"
 
 
@@ -99,13 +99,13 @@ def accuracy_note(precision: str) -> str:
 
 def change_effects(before: Estimate, after: Estimate, odds: str = "") -> str:
     """Describe what a change does to utilisation, kernels, traffic, power, bound, software and formats."""
-    parts = [f"utilisation {before.utilization * 100:.1f} % to {after.utilization * 100:.1f} %"]
+    parts = [f"utilisation {percent(before.utilization, 1)} to {percent(after.utilization, 1)}"]
     if before.demand.n_kernels != after.demand.n_kernels:
         parts.append(f"{before.demand.n_kernels} kernels to {after.demand.n_kernels}")
     moved = [_dram_bytes(side) for side in (before, after)]
     if abs(moved[1] / (moved[0] or 1.0) - 1.0) > NOTICEABLE:
         parts.append(f"DRAM {quantity(moved[0], 'byte')} to {quantity(moved[1], 'byte')} per inference")
-    parts.append(f"static {before.static_fraction * 100:.0f} % to {after.static_fraction * 100:.0f} % of the energy")
+    parts.append(f"static {percent(before.static_fraction)} to {percent(after.static_fraction)} of the energy")
     if before.bound != after.bound:
         parts.append(f"{before.bound} bound to {after.bound} bound")
     if before.device.key != after.device.key:

@@ -12,6 +12,7 @@ from hardware.demand import Demand, Floats, OpClass
 from hardware.efficiency import Efficiency
 from hardware.mapping.common import Mapping, Traffic, assemble, empty_counts, on_matrix_unit, total_units, traffic
 from hardware.mapping.tiling import Bools, Tiling, by_shape, choose, fma, vector_tiling
+from hardware.quantity import percent
 from hardware.sentence import elements, product, whole
 
 if TYPE_CHECKING:
@@ -125,7 +126,7 @@ def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:
         return (
             f"{product(demand, i)} on {whole(tiling.units[i])}/{whole(total_units(device))} arrays of {whole(rows)} x "
             f"{whole(columns)} ({plan.matrix}): {whole(tiling.blocks[i])} weight tiles in {whole(tiling.waves[i])} "
-            f"rounds, {whole(tiling.tile_m[i])} rows streamed each, cells {used * 100:.0f} % full"
+            f"rounds, {whole(tiling.tile_m[i])} rows streamed each, cells {percent(used)} full"
         )
     if demand.op_class[i] == OpClass.DEPTHWISE:
         return f"depthwise: {elements(demand, i, 'results')} on the vector unit, which beats nearly empty arrays"

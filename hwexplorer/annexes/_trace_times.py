@@ -15,7 +15,7 @@ from analysis.model.model_errors import ModelError
 from analysis.text.headline import SAME, ratio
 from hardware.errors import RequestError
 from hardware.memo import memoize
-from hardware.quantity import quantity
+from hardware.quantity import percent, quantity
 from hardware.runtime import AUTO, find_runtime
 from hardware.sentence import count_noun
 from hwexplorer import engine
@@ -110,7 +110,7 @@ def node_lines(measured: MeasuredOperators, members: Ints) -> tuple[str, ...]:
         return (f"not in the trace; predicted {quantity(time.missing_s, 's')}",)
     against = "" if time.ratio is None else f", {_compare_times(time.measured_s, time.predicted_s)}"
     mostly = f" (mostly {TERMS[time.term]})" if time.term else ""
-    lines = [f"measured {quantity(time.measured_s, 's')}{against}{mostly}; {time.share * 100:.1f} % of the run"]
+    lines = [f"measured {quantity(time.measured_s, 's')}{against}{mostly}; {percent(time.share, 1)} of the run"]
     if time.missing_s > 0:
         lines.append(f"predicted {quantity(time.missing_s, 's')} for operators that the trace does not show")
     if len(members) == result.workload.n_operators:
@@ -132,7 +132,7 @@ def report_lines(report: TraceReport) -> tuple[str, ...]:
     """Return the time of a run, the parts that add up to it, the largest surprises, and the notes."""
     wall_s = report.wall_s
     matched, unmatched, idle = (part / wall_s * 100 for part in (report.matched_s, report.unmatched_s, report.gap_s))
-    at_once = f"; {report.overlap_s / wall_s * 100:.1f} % ran at the same time as others" if report.overlap_s else ""
+    at_once = f"; {percent(report.overlap_s / wall_s, 1)} ran at the same time as others" if report.overlap_s else ""
     where = f" on {report.measured_on}" if report.measured_on else ""
     return (
         f"a run took {quantity(wall_s, 's')}, {_compare_times(wall_s, report.predicted_s)}",

@@ -19,6 +19,7 @@ from analysis.document import columns
 from analysis.estimate.trust import ClassEvidence
 from analysis.serving.load_trust import load_evidence
 from hardware.errors import RequestError
+from hardware.quantity import percent
 from hardware.sentence import count_noun
 from hwexplorer import engine
 from hwexplorer.declare import CATALOGUE, Report
@@ -101,7 +102,7 @@ def _view(state: State, is_whole: bool = True, **options: Any) -> Table:
         *(f"{count_noun(each.rows, 'row')} of {each.reason}, the nearest available" for each in document.replaced),
         *(f"{count_noun(each.rows, 'row')} not predicted: {each.reason}" for each in document.skipped),
     )
-    served = "; ".join(f"{each.name.removeprefix(LOAD)} {each.median_error * 100:.0f} %" for each in document.served)
+    served = "; ".join(f"{each.name.removeprefix(LOAD)} {percent(each.median_error)}" for each in document.served)
     footer = (
         f"{predicted:,} rows of models predicted, {left_out:,} not" + ": --all says why" * (not is_whole),
         *map(_cross_validation_line, document.cross_validation),
@@ -115,15 +116,15 @@ def _view(state: State, is_whole: bool = True, **options: Any) -> Table:
 
 def _cross_validation_line(errors: CrossValidation) -> str:
     names = ("device", "family", "runtime")
-    left_out = ", ".join(f"{name} {getattr(errors, f'{name}_out') * 100:.1f} %" for name in names)
-    return f"{errors.software.replace('_', ' ')}: {errors.fitted * 100:.1f} % off; fitted without each {left_out}"
+    left_out = ", ".join(f"{name} {percent(getattr(errors, f'{name}_out'), 1)}" for name in names)
+    return f"{errors.software.replace('_', ' ')}: {percent(errors.fitted, 1)} off; fitted without each {left_out}"
 
 
 def _served_line(errors: ClassEvidence) -> str:
     left_out = (("device", errors.device_out), ("family of models", errors.family_out))
-    held = "".join(f"; without each {name} its band holds {x * 100:.0f} %" for name, x in left_out if x is not None)
+    held = "".join(f"; without each {name} its band holds {percent(x)}" for name, x in left_out if x is not None)
     return (
-        f"{errors.name}: {errors.median_error * 100:.1f} % off ({errors.rows:,} runs on "
+        f"{errors.name}: {percent(errors.median_error, 1)} off ({errors.rows:,} runs on "
         f"{errors.devices} device{'s' * (errors.devices > 1)}; recorded, --served repeats it){held}"
     )
 
@@ -131,10 +132,10 @@ def _served_line(errors: ClassEvidence) -> str:
 def _served_table(document: ServedGroups) -> Table:
     footer = (
         *map(_served_line, document.evidence),
-        f"knee within one doubling of the load on {document.knees_found * 100:.0f} % of {document.curves} curves",
+        f"knee within one doubling of the load on {percent(document.knees_found)} of {document.curves} curves",
         f"of {document.choices} groups of three or more systems at one load, the best is chosen in "
-        f"{document.best_chosen * 100:.0f} %; tokens/s per device lost by the choice: median "
-        f"{document.median_regret * 100:.0f} %, worst {document.worst_regret * 100:.0f} %",
+        f"{percent(document.best_chosen)}; tokens/s per device lost by the choice: median "
+        f"{percent(document.median_regret)}, worst {percent(document.worst_regret)}",
     )
     notes = [f"{each.rows} runs not predicted: {each.reason}" for each in document.skipped]
     cells = rows(SERVED_COLUMNS, document.served, key=("figure", "group"), dim=lambda each: each.n < LARGE)

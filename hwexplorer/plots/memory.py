@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hardware.quantity import quantity
+from hardware.quantity import percent, quantity
 from hwexplorer import engine
 from hwexplorer.state import State
 from hwexplorer.views.captions import scenario_words
@@ -29,7 +29,7 @@ def plot(state: State) -> Plot:
     note = (
         f"peak {quantity(held.peak_bytes, 'byte')} at {ids[held.peak_at] if ids else 'no operator'}: weights "
         f"{quantity(held.weight_bytes, 'byte')}, activations {quantity(held.activation_peak_bytes, 'byte')}; "
-        f"{held.peak_bytes / capacity * 100:.1f} % of {quantity(capacity, 'byte')}"
+        f"{percent(held.peak_bytes / capacity, 1)} of {quantity(capacity, 'byte')}"
     )
     return Plot(
         name="memory",

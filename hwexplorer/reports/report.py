@@ -12,7 +12,7 @@ from analysis.estimate.figures import head_fields
 from analysis.explore.comparison import insights, next_steps
 from analysis.text.bound_reasons import model_reason
 from analysis.text.evidence import describe_evidence
-from hardware.quantity import quantity
+from hardware.quantity import percent, quantity
 from hwexplorer import engine, registry
 from hwexplorer.answer import Answer
 from hwexplorer.declare import DEVICE, Report
@@ -35,14 +35,14 @@ def _summary(state: State) -> Text:
         f"latency {quantity(result.latency_s, 's')}, band {band_words(result.latency_band_s, result.latency_s)}; "
         f"evidence: {describe_evidence(result.trust)}",
         f"energy {energy_words(result.energy_j, state.batch)}, "
-        f"band {band_words(result.energy_band_j, result.energy_j)}; {result.static_fraction * 100:.0f} % static",
+        f"band {band_words(result.energy_band_j, result.energy_j)}; {percent(result.static_fraction)} static",
         f"EDP {quantity(result.edp_js, 'Js')}; {quantity(result.throughput_per_s, 'SI')} inferences per second; "
         f"average power {quantity(result.average_power_w, 'W')}, limit {quantity(result.power_limit_w, 'W')}",
-        f"utilisation {result.utilization * 100:.1f} % of the {result.precision_run} peak; memory {memory}/{capacity}",
+        f"utilisation {percent(result.utilization, 1)} of the {result.precision_run} peak; memory {memory}/{capacity}",
         model_reason(result),
     ]
     if result.coverage < 1.0:
-        figures.append(f"{result.coverage * 100:.0f} % of the work has a cost rule")
+        figures.append(f"{percent(result.coverage)} of the work has a cost rule")
     sections = [("In short", tuple(figures)), ("Worth noticing", insights([result], result))]
     if marks := describe_deviations(result):
         sections.append(("Deviations from what was asked", marks))

@@ -11,6 +11,7 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.tree import operators_of
 from analysis.explore.attribution import attribute, is_comparable
+from hardware.quantity import percent
 from hwexplorer import engine
 from hwexplorer.state import State, pinned
 from hwexplorer.text.number_format import delta
@@ -99,5 +100,5 @@ def _largest_parts(here: Estimate, there: Estimate, metric: str, change: float) 
     cause = max(groups["family" if metric == "energy" else "cause"], key=lambda part: part.fraction)
     name = " ".join(reversed(cause.name.split(": ")))  # `DRAM energy`
     is_part = cause.fraction <= 1.005  # else other causes offset a part of it
-    told = f"{cause.fraction * 100:.0f} % of it {name}" if is_part else f"{name} alone {delta(cause.fraction * change)}"
+    told = f"{percent(cause.fraction)} of it {name}" if is_part else f"{name} alone {delta(cause.fraction * change)}"
     return f", {told}, largest change in {max(groups['subgraph'], key=lambda part: part.fraction).name}"

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from analysis.document import Cell, Column
+from hardware.quantity import percent
 from hardware.sentence import count_noun
 from hwexplorer.views.plain import Row, Table, Text
 
@@ -53,7 +54,7 @@ def summarize(table: Table, digest: Digest) -> Table:
     footer = table.footer
     if rest:
         count = count_noun(sum(map(len, rest)), digest.what)
-        footer = (f"{count} more, {sum(map(amount, rest)) / total * 100:.1f} %: --all", *footer)
+        footer = (f"{count} more, {percent(sum(map(amount, rest)) / total, 1)}: --all", *footer)
     columns = (table.columns[0], column, *table.columns[1:])
     return msgspec.structs.replace(table, columns=columns, rows=rows, footer=footer)
 

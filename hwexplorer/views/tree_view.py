@@ -29,6 +29,7 @@ from analysis.estimate.tree import (
 from analysis.model.ir.workload import Floats
 from hardware.errors import unknown
 from hardware.execute import BOUNDS
+from hardware.quantity import percent
 from hardware.sentence import count_noun
 from hwexplorer import engine
 from hwexplorer.state import EACH, State, pinned, replace
@@ -166,7 +167,7 @@ def _half(parts: list[Branch], share: list[float], state: State) -> str:
     """Write `2 of 6 blocks make half of the EDP: layer3 30 %, layer2 22 %`."""
     count = count_making(np.array(share), HALF)
     noun = {"module": "block", "kind": "operator kind"}.get(state.by, state.by)
-    named = [f"{part.counted_name} {one * 100:.0f} %" for part, one in zip(parts[:count], share, strict=False)]
+    named = [f"{part.counted_name} {percent(one)}" for part, one in zip(parts[:count], share, strict=False)]
     listed = ", ".join(named[:NAMED]) + ", .." * (count > NAMED)
     makes = f"{count} of {count_noun(len(parts), noun)} make{'s' * (count == 1)} half"
     return f"{makes} of the {metric_word(state.metric)}: {listed}"

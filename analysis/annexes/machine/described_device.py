@@ -13,6 +13,7 @@ from analysis.annexes.machine.measurement_log import MeasuredMachine, Measuremen
 from hardware import file_access
 from hardware.device import Device, device_in_mode, load_devices
 from hardware.device_file import DeviceFile, Fact
+from hardware.quantity import percent
 
 SETS = Path(__file__).parents[3] / "hardware" / "instruction_sets.toml"
 HOST_LAUNCH_S = 1e-7  # least time that an operator takes to start on a CPU
@@ -87,7 +88,7 @@ def _bandwidths(log: MeasurementLog) -> dict[str, Fact]:
 
 
 def _measured_fact(value: float, unit: str, timed: TimedCase, machine: MeasuredMachine, what: str) -> Fact:
-    why = f"measured here, {machine.date}: {what}, spread {timed.spread * 100:.0f} % over {timed.rounds} rounds"
+    why = f"measured here, {machine.date}: {what}, spread {percent(timed.spread)} over {timed.rounds} rounds"
     return Fact(value, unit, why, "measured", low=value * (1 - min(timed.spread, 0.9)), high=value * (1 + timed.spread))
 
 

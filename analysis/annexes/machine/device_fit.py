@@ -32,6 +32,7 @@ from hardware.demand import OpClass
 from hardware.device import Device, device_in_mode
 from hardware.device_file import DeviceFile, OwnEvidence
 from hardware.errors import RequestError
+from hardware.quantity import percent
 from hardware.runtime import runtime_of_mode, runtimes
 from hardware.sentence import count_noun
 
@@ -87,7 +88,7 @@ class _Timings(msgspec.Struct, kw_only=True):
 def fit_machine(log: MeasurementLog, name: str, progress: Progress = lambda _: None) -> OwnDevice:
     """Fit a device of this name to the log of a machine. Raises RequestError for too few or too disturbed timings."""
     if log.disturbed_share > TAKEN_MOST:
-        taken = f"other processes used the cores in {log.disturbed_share * 100:.0f} % of the samples"
+        taken = f"other processes used the cores in {percent(log.disturbed_share)} of the samples"
         raise RequestError(f"{taken}: these timings do not describe this machine; measure again while it is idle")
     machine, facts = log.machine, measured_facts(log)
     base = nearest_device(machine, facts)

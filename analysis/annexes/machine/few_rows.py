@@ -18,7 +18,7 @@ from hardware import file_access
 from hardware.demand import OpClass
 from hardware.device import Device
 from hardware.device_file import DeviceFile, Fact
-from hardware.quantity import SourcedValue
+from hardware.quantity import SourcedValue, percent
 from hardware.runtime import Runtime, find_runtime
 
 SPREADS = Path(__file__).with_name("spreads.toml")
@@ -142,8 +142,8 @@ def describe(told: Posterior, shares: Sequence[Shares], work_class: str) -> list
     for (limit, family), by in sorted(told.parts.items(), key=lambda item: -abs(item[1])):
         share = float(np.mean([row.get((limit, family), 0.0) for row in shares]))
         if abs(by) >= LEAST_MOVE:
-            pace = f"{abs(np.expm1(by)) * 100:.0f} % {'longer' if by > 0 else 'less'}"
-            lines.append(f"{WORDS[limit]} of {family} takes {pace} ({share * 100:.0f} % of the measured time)")
+            pace = f"{percent(abs(np.expm1(by)))} {'longer' if by > 0 else 'less'}"
+            lines.append(f"{WORDS[limit]} of {family} takes {pace} ({percent(share)} of the measured time)")
     lines = lines or ["no rate moved by 1 %: the figures are those of similar devices"]
-    narrow = f"the band of {work_class} is {(1 - told.narrower) * 100:.0f} % narrower; other classes keep theirs"
+    narrow = f"the band of {work_class} is {percent(1 - told.narrower)} narrower; other classes keep theirs"
     return [*lines, narrow if work_class else "no class of work covers it, so no band is narrower"]

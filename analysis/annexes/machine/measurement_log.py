@@ -18,6 +18,7 @@ from analysis.model.ir.workload import Workload
 from hardware import file_access
 from hardware.architectures import known_architectures
 from hardware.errors import RequestError
+from hardware.quantity import percent
 
 SCHEMA = "hwexplorer-measured/1"
 MOST_BYTES = 1 << 26
@@ -196,7 +197,7 @@ def shared_csv(log: MeasurementLog, name: str) -> str:
         )
         note = (
             f"{machine.name}; {machine.threads} threads; {versions}; least of {timed.rounds} interleaved rounds after "
-            f"warm-up; spread {timed.spread * 100:.1f} %; {machine.energy}"
+            f"warm-up; spread {percent(timed.spread, 1)}; {machine.energy}"
         )
         writer.writerow(
             (

@@ -27,6 +27,7 @@ from analysis.annexes.traces.trace_record import (
     operator_kind,
     subtract_spans,
 )
+from hardware.quantity import percent
 
 US = 1e-6
 LAUNCHES = ("cuda_runtime", "cuda_driver", "runtime", "hip_runtime", "xpu_runtime")
@@ -319,7 +320,7 @@ class RecordedEvents:
             return []
         share = sum(n.event.seconds for n in aside) / sum(n.event.seconds for n in inside)
         count = len({n.event.lane for n in aside})
-        return [f"{count} other threads left out, with {share * 100:.0f} % of the operators' time"]
+        return [f"{count} other threads left out, with {percent(share)} of the operators' time"]
 
 
 def _main_thread(nodes: Sequence[_OpNode]) -> Lane | None:

@@ -21,6 +21,7 @@ from analysis.annexes.traces.trace_record import (
     operator_kind,
     parse_number,
 )
+from hardware.quantity import percent
 
 NS = 1e-9
 MOST_KERNELS = 1_000_000
@@ -49,7 +50,7 @@ def trace_of_kernels(
     if len(spent_s) > 1:
         others = 1.0 - spent_s[busiest] / sum(spent_s.values())
         notes.append(
-            f"device {busiest} of {len(spent_s)}: the others, with {others * 100:.0f} % of the kernels' time, left out"
+            f"device {busiest} of {len(spent_s)}: the others, with {percent(others)} of the kernels' time, left out"
         )
     rows = sorted(by_device[busiest], key=lambda row: row.start_s)
     recorded = RecordedEvents(host, operators, rows)

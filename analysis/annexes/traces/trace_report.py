@@ -19,6 +19,7 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.model.ir.workload import Floats, Ints
 from hardware.execute import BOUNDS
+from hardware.quantity import percent
 from hardware.sentence import count_noun
 
 SURPRISING = 1.5  # least ratio of an operator over the ratio of the whole run
@@ -285,11 +286,11 @@ def _surprises(
     lines = []
     if trace.gap_s > RELEVANT * trace.wall_s:
         shares = [(name, seconds / trace.wall_s) for name, seconds in trace.gaps]
-        causes = ", ".join(f"{name} ({share * 100:.0f} %)" for name, share in shares if share > RELEVANT)
+        causes = ", ".join(f"{name} ({percent(share)})" for name, share in shares if share > RELEVANT)
         why = causes or "the host, data loading or copies"
-        lines.append(f"the device was idle for {trace.gap_s / trace.wall_s * 100:.0f} % of the run, waiting for {why}")
+        lines.append(f"the device was idle for {percent(trace.gap_s / trace.wall_s)} of the run, waiting for {why}")
     lines += [
-        f"{row.name[:NAMED]} ({count_noun(row.count, 'call')}) takes {row.share * 100:.0f} % of the run; the "
+        f"{row.name[:NAMED]} ({count_noun(row.count, 'call')}) takes {percent(row.share)} of the run; the "
         "prediction has no such operator"
         for row in unmatched[:3]
         if row.share > RELEVANT
@@ -304,7 +305,7 @@ def _surprises(
             else f"its predicted time is mostly {_TERMS[row.term]}"
         )
         lines.append(
-            f"{row.id} ({row.type}) takes {row.share * 100:.0f} % of the run and is {against} against its prediction "
+            f"{row.id} ({row.type}) takes {percent(row.share)} of the run and is {against} against its prediction "
             f"than the other operators: {why}"
         )
     return tuple(lines)

@@ -10,6 +10,7 @@ import numpy as np
 from analysis.model.ir.workload import Workload
 from hardware import file_access
 from hardware.memo import memoize
+from hardware.quantity import percent
 
 _CONSTANTS = Path(__file__).with_suffix(".toml")
 _SHOWN = 3
@@ -37,7 +38,7 @@ class Coverage(msgspec.Struct, frozen=True):
             return ""
         listed = ", ".join(f"{name} ({count}x)" for name, count in self.missing[:_SHOWN])
         more = f" and {len(self.missing) - _SHOWN} more" if len(self.missing) > _SHOWN else ""
-        return f"INCOMPLETE: about {self.work * 100:.0f} % of the work has a cost rule; without: {listed}{more}"
+        return f"INCOMPLETE: about {percent(self.work)} of the work has a cost rule; without: {listed}{more}"
 
 
 def _constant(name: str) -> float:

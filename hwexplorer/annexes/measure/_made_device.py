@@ -16,7 +16,7 @@ from analysis.document import Column, column, columns, record
 from hardware import file_access, places, policy
 from hardware.device import device_files as shipped_files
 from hardware.errors import RequestError
-from hardware.quantity import of_fact
+from hardware.quantity import of_fact, percent
 from hardware.sentence import count_noun
 from hwexplorer import engine
 from hwexplorer.export.render import encode, plain
@@ -112,10 +112,10 @@ def keep_device(made: OwnDevice, folder: Path | None = None) -> MadeDevice:
 def device_page(made: MadeDevice) -> Page:
     """Return the page of a device: its file and its errors, its facts, and its measurements."""
     lines = [f"{made.device}: {made.name}, kept in {made.file}"]
-    by_nearest = f"{(made.error_before or 0.0) * 100:.0f} %"
+    by_nearest = f"{percent(made.error_before or 0.0)}"
     if made.error_after is not None and made.band is not None:
         lines.append(
-            f"{made.models} timings of models, each left out of the fit: median error {made.error_after * 100:.0f} %, "
+            f"{made.models} timings of models, each left out of the fit: median error {percent(made.error_after)}, "
             f"by {made.nearest} {by_nearest}; bands {made.band[0]:.2f} to {made.band[1]:.2f}"
         )
     elif made.models and made.band is not None:

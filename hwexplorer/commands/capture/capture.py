@@ -14,7 +14,7 @@ from analysis.model import store
 from analysis.model.ir.coverage import coverage, uncovered_note
 from analysis.model.ir.workload import Workload
 from analysis.model.names import targets
-from hardware.quantity import quantity
+from hardware.quantity import percent, quantity
 from hwexplorer import engine
 from hwexplorer.declare import CATALOGUE, Verb
 from hwexplorer.export import files
@@ -90,7 +90,7 @@ def _table(capture: CaptureSheet) -> Table:
         "parameters": quantity(capture.parameters, "SI"),
         "work of one input": quantity(capture.macs, "MAC"),
         "operators": f"{capture.operators:,}",
-        "covered": f"{capture.coverage * 100:.1f} %" + " of the work, at least" * bool(capture.uncovered),
+        "covered": f"{percent(capture.coverage, 1)}" + " of the work, at least" * bool(capture.uncovered),
         "inputs": ", ".join(f"{'x'.join(map(str, item['shape']))} {item['dtype']}" for item in capture.inputs),
         "captured in": f"{capture.seconds:.1f} s" if capture.seconds else "stored already",
     }

@@ -15,7 +15,7 @@ from hardware.errors import RequestError
 from hardware.event_prices import price
 from hardware.plan import make_plan
 from hardware.precision import DEFAULT, rate_unit
-from hardware.quantity import of_fact, quantity
+from hardware.quantity import of_fact, percent, quantity
 from hwexplorer import engine
 from hwexplorer.declare import CATALOGUE, Report
 from hwexplorer.export import files
@@ -122,7 +122,7 @@ def _die(die: Area) -> tuple[str, ...]:
     return (
         f"{die.total_mm2:.0f} mm2 ({die.low_mm2:.0f}-{die.high_mm2:.0f}): "
         + ", ".join(f"{name} {mm2:.0f}" for name, mm2 in parts.items()),
-        f"{dies}{die.yield_share * 100:.0f} % good, {die.cost_usd:.0f} USD "
+        f"{dies}{percent(die.yield_share)} good, {die.cost_usd:.0f} USD "
         f"({die.cost_low_usd:.0f}-{die.cost_high_usd:.0f}) of silicon: no memory, package, test, design or margin",
     )
 

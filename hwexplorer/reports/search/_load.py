@@ -12,7 +12,7 @@ from analysis.serving.deployment import ParallelDegrees, Server
 from analysis.serving.load_search import LoadCandidate, LoadSearch, search_layouts
 from analysis.serving.served_load import ServedLoad, lengths_of, longest_of
 from analysis.serving.serving_report import AIMS
-from hardware.quantity import quantity
+from hardware.quantity import percent, quantity
 from hwexplorer import engine
 from hwexplorer.configurations import catalogue
 from hwexplorer.declare import EVERYWHERE, Report, Rows, summary_text
@@ -58,11 +58,11 @@ def _answer(search: LoadSearch, state: State) -> Iterator[str]:
     sure, odds = "", search.first_odds
     if odds is not None:
         sure = (
-            f"{min(odds, verdict.MOST) * 100:.0f} % sure it is first; "
+            f"{percent(min(odds, verdict.MOST))} sure it is first; "
             if odds >= verdict.LIKELY
             else "the next is too close to call; "
         )
-    yield f"least {_AIMS[search.order]}: {describe(best.row)} ({sure}{best.odds * 100:.0f} % sure to keep the limits)"
+    yield f"least {_AIMS[search.order]}: {describe(best.row)} ({sure}{percent(best.odds)} sure to keep the limits)"
     priced = [one.row for one in search.found if one.row.usd_per_million_tokens is not None]
     cheapest = min(priced, key=lambda row: row.usd_per_million_tokens or 0.0, default=best.row)
     fewest = min((one.row for one in search.found), key=lambda row: row.devices)

@@ -17,7 +17,7 @@ from analysis.explore.search.candidates import (
 )
 from analysis.explore.search.candidates import search as within
 from hardware.errors import RequestError
-from hardware.quantity import quantity
+from hardware.quantity import percent, quantity
 from hwexplorer.configurations import GRID, INCLUDE_PAPER, evaluate_grid
 from hwexplorer.declare import EVERYWHERE, Report, summary_text
 from hwexplorer.options import LOAD_LIMITS, amount, choice, option, whole
@@ -96,7 +96,7 @@ def _words(search: ConstrainedSearch, state: State) -> Text:
 
 
 def _excess_text(excess: float) -> str:
-    return f"by {(excess - 1) * 100:.0f} %" if excess < 10 else f"{quantity(excess, 'SI')} times"
+    return f"by {percent(excess - 1)}" if excess < 10 else f"{quantity(excess, 'SI')} times"
 
 
 def _describe_figures(c: Candidate) -> str:

@@ -8,6 +8,7 @@ from analysis.document import Column
 from hardware.demand import Floats, OpClass
 from hardware.event_prices import Coefficient, coefficients
 from hardware.plan import make_plan
+from hardware.quantity import percent
 from hwexplorer import engine
 from hwexplorer.declare import CATALOGUE, Report, Rows
 from hwexplorer.options import PRECISION, option
@@ -55,7 +56,7 @@ def _rates(prices: Prices, state: State) -> tuple[str, ...]:
 
 def _ends(rate: Floats) -> str:
     nominal, fast, slow = rate
-    return f"{nominal * 100:.0f} % ({slow * 100:.0f} to {fast * 100:.0f} %)"
+    return f"{percent(nominal)} ({slow * 100:.0f} to {percent(fast)})"
 
 
 def _title(document: Prices) -> str:

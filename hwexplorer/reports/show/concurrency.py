@@ -11,7 +11,7 @@ from analysis.reports.concurrency_report import (
     SubgraphUnits,
     concurrency,
 )
-from hardware.quantity import quantity
+from hardware.quantity import percent, quantity
 from hardware.sentence import count_noun
 from hwexplorer.declare import DEVICE, Report, Rows, Section, document_of_estimate, summary_text
 from hwexplorer.state import State
@@ -53,8 +53,8 @@ def _summary(report: ConcurrencyReport, state: State) -> tuple[str, ...]:
         f"running branches at once would be {report.theoretical_speedup:.2f}x as fast",
         f"{count_noun(report.n_stages, 'stage')} of subgraphs, {report.operator_stages} of operators; the widest has "
         f"{count_noun(len(report.widest_subgraphs), 'subgraph')}, or {count_noun(report.widest_operators, 'operator')}",
-        f"the critical path has {count_noun(path.operators, 'operator')}, {path.flops_fraction * 100:.0f} % of the "
-        f"FLOPs and {path.time_fraction * 100:.0f} % of the {quantity(report.total_s, 's')}",
+        f"the critical path has {count_noun(path.operators, 'operator')}, {percent(path.flops_fraction)} of the "
+        f"FLOPs and {percent(path.time_fraction)} of the {quantity(report.total_s, 's')}",
         f"it goes through {chain(path.subgraphs, 6)}",
     )
 

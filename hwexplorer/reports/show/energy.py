@@ -7,7 +7,7 @@ import msgspec
 from analysis.document import Column, columns
 from analysis.estimate.outline import HOST
 from analysis.reports.energy_report import Consumer, EnergyPart, EnergyReport, energy_report
-from hardware.quantity import quantity
+from hardware.quantity import percent, quantity
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Rows, Section, document_of_estimate, summary_text
 from hwexplorer.options import TOP
@@ -60,8 +60,8 @@ def _summary(report: EnergyReport, state: State) -> tuple[str, ...]:
         f"{energy_words(report.energy_j, report.batch)} in {quantity(report.latency_s, 's')}",
         f"average power {watts['average_power']}; highest {watts['peak_power']}, in {report.peak_power_kernel}; "
         f"limit {watts['power_limit']}, TDP {watts['tdp']}",
-        f"static power of {watts['static_power']} takes {(1 - report.efficiency) * 100:.0f} % of the energy, "
-        f"{report.idle_loss_fraction * 100:.0f} % in idle units (utilisation {report.utilization * 100:.1f} %)",
+        f"static power of {watts['static_power']} takes {percent(1 - report.efficiency)} of the energy, "
+        f"{percent(report.idle_loss_fraction)} in idle units (utilisation {percent(report.utilization, 1)})",
     )
 
 

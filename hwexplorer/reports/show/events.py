@@ -11,6 +11,7 @@ from analysis.estimate.causes import CAUSES
 from analysis.estimate.tree import find_node
 from analysis.reports.event_report import EventReport, EventRow, event_report
 from hardware.errors import RequestError
+from hardware.quantity import percent
 from hardware.sentence import count_noun
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Section
@@ -105,12 +106,12 @@ def _event_table(state: State, by: str = "category") -> Table:
     sums = ((name, _sum(events, "energy_j"), _sum(events, "fraction"), events) for name, events in members.items())
     groups = [EventGroup(name, energy, energy / report.batch, share, events) for name, energy, share, events in sums]
     groups.sort(key=lambda group: -group.energy_j)
-    rates = ", ".join(f"{name.replace('_', ' ')} {value * 100:.0f} %" for name, value in report.rates.items())
+    rates = ", ".join(f"{name.replace('_', ' ')} {percent(value)}" for name, value in report.rates.items())
     overhead = report.overhead_j / report.total_j if report.total_j else 0.0
     total = energy_words(report.total_j, report.batch, 4)
     footer = (
         f"{len(report.events)} events add up to the node's {total}",
-        f"{overhead * 100:.0f} % of the energy is registers, control, launches and clocks; {rates}",
+        f"{percent(overhead)} of the energy is registers, control, launches and clocks; {rates}",
     )
     table_rows = rows(COLUMNS, groups, key=_key, kind="component", children=lambda group: group.events)
     return Table("events", place_in_words(state), COLUMNS, table_rows, footer=footer)
@@ -140,7 +141,7 @@ def brief(state: State) -> Table:
             shown.append(row)
     rest = [row for row in events if row.key not in kept]
     share = sum(value for row in rest if isinstance(value := row.cells[place["fraction"]], float))
-    more = (f"{count_noun(len(rest), 'event')} more, {share * 100:.1f} %: --all",) if rest else ()
+    more = (f"{count_noun(len(rest), 'event')} more, {percent(share, 1)}: --all",) if rest else ()
     return msgspec.structs.replace(table, rows=tuple(reversed(shown)), footer=(*more, *table.footer))
 
 

@@ -7,7 +7,7 @@ import re
 from analysis.document import Column, columns
 from analysis.reports.kernel_rows import describe_host_work
 from analysis.reports.mapping_report import Bound, KernelRow, MappingReport, mapping_report
-from hardware.quantity import quantity
+from hardware.quantity import percent, quantity
 from hardware.sentence import count_noun
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Rows, Section, document_of_estimate, summary_text
@@ -33,17 +33,17 @@ KERNELS = (
 
 
 def _summary(report: MappingReport, state: State) -> list[str]:
-    bounds = ", ".join(f"{b.bound} {b.count} ({b.time_fraction * 100:.0f} %)" for b in report.bounds if b.count)
+    bounds = ", ".join(f"{b.bound} {b.count} ({percent(b.time_fraction)})" for b in report.bounds if b.count)
     lines = [
         f"{count_noun(report.kernels, 'kernel')} in {quantity(report.latency_s, 's')}; by what limits them, with their "
         f"share of the time: {bounds}",
-        f"{report.average_utilization * 100:.1f} % of the peak is used on average over time; the mean of the kernels "
-        f"is {report.mean_utilization * 100:.1f} %",
+        f"{percent(report.average_utilization, 1)} of the peak is used on average over time; the mean of the kernels "
+        f"is {percent(report.mean_utilization, 1)}",
         f"{round(report.units_active, 1):,g} of {report.units_total:,.0f} {report.unit_name}s active on average "
-        f"({report.units_active_fraction * 100:.0f} %)",
+        f"({percent(report.units_active_fraction)})",
     ]
     if report.occupancy is not None:
-        lines.append(f"occupancy {report.occupancy * 100:.0f} %: an SM holds that share of the warps it could")
+        lines.append(f"occupancy {percent(report.occupancy)}: an SM holds that share of the warps it could")
     return [*lines, *describe_host_work(engine.result(state))]
 
 

@@ -15,7 +15,7 @@ from analysis.reports.memory_report import (
     TensorRole,
     memory_report,
 )
-from hardware.quantity import quantity
+from hardware.quantity import percent, quantity
 from hwexplorer.declare import DEVICE, Report, Rows, Section, document_of_estimate, summary_text
 from hwexplorer.state import State
 from hwexplorer.views.digest import Digest
@@ -44,7 +44,7 @@ def _summary(report: MemoryReport, state: State) -> tuple[str, ...]:
         f"{quantity(report.total_activation_bytes, 'byte')}",
         f"training would keep {quantity(kept.kept_bytes, 'byte')} of activations, or "
         f"{quantity(kept.checkpointed_bytes, 'byte')} with checkpoints in {kept.segments} segments and "
-        f"{again * 100:.0f} % more forward time",
+        f"{percent(again)} more forward time",
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from analysis.document import columns
 from analysis.reports.partition_report import PartitionReport, Subgraph, partition_report
-from hardware.quantity import quantity
+from hardware.quantity import percent, quantity
 from hwexplorer import engine
 from hwexplorer.declare import MODEL, Report, Rows, Section, summary_text
 from hwexplorer.reports._buckets import KINDS, distribution
@@ -22,13 +22,13 @@ def _summary(report: PartitionReport, state: State) -> tuple[str, ...]:
     path = report.critical_path
     return (
         f"{report.n_operators} operators in {report.n_subgraphs} subgraphs; {report.fused_operators} "
-        f"({report.fused_fraction * 100:.0f} %) share a subgraph with another",
+        f"({percent(report.fused_fraction)}) share a subgraph with another",
         f"{quantity(report.flops, 'FLOP')}, {quantity(report.macs, 'MAC')}; across borders: "
         f"{quantity(report.ingress_bytes, 'byte')} in, {quantity(report.egress_bytes, 'byte')} out, "
         f"{quantity(report.weight_bytes, 'byte')} weights; inside: {quantity(report.internal_bytes, 'byte')}",
         f"{len(report.edges)} dependencies; longest chain {path.longest_chain} operators",
         f"critical path: {len(path.subgraphs)} subgraphs, {path.operators} operators, "
-        f"{quantity(path.flops, 'FLOP')} ({path.flops_fraction * 100:.0f} %): {chain(path.subgraphs)}",
+        f"{quantity(path.flops, 'FLOP')} ({percent(path.flops_fraction)}): {chain(path.subgraphs)}",
     )
 
 

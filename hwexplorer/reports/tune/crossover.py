@@ -7,7 +7,7 @@ from analysis.estimate.metrics import METRICS
 from analysis.explore.tuning.knob_bench import KNOB_METRICS, check_knobs, facts
 from analysis.explore.tuning.least_change import FACTOR_MAX, Crossover, Goal, Turn, Way
 from analysis.explore.tuning.least_change import crossover as find
-from hardware.quantity import of_fact, quantity
+from hardware.quantity import of_fact, percent, quantity
 from hwexplorer import engine
 from hwexplorer.declare import Report, Rows, Subject, summary_text
 from hwexplorer.options import MODEL, OWN_MODEL, SCENARIO, name_list, option
@@ -32,7 +32,7 @@ def _change(way: Way) -> str:
 
 
 def _odds(goal: Goal) -> str:
-    return "" if goal.odds is None else f" ({goal.odds * 100:.0f} % sure to be less)"
+    return "" if goal.odds is None else f" ({percent(goal.odds)} sure to be less)"
 
 
 COLUMNS = (

@@ -31,7 +31,7 @@ from analysis.text.bound_reasons import (
 )
 from analysis.text.headline import ratio
 from hardware.execute import BOUNDS, POWER
-from hardware.quantity import quantity
+from hardware.quantity import percent, quantity
 from hardware.sentence import whole
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report
@@ -191,8 +191,8 @@ def _gaps(result: Estimate) -> tuple[str, ...]:
     if not known.missing:
         return ()
     return (
-        f"{known.operators * 100:.0f} % of {count} operators have a cost rule; they move {known.bytes * 100:.0f} % of "
-        f"the bytes and do about {known.flops * 100:.0f} % of the FLOPs",
+        f"{percent(known.operators)} of {count} operators have a cost rule; they move {percent(known.bytes)} of "
+        f"the bytes and do about {percent(known.flops)} of the FLOPs",
     )
 
 
@@ -246,7 +246,7 @@ def _main_work(result: Estimate, members: Ints) -> tuple[str, ...]:
         return ()
     times = f"{len(taken)} times " if len(taken) > 1 else ""
     share = sum(taken) / total
-    return (f"{times}{work}" + (f": {share * 100:.0f} % of the time" if share < 0.995 else ""),)
+    return (f"{times}{work}" + (f": {percent(share)} of the time" if share < 0.995 else ""),)
 
 
 def _describe_work(result: Estimate, i: int) -> str:
@@ -294,7 +294,7 @@ def _kernel_lines(result: Estimate, k: int) -> tuple[str, ...]:
     return (
         f"max(compute {compute}, memory {memory}) + launch {overhead} = {_s(run.unthrottled_s[k])}",
         *([f"power limit {limit}: throttled to {_s(run.kernel_s[k])}"] if run.bound[k] == POWER else []),
-        f"{quantity(rows.flops[k], 'FLOP')} at {run.utilization[k] * 100:.1f} % of the peak; "
+        f"{quantity(rows.flops[k], 'FLOP')} at {percent(run.utilization[k], 1)} of the peak; "
         f"{quantity(rows.dram_bytes[k], 'byte')} of the {quantity(rows.chip_bytes[k], 'byte')} moved cross DRAM",
         f"another bound with {bound_change(result, k)}",
     )
@@ -328,7 +328,7 @@ def _edp(figures: TreeFigures, i: int) -> tuple[str, ...]:
     modifier = modifier_or_none(float(level.modifier[i]))
     paid = "almost no work: no modifier" if modifier is None else f"x modifier {modifier:.3g}"
     return (
-        f"attributed {_js(attributed)} = share {level.share[i] * 100:.2f} % x {_js(result.edp_js)}",
+        f"attributed {_js(attributed)} = share {percent(level.share[i], 2)} x {_js(result.edp_js)}",
         f"base {_js(float(level.base_edp_js[i]))} {paid} ({separate})",
         f"fusion {saves} {_js(abs(benefit))}",
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from analysis.estimate.metrics import METRICS
 from analysis.text.headline import ratio
+from hardware.quantity import percent
 from hardware.what_if import split_changes
 from hwexplorer.settings import SCENARIO_FIELDS, labels
 from hwexplorer.state import State
@@ -96,4 +97,4 @@ def _changes(old: Card, new: Card, figures: tuple[tuple[str, ...], ...]) -> list
 
 def _ratio_text(change: float) -> str:
     factor = max(change, 1 / change)
-    return ratio(factor) if factor >= TIMES else f"{abs(change - 1) * 100:.0f} %"
+    return ratio(factor) if factor >= TIMES else f"{percent(abs(change - 1))}"

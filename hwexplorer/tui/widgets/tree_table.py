@@ -12,6 +12,7 @@ from rich.segment import Segment
 
 from analysis.document import Cell
 from hardware.names import fold_name, matching_places
+from hardware.quantity import percent
 from hwexplorer.text.number_format import delta, safe
 from hwexplorer.tui.palette import BLURRED, CURSOR, PLAIN, Palette
 from hwexplorer.tui.widgets.cell_drawing import bar, device_cell_role, drop_columns, highlighted, plain, stacked
@@ -310,7 +311,7 @@ class TreeTable(TableHeads):
         title = super().head(measure, width)
         if not self.tree or measure.column.role != "bar" or self._bar_full >= 1.0:
             return title
-        scale = f"{title}  bar full at {self._bar_full * 100:.0f} %"
+        scale = f"{title}  bar full at {percent(self._bar_full)}"
         return scale if width_of(scale) <= width else title
 
     def _row(self, position: int, palette: Palette, ground: int) -> list[Segment]:
