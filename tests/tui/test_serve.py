@@ -12,8 +12,10 @@ import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from pathlib import Path
+from threading import Thread
 from time import monotonic, sleep
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -23,6 +25,7 @@ aiohttp = pytest.importorskip("aiohttp")
 pytest.importorskip("textual_serve")
 
 from hwexplorer.commands import _web_gate as web  # noqa: E402
+from hwexplorer.tui.terminals.browser_driver import Driver  # noqa: E402
 
 Socket = Any  # aiohttp.ClientWebSocketResponse
 CLIENTS = 3
@@ -249,6 +252,26 @@ async def test_an_export_is_a_download(served: Served, folder: Path) -> None:
                 assert "/" not in got.headers["Content-Disposition"]
             assert (await answer(url))[0] == 404  # once
     assert list(folder.iterdir()) == []
+
+
+async def test_packets_of_the_screen_and_of_a_download_do_not_mix(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two threads write packets that are larger than the pipe between them and the server."""
+    size, count = 200_000, 10
+    reading, writing = os.pipe()
+    monkeypatch.setattr(sys, "__stdin__", SimpleNamespace(fileno=lambda: reading))
+    monkeypatch.setattr(sys, "__stdout__", SimpleNamespace(fileno=lambda: writing))
+    driver = Driver(cast(Any, None))
+    with open(reading, "rb", buffering=0) as stream, open(writing, "wb"):
+        writers = [
+            Thread(target=lambda byte=byte: [driver._write(byte * size) for _ in range(count)], daemon=True)
+            for byte in (b"a", b"b")
+        ]
+        for writer in writers:
+            writer.start()
+        received = b""
+        while len(received) < 2 * count * size:
+            received += stream.read(1 << 16)
+    assert {received[at : at + size] for at in range(0, len(received), size)} == {b"a" * size, b"b" * size}
 
 
 async def test_a_browser_shows_it_takes_keys_and_downloads(served: Served, folder: Path, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+from threading import Lock
 from time import sleep
 from typing import Any
 
@@ -24,13 +25,18 @@ class Driver(WebDriver):
 
     def __init__(self, *arguments: Any, **keywords: Any) -> None:
         super().__init__(*arguments, **keywords)
+        self._one_writer = Lock()
         self._write = self._write_all  # type: ignore[assignment]
 
     def _write_all(self, data: bytes) -> None:
-        """Write all of `data`: a signal may cut a single write short."""
+        """Write a whole packet: a signal may cut a single write short, and a full pipe mixes those of two threads.
+
+        The screen writes from the event loop, a part of a download from the input thread.
+        """
         left = memoryview(data)
-        while left:
-            left = left[os.write(self.fileno, left) :]
+        with self._one_writer:
+            while left:
+                left = left[os.write(self.fileno, left) :]
 
     def run_input_thread(self) -> None:
         """Read messages until the server ends the session. If the server is gone, end: nobody sees the screen."""
