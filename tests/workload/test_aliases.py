@@ -31,7 +31,20 @@ MODELS = {
     "stabilityai/stable-diffusion-xl-base-1.0": "diffusers:unet_sdxl()",
     "DLRM": "mlperf:dlrm_dcnv2()",
     "3D-UNet": "mlperf:unet3d_kits19()",
-    "timm/convnext_tiny.fb_in1k": "timm:convnext_tiny.fb_in1k()",
+    "timm/levit_128.fb_dist_in1k": "timm:levit_128.fb_dist_in1k()",
+    "llama3:8b": "llama3_8b",
+    "llama3.2:3b-instruct-q4_K_M:decode,kv=4096": "llama3_2_3b:decode,kv=4096",
+    "deepseek-r1:7b": "qwen2_7b",
+    "mistral:latest": "mistral_7b",
+    "TheBloke/Llama-2-7B-GGUF": "llama2_7b",
+    "ViT-B/16": "vit_b_16",
+    "google/vit-base-patch16-224": "vit_b_16",
+    "resnet101.tv_in1k": "resnet101",
+    "tf_efficientnetv2_s.in21k_ft_in1k": "efficientnet_v2_s",
+    "torchvision.models.resnet50": "resnet50",
+    "mobilenet_v2_1.0_224": "mobilenet_v2",
+    "ResNet50 v1.5": "resnet50",
+    "mlperf bert-99": "bert_large",
     "whisper_large_v3": "transformers:whisper_large_v3()",
     "stable_diffusion": "diffusers:unet_sd15()",
     "Stable Diffusion XL": "diffusers:unet_sdxl()",
@@ -51,6 +64,7 @@ STORED = {
     "gpt-oss-120b": ("gpt_oss_120b", "mxfp4"),
     "google/gemma-3-27b-it": ("gemma3_27b", "bf16"),
     "Llama-3.1-8B-Instruct-AWQ": ("llama3_8b", "w4a16"),
+    "llama3.1:8b-instruct-q4_K_M": ("llama3_8b", "q4_k_m"),
 }
 DEVICES = {
     "H100-PCIe": "h100_pcie",
@@ -125,6 +139,20 @@ def test_options(typed: str) -> None:
     assert cli.parse(["compare", "resnet18", f"{typed}=4"]).batch == 4
 
 
+@pytest.mark.parametrize("is_installed", [True, False])
+def test_a_model_of_a_library_that_is_not_installed_is_the_one_that_ships(
+    is_installed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(aliases, "find_spec", lambda name: is_installed or None)
+    assert plain("timm/resnet50.a1_in1k") == ("timm:resnet50.a1_in1k" if is_installed else "resnet50")
+    assert plain("timm/levit_128") == "timm:levit_128"
+
+
+def test_an_unknown_model_of_the_hub_says_how_its_configuration_opens() -> None:
+    with pytest.raises(UnknownModelError, match=r"did you mean phi3_mini.*opens as hf:FOLDER"):
+        refer("microsoft/Phi-4-mini-instruct")
+
+
 def test_what_is_no_alias_is_left_alone() -> None:
     for text in ("resnet18/h100_sxm", "nets/net.py:make", "net.onnx/gpu", "hf:meta-llama/Llama-3.1-8B", "llama/tpu_v4"):
         assert plain(text) == text
@@ -177,5 +205,5 @@ def test_what_is_listed_is_what_ships(name: str) -> None:
 
 def test_a_library_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.path", [])
-    with pytest.raises(UnknownModelError, match="timm is not installed: pip install timm"):
+    with pytest.raises(UnknownModelError, match=r"timm is not installed: pip install timm"):
         targets.source(targets.parse("timm:resnet50"))  # type: ignore[arg-type]

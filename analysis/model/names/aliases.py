@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 from analysis.model.names import zoo
@@ -37,18 +38,36 @@ def option(flag: str, flags: list[str]) -> str:
 def model(text: str, names: list[str]) -> str:
     """Return a model's name, or a state string that begins with one, with the canonical name in it.
 
-    `meta-llama/Llama-3.1-8B@b8` is `llama3_8b@b8`, `timm/convnext_tiny.fb_in1k` is `timm:convnext_tiny.fb_in1k`."""
+    `meta-llama/Llama-3.1-8B@b8` is `llama3_8b@b8`, `llama3.1:8b` (a tag of Ollama) is `llama3_8b`, and
+    `timm/resnet50.a1_in1k` is `timm:resnet50.a1_in1k` if timm is installed, else `resnet50`."""
+    known = file_access.shipped(_FILE)
+    text = re.sub(known["before"], "", text)
     head = re.split(r"[@?]", text, maxsplit=1)[0]
+    path = head.partition(":")[0]
+    if "/" in path and (meant := _find_model(path.replace("/", "_"), names)):  # ViT-B/16
+        return meant + text[len(path) :]
+    tagged = re.match(r"([^:]+):([^:,=]+)", head)
+    if (
+        tagged
+        and match_name(tagged[1], names) is None
+        and (meant := _find_model(f"{tagged[1].rpartition('/')[2]}-{tagged[2]}", names))
+    ):
+        return meant + text[tagged.end() :]
     first, _, rest = head.partition("/")
     second = re.split("[/:]", rest, maxsplit=1)[0]
     if second and not second.endswith(".py"):
-        library = match_name(first, libraries())
-        if library is not None:
+        library, meant = match_name(first, libraries()), _find_model(second, names)
+        if library is not None and (meant is None or _can_build(library, second)):
             return f"{library}:{second}{text[len(first) + len(second) + 1 :]}"
-        if match_name(first, names) is None and (meant := _find_model(second, names)):
+        if meant is not None and match_name(first, names) is None:
             return meant + text[len(first) + len(second) + 1 :]
     base = first.partition(":")[0]
     return (_find_model(base, names) or base) + text[len(base) :]
+
+
+def _can_build(library: str, name: str) -> bool:
+    """Return True if a library's model ships as a capture or the library is installed."""
+    return match_name(name, zoo.libraries().get(library, ())) is not None or find_spec(library) is not None
 
 
 def of_library(library: str, name: str) -> tuple[str, str]:
@@ -58,24 +77,27 @@ def of_library(library: str, name: str) -> tuple[str, str]:
 
 
 def _find_model(name: str, names: list[str]) -> str | None:
-    """Return the model of a name. Words for training or storage at its end are ignored. None for an unknown name."""
+    """Return the model of a name. Words for training, framework or storage at its end are ignored. None for an unknown
+    name."""
+    known = file_access.shipped(_FILE)
     while True:
         meant = match_name(name, names) or _by_sound("models").get(fold_name(name))
         if meant is not None:
             return meant
-        endings = (*file_access.shipped(_FILE)["trained"], *file_access.shipped(_FILE)["stored"])
+        endings = (*known["trained"], *known["stored"], *known["framework"])
         shorter = next((name[: -len(word) - 1] for word in endings if _ends(name, word)), "")
-        if not shorter:
+        shorter = shorter or re.sub(known["weights"], "", name)
+        if shorter == name:
             return None
         name = shorter
 
 
 def stored_precision(text: str) -> str:
-    """Return the stored precision that the last word of a model's name states (`fp8`, `awq`), else ''. The text may be
-    a state string that begins with the name."""
+    """Return the stored precision that the last word of a model's name or tag states (`fp8`, `awq`), else ''. The text
+    may be a state string that begins with the name."""
     known = file_access.shipped(_FILE)["stored"]
-    parts = re.split("[@?:]", text, maxsplit=1)[0].casefold().split("/")[:2]
-    return next((known[word] for part in parts if (word := re.split("[-_ ]", part)[-1]) in known), "")
+    parts = re.split("[/:]", re.split("[@?]", text, maxsplit=1)[0])
+    return next((known[word] for part in parts for word in known if _ends(f"-{part}", word)), "")
 
 
 def _ends(name: str, word: str) -> bool:

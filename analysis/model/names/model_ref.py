@@ -176,5 +176,8 @@ def names() -> list[str]:
 
 def _unknown(text: str) -> str:
     shown = text if len(text) <= 60 else text[:57] + "..."
-    near = hint(text.partition(":")[0], [*names(), *aliases.names()])
-    return f"unknown model {shown!r}{': ' if near else ''}{near} (`hwexplorer models` lists all names)"
+    own = text.rpartition("/")[2]
+    near = hint(own.partition(":")[0], [*names(), *aliases.names()])
+    is_hub = re.fullmatch(r"[\w-]+/[\w.-]+", text) and not own.endswith(".py")
+    listing = "a folder with its config.json opens as hf:FOLDER" if is_hub else "`hwexplorer models` lists all names"
+    return f"unknown model {shown!r}{': ' if near else ''}{near} ({listing})"
