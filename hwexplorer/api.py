@@ -323,6 +323,8 @@ def trace(
 def validate(
     *,
     data: Sequence[Path | str] | Path | str | None = None,
+    kernels: bool = False,
+    cross_validate: bool = False,
     served: bool = False,
     devices_dir: Sequence[Path | str] | Path | str | None = None,
 ) -> Result[Any]:

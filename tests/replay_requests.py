@@ -125,7 +125,7 @@ partition conv2d --on h100_sxm | advise conv2d --aim speed
 """
 ONCE = """
 models | devices | models --format csv | devices --format csv | models --format text | devices --format text |
-rank --on h100_sxm --family classification |
+validate --kernels | rank --on h100_sxm --family classification |
 rank --on kpu_t256 --family classification --sort latency --batch 8 --precision int8 |
 rank --on hailo8 --family detection |
 rank --on a100_sxm4_80gb resnet50 vit_b_16 swin_t convnext_tiny --sort edp --precision fp16 |
@@ -144,7 +144,7 @@ design --base kpu_t64 --workload mobilenet_v2 --knobs units=16..256,clock_hz=0.5
 search resnet50 --max-latency 5ms | pareto conv2d | sweep conv2d | cost resnet50 |
 crossover conv2d kpu_t256 tpu_v4 --knob units,matrix
 """
-SLOW = ("validate", "validate --served")
+SLOW = ("validate", "validate --cross-validate")
 # Later requests of a group read what the first writes, or the trace that lies in each folder.
 CHAINS = """
 device h100_sxm{units*2,memory_bandwidth*1.5} --save twice.toml | device twice --devices-dir . |

@@ -8,20 +8,23 @@ from typing import Any
 
 import msgspec
 
-from analysis.annexes.machine.efficiency_fit import CrossValidation, recorded_cross_validation
-from analysis.annexes.machine.kernel_validation import is_kernel_table, kernel_points
-from analysis.annexes.machine.measured_rows import SHIPPED, read_rows, shipped_rows
+from analysis.annexes.machine import efficiency_fit
+from analysis.annexes.machine.efficiency_fit import CrossValidation
+from analysis.annexes.machine.kernel_validation import KernelErrors, is_kernel_table, kernel_points, validate_kernels
+from analysis.annexes.machine.measured_rows import FITTED_ON, SHIPPED, read_rows, shipped_rows
 from analysis.annexes.machine.row_validation import LARGE, ClassErrors, Validation, validate
 from analysis.annexes.machine.serving_rows import TABLE as SERVED_TABLE
 from analysis.annexes.machine.serving_validation import ServedErrors, ServedGroups, predict_served, validate_served
 from analysis.document import columns
 from analysis.estimate.trust import ClassEvidence
 from analysis.serving.load_trust import load_evidence
+from hardware.errors import RequestError
 from hardware.quantity import percent
 from hardware.sentence import count_noun
 from hwexplorer import engine
 from hwexplorer.declare import CATALOGUE, Report
 from hwexplorer.options import option
+from hwexplorer.process.output import Progress
 from hwexplorer.state import State
 from hwexplorer.views.plain import Table
 from hwexplorer.views.tables import rows
@@ -30,22 +33,35 @@ _ERRORS = "median_ape p90_ape bias spearman band_coverage band_half_width"
 CLASSES = columns(ClassErrors, f"name n devices {_ERRORS}")
 SERVED_NEEDED = ("device", "public_model", "phase_split", "load_kind", "runtime", "source")
 SERVED_COLUMNS = columns(ServedErrors, f"figure group n {_ERRORS}")
+KERNEL_COLUMNS = columns(KernelErrors, f"device op n {_ERRORS}")
 LOAD = "served at load, "  # prefix of the names of classes of services
 
 
-class ModelErrors(Validation, frozen=True, kw_only=True):
+class ModelGroups(Validation, frozen=True, kw_only=True):
     """Errors of whole models, the cross-validation of the fit, and the recorded errors of served loads."""
 
     cross_validation: tuple[CrossValidation, ...]
     served: tuple[ClassEvidence, ...]
 
 
+class KernelGroups(msgspec.Struct, frozen=True):
+    """Errors of single GPU kernels, by device and kind."""
+
+    kernels: tuple[KernelErrors, ...]
+
+
 def _document(
     state: State,
     data: list[Path] | None,
+    kernels: bool,
     served: bool,
+    cross_validate: bool,
     tick: Callable[[int, int], None] | None = None,
-) -> ModelErrors | ServedGroups:
+) -> ModelGroups | KernelGroups | ServedGroups:
+    if kernels and data:
+        raise RequestError("--kernels validates the shipped table of kernels: remove --data")
+    if kernels:
+        return KernelGroups(validate_kernels())
     if served:
         loads = read_rows(data or [SHIPPED / SERVED_TABLE], SERVED_NEEDED)
         predicted, skipped = predict_served(loads, engine.folders(), lambda done: tick and tick(done, len(loads)))
@@ -61,9 +77,13 @@ def _document(
             tick(done, len(measured))
 
     validated = validate(measured, folders, progress, points if data else kernel_points(folders=folders))
-    errors = () if data else recorded_cross_validation()
+    fitted_on = measured if data else shipped_rows(FITTED_ON)
+    errors = () if data else efficiency_fit.recorded_cross_validation()
+    if cross_validate:
+        with Progress() as shown:
+            errors = efficiency_fit.cross_validate(fitted_on, engine.folders(), shown.show)
     recorded = () if data else tuple(load_evidence().values())
-    return ModelErrors(**msgspec.structs.asdict(validated), cross_validation=errors, served=recorded)
+    return ModelGroups(**msgspec.structs.asdict(validated), cross_validation=errors, served=recorded)
 
 
 def _brief(state: State, **options: Any) -> Table:
@@ -72,16 +92,19 @@ def _brief(state: State, **options: Any) -> Table:
 
 def _view(state: State, is_whole: bool = True, **options: Any) -> Table:
     document = _document(state, **options)
+    if isinstance(document, KernelGroups):
+        cells = rows(KERNEL_COLUMNS, document.kernels, key=("device", "op"))
+        return Table("validate", "Single fp32 kernels, predicted against measured", KERNEL_COLUMNS, cells)
     if isinstance(document, ServedGroups):
         return _served_table(document)
-    left_out = sum(each.rows for each in document.skipped)
+    predicted, left_out = document.summary["predicted"], document.summary["skipped"]
     reasons = (
         *(f"{count_noun(each.rows, 'row')} of {each.reason}, the nearest available" for each in document.replaced),
         *(f"{count_noun(each.rows, 'row')} not predicted: {each.reason}" for each in document.skipped),
     )
     served = "; ".join(f"{each.name.removeprefix(LOAD)} {percent(each.median_error)}" for each in document.served)
     footer = (
-        f"{document.predicted:,} rows of models predicted, {left_out:,} not" + ": --all says why" * (not is_whole),
+        f"{predicted:,} rows of models predicted, {left_out:,} not" + ": --all says why" * (not is_whole),
         *map(_cross_validation_line, document.cross_validation),
         *((f"services under load (--served), median error: {served}",) if served else ()),
     )
@@ -123,14 +146,25 @@ def _served_table(document: ServedGroups) -> Table:
 VERB = Report(
     subject=CATALOGUE,
     options=(
-        option("--data", action="append", type=Path, metavar="FILE", help="CSV of measurements (default: shipped)"),
-        option("--served", action="store_true", help="services under load instead of single batches"),
+        option(
+            "--data", action="append", type=Path, metavar="FILE", help="CSV of measurements (default: shipped)"
+        ),
+        option(
+            "--kernels", action="store_true", excludes="what", help="single GPU kernels instead of whole models"
+        ),
+        option(
+            "--served", action="store_true", excludes="what", help="services under load instead of single batches"
+        ),
+        option(
+            "--cross-validate", action="store_true", excludes="what",
+            help="also fit anew with each device, each family of models, each runtime left out",
+        ),
     ),
     document=_document,
     view=_view,
     brief=_brief,
-    view_columns=(*CLASSES, *SERVED_COLUMNS),
+    view_columns=(*CLASSES, *SERVED_COLUMNS, *KERNEL_COLUMNS),
     ticks="rows predicted",
     on_screen=False,
-    shown=("", "--served", "--data measured.csv"),
-)
+    shown=("", "--kernels", "--served", "--data measured.csv"),
+)  # fmt: skip

@@ -52,7 +52,7 @@ SEEDS = tuple(
         "coefficients --on t4 --precision fp16",
         "capture net.py:make --input 1x3x8x8 --run-code --time-limit 5 --memory-limit 2GiB",
         "serve mlp --port 8001 --host 127.0.0.1",
-        "validate --data mine.csv --served",
+        "validate --data mine.csv --kernels",
         "--help",
         "--version",
         "compare --help",

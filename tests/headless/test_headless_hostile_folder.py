@@ -14,7 +14,6 @@ import pytest
 from tests.terminal import Program
 
 ROOT = Path(__file__).parents[2]
-KERNELS = ROOT / "analysis/annexes/machine/measured/kernels.csv.gz"  # the quickest table to validate
 OURS = ("hwexplorer", "analysis", "hardware", "tests")
 LIBRARIES = (
     *("numpy", "msgspec", "textual", "rich", "platformdirs", "networkx", "torch", "torchvision", "sympy"),
@@ -73,7 +72,7 @@ def environment(folder: Path) -> dict[str, str]:
         ("tree", "resnet18"),
         ("sweep", "--all", "--on", "gpu", "--batches", "1", "--precisions", "fp32", "--workers", "2"),
         ("capture", "mlp:hidden=300"),
-        ("validate", "--data", str(KERNELS)),
+        ("validate", "--kernels"),
         ("serve", "resnet5O"),
     ],
     ids=lambda words: words[0],

@@ -28,7 +28,6 @@ from hwexplorer.tui.user_settings import UserSettings, read, settings_file
 from tests.sampling import first
 
 ROOT = Path(__file__).parents[2]
-KERNELS = ROOT / "analysis/annexes/machine/measured/kernels.csv.gz"  # the quickest table to validate
 # Without an example: these, one that is refused, and `serve`, which listens until it is ended.
 OTHERS = {
     "open": "conv2d",
@@ -38,11 +37,7 @@ OTHERS = {
     "graph": "conv2d",
     "trace": "out.csv --model conv2d --on t4",
 }
-OTHERS |= {
-    "advise": "conv2d --on t4 --instead l4",
-    "pareto": "conv2d --on t4",
-    "validate": f"--data {KERNELS}",
-}  # quicker
+OTHERS |= {"advise": "conv2d --on t4 --instead l4", "pareto": "conv2d --on t4", "validate": "--kernels"}  # quicker
 OTHERS |= {
     "crossover": "conv2d kpu_t256 tpu_v4 --knob clock_hz",
     "report": "mlp --on t4",

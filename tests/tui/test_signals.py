@@ -193,7 +193,7 @@ def test_a_crash_is_one_line_and_never_0(screens: Callable[..., Screen]) -> None
 VERBS: dict[str, tuple[str, ...]] = {
     "sweep": ("sweep", "--all", "--workers", "2", "-o", "out/rows.csv"),
     "capture": ("capture", "slow.py:make", "--input", "1x8", "-o", "out/net.msgpack.gz"),
-    "validate": ("validate", "-o", "out/found.json"),
+    "validate": ("validate", "--cross-validate", "-o", "out/found.json"),
 }
 
 

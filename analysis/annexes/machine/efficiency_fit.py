@@ -269,6 +269,18 @@ def recorded_cross_validation() -> tuple[CrossValidation, ...]:
     return tuple(msgspec.convert(row, CrossValidation) for row in file_access.shipped(EFFICIENCY)["cross_validation"])
 
 
+def cross_validate(
+    table_rows: Iterable[dict[str, str]], folders: tuple[Path, ...] = (), progress: Progress = lambda _: None
+) -> tuple[CrossValidation, ...]:
+    """Return the error of each class of software on devices, models and runtimes that were left out of its fit."""
+    progress("predicting")
+    return tuple(
+        cross_validate_fit(software, rows, fit_software(software, rows, progress), progress)[0]
+        for software, rows in fit_rows_by_software(table_rows, folders).items()
+        if rows
+    )
+
+
 def cross_validate_fit(
     software: str, rows: Sequence[FitRow], full: RateFit, progress: Progress
 ) -> tuple[CrossValidation, dict[str, Floats]]:

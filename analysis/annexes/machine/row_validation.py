@@ -1,7 +1,11 @@
-"""Validation of predictions: every measured row is predicted, or counted by the reason why it cannot be."""
+"""Validation of predictions: every measured row is predicted, or counted by the reason why it cannot be.
+
+A group is (source, device, mode, framework, precision, scenario). The summary is the median over larger groups.
+"""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -9,36 +13,56 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
+import numpy as np
 
 from analysis.annexes.machine.language_rows import interpret_row
-from analysis.annexes.machine.measured_rows import MeasuredRow, Unpredictable
-from analysis.annexes.machine.prediction_errors import PredictionErrors, measure_errors
+from analysis.annexes.machine.measured_rows import GROUP, SHIPPED, MeasuredRow, Unpredictable, find_device
+from analysis.annexes.machine.prediction_errors import ErrorRow, PredictionErrors, measure_errors
 from analysis.document import column, record
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.trust import work_classes
 from analysis.model import store
 from analysis.model.ir.workload import INPUT, Workload
 from analysis.model.model_errors import ModelError, ModelSpecError
+from hardware import file_access
+from hardware.architectures import known_architectures
 from hardware.architectures.data import common
 from hardware.device import load_device
 
 REPEATS_DIFFER = 2.0  # least ratio of repeats at which one of them must be another measurement
-LARGE = 10  # least rows of a group for figures that mean something
+LARGE = 10  # least rows of a group that counts in the summary
 Ends = tuple[float, float, float]  # nominal, low, high
 QUANTITIES = ("latency", "energy")
 
 
 class RowPrediction(msgspec.Struct, frozen=True, kw_only=True):
-    """A measured row with the estimate's figures and bands: latency of the batch, and energy per inference."""
+    """A measured row with the estimate's figures and bands: latency of the batch, and energy per inference.
+    `time_power_w` is the power by which the batch's energy grows with its latency."""
 
     row: MeasuredRow
     latency_s: float
     latency_band_s: tuple[float, float]
     energy_j: float
     energy_band_j: tuple[float, float]
+    time_power_w: float
     work_class: str
+    kind: str
     runtime: str
     mode: str
+
+
+class ErrorGroup(PredictionErrors, frozen=True, kw_only=True):
+    """Errors of one group and quantity. `reason` explains why a large group is off by more than twice its target, '' if
+    it is not."""
+
+    source: Annotated[str, column("Source", keep=5)]
+    device: Annotated[str, column("Device")]
+    device_mode: Annotated[str, column("Mode", keep=3)]
+    framework: Annotated[str, column("Framework", keep=2)]
+    precision: Annotated[str, column("Precision", keep=3)]
+    scenario: Annotated[str, column("Scenario", keep=4)]
+    quantity: Annotated[str, column("Quantity")]
+    reason: str = ""
 
 
 class ClassErrors(PredictionErrors, frozen=True, kw_only=True):
@@ -57,13 +81,14 @@ class SkippedRows(msgspec.Struct, frozen=True):
 
 
 class Validation(msgspec.Struct, frozen=True):
-    """Errors of classes of work, the number of `predicted` rows, skipped rows, and rows that were predicted in another
-    precision than measured (`replaced`)."""
+    """Errors of classes of work and groups, skipped rows, rows that were predicted in another precision than measured
+    (`replaced`), and medians over groups of vision models with ten rows or more (`summary`)."""
 
     classes: tuple[ClassErrors, ...]
-    predicted: int
+    groups: tuple[ErrorGroup, ...]
     skipped: tuple[SkippedRows, ...]
     replaced: tuple[SkippedRows, ...]
+    summary: dict[str, float | int | None]
 
 
 class PredictionPoint(msgspec.Struct, frozen=True):
@@ -134,6 +159,8 @@ def predict_row(row: MeasuredRow) -> RowPrediction:
         latency_band_s=(latency_s[1], latency_s[2]),
         energy_j=energy_j[0],
         energy_band_j=(energy_j[1], energy_j[2]),
+        time_power_w=waiting_w,
+        kind=result.workload.kind,
         runtime=result.runtime.id,
         mode=result.execution,
     )
@@ -178,20 +205,28 @@ def validate(
     progress: Callable[[int], None] | None = None,
     kernels: Sequence[PredictionPoint] = (),
 ) -> Validation:
-    """Predict every row and summarise errors by class of work. `kernels` are predicted single kernels."""
+    """Predict every row and summarise errors by class of work and by group. `kernels` are predicted single kernels."""
     predictions, skipped = predict_rows(rows, folders, progress)
     agree = repeats_agree([p.row for p in predictions])
     if differing := len(agree) - sum(agree):
         skipped[f"repeats of one configuration differ by more than {REPEATS_DIFFER:g}x"] += differing
     predictions = [p for p, agrees in zip(predictions, agree, strict=True) if agrees]
+    members: dict[tuple[str, ...], list[RowPrediction]] = {}
+    for p in predictions:
+        members.setdefault(p.row.group, []).append(p)
+    groups = {key: _group_errors(key, rows_of_group) for key, rows_of_group in members.items()}
+    vision = {p.row.group for p in predictions if p.kind == "vision"}
     replaced = Counter(
         f"{p.row.asked_precision} runs as {p.row.scenario.precision}" for p in predictions if p.row.asked_precision
     )
     return Validation(
         classes=class_errors(predictions, kernels),
-        predicted=len(predictions),
+        groups=tuple(group for each in groups.values() for group in each),
         skipped=tuple(SkippedRows(reason, n) for reason, n in skipped.most_common()),
         replaced=tuple(SkippedRows(reason, n) for reason, n in replaced.most_common()),
+        summary=_summarise(
+            [group for key in groups if key in vision for group in groups[key]], len(predictions), sum(skipped.values())
+        ),
     )
 
 
@@ -255,3 +290,79 @@ def class_errors(
         )
         for quantity, name in keys
     )
+
+
+def _group_errors(key: tuple[str, ...], predictions: Sequence[RowPrediction]) -> list[ErrorGroup]:
+    rows: dict[str, list[ErrorRow]] = {"latency": [], "energy": [], "energy_given_latency": []}
+    for p in predictions:
+        latency_s, energy_j, (low, high) = p.row.latency_s, p.row.energy_j, p.energy_band_j
+        if latency_s:
+            rows["latency"].append((latency_s, p.latency_s, p.latency_band_s))
+        if energy_j:
+            rows["energy"].append((energy_j, p.energy_j, p.energy_band_j))
+        if energy_j and latency_s:
+            shift_j = (latency_s - p.latency_s) * p.time_power_w / p.row.scenario.batch
+            ends = (low + shift_j, high + shift_j)
+            rows["energy_given_latency"].append((energy_j, max(p.energy_j + shift_j, 0.0), ends))
+    about = dict(zip(GROUP, key, strict=True))
+    return [
+        _explain_group(measure_errors(ErrorGroup, of_quantity, quantity=quantity, **about))
+        for quantity, of_quantity in rows.items()
+        if of_quantity
+    ]
+
+
+def _summarise(groups: Sequence[ErrorGroup], predicted: int, skipped: int) -> dict[str, float | int | None]:
+    summary: dict[str, float | int | None] = {"predicted": predicted, "skipped": skipped}
+    large = [group for group in groups if group.n >= LARGE]
+    for quantity in ("latency", "energy", "energy_given_latency"):
+        for kind in _device_kinds():
+            chosen = [g for g in large if g.quantity == quantity and _kind_name(g) == kind]
+            if not chosen:
+                continue
+            ranks = [g.spearman for g in chosen if g.spearman is not None]
+            summary[f"{kind}_{quantity}_median_ape"] = float(np.median([g.median_ape for g in chosen]))
+            summary[f"{kind}_{quantity}_spearman"] = float(np.median(ranks)) if ranks else None
+            summary[f"{kind}_{quantity}_groups"] = len(chosen)
+    if large:
+        summary["band_coverage"] = float(np.average([g.band_coverage for g in large], weights=[g.n for g in large]))
+        summary["band_half_width"] = float(np.median([g.band_half_width for g in large]))
+    return summary
+
+
+class DeviceKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A kind of device: `id`, a part of its devices' ids, and the target errors (fractions), None without a target."""
+
+    name: str
+    id: str = ""
+    latency: float | None = None
+    energy: float | None = None
+    energy_given_latency: float | None = None
+
+
+@lru_cache(maxsize=1)
+def _device_kinds() -> dict[str, DeviceKind]:
+    rows = msgspec.convert(file_access.table(SHIPPED / "kinds.toml")["kind"], list[DeviceKind])
+    return {kind.name: kind for kind in rows}
+
+
+def _kind_name(group: ErrorGroup) -> str:
+    try:
+        device = find_device(re.sub(r" x\d+$", "", group.device), group.device_mode, group.source, ())
+    except Unpredictable:
+        return known_architectures.BASELINE.id
+    kinds = _device_kinds().items()
+    return next((name for name, kind in kinds if kind.id and kind.id in device.id), device.architecture)
+
+
+def _explain_group(group: ErrorGroup) -> ErrorGroup:
+    kind = _device_kinds().get(_kind_name(group))
+    target: float | None = getattr(kind, group.quantity, None)
+    if target is None or group.n < LARGE or group.median_ape <= 2.0 * target:
+        return group
+    known = (
+        row["reason"]
+        for row in file_access.shipped(SHIPPED / "reasons.toml")["group"]
+        if all(str(getattr(group, name)).startswith(begins) for name, begins in row.items() if name != "reason")
+    )
+    return msgspec.structs.replace(group, reason=next(known, "not explained"))
