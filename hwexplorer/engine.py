@@ -60,7 +60,7 @@ class Engine:
         self._reading: dict[ModelRef, tuple[int, int]] = {}
 
     def use_folders(self, folders: Sequence[Path]) -> None:
-        """Add folders of device files to the catalogue. Raises RequestError if one is not a folder or not allowed."""
+        """Read devices from these folders too, and from no others. Raises RequestError if one is not a folder."""
         for folder in folders:
             policy.require_unserved(f"reading {folder}", str(folder))
         catalogue.device_files(list(folders))

@@ -14,7 +14,7 @@ from hardware.plan import make_plan
 from hardware.runtime import runtimes
 from hardware.scaling import logic_scale
 from hwexplorer.cli import main
-from hwexplorer.engine import Engine
+from hwexplorer.engine import Engine, use_folders
 from tests.sampling import for_each
 
 BASES = ("h100_sxm", "xeon_8490h", "tpu_v4", "kpu_t256", "hailo8")
@@ -154,6 +154,7 @@ def test_a_saved_device_is_the_expression(tmp_path: Path, expression: str) -> No
     folder = ["--devices-dir", str(tmp_path)]
     assert main(["device", "mine{units*2}", *folder, "--save", str(tmp_path / "more.toml")]) == 0
     assert main(["device", "mine{units*2}", *folder, "--save", str(tmp_path.parent / "more.toml")]) == 2
+    use_folders([])  # of this process: other tests see only the shipped devices
     engine = Engine((tmp_path,))
     workload = engine.model(engine.refer("resnet18"))
     for name, again in (("mine", expression), ("more", expression.replace("}", ",units*2}"))):
