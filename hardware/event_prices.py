@@ -144,7 +144,7 @@ def _arithmetic(device: Device, event: Event, plan: Plan) -> tuple[Triple, str, 
     format_ = plan.vector_mac if event.argument == "vector" else plan.matrix
     value, source, quality = _anchored("mac", format_, node)
     if zeros := device.values.get("zero_inputs", 0.0):  # whose multipliers do not switch
-        value, source = _scale(value, 1.0 - zeros), f"{source}; {zeros:.0%} of inputs are zero and gated"
+        value, source = _scale(value, 1.0 - zeros), f"{source}; {percent(zeros)} of inputs are zero and gated"
     if event.family == "tensor_mac":
         core, source, quality = _anchored("tensor_core", "fp16", node)
         fp16 = _anchored("mac", "fp16", node)[0]

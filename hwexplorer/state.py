@@ -182,6 +182,7 @@ _BY_TYPE: dict[type, tuple[Callable[..., str], Callable[[str], object]]] = {
     tuple: (_join, _split),
 }
 _SHORT = {"fact": "knob"}  # fields that have another key
+_REMOVED = ("fold",)  # keys of earlier versions; reading a state leaves them out
 # Key after `?` -> field, how it is written, how it is read.
 _KEYS = {
     _SHORT.get(field, field): (field, *_BY_TYPE[type(default)])
@@ -228,6 +229,8 @@ def parse(text: str) -> State:
         values["devices"] = _split(devices)
     for pair in filter(None, query.split("&")):
         key, _, value = pair.partition("=")
+        if key in _REMOVED:
+            continue
         if key not in _KEYS:
             raise unknown("key", key, _KEYS)
         field, _, read = _KEYS[key]
@@ -241,10 +244,10 @@ def parse(text: str) -> State:
     return state
 
 
-def drop_removed_keys(text: str) -> str:
-    """Return a state string of an older version without the keys that are gone."""
-    head, mark, query = text.partition("?")
-    return head + mark + "&".join(pair for pair in query.split("&") if pair.partition("=")[0] in _KEYS)
+def removed_note(text: str) -> str:
+    """Say which settings of a state string belong to an earlier version; '' for none."""
+    removed = [key for pair in text.partition("?")[2].split("&") if (key := pair.partition("=")[0]) in _REMOVED]
+    return f"the setting {', '.join(removed)} no longer exists and is left out" if removed else ""
 
 
 def pin_string(state: State) -> str:

@@ -14,7 +14,7 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
 from analysis.explore.odds import probability, wider_band
 from analysis.text.evidence import describe_evidence, is_backed
-from analysis.text.headline import advantage, ratio, short_name
+from analysis.text.headline import advantage, describe_change, short_name
 from hardware.device import ON_PAPER
 from hardware.quantity import percent
 
@@ -112,9 +112,9 @@ def _against_unchanged(one: Estimate, results: Sequence[Estimate], best: Estimat
     factor = figure(one) / (figure(best) or 1.0)
     if base is None or base is not best:
         other = short_name(best.device)
-        parts.append(
-            f"{other} still has {ratio(factor)} less" if factor > 1 else f"{ratio(1 / factor)} less than {other}"
-        )
+        less = describe_change(min(factor, 1 / factor), "less", "")
+        ahead = f"{other} still has {less}" if factor > 1 else f"{less} than {other}"
+        parts.append(ahead if less else f"the same as {other}")
     if factor < 1:
         parts.append("it is not counted")
     return f"{name} with {changes} (hypothetical): {'; '.join(parts)}."

@@ -15,6 +15,7 @@ from analysis.serving.request_load import Lengths, closed_load, open_load
 from analysis.serving.scheduler import Scheduler
 from analysis.serving.served_load import Limits, Served, ServedLoad, time_per_token_s
 from analysis.serving.waits import Wait, list_waits
+from analysis.text.headline import describe_change
 from hardware.quantity import percent
 
 KNEE = 0.8  # of the highest rate, above which more load gains little
@@ -92,12 +93,13 @@ def first_words(ordered: Sequence[Served], metric: str) -> str:
         return "No device keeps up with the load: all fall behind"
     if second.row.lag_per_s > 0:
         return f"{first.row.key} is the only one that keeps up"
-    ratio = second.row.figure(metric) / first.row.figure(metric)
+    change = second.row.figure(metric) / first.row.figure(metric)
+    behind = f"{second.row.key} has {describe_change(change, 'less', 'more', 'as much') or 'as much'}"
     chance = min(odds_first(first, second, metric), verdict.MOST)
     if chance < verdict.LIKELY:
-        return f"Too close to call: {first.row.key} leads by {AIMS[metric]}, {second.row.key} has {ratio:.2g}x as much"
+        return f"Too close to call: {first.row.key} leads by {AIMS[metric]}, {behind}"
     best = f"is {'' if chance >= verdict.SURE else 'probably '}best ({percent(chance)} sure)"
-    return f"{first.row.key} {best}, with the least {AIMS[metric]}: {second.row.key} has {ratio:.2g}x as much"
+    return f"{first.row.key} {best}, with the least {AIMS[metric]}: {behind}"
 
 
 def odds_first(first: Served, second: Served, metric: str) -> float:

@@ -14,6 +14,8 @@ from hardware.quantity import percent, quantity
 
 UNRANKED = ("on paper", "hypothetical")
 SAME = 1.05  # ratio below which two figures count as equal
+FACTOR_MIN = 1.095  # ratio from which a difference is a factor, `1.1x less`; a smaller one is in percent
+NOTICEABLE = 0.005  # difference, a fraction, below which two figures read the same
 WAIT_MIN = 0.4  # share of the latency from which a device is said to wait on a cause
 _WAITS = {
     COMPUTE: "computing",
@@ -25,8 +27,19 @@ _WAITS = {
 
 
 def ratio(value: float) -> str:
-    """Write a ratio above 1: `1.4x`, `27x`, `3,120x`."""
-    return f"{value:.1f}x" if value < 9.95 else f"{value:,.0f}x"
+    """Write a ratio above 1: `1.04x`, `1.4x`, `27x`, `3,120x`."""
+    return f"{value:,.{2 if value < FACTOR_MIN else 1 if value < 9.95 else 0}f}x"
+
+
+def describe_change(change: float, less: str, more: str, times: str = "", factor_min: float = FACTOR_MIN) -> str:
+    """Describe a figure that is `change` times another: `4 % less EDP`, `1.4x less EDP`, `2.7x the EDP`. Return '' if
+    they read the same."""
+    if abs(change - 1) < NOTICEABLE:
+        return ""
+    factor = max(change, 1 / change)
+    is_factor = factor >= factor_min
+    words = less if change < 1 else times if times and is_factor else more
+    return f"{ratio(factor) if is_factor else percent(abs(change - 1))} {words}"
 
 
 def short_name(device: Device) -> str:
@@ -84,23 +97,19 @@ def _parts(result: Estimate, rank: str, reference: Estimate, leads_by: str) -> l
     if leads_by == "energy":
         compared.sort(key=lambda part: "energy" not in part)
     elif leads_by == "edp":
-        factor = METRICS["edp"].figure(reference) / (METRICS["edp"].figure(result) or 1.0)
-        compared[:0] = [f"{ratio(factor)} less EDP" if factor > 1 else f"{ratio(1 / factor)} the EDP"]
+        change = METRICS["edp"].figure(result) / (METRICS["edp"].figure(reference) or 1.0)
+        compared[:0] = [describe_change(change, "less EDP", "more EDP", "the EDP") or "the same EDP"]
     compared = compared or ["within 5 % of the reference"]
     return [f"{rank}: {compared[0]}", *compared[1:]] if rank in UNRANKED else [rank, *compared]
 
 
 def compare_factors(result: Estimate, other: Estimate, more_energy: str) -> list[str]:
     """Write the ratios of speed and energy between two devices. Ratios within SAME are left out."""
-    factors = (
-        (other.latency_s / (result.latency_s or 1.0), "faster", "slower"),
-        (other.energy_j / (result.energy_j or 1.0), "less energy", more_energy),
+    changes = (
+        (result.latency_s / (other.latency_s or 1.0), "faster", "slower", ""),
+        (result.energy_j / (other.energy_j or 1.0), "less energy", "more energy", more_energy),
     )
-    return [
-        f"{ratio(factor)} {better}" if factor > 1 else f"{ratio(1 / factor)} {worse}"
-        for factor, better, worse in factors
-        if not 1 / SAME < factor < SAME
-    ]
+    return [describe_change(*change) for change in changes if not 1 / SAME < change[0] < SAME]
 
 
 def largest_cause(result: Estimate, members: Ints | slice = slice(None)) -> tuple[int, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from analysis.estimate.alternatives import Alternative, best_setting, widest_that_fits
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import serving
-from analysis.text.headline import compare_factors
+from analysis.text.headline import compare_factors, describe_change
 from hardware.precision import FORMATS, WIDE, parse
 from hardware.quantity import percent, plain_number, quantity
 from hardware.sentence import count_noun
@@ -65,16 +65,21 @@ def setting_hint(result: Estimate) -> str:
     best = best_setting(result)
     if best is None:
         return ""
-    energy = result.energy_j_per_inference / best.result.energy_j_per_inference
-    return f"{best.change}: {energy:.1f}x less energy per inference"
+    return f"{best.change}: {_energy_change(result, best.result)}"
+
+
+def _energy_change(before: Estimate, after: Estimate) -> str:
+    change = after.energy_j_per_inference / before.energy_j_per_inference
+    words = "less energy per inference", "more energy per inference"
+    return describe_change(change, *words) or "the same energy per inference"
 
 
 def setting_sentence(result: Estimate, other: Alternative) -> str:
     """Describe what a changed setting does to utilisation, energy and throughput."""
     after = other.result
-    energy = result.energy_j_per_inference / after.energy_j_per_inference
     rate = after.throughput_per_s / (result.throughput_per_s or 1.0)
-    gains = f"{energy:.1f}x less energy per inference and {rate:.1f}x the throughput"
+    faster = describe_change(rate, "lower throughput", "higher throughput", "the throughput")
+    gains = " and ".join(filter(None, (_energy_change(result, after), faster)))
     if other.kind == "precision":
         return f"{result.device.name} in {other.setting}: {gains}; {accuracy_note(other.setting)}"
     peak = f"{percent(result.utilization, 1)} of its peak: {other.change} makes it {percent(after.utilization)}"

@@ -12,7 +12,7 @@ from analysis.annexes.traces.trace_report import MeasuredOperators, TraceReport,
 from analysis.estimate.estimate import Estimate
 from analysis.model.ir.workload import Ints
 from analysis.model.model_errors import ModelError
-from analysis.text.headline import SAME, ratio
+from analysis.text.headline import SAME, describe_change
 from hardware.errors import RequestError
 from hardware.memo import memoize
 from hardware.quantity import percent, quantity
@@ -148,7 +148,5 @@ def _compare_times(measured_s: float, predicted_s: float) -> str:
     """Write `1.3x slower than the predicted 4.00 ms`."""
     if not predicted_s or 1 / SAME < measured_s / predicted_s < SAME:
         return f"as predicted ({quantity(predicted_s, 's')})"
-    factor = measured_s / predicted_s
-    return f"{ratio(max(factor, 1 / factor))} {'slower' if factor > 1 else 'faster'} than the predicted " + quantity(
-        predicted_s, "s"
-    )
+    change = describe_change(measured_s / predicted_s, "faster", "slower")
+    return f"{change} than the predicted {quantity(predicted_s, 's')}"

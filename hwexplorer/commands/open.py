@@ -15,7 +15,7 @@ from hwexplorer.declare import DEVICES, Subject, Verb
 from hwexplorer.headless import asked_state
 from hwexplorer.options import BASELINE, MODEL, OUTPUT, option, or_default
 from hwexplorer.process import output
-from hwexplorer.state import State
+from hwexplorer.state import State, parse, removed_note
 
 _SUBJECT = Subject(options=(or_default(MODEL, None), *DEVICES.options[1:]), several=True)
 
@@ -40,7 +40,9 @@ def _run(arguments: argparse.Namespace) -> None:
 
     fresh = not (arguments.last or arguments.session is not None)
     mouse = not arguments.no_mouse
-    kept = run_screen(state, EngineProvider(), ascii=arguments.ascii, mouse=mouse, theme=arguments.theme, fresh=fresh)
+    kept = run_screen(
+        state, EngineProvider(), arguments.ascii, mouse, arguments.theme, fresh, removed_note(arguments.model or "")
+    )
     if kept and not served:
         output.say("hwexplorer --last continues from here")
 
@@ -51,7 +53,8 @@ def _state(arguments: argparse.Namespace) -> State:
         return asked_state.state_from_arguments(arguments, _SUBJECT)
     from hwexplorer.tui.session.saved_sessions import LAST, SavedSessions, sessions_file
 
-    return SavedSessions(sessions_file()).state(arguments.session or LAST)
+    arguments.model = SavedSessions(sessions_file()).state_string(arguments.session or LAST)
+    return parse(arguments.model)
 
 
 VERB = Verb(

@@ -17,9 +17,9 @@ from hardware.names import split_list
 from hwexplorer import engine
 from hwexplorer.declare import Subject
 from hwexplorer.options import Option
-from hwexplorer.process.output import OutputError, Progress
+from hwexplorer.process.output import OutputError, Progress, say
 from hwexplorer.settings import default_precision
-from hwexplorer.state import State, parse, preferred, replace
+from hwexplorer.state import State, parse, preferred, removed_note, replace
 
 
 def state_from_arguments(arguments: argparse.Namespace, subject: Subject) -> State:
@@ -32,6 +32,8 @@ def state_from_arguments(arguments: argparse.Namespace, subject: Subject) -> Sta
             raise RequestError("the model name is empty (hwexplorer models lists them)")
         named = text if is_result(text) else _user_model_name(text, arguments)
         wanted = State(model=named, precision=default_precision(named)) if named else parse(text)
+        if not named and (note := removed_note(text)):
+            say(note)
         for name in () if named else wanted.devices:  # a wrong device is an error even if --on names others
             engine.device(name)
     changes = {

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import partial
+from time import monotonic
 
 from textual.timer import Timer
 
@@ -18,6 +19,7 @@ from hwexplorer.tui.widgets.tree_table import TreeTable
 
 ROWS_DELAY_S = 0.03  # after a key, before the views of the rows around the cursor: two small ones each
 SETTINGS_DELAY_S = 0.15  # after a key, before the views of other settings, which are larger
+KNOBS_S = 0.02  # at most, in which knobs are evaluated before a key is handled
 PAUSE_S = 0.01  # between two views, so that a key is handled first
 DEVICES_MAX = 8  # devices whose views are computed ahead, so that a click on one is answered as fast as a key
 NEIGHBOURS = ("batch_up", "batch_down", "precision_up", "precision_down")
@@ -63,11 +65,14 @@ class Prefetch:
         self._timer = self._set_timer(seconds, then)
 
     def _begin_settings(self) -> None:
-        """Evaluate one knob at a time. When none is left, queue the settings around the present ones."""
+        """Evaluate knobs for KNOBS_S at a time. When none is left, queue the settings around the present ones."""
         session, is_new = self._session, None
         if self._is_idle() and "knobs" in session.visible_views(session.state):
+            until_s = monotonic() + KNOBS_S
             with suppress(RequestError):  # the user sees the error on asking for the knobs
                 is_new = session.provider.evaluate_knob(session.state)
+                while is_new is False and monotonic() < until_s:
+                    is_new = session.provider.evaluate_knob(session.state)
         if is_new:
             session.refresh_view("knobs")
         if is_new is not None:
@@ -92,7 +97,7 @@ class Prefetch:
         for place in (rows.cursor + 1, rows.cursor - 1):
             if 0 <= place < len(rows.visible):
                 yield replace(state, at=rows.table.rows[rows.visible[place]].key)
-        for by in (1, -1) if state.pane == "knobs" else ():
+        for by in (1, -1) if state.pane == "knobs" and state.fact else ():
             with suppress(RequestError):  # the knob is at its end
                 yield self._session.provider.turn_knob(state, by)
 

@@ -23,9 +23,16 @@ if TYPE_CHECKING:
 
 
 def run(
-    state: State, provider: EngineProvider, ascii: bool = False, mouse: bool = True, theme: str = "", fresh: bool = True
+    state: State,
+    provider: EngineProvider,
+    ascii: bool = False,
+    mouse: bool = True,
+    theme: str = "",
+    fresh: bool = True,
+    remark: str = "",
 ) -> bool:
     """Open the explorer. Return True if its last state was saved. `fresh` opens a state without a node at its heaviest.
+    `remark` is the first message.
 
     Raises RequestError before the screen opens if the state cannot be shown, EndedBySignal if a signal closed it, and
     any internal error that ended it. Collecting garbage during the start would take a sixth of its time and find none.
@@ -46,7 +53,7 @@ def run(
             theme=theme or settings.theme,
             keymap=settings.keymap,
             saved_sessions=saved_sessions,
-            remark=wrong,
+            remark=wrong or remark,
             opens_heaviest=fresh and settings.heaviest,
         )
         app.driver_class = driver or app.driver_class

@@ -9,7 +9,7 @@ from analysis.document import Column
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.outline import outline
 from analysis.explore.node_comparison import SAME
-from analysis.text.headline import ratio
+from analysis.text.headline import describe_change
 from hwexplorer import engine
 from hwexplorer.state import State, replace
 from hwexplorer.views import tree_view
@@ -87,4 +87,4 @@ def _target(values: Mapping[str, float | None], target: str, winner: str) -> str
     mine, theirs = values.get(target), values.get(winner)
     if not mine or not theirs:
         return target
-    return f"{target} {ratio(max(mine, theirs) / min(mine, theirs))} {'less' if mine < theirs else 'more'}"
+    return f"{target} {describe_change(mine / theirs, 'less', 'more') or 'the same'}"

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis.text.headline import describe_change, ratio
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State, parse, replace
 from hwexplorer.tui.app import HwExplorer
@@ -245,3 +246,12 @@ async def test_a_request_keeps_its_tokens_per_second_on_a_small_screen() -> None
     async with app.run_test(size=(80, 24)) as pilot:
         await pilot.pause()
         assert " tok/s " in screen_text(app)
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [(0.96, "4 % less EDP"), (1.04, "4 % more EDP"), (0.7, "1.4x less EDP"), (2.7, "2.7x the EDP"), (1.001, "")],
+)
+def test_a_small_difference_is_in_percent_and_never_a_ratio_of_one(change: float, text: str) -> None:
+    assert describe_change(change, "less EDP", "more EDP", "the EDP") == text
+    assert ratio(max(change, 1 / change)) != "1.0x"

@@ -11,6 +11,7 @@ from textual.pilot import Pilot
 
 from hardware.errors import RequestError
 from hwexplorer import state as states
+from hwexplorer.cli import main
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State, parse
 from hwexplorer.tui.app import HwExplorer
@@ -153,14 +154,26 @@ async def test_a_report_at_once_and_a_verb_beside_the_screen() -> None:
         assert app.session.failures == []
 
 
-def test_a_session_of_an_older_version_loses_a_removed_setting_alone(tmp_path: Path) -> None:
-    keeper = SavedSessions(tmp_path / "sessions.json")
-    keeper.save("old", parse("resnet50@b8?by=kind&find=conv"), "4.1 ms")
+async def test_a_removed_setting_is_left_out_and_said_wherever_a_state_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    keeper, whole = SavedSessions(tmp_path / "sessions.json"), "resnet50@b8?by=kind&find=conv"
+    keeper.save("old", parse(whole), "4.1 ms")
     keeper.path.write_text(keeper.path.read_text().replace("&find=conv", "&fold=2&find=conv"))
-    assert keeper.state("old") == parse("resnet50@b8?by=kind&find=conv")
-    assert keeper.all()["old"].figures == "without removed settings: 4.1 ms"
-    with pytest.raises(RequestError, match="unknown key 'fold'"):
-        parse("resnet50@b8?fold=2")
+    gone = "the setting fold no longer exists and is left out"
+    app = HwExplorer(parse("resnet50@b8"), Fake(), saved_sessions=keeper)
+    async with app.run_test(size=GRID) as pilot:
+        for line in ("load old", "state resnet50@b8?by=kind&fold=2&find=conv"):
+            app = await typed(pilot, line)
+            assert app.state == parse(whole)
+            assert app.session.message == (gone, "warn")
+            await pilot.press("u")
+        await typed(pilot, "sessions")
+        assert f"4.1 ms; {gone}" in screen_text(app)
+    main(["compare", "resnet18?fold=2", "--on", "h100_sxm"])
+    assert gone in capsys.readouterr().err
+    with pytest.raises(RequestError, match="unknown key 'fodl'"):
+        parse("resnet50@b8?fodl=2")
 
 
 async def test_sessions_are_saved_listed_and_loaded(tmp_path: Path) -> None:

@@ -145,7 +145,6 @@ class KnobTable:
         self.names = (*facts(unchanged.device), *prices(unchanged))
         self.slopes: dict[str, dict[str, float] | None] = {}
         self.costs: dict[Changes, ModelCost | None] = {}
-        self.first = ""  # the default knob, once one was needed
 
     def curve_changes(self, changes: Changes, name: str) -> list[tuple[KnobPosition, Changes]]:
         """List the positions of a knob, each with all changes of the device there."""
@@ -162,9 +161,9 @@ class KnobTable:
         return [name for name in self.names if name not in self.slopes]
 
     def sorted_names(self, metric: str) -> tuple[str, ...]:
-        """Return the knobs by their effect on a metric, the largest first; unsorted until all effects are known."""
-        if self.missing_slopes():
-            return self.names
+        """Return the knobs by their effect on a metric, the largest first. Evaluate the effects that are missing."""
+        for name in self.missing_slopes():
+            self.slopes[name] = slopes(self.unchanged, name)
         return tuple(sorted(self.names, key=lambda name: -abs((self.slopes[name] or {}).get(metric, 0.0))))
 
     def evaluate(self, changes: Changes) -> None:
@@ -210,20 +209,19 @@ def evaluate_next(now: Estimate, unchanged: Estimate, name: str, metric: str) ->
 
 
 def select_knob(unchanged: Estimate, name: str, metric: str) -> str:
-    """Return the knob of a name, else the first one, which stays selected when knobs are sorted."""
+    """Return the knob of a name, else the one with the largest effect."""
     table = knob_table(unchanged)
-    if name in table.names:
-        return name
-    table.first = table.first or table.sorted_names(metric)[0]
-    return table.first
+    return name if name in table.names else table.sorted_names(metric)[0]
 
 
 def knobs(now: Estimate, unchanged: Estimate, name: str, metric: str, *, at_once: bool = False) -> KnobReport:
-    """Report the knobs of a device and the curve of one. `at_once` leaves out what needs further evaluations."""
+    """Report the knobs of a device and the curve of one. `at_once` leaves out what needs further evaluations: the
+    knobs until all effects are known, so that they are listed in one order, and points of the curve."""
     table = knob_table(unchanged)
     while not at_once and evaluate_next(now, unchanged, name, metric) is not None:
         pass
-    name = select_knob(unchanged, name, metric)
+    is_unsorted = bool(table.missing_slopes())
+    name = table.names[0] if is_unsorted and name not in table.names else select_knob(unchanged, name, metric)
     curve = table.curve(changes_since(now.device, unchanged.device), name)
     return record(
         KnobReport,
@@ -235,7 +233,7 @@ def knobs(now: Estimate, unchanged: Estimate, name: str, metric: str, *, at_once
         knob=name,
         knee=find_knee([(point.value, METRICS[metric].figure(point)) for point in curve]),
         curve=curve,
-        knobs=tuple(_row(table, now, each) for each in table.sorted_names(metric)),
+        knobs=() if is_unsorted else tuple(_row(table, now, each) for each in table.sorted_names(metric)),
     )
 
 

@@ -65,13 +65,12 @@ def _with_band(
     key: str, title: str, unit: str, results: Sequence[Estimate],
     figure: Callable[[Estimate], float], band: Callable[[Estimate], tuple[float, float]],
 ) -> Column:  # fmt: skip
-    """Return a column of a figure with its band: `0.44 -33/+52%`."""
+    """Return a column of a figure with its band: `0.44 -33/+52 %`."""
     scale = scale_for(map(figure, results), unit)
 
     def cell(one: Estimate) -> str:
         """Return the text of a cell."""
-        ends = band_words(band(one), figure(one)).replace(" %", "%")
-        return f"{scale.cell(figure(one)):>{scale.width}} {ends}"
+        return f"{scale.cell(figure(one)):>{scale.width}} {band_words(band(one), figure(one))}"
 
     return Column(key, header(title, scale.label), role="text", keep=0, of=cell)
 

@@ -12,7 +12,7 @@ from analysis.reports.edp_report import (
     SideBySide,
     edp_report,
 )
-from hardware.quantity import quantity
+from hardware.quantity import percent, quantity
 from hwexplorer.declare import DEVICE, Report, Rows, Section, document_of_estimate, summary_text
 from hwexplorer.options import TOP
 from hwexplorer.state import State
@@ -51,7 +51,7 @@ VERB = Report(
             columns(Component, "name bar share edp energy_per_inference time energy_delay"),
             footer=("time: busy time of kernels by what bounds them; launch and waiting count as static",),
         ),
-        Rows("concentration", "How few make how much", columns(Concentration), key=lambda row: f"{row.fraction:.0%}"),
+        Rows("concentration", "How few make how much", columns(Concentration), key=lambda row: percent(row.fraction)),
         Rows(
             "operators",
             lambda document: f"Top {len(document.top_operators)} operators",

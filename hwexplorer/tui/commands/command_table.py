@@ -207,6 +207,12 @@ def _save(session: Session, words: list[str]) -> None:
     session.say(f"saved as {name}: `:load {name}` or `hwexplorer open --session {name}` brings it back", "good")
 
 
+def _open_state(session: Session, text: str) -> None:
+    session.apply(states.parse(text))
+    if note := states.removed_note(text):
+        session.say(note, "warn")
+
+
 SESSION_COLUMNS = (
     ("name", "Session", 0),
     ("model", "Model", 0),
@@ -223,8 +229,9 @@ def _session_cells(saved: SavedSession) -> tuple[str, ...]:
         state = states.parse(saved.state)
     except RequestError:
         return saved.state, "", saved.figures, saved.date, ""
+    figures = "; ".join(filter(None, (saved.figures, states.removed_note(saved.state))))
     settings = " ".join(text for text, _ in labels(state))
-    return state.model, settings, saved.figures, saved.date, ", ".join(state.devices)
+    return state.model, settings, figures, saved.date, ", ".join(state.devices)
 
 
 def _list_sessions(session: Session, words: list[str]) -> None:
@@ -320,13 +327,13 @@ COMMANDS: dict[str, LineCommand] = {
     "pin": LineCommand("pin [DEV@SETTINGS]", "what deltas are against", _pin, _compared_devices),
     "swap": LineCommand("swap", "show what is pinned", _request_action("swap")),
     "state": LineCommand("state STRING", "open a screen from its state string",
-        lambda session, words: session.apply(states.parse(_one_word(words, "state 'resnet50@b8,fp16'")))),
+        lambda session, words: _open_state(session, _one_word(words, "state 'resnet50@b8,fp16'"))),
     "export": LineCommand("export FILE", "write this view; .svg: the screen",
         lambda session, words: session.request("export", _one_word(words, "export resnet50.json"))),
     "theme": LineCommand("theme NAME", ", ".join(THEMES), _set_theme, THEMES),
     "save": LineCommand("save NAME", "keep this state", _save, _session_names),
     "load": LineCommand("load NAME", "a saved state",
-        lambda session, words: session.apply(_saved_sessions(session).state(*words[:1])), _session_names),
+        lambda session, words: _open_state(session, _saved_sessions(session).state_string(*words[:1])), _session_names),
     "sessions": LineCommand("sessions", "saved states", _list_sessions),
     "device": LineCommand("device [DEV]", "show its facts, each with its source",
         lambda session, words: session.do_sheet(*words[:1]), _catalogue),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from analysis.estimate.metrics import METRICS
+from hardware.what_if import split_changes
 from hwexplorer.plots import is_over_batches
 from hwexplorer.state import PANES, PLOTS, RANKS, State, replace
 from hwexplorer.tui.palette import Palette
@@ -221,9 +222,16 @@ class KnobsPane(ViewPane):
     make_content = KnobContent
 
     def fill(self, views: Views) -> None:
-        self.content.show(views.knobs, self.state.metric, bool(self.state.fact))
+        self.content.show(views.knobs, self.state.metric, split_changes(self.state.on)[0])
         self.content.go(self.state.fact or self.content.curve.title.removesuffix(" turned"))  # the one a key turns
         self.set_title(views.device_name(self.state.on))
+
+    def do_move(self, by: int) -> None:
+        """Move by rows; they are sorted now if they are not yet."""
+        if not self.content.table.rows:
+            self.session.provider.sort_knobs(self.state)
+            self.session.refresh_view("knobs")
+        super().do_move(by)
 
     def pick(self, at: FramedPane.Clicked) -> bool:
         """Turn the knob under the cursor if its row is clicked: down on the left half, up on the right."""

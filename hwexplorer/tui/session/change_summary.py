@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from analysis.estimate.metrics import METRICS
-from analysis.text.headline import ratio
-from hardware.quantity import percent
+from analysis.text.headline import describe_change
 from hardware.what_if import split_changes
 from hwexplorer.settings import SCENARIO_FIELDS, labels
 from hwexplorer.state import State
@@ -30,7 +29,6 @@ _ALL_FIGURES = (
     ("latency_s", "longer latency", "the latency", "shorter latency"),
 )
 TIMES = 2  # a larger change is a factor, a smaller one a percentage
-LEAST = 0.005  # a fraction; a smaller change is not reported
 
 
 def summarize_change(before: State, after: State, was: Cards, now: Cards) -> str:
@@ -87,14 +85,8 @@ def summarize_pin(verdict: str, here: Card, there: Card) -> str:
 
 
 def _changes(old: Card, new: Card, figures: tuple[tuple[str, ...], ...]) -> list[str]:
-    parts = []
-    for name, more, times, less in figures:
-        change = getattr(new, name) / getattr(old, name)
-        if abs(change - 1) >= LEAST:
-            parts.append(f"{_ratio_text(change)} {less if change < 1 else times if change >= TIMES else more}")
-    return parts
-
-
-def _ratio_text(change: float) -> str:
-    factor = max(change, 1 / change)
-    return ratio(factor) if factor >= TIMES else f"{percent(abs(change - 1))}"
+    changes = (
+        describe_change(getattr(new, name) / getattr(old, name), less, more, times, TIMES)
+        for name, more, times, less in figures
+    )
+    return [change for change in changes if change]

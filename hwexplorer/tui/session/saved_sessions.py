@@ -10,7 +10,7 @@ import msgspec
 from hardware import file_access, policy
 from hardware.errors import RequestError, unknown
 from hardware.places import user_folder
-from hwexplorer.state import State, drop_removed_keys, format, parse
+from hwexplorer.state import State, format
 
 LAST = "last"
 NAME_MAX = 40
@@ -30,13 +30,6 @@ class SavedSession(msgspec.Struct, frozen=True, omit_defaults=True):
     figures: str = ""
 
 
-def _as_of_today(saved: SavedSession) -> SavedSession:
-    """Return a session without the keys that this version does not know; its figures say so."""
-    known = drop_removed_keys(saved.state)
-    said = "without removed settings: " * (known != saved.state)
-    return SavedSession(known, saved.date, said + saved.figures)
-
-
 class SavedSessions:
     """Reads and writes the file on each call. An unreadable file raises RequestError and is not overwritten."""
 
@@ -54,7 +47,7 @@ class SavedSessions:
         except (OSError, msgspec.MsgspecError, RecursionError) as error:
             why = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())[:100]
             raise RequestError(f"sessions cannot be read, {self.path}: {why}") from None
-        return {name: _as_of_today(saved[name]) for name in sorted(saved, key=lambda name: (name != LAST, name))}
+        return {name: saved[name] for name in sorted(saved, key=lambda name: (name != LAST, name))}
 
     def save(self, name: str, state: State, figures: str = "") -> None:
         """Save a state. Raises RequestError for a bad name, or if the file cannot be read or written."""
@@ -70,11 +63,11 @@ class SavedSessions:
         except OSError as error:
             raise RequestError(f"sessions cannot be written, {self.path}: {error.strerror or error}") from None
 
-    def state(self, name: str = LAST) -> State:
-        """Return the state of a session. Raises RequestError if the name is unknown or the state invalid."""
+    def state_string(self, name: str = LAST) -> str:
+        """Return the state of a session as it was saved. Raises RequestError if the name is unknown."""
         kept = self.all()
         if name not in kept:
             if not kept:
                 raise RequestError("no session is saved yet (:save NAME saves one)")
             raise unknown("session", name, kept)
-        return parse(kept[name].state)
+        return kept[name].state

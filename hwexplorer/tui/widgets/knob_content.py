@@ -38,16 +38,16 @@ class KnobContent(TreeTable):
         super().__init__(tree=False)
         self.before, self.curve, self.metric = EMPTY_TABLE, EMPTY_TABLE, ""
         self._above = 0
-        self._order: tuple[str, ...] = ()  # names of the knobs as they are shown
+        self._device = ""
 
-    def show(self, page: Page, metric: str, is_moved: bool) -> None:
-        """Take the page. Once the cursor `is_moved`, rows keep their order until another metric sorts the knobs."""
+    def show(self, page: Page, metric: str, device: str) -> None:
+        """Take the page. Rows keep their order until another metric or device sorts the knobs."""
         tables = [part for part in page.parts if isinstance(part, Table)]
         self.before, self.curve, knobs = tables
-        names = {row.key: row for row in knobs.rows}
-        if is_moved and metric == self.metric and names.keys() == set(self._order):
-            knobs = msgspec.structs.replace(knobs, rows=tuple(names[name] for name in self._order))
-        self.metric, self._order = metric, tuple(row.key for row in knobs.rows)
+        if (metric, device) == (self.metric, self._device) and self.table.rows:
+            rows = {row.key: row for row in knobs.rows}
+            knobs = msgspec.structs.replace(knobs, rows=tuple(rows.get(row.key, row) for row in self.table.rows))
+        self.metric, self._device = metric, device
         self.update(knobs)
 
     def resize(self, width: int, height: int) -> None:
@@ -97,6 +97,9 @@ class KnobContent(TreeTable):
     def _knob_line(self, line: int, palette: Palette) -> list[Segment]:
         """Return a line on the selected knob: its metric and range (0), the curve (1), or the marks below the curve."""
         rows, place = self.curve.rows, [column.key for column in self.curve.columns]
+        if not self.table.rows:
+            text = f"Sorting the facts by their effect on {METRICS[self.metric].noun} …" if line == 0 else ""
+            return [Segment(plain(text, palette), palette.get("dim"))]
         if not rows:
             return [Segment(plain(f"{self.curve.title} …", palette) if line == 0 else "", palette.get("dim"))]
         if line == 0:
