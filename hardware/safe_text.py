@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
 
 _FORMULA = ("=", "+", "-", "@")
 _UNSEEN = re.compile(r"[^\n -~]")  # in JSON, whose own control characters are escaped
@@ -15,19 +14,17 @@ def safe(text: object, limit: int = 2000) -> str:
     source = str(text)[:limit]
     if source.isprintable():
         return source
-    return "".join(_safe_characters(source))
+    return "".join(map(_safe_character, source))
 
 
-def _safe_characters(source: str) -> Iterable[str]:
-    for character in source:
-        if character.isprintable():
-            yield character
-        elif character in "\t\n\r\v\f":
-            yield " "
-        elif unicodedata.category(character) == "Cc" and ord(character) < 0x20:
-            yield chr(0x2400 + ord(character))  # the visible pictures of control characters
-        else:
-            yield "�"
+def _safe_character(character: str) -> str:
+    if character.isprintable():
+        return character
+    if character in "\t\n\r\v\f":
+        return " "
+    if unicodedata.category(character) == "Cc" and ord(character) < 0x20:
+        return chr(0x2400 + ord(character))  # the visible pictures of control characters
+    return "�"
 
 
 def inert(text: str) -> str:

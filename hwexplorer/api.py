@@ -83,7 +83,9 @@ def function(name: str) -> Callable[..., Result[Any]]:
         written: Callable[..., Result[Any]] = globals()[name]
         return written
     ask = partial(_ask, name)
-    ask.__doc__ = "\n".join([registry.help_of(name), "", *_describe(parameters(name))])
+    ask.__doc__ = "\n".join(
+        [registry.help_of(name), "", *(f"{word}: {option.help}" for word, option in parameters(name).items())]
+    )
     return ask
 
 
@@ -97,10 +99,6 @@ def parameters(name: str) -> dict[str, Option]:
 def _by_argument(options: Sequence[Option]) -> dict[str, Option]:
     pairs = [(flag.lstrip("-").replace("-", "_"), option) for option in options for flag in option.flags]
     return dict(sorted(pairs, key=lambda pair: not pair[1].is_word))
-
-
-def _describe(options: dict[str, Option]) -> list[str]:
-    return [f"{name}: {option.help}" for name, option in options.items()]
 
 
 def _ask(name: str, *words: Any, **values: Any) -> Result[Any]:

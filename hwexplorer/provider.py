@@ -88,7 +88,8 @@ class EngineProvider:
 
     def devices(self, state: State) -> Table:
         """Return the catalogue; devices of the state are keyed as they are spelt there."""
-        table = _table("devices", state)
+        table = Answer("devices", state).view()
+        assert isinstance(table, Table)
         spelt = {engine.device(name).id: name for name in state.devices}
         column = Column("chosen", "In", role="text", keep=0)
         rows = tuple(
@@ -99,7 +100,8 @@ class EngineProvider:
 
     def device(self, name: str) -> Text:
         """Return the sheet of a device. Tabs separate its facts, as in terms: a narrow screen would break columns."""
-        text = _text("device", State(), device=name)
+        text = Answer("device", State(), device=name).view()
+        assert isinstance(text, Text)
         sections = [(head, tuple(_FACT.sub(r"\1\t\2 ", line) for line in lines)) for head, lines in text.sections]
         return replace(text, sections=tuple(sections))
 
@@ -165,15 +167,3 @@ def _shown_answer(view: str, state: State) -> Answer:
 
         state = replace(state, fact=knobs.select_state_knob(state))
     return Answer(view, replace(state, at="") if view == "tree" else state)
-
-
-def _table(report: str, state: State) -> Table:
-    view = Answer(report, state).view()
-    assert isinstance(view, Table)
-    return view
-
-
-def _text(report: str, state: State, **options: str) -> Text:
-    view = Answer(report, state, **options).view()
-    assert isinstance(view, Text)
-    return view

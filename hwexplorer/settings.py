@@ -233,15 +233,11 @@ def _read_word(word: str) -> tuple[str, Any]:
     raise unknown("setting", word, (*formats.NAMES, *runtime_names(), *LAYOUTS), listing=listing)
 
 
-def _load_words(model: str) -> str:
-    from analysis.model.names.model_ref import load_words  # not needed to start the screen
-
-    return load_words(model)
-
-
 def labels(values: Any) -> list[tuple[str, str]]:
     """Return (text, action of a click) of each setting of a State that the head line shows."""
-    load = _load_words(values.model) if ":" in values.model else ""
+    from analysis.model.names.model_ref import load_words  # not needed to start the screen
+
+    load = load_words(values.model) if ":" in values.model else ""
     shown = [s for s in SETTINGS.values() if s.is_always_shown or getattr(values, s.name) != s.default]
     texts = {setting.name: setting.label(getattr(values, setting.name)) for setting in shown}
     return [(load if load and s.name == "batch" else texts[s.name], s.action) for s in shown]

@@ -160,6 +160,8 @@ def edp_report(result: Estimate, top: int = TOP) -> EdpReport:
     shares = component_shares(result)
     eager, fused = (result.in_mode(mode) for mode in ("eager", "fused"))
     modes = (_execution(eager), _execution(fused))
+    alike = (name for name in FusionSavings.__struct_fields__ if name != "round_trips")
+    saved = {name: getattr(modes[0], name) - getattr(modes[1], name) for name in alike}
     of_operators = component_shares(divide_host_work(result)[0])
     of_subgraphs = np.stack([parts.total(row) for row in of_operators])
     is_fused = [result.execution == "fused" and len(members) > 1 for members in parts.members]
@@ -175,7 +177,7 @@ def edp_report(result: Estimate, top: int = TOP) -> EdpReport:
         top_subgraphs=_top(result, apart.subgraphs, parts.id, parts.kind, is_fused, of_subgraphs, top),
         top_operators=_top(result, apart.operators, parts.operator_id, kinds, apart.fused.tolist(), of_operators, top),
         executions=modes,
-        saved=_savings(*modes),
+        saved=FusionSavings(round_trips=modes[0].values_moved - modes[1].values_moved, **saved),
         side_by_side=_side_by_side(eager, fused),
     )
 
@@ -279,12 +281,6 @@ def _execution(result: Estimate) -> ExecutionEdp:
         activation_bytes=float(activations.sum()),
         dram_bytes=float(_dram(result).sum()),
     )
-
-
-def _savings(eager: ExecutionEdp, fused: ExecutionEdp) -> FusionSavings:
-    alike = (name for name in FusionSavings.__struct_fields__ if name != "round_trips")
-    saved = {name: getattr(eager, name) - getattr(fused, name) for name in alike}
-    return FusionSavings(round_trips=eager.values_moved - fused.values_moved, **saved)
 
 
 def _side_by_side(eager: Estimate, fused: Estimate) -> tuple[SideBySide, ...]:

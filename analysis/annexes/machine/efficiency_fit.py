@@ -107,7 +107,14 @@ def software_rates(software: str) -> tuple[FittedRate, ...]:
     """Return the fitted efficiencies of a class of software, by the names of efficiency.toml."""
     shipped = fitted_software()[software]
     rates = [
-        FittedRate(part, name, tuple(_op_classes(section, name)), *ends[1:])
+        FittedRate(
+            part,
+            name,
+            tuple(
+                i for i, op in enumerate(OpClass.__members__) if op == name or (name == "other" and op not in section)
+            ),
+            *ends[1:],
+        )
         for part, section in (("compute", shipped.compute), ("bandwidth", shipped.bandwidth))
         for name, ends in section.items()
         if name not in (shipped.not_fitted or ())
@@ -115,10 +122,6 @@ def software_rates(software: str) -> tuple[FittedRate, ...]:
     if shipped.fits_nchw:
         rates.append(FittedRate("nchw", "nchw", (), *shipped.nchw[1:]))
     return tuple(rates)
-
-
-def _op_classes(section: Mapping[str, object], name: str) -> Iterable[int]:
-    return [i for i, op in enumerate(OpClass.__members__) if op == name or (name == "other" and op not in section)]
 
 
 def fit_rows_by_software(

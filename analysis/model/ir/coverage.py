@@ -50,21 +50,13 @@ def least() -> float:
     return _constant("least")
 
 
+@memoize(keep=16)
 def coverage(workload: Workload, batch: int = 1) -> Coverage:
     """Return the shares of a workload with a cost rule at a batch."""
-    return Coverage() if workload.operators.has_rule.all() else _partial(workload, batch)
-
-
-def uncovered_note(workload: Workload, batch: int = 1) -> str:
-    """Return a line that names the work missing from a workload's figures; '' if they are complete."""
-    parts = (note for note in workload.notes if note.startswith(ALONE))
-    return "; ".join(filter(None, (coverage(workload, batch).gap, *parts)))
-
-
-@memoize(keep=16)
-def _partial(workload: Workload, batch: int) -> Coverage:
     ops, tensors, point = workload.operators, workload.tensors, workload.value_at(batch=batch)
     known, count = ops.has_rule, workload.n_operators
+    if known.all():
+        return Coverage()
     times = np.ones(count) if workload.repeats is None else workload.repeats @ point
     width = np.where(tensors.fixed_bytes > 0, tensors.fixed_bytes, _constant("width"))
     read, written = ops.in_numel @ point, tensors.numel @ point
@@ -78,3 +70,9 @@ def _partial(workload: Workload, batch: int) -> Coverage:
     counts = sorted(((name, names.count(name)) for name in dict.fromkeys(names)), key=lambda entry: -entry[1])
     shares = [float((work * times)[known].sum() / ((work * times).sum() or 1.0)) for work in (moved, flops)]
     return Coverage(float(known.mean()), shares[0], shares[1], tuple(counts))
+
+
+def uncovered_note(workload: Workload, batch: int = 1) -> str:
+    """Return a line that names the work missing from a workload's figures; '' if they are complete."""
+    parts = (note for note in workload.notes if note.startswith(ALONE))
+    return "; ".join(filter(None, (coverage(workload, batch).gap, *parts)))

@@ -6,6 +6,7 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from typing import Any, Generic, TypeVar
 
 from analysis.model.model_errors import CaptureCancelledError, CaptureError, ModelError
@@ -35,25 +36,21 @@ class ChildJob(ABC, Generic[Answer]):
         self._limits = limits
         self._on_done = on_done
         self._child: Child | None = None
-        self._is_cancelled = False
-        self._done = threading.Event()
-        self._result: Answer | None = None
-        self._error: ModelError | None = None
+        self._future: Future[Answer] = Future()
         self._lock = threading.Lock()
 
     def start(self) -> None:
         """Start the subprocess. A missing library or a failed start is raised by `result`, not here."""
-        missing = self._missing_library()
-        if missing is not None:
-            self._finish(error=missing)
-            return
         with self._lock:
-            if self._is_cancelled or self._child is not None:
+            if self.is_done or self._child is not None:
                 return
+            error = self._missing_library()
             try:
-                self._child = Child(self._command(), self._limits)
-            except OSError as error:
-                self._finish(error=CaptureError(f"cannot start a {self.what}: {error.strerror}"))
+                self._child = Child(self._words, self._limits) if error is None else None
+            except OSError as problem:
+                error = CaptureError(f"cannot start a {self.what}: {problem.strerror}")
+            if self._child is None:
+                self._finish(error=error)
                 return
         threading.Thread(target=self._watch, args=(self._child,), name="capture", daemon=True).start()
 
@@ -62,7 +59,7 @@ class ChildJob(ABC, Generic[Answer]):
         self.start()
         reported = None
         try:
-            while not self._done.wait(0.05):
+            while wait([self._future], 0.05).not_done:
                 if report is not None and self.progress != reported:
                     reported = self.progress
                     report(*reported)
@@ -74,32 +71,25 @@ class ChildJob(ABC, Generic[Answer]):
     @property
     def is_done(self) -> bool:
         """True once the job has ended."""
-        return self._done.is_set()
+        return self._future.done()
 
     def cancel(self) -> None:
         """Kill the subprocess and everything it started, now."""
         with self._lock:
-            self._is_cancelled = True
-            child = self._child
-        if child is not None:
-            child.end("cancelled")
-        elif not self.is_done:
-            self._finish(error=CaptureCancelledError(f"{self.what} cancelled"))
+            if self._child is not None:
+                self._child.end("cancelled")
+            elif not self.is_done:
+                self._finish(error=CaptureCancelledError(f"{self.what} cancelled"))
 
     def result(self, timeout: float | None = None) -> Answer:
         """Wait for the job and return its result. Raises its error, or CaptureError after `timeout` seconds."""
-        if not self._done.wait(timeout):
+        if wait([self._future], timeout).not_done:
             raise CaptureError(f"{self.what} is still running ({self.progress[0]})")
-        if self._result is None:
-            raise self._error or CaptureError(f"{self.what} failed")
-        return self._result
+        return self._future.result()
 
     @abstractmethod
     def _decode(self, answer: bytes) -> Answer:
         """Return the result that the bytes of the answer encode. Raises ValueError."""
-
-    def _command(self) -> tuple[str, ...]:
-        return self._words
 
     def _missing_library(self) -> ModelError | None:
         return None
@@ -133,7 +123,8 @@ class ChildJob(ABC, Generic[Answer]):
         except ModelError as failed:
             result, error = None, failed
         finally:  # wake waiting threads in every case
-            self._result, self._error = result, error
             if result is not None:
                 self.progress = ("done", 1.0)
-            self._done.set()
+                self._future.set_result(result)
+            else:
+                self._future.set_exception(error)

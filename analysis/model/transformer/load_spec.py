@@ -4,6 +4,7 @@ tokens, variation of lengths, speculative decoding, and numbers of replicas, pip
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import msgspec
 
@@ -18,7 +19,6 @@ MOST_CLIENTS = 4096
 MOST_DEVICES = 4096  # replicas, or stages
 MOST_SEED = 10**9
 ARRIVALS = ("rate", "concurrency", "requests")
-OPTIONS = (*ARRIVALS, "cached", "spread", "seed", "spec", "accept", "dp", "pp", "prefill", "decode")
 MOST_DRAFTS, ACCEPT = 16, 0.7
 # The steps of one decade of rates; a key moves by one.
 _DECADE = (1.0, 2.0, 5.0)
@@ -47,7 +47,9 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
     def words(self) -> tuple[str, ...]:
         """The options of a name that state this load, without defaults."""
         plain = LoadSpec()
-        given = {name: value for name in OPTIONS if (value := getattr(self, name)) != getattr(plain, name)}
+        given = {
+            name: value for name in self.__struct_fields__ if (value := getattr(self, name)) != getattr(plain, name)
+        }
         return tuple(
             f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in given.items()
         )
@@ -76,26 +78,16 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, rate=min(max(rate, 1e-3), MOST_RATE))
 
 
+OPTIONS = LoadSpec.__struct_fields__
+
+
 def parse_load(head: str, options: dict[str, str], prompt: int, layers: int) -> LoadSpec:
     """Return the load that the options of a name state. Raises ModelSpecError."""
     given = [name for name in ARRIVALS if options.get(name)]
     if len(given) != 1:
         wrong = f"{' and '.join(given)} exclude each other" if given else "a served model needs a load"
         raise ModelSpecError(f"{head[:60]}: {wrong}; name one of rate=5, concurrency=32 and requests=FILE.csv")
-    load = LoadSpec(
-        rate=_number("rate", options.get("rate", "0"), "1/s", MOST_RATE, "rate" in options),
-        concurrency=_whole(options, "concurrency", 1, MOST_CLIENTS, 0),
-        requests=options.get("requests", ""),
-        cached=_whole(options, "cached", 0, 10**9, 0),
-        spread=_number("spread", options.get("spread", "0"), "fraction", 1.0),
-        seed=_whole(options, "seed", 0, MOST_SEED, 0),
-        spec=_whole(options, "spec", 0, MOST_DRAFTS, 0),
-        accept=_number("accept", options.get("accept", str(ACCEPT)), "fraction", 1.0),
-        dp=_whole(options, "dp", 1, MOST_DEVICES, 1),
-        pp=_whole(options, "pp", 1, layers, 1),
-        prefill=_whole(options, "prefill", 0, MOST_DEVICES, 0),
-        decode=_whole(options, "decode", 0, MOST_DEVICES, 0),
-    )
+    load = LoadSpec(**{name: _read_option(name, text, layers) for name, text in options.items()})
     if bool(load.prefill) != bool(load.decode) or (load.prefill and max(load.dp, load.pp) > 1):
         raise ModelSpecError(f"{head[:60]}: prefill=2,decode=6 go together, without dp= and pp=")
     if load.cached >= prompt:
@@ -103,18 +95,30 @@ def parse_load(head: str, options: dict[str, str], prompt: int, layers: int) -> 
     return load
 
 
-def _number(name: str, text: str, unit: str, most: float, above_zero: bool = False) -> float:
+# Option -> its least and most, for whole numbers; its unit and most, for others.
+_WHOLE = {"concurrency": (1, MOST_CLIENTS), "cached": (0, 10**9), "seed": (0, MOST_SEED), "spec": (0, MOST_DRAFTS)}
+_WHOLE |= {"dp": (1, MOST_DEVICES), "prefill": (0, MOST_DEVICES), "decode": (0, MOST_DEVICES)}
+_NUMBERS: dict[str, tuple[str, float]] = {
+    "rate": ("1/s", MOST_RATE),
+    "spread": ("fraction", 1.0),
+    "accept": ("fraction", 1.0),
+}
+
+
+def _read_option(name: str, text: str, layers: int) -> Any:
+    """Return the value of an option. Raises ModelSpecError."""
+    if name == "requests":
+        return text
+    if name not in _NUMBERS:
+        return whole_option(name, text, *(_WHOLE | {"pp": (1, layers)})[name])
+    unit, most = _NUMBERS[name]
     try:
         value = parse_amount(text, unit)
     except RequestError:
         value = math.nan
-    if not (0 < value <= most if above_zero else 0 <= value <= most):
-        least = "above 0, at most" if above_zero else "from 0 to"
+    if not 0 <= value <= most or (value == 0 and name == "rate"):
+        least = "above 0, at most" if name == "rate" else "from 0 to"
         raise ModelSpecError(
             f"{name}={text[:40]} is not a number {least} {quantity(most, unit if unit == '1/s' else '')}"
         )
     return value
-
-
-def _whole(options: dict[str, str], name: str, least: int, most: int, default: int) -> int:
-    return whole_option(name, options[name], least, most) if name in options else default
