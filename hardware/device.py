@@ -249,7 +249,6 @@ def _is_product(name: str, spec: DeviceFile) -> bool:
 
 def device_in_mode(spec: DeviceFile, mode: str = "") -> Device:
     """Return the device in a power mode ('' is the default one); `pm1` is mode 1 of NVIDIA's `nvpmodel`."""
-    mode, file = mode or spec.mode, f"{spec.id}.toml"
     numbered = {f"pm{number}": name for name, each in spec.power_modes.items() for number in each.nvpmodel}
     mode = numbered.get(mode, mode)
     if mode and mode not in spec.power_modes:
@@ -260,19 +259,12 @@ def device_in_mode(spec: DeviceFile, mode: str = "") -> Device:
     try:
         facts = complete_facts(spec, stated)
     except ValueError as error:
-        raise fail(file, error) from None
+        raise fail(f"{spec.id}.toml", error) from None
     name = spec.name if spec.is_silicon else spec.name + ON_PAPER
-    own = msgspec.structs.replace(spec, changes=())
-    device = Device(spec.id, name, spec.vendor, spec.architecture, spec.memory_technology, mode, own, facts)
+    device = Device(spec.id, name, spec.vendor, spec.architecture, spec.memory_technology, mode, spec, facts)
     if spec.hierarchy and not spec.memory_technology.startswith(_ON_BOARDS):
         device = msgspec.structs.replace(device, facts=facts | _silicon_power(device))
-    if not spec.changes:
-        return device
-    try:
-        made = apply_changes(device, parse_changes(",".join(spec.changes)))
-    except RequestError as error:
-        raise fail(file, f"changes: {error}") from None
-    return msgspec.structs.replace(made, name=name, file=msgspec.structs.replace(made.file, changes=()))
+    return device
 
 
 def _silicon_power(device: Device) -> dict[str, Fact]:

@@ -62,17 +62,6 @@ class OwnEvidence(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     work_class: str = ""
 
 
-class Derived(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The file of a what-if device: `changes` to the device (and power mode) of `extends`, shipped or of its folder."""
-
-    id: str
-    name: str
-    extends: str
-    changes: tuple[str, ...]
-    aliases: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
-
-
 class DeviceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A catalogue file as written. A measured device has its own `rates` instead of its software class's, its own
     `runtimes`, of which 'auto' takes the first that fits, and `trust`."""
@@ -96,8 +85,7 @@ class DeviceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     runs: dict[str, dict[str, str]] = {}
     coefficients: dict[str, Fact] = {}
     exceptions: dict[str, str] = {}
-    # A what-if device: its mode, the changes made, and the factors of its event prices.
-    mode: str = ""
+    # A what-if device: the changes made, and the factors of its event prices. A file does not state them.
     changes: tuple[str, ...] = ()
     price_factors: dict[str, float] = {}
     rates: Software | None = None
@@ -221,31 +209,27 @@ def _check_measured(spec: DeviceFile) -> None:
             raise ValueError(f"trust of {held.runtime}: low must be above 0 and hold 1 with high")
 
 
-def read_device_file(path: Path, extending: tuple[str, ...] = ()) -> DeviceFile:
-    """Read and check a device file. `extending` are the ids of files that derive from it. Raises RequestError naming
-    file, field and allowed values."""
+def read_device_file(path: Path) -> DeviceFile:
+    """Read and check a device file. Raises RequestError naming file, field and allowed values."""
     try:
         data = storage.table(path)
     except OSError as error:
         raise fail(path.name, f"cannot be read ({error.strerror})") from None
     try:
-        if "extends" in data:
-            spec = _extend(path, msgspec.convert(data, Derived), (*extending, path.stem))
-        else:
-            spec = msgspec.convert(data, DeviceFile)
-            _check(spec)
+        spec = msgspec.convert(data, DeviceFile)
+        _check(spec)
         if spec.id != path.stem:
             raise ValueError(f"id: is {spec.id!r}, must equal the file name {path.stem!r}")
     except msgspec.ValidationError as error:
         raise fail(path.name, _located(data, error)) from None
-    except RequestError:  # of the file that this one extends
-        raise
     except ValueError as error:
         raise fail(path.name, error) from None
     return spec
 
 
 def _check(spec: DeviceFile) -> None:
+    if spec.changes or spec.price_factors:
+        raise ValueError("changes: name a changed device by an expression, e.g. h100_sxm{units*2}")
     _check_name("architecture", "architecture", spec.architecture, known_architectures.names())
     try:
         described = known_architectures.find_architecture(spec.architecture, spec.hierarchy)
@@ -265,26 +249,6 @@ def _check(spec: DeviceFile) -> None:
     elements = math.prod(facts[axis].value for axis in spec.hierarchy.axes) if spec.hierarchy else facts["units"].value
     if elements != facts["units"].value:
         raise ValueError(f"facts.units: {facts['units'].value:g} are not the {elements:g} elements of the arrays")
-
-
-def _extend(path: Path, own: Derived, extending: tuple[str, ...]) -> DeviceFile:
-    files = {file.stem: file for folder in (path.parent, CATALOG) for file in folder.glob("*.toml")}
-    known = {name: file for name, file in files.items() if name not in extending}
-    name, _, mode = own.extends.partition(":")
-    _check_name("extends", "device", name, known, "shipped, or of the same folder")
-    base = read_device_file(known[name], extending)
-    if mode:
-        _check_name("extends", f"power mode of {name}", mode, base.power_modes)
-    return msgspec.structs.replace(
-        base,
-        id=own.id,
-        name=own.name,
-        aliases=own.aliases,
-        notes=(*own.notes, *base.notes),
-        mode=mode or base.mode,
-        changes=(*base.changes, *own.changes),
-        is_silicon=False,
-    )
 
 
 def _located(data: dict[str, Any], error: msgspec.ValidationError) -> str:

@@ -276,7 +276,7 @@ def _groups(source: Path, count: int, only: str) -> Iterator[list[Entry]]:
     read it."""
     left = count
     for _, group in groupby(read_entries(source), key=lambda entry: entry["group"]):
-        kept = [e for e in group if only in " ".join(e["argv"]) or {"-o", "--save"} & set(e["argv"])][:left]
+        kept = [e for e in group if only in " ".join(e["argv"]) or {"-o"} & set(e["argv"])][:left]
         left -= len(kept)
         if kept:
             yield kept

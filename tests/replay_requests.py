@@ -147,11 +147,9 @@ crossover conv2d kpu_t256 tpu_v4 --knob units,matrix
 SLOW = ("validate", "validate --cross-validate")
 # Later requests of a group read what the first writes, or the trace that lies in each folder.
 CHAINS = """
-device h100_sxm{units*2,memory_bandwidth*1.5} --save twice.toml | device twice --devices-dir . |
-compare resnet50 --on twice,h100_sxm --devices-dir . | tree mobilenet_v2 --on twice --batch 8 --devices-dir . |
-device kpu_t256{units=300,array=16x16} --save other.toml | device other --devices-dir . |
-coefficients --on other --devices-dir . | compare vit_b_16 --on other,kpu_t256,tpu_v4 --devices-dir . |
-knobs bert_base --on other --devices-dir . | report resnet18 --on h100_sxm -o base.json |
+device h100_sxm{units*2,memory_bandwidth*1.5} | tree mobilenet_v2 --on h100_sxm{units*2} --batch 8 |
+device kpu_t256{units=300,array=16x16} | coefficients --on kpu_t256{units=300,array=16x16} |
+knobs bert_base --on kpu_t256{units=300,array=16x16} | report resnet18 --on h100_sxm -o base.json |
 diff base.json resnet34 --on h100_sxm | diff base.json vgg11 --on t4 |
 diff base.json resnet18@b8 --rule 'change(energy) < 5%' | tree conv2d --on t4 -o tree.json |
 diff tree.json conv2d:size=28 --on t4 | trace trace.json --model conv2d --on xeon_8490h |
@@ -309,4 +307,4 @@ def list_short(seed: int) -> list[dict[str, Any]]:
 
 def _format(argv: list[str], d: Drawing) -> list[str]:
     """Draws the format of what prints and says no other."""
-    return [] if {"-o", "--save", "--format"} & set(argv) else ["--format", d["format"]]
+    return [] if {"-o", "--format"} & set(argv) else ["--format", d["format"]]

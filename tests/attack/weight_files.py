@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import struct
 from typing import Any
 
@@ -45,34 +44,19 @@ def gguf(facts: dict[str, Any] = SMALL_LLAMA, tensors: dict[str, Any] = TENSORS,
     return b"GGUF" + struct.pack("<IQQ", version, len(tensors), len(facts)) + pairs + infos
 
 
-def safetensors(header: Any) -> bytes:
-    data = json.dumps(header).encode()
-    return struct.pack("<Q", len(data)) + data
-
-
 HOSTILE = {
-    "gguf": {
-        "a tensor count without end": lambda: b"GGUF" + struct.pack("<IQQ", 3, 1 << 60, 0),
-        "a fact count without end": lambda: b"GGUF" + struct.pack("<IQQ", 3, 0, 1 << 60),
-        "a list longer than the file": lambda: (
-            b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + text("k") + struct.pack("<IIQ", 9, 4, 1 << 62)
-        ),
-        "a name longer than the file": lambda: b"GGUF" + struct.pack("<IQQQ", 3, 0, 1, 1 << 62),
-        "a rank without end": lambda: (
-            b"GGUF" + struct.pack("<IQQ", 3, 1, 0) + text("t") + struct.pack("<I", 1 << 31) + b"\0" * 64
-        ),
-        "a width of four thousand millions": lambda: gguf(SMALL_LLAMA | {"llama.embedding_length": (1 << 32) - 4}),
-        "no heads": lambda: gguf(SMALL_LLAMA | {"llama.attention.head_count": 0}),
-        "no layers said": lambda: gguf({"general.architecture": "llama"}),
-        "an architecture of control codes": lambda: gguf({"general.architecture": "\x1b[2J"}),
-        "a cut": lambda: gguf()[:100],
-    },
-    "safetensors": {
-        "a header longer than the file": lambda: struct.pack("<Q", 1 << 62) + b"{}",
-        "no JSON": lambda: struct.pack("<Q", 4) + b"nope",
-        "lists in lists": lambda: struct.pack("<Q", 200_000) + b"[" * 200_000,
-        "a size below nothing": lambda: safetensors({"a": {"dtype": "F32", "shape": [-1]}}),
-        "a list": lambda: safetensors([1]),
-        "no shapes": lambda: safetensors({"a": 1}),
-    },
+    "a tensor count without end": lambda: b"GGUF" + struct.pack("<IQQ", 3, 1 << 60, 0),
+    "a fact count without end": lambda: b"GGUF" + struct.pack("<IQQ", 3, 0, 1 << 60),
+    "a list longer than the file": lambda: (
+        b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + text("k") + struct.pack("<IIQ", 9, 4, 1 << 62)
+    ),
+    "a name longer than the file": lambda: b"GGUF" + struct.pack("<IQQQ", 3, 0, 1, 1 << 62),
+    "a rank without end": lambda: (
+        b"GGUF" + struct.pack("<IQQ", 3, 1, 0) + text("t") + struct.pack("<I", 1 << 31) + b"\0" * 64
+    ),
+    "a width of four thousand millions": lambda: gguf(SMALL_LLAMA | {"llama.embedding_length": (1 << 32) - 4}),
+    "no heads": lambda: gguf(SMALL_LLAMA | {"llama.attention.head_count": 0}),
+    "no layers said": lambda: gguf({"general.architecture": "llama"}),
+    "an architecture of control codes": lambda: gguf({"general.architecture": "\x1b[2J"}),
+    "a cut": lambda: gguf()[:100],
 }

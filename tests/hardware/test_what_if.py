@@ -8,13 +8,13 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from hardware.area import area
 from hardware.device import device_in_mode, load_device, load_devices
+from hardware.device_file import CATALOG
 from hardware.errors import RequestError
 from hardware.event_prices import coefficients
 from hardware.plan import make_plan
 from hardware.runtime import runtimes
 from hardware.scaling import logic_scale
-from hwexplorer.cli import main
-from hwexplorer.engine import Engine, use_folders
+from hwexplorer.engine import Engine
 from tests.sampling import for_each
 
 BASES = ("h100_sxm", "xeon_8490h", "tpu_v4", "kpu_t256", "hailo8")
@@ -139,47 +139,9 @@ def test_areas_are_those_of_dies() -> None:
         assert 0 < area(device).total_mm2 < 3000, device.id
 
 
-@pytest.mark.parametrize(
-    "expression",
-    [
-        "h100_sxm{memory_bandwidth*2,units=100,clock_hz*0.8,memory.dram_read/2}",
-        "jetson_agx_orin:30w{units*2,memory_bandwidth=100GB/s}",
-        "kpu_t256:designer{tile.mac:fp32=2.64pJ,process_nm=7}",
-        "tpu_v4{array=256x256}",
-    ],
-)
-def test_a_saved_device_is_the_expression(tmp_path: Path, expression: str) -> None:
-    """Also of a saved one with changes of its own."""
-    assert main(["device", expression, "--save", str(tmp_path / "mine.toml")]) == 0
-    folder = ["--devices-dir", str(tmp_path)]
-    assert main(["device", "mine{units*2}", *folder, "--save", str(tmp_path / "more.toml")]) == 0
-    assert main(["device", "mine{units*2}", *folder, "--save", str(tmp_path.parent / "more.toml")]) == 2
-    use_folders([])  # of this process: other tests see only the shipped devices
-    engine = Engine((tmp_path,))
-    workload = engine.model(engine.refer("resnet18"))
-    for name, again in (("mine", expression), ("more", expression.replace("}", ",units*2}"))):
-        saved, changed = load_device(name, (tmp_path,)), load_device(again)
-        assert saved.values == changed.values
-        assert saved.id == name
-        assert saved.name == f"{name} (paper)"
-        assert load_device(saved.key, (tmp_path,)) == saved
-        a, b = (estimate(workload, device, Scenario(batch=8)) for device in (saved, changed))
-        assert (a.latency_s, a.energy_j) == (b.latency_s, b.energy_j)
-
-
-@pytest.mark.parametrize(
-    ("text", "says"),
-    [
-        ('extends = "h100_sx"\nchanges = []', "did you mean h100_sxm"),
-        ('extends = "h100_sxm"\nchanges = ["unit*2"]', "did you mean units"),
-        ('extends = "h100_sxm"\nchanges = ["units*2"]\nfacts = 1', "unknown field `facts`"),
-        ('extends = "h100_sxm"', "missing required field `changes`"),
-        ('extends = "mine"\nchanges = []', "extends: unknown device"),
-    ],
-)
-def test_a_wrong_file_of_changes_is_one_line(tmp_path: Path, text: str, says: str) -> None:
-    (tmp_path / "mine.toml").write_text(f'id = "mine"\nname = "Mine"\n{text}\n', encoding="utf-8")
-    with pytest.raises(RequestError, match=r"device file mine\.toml") as error:
+def test_a_file_cannot_state_changes(tmp_path: Path) -> None:
+    """They belong to the name: h100_sxm{units*2}."""
+    text = (CATALOG / "t4.toml").read_text(encoding="utf-8").replace('id = "t4"', 'id = "mine"')
+    (tmp_path / "mine.toml").write_text(f'changes = ["units*2"]\n{text}', encoding="utf-8")
+    with pytest.raises(RequestError, match=r"device file mine\.toml: changes: name a changed device by an expression"):
         load_device("mine", (tmp_path,))
-    assert says in str(error.value)
-    assert "\n" not in str(error.value)

@@ -94,7 +94,7 @@ def _meaning(model: str) -> ModelRef | None:
 def stored_precision(model: str) -> str:
     """Return the precision in which the weights of a configuration, a weight file or a preset are stored; '' if it is
     unknown or not supported."""
-    if not (model.lower().startswith("hf:") or any(suffix in model for suffix in targets.WEIGHTS)):
+    if not model.lower().startswith("hf:") and targets.WEIGHTS not in model:
         return _published_precision(model) if phases(model) else ""
     from analysis.model.transformer import hf_config, transformer_request, weight_headers
 

@@ -28,9 +28,9 @@ DTYPES = (
     "complex64", "complex128",
 )  # fmt: skip
 STORED = CAPTURE_SUFFIX  # a workload as `hwexplorer capture -o` writes it
-WEIGHTS = (".gguf", ".safetensors")  # may be followed by options of the transformer: `net.gguf:decode,kv=4096`
+WEIGHTS = ".gguf"  # may be followed by options of the transformer: `net.gguf:decode,kv=4096`
 PROGRAM = ".pt2"  # of torch.export; loading one may run code from the file
-_READ = (".onnx", STORED, *WEIGHTS)  # read as data: no code in them runs
+_READ = (".onnx", STORED, WEIGHTS)  # read as data: no code in them runs
 _MAX_RANK = 12
 _MAX_INPUTS = 64
 _MAX_SOURCE = 16 << 20
@@ -38,7 +38,7 @@ _MAX_SOURCE = 16 << 20
 _NAME = r"[A-Za-z_]\w*"
 _CALL = r"(?P<call>\((?:[^()]|\([^()]*\))*\))?"
 _FILE = rf"(?a)(?P<path>[^()]*\.py)(?::(?P<factory>{_NAME}(?:\.{_NAME})*))?{_CALL}"
-_WEIGHTS = r"(?P<path>[^()]*\.(?:gguf|safetensors))(?::(?P<options>[\w=,. ]{1,200}))?"
+_WEIGHTS = r"(?P<path>[^()]*\.gguf)(?::(?P<options>[\w=,. ]{1,200}))?"
 _PROGRAM = rf"(?P<path>[^()]*\{PROGRAM})(?P<call>\(\))?"
 _ONNX = rf"(?P<path>[^()]*\.onnx){_CALL}"
 _CONFIGURATION = rf"(?i)hf:(?P<path>[^()]*){_CALL}"

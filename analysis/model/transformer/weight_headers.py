@@ -1,10 +1,9 @@
-"""Read headers of weight files as data: parameters and formats, and in GGUF also the configuration.
+"""Read headers of GGUF files as data: parameters, their formats, and the configuration.
 
 Lengths stated in a file are checked against its size."""
 
 from __future__ import annotations
 
-import json
 import struct
 from collections import Counter
 from dataclasses import dataclass
@@ -21,7 +20,6 @@ from analysis.model.reading_budget import Budget
 from hardware import file_access
 from hardware.precision import find
 
-_HEADER_MAX = 32 << 20  # bytes of a safetensors header; the largest published are 10 MB
 _TEXT_MAX = 1 << 20
 _SHOWN = 4
 _STEPS = 5  # steps of the budget per read
@@ -72,9 +70,9 @@ def stored_precision(path: Path) -> str:
 def load(path: Path, options: str, budget: Budget) -> Workload:
     """Return the workload of the transformer in a weight file. Raises a `ModelError` that describes the file."""
     held = _header(path, budget)
-    from analysis.model.transformer import transformer_request, transformer_workload
+    from analysis.model.transformer import hf_config, transformer_request, transformer_workload
 
-    request = transformer_request.request_of(path.name, _config(path, held), options)
+    request = transformer_request.request_of(path.name, hf_config.parse_config(_raw(path, held)), options)
     workload = transformer_workload.build(path.name, request.config, request.run, str(path))
     note = f"{path.name} holds {held}; --precision says what it runs in"
     return msgspec.structs.replace(workload, notes=(*workload.notes, note))
@@ -83,24 +81,11 @@ def load(path: Path, options: str, budget: Budget) -> Workload:
 def _header(path: Path, budget: Budget) -> WeightHeader:
     try:
         with file_access.open_regular(path) as file:
-            return (_gguf if path.suffix == ".gguf" else _safetensors)(file, path.stat().st_size, budget)
+            return _gguf(file, path.stat().st_size, budget)
     except _BROKEN as error:
         if isinstance(error, ModelError):
             raise
-        raise UnreadableError(f"{path.name} is not a {path.suffix[1:]} file, or is damaged") from None
-
-
-def _config(path: Path, held: WeightHeader) -> Any:
-    from analysis.model.transformer import hf_config
-
-    if path.suffix == ".gguf":
-        return hf_config.parse_config(_raw(path, held))
-    if (path.parent / "config.json").is_file():
-        return hf_config.config(str(path.parent))
-    raise UnreadableError(
-        f"{path.name} holds {held} and no program: put its config.json beside it, "
-        "or name the model's code, e.g. net.py:make"
-    )
+        raise UnreadableError(f"{path.name} is not a GGUF file, or is damaged") from None
 
 
 def _raw(path: Path, held: WeightHeader) -> dict[str, Any]:
@@ -117,19 +102,6 @@ def _raw(path: Path, held: WeightHeader) -> dict[str, Any]:
         if (value := held.facts.get(f"{kind}.{key}")) is not None:
             raw |= dict.fromkeys(names, value)
     return raw
-
-
-def _safetensors(file: BinaryIO, size: int, budget: Budget) -> WeightHeader:
-    (length,) = struct.unpack("<Q", file.read(8))
-    if length > min(_HEADER_MAX, size):
-        raise ValueError
-    budget.spend(length)  # parsing JSON creates objects
-    header = json.loads(file.read(length))
-    formats: Counter[str] = Counter()
-    for name, tensor in header.items():
-        if name != "__metadata__":
-            formats[str(tensor["dtype"])[:12].lower()] += _elements(tensor["shape"])
-    return WeightHeader(dict(formats), {}, frozenset(header))
 
 
 def _elements(shape: Any) -> int:

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-import argparse
-import re
 from itertools import zip_longest
-from pathlib import Path
 from typing import Any
 
 from hardware import device as catalogue
 from hardware.area import Area, area
-from hardware.device_file import CATALOG, Fact
-from hardware.errors import RequestError
+from hardware.device_file import Fact
 from hardware.event_prices import price
 from hardware.plan import make_plan
 from hardware.precision import DEFAULT, rate_unit
 from hardware.quantity import of_fact, percent, quantity
 from hwexplorer import engine
 from hwexplorer.declare import CATALOGUE, Report
-from hwexplorer.export import files
-from hwexplorer.headless import answers
 from hwexplorer.options import option
-from hwexplorer.process import output
 from hwexplorer.state import State
 from hwexplorer.views.plain import Text
-
-ID = re.compile(r"[a-z0-9_]{1,64}")
 
 
 def _value(fact: Fact) -> str:
@@ -36,7 +27,7 @@ def _value(fact: Fact) -> str:
     return text
 
 
-def _document(state: State, device: str, save: str | None) -> dict[str, Any]:
+def _document(state: State, device: str) -> dict[str, Any]:
     spec = engine.device(device)
     return {**catalogue.describe_device(spec), "die_by_rule": area(spec)}
 
@@ -53,7 +44,7 @@ def _identity(spec: catalogue.Device) -> tuple[str, ...]:
     )
 
 
-def _brief(state: State, device: str, save: str | None) -> Text:
+def _brief(state: State, device: str) -> Text:
     """Return the facts without their sources, two in a line."""
     spec = engine.device(device)
     facts = [f"{name:25} {_value(fact)}" for name, fact in spec.facts.items()]
@@ -72,7 +63,7 @@ def _in_pairs(cells: list[str]) -> list[str]:
     return [f"{left:48} {right}".rstrip() for left, right in zip_longest(cells[:half], cells[half:], fillvalue="")]
 
 
-def _view(state: State, device: str, save: str | None) -> Text:
+def _view(state: State, device: str) -> Text:
     spec = engine.device(device)
     file = spec.file
     facts = [_line(name, fact) for name, fact in spec.facts.items()]
@@ -127,31 +118,6 @@ def _die(die: Area) -> tuple[str, ...]:
     )
 
 
-def _run(arguments: argparse.Namespace) -> None:
-    if not arguments.save:
-        answers.print_report("device", VERB, arguments)
-        return
-    device, target = engine.device(arguments.device), Path(arguments.save)
-    if not device.changes:
-        raise RequestError("--save writes a device with changes, e.g. h100_sxm{units*2}")
-    if target.suffix != ".toml" or not ID.fullmatch(target.stem):
-        raise RequestError(
-            f"--save {arguments.save[:60]!r}: expected a file NAME.toml, where NAME is the id of the device"
-        )
-    if not any((folder / f"{device.id}.toml").exists() for folder in (CATALOG, target.parent)):
-        raise RequestError(f"--save {arguments.save[:60]!r}: {device.id}.toml, which it extends, is in another folder")
-    changes = ", ".join(f'"{change}"' for change in device.file.changes)
-    lines = (
-        f'id = "{target.stem}"',
-        f'name = "{target.stem}"',
-        f'extends = "{device.key.removesuffix(device.changes)}"',
-        f"changes = [{changes}]",
-        "",
-    )
-    files.write(target, "\n".join(lines), overwrite=False)
-    output.put(f"wrote {target}: hwexplorer --devices-dir {target.parent} compare resnet50 --on {target.stem}\n")
-
-
 def _line(name: str, fact: Fact) -> str:
     note = f"; {fact.note}" if fact.note else ""
     return f"{name:32} {_value(fact):30} [{fact.quality}: {fact.source}{note}]"
@@ -161,12 +127,10 @@ VERB = Report(
     subject=CATALOGUE,
     options=(
         option("device", help="a device id, id:power_mode, alias, class, or one with changes: 'h100_sxm{units*2}'"),
-        option("--save", metavar="FILE", help="write a device with changes as a device file, NAME.toml"),
     ),
     document=_document,
     view=_view,
     brief=_brief,
     on_screen=False,
-    run=_run,
     examples={"device": "h100_sxm"},
 )
