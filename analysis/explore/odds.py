@@ -85,22 +85,17 @@ def correlation(a: Estimate, b: Estimate) -> float:
 def odds(results: Sequence[Estimate], reference: Estimate) -> tuple[Odds, ...]:
     """Compare each device that the model fits on with the reference, in each metric."""
     rivals = [one for one in results if one is not reference and one.fits and reference.fits]
-    return tuple(
-        Odds(
-            metric=metric,
-            device=one.device.key,
-            other=reference.device.key,
-            probability=probability(one, reference, metric),
-        )
-        for one in rivals
-        for metric in BEATS
-    )
+    return tuple(_odds(one, reference, metric) for one in rivals for metric in BEATS)
 
 
 def odds_below(value: float, band: tuple[float, float], limit: float) -> float:
     """Return the probability that a figure with such a band would be measured at most at a limit."""
     middle, spread = middle_and_spread(value, band)
     return NormalDist(middle, spread).cdf(log(limit)) if spread else float(log(limit) >= middle)
+
+
+def _odds(a: Estimate, b: Estimate, metric: str) -> Odds:
+    return Odds(metric=metric, device=a.device.key, other=b.device.key, probability=probability(a, b, metric))
 
 
 def odds_sentence(found: Sequence[Odds]) -> str:

@@ -81,15 +81,15 @@ def evaluate_rules(
     rules: Sequence[Constraint], run: Callable[[str], Estimate], change: Change, find_load: Loaded = lambda *_: None
 ) -> tuple[Finding, ...]:
     """Evaluate rules on estimates, changes and loads. Raises RequestError if one of these does."""
-    findings = []
-    for rule in rules:
-        of_load = find_load((_devices(rule) or ("",))[0], rule.figure)
-        value, what = of_load or _figure(rule, run, change)
-        holds, unit = rule.holds(value), rule.unit
-        bound = f"{'as' if holds else 'not'} {rule.sign} {quantity(rule.amount, unit)}"
-        says = f"{what} is {quantity(value, unit)}, {bound}"
-        findings.append(Finding(rule.text, holds, value, rule.amount, unit, says))
-    return tuple(findings)
+    return tuple(_evaluate(rule, run, change, find_load) for rule in rules)
+
+
+def _evaluate(rule: Constraint, run: Callable[[str], Estimate], change: Change, find_load: Loaded) -> Finding:
+    of_load = find_load((_devices(rule) or ("",))[0], rule.figure)
+    value, what = of_load or _figure(rule, run, change)
+    holds, unit = rule.holds(value), rule.unit
+    bound = f"{'as' if holds else 'not'} {rule.sign} {quantity(rule.amount, unit)}"
+    return Finding(rule.text, holds, value, rule.amount, unit, f"{what} is {quantity(value, unit)}, {bound}")
 
 
 def _devices(rule: Constraint) -> tuple[str, ...]:
