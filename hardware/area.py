@@ -13,6 +13,7 @@ import numpy as np
 
 from hardware import file_access
 from hardware.memo import memoize
+from hardware.precision import FORMATS
 
 if TYPE_CHECKING:
     from hardware.device import Device
@@ -49,13 +50,20 @@ def _at_node(section: str, column: str, process_nm: float) -> float:
     return float(math.exp(np.interp(math.log(process_nm), np.log(entry["nodes"]), np.log(entry[column]))))
 
 
-def _datapaths_um2(device: Device) -> float:
-    """Return the area of one unit's multiply-accumulators at 45 nm. Formats share one datapath: the largest counts."""
-    macs = file_access.shipped(PATH)["mac_um2"]
-    return sum(
-        max((fact.value * macs.get(name, macs["fp32"]) for name, fact in formats.items()), default=0.0)
-        for formats in device.file.fma_per_clock.values()
-    )
+def _arithmetic_um2(device: Device, end: str) -> float:
+    """Return the area of one unit's multiply-accumulators at 45 nm, with registers, operand delivery and control around
+    them. Formats share one datapath: the largest counts."""
+    bare, datapath = file_access.shipped(PATH)["mac_um2"], _rule("datapath", end)
+
+    def um2(name: str) -> float:
+        mac = float(bare.get(name, bare["fp32"]))
+        if not device.file.hierarchy:
+            return mac * datapath
+        # A multiplier grows with the square of the width of its operands; what is around it, with the width.
+        return mac + float((datapath - 1.0) * bare["int8"]) * FORMATS[name].bits / FORMATS["int8"].bits
+
+    tables = device.file.fma_per_clock.values()
+    return sum(max((fact.value * um2(name) for name, fact in formats.items()), default=0.0) for formats in tables)
 
 
 def _phy_rate(device: Device) -> float:
@@ -70,16 +78,28 @@ def _parts(device: Device, end: str) -> tuple[float, float, float]:
         1.0 if end == "value" else file_access.shipped(PATH)[name][end] for name in ("mac_um2", "phy_mm2_per_gb_s")
     )
     logic = _at_node("logic_area", "factors", device.process_nm)
-    compute = device.units * _datapaths_um2(device) * mac * logic * _rule("datapath", end) * _MM2
-    registers = device.values.get("registers_bytes_per_unit", 0.0) * device.units
-    memory = sram_mm2(device, registers + sum(size for _, size in device.arch.levels(device)), end)
+    compute = device.units * _arithmetic_um2(device, end) * mac * logic * _MM2
+    registers = _sram_mm2(device, device.values.get("registers_bytes_per_unit", 0.0) * device.units, end)
+    memory = registers + sum(level_mm2(device, name, size, end) for name, size in device.arch.levels(device))
     return compute, memory, device.values.get("phy_mm2", device.memory_bandwidth / 1e9 * _phy_rate(device) * phy)
 
 
-def sram_mm2(device: Device, size_bytes: float, end: str = "value") -> float:
-    """Return the mm2 of an on-chip memory."""
+def _sram_mm2(device: Device, size_bytes: float, end: str = "value") -> float:
     cell = _at_node("sram_cell", "um2", device.process_nm)
     return 8.0 * size_bytes * cell * _rule("scratchpad" if device.arch.is_managed else "cache", end) * _MM2
+
+
+def level_mm2(device: Device, name: str, size_bytes: float, end: str = "value") -> float:
+    """Return the mm2 of a level of memory with the bytes of all instances. In the hierarchy of a device file each bank
+    has periphery of its own, and what is smaller as flip-flops is made of these."""
+    large = _sram_mm2(device, size_bytes, end)
+    if device.file.hierarchy is None:
+        return large
+    flip_flops = 8.0 * size_bytes * _at_node("sram_cell", "um2", device.process_nm) * _rule("flip_flop", end) * _MM2
+    if device.file.hierarchy.level(name).kind == "register":
+        return flip_flops
+    bank_bytes = device.values[f"{name}_bytes"] / device.values.get(f"{name}_banks", 1.0)
+    return min(large * (1.0 + _rule("periphery", end) / bank_bytes), flip_flops)
 
 
 def silicon_watts(device: Device) -> dict[str, float]:
@@ -97,7 +117,7 @@ def element_pitch_mm(device: Device, array: str) -> float:
     within = {level.name for level in hierarchy.levels[outer:]}
     inner = [axis.name for level in hierarchy.levels[outer:] if level.below for axis in level.below.axes]
     elements = device.units / math.prod(device.values[axis] for axis in inner)
-    memory = sram_mm2(device, sum(size for name, size in device.arch.levels(device) if name in within))
+    memory = sum(level_mm2(device, name, size) for name, size in device.arch.levels(device) if name in within)
     return math.sqrt((_parts(device, "value")[0] + memory) / elements)
 
 

@@ -20,7 +20,6 @@ from hardware.errors import RequestError, unknown
 from hardware.names import fold_name, match_name, product_words
 from hardware.what_if import apply_changes, parse_changes, split_changes
 
-_ON_BOARDS = ("DDR", "GDDR", "HBM")  # memories of boards, whose idle and clock power exceed their die's
 _CLOCK_STEP_NS = 100_000_000  # a file made this soon after another may not change the time of its folder
 ON_PAPER = " (paper)"  # follows the name of a design target, wherever it is shown
 
@@ -262,7 +261,7 @@ def device_in_mode(spec: DeviceFile, mode: str = "") -> Device:
         raise fail(f"{spec.id}.toml", error) from None
     name = spec.name if spec.is_silicon else spec.name + ON_PAPER
     device = Device(spec.id, name, spec.vendor, spec.architecture, spec.memory_technology, mode, spec, facts)
-    if spec.hierarchy and not spec.memory_technology.startswith(_ON_BOARDS):
+    if spec.hierarchy:
         device = msgspec.structs.replace(device, facts=facts | _silicon_power(device))
     return device
 

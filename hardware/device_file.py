@@ -15,7 +15,7 @@ from hardware.architectures.data import Field, Software
 from hardware.demand import OpClass
 from hardware.errors import RequestError, unknown
 from hardware.hierarchy import Hierarchy
-from hardware.precision import BASE, UNITS
+from hardware.precision import BASE, FORMATS, UNITS
 from hardware.runtime import MODES, Runtime, runtimes
 from hardware.taxonomy import Event
 
@@ -216,7 +216,7 @@ def read_device_file(path: Path) -> DeviceFile:
     except OSError as error:
         raise fail(path.name, f"cannot be read ({error.strerror})") from None
     try:
-        spec = msgspec.convert(data, DeviceFile)
+        spec = _with_wide_lanes(msgspec.convert(data, DeviceFile))
         _check(spec)
         if spec.id != path.stem:
             raise ValueError(f"id: is {spec.id!r}, must equal the file name {path.stem!r}")
@@ -225,6 +225,20 @@ def read_device_file(path: Path) -> DeviceFile:
     except ValueError as error:
         raise fail(path.name, error) from None
     return spec
+
+
+def _with_wide_lanes(spec: DeviceFile) -> DeviceFile:
+    """Return the file of a spatial accelerator with a rate in fp32, where its lanes are narrower: a wide product takes
+    as many narrow ones as the square of the ratio of their widths."""
+    lanes = spec.fma_per_clock.get("vector", {})
+    narrow = [name for name in UNITS if name in lanes]
+    if spec.hierarchy is None or BASE in lanes or not narrow:
+        return spec
+    fastest = max(narrow, key=lambda name: lanes[name].value * FORMATS[name].bits ** 2)
+    share = (FORMATS[fastest].bits / FORMATS[BASE].bits) ** 2
+    rate = Fact(lanes[fastest].value * share, "FMA/clock", f"lanes of {fastest} in several passes", "derived")
+    tables = {**spec.fma_per_clock, "vector": {**lanes, BASE: rate}}
+    return msgspec.structs.replace(spec, fma_per_clock=tables)
 
 
 def _check(spec: DeviceFile) -> None:

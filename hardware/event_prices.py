@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from hardware.area import element_pitch_mm, sram_mm2
+from hardware.area import element_pitch_mm, level_mm2
 from hardware.device_file import DESIGN_TARGET, DESIGNER, Fact
 from hardware.errors import unknown
 from hardware.memo import memoize
@@ -113,7 +113,9 @@ def _sram(device: Device, event: Event) -> tuple[Triple, str, str]:
         own, wide = data["sram_width"]["value"], max(width / data["sram_width"]["bytes"], 1.0)
         value = _scale(sram_read(device.process_nm, capacity / banks), 1.0 - own + own / wide)
         if banks > 1.0:
-            value = _add(value, _wire(device, math.sqrt(sram_mm2(device, capacity)) / 2))  # half the side on average
+            value = _add(
+                value, _wire(device, math.sqrt(level_mm2(device, event.argument, capacity)) / 2)
+            )  # half the side
     macro = f"{capacity / 1024:.0f} KiB" if capacity >= 1024 else f"{capacity:.0f} byte"
     source = f"{macro} macro: {data['sram']['7']['source']}"
     if event.family.endswith("write"):
@@ -143,8 +145,6 @@ def _arithmetic(device: Device, event: Event, plan: Plan) -> tuple[Triple, str, 
         return _anchored("flop", name, node)
     format_ = plan.vector_mac if event.argument == "vector" else plan.matrix
     value, source, quality = _anchored("mac", format_, node)
-    if zeros := device.values.get("zero_inputs", 0.0):  # whose multipliers do not switch
-        value, source = _scale(value, 1.0 - zeros), f"{source}; {percent(zeros)} of inputs are zero and gated"
     if event.family == "tensor_mac":
         core, source, quality = _anchored("tensor_core", "fp16", node)
         fp16 = _anchored("mac", "fp16", node)[0]
@@ -228,6 +228,9 @@ def price(device: Device, plan: Plan, event: Event) -> Coefficient:
         triple, source, quality = resolve(device, event)
     if event.family not in ("dram", "static"):
         triple, source = _at_voltage(device, event, triple, source)
+    hierarchy, zeros = device.file.hierarchy, device.values.get("zero_inputs", 0.0)
+    if hierarchy and zeros and event.label in hierarchy.gated:
+        triple, source = _scale(triple, 1.0 - zeros), f"{source}; {percent(zeros)} of inputs are zero and gated"
     if device.file.price_factors:
         factors, format_ = device.file.price_factors, plan.matrix if event.argument == "matrix" else plan.vector
         triple = _scale(triple, factors.get(event.label, 1.0) * factors.get(f"{event.label}:{format_}", 1.0))

@@ -99,6 +99,21 @@ class Hierarchy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
         yield from (level.below for level in self.levels if level.below)
 
     @property
+    def gated(self) -> tuple[str, ...]:
+        """The events that a zero input spares: the product, and in the element the weight that is read and the sum that
+        is updated; operands on their way to the element, unless it holds the inputs itself."""
+        outer = max((i for i, level in enumerate(self.levels) if level.below), default=-1)
+        inside = self.levels[outer + 1 :]
+        reads = (f"{level.name}.read" for level in inside if "input" not in level.holds)
+        writes = (f"{level.name}.write" for level in inside if level.holds == ("output",))
+        keeps = any("input" in level.holds for level in inside)
+        return ("array.mac", *reads, *writes, *(() if keeps else (f"network.{list(self.arrays)[-1].name}",)))
+
+    def level(self, name: str) -> Level:
+        """Return the level of a name."""
+        return next(level for level in self.levels if level.name == name)
+
+    @property
     def axes(self) -> tuple[str, ...]:
         """The names of all axes, outermost first."""
         return tuple(axis.name for array in self.arrays for axis in array.axes)

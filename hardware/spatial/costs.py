@@ -7,7 +7,7 @@ import numpy as np
 
 from hardware.demand import Floats, Ints
 from hardware.hierarchy import DIRECTIONS
-from hardware.spatial.loop_nest import OUTPUT, NestRun
+from hardware.spatial.loop_nest import INPUT, OUTPUT, WEIGHT, NestRun
 from hardware.spatial.machine import LevelMemory, SpatialMachine
 
 
@@ -101,14 +101,20 @@ def _network_bytes(machine: SpatialMachine, runs: NestRun, value_bytes: Floats, 
     """Return the bytes that the network below a station carries. If a tensor passes several networks in a row, only the
     innermost carries a copy for each element."""
     total = np.zeros_like(runs.cycles)
+    # A systolic array hands on whole sums. A tree adds products, as wide as two operands; one whole sum leaves it.
+    is_tree = machine.places[s].station.network.kept is None
     for t, width in enumerate(value_bytes):
         outer = max(i for i in range(s + 1) if (i, t) in runs.moves)
         moved = runs.moves[outer, t]
         further = [i for i in range(s + 1, len(machine.places)) if machine.places[i].array]
         is_last = not further or any((i, t) in runs.moves for i in range(s + 1, further[0] + 1))
+        copies = np.where(is_last, moved.shared, 1.0)
         # Every element that shares an operand receives it. One element reads a sum back; all pass it on the way out.
-        each, once = (moved.updates, moved.reads) if t == OUTPUT else (moved.reads, 0.0)
-        total += (each * np.where(is_last, moved.shared, 1.0) + once) * width
+        if t == OUTPUT:
+            part = np.minimum(value_bytes[INPUT] + value_bytes[WEIGHT], width) if is_tree else width
+            total += (moved.updates + moved.reads) * width + moved.updates * (copies - 1.0) * part
+        else:
+            total += moved.reads * copies * width
     return total
 
 

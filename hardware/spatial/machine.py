@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from itertools import product
+from itertools import pairwise, product
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -87,9 +87,12 @@ def find_machine(device: Device) -> SpatialMachine:
     assert hierarchy is not None
     places = [_place(device, hierarchy, (), hierarchy.across)]
     levels: list[Level] = []
-    for level in hierarchy.levels:
+    for level, inner in pairwise((*hierarchy.levels, None)):
+        assert level is not None
         levels.append(level)
-        if level.below or level is hierarchy.levels[-1]:
+        # Memories that hold different tensors hold one tile together; a second memory of a tensor has its own.
+        is_again = inner is not None and any(set(inner.holds) & set(outer.holds) for outer in levels)
+        if level.below or inner is None or is_again:
             places.append(_place(device, hierarchy, tuple(levels), level.below))
             levels = []
     elements = math.prod(device.values[axis] for axis in hierarchy.axes)

@@ -318,18 +318,19 @@ def _up_to(menu: tuple[float, ...], size: float) -> list[float]:
 
 
 def _inner(sizes: Floats) -> Floats:
-    """Return tiles (8, e) of an element: a few channels, a whole window or one value of it, a few columns."""
-    return np.array(
-        list(product(*(sorted({min(e, size) for e in menu}) for menu, size in zip(_INNER, sizes, strict=True))))
-    ).T
+    """Return tiles (8, e) of an inner memory: some channels, a whole window or one value of it, and some columns or
+    whole rows."""
+    extents = [sorted({min(e, size) for e in menu}) for menu, size in zip(_INNER, sizes, strict=True)]
+    tiles = np.array(list(product(*extents))).T
+    return tiles[:, (tiles[P] == 1) | (tiles[Q] == extents[Q][-1])]
 
 
 _INNER = (
     (1.0,),
     (1.0,),
-    (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0),
-    (1.0, 2.0, 4.0, 8.0, 16.0, 32.0),
-    (1.0,),
+    (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0),
+    (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0),
+    (1.0, 2.0, 4.0, 16.0, 64.0, 256.0),
     (1.0, 4.0, 16.0, 64.0),
     (1.0, np.inf),
     (1.0, np.inf),

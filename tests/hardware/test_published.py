@@ -49,15 +49,71 @@ def test_power_that_no_file_says_does_not_follow_a_limit_with_much_room(tmp_path
 def test_zeros_that_gate_multipliers_cost_no_arithmetic_and_no_less_time(tmp_path: Path) -> None:
     said = 'zero_inputs = { value = 0.44, unit = "share", low = 0.3, high = 0.6'
     dense, half = (run(tmp_path, (said, f'zero_inputs = {{ value = {at}, unit = "share"')) for at in (0.0, 0.5))
-    macs = [event.label for event in dense.device.arch.events].index("array.mac")
-    saved = dense.event_energy_j.sum(axis=1) - half.event_energy_j.sum(axis=1)
-    assert saved[macs] == pytest.approx(dense.event_energy_j[macs].sum() / 2)
-    assert np.delete(saved, macs) == pytest.approx(0.0)
+    gated = [dense.device.arch.row[label] for label in ("array.mac", "network.macs", "cell.read")]
+    spent = dense.event_energy_j.sum(axis=1)
+    saved = spent - half.event_energy_j.sum(axis=1)
+    assert saved[gated] == pytest.approx(spent[gated] / 2)
+    assert np.delete(saved, gated) == pytest.approx(0.0)
     assert half.latency_s == pytest.approx(dense.latency_s)
     with pytest.raises(RequestError, match=r"allowed: 0, or .* to 1"):
         run(tmp_path, (said, 'zero_inputs = { value = 1.5, unit = "share"'))
     with pytest.raises(RequestError, match="allowed: 0 to 1 share"):
         load_device("eyeriss{zero_inputs=1.5}")
+
+
+def test_zeros_gate_a_product_whose_price_the_file_states() -> None:
+    dense, half = (estimate(store.load("conv2d"), load_device(name), Scenario(4, "fp16")).event_energy_j.sum(axis=1)
+                   for name in ("eyeriss", "eyeriss{zero_inputs=0.5}"))  # fmt: skip
+    row = load_device("eyeriss").arch.row
+    for label, share in {"array.mac": 0.5, "filter.read": 0.5, "psum.write": 0.5, "ifmap.read": 1.0, "glb.read": 1.0,
+                         "filter.write": 1.0, "clock.unit_cycles": 1.0}.items():  # fmt: skip
+        assert half[row[label]] == pytest.approx(share * dense[row[label]]), label
+
+
+def test_a_second_memory_of_a_tensor_holds_a_tile_of_its_own(tmp_path: Path) -> None:
+    """The memory near the array is too small for a layer; the one behind it holds all, so nothing is loaded again."""
+    said = 'source = "an entry is one atom of inputs", quality = "published" }'
+    level = '[[hierarchy.levels]]\nname = "sums"'
+    near = f'[[hierarchy.levels]]\nname = "near"\nholds = ["input", "weight"]\n\n{level}'
+    size = 'near_bytes = { value = 4096, unit = "byte", source = "test", quality = "assumed" }'
+    both = run(tmp_path, (said, f"{said}\n{size}"), (level, near))
+    alone = run(tmp_path, ("cbuf_bytes = { value = 524288", "cbuf_bytes = { value = 4096"))
+    one = run(tmp_path)
+    moved = [np.sum(r.run.mapping.traffic.dram_read) for r in (one, both, alone)]
+    assert moved[0] == pytest.approx(moved[1])
+    assert moved[2] > 2 * moved[0]
+    reads = [r.event_energy_j[r.device.arch.row["cbuf.read"]].sum() for r in (one, both)]
+    assert reads[1] < reads[0] / 2
+
+
+def test_lanes_and_multipliers_of_16_bits_need_no_floating_point(tmp_path: Path) -> None:
+    """A wide product takes narrow lanes several passes; an element grows with its width, not with its square."""
+    lanes = LARGE.index("[fma_per_clock.matrix]"), LARGE.index("[hierarchy]")
+    rate = '{ value = 1, unit = "FMA/clock", source = "test", quality = "assumed" }'
+    sizes = {}
+    for name in ("int8", "int16", "fp16"):
+        tables = f"[fma_per_clock.matrix]\n{name} = {rate}\n[fma_per_clock.vector]\n{name} = {rate}\n"
+        (tmp_path / "nvdla_large.toml").write_text(LARGE[: lanes[0]] + tables + LARGE[lanes[1] :], encoding="utf-8")
+        device = load_device("nvdla_large", (tmp_path,))
+        sizes[name] = area(device).compute_mm2
+        narrow = {"int8": 16, "int16": 4, "fp16": 4}[name]
+        assert device.file.fma_per_clock["vector"]["fp32"].value == pytest.approx(1 / narrow)
+        assert estimate(store.load("conv2d"), device, Scenario(1, name)).setup.plan.matrix == name
+    assert 1.5 < sizes["int16"] / sizes["int8"] < 3
+    assert sizes["int16"] < sizes["fp16"] < 4 * sizes["int8"]
+
+
+def test_small_memories_take_more_area_a_byte_than_large_ones_and_registers_most(tmp_path: Path) -> None:
+    def grown(fact: str, size: int) -> float:
+        changed = f"{fact}_bytes = {{ value = {size}"
+        base = {"cbuf": 524288, "cell": 2}[fact]
+        more = run(tmp_path, (f"{fact}_bytes = {{ value = {base}", changed))
+        return (area(more.device).memory_mm2 - area(run(tmp_path).device).memory_mm2) / (size - base)
+
+    cells = grown("cell", 4) / 2048
+    assert grown("cbuf", 1048576) < cells / 5
+    more_banks = run(tmp_path, ("cbuf_banks = { value = 16", "cbuf_banks = { value = 256")).device
+    assert area(more_banks).memory_mm2 > 1.3 * area(run(tmp_path).device).memory_mm2
 
 
 def test_one_port_for_everything_takes_longer_than_three(tmp_path: Path) -> None:
