@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 import gc
 from contextlib import suppress
-from importlib import import_module
 from os import environ
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from textual import events
 from textual.app import App
@@ -31,10 +30,7 @@ class HwExplorer(App[None]):
     """The explorer on a provider."""
 
     CSS_PATH = "app.tcss"
-    ENABLE_COMMAND_PALETTE = True
-    COMMANDS: ClassVar = {
-        lambda: import_module("hwexplorer.tui.overlays.command_palette").PaletteItems
-    }  # imported when the palette is opened
+    ENABLE_COMMAND_PALETTE = False  # overlays/command_palette.py is the palette
     ALLOW_SELECT = False
     TITLE = "hwexplorer"
 
@@ -124,16 +120,6 @@ class HwExplorer(App[None]):
         late = events.InputEvent | events.Paste | events.AppFocus | events.AppBlur
         if (self.screen_stack and not self._exit) or not isinstance(event, late):
             await super().on_event(event)
-
-    def action_command_palette(self) -> None:
-        """Open the palette."""
-        from hwexplorer.tui.overlays import command_palette
-
-        # A palette may be open or still closing, and two screens with one id end the program.
-        if not any(node.id == command_palette.ID for node in self._nodes):
-            self.push_screen(command_palette.PaletteScreen(id=command_palette.ID))
-
-    do_palette = action_command_palette
 
     def do_leave(self) -> None:
         """Leave the program."""

@@ -121,6 +121,12 @@ class LayeredScreen(Screen[None]):
             state_of = event.state_of or (lambda configuration: open_configuration(self.session.state, configuration))
             self.app.push_screen(ResultTable(self, event.name, sheet, sheet.table, state_of))
 
+    def do_palette(self) -> None:
+        """Open the command palette."""
+        from hwexplorer.tui.overlays.command_palette import CommandPalette
+
+        self.app.push_screen(CommandPalette(self))
+
     def do_devices(self) -> None:
         """Open the catalogue of devices."""
         from hwexplorer.tui.overlays.device_picker import DevicePicker

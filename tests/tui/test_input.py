@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from random import Random
-from typing import cast
 
 import pytest
 from textual import events
-from textual.command import CommandList
 from textual.message import Message
-from textual.widgets import OptionList
 
 from hwexplorer.state import State
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.overlays.command_palette import PaletteScreen
 from hwexplorer.tui.terminals.terminal_driver import SIZE_MAX, TICK_S, Keys
 from tests.fuzz import fuzz_keys, mutate
 from tests.tui.fake import Fake
@@ -78,73 +74,14 @@ async def test_a_palette_closes_once(keys: bytes) -> None:
     app = HwExplorer(State(), Fake())
     done: list[str] = []
     async with app.run_test(size=(100, 30)) as pilot:
+        app.explorer.do_palette()
+        await pilot.pause()
         app.explorer.perform = lambda action, argument="": done.append(action)  # type: ignore[method-assign]
-        app.action_command_palette()
-        await pilot.pause(0.3)
-        await _type(app, b"theme")
-        await pilot.pause(1.0)
-        assert PaletteScreen.is_open(app)
-        await _type(app, keys)
+        await _type(app, b"theme" + keys)
         await pilot.pause(0.5)
-        assert not PaletteScreen.is_open(app)
+        assert app.explorer.overlay == ""
     assert done.count("theme") <= 1
     assert "theme" in done or b"\x1b" in keys
-    assert app.session.failures == []
-
-
-async def test_a_palette_that_is_closing_opens_no_other() -> None:
-    """`DuplicateIds`."""
-    app = HwExplorer(State(), Fake())
-    async with app.run_test(size=(100, 30)) as pilot:
-        app.action_command_palette()
-        await pilot.pause(0.3)
-        app.screen.dismiss()
-        app.action_command_palette()
-        await pilot.pause(0.3)
-        assert not PaletteScreen.is_open(app)
-    assert app.session.failures == []
-
-
-@pytest.mark.parametrize("action", ["page_down", "page_up"])
-async def test_a_page_of_what_has_no_place_yet(action: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`KeyError: 0`."""
-    app = HwExplorer(State(), Fake())
-    async with app.run_test(size=(100, 30)) as pilot:
-        app.action_command_palette()
-        await pilot.pause(0.3)
-        found = app.screen.query_one(OptionList)
-        monkeypatch.setattr(OptionList, "_update_lines", lambda self: None)
-        found.clear_options()
-        found.add_option("theme")
-        found.highlighted = 0
-        await app.run_action(f"command_list('{action}')", app.screen)
-
-
-async def test_what_is_looked_for_when_the_palette_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`WorkerFailed`: the list was gone before the search had begun."""
-    app = HwExplorer(State(), Fake())
-    async with app.run_test(size=(100, 30)) as pilot:
-        app.action_command_palette()
-        await pilot.pause(0.3)
-        finder = cast(PaletteScreen, app.screen)
-        searching = finder._gather_commands("theme")
-        with monkeypatch.context() as gone:
-            gone.setattr(CommandList, "option_count", property(lambda self: finder.query_one("#none")))
-            await searching.wait()
-
-
-async def test_what_lies_under_the_palette_stays() -> None:
-    """`InvalidStateError`: a key on its way when the palette opened closed that, and the next ended the program."""
-    app = HwExplorer(State(), Fake())
-    async with app.run_test(size=(100, 30)) as pilot:
-        await pilot.press("?")
-        app.action_command_palette()
-        await pilot.pause(0.3)
-        for _ in range(2):
-            app.explorer.press_key("escape", None)
-        await pilot.pause()
-        assert PaletteScreen.is_open(app)
-        assert app.explorer.overlay == "help"
     assert app.session.failures == []
 
 

@@ -5,29 +5,19 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
+from textual import events
 from textual.pilot import Pilot
-from textual.widgets import Input
 
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import parse
 from hwexplorer.tui.app import HwExplorer
-from hwexplorer.tui.overlays.command_palette import PaletteItems, PaletteScreen
+from hwexplorer.tui.overlays.command_palette import CommandPalette
 
 
 async def chosen(app: HwExplorer, pilot: Pilot[None], text: str) -> None:
-    """Open the palette, give it a text, take the first."""
-    await pilot.press("ctrl+p")
-    app.screen.query_one(Input).value = text  # at once: a search after each letter takes a tenth of a second
+    """Open the palette, type a text, take the first."""
+    await pilot.press("ctrl+p", *text, "enter")
     await pilot.pause()
-    for _ in range(60):
-        await pilot.pause(0.1)
-        if isinstance(app.screen, PaletteScreen) and not app.screen.workers._workers:
-            break
-    await pilot.press("enter")
-    for _ in range(20):
-        await pilot.pause(0.05)
-        if not isinstance(app.screen, PaletteScreen):
-            break
 
 
 @pytest.fixture
@@ -76,10 +66,7 @@ async def test_it_finds_and_does(text: str, field: str, value: object) -> None:
     ],
 )
 async def test_tasks_and_names_come_before_terms(typed: str, title: str, palette: HwExplorer) -> None:
-    items = PaletteItems(palette.screen)
-    await items.startup()
-    best = max(items._items, key=lambda item: item.score(typed))
-    assert best.title.startswith(title)
+    assert CommandPalette(palette.explorer)._items.find(typed)[0].title.startswith(title)
 
 
 async def test_a_limit_is_typed_where_it_is_read() -> None:
@@ -111,12 +98,25 @@ async def test_terms_and_verbs_are_found_by_their_help() -> None:
     assert app.session.failures == []
 
 
-async def test_a_palette_left_before_it_is_there_is_none() -> None:
+async def test_keys_typed_ahead_do_what_they_would_do_later() -> None:
     app = HwExplorer(parse("resnet18"), EngineProvider())
     async with app.run_test(size=(120, 40)) as pilot:
-        for _ in range(3):
-            app.action_command_palette()
-            app.pop_screen()
-            await pilot.pause()
-        await pilot.press("ctrl+p", "escape", "j")
+        for key in ("ctrl+p", *"MobileNetV2", "enter", "escape", "ctrl+p", *"alexnet", "escape", "]"):
+            app.explorer.post_message(events.Key(key, key if len(key) == 1 else None))
+        await pilot.pause()
+        while app.explorer.typed:
+            await pilot.pause(0.05)
+        assert (app.state.model, app.state.batch, app.explorer.overlay) == ("mobilenet_v2", 2, "")
+    assert app.session.failures == []
+
+
+async def test_a_click_does_the_item_and_the_palette_opens_over_an_overlay() -> None:
+    app = HwExplorer(parse("resnet18"), EngineProvider())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.press("?", "ctrl+p", *"theme light")
+        assert app.explorer.overlay == "palette"
+        await pilot.click("FramedPane", offset=(4, 2))
+        assert (app.explorer.overlay, app.theme) == ("help", "hw-light")
+        await pilot.press("ctrl+p", *"zzzz", "enter")
+        assert app.explorer.overlay == "help"
     assert app.session.failures == []

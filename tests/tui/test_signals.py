@@ -27,7 +27,7 @@ ANSWERS = b"\x1b[?2048;2$y\x1b[?2026;2$y\x1b[48;40;120;800;1200t"  # a terminal 
 STATES: dict[str, tuple[bytes, bytes]] = {
     "main screen": (b"", b"layer1"),
     "able terminal": (ANSWERS, b"layer1"),
-    "palette": (b"\x10", b"Search for commands"),
+    "palette": (b"\x10", b"Open a model of your own"),
     "prompt": (b":batch 3", b"batch 3"),
     "help": (b"?", b"esc closes"),
     "capture": (b":model slow.py:make 1x8\r", b"slow"),

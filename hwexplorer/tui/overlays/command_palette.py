@@ -1,24 +1,13 @@
-"""The items of the command palette, and Textual's palette made safe against messages that arrive after it closed.
-
-Two enters in one read chose twice and closed the screen below; a letter after escape searched a list that was gone.
-"""
+"""The command palette: it finds tasks, actions, models, devices, verbs, settings and terms by words, and does them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import suppress
-from functools import partial
-from typing import Any
+from functools import cached_property, partial
 
 import msgspec
-from textual.await_complete import AwaitComplete
-from textual.command import CommandPalette, DiscoveryHit, Hit, Hits, Provider
-from textual.css.query import NoMatches
-from textual.events import Click, Key
-from textual.message import Message
-from textual.widgets import Button, Input, OptionList
-from textual.worker import Worker
 
+from analysis.document import Column
 from analysis.model.names.model_ref import phases
 from hardware.names import fold_name, matching_places
 from hardware.quantity import quantity
@@ -29,15 +18,19 @@ from hwexplorer.tui.commands import command_line
 from hwexplorer.tui.commands.command_table import COMMANDS, names
 from hwexplorer.tui.keys import key_table
 from hwexplorer.tui.keys.key_table import Action, Keymap
+from hwexplorer.tui.overlays.overlay_screen import Host, OverlayScreen
+from hwexplorer.tui.prompts.prompt import Prompt
 from hwexplorer.tui.prompts.prompt_kinds import CommandPrompt
 from hwexplorer.tui.session.session import Session
 from hwexplorer.tui.session.session_events import TextOpened
-from hwexplorer.views.plain import NUMBERS, Text
+from hwexplorer.tui.widgets.framed_pane import FramedPane
+from hwexplorer.tui.widgets.tree_table import TreeTable
+from hwexplorer.views.plain import NUMBERS, Row, Table, Text
 
+COLUMNS = (Column("what", "Command", role="text", keep=0), Column("help", "What it does", role="text", keep=0))
 # Commands that would list all devices once more, and commands that the user completes with a text.
 _REPEAT = ("devices", "add", "remove", "baseline", "device")
 _TAKES_TEXT = ("limits", "trace")
-ID = "--command-palette"  # the id of Textual's own palette
 # Scores of how well a text fits (0 to 1), and what each kind of item adds: tasks come before terms.
 IS_IT, BEGINS, HAS_WORDS, HOLDS, IN_HELP, IS_LIKE = 1.0, 0.9, 0.8, 0.6, 0.4, 0.3
 TASK, ACTION, LINE, TERM = 0.6, 0.3, 0.2, -0.3
@@ -96,33 +89,25 @@ class PaletteItem(msgspec.Struct, frozen=True):
         return (fits + self.rank) / (IS_IT + TASK)
 
 
-class PaletteItems(Provider):
-    """Searches tasks, actions, terms, and the `:` lines with every completion: models, devices, verbs, plots, nodes,
-    settings, themes, sessions."""
+class PaletteItems:
+    """Tasks, actions, terms, and the `:` lines with every completion: models, devices, verbs, plots, nodes, settings,
+    themes, sessions."""
 
-    async def startup(self) -> None:
-        """List everything that can be found."""
-        explorer = self.app.explorer  # type: ignore[attr-defined]  # HwExplorer, which imports this
-        session, keymap = explorer.session, explorer.keymap
+    def __init__(self, session: Session, keymap: Keymap, ask: Callable[[Prompt], None]) -> None:
+        self._session = session
+        self._ask = lambda line: ask(CommandPrompt(session, line))  # a text to be completed
+        self._first = [*_task_items(session, keymap, self._ask), *_action_items(session, keymap)]
 
-        def ask(line: str) -> None:
-            """Open the `:` line with a text to be completed."""
-            explorer.ask(CommandPrompt(session, line))
+    @cached_property
+    def _all(self) -> list[PaletteItem]:
+        return [*self._first, *_term_items(self._session), *_line_items(self._session, self._ask)]
 
-        self._first = [*_task_items(session, keymap, ask), *_action_items(session, keymap)]
-        self._items = [*self._first, *_term_items(session), *_line_items(session, ask)]
-
-    async def discover(self) -> Hits:
-        """Yield tasks and actions, before anything is typed."""
-        for item in self._first:
-            yield DiscoveryHit(item.title, item.run, help=item.help)
-
-    async def search(self, query: str) -> Hits:
-        """Yield a scored hit for each item that fits the text."""
-        matcher = self.matcher(query)
-        for item in self._items:
-            if score := item.score(query):
-                yield Hit(score, matcher.highlight(item.title), item.run, help=item.help)
+    def find(self, typed: str) -> list[PaletteItem]:
+        """Return the items that fit a text, the best first; tasks and actions if it is empty."""
+        if not typed.strip():
+            return self._first
+        scored = [(item.score(typed.strip()), item) for item in self._all]
+        return [item for score, item in sorted(scored, key=lambda one: -one[0]) if score]
 
 
 def _task_items(session: Session, keymap: Keymap, ask: Callable[[str], None]) -> list[PaletteItem]:
@@ -182,7 +167,8 @@ def _line_items(session: Session, ask: Callable[[str], None]) -> Iterator[Palett
         if name not in _REPEAT:
             helps |= dict.fromkeys(command_line.completions(session, f"{name} "), known.help)
     for line, says in helps.items():
-        yield PaletteItem(captions.get(line, line), says, partial(command_line.submit, session, line), line, LINE)
+        caption, run = captions.get(line), partial(command_line.submit, session, line)
+        yield PaletteItem(caption or line, f"as :{line}" if caption else says, run, line, LINE)
 
 
 def _model_captions(session: Session) -> dict[str, str]:
@@ -206,71 +192,69 @@ def _device_captions(session: Session) -> dict[str, str]:
     return {f"on {key}": f"Go to {name}" if key in there else f"Add {name}, or go to it" for key, name in names.items()}
 
 
-class PaletteScreen(CommandPalette):
-    """Textual's palette, which closes only once and ignores messages that arrive late."""
+class CommandPalette(OverlayScreen):
+    """Lists what fits the typed words. Its keys are the keys of its prompt; enter or a click does the item."""
 
-    _is_dismissed = False
+    def __init__(self, host: Host) -> None:
+        self.content = TreeTable(tree=False)
+        super().__init__(host, "palette", self.content)
+        self._items = PaletteItems(host.session, host.keymap, host.ask)
+        self.pane.heading = "Commands"
+        self.prompt = PalettePrompt(self)
+        self.fill("")
 
-    def on_mount(self) -> None:
-        """Drop clicks on rows that the list no longer has, since it is filled again while the user types."""
-        found = self.query_one(OptionList)
-        dispatch = found._dispatch_message
+    def fill(self, typed: str) -> None:
+        """Show the items that fit a text, with the cursor on the best."""
+        self._found = self._items.find(typed)
+        rows = tuple(Row(str(place), (item.title, item.help)) for place, item in enumerate(self._found))
+        self.content.update(Table("palette", "Commands", COLUMNS, rows), only=typed * (not rows))
+        self.content.go("0")
+        self.pane.remark = f"{len(rows)} found" if typed else ""
+        self.pane.redraw()
 
-        async def dispatch_known(message: Message) -> None:
-            """Dispatch a message, but not a click on a row that is gone."""
-            row = message.style.meta.get("option") if isinstance(message, Click) else None
-            if row is None or row < found.option_count:
-                await dispatch(message)
+    @property
+    def item(self) -> PaletteItem | None:
+        """The item under the cursor."""
+        return self._found[self.content.cursor] if self._found else None
 
-        found._dispatch_message = dispatch_known  # type: ignore[method-assign]
-        line = self.query_one(Input)
-        type_into = line._dispatch_message
+    def run_item(self) -> None:
+        """Close the palette, then do the item under the cursor."""
+        self.close()
+        if self.item is not None:
+            self.item.run()
 
-        async def dispatch_typed(message: Message) -> None:
-            """Dispatch a message; what is typed after escape means what it does to the screen below."""
-            if isinstance(message, Key) and not self._is_dismissed and message.key.startswith(("escape", "alt+")):
-                self._action_escape()
-                if message.key == "escape":
-                    return
-                message = Key(message.key.removeprefix("alt+"), message.character)  # read with the escape before it
-            if isinstance(message, Key) and self._is_dismissed:
-                self.app.explorer.post_message(message)  # type: ignore[attr-defined]  # HwExplorer, which imports this
-            else:
-                await type_into(message)
+    def click(self, at: FramedPane.Clicked) -> None:
+        """Do the item that was clicked."""
+        if (key := self.content.key_at(at.y)) is not None:
+            self.content.go(key)
+            self.run_item()
 
-        line._dispatch_message = dispatch_typed  # type: ignore[method-assign]
 
-    async def _dispatch_message(self, message: Message) -> None:
-        """Handle a message, but no choice once the palette is closed, and no text that was typed further meanwhile. Its
-        widgets may not exist yet, or no longer."""
-        if isinstance(message, Input.Changed) and message.value != message.input.value:
-            return
-        if self.is_current or not isinstance(message, (Input.Submitted, Button.Pressed, OptionList.OptionSelected)):
-            with suppress(NoMatches):
-                await super()._dispatch_message(message)
+class PalettePrompt(Prompt):
+    """Takes the words to find."""
 
-    async def _watch__show_busy(self) -> None:
-        """Show that a search takes long, if the widget for it exists."""
-        with suppress(NoMatches):
-            await super()._watch__show_busy()
+    label = "find"
 
-    def _gather_commands(self, search_value: str) -> Worker[None]:
-        """Gather what fits. This does nothing if the palette was closed meanwhile and has no list."""
+    def __init__(self, palette: CommandPalette) -> None:
+        super().__init__(palette.session)
+        self._palette = palette
 
-        async def gather() -> None:
-            """Run Textual's search."""
-            with suppress(NoMatches):
-                await CommandPalette._gather_commands.__wrapped__(self, search_value)  # type: ignore[attr-defined]
+    def note(self) -> str:
+        """Return the whole help of the item, which its row may cut."""
+        item = self._palette.item
+        return f"enter: {item.help}" if item is not None else "nothing has these words · esc closes"
 
-        return self.run_worker(gather, exclusive=True, group=self._GATHER_COMMANDS_GROUP)
+    def follow(self, text: str) -> None:
+        self._palette.fill(text)
 
-    def _action_command_list(self, action: str) -> None:
-        """Move in the list. A move by a page is ignored until the matches are laid out."""
-        with suppress(KeyError):
-            super()._action_command_list(action)
+    def edit(self, key: str, character: str | None) -> None:
+        if key in ("up", "down", "pageup", "pagedown"):
+            self._palette.pane.step(key.replace("page", "page_"))
+        else:
+            super().edit(key, character)
 
-    def dismiss(self, result: Any = None) -> AwaitComplete:
-        """Close the palette, unless it is closed already."""
-        is_open = self.is_current and self.app.screen is self and not self._is_dismissed
-        self._is_dismissed = self._is_dismissed or is_open
-        return super().dismiss(result) if is_open else AwaitComplete.nothing()  # type: ignore[no-untyped-call]
+    def enter(self) -> None:
+        self._palette.run_item()
+
+    def leave(self) -> None:
+        self._palette.close()

@@ -113,6 +113,8 @@ class OverlayScreen(ModalScreen[None]):
         name = next((b.action for b in self.keys if key in b.key.split(",") or id == b.action), "")
         if name:
             getattr(self, f"action_{name}")()
+        elif id == "palette":
+            self.session.request(id)
         return bool(name) or self.pane.step(id)
 
     def on_framed_pane_clicked(self, message: FramedPane.Clicked) -> None:
