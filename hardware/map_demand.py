@@ -12,7 +12,7 @@ from hardware.efficiency import Efficiency
 from hardware.mapping.attention_blocks import time_attention
 from hardware.mapping.common import Mapping, add_serial, memory_seconds_of, usable_last_level_bytes
 from hardware.mapping.quantisation import quantise_activations, widen_residuals
-from hardware.precision import BASE, FORMATS
+from hardware.precision import BASE, FORMATS, WIDE
 from hardware.quantity import SourcedValue
 from hardware.setup import Setup
 
@@ -31,11 +31,18 @@ def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
         bandwidth[:, OpClass.ELEMENTWISE] *= narrow.value
         rates = msgspec.structs.replace(rates, bandwidth=bandwidth)
     mapping = device.arch.map_operators(demand, setup, rates)
-    streaming = runtime.streaming.get(device.software_class) or device.software.streaming
+    is_packed = setup.plan.widths.unpack_weights > 0
+    packed = runtime.streaming_packed.get(device.software_class) if is_packed else None
+    streaming = packed or runtime.streaming.get(device.software_class) or device.software.streaming
     if streaming is not None:
         mapping = _with_streaming(mapping, demand, setup, streaming.all)
     if runtime.casts_weights and demand.element_bytes < FORMATS[BASE].bytes:
-        mapping = _with_cast_weights(mapping, demand, device, rates)
+        mapping = _with_converted_weights(mapping, demand, setup, rates, FORMATS[BASE].bytes, np.ones(demand.n))
+    at_once = runtime.micro_batch.get(device.software_class)
+    if at_once and is_packed and FORMATS[setup.plan.operand].bits >= FORMATS[WIDE].bits:
+        few, m = device.arch.data.assumed("packed_rows"), demand.gemm[1]
+        times = np.where(m > few, np.ceil(m / at_once.value), 0.0)
+        mapping = _with_converted_weights(mapping, demand, setup, rates, setup.plan.widths.weights, times)
     mapping = time_attention(mapping, demand, setup, rates)
     mapping = quantise_activations(mapping, demand, setup, rates)
     if demand.links is None:
@@ -64,7 +71,7 @@ def _with_own_kernels(demand: Demand, setup: Setup) -> Demand:
     """Set the rates of the runtime's kernels, except for products of one row, and the rows that share an unpacking."""
     device, runtime = setup.device, setup.runtime
     name, on_vector = device.software_class, setup.plan.contraction[0] == "vector"
-    of_unit = runtime.compute_vector if on_vector and runtime.compute_vector else runtime.compute
+    of_unit = runtime.compute_vector if on_vector and name in runtime.compute_vector else runtime.compute
     plain, rows = _rates(of_unit.get(name, {})), runtime.unpack_rows.get(name)
     m = demand.gemm[1]
     if runtime.compute or runtime.compute_packed:
@@ -72,6 +79,8 @@ def _with_own_kernels(demand: Demand, setup: Setup) -> Demand:
         if demand.unpack_ops is not None and name in runtime.compute_packed:
             rate = np.where(demand.unpack_ops > 0, _rates(runtime.compute_packed[name])[demand.op_class], rate)
         demand = demand.with_values(product_rate=np.where(m > 1, rate, 1.0))
+    if demand.unpack_ops is not None and on_vector and not device.arch.is_host:
+        demand = demand.with_values(unpack_ops=demand.unpack_ops * runtime.widening.value)
     if rows and demand.unpack_ops is not None:
         again = np.ceil(m / rows.value) / np.maximum(np.ceil(m / device.arch.data.assumed("unpack_rows")), 1.0)
         demand = demand.with_values(unpack_ops=demand.unpack_ops * np.maximum(again, 1.0))
@@ -93,12 +102,16 @@ def _with_parameter_cache(demand: Demand, device: Device) -> Demand:
     return demand.with_transfers(distance=distance).with_values(weight_bytes=np.zeros(demand.n))
 
 
-def _with_cast_weights(mapping: Mapping, demand: Demand, device: Device, rates: Efficiency) -> Mapping:
-    """Add kernels that read weights in fp32 and write them in the narrow format of their products, in each call."""
-    weights = mapping.traffic.weight_read
-    moved = weights * (FORMATS[BASE].bytes / demand.element_bytes + 1.0)
+def _with_converted_weights(
+    mapping: Mapping, demand: Demand, setup: Setup, rates: Efficiency, stored_bytes: float, times: Floats
+) -> Mapping:
+    """Add kernels that read the weights of products at `stored_bytes` a value and write them in the format that is
+    multiplied, `times` (n,) in each call."""
+    device, plan = setup.device, setup.plan
+    values = mapping.traffic.weight_read / plan.widths.weights * times
+    moved = values * (stored_bytes + plan.operand_bytes)
     passes_s = memory_seconds_of(device, moved, float(rates.bandwidth[0, OpClass.ELEMENTWISE]))
-    starts_s = np.where(weights > 0, device.light_start_s[0], 0.0)
+    starts_s = np.where(values > 0, device.light_start_s[0], 0.0)
     return add_serial(mapping, demand, passes_s=passes_s, starts_s=starts_s)
 
 

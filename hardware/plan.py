@@ -126,8 +126,9 @@ def make_plan(device: Device, precision: str, runtime: Runtime | None = None) ->
     """Return the plan for a precision under a runtime; without a runtime, use all that the device has. Raises
     RequestError for an unknown precision."""
     if runtime is None:
-        return _plan(device, canonical(precision), "", False, False)
-    return _plan(device, canonical(precision), runtime.id, runtime.narrow_sums, runtime.quantises)
+        return _plan(device, canonical(precision), "", False, "")
+    between = runtime.activations.get(device.software_class, "")
+    return _plan(device, canonical(precision), runtime.id, runtime.narrow_sums, between)
 
 
 def _accumulated_narrow(device: Device, exact: Plan) -> Plan:
@@ -140,7 +141,7 @@ def _accumulated_narrow(device: Device, exact: Plan) -> Plan:
 
 
 @memoize()
-def _plan(device: Device, name: str, runtime: str, narrow_sums: bool, quantises: bool) -> Plan:
+def _plan(device: Device, name: str, runtime: str, narrow_sums: bool, between: str) -> Plan:
     precision = parse(name)
     runtime = "" if precision.is_strict else runtime
     asked = precision.weights
@@ -159,9 +160,9 @@ def _plan(device: Device, name: str, runtime: str, narrow_sums: bool, quantises:
         marks = _mixed_marks(precision, convolution[1], contraction[1])
     kept = stored if precision.is_uniform else precision.kept
     operand = stored
-    if quantises and FORMATS[contraction[1]].bits < FORMATS[WIDE].bits:
-        operand, stored = stored, WIDE
-        kept = WIDE
+    if between and FORMATS[contraction[1]].bits < FORMATS[between].bits:
+        operand = stored if precision.is_uniform else contraction[1]
+        stored, kept = between, WIDE if precision.is_uniform else kept
     lanes = device.file.fma_per_clock["vector"]
     unpacking = next((name for name in (stored, *FORMATS[stored].wider) if name in lanes), BASE)
     vector = BASE if device.arch.is_host and FORMATS[unpacking].host_multiplies else unpacking

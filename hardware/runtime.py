@@ -58,7 +58,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     `attention_kernels` kernels. With `per_query_head`, decoding reads shared keys and values once per query head.
     `narrow_sums` accumulates fp16 products in fp16. `serves` joins products of one input and leaves library kernels
     alone. `plain_attention` stores all scores between the products of attention. `casts_weights` keeps fp32 weights and
-    casts them in each call. `quantises` keeps activations in 16 bits between narrower products. `library_collectives`
+    casts them in each call. `activations` is the format between narrower products. `library_collectives`
     calls NCCL instead of an engine's own kernels. `untuned_experts` has tiles for whole models, not for 16-bit experts
     divided among devices."""
 
@@ -81,7 +81,10 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     compute_packed: dict[str, dict[str, SourcedValue]] = {}
     compute_vector: dict[str, dict[str, SourcedValue]] = {}
     unpack_rows: dict[str, SourcedValue] = {}
+    widening: SourcedValue = _plain(1.0)
+    micro_batch: dict[str, SourcedValue] = {}
     streaming: dict[str, SourcedValue] = {}
+    streaming_packed: dict[str, SourcedValue] = {}
     in_flight: dict[str, SourcedValue] = {}
     resident: bool = False
     streams_rest: bool = False
@@ -91,7 +94,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     narrow: dict[str, SourcedValue] = {}
     narrow_sums: bool = False
     serves: bool = False
-    quantises: bool = False
+    activations: dict[str, str] = {}
     untuned_experts: bool = False
     plain_attention: bool = False
     library_collectives: bool = False

@@ -28,14 +28,23 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     on_matrix = on_matrix_unit(demand, plan) & ~demand.is_depthwise
     vector = vector_tiling(demand, setup, elsewhere=on_matrix)
     if on_matrix.any():
-        narrow, peak = plan.operand != plan.stored, fma(device, "matrix", plan.matrix) * plan.matrix_rate
+        narrow, peak = (
+            setup.runtime.serves and plan.operand != plan.stored,
+            fma(device, "matrix", plan.matrix) * plan.matrix_rate,
+        )
         rate = peak * device.matrix_sustained
         menu, quantised = device.arch.data.tiles["matrix"], device.arch.data.tiles["quantised"]
         if narrow and device.vendor == quantised.vendor:
             menu = quantised
         # With small tiles, narrow operands are multiplied only as fast as a multiprocessor reads them.
         fed_s = plan.operand_bytes / (device.operand_bytes_per_clock * device.clock_hz) if narrow else 0.0
-        matrix = tile_menu(demand, demand.gemm * on_matrix, menu, device, rate, plan.operand_bytes, fed_s)
+        sizes, times = demand.gemm * on_matrix, np.ones(1)
+        if at_once := setup.runtime.micro_batch.get(device.software_class):
+            is_long = (sizes[1] > at_once.value) & (demand.op_class == OpClass.GEMM)
+            times = np.where(is_long, np.ceil(sizes[1] / at_once.value), 1.0)
+            sizes[1] = np.where(is_long, at_once.value, sizes[1])
+        matrix = tile_menu(demand, sizes, menu, device, rate, plan.operand_bytes, fed_s)
+        matrix = msgspec.structs.replace(matrix, seconds=matrix.seconds * times)
         grouped = on_matrix & (demand.gemm[0] > 1.0) & (demand.op_class == OpClass.GEMM) & setup.runtime.serves
         if grouped.any() and device.vendor == device.arch.data.tiles["grouped"].vendor:
             matrix, demand = _group(demand, setup, grouped, matrix, rate)

@@ -147,7 +147,11 @@ def vector_tiling(demand: Demand, setup: Setup, elsewhere: Bools | None = None) 
     data, unit_rate = device.arch.data, fma(device, "vector", plan.vector_mac)
     depthwise = demand.is_depthwise
     tiled = ~depthwise if elsewhere is None else ~(depthwise | elsewhere)
-    dense = tile_menu(demand, demand.gemm * tiled, data.tiles["vector"], device, unit_rate, demand.element_bytes)
+    feed = device.facts.get("operand_bytes_per_clock")
+    narrowest = min(plan.widths.weights, demand.element_bytes)
+    fed_s = narrowest / (feed.value * device.clock_hz) if feed else 0.0
+    sizes = demand.gemm * tiled
+    dense = tile_menu(demand, sizes, data.tiles["vector"], device, unit_rate, demand.element_bytes, fed_s)
     if not depthwise.any():
         return dense
     peak = 2.0 * unit_rate * device.units
