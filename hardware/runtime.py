@@ -51,7 +51,9 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     the device waits `call_s`, plus `sequence_s` per sequence. By software class: `compute` multiplies the efficiency of
     products by operator class, `compute_packed` that of products with packed weights, `compute_vector` that of products
     on vector units where it differs; `unpack_rows` rows share one unpacking of weights; weights and cache are read at
-    the share `streaming` of the bandwidth, with at most `in_flight` bytes per unit and clock; `narrow` multiplies the
+    the share `streaming` of the bandwidth (`streaming_packed` if packed), with at most `in_flight` bytes per unit and
+    clock; lanes that do not multiply bytes unpack `widening` times as long; a prompt is multiplied in blocks of
+    `micro_batch` rows, each after a kernel that unpacks weights if 16 bits are multiplied; `narrow` multiplies the
     bandwidth of element-wise kernels on narrow values; `bias_apart` adds the bias of a convolution in a separate
     kernel. `resident` keeps weights on chip between calls; `streams_rest` keeps a part of weights that do not all fit.
     `asynchronous` attention does not wait for matrix instructions (FlashAttention-3, cuDNN). One attention takes

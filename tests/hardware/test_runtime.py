@@ -8,6 +8,8 @@ import pytest
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
+from analysis.model import store
+from analysis.model.ir.workload import Workload
 from hardware.architectures import known_architectures
 from hardware.device import load_device, load_devices
 from hardware.errors import RequestError
@@ -213,3 +215,31 @@ def test_a_runtime_with_few_bytes_in_flight_does_not_fill_a_wide_memory() -> Non
     )
     assert wide == pytest.approx(18.8e-3, rel=0.15)
     assert 0.6 < wide / narrow < 1.0
+
+
+def read(model: str, **lengths: int) -> Workload:
+    workload = store.ready(model)
+    assert workload is not None
+    return workload.bound(**lengths)
+
+
+def test_llama_cpp_multiplies_packed_weights_in_16_bits_before_june_2024() -> None:
+    """Builds before ggml-org/llama.cpp pull request 8075 unpack weights in a kernel of its own, for each micro-batch."""
+    device, workload = load_device("rtx_4080"), read("llama3_8b:prefill", sequence=1024)
+    older, newer, wide = (
+        estimate(workload, device, Scenario(1, precision, runtime))
+        for precision, runtime in (("q4_k_m", "llama_cpp_2024"), ("q4_k_m", "llama_cpp"), ("fp16", "llama_cpp_2024"))
+    )
+    assert older.plan.contraction == ("matrix", "fp16")
+    assert newer.plan.contraction == ("matrix", "int8")
+    assert {each.plan.stored for each in (older, newer, wide)} == {"fp32"}
+    assert older.latency_s > 1.2 * wide.latency_s
+
+
+def test_lanes_read_packed_weights_faster_than_wide_ones() -> None:
+    """One row of Q4 on an Apple GPU is not limited by lanes that are fed with fp32 values."""
+    device, workload = load_device("apple_m3_max_gpu"), read("llama3_8b:decode", kv=512)
+    packed, wide = (
+        estimate(workload, device, Scenario(1, precision, "llama_cpp")).latency_s for precision in ("q4_k_m", "fp16")
+    )
+    assert 0.3 * wide < packed < 0.5 * wide
