@@ -224,7 +224,7 @@ def read(model: str, **lengths: int) -> Workload:
 
 
 def test_llama_cpp_multiplies_packed_weights_in_16_bits_before_june_2024() -> None:
-    """Builds before ggml-org/llama.cpp pull request 8075 unpack weights in a kernel of its own, for each micro-batch."""
+    """Builds before ggml-org/llama.cpp pull request 8075 unpack weights in a kernel for each micro-batch."""
     device, workload = load_device("rtx_4080"), read("llama3_8b:prefill", sequence=1024)
     older, newer, wide = (
         estimate(workload, device, Scenario(1, precision, runtime))
