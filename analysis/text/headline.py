@@ -59,8 +59,8 @@ def headlines(
     """Return a headline for each device: its rank by `metric` and its ratios to the reference (`1x`), with the ratio of
     `leads_by` first. Design targets and devices that cannot run the model have no rank."""
     ranks = rank_words(results, metric)
-    parts = (_parts(result, rank, reference, leads_by) for result, rank in zip(results, ranks, strict=True))
-    return tuple(" · ".join(filter(None, each)) for each in parts)
+    parts = [_parts(result, rank, reference, leads_by) for result, rank in zip(results, ranks, strict=True)]
+    return tuple(" · ".join(part for part in each if part and (part != "1x" or len(parts) > 1)) for each in parts)
 
 
 def rank_words(results: Sequence[Estimate], metric: str) -> tuple[str, ...]:

@@ -22,6 +22,7 @@ from hwexplorer.version import VERSION
 from hwexplorer.views.plain import Page, Plot, Row, Series, Stack, Table, Text, View
 from hwexplorer.views.plot_axis import Axis, axis
 
+CELL, WIDEST = 7.2, 24  # pixels of a digit of a table, and characters after which its texts wrap
 NOTEBOOK = 120  # width of the widest table in a notebook, in characters
 _PAGE_STYLE = f"""
 :root{{color-scheme:light dark;--ink:#1b1f24;--paper:#fff;--line:#d5d9de;--soft:#f3f5f7;--bar:#4c8bd6;--dim:#6a737d;
@@ -65,20 +66,20 @@ def _part(view: View | Page, level: int) -> str:
     title = f"<h{level}>{_text(name)}</h{level}>\n" if name else ""
     title += f"<p>{_text(about)}</p>\n" if about else ""
     if isinstance(view, Page):
-        return title + html_tree.cards(view.cards) + _parts(view, min(level + 1, 3))
+        return title + _parts(view, min(level + 1, 3))
     if isinstance(view, Table):
         return title + _table(view)
     return title + (_prose(view, level) if isinstance(view, Text) else _plot(view))
 
 
 def _parts(page: Page, level: int) -> str:
-    """Return the parts one below the other. If some are brief, they come first and the others are folded."""
+    """Return the parts one below the other, the cards below an answer in words, else first. If some parts are brief,
+    they come before the others, which are folded."""
     brief = [part for name in page.brief for part in page.parts if part.name == name]
     rest = [part for part in page.parts if not any(part is each for each in brief)]
-    made = [_part(part, level) for part in brief]
-    if not brief:
-        return "\n".join(_part(part, level) for part in rest)
-    for part in rest:
+    made = [_part(part, level) for part in brief or rest]
+    made.insert(int(not brief and isinstance(rest[0], Text)), html_tree.cards(page.cards))
+    for part in rest if brief else ():
         inner = _part(replace(part, title=""), level)
         made.append(f'<details class="part"><summary>{_text(part.title or part.name)}</summary>{inner}</details>')
     return "\n".join(made)
@@ -108,7 +109,9 @@ def _table(view: Table) -> str:
         for column, cells in zip(view.columns, shown, strict=True)
     )
     rows = "".join(_row(view, row, r, shown) for r, row in enumerate(view.rows))
-    return f'<div class="scroll"><table><thead><tr>{heads}</tr></thead>\n<tbody>{rows}</tbody></table></div>{below}'
+    name, style = html_tree.fit_page(view, shown, "tr", CELL, widest=WIDEST)
+    table = f"<table><thead><tr>{heads}</tr></thead>\n<tbody>{rows}</tbody></table>"
+    return f'{style}<div class="scroll {name}">{table}</div>{below}'
 
 
 def _class(column: Column) -> str:

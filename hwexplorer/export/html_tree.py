@@ -58,35 +58,39 @@ def bar(value: Cell, full: float = 8.0, unit: str = "em") -> str:
 
 def tree(view: Table, shown: list[list[str]]) -> str:
     """Return a tree with its root open. `shown` are the columns as text, each with its head first."""
-    cells = [
-        BAR_CELLS if column.role == "bar" else min(max(*map(len, texts[1:]), len(texts[0]) + 2), WIDEST)
-        for column, texts in zip(view.columns, shown, strict=True)
-    ]
-    cells[0] = min(cells[0] + 6, WIDEST)  # room for indents
     heads = "".join(
         f'<span class="{_class(view, c)}" title="{text(column_meaning(column))}">{text(shown[c][0])}</span>'
         for c, column in enumerate(view.columns)
     )
-    name = f"t{crc32(repr((cells, shown)).encode()):x}"
-    head = f'<style>{_rules(view, cells, name)}</style><div class="tree {name}"><div class="row head">{heads}</div>\n'
+    name, style = fit_page(view, shown, ".row", CELL, indent=6)
+    head = f'{style}<div class="tree {name}"><div class="row head">{heads}</div>\n'
     return "".join([head, *_nested(view, shown), "</div>"])
 
 
-def _rules(view: Table, cells: list[int], name: str) -> str:
-    """Return CSS rules: for each page width, the widths of the columns that fit and the names of the others."""
+def fit_page(
+    view: Table, shown: list[list[str]], row: str, cell: float, indent: int = 0, widest: int = WIDEST
+) -> tuple[str, str]:
+    """Return the name of a class and its style: for each page width, the widths of the columns that fit and the names
+    of the others. `row` selects the rows, and `cell` is the width of a digit in pixels."""
+    cells = [
+        BAR_CELLS if column.role == "bar" else min(max(*map(len, texts[1:]), len(texts[0]) + 2), widest)
+        for column, texts in zip(view.columns, shown, strict=True)
+    ]
+    cells[0] = min(cells[0] + indent, WIDEST)
+    name = f"t{crc32(repr((cells, shown)).encode()):x}"
     rules = []
     for above, page in zip((0, *PAGES), PAGES, strict=False):
-        kept = fit_places(view.columns, cells, int((page - MARGINS) / CELL))
+        kept = fit_places(view.columns, cells, int((page - MARGINS) / cell))
         widths = [f"min({BAR}em,16vw)" if view.columns[c].role == "bar" else f"{cells[c]}ch" for c in kept]
         widths[0] = f"min({cells[0]}ch,36vw)"  # leaves room for the figures on a phone
         rest = [c for c in range(len(view.columns)) if c not in kept]
-        hidden = ",".join(f".{name} .row>:nth-child({c + 1})" for c in rest)
+        hidden = ",".join(f".{name} {row}>:nth-child({c + 1})" for c in rest)
         rule = f".{name}{{--w:{' '.join(widths)}}}" + (hidden and f"{hidden}{{display:none}}")
         if rest:
             more = ", ".join(view.columns[c].title for c in rest)
             rule += f'.{name}:after{{content:"on a wider page: {more}"}}'
         rules.append(f"@media(max-width:{above - 1}px){{{rule}}}" if above else rule)
-    return "".join(rules)
+    return name, f"<style>{''.join(rules)}</style>"
 
 
 def _class(view: Table, c: int) -> str:
@@ -123,8 +127,9 @@ def _cells(view: Table, row: Row, told: list[str], full: float) -> str:
 
 
 def cards(told: tuple[Card, ...]) -> str:
-    """Return a card for each device: its cost, the main figure first. Designs on paper come last, dimmed."""
-    ordered = sorted(told, key=lambda card: card.on_paper)
+    """Return a card for each device: its cost, the main figure first. Cards are ordered by rank; designs on paper come
+    last, dimmed."""
+    ordered = sorted(told, key=lambda card: (card.on_paper, not card.rank, card.rank))
     return f'<div class="cards">{"".join(map(_card, ordered))}</div>' if told else ""
 
 

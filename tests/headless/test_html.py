@@ -114,3 +114,14 @@ def test_a_notebook_has_the_columns_that_fit_and_names_the_others() -> None:
     view = Answer("compare", STATE).view()
     assert as_fragment(view).count("<th ") < as_html(view).count("<th ")
     assert "columns more: " in as_fragment(view)
+
+
+def test_a_comparison_begins_with_its_answer_and_drops_columns_that_a_page_has_no_room_for() -> None:
+    page = as_html(Answer("compare", parse("resnet18")).view())
+    names = re.findall(r'<b class="name">([^<]*)</b>', page)
+    assert page.index(">Answer<") < page.index('class="cards"') < page.index("<table>")
+    assert names[0] == "TPU v4"
+    assert names[-1].startswith("KPU")
+    narrow = page.split("@media(max-width:599px)")[1]
+    assert "tr>:nth-child(2)" in narrow.partition("}")[2].partition("{display:none}")[0]
+    assert 'content:"on a wider page: Verdict' in narrow

@@ -323,3 +323,18 @@ async def test_results_name_the_columns_that_the_width_leaves_out_and_find_rows(
         await pilot.press("/", *"tpu", "enter")
         assert "tpu_v4" in str(over(app).content.row)
     assert app.session.failures == []
+
+
+async def test_two_slow_clicks_on_a_row_apply_it_and_the_first_says_so() -> None:
+    app = HwExplorer(parse("resnet18"), EngineProvider())
+    async with app.run_test(size=GRID) as pilot:
+        await pilot.press("A")
+        await pilot.pause()
+        pane = over(app).pane
+        for message in ("enter or another click applies this row", "u undoes"):
+            pane.post_message(FramedPane.Clicked(pane.pane, 4, 2, 1))
+            await pilot.pause()
+            assert app.session.message is not None
+            assert app.session.message[0].endswith(message)
+        assert app.state != parse("resnet18")
+    assert app.session.failures == []

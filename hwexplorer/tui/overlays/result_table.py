@@ -40,7 +40,7 @@ class ResultTable(OverlayScreen):
         self.content = TreeTable(tree=False)
         super().__init__(host, "results", self.content)
         self._sheet, self._table, self._state_of = sheet, table, state_of
-        self._heading = name
+        self._heading, self._clicked = name, ""
         self.content.column = 0
         self.pane.heading = " · ".join(dict.fromkeys((name.title(), sheet.title)))
         self.content.update(table)
@@ -99,15 +99,18 @@ class ResultTable(OverlayScreen):
         self._to_column(0)
 
     def click(self, at: FramedPane.Clicked) -> None:
-        """Choose a row, apply it by a double click, or sort by the column whose head was clicked."""
+        """Choose a row, apply it by another click, or sort by the column whose head was clicked."""
         if (column := self.content.head_at(at.x, at.y)) is not None:
             self.content.column = [each.key for each in self.content.table.columns].index(column)
             self.action_sort()
         elif (key := self.content.key_at(at.y)) is not None:
             self.content.go(key, still=True)
             self.pane.redraw()
-            if at.times == 2:
+            if key == self._clicked:
                 self.action_apply()
+            else:
+                self.session.say("enter or another click applies this row", "text")
+            self._clicked = key
 
     def _target(self) -> tuple[Row, State] | None:
         """Return the row of the cursor and the state it leads to. If it leads nowhere, say so and return None."""

@@ -20,7 +20,7 @@ def answer_lines(width: int, height: int, devices: int) -> int:
 def strip_lines(width: int, height: int, devices: int) -> int:
     """Return the height of the strip: the answer, the heads, a line for each device."""
     lines = answer_lines(width, height, devices) + 1 + devices
-    return lines if devices == 1 else min(lines + (height >= GAP_HEIGHT), height // 3 + 1)
+    return lines if devices == 1 else min(lines + (height >= GAP_HEIGHT), height // 3 + 2)
 
 
 def arrange(width: int, height: int, pane: str, zoom: bool, devices: int = 4) -> dict[str, Box]:
