@@ -33,6 +33,7 @@ class _Parser(argparse.ArgumentParser):
         super().__init__(f"hwexplorer {name}".rstrip(), formatter_class=form, allow_abbrev=False, **settings)
 
     def error(self, message: str) -> NoReturn:
+        """Raise RequestError with the message of argparse in our words."""
         what, required, words = message.partition("the following arguments are required: ")
         if required:
             what = f"{self.prog.partition(' ')[2]} needs {words} (`{self.prog} --help` shows examples)"

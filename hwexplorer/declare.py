@@ -121,6 +121,7 @@ def document_of_estimate(find: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(find)
     def document(state: State, **options: Any) -> Any:
+        """Return what `find` returns for the estimate of a state."""
         from hwexplorer import engine
 
         node = {"path": state.at} if "path" in signature(find).parameters else {}

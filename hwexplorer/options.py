@@ -156,10 +156,7 @@ def name_list(what: str, allowed: tuple[str, ...] = ()) -> Callable[[str], tuple
 def whole_list(what: str, most: int) -> Callable[[str], tuple[int, ...]]:
     """Return a converter of `1,2,4` to whole numbers up to `most`, ascending."""
 
-    def convert(text: str) -> tuple[int, ...]:
-        return tuple(sorted(set(map(whole(1, most), name_list(what)(text)))))
-
-    return convert
+    return lambda text: tuple(sorted(set(map(whole(1, most), name_list(what)(text)))))
 
 
 def amounts(what: str, unit: str) -> Callable[[str], tuple[float, ...]]:

@@ -56,6 +56,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     dram_s = common.memory_seconds_of(device, beside.dram_read + beside.dram_write, bandwidth)
 
     def need(lanes_s: Floats) -> Floats:
+        """Return the seconds of each kernel by its slowest resource, (s, k), given those of the lanes."""
         alone = np.stack([matrix_s / usable, lanes_s / usable, dram_s, np.broadcast_to(chip_s, dram_s.shape)], axis=1)
         return common.overlapped(common.per_kernel(demand, alone), device.software.overlap.value)
 

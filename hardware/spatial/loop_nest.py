@@ -117,6 +117,7 @@ class _Counter:
                 yield loop[:1] if is_one else loop, taken, moves
 
     def run(self) -> NestRun:
+        """Return the values that each station moves and the cycles that they take."""
         moves = {}
         for tensor in range(len(TENSORS)):
             held = [s for s, station in enumerate(self.stations) if station.holds[tensor]]

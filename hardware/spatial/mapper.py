@@ -80,6 +80,7 @@ def _ideal_s(demand: Demand, setup: Setup) -> Floats:
     attends = demand.is_attention
 
     def rate(unit: str, format_: str) -> float:
+        """Return the multiply-accumulates per second of all units in a format."""
         return device.units * fma(device, unit, format_) * (plan.matrix_rate if unit == "matrix" else 1.0)
 
     others = np.where(attends, rate(plan.contraction[0], plan.attention), rate(*plan.contraction))

@@ -181,6 +181,7 @@ def _pareto_columns(table: Floats) -> Ints:
 
 def _concatenate(nests: list[Nest]) -> Nest:
     def side(parts: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:
+        """Return the columns of several nests as one."""
         return tuple(np.concatenate(each, axis=1) for each in zip(*parts, strict=True))
 
     return Nest(

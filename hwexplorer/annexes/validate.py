@@ -73,6 +73,7 @@ def _document(
     points = [point for path in tables for point in kernel_points(path, folders)]
 
     def progress(done: int) -> None:
+        """Report every fiftieth row and the last."""
         if tick is not None and (done % 50 == 0 or done == len(measured)):
             tick(done, len(measured))
 

@@ -39,6 +39,7 @@ def print_report(name: str, report: Report, arguments: argparse.Namespace) -> No
         answer = find_answer(name, report, arguments, progress)
 
     def make(form: str) -> str:
+        """Return the answer in a format."""
         with progress:
             made = answer.to_text(form, output.width(), arguments.all)
         if form == "csv" and answer.missing_rules:  # its first line names the columns

@@ -162,6 +162,7 @@ def capture_model(wanted: State) -> None:
     with Progress() as progress:
 
         def show(phase: str, fraction: float) -> None:
+            """Show the phase of a capture with its percentage."""
             progress.show(f"capturing: {phase} " + (f"{fraction * 100:3.0f} %" if fraction >= 0 else ""))
 
         engine.capture(wanted, show if progress.is_shown else None)

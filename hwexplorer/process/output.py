@@ -127,6 +127,7 @@ class Progress:
         """Return a function of (done, total) that shows the count; None if no progress is shown."""
 
         def tick(done: int, total: int) -> None:
+            """Show the count, unless one was shown a moment ago."""
             if done >= total or not self._line or monotonic() - Progress._shown_s > _TICK_S:
                 self.show(f"{what}: {done:,} of {total:,}" if done < total else "")
 

@@ -25,6 +25,7 @@ def distribution(name: str, title: str, what: str, weighed: str, of: dict[str, s
         ]
 
     def ranges(document: Any) -> Iterable[tuple[Bucket, ...]]:
+        """Return the buckets of all distributions, one tuple per range."""
         buckets = getattr(document, name)
         return zip(*(getattr(buckets, field) if field else buckets for field in of.values()), strict=True)
 

@@ -40,6 +40,7 @@ class Stack(float):
 
     @classmethod
     def sum(cls, stacks: Iterable[Stack]) -> Stack:
+        """Return the stack whose parts are the sums of the parts of several."""
         return cls([sum(parts) for parts in zip(*(stack.parts for stack in stacks), strict=True)])
 
 

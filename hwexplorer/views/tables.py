@@ -40,6 +40,7 @@ def rows(
     sort = attrgetter(kind) if kind else lambda item: ""
 
     def row(item: Any, depth: int, has_children: bool) -> Row:
+        """Return the row of an item."""
         cells = tuple(read(item) for read in readers)
         named = row_key(item, key) if key else str(cells[0])
         return Row(

@@ -232,6 +232,7 @@ def _run_windows(events: Sequence[ChromeEvent], operators: Sequence[ChromeEvent]
     marks = [rows for name, rows in groups.items() if name == "step" or len(rows) > 1 or "measure" in name.lower()]
 
     def operators_s(rows: Sequence[ChromeEvent]) -> float:
+        """Return the seconds of operators within the windows of some marks."""
         return sum(o.seconds for e in rows for o in _in_window(operators, e.span))
 
     def rank(rows: Sequence[ChromeEvent]) -> tuple[bool, bool, float]:

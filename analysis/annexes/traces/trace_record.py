@@ -136,6 +136,7 @@ def average_runs(format_: str, runs: Sequence[TracedRun], *, notes: Sequence[str
         notes.append(f"{count} of {len(runs)} runs took over {DISTURBED:g}x the median and are left out")
 
     def mean(values: Sequence[float | None]) -> float | None:
+        """Return the mean of the values, None if one is not known."""
         known = [value for value in values if value is not None]
         return sum(known) / len(known) if len(known) == len(values) else None
 

@@ -20,6 +20,7 @@ def answer(work: Callable[[Progress], bytes]) -> int:
     os.dup2(2, 1)
 
     def progress(phase: str, fraction: float) -> None:
+        """Send the phase and the fraction of it that is done."""
         _line(pipe, {"phase": phase, "fraction": fraction})
 
     gc.disable()  # the process ends after one piece of work; collecting took a fifth of its time

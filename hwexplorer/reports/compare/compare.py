@@ -131,6 +131,7 @@ DELTA = Column(
 
 
 def comparison(state: State, on_paper: bool = False) -> Comparison:
+    """Return the document of a comparison of the devices of a state."""
     devices = [engine.device(name) for name in state.devices]
     return compare_devices(
         engine.workload(state), devices, engine.scenario(state), engine.device(state.baseline).key,

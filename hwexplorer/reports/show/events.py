@@ -162,6 +162,7 @@ def _join_pinned(here: Table, there: Table, name: str) -> Table:
     rows: list[Row] = []
 
     def with_other(row: Row, cells: tuple[Cell, ...]) -> Row:
+        """Return a row with the energy on the other device and the relative change."""
         mine, other = cells[place], energy.get(row.key)
         change = None
         if isinstance(mine, float) and isinstance(other, float) and other:

@@ -10,8 +10,8 @@ from pathlib import Path
 from analysis.document import Column, columns
 from analysis.estimate.estimate import Estimate
 from analysis.explore.constraint import parse_rule
-from analysis.explore.result_diff import Diff, FigureChange, OperatorChange, ResultChanges, TypeCount, diff
-from analysis.explore.rule_check import Finding, evaluate_rules
+from analysis.explore.result_diff import Diff, FigureChange, OperatorChange, TypeCount, diff
+from analysis.explore.rule_check import evaluate_rules
 from analysis.explore.saved_result import ComparedResult, read_result, summarize_estimate
 from hardware.errors import RequestError
 from hardware.quantity import quantity
@@ -50,14 +50,12 @@ def _document(state: State, other: State, rule: list[str] | None) -> Diff:
     rules = [parse_rule(text) for text in rule or ()]
 
     def run(device: str) -> Estimate:
+        """Return the estimate of the second side on a device. Raises RequestError for a file."""
         if is_result(other.model):
             raise RequestError(f"{other.model} is a file: rules about it begin with change, as change(energy) < 5%")
         return engine.result(other, device)
 
-    def evaluate(changes: ResultChanges) -> tuple[Finding, ...]:
-        return evaluate_rules(rules, run, changes.relative_change)
-
-    return diff(_result(state), _result(other), evaluate)
+    return diff(_result(state), _result(other), lambda changes: evaluate_rules(rules, run, changes.relative_change))
 
 
 def _title(found: Diff, state: State) -> str:

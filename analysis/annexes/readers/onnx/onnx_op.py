@@ -67,9 +67,11 @@ class OnnxOp:
         return tensor
 
     def shape(self, index: int = 0) -> Shape:
+        """Return the shape of an input."""
         return self.value(index).meta.shape
 
     def shapes(self) -> list[Shape]:
+        """Return the shapes of the inputs that are given."""
         return [value.meta.shape for value in self.inputs if value is not None]
 
     @property
@@ -77,6 +79,7 @@ class OnnxOp:
         return len(self.shape())
 
     def dtype(self, index: int = 0) -> str:
+        """Return the element type of an input."""
         return self.value(index).meta.dtype
 
     def arguments(self, names: str) -> dict[str, Any]:
