@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections.abc import Iterable
 from functools import cache, cached_property, lru_cache
@@ -17,10 +18,11 @@ from hardware.architectures.data import Software
 from hardware.area import silicon_watts
 from hardware.device_file import CATALOG, DESIGNER, DeviceFile, Fact, complete_facts, fail, read_device_file
 from hardware.errors import RequestError, unknown
-from hardware.names import fold_name, match_name, product_words
+from hardware.names import fold_name, match_name, nearest, product_words
 from hardware.what_if import apply_changes, parse_changes, split_changes
 
 _CLOCK_STEP_NS = 100_000_000  # a file made this soon after another may not change the time of its folder
+_ALIKE = 0.6  # least similarity of the words of a product that is suggested for an unknown device
 ON_PAPER = " (paper)"  # follows the name of a design target, wherever it is shown
 
 
@@ -211,7 +213,7 @@ def load_device(name: str, folders: tuple[Path, ...] = ()) -> Device:
         base, _, mode = name.partition(":")
         path = available.get(classes.get(fold_name(base), base)) or _by_alias(base, available)
     if path is None:
-        raise unknown("device", base, [*available, *classes], listing="`hwexplorer devices` lists them")
+        raise _unknown_device(base, available)
     if folders and path.stem in (twice := find_duplicates(folders)):
         raise twice[path.stem]
     return apply_changes(device_in_mode(_read(path), mode), parse_changes(changes or ""))
@@ -242,8 +244,27 @@ def _is_product(name: str, spec: DeviceFile) -> bool:
     memory = spec.facts.get("memory_bytes")
     size = f"{memory.value / 1e9:.0f}" if memory is not None else ""
     ignored = (spec.vendor.casefold(), f"{size}gb", f"{size}g")
-    words = product_words(name, ignored)
-    return bool(words) and any(words == product_words(own, ignored) for own in (spec.id, spec.name, *spec.aliases))
+    words = frozenset(product_words(name, ignored))
+    return bool(words) and any(words == {*product_words(own, ignored)} for own in (spec.id, spec.name, *spec.aliases))
+
+
+def _unknown_device(name: str, available: dict[str, Path]) -> RequestError:
+    """Return the error of an unknown device. It names the products with the most similar words, of the same vendor if
+    the name states one, and says how a device is stated by its data sheet."""
+    specs = [spec for path in available.values() if (spec := _read_or_none(path)) is not None]
+    vendors = {spec.vendor.casefold() for spec in specs}
+    stated = vendors & set(re.findall(r"[a-z]+", name.casefold()))
+    by_words = {name: name for name in known_architectures.names()}
+    for spec in specs:
+        if not stated or spec.vendor.casefold() in stated:
+            for own in (spec.id, spec.name, *spec.aliases):
+                by_words.setdefault("".join(product_words(own, vendors)), spec.id)
+    typed = "".join(product_words(name[:80], vendors)) or name
+    near = [*dict.fromkeys(by_words[words] for words in nearest(typed, by_words, most=6, cutoff=_ALIKE))][:3]
+    about = f"did you mean {' or '.join(near)}?" if near else "no shipped device is like it"
+    example = f"{(near or [known_architectures.BASELINE.default_device])[0]}{{units=80,memory_bandwidth=1e12}}"
+    listing = f"`hwexplorer devices` lists all; {example} states one by its data sheet"
+    return RequestError(f"unknown device {name[:80]!r}: {about} ({listing})")
 
 
 def device_in_mode(spec: DeviceFile, mode: str = "") -> Device:

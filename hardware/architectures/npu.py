@@ -41,28 +41,19 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     device, plan = setup.device, setup.plan
     on_matrix = common.on_matrix_unit(demand, plan)
     padded = _padded_macs(demand, device)
-    matrix_s, rows_vector_s = _unit_seconds(demand, setup, rates, on_matrix, padded)
-    vector_s = rows_vector_s
-    if demand.unpack_ops is not None:
-        lanes = 2.0 * tiling.fma(device, "vector", plan.vector)
-        vector_s = (
-            vector_s + common.unpack_flops(demand, device) / lanes / rates.compute[:, OpClass.ELEMENTWISE][:, None]
-        )
-        demand = demand.with_values(vector_flops=demand.vector_flops + common.unpack_flops(demand, device))
+    matrix_s, vector_s = _unit_seconds(demand, setup, rates, on_matrix, padded)
     usable = max(float(np.floor(device.units * device.arch.data.assumed("usable_units"))), 1.0)
     bandwidth = rates.bandwidth[:, demand.op_class]
     beside = _streamed_traffic(demand, device)
     chip_s = (beside.chip_read + beside.chip_write) / device.last_level_bandwidth
-    dram_s = common.memory_seconds_of(device, beside.dram_read + beside.dram_write, bandwidth)
-
-    def need(lanes_s: Floats) -> Floats:
-        """Return the seconds of each kernel by its slowest resource, (s, k), given those of the lanes."""
-        alone = np.stack([matrix_s / usable, lanes_s / usable, dram_s, np.broadcast_to(chip_s, dram_s.shape)], axis=1)
-        return common.overlapped(common.per_kernel(demand, alone), device.software.overlap.value)
-
+    # Weights are read in order and ahead of their layer: at the rate of products, whatever the layer.
+    activations = beside.dram_read + beside.dram_write - beside.weight_read
+    dram_s = common.memory_seconds_of(device, activations, bandwidth)
+    dram_s = dram_s + common.memory_seconds_of(device, beside.weight_read, rates.bandwidth[:, [OpClass.GEMM]])
+    alone = np.stack([matrix_s / usable, vector_s / usable, dram_s, np.broadcast_to(chip_s, dram_s.shape)], axis=1)
     steps = Steps(
         weight_bytes=np.zeros(0),
-        need_s=need(vector_s),
+        need_s=common.overlapped(common.per_kernel(demand, alone), device.software.overlap.value),
         stream_s=_stream_seconds(demand, device),
         lag=demand.per_kernel(_lag(demand, device)),
     )
@@ -80,9 +71,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     stream_s = _of_context(placed, np.maximum, steps.stream_s[None])
     pace_s = np.maximum(all_need_s, stream_s)
     stretch = pace_s / np.where(all_need_s > 0, all_need_s, 1.0)
-    # Layers unpack their weights all at once, before the first row: only work on rows delays later layers.
-    rows_s = np.maximum(_of_context(placed, np.add, need(rows_vector_s)), stream_s)
-    fill_s = rows_s[:, demand.kernel] * _lag(demand, device)
+    fill_s = pace_s[:, demand.kernel] * _lag(demand, device)
     taken_s = steps.need_s * stretch
     # A share may shrink as that of another layer grows: widen the ends to include each layer's nominal time.
     taken_s[1:2], taken_s[2:3] = np.minimum(taken_s[1:2], taken_s[0]), np.maximum(taken_s[2:3], taken_s[0])

@@ -9,6 +9,7 @@ from analysis.model.model_errors import UnknownModelError
 from analysis.model.names import aliases, targets, zoo
 from analysis.model.names.model_ref import names, plain, refer, user_target
 from hardware import file_access
+from hardware.errors import RequestError
 from hwexplorer import cli
 from hwexplorer.engine import Engine
 from hwexplorer.state import parse
@@ -97,6 +98,18 @@ DEVICES = {
     "AMD MI355X": "mi355x",
     "NVIDIA GB200": "gb200",
     "AMD EPYC 9755 128-Core Processor": "epyc_9755",
+    "01:00.0 VGA compatible controller: NVIDIA Corporation AD102 [GeForce RTX 4090] (rev a1)": "rtx_4090",
+    "11th Gen Intel(R) Core(TM) i7-1185G7 @ 3.00GHz": "i7_1185g7",
+    "c7g.4xlarge": "graviton3",
+    "p4d.24xlarge": "a100_sxm4_40gb",
+    "NVIDIA GeForce RTX 2080 Ti": "rtx_2080_ti",
+    "QCS6490 NPU": "qcs6490_npu",
+}
+UNKNOWN_DEVICES = {
+    "NVIDIA GeForce RTX 4070 SUPER": "did you mean rtx_4070 or rtx_4070_ti or",
+    "Apple M4 Max": "did you mean apple_m2_max_gpu",
+    "Snapdragon 8 Gen 2": "did you mean snapdragon_8_gen_3_npu",
+    "Groq LPU on a card": "no shipped device is like it .*h100_sxm{units=80,memory_bandwidth=1e12} states one",
 }
 
 
@@ -126,6 +139,12 @@ def test_a_name_says_what_a_language_model_is_stored_in(typed: str) -> None:
 @for_each("typed", DEVICES)
 def test_devices(typed: str, engine: Engine) -> None:
     assert engine.device(typed).key == engine.device(DEVICES[typed]).key
+
+
+@pytest.mark.parametrize("typed", UNKNOWN_DEVICES)
+def test_an_unknown_device_names_products_with_similar_words(typed: str, engine: Engine) -> None:
+    with pytest.raises(RequestError, match=UNKNOWN_DEVICES[typed]):
+        engine.device(typed)
 
 
 def test_what_the_aliases_mean_is_there() -> None:
