@@ -82,7 +82,8 @@ def resolve(words: list[str]) -> list[str]:
     declared = group(verb)
     if declared.choose is not None:
         return declared.choose(rest)
-    section = declared.by_words.get(_count(rest, members, declared), verb)
+    count = _count(rest, members, declared)
+    section = declared.by_words.get(max((n for n in declared.by_words if n <= count), default=0), verb)
     if section not in members:
         raise (
             unknown("section", rest[0], members)

@@ -37,6 +37,8 @@ def test_the_specification_s_command_lines_are_understood(line: str, verb: str, 
     [
         ("compare resnet18 --foramt json", "unknown option '--foramt': did you mean --format?"),
         ("compare resnet18 resnet50", "unexpected word 'resnet50'"),
+        ("devices l4 t4", "unexpected word 't4'"),
+        ("devices l4 --save x.toml", "unknown option '--save'"),
         ("compare my_own_net_7", "`hwexplorer models` lists all names"),
         ("compare llama3_8b:chat", "llama3_8b has no phase 'chat'; its phases: prefill, decode, request, serve"),
     ],
