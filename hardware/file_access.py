@@ -57,10 +57,11 @@ def _at_most(file: BinaryIO, size: int) -> bytes:
     return b"".join(parts)
 
 
-def text(data: bytes) -> str:
-    """Decode UTF-8 text. Raises OSError naming the line that is not UTF-8."""
+def text(data: bytes, errors: str = "strict") -> str:
+    """Decode UTF-8 text, or UTF-16 text with a byte order mark (PowerShell). Raises OSError naming the wrong line."""
+    is_wide = data.startswith((b"\xff\xfe", b"\xfe\xff"))
     try:
-        return data.decode("utf-8-sig")
+        return data.decode("utf-16" if is_wide else "utf-8-sig", errors)
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise OSError(errno.EILSEQ, f"line {line} is not UTF-8 text") from None
@@ -115,16 +116,22 @@ def shipped(path: Path) -> dict[str, Any]:
 
 def unzip(data: bytes, most: int) -> bytes:
     """Return the contents of a gzip file, at most `most` bytes. Raises OSError."""
-    stream = zlib.decompressobj(wbits=31)  # gzip.GzipFile.read would allocate `most` bytes before it reads one
+    import gzip  # 1 ms that a start without a capture saves
+    import io
+
+    parts, size = [], 0
     try:
-        plain = stream.decompress(data, most + 1)
-    except zlib.error:
-        plain = b""
-    if len(plain) > most:
-        raise OSError(errno.EFBIG, f"holds more than {most:,} bytes")
-    if not stream.eof or stream.unused_data:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:  # of one or several members
+            while size <= most and (part := file.read(_PART)):  # a read of `most` bytes would allocate them
+                parts.append(part)
+                size += len(part)
+    except (OSError, EOFError, zlib.error):
+        data = b""
+    if not data:
         raise OSError(errno.EINVAL, "is not a gzip file, or is damaged")
-    return plain
+    if size > most:
+        raise OSError(errno.EFBIG, f"holds more than {most:,} bytes")
+    return b"".join(parts)
 
 
 def write(path: Path, parts: Iterable[str | bytes], mode: int = 0o666) -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import inspect
 import operator
+import sys
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -14,8 +15,9 @@ from unittest.mock import patch
 
 import torch
 from torch.export.graph_signature import InputKind
-from torch.utils._pytree import SUPPORTED_NODES, tree_leaves, tree_map
+from torch.utils._pytree import SUPPORTED_NODES, GetAttrKey, register_pytree_node, tree_leaves, tree_map
 
+from analysis.capture.failure_text import NO_GRADIENTS
 from analysis.capture.inner_graphs import BoundValue, ExportError, InnerGraphs
 from analysis.capture.tensor_lifetimes import watch_lifetimes
 from analysis.capture.torch_settings import export_settings, versions
@@ -59,11 +61,13 @@ def export(
         batch_dims = [0 if value.dim() else None for value in tensors_in(given)]
     positions = iter(batch_dims)
     live = tree_map(lambda value: _live(value, positions, batch), given, is_leaf=_is_object)
-    with export_settings(), _without_collected_keywords(module, given):
+    with export_settings(), _without_collected_keywords(module, given), _symbolic_lengths(module):
         shapes = dict(inspect.signature(module.forward).bind(*live[0], **live[1]).arguments)
         with watch_lifetimes() as held:
             program = torch.export.export(module, *given, dynamic_shapes=shapes, strict=False)
-        if _has_vmap(program):  # inside a vmap, shapes lack the mapped dimension
+        if _calls(program, "_make_dual"):
+            raise ExportError(NO_GRADIENTS)
+        if _calls(program, "_add_batch_dim"):  # inside a vmap, shapes lack the mapped dimension
             program = program.run_decompositions({})
     return replace(graph_of(program, labels, parameters, names), held=held.last_calls(program.graph))
 
@@ -105,10 +109,52 @@ def _without_collected_keywords(module: Any, given: Inputs) -> Iterator[None]:
         yield
 
 
-def _has_vmap(program: Any) -> bool:
+@contextmanager
+def _symbolic_lengths(module: Any) -> Iterator[None]:
+    """Let `len` of a tensor be a symbolic size in the modules of the user's classes: Python's `len` is a constant."""
+
+    def _length(value: Any) -> Any:
+        return value.shape[0] if isinstance(value, torch.Tensor) and value.dim() else len(value)
+
+    names = {type(part).__module__ for part in module.modules()}
+    own = [name for name in names if name in sys.modules and name.partition(".")[0] != "torch"]
+    with ExitStack() as stack:
+        for name in own:
+            if "len" not in vars(sys.modules[name]):
+                stack.enter_context(patch.object(sys.modules[name], "len", _length, create=True))
+        yield
+
+
+def register_objects(given: Any) -> None:
+    """Let torch see the tensors that are attributes of objects among inputs."""
+    for leaf in tree_leaves(given):
+        has_tensors = any(isinstance(value, torch.Tensor) for value in getattr(leaf, "__dict__", {}).values())
+        if has_tensors and not isinstance(leaf, (torch.Tensor, torch.nn.Module)):
+            register_class(type(leaf))
+
+
+def register_class(kind: Any) -> None:
+    """Let torch see the tensors that are attributes of objects of a class."""
+
+    def _rebuild(values: Any, names: Any) -> Any:
+        made = object.__new__(kind)
+        vars(made).update(zip(names, values, strict=True))
+        return made
+
+    def _named(value: Any) -> Any:
+        return [(GetAttrKey(name), part) for name, part in vars(value).items()], list(vars(value))
+
+    def _flatten(value: Any) -> Any:
+        return list(vars(value).values()), list(vars(value))
+
+    register_pytree_node(kind, _flatten, _rebuild, flatten_with_keys_fn=_named)
+
+
+def _calls(program: Any, name: str) -> bool:
+    """Return True if the program or a graph inside it calls a function of this name."""
     graphs = [module.graph for module in program.graph_module.modules() if isinstance(module, torch.fx.GraphModule)]
     calls = (node.target for graph in graphs for node in graph.nodes if node.op == "call_function")
-    return any(getattr(target, "__name__", "") == "_add_batch_dim" for target in calls)
+    return any(getattr(target, "__name__", "").partition(".")[0] == name for target in calls)
 
 
 def _labels(module: Any) -> dict[str, str]:

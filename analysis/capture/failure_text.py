@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import linecache
 import re
+import sys
 import traceback
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 _OURS = str(Path(__file__).resolve().parents[1])
 _folders: list[str] = []  # folders of the user's model: an error is located in these files if possible
 _DETAIL = 220
+NO_GRADIENTS = "gradients inside forward cannot be captured; capture the module whose gradient it takes"
 # A pattern in the message or source line of an error -> what to do about it.
 _ADVICE = {
     r"\.numpy\(\)": "NumPy cannot be captured; stay with torch functions",
     "PackedSequence": "a packed sequence cannot be captured; give its module the padded tensor",
     "nested_tensor|torch\\.jagged|NestedTensor": "nested tensors cannot be captured; give a padded tensor and its mask",
-    r"not require grad|\b(jacrev|jacfwd|hessian|vjp|jvp|grad|backward)\(": (
-        "gradients inside forward cannot be captured; capture the module whose gradient it takes"
-    ),
+    rf"not require grad|\b(jacrev|jacfwd|hessian|vjp|jvp|grad|backward)\(|{NO_GRADIENTS}": NO_GRADIENTS,
 }
 _TEXT_MAX, _LINE_MAX = 20_000, 500  # limits on a message: patterns below take time quadratic in the line length
 
@@ -106,6 +107,7 @@ def reason(error: BaseException) -> str:
         text = next((line.removeprefix("- ") for line in lines if line.startswith("- ")), text)
     if match := re.search(r"specialized it to be a constant \((\d+)\)", text):
         return f"its code works for {match[1]} only"
+    text = re.sub(r"L\['(\w+)'\]\.size\(\)", r"\1.shape", text.partition("Specializations unexpectedly")[0])
     if match := re.search(r"satisfy the generated guard (.*?)\.?$", text):
         return f"its code requires {match[1][:_DETAIL]}"
     text = re.sub(r" ?For more information.*", "", text)
@@ -115,9 +117,15 @@ def reason(error: BaseException) -> str:
     return f"{name}: {text[:_DETAIL]}" if text else name
 
 
+def class_in_results(error: BaseException) -> Any:
+    """Return the class of a result that torch does not know, None if that is not the failure."""
+    match = re.search(r"Found <class '([\w.]+)\.(\w+)'> in output", _message_of(error))
+    return getattr(sys.modules.get(match[1]), match[2], None) if match else None
+
+
 def largest_batch(error: BaseException) -> int:
     """Return the largest batch for which a model's code takes the captured path; 0 if the batch is not the problem."""
-    limits = re.findall(r"\.size\(\)\[\d+\] <= (\d+)", reason(error)) if "requires" in reason(error) else []
+    limits = re.findall(r"\.shape\[\d+\] <= (\d+)", reason(error)) if "requires" in reason(error) else []
     return min(map(int, limits), default=0)
 
 

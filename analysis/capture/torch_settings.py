@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
 import logging
 import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from functools import partial, partialmethod
+from functools import cache, partial, partialmethod
 from typing import Any
 from unittest.mock import patch
 
 import torch
 from torch.overrides import TorchFunctionMode
+
+from analysis.capture.failure_text import NO_GRADIENTS
 
 _kept: list[Any] = []  # operator libraries: their declarations vanish with the object
 
@@ -90,17 +93,53 @@ def _order_of_contractions(contract_path: Any, equation: str, *operands: Any, **
     return contract_path(equation, *shapes, shapes=True, **options)
 
 
-def _assume_assertions(tensor: Any, truth: Any) -> bool:
-    """Return the truth of a tensor. In an `assert`, return the truth that passes it: an export has no values."""
+def _assume_checks(tensor: Any, truth: Any) -> bool:
+    """Return the truth of a tensor; in a check that raises, the truth that passes it: an export has no values."""
     frame = sys._getframe(1)
-    line = linecache.getline(frame.f_code.co_filename, frame.f_lineno).split()
-    return line[1:2] != ["not"] if line[:1] == ["assert"] else bool(truth(tensor))
+    made = frame.f_lasti // 2 - 1  # the instruction before the test made the tensor
+    line, end_line, column, end_column = list(frame.f_code.co_positions())[made]
+    place = (line, column, end_line, end_column)
+    for test, passes in _checks(frame.f_code.co_filename) if None not in place else ():
+        part: ast.expr | None = test if _holds(test, place) else None
+        while isinstance(part, (ast.UnaryOp, ast.BoolOp)):
+            if isinstance(part, ast.BoolOp):
+                part = next((value for value in part.values if _holds(value, place)), None)
+            elif isinstance(part.op, ast.Not):
+                part, passes = part.operand, not passes
+            else:
+                break
+        if part is not None:
+            return passes
+    return bool(truth(tensor))
+
+
+@cache
+def _checks(file: str) -> list[tuple[ast.expr, bool]]:
+    """Return the condition of each `assert`, and of each `if` that only raises, with the truth that passes it."""
+    try:
+        nodes = list(ast.walk(ast.parse("".join(linecache.getlines(file)))))
+    except (SyntaxError, ValueError, RecursionError):
+        return []
+    raising = (node for node in nodes if isinstance(node, ast.If) and not node.orelse)
+    return [
+        *((node.test, True) for node in nodes if isinstance(node, ast.Assert)),
+        *((node.test, False) for node in raising if isinstance(node.body[-1], ast.Raise)),
+    ]
+
+
+def _holds(node: ast.expr, place: tuple[Any, ...]) -> bool:
+    end = (node.end_lineno, node.end_col_offset)
+    return (node.lineno, node.col_offset) <= place[:2] and place[2:] <= end
+
+
+def _refuse_gradients(*args: Any, **options: Any) -> Any:
+    raise RuntimeError(NO_GRADIENTS)
 
 
 @contextmanager
 def export_settings() -> Iterator[None]:
-    """Disable gradients, warnings and logs, let assertions pass, and export attention as separate operators instead of
-    the fused fast path."""
+    """Disable gradients, warnings and logs, let checks that raise pass, and export attention as separate operators
+    instead of the fused fast path."""
     fast_path = torch.backends.mha.get_fastpath_enabled()
     torch.backends.mha.set_fastpath_enabled(False)
     distribution = torch.distributions.Distribution
@@ -108,8 +147,11 @@ def export_settings() -> Iterator[None]:
     distribution.set_default_validate_args(False)  # validation reads values, which an export lacks
     silenced = logging.root.manager.disable
     stack = ExitStack()
-    truth = partialmethod(_assume_assertions, torch.Tensor.__bool__)
+    truth = partialmethod(_assume_checks, torch.Tensor.__bool__)
     stack.enter_context(patch.object(torch.Tensor, "__bool__", truth))
+    stack.enter_context(patch.object(torch.autograd, "grad", _refuse_gradients))
+    encoder = torch.nn.modules.transformer  # compares values of a mask to find that it is causal
+    stack.enter_context(patch.object(encoder, "_detect_is_causal_mask", lambda mask, hint=None, size=None: bool(hint)))
     if torch.backends.opt_einsum.is_available():
         orders = torch.backends.opt_einsum.get_opt_einsum()
         stack.enter_context(

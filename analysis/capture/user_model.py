@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch.nn.modules.lazy import LazyModuleMixin
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import SUPPORTED_NODES, tree_map
 
 from analysis.capture import failure_text, imported_files, kv_caches, library_models, model_factory
-from analysis.capture.exporter import MAX_BATCH, Inputs, export, tensors_in
+from analysis.capture.exporter import MAX_BATCH, Inputs, export, register_class, register_objects, tensors_in
 from analysis.capture.model_factory import Built, check_call
 from analysis.capture.torch_settings import WholeMasks, import_torchvision, without_weights
 from analysis.model.ir import batch_limits
@@ -59,6 +59,7 @@ def capture_module(module: Any, inputs: Any, batch_dim: int | None, name: str) -
     if not isinstance(module, torch.nn.Module):
         module = _Function(module)
     inputs = tree_map(lambda value: torch.as_tensor(value) if isinstance(value, np.ndarray) else value, inputs)
+    register_objects(inputs)
     if not tensors_in(inputs):
         inputs = tree_map(lambda value: torch.zeros(value) if _is_shape(value) else value, inputs, is_leaf=_is_shape)
     was_training = module.training
@@ -134,7 +135,10 @@ def _capture(
             raise
         except BaseException as error:
             failures.append((way, error))
-            if way.cached and "Cache" in str(error):
+            if (kind := failure_text.class_in_results(error)) is not None and kind not in SUPPORTED_NODES:
+                register_class(kind)
+                left = [way, *left]
+            elif way.cached and "Cache" in str(error):
                 left = [replace(other, cached=False) for other in (way, *left)]
             elif not way.masked and "NoneType" in str(error) and kv_caches.is_transformers_loaded():
                 left = [replace(other, masked=True) for other in (way, *left)]
@@ -198,6 +202,7 @@ def _attempt(
     except BaseException as error:
         raise _BuildFailure from error
     kv_caches.register()
+    register_objects(given)
     if not way.cached and hasattr(module, "config"):
         module.config.use_cache = False
     example = as_arguments(module, given)

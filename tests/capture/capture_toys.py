@@ -48,3 +48,15 @@ def writes(workload: Workload, path: str, batch: int = 1) -> dict[str, int]:
 
 def tensor(workload: Workload, name: str) -> int:
     return workload.tensors.name.index(name)
+
+
+def checked(x: Any) -> Any:
+    assert (x == x).all()
+    assert not x.isnan().any(), "a message"
+    assert (  # noqa: PT018
+        x.sum() < 1e9  # a comment
+        and not x.isinf().any()
+    )
+    if not (x >= 0).all() or x.isnan().any():
+        raise ValueError("negative")
+    return torch.nn.functional.linear(x, torch.ones(3, 4))

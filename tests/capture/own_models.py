@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -333,3 +334,48 @@ class Forces(nn.Module):
     def forward(self, x: Any) -> Any:
         x = x.requires_grad_(True)
         return torch.autograd.grad(x.pow(2).sum(), x)[0]
+
+
+class Tangents(nn.Module):
+    def forward(self, x: Any) -> Any:
+        return torch.func.jvp(torch.tanh, (x,), (torch.ones_like(x),))[1]
+
+
+@dataclasses.dataclass
+class Sample:
+    x: Any
+    mask: Any
+    name: str = "first"
+
+
+@dataclasses.dataclass
+class Scores:
+    scores: Any
+    weights: Any
+
+
+class OfSample(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.fc = nn.Linear(8, 4)
+
+    def forward(self, sample: Any) -> Any:
+        return Scores(self.fc(sample.x) * sample.mask[..., None], sample.mask)
+
+
+def in_an_object() -> Any:
+    return OfSample(), (Sample(torch.zeros(1, 5, 8), torch.ones(1, 5)),)
+
+
+class Tokens(nn.Module):
+    """As tutorials have it: a class token for each row, and a causal mask without the hint that it is causal."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Parameter(torch.zeros(1, 1, 16))
+        layer = nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+        self.encoder = nn.TransformerEncoder(layer, 1, enable_nested_tensor=False)
+
+    def forward(self, x: Any) -> Any:
+        x = torch.cat([self.first.expand(len(x), -1, -1), x], 1)
+        return self.encoder(x, mask=nn.Transformer.generate_square_subsequent_mask(7, device=x.device))

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import pytest
 import torch
-from capture_toys import lowered
+from capture_toys import checked, lowered
 from test_capture_calls import Call
 from torch import nn
 from torch._higher_order_ops.scan import scan
@@ -102,6 +102,10 @@ FORMS = {
     "complex matrix product": form(Call(rotated, 4, 4, 2), (4, 2), 4 * 16, 0),
     "rfft": form(lambda x: torch.fft.rfft(x).real.clone(), (16,), 0, 16 * 10),
     # Moving and picking: no arithmetic but what adds up.
+    "einsum without a sum": form(Call(lambda x, w: torch.einsum("bi,j->bij", x, w), 5), (3,), 0, 3 * 5),
+    "einsum that sums one operand first": form(
+        Call(lambda x, w: torch.einsum("bij,jk->bk", x, w), 4, 5), (3, 4), 4 * 5, 3 * 4
+    ),
     "embedding": form(Call(embedded, 10, 4), (3,), 0, 3 + 3 * 2),
     "gather": form(lambda x: x.gather(1, x.argsort(1)), (8,), 0, 8 * 3),
     "scatter add": form(lambda x: torch.zeros_like(x).scatter_add(1, x.argsort(1), x), (8,), 0, 8 * 3 + 8),
@@ -160,9 +164,4 @@ def test_a_model_in_which_nothing_computes_says_so() -> None:
 
 
 def test_what_a_model_asserts_of_values_is_taken_to_hold() -> None:
-    def forward(x: torch.Tensor) -> torch.Tensor:
-        assert (x == x).all()
-        assert not x.isnan().any(), "a message"
-        return F.linear(x, torch.ones(3, 4))
-
-    assert lowered(Call(forward), torch.ones(2, 4)).operators.macs.sum() > 0
+    assert lowered(Call(checked), torch.ones(2, 4)).operators.macs.sum() > 0

@@ -79,7 +79,11 @@ def test_packed_sequences_are_called_that() -> None:
 
 @pytest.mark.parametrize(
     ("factory", "said"),
-    [("Nested", "nested tensors cannot be captured; give a padded"), ("Forces", "gradients inside forward cannot be")],
+    [
+        ("Nested", "nested tensors cannot be captured; give a padded"),
+        ("Forces", "gradients inside forward cannot be"),
+        ("Tangents", "gradients inside forward cannot be"),
+    ],
 )
 def test_what_no_export_holds_is_refused_with_advice(factory: str, said: str) -> None:
     with pytest.raises(CaptureError, match=said):
@@ -91,6 +95,16 @@ def test_a_forward_that_collects_its_arguments() -> None:
     assert [item.shape for item in captured("Starred").inputs] == [shape]
     assert [item.shape for item in captured("starred", "").inputs] == [shape, shape]
     assert [item.name for item in captured("starred_by_name", "").inputs] == ["x", "more"]
+
+
+def test_tensors_in_objects_go_in_and_come_out() -> None:
+    w = captured("in_an_object", "")
+    assert [item.shape for item in w.inputs] == [("batch", 5, 8), ("batch", 5)]
+    assert w.operators.macs.sum() > 0
+
+
+def test_a_length_is_no_constant_and_a_mask_needs_no_values() -> None:
+    assert captured("Tokens", "4x6x16").inputs[0].shape == ("batch", 6, 16)
 
 
 def test_a_batch_up_to_which_the_code_goes_one_way() -> None:

@@ -45,6 +45,7 @@ def test_what_is_no_file_is_said_at_once(tmp_path: Path) -> None:
 
 def test_text_that_is_none_says_where() -> None:
     assert file_access.text("\ufeffgrün\n".encode()) == "grün\n"
+    assert file_access.text("grün\n".encode("utf-16")) == "grün\n"
     with pytest.raises(OSError, match="line 3 is not UTF-8 text"):
         file_access.text(b"a\nb\nc\xff\n")
 
@@ -54,6 +55,9 @@ def test_a_gzip_file_that_is_none(data: bytes) -> None:
     with pytest.raises(OSError, match="is not a gzip file"):
         file_access.unzip(data, 100)
     assert file_access.unzip(gzip.compress(b"x" * 100), 100) == b"x" * 100
+    assert file_access.unzip(gzip.compress(b"x" * 50) + gzip.compress(b"y" * 50), 100) == b"x" * 50 + b"y" * 50
+    with pytest.raises(OSError, match="not a gzip"):
+        file_access.unzip(b"", 100)
     with pytest.raises(OSError, match="holds more than 100 bytes"):
         file_access.unzip(gzip.compress(b"\0" * 10_000_000), 100)
 

@@ -33,7 +33,7 @@ def read_trace(path: Path) -> Trace:
     data = _unpacked_bytes(path)
     if data.startswith(b"SQLite format 3\x00"):
         return _read_sqlite(data, path)
-    text = data.decode("utf-8-sig", "replace")
+    text = file_access.text(data, "replace")
     del data
     try:
         trace = _read_text(text)
@@ -42,6 +42,8 @@ def read_trace(path: Path) -> Trace:
     except (RecursionError, MemoryError, ValueError, LookupError, TypeError, AttributeError, csv.Error) as error:
         what = "nested too deep" if isinstance(error, RecursionError) else "not in its tool's format"
         raise TraceError(f"{path.name}: damaged or {what}") from None
+    if trace is None and path.suffix == ".zst":
+        raise TraceError(f"{path.name}: zstd files are not read: unpack it with zstd -d")
     if trace is None:
         raise TraceError(f"{path.name}: not a known trace format (known: {FORMATS})")
     return trace

@@ -108,7 +108,7 @@ def _einsum(call: OperatorCall) -> OperatorCost:
         for letter, size in zip(term, shape, strict=True):
             if sizes.get(letter, ONE) == ONE:
                 sizes[letter] = size
-    macs, gemm = ZERO, (ONE, ONE, ONE, ONE)
+    macs, flops, gemm = ZERO, ZERO, None
     path = whole_numbers(call.args.get("path") or [])
     pairs = list(zip(path[::2], path[1::2], strict=True)) or [(0, 1)] * (len(terms) - 1)
     for pair in pairs:
@@ -117,17 +117,23 @@ def _einsum(call: OperatorCall) -> OperatorCost:
         needed = set(result).union(*terms)
         union = "".join(dict.fromkeys(current + term))
         kept = [x for x in union if x in needed]
+        summed = [x for x in union if x in current and x in term and x not in needed]
+        for one, other in ((current, term), (term, current)):
+            if not needed.union(other).issuperset(one):
+                flops = flops + product(sizes[x] for x in one)
         groups = [
             [x for x in kept if x in current and x in term],
             [x for x in kept if x not in term],
             [x for x in kept if x not in current],
-            [x for x in union if x not in needed],
+            summed,
         ]
         step = [product(sizes[x] for x in group) for group in groups]
-        macs = macs + product(step)
-        gemm = (step[0], step[1], step[2], step[3])
+        if summed:
+            macs, gemm = macs + product(step), (step[0], step[1], step[2], step[3])
+        else:
+            flops = flops + product(step)
         terms.insert(len(terms) if path else 0, "".join(kept))
-    return OperatorCost("matmul", macs=macs, gemm=gemm)
+    return OperatorCost("matmul" if gemm else "elementwise", macs=macs, flops=flops, gemm=gemm)
 
 
 def _spell_ellipsis(term: str, rank: int) -> str:
