@@ -269,6 +269,7 @@ def _unknown_device(name: str, available: dict[str, Path]) -> RequestError:
 
 def device_in_mode(spec: DeviceFile, mode: str = "") -> Device:
     """Return the device in a power mode ('' is the default one); `pm1` is mode 1 of NVIDIA's `nvpmodel`."""
+    mode = mode or spec.mode
     numbered = {f"pm{number}": name for name, each in spec.power_modes.items() for number in each.nvpmodel}
     mode = numbered.get(mode, mode)
     if mode and mode not in spec.power_modes:

@@ -85,7 +85,9 @@ class DeviceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     runs: dict[str, dict[str, str]] = {}
     coefficients: dict[str, Fact] = {}
     exceptions: dict[str, str] = {}
-    # A what-if device: the changes made, and the factors of its event prices. A file does not state them.
+    # A measured device is in the power mode `mode` of the device that it is made from. A what-if device has the
+    # changes made, which a file does not state, and the factors of its event prices.
+    mode: str = ""
     changes: tuple[str, ...] = ()
     price_factors: dict[str, float] = {}
     rates: Software | None = None
@@ -242,7 +244,7 @@ def _with_wide_lanes(spec: DeviceFile) -> DeviceFile:
 
 
 def _check(spec: DeviceFile) -> None:
-    if spec.changes or spec.price_factors:
+    if spec.changes:
         raise ValueError("changes: name a changed device by an expression, e.g. h100_sxm{units*2}")
     _check_name("architecture", "architecture", spec.architecture, known_architectures.names())
     try:

@@ -93,26 +93,24 @@ def check_value(value: float, unit: str) -> None:
 
 
 def find_field(device: Device, name: str) -> tuple[str, str]:
-    """Return the full name and the unit of what can be set: a fact, `array`, a unit's format, or an event.
+    """Return the full name and the unit of what can be set: a fact, `array`, a unit or one of its formats, or an event.
 
     Raises RequestError."""
-    facts = device.arch.data.facts
+    facts, rates = device.arch.data.facts, device.file.fma_per_clock
     unit, _, format_ = name.partition(".")
     events = {event.label: event for event in device.arch.events}
     if name == ARRAY and "array_rows" in facts:
         return name, "count"
     if (fact := match_name(name, facts)) is not None:
         return fact, facts[fact].unit
-    if format_ in device.file.fma_per_clock.get(unit, {}):
-        return name, device.file.fma_per_clock[unit][format_].unit
+    if rates.get(unit):
+        if format_ and format_ not in rates[unit]:
+            raise unknown(f"format of its {unit} unit", format_, rates[unit])
+        return name, next(iter(rates[unit].values())).unit
     if (event := events.get(name.partition(":")[0])) is not None:
         return name, f"J/{event.count}"
-    raise _unknown(device, name)
-
-
-def _unknown(device: Device, name: str) -> RequestError:
-    names = (*device.arch.data.facts, ARRAY, *device.file.fma_per_clock, *(event.label for event in device.arch.events))
-    return unknown(f"fact or event of {device.id}", name, names, listing=f"`hwexplorer device {device.id}` lists them")
+    listing = f"`hwexplorer device {device.id}` lists them"
+    raise unknown(f"fact or event of {device.id}", name, (*facts, ARRAY, *rates, *events), listing=listing)
 
 
 def _new(change: Change, unit: str, old: float) -> float:
@@ -162,44 +160,36 @@ class _DeviceEditor:
 
     def take(self, change: Change) -> Change:
         """Make one change. Return it with its name spelt in full."""
-        find_field = self.device.arch.data.facts
-        unit, _, format_ = change.name.partition(".")
-        if change.name == ARRAY and "array_rows" in find_field:
+        name, of_field = find_field(self.device, change.name)
+        unit, _, format_ = name.partition(".")
+        if name == ARRAY:
             sides = change.value.split("x") * (1 if "x" in change.value else 2)  # 8 is 8x8
             if change.how != "=" or len(sides) != 2:
                 raise RequestError(f"{change}: expected rows and columns, e.g. {ARRAY}=128x128")
             for side, length in zip(("array_rows", "array_columns"), sides, strict=True):
                 self.take(Change(side, "=", length))
-        elif (name := match_name(change.name, find_field)) is not None:
-            change = msgspec.structs.replace(change, name=name)
+            return change
+        change = msgspec.structs.replace(change, name=name)
+        if name in self.device.arch.data.facts:
             old = self.facts.get(name)
-            self._set(name, _new(change, find_field[name].unit, old.value if old else 0.0), str(change))
+            value = _new(change, of_field, old.value if old else 0.0)
+            if old is not None and old.value:
+                self.ratios[name] = self.ratios.get(name, 1.0) * value / old.value
+            self.facts[name] = _fact(old, value, of_field, str(change))
         elif unit in self.fma:
             for each in [format_] if format_ else list(self.fma[unit]):
-                if each not in self.fma[unit]:
-                    raise unknown(f"format of its {unit} unit", each, self.fma[unit])
-                old = self.fma[unit][each]
-                self.fma[unit][each] = _fact(old, _new(change, old.unit, old.value), old.unit, str(change))
+                rate = self.fma[unit][each]
+                self.fma[unit][each] = _fact(rate, _new(change, rate.unit, rate.value), rate.unit, str(change))
         else:
-            self._price(change)
+            self._price(change, of_field)
         return change
 
-    def _set(self, name: str, value: float, why: str) -> None:
-        old, unit = self.facts.get(name), self.device.arch.data.facts[name].unit
-        if old is not None and old.value:
-            self.ratios[name] = self.ratios.get(name, 1.0) * value / old.value
-        self.facts[name] = _fact(old, value, unit, why)
-
-    def _price(self, change: Change) -> None:
+    def _price(self, change: Change, unit: str) -> None:
         """Change the price of an event, for all formats or one."""
-        events = {event.label: event for event in self.device.arch.events}
-        label, colon, format_ = change.name.partition(":")
-        if label not in events:
-            raise _unknown(self.device, change.name)
+        _, colon, format_ = change.name.partition(":")
         if colon and format_ not in UNITS:
             raise unknown("precision", format_, UNITS)
         if change.how == "=":
-            unit = f"J/{events[label].count}"
             self.coefficients[change.name] = Fact(_new(change, unit, 0.0), unit, f"what if: {change}", "assumed")
         else:
             factor = _new(change, "", 1.0)

@@ -253,6 +253,15 @@ def test_one_row_moves_its_class_towards_it_and_narrows_its_band(
     assert estimate(store.ready("resnet50"), device, other).trust.level == "siblings"  # not of what was measured
 
 
+def test_a_row_of_a_changed_device_keeps_its_mode_and_its_changes_once(own_folder: Path, tmp_path: Path) -> None:
+    expression = "jetson_agx_orin:30w{memory_bandwidth*2}"
+    head = "device,framework,model,batch,precision,scenario,latency_ms"
+    (tmp_path / "row.csv").write_text(f"{head}\nmine,TensorRT,resnet50,8,fp16,x,9\n")
+    assert main(["calibrate", str(tmp_path / "row.csv"), "--on", expression, "--name", "mine"]) == 0
+    made, base = load_device("mine", (own_folder,)), load_device(expression)
+    assert (made.power_mode, made.memory_bandwidth) == ("30w", base.memory_bandwidth)
+
+
 @pytest.mark.parametrize(
     ("line", "says"),
     [

@@ -128,7 +128,7 @@ def fit_rows(
 ) -> OwnDevice:
     """Return a device of this name, based on `base`, from rows in the format of the shipped tables. The device of a row
     is ignored. Ten or more rows fit the rates, fewer move them. Raises RequestError if no row can be predicted."""
-    spec = msgspec.structs.replace(base.file, id=name, aliases=(), mode=base.power_mode)
+    spec = msgspec.structs.replace(base.file, id=name, aliases=(), mode=base.power_mode, changes=())
     device = device_in_mode(spec)
     timings = _Timings(software="rows of a CSV")
     measured: list[MeasuredRow] = []

@@ -163,8 +163,7 @@ def is_negative(size: Poly) -> bool:
     """Return True if a size is negative with every symbolic dimension at 1, 64 or 4096."""
     if not size.terms or min(size.terms.values()) >= 0:  # most are
         return False
-    names = {name for monomial in size.terms for name in monomial}
-    return any(size.value_at(**dict.fromkeys(names, count)) < 0 for count in (1, _REFERENCE, request_bounds.BATCH))
+    return any(_value(size, count) < 0 for count in (1, _REFERENCE, request_bounds.BATCH))
 
 
 def smaller(left: Poly, right: Poly, reference: int = _REFERENCE) -> Poly:
