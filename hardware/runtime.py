@@ -62,7 +62,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     alone. `plain_attention` stores all scores between the products of attention. `casts_weights` keeps fp32 weights and
     casts them in each call. `activations` is the format between narrower products. `library_collectives`
     calls NCCL instead of an engine's own kernels. `untuned_experts` has tiles for whole models, not for 16-bit experts
-    divided among devices."""
+    divided among devices. `winograd` runs 3 x 3 convolutions on CPUs with fewer multiplications."""
 
     id: str = ""
     name: str
@@ -101,6 +101,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     plain_attention: bool = False
     library_collectives: bool = False
     casts_weights: bool = False
+    winograd: bool = False
     attention_kernels: SourcedValue = _plain(1.0)
 
     def joins(self, device: Device) -> str:

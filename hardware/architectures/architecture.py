@@ -59,7 +59,9 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     sentence: Sentence
     execution: str
     is_host: bool = False
-    reduction: str = ""
+    reduction: str = (
+        "of 3 x 3 run with a quarter of the multiplications (Winograd): figures per FLOP may exceed the peak"
+    )
     dispatch_event: str = ""
     instruction_event: str = ""
     has_layouts: bool = False

@@ -239,7 +239,6 @@ GPU = Architecture(
     map_operators=map_operators,
     sentence=_sentence,
     execution="eager",
-    reduction="of 3 x 3 run with a quarter of the multiplications (Winograd): figures per FLOP may exceed the peak",
     dispatch_event="launch.host_dispatch",
     instruction_event="pipeline.warp_decode",
     has_layouts=True,

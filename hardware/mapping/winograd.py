@@ -1,7 +1,8 @@
-"""Winograd's F(4 x 4, 3 x 3) on GPUs: a 3 x 3 convolution with a quarter of its multiplications.
+"""Winograd's F(4 x 4, 3 x 3): a 3 x 3 convolution with a quarter of its multiplications.
 
 Patches of 6 x 6 and weights are transformed, 36 matrices multiplied, results transformed back (Lavin and Gray, arXiv
-1509.09308), all through memory. Libraries do it where convolutions run on the vector units."""
+1509.09308), all through memory. Libraries of GPUs do it where convolutions run on the vector units in fp32; on CPUs
+the runtime says whether it does."""
 
 from __future__ import annotations
 
@@ -13,10 +14,9 @@ from hardware.demand import READ, WRITE, Demand, Floats, Ints, OpClass, Transfer
 from hardware.efficiency import Efficiency
 from hardware.mapping.common import last_level_seconds, memory_seconds_of
 from hardware.mapping.tiling import fma, tile_menu
-from hardware.precision import BASE
+from hardware.precision import BASE, FORMATS
 
 if TYPE_CHECKING:
-    from hardware.device import Device
     from hardware.setup import Setup
 
 PRODUCTS = 36.0  # points of a 6 x 6 patch
@@ -26,18 +26,21 @@ INPUT_FLOPS, OUTPUT_FLOPS = 144.0, 100.0  # adds and multiplies of one patch's t
 def rewrite_convolutions(demand: Demand, setup: Setup, rates: Efficiency) -> tuple[Demand, Floats]:
     """Return the demand as the library runs it, and the seconds (n,) that its transforms take before and after the
     products; zero where a convolution stays as it is."""
-    device = setup.device
+    device, (unit, stored) = setup.device, setup.plan.convolution
     many = demand.patches
-    if many is None or setup.plan.convolution != ("vector", BASE) or not many.any():
+    is_float = stored == BASE or (setup.runtime.winograd and FORMATS[stored].kind == "float")
+    if many is None or unit != "vector" or not is_float or not many.any():
         return demand, np.zeros(demand.n)
     _, _, n, depth = demand.gemm
     k = depth / 9.0
     gemm = np.stack([np.full(demand.n, PRODUCTS), many, n, k])
     spread = PRODUCTS * (many * (n + k) + n * k) * demand.element_bytes  # transformed input, weights and result
-    staged_s = memory_seconds_of(device, 2.0 * spread, float(rates.bandwidth[0, OpClass.MOVEMENT]))
-    staged_s = np.maximum(staged_s, last_level_seconds(device, 2.0 * spread))
+    staged_s = last_level_seconds(device, 2.0 * spread)
+    if not device.arch.is_host:  # CPUs transform block by block: patches stay in the cache, weights are stored so
+        movement_s = memory_seconds_of(device, 2.0 * spread, float(rates.bandwidth[0, OpClass.MOVEMENT]))
+        staged_s = np.maximum(movement_s, staged_s)
     take = (many > 0) & (
-        _seconds(demand, gemm * (many > 0), device, rates) + staged_s < _seconds(demand, demand.gemm, device, rates)
+        _seconds(demand, gemm * (many > 0), setup, rates) + staged_s < _seconds(demand, demand.gemm, setup, rates)
     )
     if not take.any():
         return demand, np.zeros(demand.n)
@@ -45,15 +48,20 @@ def rewrite_convolutions(demand: Demand, setup: Setup, rates: Efficiency) -> tup
         macs=np.where(take, np.prod(gemm, axis=0), demand.macs),
         gemm=np.where(take, gemm, demand.gemm),
         vector_flops=demand.vector_flops + take * many * (INPUT_FLOPS * k + OUTPUT_FLOPS * n),
-        transfers=_with_steps(demand.transfers, np.flatnonzero(take), spread),
+        transfers=demand.transfers
+        if device.arch.is_host
+        else _with_steps(demand.transfers, np.flatnonzero(take), spread),
     )
     return changed, np.where(take, staged_s, 0.0)
 
 
-def _seconds(demand: Demand, gemm: Floats, device: Device, rates: Efficiency) -> Floats:
+def _seconds(demand: Demand, gemm: Floats, setup: Setup, rates: Efficiency) -> Floats:
     """Return the seconds of products on the vector units, at the rate that software reaches for convolutions."""
-    rate = fma(device, "vector", BASE) * rates.compute[0, OpClass.CONV] * rates.vector_convolution[0]
-    return tile_menu(demand, gemm, device.arch.data.tiles["vector"], device, rate, 4.0).seconds
+    device = setup.device
+    rate = (
+        fma(device, "vector", setup.plan.convolution[1]) * rates.compute[0, OpClass.CONV] * rates.vector_convolution[0]
+    )
+    return tile_menu(demand, gemm, device.arch.data.tiles["vector"], device, rate, demand.element_bytes).seconds
 
 
 def _with_steps(transfers: Transfers, ops: Ints, spread: Floats) -> Transfers:

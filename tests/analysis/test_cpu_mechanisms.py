@@ -155,3 +155,14 @@ def test_throughput_of_openvino_is_that_of_an_image_for_each_core() -> None:
     request = interpret_row(row)
     assert (request.scenario.batch, request.is_rate) == (4, True)
     assert row_validation.predict_row(request).latency_s == pytest.approx(request.latency_s, rel=0.15)
+
+
+@pytest.mark.parametrize(("precision", "times"), [("fp16", 1.3), ("fp32", 1.3), ("int8", 1.0)])
+def test_ncnn_multiplies_less_in_dense_convolutions_of_3_x_3(precision: str, times: float) -> None:
+    dense, grouped = (
+        [grid.run(model, "rk3588_cpu", 1, precision, name) for name in ("tflite", "ncnn")]
+        for model in ("vgg16", "resnext50_32x4d")
+    )
+    assert dense[0].latency_s > times * dense[1].latency_s
+    assert dense[1].run.mapping.is_reduced.any() == (precision != "int8")
+    assert not grouped[1].run.mapping.is_reduced.any()
