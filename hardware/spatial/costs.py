@@ -103,12 +103,12 @@ def _network_bytes(machine: SpatialMachine, runs: NestRun, value_bytes: Floats, 
     total = np.zeros_like(runs.cycles)
     # A systolic array hands on whole sums. A tree adds products, as wide as two operands; one whole sum leaves it.
     is_tree = machine.places[s].station.network.kept is None
-    for t, width in enumerate(value_bytes):
+    for t in range(len(value_bytes)):
         outer = max(i for i in range(s + 1) if (i, t) in runs.moves)
         moved = runs.moves[outer, t]
         further = [i for i in range(s + 1, len(machine.places)) if machine.places[i].array]
         is_last = not further or any((i, t) in runs.moves for i in range(s + 1, further[0] + 1))
-        copies = np.where(is_last, moved.shared, 1.0)
+        copies, width = np.where(is_last, moved.shared, 1.0), _width(runs, outer, t, value_bytes)
         # Every element that shares an operand receives it. One element reads a sum back; all pass it on the way out.
         if t == OUTPUT:
             part = np.minimum(value_bytes[INPUT] + value_bytes[WEIGHT], width) if is_tree else width
@@ -118,11 +118,19 @@ def _network_bytes(machine: SpatialMachine, runs: NestRun, value_bytes: Floats, 
     return total
 
 
+def _width(runs: NestRun, s: int, t: int, value_bytes: Floats) -> Floats:
+    """Return the bytes of a value at a station. A result that arrives there once is complete: as narrow as an input."""
+    moved, off_chip = runs.moves[s, t], runs.moves[0, t]
+    is_whole = (t == OUTPUT) & (moved.updates <= (off_chip.updates - off_chip.reads) * (1 + 1e-9))
+    width: Floats = np.where(is_whole, value_bytes[INPUT], value_bytes[t])
+    return width
+
+
 def _tensor_bytes(runs: NestRun, s: int, memory: LevelMemory, value_bytes: Floats) -> dict[tuple[str, int], Floats]:
     """Return the bytes read and written of each tensor that a level holds, at all instances."""
     found = {}
     for t in (t for t, held in enumerate(memory.holds) if held):
-        moved, width = runs.moves[s, t], value_bytes[t]
+        moved, width = runs.moves[s, t], _width(runs, s, t, value_bytes)
         found["read", t] = (moved.reads + moved.drains) * width
         found["write", t] = (moved.fills + moved.updates) * width
     return found

@@ -5,6 +5,7 @@ Arrays are filled as far as a tile allows. So a larger array or more bandwidth i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from functools import lru_cache
 from itertools import product
@@ -35,6 +36,7 @@ _CHANNELS = (1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 48.0, 64.0, 96.0, 128.0, 256.0, 512
 _GROUPS = (1.0, 8.0, 64.0)
 _TOGETHER = 8192  # mappings counted together
 _AT_ONCE = 32  # columns compared with all others together
+_INSIDE = 8192  # most combinations of ways and inner tiles for each outermost tile
 _ENDLESS = 2.0**20  # more than any tile
 _KEEP = 1024  # most operators remembered per machine
 _ROUNDING = 1e-12
@@ -75,7 +77,9 @@ class Operator:
     ) -> None:
         self.machine, self.problem, self.prices = machine, problem.take(np.array([i])), prices
         self.value_bytes = value_bytes[:, [i]]
-        self.menus = [self._shortlist(s) for s in range(1, len(machine.places))]
+        ways = int(np.prod([len(place.ways) for place in machine.places]))
+        outermost, *inner = (self._shortlist(s) for s in range(1, len(machine.places)))
+        self.menus = [outermost, *_thin(inner, max(_INSIDE // ways, 1))]
         tiles, by = np.minimum(self.menus[0][0], self.problem.sizes), self.menus[0][1]
         first = _distinct(tiles, by)
         self.menus[0] = tiles, by = tiles[:, first], by[:, first]
@@ -160,6 +164,25 @@ class Operator:
         turns = tuple(by[:, kept] for by in (*orders, orders[-1]))
         place = number[kept] * asked[0].size + np.ravel_multi_index(ways, asked.shape[1:])
         return Nest(tuple(tile[:, kept] for tile in tiles[1:]), placed, turns), place
+
+
+def _thin(menus: list[tuple[Floats, Ints]], most: int) -> list[tuple[Floats, Ints]]:
+    """Return menus with at most about `most` combinations. Among tiles of about the same volume, the first are best."""
+    combinations = math.prod(tiles.shape[1] for tiles, _ in menus)
+    if combinations <= most:
+        return menus
+    long = [tiles.shape[1] > 2 for tiles, _ in menus]
+    share = (most / combinations) ** (1.0 / sum(long))
+    thinned = []
+    for (tiles, orders), is_long in zip(menus, long, strict=True):
+        volume = np.round(np.log2(np.prod(tiles, axis=0)))
+        _, place = np.unique(volume, return_inverse=True)
+        rank = [np.count_nonzero(place[:i] == place[i]) for i in range(len(place))]
+        left = np.sort(
+            np.argsort(rank, kind="stable")[: max(int(share * len(rank)), 2)] if is_long else np.arange(len(rank))
+        )
+        thinned.append((tiles[:, left], orders[:, left]))
+    return thinned
 
 
 def _pareto_columns(table: Floats) -> Ints:
@@ -264,6 +287,8 @@ def _shortlist(
     side_by_side = np.prod(tiles[[G, K]], axis=0)
     in_rows = np.prod(tiles[[N, P, Q]], axis=0)
     kept = _pareto_columns(np.vstack([rooms, passing.min(axis=0), -added_up, -side_by_side, -in_rows]))
+    if not is_outer:
+        kept = kept[np.argsort(passing.min(axis=0)[kept], kind="stable")]
     return tiles[:, kept], turns[passing.argmin(axis=0)[kept]].T
 
 

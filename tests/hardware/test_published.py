@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +39,35 @@ def test_machines_of_papers_are_near_to_what_these_publish() -> None:
     for (name, figure), ratio in ratios.items():
         most = within.get(figure, 1.3)
         assert 1 / most < ratio < most, (name, figure)
+
+
+def test_a_machine_of_three_large_memories_answers_in_time(tmp_path: Path) -> None:
+    """A GPU-like one: a cache, shared memory in each processor and registers in each core. It keeps its cores busy."""
+    device = load_device("gpu_like", (published.MACHINES,))
+    started = time.process_time()
+    result = estimate(store.load("bert_base:sequence=512"), device, Scenario(8, "int8"))
+    assert time.process_time() - started < 20  # 2 s; without bounds over 10 min
+    big = result.demand.gemm[1] == 4096
+    ideal_s = result.demand.macs[big] / device.units / device.clock_hz
+    assert (result.run.mapping.matrix_s[0][big] < 1.5 * ideal_s).all()
+
+
+def test_a_result_that_leaves_complete_is_as_wide_as_an_input() -> None:
+    """An element of ShiDianNao adds up a whole result: the width of its sum is none of the buffer behind it."""
+    wide, narrow = (
+        estimate(store.load("conv2d"), load_device(name, (published.MACHINES,)), Scenario(1, "int16"))
+        for name in ("shidiannao{accumulator_bytes=4}", "shidiannao")
+    )
+    row = narrow.device.arch.row
+    written, kept = (wide.run.counts[row[label]].sum() / narrow.run.counts[row[label]].sum()
+                     for label in ("nbout.write", "pe_sum.write"))  # fmt: skip
+    assert written < 1.01
+    assert kept == pytest.approx(2.0)
+
+
+def test_the_buffers_of_all_chiplets_keep_a_tensor_for_the_next_layer() -> None:
+    device = load_device("simba")
+    assert device.last_level_bytes == 36 * device.values["glb_bytes"]
 
 
 def test_power_that_no_file_says_does_not_follow_a_limit_with_much_room(tmp_path: Path) -> None:
