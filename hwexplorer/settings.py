@@ -150,7 +150,7 @@ SETTINGS: dict[str, Setting] = {
         WordSetting(
             name="execution", called="runtime", flags=("--runtime", "--execution"), common=EXECUTIONS,
             all_words=runtime_names, default=AUTO, default_text=AUTO, metavar="R", is_always_shown=True,
-            action="execution",
+            action="execution", label=lambda runtime: "usual runtime" if runtime == AUTO else runtime,
             help="software that runs it: auto (the usual runtime of each device), eager, compiled, fused, or a runtime",
         ),
         WordSetting(

@@ -99,7 +99,7 @@ def describe_host_work(result: Estimate) -> tuple[str, ...]:
     waiting = np.flatnonzero(result.demand.per_kernel(host.run.latency_s) > 0)
     names = ", ".join(kernels(result).id[k] for k in waiting.tolist())
     time = quantity(float(host.run.latency_s.sum()), "s")
-    return (f"{time} of the time of {names} is the host between runs",)
+    return (f"{time} of the time of {names} is the host's, which starts the run",)
 
 
 def kernels_of(result: Estimate, path: str) -> Ints:

@@ -9,7 +9,7 @@ from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.tree import TreeFigures
 from analysis.model.ir.batch_limits import refusal
 from analysis.model.ir.workload import Ints
-from analysis.text.headline import describe_wait, largest_cause, ratio
+from analysis.text.headline import describe_wait, largest_cause
 from hardware.demand import READ_WEIGHT, OpClass
 from hardware.execute import BOUNDS, LAUNCH, MEMORY, POWER, RESOURCES
 from hardware.map_demand import link_seconds
@@ -86,10 +86,10 @@ def bound_change(result: Estimate, k: int) -> str:
     if bound == MEMORY:
         if not compute:
             return f"nothing: it does no arithmetic, only the {resource} works"
-        return f"{ratio(memory / compute)} the bandwidth of the {resource}, or that fraction of the bytes"
+        return f"{quantity(memory / compute, 'x')} the bandwidth of the {resource}, or that fraction of the bytes"
     if not memory:
         return "nothing: it moves no data"
-    return f"{ratio(compute / memory)} the rate of the {resource} before memory is the bound"
+    return f"{quantity(compute / memory, 'x')} the rate of the {resource} before memory is the bound"
 
 
 def operator_reason(figures: TreeFigures, i: int) -> str:

@@ -118,8 +118,8 @@ def _not_fitting(sweep: Sweep, state: State) -> tuple[str, ...]:
 
 def _describe_lead(c: BatchCrossover) -> str:
     if c.batch is None:
-        return f"{c.before} is ahead at every batch"
-    return f"{c.after} is ahead from batch {c.batch}" + (
+        return f"{c.before} at every batch, {c.after} never"
+    return f"{c.before}, then {c.after} from batch {c.batch} on" + (
         f"; the lead changes {c.changes} times" if c.changes > 1 else ""
     )
 
@@ -204,18 +204,6 @@ VERB = Report(
     document=_document,
     title=_title,
     parts=(
-        Rows(
-            "sweep",
-            "",
-            ROWS,
-            of="rows",
-            key=("device", "image_size", "batch", "precision"),
-            kind="architecture",
-            dim=lambda point: not point.fits,
-            leads=figures_lead,
-            notes=_not_fitting,
-            first=15,
-        ),
         Rows("best", "Best batch of each device", BEST, of=_best_batches, first=8),
         Rows(
             "crossovers",
@@ -225,6 +213,21 @@ VERB = Report(
             first=3,
             of=lambda sweep: sorted(sweep.crossovers, key=lambda one: one.batch is None),
             key=("before", "after", "metric", "precision", "image_size"),
+            brief={
+                "without": lambda sweep: ("batch", "before", "after", *("precision",) * (len(sweep.precisions) < 2))
+            },
+        ),
+        Rows(
+            "sweep",
+            "Each device and batch",
+            ROWS,
+            of="rows",
+            key=("device", "image_size", "batch", "precision"),
+            kind="architecture",
+            dim=lambda point: not point.fits,
+            leads=figures_lead,
+            notes=_not_fitting,
+            first=15,
         ),
     ),
     main="sweep",

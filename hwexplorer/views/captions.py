@@ -103,6 +103,16 @@ def metric_word(metric: str) -> str:
     return METRICS[metric].noun.partition(" ")[0]
 
 
+def figure_names(result: Estimate) -> tuple[str, str, str]:
+    """Return the names of time, energy and rate: a language model's prompt and step of decoding have their own."""
+    lengths = result.workload.defaults
+    if "kv" not in lengths or "output" in lengths:
+        return "Latency", "Energy/inf", "Rate"
+    return (
+        ("TPOT", "Energy/token", "Tokens/s") if lengths.get("sequence") == 1 else ("TTFT", "Energy/prompt", "Prompts/s")
+    )
+
+
 def band_words(ends: tuple[float, float], nominal: float) -> str:
     """Write a band relative to the nominal figure, `-22/+48 %`; '' if that figure is 0."""
     if not nominal:

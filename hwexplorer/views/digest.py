@@ -52,6 +52,8 @@ def summarize(table: Table, digest: Digest) -> Table:
         for first in alike[:1]
     )
     footer = table.footer
+    if any(len(alike) > 1 for alike in shown):
+        footer = (f"×2 and more: the figures are of one {digest.what}, {digest.title} of all", *footer)
     if rest:
         count = count_noun(sum(map(len, rest)), digest.what)
         footer = (f"{count} more, {percent(sum(map(amount, rest)) / total, 1)}: --all", *footer)

@@ -42,7 +42,7 @@ from hwexplorer.views.table_tree import rows_below
 _MODIFIER = "EDP divided by the EDP of its arithmetic and bytes alone; blank without work"
 COLUMNS = (
     Column("name", "Node", role="text", keep=0),
-    Column("bar", "Share", "%", role="bar", keep=0, help=f"share of the model, by cause: {HELP}"),
+    Column("bar", "Share", "%", role="bar", keep=0, help=f"share of the metric of the model, by cause: {HELP}"),
     Column("share", "%", "%", keep=0),
     Column("edp", "EDP J·s", "Js", role="quantity", keep=0, help="the model's EDP divided: rows of a level add up"),
     Column("latency", "Latency s", "s", role="quantity", keep=1),

@@ -113,7 +113,7 @@ async def test_the_chips_of_the_title_are_clickable() -> None:
     async with app.run_test(size=(160, 40)) as pilot:
         await click(app, pilot, "head", "fp32", right=3)
         assert app.state.precision != "fp32"
-        await click(app, pilot, "head", "auto")
+        await click(app, pilot, "head", "usual runtime")
         assert app.state.execution != "auto"
         await click(app, pilot, "head", "tpu_v4")
         assert app.state.on == "tpu_v4"  # what was pinned came on screen

@@ -5,18 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
+import msgspec
+
 from analysis.document import Column
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate
+from analysis.estimate.figures import serving
 from analysis.estimate.metrics import METRICS
 from analysis.explore.attribution import software_words
 from analysis.text.evidence import EVIDENCE
 from analysis.text.headline import headlines, rank_words, short_name
-from analysis.text.insight import fitting_format, request_sentence, setting_hint
-from hardware.quantity import quantity
+from analysis.text.insight import fitting_format, setting_hint
+from hardware.quantity import Unit, quantity
 from hwexplorer.export.text import columns_as_text
 from hwexplorer.text.number_format import header, scale_for
-from hwexplorer.views.captions import band_words, metric_word
+from hwexplorer.views.captions import band_words, figure_names, metric_word
 from hwexplorer.views.plain import Table, Text
 from hwexplorer.views.tables import rows
 
@@ -42,11 +45,7 @@ def brief_table(results: Sequence[Estimate], reference: Estimate, metric: str) -
     shown = (
         Column("device", "Device", role="text", keep=0, of="device.key"),
         Column("verdict", title, role="text", keep=0, of=verdict),
-        _with_band("latency", "Latency", "s", ordered, lambda one: one.latency_s, lambda one: one.latency_band_s),
-        _with_band("energy", "Energy/inf", "J", ordered, lambda one: one.energy_j_per_inference,
-                   lambda one: (one.energy_band_j[0] / one.scenario.batch, one.energy_band_j[1] / one.scenario.batch)),
-        Column("edp", "EDP", "Js", keep=1, of="edp_js"),
-        Column("throughput", "Rate", "1/s", keep=4, of="throughput_per_s"),
+        *_figure_columns(ordered),
         Column("software", "Software", role="text", keep=3,
                of=lambda one: f"{one.runtime.name.removesuffix(' compiler')} ({one.precision_run})"),
         Column("evidence", "Evidence", role="text", keep=2,
@@ -61,25 +60,55 @@ def brief_table(results: Sequence[Estimate], reference: Estimate, metric: str) -
     return Table("compare", "Devices", shown, made, (legend, *lines, MORE), notes, is_stacked=True)
 
 
+def _figure_columns(results: Sequence[Estimate]) -> tuple[Column, ...]:
+    """Return the figures of devices: of a request those by which users judge it, else time, energy, EDP and rate."""
+    names = figure_names(results[0])
+    latency = _with_band(names[0], "s", results, lambda one: (one.latency_s, one.latency_band_s))
+    edp = Column("edp", "EDP", "Js", keep=1, of="edp_js")
+    if (first := serving(results[0])) is None:
+        energy = _with_band(names[1], "J", results, lambda one: _per(one, one.scenario.batch))
+        return latency, energy, edp, Column("throughput", names[2], "1/s", keep=4, of="throughput_per_s")
+    tokens = first.output_tokens
+
+    def serving_column(unit: Unit, title: str, field: str) -> Column:
+        """Return a column of a field of Serving."""
+        return Column(field, title, unit, keep=0, of=lambda one: getattr(serving(one), field))
+
+    return (
+        serving_column("s", "TTFT", "time_to_first_token_s"),
+        serving_column("s", "TPOT", "time_per_output_token_s"),
+        serving_column("SI", "Tokens/s", "tokens_per_s"),
+        _with_band("Energy/token", "J", results, lambda one: _per(one, one.scenario.batch * tokens)),
+        msgspec.structs.replace(latency, keep=4),
+        msgspec.structs.replace(edp, keep=5),
+    )
+
+
+def _per(one: Estimate, count: int) -> tuple[float, tuple[float, float]]:
+    """Return the energy of a device divided by a count, and its band."""
+    low, high = one.energy_band_j
+    return one.energy_j / count, (low / count, high / count)
+
+
 def _with_band(
-    key: str, title: str, unit: str, results: Sequence[Estimate],
-    figure: Callable[[Estimate], float], band: Callable[[Estimate], tuple[float, float]],
-) -> Column:  # fmt: skip
+    title: str, unit: Unit, results: Sequence[Estimate], figure: Callable[[Estimate], tuple[float, tuple[float, float]]]
+) -> Column:
     """Return a column of a figure with its band: `0.44 -33/+52 %`."""
-    scale = scale_for(map(figure, results), unit)
+    scale = scale_for((figure(one)[0] for one in results), unit)
 
     def cell(one: Estimate) -> str:
         """Return the text of a cell."""
-        return f"{scale.cell(figure(one)):>{scale.width}} {band_words(band(one), figure(one))}"
+        value, band = figure(one)
+        return f"{scale.cell(value):>{scale.width}} {band_words(band, value)}"
 
-    return Column(key, header(title, scale.label), role="text", keep=0, of=cell)
+    return Column({"J": "energy"}.get(unit, "latency"), header(title, scale.label), role="text", keep=0, of=cell)
 
 
 def _device_line(one: Estimate, reference: Estimate, headline: str) -> str:
     """Say how a device ranks, and how much of its ratio is software, or which setting helps most."""
     said = [headline.removeprefix("on paper: ").removeprefix("hypothetical: ").replace(" · ", ", ")]
-    if request := request_sentence(one):
-        said = [headline.split(" · ")[0], request.partition(": ")[2]]
+    if (served := serving(one)) is not None and one.fits:
+        said.append(f"{served.largest_batch} such requests fit at once")
     elif not one.fits:
         said.append(f"does not fit {fitting_format(one)}".rstrip())
     elif one is not reference and reference.fits:

@@ -33,7 +33,7 @@ CONSUMERS = columns(
 def _short_name(row: Consumer) -> str:
     """Return the subgraph, with the operator if it has another name: `layer1.0.conv1/relu`."""
     if row.id == HOST:
-        return "the host, between runs"
+        return "host"
     subgraph, _, operator = row.id.rpartition("/")
     name = operator.rpartition(".")[2]
     return subgraph if subgraph.endswith(name) else f"{subgraph}/{name}".lstrip("/")

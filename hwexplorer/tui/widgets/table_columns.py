@@ -23,7 +23,7 @@ PERCENT = 5  # "100.0", "12.3"
 _NARROW_BAR = PERCENT + 1 + BAR_MIN
 TEXT_MAX = 32
 NAME_GOOD = 24  # cells; most names fit
-_SHORT_HEADS = {"Latency s": "s", "Energy/inf J": "J/inf"}  # the unit tells the figure
+_SHORT_HEADS = {"Latency s": "time s", "Energy/inf J": "J/inf"}
 
 
 class Measure(msgspec.Struct, frozen=True):
