@@ -20,7 +20,7 @@ from analysis.annexes.machine.efficiency_fit import (
 )
 from analysis.annexes.machine.kernel_validation import kernel_points
 from analysis.annexes.machine.language_rows import interpret_row
-from analysis.annexes.machine.measured_rows import Unpredictable
+from analysis.annexes.machine.measured_rows import Unpredictable, read_rows
 from hardware import file_access
 from hardware.errors import RequestError
 from hwexplorer.cli import main
@@ -261,15 +261,22 @@ def test_cross_validate_of_a_file_of_ones_own(tmp_path: Path, capsys: pytest.Cap
 
 
 @for_each("name", ["batch", "latency_ms", "image_size", "throughput_per_s", "energy_mJ_per_inference"])
-@for_each("value", ["inf", "-inf", "nan", "1e300", "-1", "0", "x"])
+@for_each("value", ["inf", "-inf", "nan", "1e300", "-1", "0", "x", "1_0", "\u0661"])
 def test_a_number_that_is_none_is_as_if_it_were_not_there(name: str, value: str) -> None:
-    if (name, value) == ("batch", "0"):  # it is a number, of nothing
-        with pytest.raises(Unpredictable, match="the batch is 0"):
+    if name == "batch":  # without it, the row would be taken as one of batch 1
+        with pytest.raises(Unpredictable, match="batch is not a number above 0"):
             interpret_row({**BASE, "latency_ms": "1", name: value})
         return
     row = {**BASE, "latency_ms": "1", "energy_mJ_per_inference": "5"}
     without = {key: text for key, text in row.items() if key != name}
     assert interpret_row({**row, name: value}) == interpret_row(without)
+
+
+def test_a_column_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "mine.csv"
+    path.write_text("device,model,latency_ms,latency_ms\nl4,resnet50,1,2\n")
+    with pytest.raises(RequestError, match="column 'latency_ms' is there twice"):
+        read_rows([path])
 
 
 def test_data_for_kernels_is_refused_not_ignored(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -15,6 +15,7 @@ from analysis.annexes.machine.measured_rows import (
     has_idle_cores,
     interpret_vision_row,
     parse_cell,
+    parse_count,
     row_group,
 )
 from analysis.estimate.scenario import Scenario
@@ -37,7 +38,7 @@ def _interpret_language_row(row: dict[str, str], folders: tuple[Path, ...]) -> M
     device = find_device(row["device"], row["device_mode"], row["source"], folders)
     if has_idle_cores(row, device.units if device.arch.is_host else 0):
         raise Unpredictable("fewer threads than cores")
-    count = int(parse_cell(row, "n_devices") or 1)
+    count = parse_count(row, "n_devices") or 1
     runtime = find_runtime_name(row["runtime"], device.vendor, "language")
     split = (
         "split" in row["device_mode"]
@@ -48,7 +49,7 @@ def _interpret_language_row(row: dict[str, str], folders: tuple[Path, ...]) -> M
         raise Unpredictable("layers are split over devices")
     if re.search(r"PP[2-9]", row["device_mode"]):
         raise Unpredictable("stages of the model on several devices")
-    batch = round(parse_cell(row, "batch") or 0)
+    batch = parse_count(row, "batch")
     if not batch:
         raise Unpredictable("the batch is not stated")
     asked_precision, runs = _precision(row)

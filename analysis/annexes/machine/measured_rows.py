@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from itertools import islice
@@ -92,6 +93,8 @@ def read_rows(paths: Sequence[Path], needed: Sequence[str] = ("device", "model")
             missing = [name for name in needed if name not in (reader.fieldnames or ())]
             if missing:
                 raise RequestError(f"{path.name}: column {missing[0]!r} is missing")
+            if twice := [name for name, number in Counter(reader.fieldnames).items() if name and number > 1]:
+                raise RequestError(f"{path.name}: column {twice[0]!r} is there twice")
             most = CELLS_MAX // max(len(reader.fieldnames or ()), 1)
             rows.extend(islice(reader, most))
             if next(reader, None) is not None:
@@ -142,9 +145,7 @@ def interpret_vision_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
     is_mlperf = row.get("source", "").startswith("MLPerf")
     is_submission = is_mlperf and "n_devices" in row
     latency, energy = parse_cell(row, "latency_ms", 1e-3), parse_cell(row, "energy_mJ_per_inference", 1e-3)
-    batch = int(parse_cell(row, "batch", 1) or 0)
-    if (row.get("batch") or "").strip().strip("0.") == "" and "0" in (row.get("batch") or ""):
-        raise Unpredictable("the batch is 0")
+    batch = parse_count(row, "batch")
     many = (row.get("scenario") or "").lower() in MANY_STREAMS
     if is_submission and (row.get("scenario") or "").lower() == "server":
         raise Unpredictable("a server under a bound of latency: the batch is not stated")
@@ -182,7 +183,7 @@ def interpret_vision_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
         scenario = Scenario(batch, runs, execution, "nchw" if is_nchw else "channels_last")
     except RequestError as error:
         raise Unpredictable(str(error)) from None
-    sequence = parse_cell(row, "sequence", 1) or file_access.shipped(ROWS)["sequence_unstated"].get(row["model"])
+    sequence = parse_count(row, "sequence") or file_access.shipped(ROWS)["sequence_unstated"].get(row["model"])
     # Rows "incl. transfers" time the copy of images to the device; on cards only "dynamic" rows do.
     integrated = device.software.shares_host_memory
     copies = "incl. transfers" in (row.get("note") or "") and (integrated or row.get("scenario") == "dynamic")
@@ -220,7 +221,7 @@ def _devices(row: dict[str, str], folders: tuple[Path, ...]) -> tuple[Device, in
     name, about = row["device"], (row.get("device_mode", ""), row.get("source", ""), folders)
     several = re.fullmatch(r"(.+) x([1-9][0-9]?)", name)
     try:
-        return find_device(name, *about), int(parse_cell(row, "n_devices") or 1)
+        return find_device(name, *about), parse_count(row, "n_devices") or 1
     except Unpredictable:
         if several is None:
             raise
@@ -235,11 +236,20 @@ def has_idle_cores(row: dict[str, str], cores: float) -> bool:
 
 def parse_cell(row: dict[str, str], name: str, scale: float = 1.0) -> float | None:
     """Return a cell as a positive number times `scale`, None for anything else."""
+    text = row.get(name) or ""
     try:
-        value = float(row.get(name) or "")
+        value = float(text) if text.isascii() and "_" not in text else 0.0
     except ValueError:
         return None
     return value * scale if LEAST < value < MOST else None
+
+
+def parse_count(row: dict[str, str], name: str) -> int:
+    """Return a cell as a whole number, 0 if it is empty. Raises Unpredictable for anything else."""
+    value = parse_cell(row, name)
+    if value is None and (row.get(name) or "").strip():
+        raise Unpredictable(f"{name} is not a number above 0")
+    return round(value or 0)
 
 
 def _precision(row: dict[str, str]) -> tuple[str, str]:
