@@ -134,6 +134,7 @@ def test_engines_of_mlperf_are_recorded_as_graphs() -> None:
     share = enqueued.runtime.dispatch_on["gpu_integrated"].value * enqueued.device.dispatch_s
     assert enqueued.latency_s >= max(replayed.latency_s, enqueued.demand.n_kernels * share)
     assert (light.device.key, slow.device.clock_hz) == ("jetson_agx_orin:maxn", 3.06e8)
+    assert slow.device.memory_bandwidth < 0.5 * light.device.memory_bandwidth
     assert slow.latency_s > 2.5 * enqueued.latency_s
     many = interpret_row({**asked, "batch": "128", "precision": "fp16", "source": "Juanx65/ArtTRT"})
     assert row_validation.estimate_row(many).device.clock_hz > 3.06e8
@@ -330,10 +331,13 @@ def test_a_table_of_kernels_is_validated_and_keeps_windows(tmp_path: Path, capsy
     """Attention that sees the last 512 keys takes less than over all; the text names what bands held."""
     shape = "batch=1;heads=32;kv_heads=8;q=8192;kv=8192;dim_qk=128;dim_v=128;causal=yes"
     path = tmp_path / "kernels.csv"
-    rows = [f"h100_sxm,attention_fwd,FlashAttention-3,{text},bf16,1e-3" for text in (shape, f"{shape};window=512")]
+    step = shape.replace("batch=1;", "batch=64;").replace("q=8192", "q=1").replace("causal=yes", "causal=no")
+    texts = [f"{text}{window}" for text in (shape, step) for window in ("", ";window=512")]
+    rows = [f"h100_sxm,attention_fwd,FlashAttention-3,{text},bf16,1e-3" for text in texts]
     path.write_text("device,op,library,shape,format,seconds\n" + "\n".join(rows))
-    full, windowed = (point.predicted for point in kernel_points(path))
+    full, windowed, long_step, short_step = (point.predicted for point in kernel_points(path))
     assert windowed < 0.25 * full
+    assert short_step < 0.25 * long_step
     assert main(["validate", "--data", str(path)]) == 0
     text = capsys.readouterr().out
     assert all(word in text for word in ("kernel, 16 bit and narrower", "Held %", "Band %"))

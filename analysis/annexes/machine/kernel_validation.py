@@ -82,6 +82,7 @@ def _attention(shape: Shape) -> SingleKernel:
     seen = (rows + 1) / 2 if shape["causal"] and rows == columns else columns
     if window:  # a row sees only its last keys
         seen = through_window(window, rows, columns - rows) if shape["causal"] else min(seen, 2.0 * window + 1.0)
+        columns = min(columns, rows + (1.0 if shape["causal"] else 2.0) * window)
     scores, dim = heads * rows * seen, (shape["dim_qk"], shape["dim_v"])
     kept = shape["batch"] * shape["kv_heads"] * columns * sum(dim)
     return SingleKernel(

@@ -39,7 +39,7 @@ class MeasuredRow(msgspec.Struct, frozen=True):
     """One row as a request and its measured figures: `latency_s` of the batch, `energy_j` of an inference.
     `asked_precision` is the measured precision if hwexplorer does not have it; the scenario then has the nearest one.
     `lengths` are lengths of a language model by symbolic dimension. `is_rate` is True if the latency follows from a
-    stated throughput. `light` has the clock (`clock_hz`) at which the device ran calls shorter than `below_s`."""
+    stated throughput. `light` has the facts of the device while it ran calls shorter than `below_s`."""
 
     group: tuple[str, ...]
     model: str
@@ -206,7 +206,7 @@ def interpret_vision_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
 
 
 def _light_clock(device: Device, source: str) -> dict[str, float]:
-    """Return `clock_hz`, the device's clock in short calls of a source, and `below_s`, their longest time, else {}."""
+    """Return the device's facts in short calls of a source, and `below_s`, their longest time, else {}."""
     clocks = file_access.shipped(SHIPPED / "modes.toml").get(device.id, {}).get("light", {})
     return next((light for begin, light in clocks.items() if source.startswith(begin)), {})
 

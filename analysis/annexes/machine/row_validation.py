@@ -133,7 +133,8 @@ def estimate_row(row: MeasuredRow) -> Estimate:
     result = estimate(workload, row.device, row.scenario)
     if not row.light or result.latency_s > row.light["below_s"]:
         return result
-    slow = load_device(f"{row.device.key}{{clock_hz={row.light['clock_hz']}}}")
+    clocks = ",".join(f"{name}={value}" for name, value in row.light.items() if name != "below_s")
+    slow = load_device(f"{row.device.key}{{{clocks}}}")
     return estimate(workload, slow, row.scenario)
 
 
