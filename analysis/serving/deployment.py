@@ -257,7 +257,7 @@ def open_stage(
     )
     steps = StepModel(prefill=prefill, decode=decode, device=device, scenario=scenario)
     first = steps.estimate(NO_CACHE)
-    scheduler = find_scheduler(first.runtime.id, device.memory_bytes)
+    scheduler = find_scheduler(first.runtime.id, device.memory_bytes).of_copies(decode.attention_copies)
     costs = step_costs(steps, first, longest, scheduler)
     most = min(scheduler.max_sequences, costs.most_sequences)
     scheduler = msgspec.structs.replace(scheduler, max_sequences=most)

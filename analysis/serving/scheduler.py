@@ -23,6 +23,7 @@ class Scheduler(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     max_tokens: int
     mixes: bool
     reserves: bool
+    limits_each_copy: bool = False
     finds_evicted: bool
     forms_ahead: bool = False
     activations_apart: bool = False
@@ -33,6 +34,12 @@ class Scheduler(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     intake_s: SourcedValue
     chunk_s: SourcedValue
     large: dict[str, Any] = {}
+
+    def of_copies(self, copies: int) -> Scheduler:
+        """Return the scheduler of all devices that compute attention, each for its sequences."""
+        each = copies if self.limits_each_copy else 1
+        limits = {"max_sequences": self.max_sequences * each, "max_tokens": self.max_tokens * each}
+        return msgspec.structs.replace(self, **limits)
 
 
 @lru_cache(1)

@@ -24,6 +24,7 @@ class ServerFlags(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     dp: str
     ep: str
     attention_dp: str
+    limits_each_copy: bool
     apart: str
     formats: dict[str, str]
     source: str
@@ -55,6 +56,7 @@ def command_lines(server: Server, longest: int) -> tuple[CommandLine, ...]:
 def _command(flags: ServerFlags, server: Server, longest: int) -> str:
     layout, scheduler, precision = server.layout, server.scheduler, server.first.scenario.precision
     spreads = layout.ep > 1 and layout.tp == 1
+    each = layout.ep if spreads and flags.limits_each_copy else 1
     degrees = {name: value for name in ("tp", "pp", "ep") if (value := getattr(layout, name)) > 1}
     words = [flags.command, flags.formats.get(precision, f"# a checkpoint in {precision}")]
     words += [getattr(flags, name) for name in degrees if not (name == "ep" and spreads)]
@@ -63,8 +65,8 @@ def _command(flags: ServerFlags, server: Server, longest: int) -> str:
     line = " ".join(sorted(filter(None, words), key=lambda word: "# " in word))
     return line.format(
         longest=longest,
-        sequences=scheduler.max_sequences,
-        tokens=scheduler.max_tokens // layout.pp,
+        sequences=max(scheduler.max_sequences // each, 1),
+        tokens=max(scheduler.max_tokens // layout.pp // each, 1),
         memory=scheduler.memory_share,
         **msgspec.structs.asdict(layout),
     )

@@ -190,29 +190,29 @@ class BatchEngine:
         """Run one step that holds pieces of prompts, and the decoding sequences where the scheduler mixes them."""
         held = len(self.decoding)
         decoding = held if self.scheduler.mixes else 0
-        room = max(self.scheduler.max_tokens - decoding, 1)
-        pieces, pairs = [], 0.0
+        copies = self.costs.copies
+        room = max((self.scheduler.max_tokens - decoding) // copies, 1)
+        pieces, tokens_of, pairs_of = 0, [0] * copies, [0.0] * copies
         for request in self.prefilling:
-            left = self.prompt_left[request]
-            piece = min(left, room)
+            left, copy = self.prompt_left[request], tokens_of.index(min(tokens_of))
+            piece = min(left, room - tokens_of[copy])
             if piece == 0:
                 break
-            pieces.append(piece)
-            pairs += piece * (self.requests.cached[request] + self._prompt_of(request) - left + piece / 2)
+            pieces += 1
+            pairs_of[copy] += piece * (self.requests.cached[request] + self._prompt_of(request) - left + piece / 2)
+            tokens_of[copy] += piece
             self.prompt_left[request] = left - piece
-            room -= piece
-        tokens = sum(pieces)
+        tokens = sum(tokens_of)
         mean = self.decode_cache / held if held else 0.0
-        time_s, energy_j = self.costs.mixed(decoding, mean, tokens, pairs)
-        self._spend(time_s, energy_j, decoding + len(pieces), 1, time_s)
+        time_s, energy_j = self.costs.uneven(decoding, mean, tokens_of, pairs_of)
+        self._spend(time_s, energy_j, decoding + pieces, 1, time_s)
         # Decoding sequences wait for the prompts of others: the whole step if it holds none of their own tokens.
         if held:
             self.others_s += time_s - (self.costs.lines(held).step(mean)[0] if decoding else 0.0)
         self.prompt_tokens += tokens
         self.cache_used += tokens
-        ready = []
-        while self.prefilling and self.prompt_left[self.prefilling[0]] == 0:
-            ready.append(self.prefilling.popleft())
+        ready = [request for request in self.prefilling if self.prompt_left[request] == 0]
+        self.prefilling = deque(request for request in self.prefilling if self.prompt_left[request])
         self._send_tokens(decoding + len(ready), 1, self.now)
         if decoding:
             self._give_tokens(1)

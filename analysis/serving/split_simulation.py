@@ -47,12 +47,14 @@ class _Decoder(BatchEngine):
             return
         self.cache_used += left + 1
         self.reserved += not self.scheduler.reserves
+        self.requests.first_s[request] = max(self.now, self.outlet_s)
         self.others_until_first_s[request] = self.others_s
         self._decode(request, self.requests.output[request] - 1)
 
 
 class _Prefiller(BatchEngine):
-    """An engine that gives each request its first token and passes it to the decoder with the fewest requests."""
+    """An engine that computes the first token of each request, and passes it to the decoder with the fewest requests,
+    which sends the token to the client."""
 
     def __init__(self, split: Split, requests: Requests, scheduler: Scheduler, decoders: list[_Decoder]) -> None:
         super().__init__(split.prefill, requests, requests.coming)
@@ -65,15 +67,15 @@ class _Prefiller(BatchEngine):
 
     def _finish_prompt(self, request: int) -> None:
         requests, tokens = self.requests, self.requests.prompt[request] + self.requests.cached[request]
-        requests.first_s[request] = self.outlet_s
         self.cache_used -= tokens + self.costs.sequence_tokens
         self.reserved -= tokens + self.costs.sequence_tokens
         if requests.output[request] == 1:
-            requests.end_s[request] = self.outlet_s
+            requests.first_s[request] = requests.end_s[request] = self.outlet_s
             requests.send_next(self.outlet_s)
             return
         decoder = min(self.decoders, key=lambda each: each.requests_held)
-        there_s = self.now + self.split.hop_s + self.split.token_hop_s * tokens
+        hop_s = self.split.hop_s + self.split.token_hop_s * tokens
+        there_s = self.now + self.scheduler.request_s.value + hop_s
         heapq.heappush(decoder.coming, (there_s, request))
 
 

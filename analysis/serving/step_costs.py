@@ -35,8 +35,9 @@ class StepCosts(msgspec.Struct, frozen=True, kw_only=True):
     of steps that hold prompts, whose kernels the host starts one by one. `sequences` (b,), `cached` (k,) and `decoding`
     (2, k, b): the cost of a step of so many sequences with caches of this mean length beyond its tokens: attention,
     sampling, and the host's work on each sequence. `pair` (2,): one prompt token that attends to one earlier token.
-    `static_w` is drawn between steps. A device holds `cache_tokens` of `token_bytes` each, and the states of
-    `most_sequences`. Each sequence takes the memory of `sequence_tokens` tokens in addition to its own.
+    `static_w` is drawn between steps. The server holds `cache_tokens` of `token_bytes` each, and the states of
+    `most_sequences`. Each sequence takes the memory of `sequence_tokens` tokens in addition to its own. `copies` devices
+    compute attention, each for its sequences; all share the experts, which take `expert_token_s` per token.
     """
 
     tokens: Floats
@@ -52,6 +53,8 @@ class StepCosts(msgspec.Struct, frozen=True, kw_only=True):
     token_bytes: float = 0.0
     sequence_tokens: float = 0.0
     most_sequences: float = math.inf
+    copies: int = 1
+    expert_token_s: float = 0.0
     started: Floats | None = None
     known_bases: dict[tuple[int, bool], tuple[float, float]] = msgspec.field(default_factory=dict)
     known_lines: dict[int, StepLines] = msgspec.field(default_factory=dict)
@@ -71,6 +74,18 @@ class StepCosts(msgspec.Struct, frozen=True, kw_only=True):
             )
             time_s, energy_j = time_s + with_s - without_s, energy_j + with_j - without_j
         return time_s + float(self.pair[0]) * pairs, energy_j + float(self.pair[1]) * pairs
+
+    def uneven(self, sequences: int, cached: float, tokens: list[int], pairs: list[float]) -> tuple[float, float]:
+        """Return (time_s, energy_j) of a step whose copies of attention hold `tokens` (copies,) of prompts with `pairs`.
+        The busiest copy sets the time of all parts but the experts; the others wait."""
+        total = sum(tokens)
+        time_s, energy_j = self.mixed(sequences, cached, total, sum(pairs))
+        if len(tokens) == 1:
+            return time_s, energy_j
+        highest = self.copies * max(tokens)
+        busiest_s = self.mixed(sequences, cached, highest, self.copies * max(pairs))[0]
+        waits_s = max(busiest_s - self.expert_token_s * (highest - total) - time_s, 0.0)
+        return time_s + waits_s, energy_j + waits_s * self.static_w
 
     def without_attention(self, tokens: int, has_prompts: bool = False) -> tuple[float, float]:
         """Return (time_s, energy_j) of a step of so many tokens without attention, computed once."""
@@ -201,7 +216,9 @@ def step_costs(steps: StepModel, first: Estimate, longest: int, scheduler: Sched
     # The host's work on each sequence does not count as work on tokens. The device draws static power meanwhile.
     static_w = first.static_fraction * first.energy_j / first.latency_s
     of_sequence = first.runtime.sequence_s.value * np.array([[1.0], [static_w]])
-    decoding, after = steps.decoding(sequences, knots), steps.prompts([1], LONG, (0, CONTEXT))[..., 0]
+    copies = steps.decode.attention_copies  # each has its share of the sequences and of all caches
+    decoding, prompt = steps.decoding(sequences, knots), steps.prompts(sorted({1, copies}), LONG, (0, CONTEXT))
+    after = prompt[..., -1]
     small = [n for n in sequences if n < SHORT]
     tokens = np.array([*small, *(SHORT * n for n in batches)], dtype=np.float64)
     prompts = steps.prompts(batches, SHORT, is_recorded=bool(first.runtime.prompt_dispatch.value))[:, 0]
@@ -215,7 +232,7 @@ def step_costs(steps: StepModel, first: Estimate, longest: int, scheduler: Sched
     token_bytes = (full_bytes - first.peak_memory_bytes) / (knots[-1] - NO_CACHE)
     room = first.device.memory_bytes * scheduler.memory_share - first.memory.weight_bytes
     if not scheduler.activations_apart:
-        room = max(room - steps.activation_bytes(scheduler.max_tokens), 0.0)
+        room = max(room - steps.activation_bytes(scheduler.max_tokens // copies), 0.0)
     return StepCosts(
         tokens=tokens,
         linear=linear,
@@ -223,12 +240,14 @@ def step_costs(steps: StepModel, first: Estimate, longest: int, scheduler: Sched
         sequences=np.array(sequences, dtype=np.float64),
         cached=np.array(knots, dtype=np.float64),
         decoding=np.maximum.accumulate(np.maximum.accumulate(decoding, axis=1), axis=2),
-        pair=np.maximum((after[:, 1] - after[:, 0]) / (LONG * CONTEXT), 0.0),
+        pair=np.maximum((after[:, 1] - after[:, 0]) / (copies * LONG * CONTEXT), 0.0),
+        copies=copies,
+        expert_token_s=float(prompt[0, 0, -1] - prompt[0, 0, 0]) / (LONG * max(copies - 1, 1)),
         static_w=static_w,
-        cache_tokens=max(room / token_bytes, 0.0) if token_bytes > 0 else np.inf,
+        cache_tokens=copies * max(room / token_bytes, 0.0) if token_bytes > 0 else np.inf,
         token_bytes=token_bytes,
         sequence_tokens=state_bytes / token_bytes if token_bytes > 0 else 0.0,
-        most_sequences=max(int(room / state_bytes), 1) if state_bytes > 0 else scheduler.max_sequences,
+        most_sequences=copies * max(int(room / state_bytes), 1) if state_bytes > 0 else math.inf,
         latency_factors=(first.latency_band_s[0] / first.latency_s, first.latency_band_s[1] / first.latency_s),
         energy_factors=(first.energy_band_j[0] / first.energy_j, first.energy_band_j[1] / first.energy_j),
     )

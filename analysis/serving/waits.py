@@ -25,7 +25,7 @@ class Wait(msgspec.Struct, frozen=True, kw_only=True):
 
 PARTS: tuple[tuple[str, Callable[[Run], Floats]], ...] = (
     ("API server and queue", lambda run: run.start_s - run.arrival_s),
-    ("prefill of its prompt", lambda run: run.first_s - run.start_s),
+    ("its prompt, until its first token", lambda run: run.first_s - run.start_s),
     ("its own decode steps", lambda run: run.end_s - run.first_s - run.others_s),
     ("prefill of others", lambda run: run.others_s),
 )

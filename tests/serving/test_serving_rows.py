@@ -51,13 +51,23 @@ def test_workers_of_prompts_hold_several_prompts_a_step() -> None:
     cells = {"source": "InferenceX, as kept by AIConfigurator", "runtime": "trtllm", "model": "deepseek_v3", "flag": ""}
     cells |= {"device": "h200_sxm"}
     apart, together = (interpret_served_row(row(**cells, prefill_workers=workers)) for workers in ("1", ""))
-    assert apart.scheduler.max_tokens == 17_920
+    assert apart.deployment.prefill_options == "ep=8"
+    assert apart.scheduler.max_tokens == 8 * 4480
     assert together.scheduler.max_tokens < 17_920
+
+
+def test_runs_of_a_day_have_the_drafts_of_their_script() -> None:
+    cells = {"runtime": "trtllm", "model": "deepseek_v3", "phase_split": "aggregated", "flag": ""}
+    cells |= {"device": "h200_sxm"}
+    versions = [row(**cells, tensor_parallel="8", runtime_version=version) for version in ("", "1.1.0rc2.post2")]
+    assert [interpret_served_row(each).deployment.drafts for each in versions] == [0, 3]
+    alone = row(**cells, runtime_version="1.1.0rc2.post2", attention_data_parallel="8")
+    assert interpret_served_row(alone).deployment.drafts == 1
 
 
 def test_layouts_of_a_note_share_experts_and_attention() -> None:
     tep, dep = (interpret_served_row(row(source="InferenceX token position study", note=note)) for note in NOTES)
-    assert tep.deployment.options == dep.deployment.options == "tp=8,ep=8"
+    assert (tep.deployment.options, dep.deployment.options) == ("tp=8,ep=8", "ep=8")
     assert (tep.deployment.attention_copies, dep.deployment.attention_copies) == (1, 8)
 
 
@@ -101,8 +111,10 @@ def test_prefill_and_decode_on_separate_workers_are_served_so() -> None:
 
 def test_groups_of_devices_hold_caches_of_their_own_where_shards_do_not_divide_them() -> None:
     latent = row(model="deepseek_v3", attention_data_parallel="8", flag="", phase_split="aggregated")
-    latent = latent | {"model": "deepseek_v2_lite"}
-    divided = row(model="gpt_oss_120b", tensor_parallel="4", flag="", phase_split="aggregated")
+    latent = latent | {"model": "deepseek_v2_lite", "expert_parallel": "1"}
+    divided = row(model="gpt_oss_120b", tensor_parallel="4", flag="", phase_split="aggregated") | {
+        "expert_parallel": "1"
+    }
     for cells, factor in ((latent, 8), (divided | {"attention_data_parallel": "4", "tensor_parallel": "1"}, 1)):
         setup = interpret_served_row(cells).deployment
         costs = make_costs(setup, setup.options, 2048)

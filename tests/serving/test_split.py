@@ -37,15 +37,23 @@ def test_decoding_apart_waits_for_no_prompt_but_for_the_cache() -> None:
     assert together.others_s.max() > 0
     assert not apart.others_s.any()
     far = simulate_split(msgspec.structs.replace(SPLIT, hop_s=0.5), VLLM, load)
-    assert (far.first_s == apart.first_s).all()
+    assert (far.first_s - apart.first_s).mean() == pytest.approx(0.5, rel=0.2)
     assert (far.end_s - apart.end_s).mean() == pytest.approx(0.5, rel=0.2)
 
 
-def test_one_request_alone_takes_its_steps_and_the_hop() -> None:
+def test_one_request_alone_takes_its_steps_the_hop_and_a_second_server() -> None:
     load = open_load(1e-3, Lengths(prompt=64, output=3))
     together, apart = simulate(COSTS, VLLM, load), simulate_split(SPLIT, VLLM, load)
-    assert apart.first_s[0] == pytest.approx(together.first_s[0])
-    assert apart.end_s[0] - together.end_s[0] == pytest.approx(1e-3 + 64e-6)
+    hop_s = 1e-3 + 64e-6 + VLLM.request_s.value
+    assert apart.first_s[0] - together.first_s[0] == pytest.approx(hop_s)
+    assert apart.end_s[0] - together.end_s[0] == pytest.approx(hop_s)
+
+
+def test_a_full_decoder_delays_the_first_token() -> None:
+    load = closed_load(12, LENGTHS)
+    small = msgspec.structs.replace(VLLM, max_sequences=2)
+    wide, narrow = (simulate_split(SPLIT, scheduler, load) for scheduler in (VLLM, small))
+    assert np.median(narrow.first_s - narrow.start_s) > 2 * np.median(wide.first_s - wide.start_s)
 
 
 @pytest.mark.parametrize(("drafts", "accept", "tokens"), [(0, 0.9, 1.0), (4, 0.0, 1.0), (4, 1.0, 5.0), (2, 0.5, 1.75)])

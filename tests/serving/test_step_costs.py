@@ -114,3 +114,36 @@ def test_the_host_starts_the_kernels_of_prompts_alone(runtime: str, is_started: 
 
 def test_versions_of_a_runtime_have_its_scheduler() -> None:
     assert find_scheduler("vllm_rocm", 24e9) == find_scheduler("vllm", 24e9) != find_scheduler("xla", 24e9)
+
+
+def step_model(model: str) -> StepModel:
+    prefill, decode = (open_step(model.replace(":", f":{phase},")) for phase in ("prefill", "decode"))
+    return StepModel(prefill=prefill, decode=decode, device=load_device("h200_sxm"), scenario=Scenario(precision="fp8"))
+
+
+def test_devices_that_attend_to_their_sequences_hold_caches_and_prompts_of_their_own() -> None:
+    scheduler = find_scheduler("vllm", 141e9)
+    steps = step_model("deepseek_v3:ep=8")
+    eight = step_costs(steps, steps.estimate(1), 4096, scheduler.of_copies(8))
+    room = 0.9 * 141e9 - steps.estimate(1).memory.weight_bytes
+    assert eight.copies == 8
+    assert eight.cache_tokens > 4 * room / eight.token_bytes
+    spread, lone = (eight.uneven(0, 0.0, tokens, [0.0] * 8) for tokens in ([512] * 8, [4096] + [0] * 7))
+    assert spread == eight.mixed(0, 0.0, 4096, 0.0)
+    assert lone[0] > 1.5 * spread[0]
+    assert lone[1] > spread[1]
+
+
+def test_limits_of_a_step_are_those_of_each_device_or_of_all() -> None:
+    vllm, sglang = (find_scheduler(name, 141e9) for name in ("vllm", "sglang"))
+    assert vllm.of_copies(8).max_tokens == 8 * vllm.max_tokens
+    assert sglang.of_copies(8) == sglang
+
+
+def test_devices_with_all_tokens_gather_those_of_their_experts_alone() -> None:
+    moved = {}
+    for layout in ("tp=8", "tp=8,ep=8"):
+        workload = open_step(f"deepseek_v3:{layout}")
+        place = next(t for t, name in enumerate(workload.tensors.name) if name.endswith("mlp.dispatch"))
+        moved[layout] = float(workload.tensors.numel[place] @ workload.value_at(batch=1, sequence=4096, kv=0))
+    assert moved["tp=8"] / 8 < moved["tp=8,ep=8"] < moved["tp=8"] / 3

@@ -24,11 +24,13 @@ from analysis.estimate.scenario import Scenario
 from analysis.model.ir.workload import Workload
 from analysis.model.model_errors import ModelError
 from analysis.model.names.model_ref import refer
+from analysis.model.transformer.load_spec import ACCEPT
 from analysis.model.transformer.transformer_request import parse
 from analysis.serving.deployment import open_step
 from analysis.serving.request_load import Lengths, Load
 from analysis.serving.scheduler import Scheduler, find_scheduler
 from analysis.serving.simulation import Run, simulate
+from analysis.serving.speculation import speculate
 from analysis.serving.split_simulation import Split, simulate_split
 from analysis.serving.step_costs import NO_CACHE, StepCosts, StepModel, step_costs
 from hardware import file_access, precision
@@ -39,6 +41,7 @@ from hardware.runtime import runtimes
 TABLE = "serving_load.csv.gz"
 _FACTS = SHIPPED / "serving.toml"
 MOST_REQUESTS, LEAST_ROUNDS = 20_000, 3  # most simulated requests of a row; least requests of each client
+MOST_MEMORY = 0.97  # share that a server may use at most
 PAGE = 16  # tokens of a page of the cache; the last page of a cached prompt is computed again
 MORE_TOKENS = 64  # of a step beyond a prompt and its sequences, if flags allow one prompt per step
 
@@ -69,6 +72,7 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
     prefill_workers: int = 0
     prefill_options: str = ""
     decode_workers: int = 1
+    drafts: int = 0
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -133,19 +137,21 @@ def interpret_served_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
     prefill_workers = int(parse_cell(row, "prefill_workers") or 0)
     each = _devices_per_worker(row, is_split=prefill_workers > 0)
     prefills = int(parse_cell(row, "devices_per_prefill_worker") or each)
-    experts = int(parse_cell(row, "expert_parallel") or 1)
+    experts, copies = (int(parse_cell(row, f"{name}_parallel") or 1) for name in ("expert", "attention_data"))
+    is_spread = experts > 1 and copies == each  # each device computes the attention of its sequences
     deployment = Deployment(
         device=device,
         model=model,
-        options=_layout(model, each, experts),
+        options=_layout(model, each, experts, is_spread),
         precision=_precision(row, model),
         runtime=check_runtime(find_runtime_name(software, device.vendor, "language"), device, "language"),
         scheduler=scheduler,
-        attention_copies=int(parse_cell(row, "attention_data_parallel") or 1),
+        attention_copies=copies,
         devices=decode_workers * each + prefill_workers * prefills,
         prefill_workers=prefill_workers,
-        prefill_options=_layout(model, prefills, prefills if experts > 1 else 1) if prefill_workers else "",
+        prefill_options=_layout(model, prefills, prefills if experts > 1 else 1, is_spread) if prefill_workers else "",
         decode_workers=decode_workers,
+        drafts=0 if prefill_workers else _flags(row, model).get("drafts_of_copies" if copies > 1 else "drafts", 0),
     )
     benchmark = next(each for each in _benchmarks() if row["source"].startswith(each.source))
     lengths = _lengths(row)
@@ -181,8 +187,10 @@ def _devices_per_worker(row: dict[str, str], is_split: bool) -> int:
     return max(degrees[0] * degrees[1], degrees[2], stated)
 
 
-def _layout(model: str, devices: int, experts: int) -> str:
+def _layout(model: str, devices: int, experts: int, is_spread: bool) -> str:
     """Return the parallel options of a model's name; experts are on all devices if `experts` does not divide them."""
+    if is_spread:
+        return f"ep={devices}"
     options = [
         ",".join(f"{key}={n}" for key, n in (("tp", devices), ("ep", ep)) if n > 1)
         for ep in dict.fromkeys((experts, devices if experts > 1 else 1))
@@ -233,7 +241,9 @@ def _load(row: dict[str, str], lengths: Lengths, benchmark: Benchmark) -> Load:
 
 
 def _scheduler(row: dict[str, str], deployment: Deployment, benchmark: Benchmark, load: Load) -> Scheduler:
-    scheduler = find_scheduler(deployment.scheduler, deployment.device.memory_bytes)
+    is_spread = re.fullmatch(r"ep=(\d+)", deployment.prefill_options or deployment.options)
+    copies = int(is_spread[1]) if is_spread else 1
+    scheduler = find_scheduler(deployment.scheduler, deployment.device.memory_bytes).of_copies(copies)
     changes: dict[str, Any] = {}
     if benchmark.slots is not None:
         changes["max_sequences"] = max(load.concurrency + benchmark.slots, 1)
@@ -246,7 +256,9 @@ def _scheduler(row: dict[str, str], deployment: Deployment, benchmark: Benchmark
     if "prompts_per_step" in flags:
         changes["max_tokens"] = int(load.prompt.max()) + load.concurrency + MORE_TOKENS
     if "apart_tokens" in flags and deployment.prefill_workers:
-        changes["max_tokens"] = flags["apart_tokens"]
+        changes["max_tokens"] = max(flags["apart_tokens"], int(load.prompt.max()) + MORE_TOKENS)
+    if "max_tokens" in changes and scheduler.limits_each_copy:
+        changes["max_tokens"] *= copies
     each_s = scheduler.chunk_s  # each group of devices has a process that sends its tokens
     at_once = flags.get("stream_interval", 1) * deployment.attention_copies
     changes["chunk_s"] = msgspec.structs.replace(each_s, value=each_s.value / at_once)
@@ -257,7 +269,8 @@ def _flags(row: dict[str, str], model: str) -> dict[str, Any]:
     """Return the flags of a row's server and benchmark, from the first rule that fits."""
     for rule in file_access.shipped(_FACTS)["flags"]:
         is_source = row["source"].startswith(rule["source"]) and row["runtime"] == rule["runtime"]
-        if is_source and rule.get("model", model) == model:
+        is_version = row["runtime_version"].startswith(rule.get("version", ""))
+        if is_source and is_version and rule.get("model", model) == model:
             return dict(rule)
     return {}
 
@@ -267,6 +280,7 @@ def make_server(rows: Sequence[ServedRow]) -> Callable[[ServedRow], Run]:
     setup = rows[0].deployment
     longest = max(sum(row.lengths) for row in rows)
     costs = share_sequences(make_costs(setup, setup.options, longest), setup)
+    costs = speculate(costs, setup.drafts, ACCEPT) if setup.drafts else costs
     if not setup.prefill_workers:
         return lambda row: simulate(costs, row.scheduler, row.load)
     split = Split(
@@ -284,7 +298,7 @@ def share_sequences(costs: StepCosts, setup: Deployment) -> StepCosts:
     """Return the costs if each group of devices has separate sequences. The host's work is then that of one group, and
     so are caches that shards do not divide (latent attention) with the reads of them."""
     copies = setup.attention_copies
-    if copies == 1:
+    if copies == 1 or "tp" not in setup.options:
         return costs
     if parse(setup.model).config.kv_lora:
         shares = np.maximum(costs.sequences / copies, 1.0)
@@ -303,6 +317,10 @@ def make_costs(setup: Deployment, options: str, longest: int) -> StepCosts:
     scheduler = find_scheduler(setup.scheduler, setup.device.memory_bytes)
     try:
         steps = setup.steps(options)
-        return step_costs(steps, steps.estimate(NO_CACHE), longest, scheduler)
+        scheduler, first = scheduler.of_copies(steps.decode.attention_copies), steps.estimate(NO_CACHE)
+        costs = step_costs(steps, first, longest, scheduler)
+        if costs.cache_tokens < longest:  # it was measured, so its server may use more memory than by default
+            costs = step_costs(steps, first, longest, msgspec.structs.replace(scheduler, memory_share=MOST_MEMORY))
+        return costs
     except RequestError as error:
         raise Unpredictable(str(error)) from None

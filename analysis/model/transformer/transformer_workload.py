@@ -279,8 +279,11 @@ def _experts(step: StepWriter, x: Tensor) -> Tensor:
     chosen = (*step.rows, c.active)
     with w.module("router_topk", "TopK"):
         top, which = w.calls("aten.topk.default", [chosen, chosen], ("float32", "int64"), self=scores, k=c.active)
+    # Devices that hold all tokens gather those of their own experts alone.
+    is_whole = step.run.ep > 1 and not step.run.spreads_sequences
+    held = (dim(EXPERTS + step.phase), dim(EXPERT_ROWS + step.phase)) if is_whole else chosen
     with w.module("dispatch", "Dispatch"):
-        tokens = w.call("hwexplorer.expert_dispatch.default", (*chosen, c.hidden), input=x, indices=which)
+        tokens = w.call("hwexplorer.expert_dispatch.default", (*held, c.hidden), input=x, indices=which)
     tokens = step.exchange_tokens("dispatch_exchange", tokens)
     with w.module("experts", "Experts"):
         width = c.expert_ffn if step.run.ep > 1 else step.part(c.expert_ffn)
