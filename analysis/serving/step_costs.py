@@ -36,8 +36,8 @@ class StepCosts(msgspec.Struct, frozen=True, kw_only=True):
     (2, k, b): the cost of a step of so many sequences with caches of this mean length beyond its tokens: attention,
     sampling, and the host's work on each sequence. `pair` (2,): one prompt token that attends to one earlier token.
     `static_w` is drawn between steps. The server holds `cache_tokens` of `token_bytes` each, and the states of
-    `most_sequences`. Each sequence takes the memory of `sequence_tokens` tokens in addition to its own. `copies` devices
-    compute attention, each for its sequences; all share the experts, which take `expert_token_s` per token.
+    `most_sequences`. Each sequence takes the memory of `sequence_tokens` tokens in addition to its own. `copies`
+    devices compute attention, each for its sequences; all share the experts, which take `expert_token_s` per token.
     """
 
     tokens: Floats
@@ -76,8 +76,8 @@ class StepCosts(msgspec.Struct, frozen=True, kw_only=True):
         return time_s + float(self.pair[0]) * pairs, energy_j + float(self.pair[1]) * pairs
 
     def uneven(self, sequences: int, cached: float, tokens: list[int], pairs: list[float]) -> tuple[float, float]:
-        """Return (time_s, energy_j) of a step whose copies of attention hold `tokens` (copies,) of prompts with `pairs`.
-        The busiest copy sets the time of all parts but the experts; the others wait."""
+        """Return (time_s, energy_j) of a step whose copies of attention hold `tokens` (copies,) of prompts with
+        `pairs`. The busiest copy sets the time of all parts but the experts; the others wait."""
         total = sum(tokens)
         time_s, energy_j = self.mixed(sequences, cached, total, sum(pairs))
         if len(tokens) == 1:
