@@ -1,0 +1,71 @@
+"""Formulas of the core computed once more by hand: each of these lines could change unseen by the tests of its room."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from hardware import execute, file_access
+from hardware.area import PATH, area
+from hardware.device import load_device
+from hardware.event_prices import Coefficients
+from hardware.names import hint
+from hardware.runtime import runtimes
+
+
+def test_the_dies_of_a_wafer_cover_less_than_the_wafer() -> None:
+    """The edge cuts dies: fewer fit than its area has room for, all the fewer the larger they are."""
+    wafer = file_access.shipped(PATH)["wafer"]
+    room_mm2 = math.pi * (file_access.shipped(PATH)["rules"]["wafer_mm"]["value"] / 2) ** 2
+    used = []
+    for name in ("tpu_v1", "tpu_v4"):
+        device = load_device(f"{name}{{process_nm=7}}")
+        die = area(device)
+        dies = wafer["usd"][wafer["nodes"].index(7)] / (die.cost_usd * die.yield_share)
+        used.append(dies * die.total_mm2 / room_mm2)
+    assert 0.5 < used[1] < used[0] < 1.0
+
+
+@pytest.mark.parametrize(
+    ("name", "technology"), [("h200_sxm", "HBM3E"), ("tpu_v5p", "HBM2E"), ("v100_sxm2_16gb", "HBM")]
+)
+def test_the_phy_is_that_of_the_longest_name_that_fits(name: str, technology: str) -> None:
+    device, rates = load_device(name), file_access.shipped(PATH)["phy_mm2_per_gb_s"]
+    assert area(device).phy_mm2 == pytest.approx(device.memory_bandwidth / 1e9 * rates[technology])
+
+
+def test_a_changed_fact_keeps_its_relative_spread() -> None:
+    before, after = (load_device(name).facts["idle_w"] for name in ("h100_sxm", "h100_sxm{idle_w*0.5}"))
+    assert before.low is not None
+    assert before.high is not None
+    assert (after.value, after.low, after.high) == (before.value / 2, before.low / 2, before.high / 2)
+
+
+def test_the_ends_of_energy_are_those_of_its_prices() -> None:
+    """Two groups vary independently: their deviations add up as squares, each to its own side."""
+    one, two = np.array([1.0, 1.0]), np.array([[1.0], [1.0]])
+    prices = Coefficients((), one, np.array([0.7, 0.6]), np.array([2.2, 2.6]), np.array([0, 1]))
+    low, high = execute._price_ends(prices, two)
+    assert (low, high) == pytest.approx((1 - math.hypot(0.3, 0.4) / 2, 1 + math.hypot(1.2, 1.6) / 2))
+
+
+def test_a_kernel_without_a_product_starts_with_fewer_cycles_and_on_a_host_in_less_time() -> None:
+    for name in ("h100_sxm", "xeon_8490h"):
+        device = load_device(name)
+        share, cycles_s = device.arch.data.assumed("light_launch"), device.launch_cycles / device.clock_hz
+        fixed_s = device.launch_s * (share if device.arch.is_host else 1.0)
+        assert device.light_start_s[0] == pytest.approx(fixed_s + share * cycles_s)
+
+
+def test_a_runtime_does_not_run_on_devices_of_a_vendor_that_it_excludes() -> None:
+    vllm, devices = runtimes()["vllm"], [load_device(name) for name in ("h100_sxm", "mi300x")]
+    assert all(device.software_class in vllm.runs_on for device in devices)
+    assert [vllm.fits(device, "language") for device in devices] == [True, False]
+
+
+def test_a_single_name_is_suggested_though_it_is_far() -> None:
+    names = ["efficientnet_b0", "vgg11", "swin_t"]
+    assert hint("bertish_thing", names) == "did you mean swin_t?"
+    assert hint("0", names) == ""

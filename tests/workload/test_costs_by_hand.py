@@ -1,0 +1,55 @@
+"""Costs of rare calls and of experts computed once more by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from analysis.model.ir.coverage import coverage
+from analysis.model.ir.lengths import Routing
+from analysis.model.ir.operator_graph import Graph, GraphNode, Ref, Scope, Source, meta
+from analysis.model.ir.workload import INPUT, WEIGHT, InputSpec
+from analysis.model.lowering.graph_lowering import lower_graph
+from analysis.model.operators.cost_rules import cost_of
+from analysis.model.operators.operator_call import OperatorCall
+
+
+def call(name: str, result: tuple[int, ...], tensors: dict[str, tuple[int, ...]], **args: object) -> OperatorCall:
+    metas = {key: meta(shape, place) for place, (key, shape) in enumerate(tensors.items())}
+    return OperatorCall(name, {**{key: Ref(key) for key in tensors}, **args}, metas, (meta(result, 99),))
+
+
+def test_a_recurrent_cell_multiplies_its_input_and_its_state() -> None:
+    shapes = {"input": (8, 10), "w_ih": (80, 10), "w_hh": (80, 20)}
+    assert cost_of(call("lstm_cell", (8, 20), shapes)).macs.constant() == 8 * (80 * 10 + 80 * 20)
+
+
+def test_a_sampled_region_takes_eight_flops_a_point() -> None:
+    shapes = {"input": (1, 16, 50, 50), "rois": (6, 5)}
+    cost = cost_of(call("torchvision.roi_align", (6, 16, 7, 7), shapes, sampling_ratio=2))
+    assert cost.flops.constant() == 6 * 16 * 7 * 7 * 4 * 8
+
+
+def test_the_busiest_device_has_more_tokens_than_the_mean() -> None:
+    """Its choices lie sqrt(2 ln D) standard deviations above the mean of D devices."""
+    routing = Routing(experts=64, active=8, devices=8)
+    touched, rows = routing.expert_load(512)
+    mean = 512 * 8 / 8
+    assert touched * rows == pytest.approx(mean + math.sqrt(2 * math.log(8) * mean))
+    assert touched <= 8
+
+
+def test_work_without_a_rule_counts_as_a_product_of_its_tensors() -> None:
+    """Two matrices in, one out: 2 sqrt(product of the three sizes) FLOPs, those of a matrix product."""
+    left, right, out = (meta(shape, place) for place, shape in enumerate(((8, 4), (4, 16), (8, 16))))
+    scopes = (Scope("L__self__", "", "Net"),)
+    args = {"self": Ref("a"), "other": Ref("b")}
+    nodes = (
+        GraphNode("known", "aten.mm.default", args, (out,), scopes),
+        GraphNode("strange", "custom.thing.default", args, (meta((8, 16), 3),), scopes),
+    )
+    sources = (Source("a", "a", INPUT, left), Source("b", "b", WEIGHT, right))
+    inputs = (InputSpec("a", "float32", (8, 4)),)
+    graph = Graph(sources, nodes, ("known", "strange"), 64, inputs)
+    assert coverage(lower_graph(graph, "net")).flops == pytest.approx(0.5)
