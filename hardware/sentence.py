@@ -20,7 +20,7 @@ def product(demand: Demand, i: int) -> str:
     """Return the sizes of a contraction as text."""
     g, m, n, k = demand.gemm[:, i]
     groups = f"{whole(g)} x " if g > 1 else ""
-    return f"{groups}{whole(m)} x {whole(n)} x {whole(k)} product"
+    return f"{groups}{whole(m)} x {whole(n)} x {whole(k)} matrix product"
 
 
 def elements(demand: Demand, i: int, what: str) -> str:

@@ -121,7 +121,8 @@ def _members_by_key(workload: Workload) -> dict[str, Ints]:
 def outline(result: Estimate, by: str, apart: tuple[str, ...] = ()) -> Branch:
     """Return the model by module, subgraph or kind of operator, followed by the host's work."""
     root = _by_kind(result.workload, apart) if by == "kind" else _outline(result.workload, by == "module", apart)
-    return msgspec.structs.replace(root, children=(*root.children, *host_branches(result)))
+    name = result.workload.name  # workloads that share memos, a request and a load, have names of their own
+    return msgspec.structs.replace(root, name=name, children=(*root.children, *host_branches(result)))
 
 
 def host_branches(result: Estimate) -> tuple[Branch, ...]:

@@ -47,7 +47,8 @@ def _answer_under_load(state: State) -> tuple[str, ...]:
     ordered = order_by_aim(served, state.metric)
     least_known = next((one for one in ordered[:2] if not is_backed(one.server.first.trust)), ordered[1])
     run = f"{state.model.partition(':')[0]} on {least_known.row.key} with {least_known.server.first.runtime.name}"
-    return f"{first_words(ordered, state.metric)}.", f"To confirm it: measure this load of {run}."
+    first = first_words(ordered, state.metric)
+    return f"{first}.", f"To {'settle' if first.startswith('Too') else 'confirm'} it: measure this load of {run}."
 
 
 def verdict(state: State) -> str:

@@ -41,7 +41,7 @@ from hwexplorer.views.table_tree import rows_below
 
 _MODIFIER = "EDP divided by the EDP of its arithmetic and bytes alone; blank without work"
 COLUMNS = (
-    Column("name", "Node", role="text", keep=0),
+    Column("name", "Node", role="text", keep=0, help="×6: six alike, added up; +2: with two more in its kernel"),
     Column("bar", "Share", "%", role="bar", keep=0, help=f"share of the metric of the model, by cause: {HELP}"),
     Column("share", "%", "%", keep=0),
     Column("edp", "EDP J·s", "Js", role="quantity", keep=0, help="the model's EDP divided: rows of a level add up"),
@@ -160,7 +160,10 @@ def _footer(figures: TreeFigures, root: Branch, state: State, share: dict[int, f
         root.divide(lambda part: share[id(part)], lambda part: part.kind == "group" and not part.key.startswith(KIND)),
         key=lambda part: -share[id(part)],
     )
-    return _half(parts, [share[id(part)] for part in parts], state), told
+    half = _half(parts, [share[id(part)] for part in parts], state)
+    if engine.request_under_load(state) is None:
+        return half, told
+    return half, f"the tree is of {result.scenario.batch} requests at once; the devices above are under the load", told
 
 
 def _half(parts: list[Branch], share: list[float], state: State) -> str:

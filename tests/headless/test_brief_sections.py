@@ -129,7 +129,7 @@ def test_why_of_a_merged_row_says_what_its_operators_are(call: Call) -> None:
     text = call("why", "mobilenet_v2", "--on", "h100_sxm", "--node", "features.8-10.conv.1").out
     assert "3 times depthwise 3 x 3 convolution of 384 channels" in text
     text = call("why", "resnet50", "--on", "h100_sxm", "--node", "layer1.0-2.conv2").out
-    assert "3 times 3,136 x 64 x 576 product on tensor cores" in text
+    assert "3 times 3,136 x 64 x 576 matrix product on tensor cores" in text
 
 
 HEADS = ("Device", "EDP rank", "Latency ", "Energy/inf ", "EDP ", "Rate ", "Software", "Evidence")

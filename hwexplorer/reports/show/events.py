@@ -19,7 +19,7 @@ from hwexplorer.state import State, pinned
 from hwexplorer.views.captions import amount_of_one, category_words, energy_words, place_in_words
 from hwexplorer.views.cause_looks import HELP
 from hwexplorer.views.plain import Band, Row, Stack, Table
-from hwexplorer.views.tables import empty_cell, rows
+from hwexplorer.views.tables import empty_cell, keep_columns, rows
 
 
 class EventGroup(msgspec.Struct, frozen=True):
@@ -73,6 +73,7 @@ COLUMNS = (
     Column("source", "Source", role="text", keep=8, of=lambda row: f"{row.quality}: {row.source}"),
     *columns(EventRow, "energy"),
 )  # fmt: skip
+_RATES = {"units_busy": "units with work", "dynamic_fraction": "energy that is not static"}
 DELTA = Column("delta", "vs pin", "%", role="delta", keep=0, help="energy per inference against the pinned state")
 
 
@@ -106,7 +107,9 @@ def _event_table(state: State, by: str = "category") -> Table:
     sums = ((name, _sum(events, "energy_j"), _sum(events, "fraction"), events) for name, events in members.items())
     groups = [EventGroup(name, energy, energy / report.batch, share, events) for name, energy, share, events in sums]
     groups.sort(key=lambda group: -group.energy_j)
-    rates = ", ".join(f"{name.replace('_', ' ')} {percent(value)}" for name, value in report.rates.items())
+    rates = ", ".join(
+        f"{_RATES.get(name, name).replace('_', ' ')} {percent(value)}" for name, value in report.rates.items()
+    )
     overhead = report.overhead_j / report.total_j if report.total_j else 0.0
     total = energy_words(report.total_j, report.batch, 4)
     footer = (
@@ -185,12 +188,20 @@ def _join_pinned(here: Table, there: Table, name: str) -> Table:
     return msgspec.structs.replace(here, columns=columns, rows=tuple(rows), footer=footer)
 
 
+def _pane(state: State) -> Table:
+    """Return the view, without the energy of the batch if the batch is one inference."""
+    table = view(state)
+    is_one = engine.result(state).scenario.batch == 1
+    return keep_columns(table, [c for c, column in enumerate(table.columns) if not (is_one and column.key == "energy")])
+
+
 VERB = Report(
     subject=NODE,
     document=document,
     view=view,
     brief=brief,
     view_columns=COLUMNS,
+    pane=_pane,
     section=Section(80, "Architectural events"),
     examples={"events": "conv2d --on h100_sxm"},
 )

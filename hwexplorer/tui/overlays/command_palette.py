@@ -167,12 +167,12 @@ def _line_items(session: Session, ask: Callable[[str], None]) -> Iterator[Palett
         if name not in _REPEAT:
             helps |= dict.fromkeys(command_line.completions(session, f"{name} "), known.help)
     for line, says in helps.items():
-        caption, run = captions.get(line), partial(command_line.submit, session, line)
-        yield PaletteItem(caption or line, f"as :{line}" if caption else says, run, line, LINE)
+        title, about = captions.get(line, (line, says))
+        yield PaletteItem(title, about, partial(command_line.submit, session, line), line, LINE)
 
 
-def _model_captions(session: Session) -> dict[str, str]:
-    """Return a caption for each line that opens a model: its name, parameters and MACs."""
+def _model_captions(session: Session) -> dict[str, tuple[str, str]]:
+    """Return title and help for each line that opens a model: its name, then parameters and MACs."""
     table = session.cache.view("models", replace(session.state, filter=""))
     columns = {column.key: place for place, column in enumerate(table.columns)}
     captions = {}
@@ -180,16 +180,19 @@ def _model_captions(session: Session) -> dict[str, str]:
         figures = (("parameters", "SI", " parameters"), ("macs", "MAC", ""))
         cells = [(row.cells[columns[key]], unit, word) for key, unit, word in figures if key in columns]
         known = [quantity(float(cell), unit) + word for cell, unit, word in cells if isinstance(cell, NUMBERS)]
-        captions[f"model {row.key}"] = f"Open {row.key}" + (f" ({', '.join(known)})" if known else "")
+        captions[f"model {row.key}"] = f"Open {row.key}", ", ".join(known)
     return captions
 
 
-def _device_captions(session: Session) -> dict[str, str]:
-    """Return a caption for each line that goes to a device."""
+def _device_captions(session: Session) -> dict[str, tuple[str, str]]:
+    """Return title and help for each line that goes to a device."""
     table, there = session.provider.devices(session.state), session.state.devices
     place = next((place for place, column in enumerate(table.columns) if column.key == "name"), 0)
     names = {row.key: row.cells[place] for row in table.rows}
-    return {f"on {key}": f"Go to {name}" if key in there else f"Add {name}, or go to it" for key, name in names.items()}
+    return {
+        f"on {key}": (f"Go to {name}" if key in there else f"Add {name}, or go to it", key)
+        for key, name in names.items()
+    }
 
 
 class CommandPalette(OverlayScreen):
