@@ -253,6 +253,10 @@ def _is_product(name: str, spec: DeviceFile) -> bool:
 def _unknown_device(name: str, available: dict[str, Path]) -> RequestError:
     """Return the error of an unknown device. It names the products with the most similar words, of the same vendor if
     the name states one, and says how a device is stated by its data sheet."""
+    if Path(name).suffix in (".toml", ".yaml", ".yml", ".json"):
+        return RequestError(
+            f"{name[-80:]!r}: a device file is TOML, named by folder and id: --devices-dir FOLDER --on ID"
+        )
     specs = [spec for path in available.values() if (spec := _read_or_none(path)) is not None]
     vendors = {spec.vendor.casefold() for spec in specs}
     stated = vendors & set(re.findall(r"[a-z]+", name.casefold()))

@@ -470,6 +470,7 @@ def test_missing_folder(tmp_path: Path) -> None:
         ("jetson_agx_orin:16w", r"unknown power mode of jetson_agx_orin '16w'"),
         ("t4:maxn", r"device t4 has no power modes"),
         ("", r"unknown device ''"),
+        ("./mine.yaml", r"a device file is TOML, named by folder and id: --devices-dir FOLDER --on ID"),
     ],
 )
 def test_wrong_requests(name: str, message: str) -> None:

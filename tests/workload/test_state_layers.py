@@ -35,6 +35,11 @@ def total_macs(workload: Workload, **lengths: int) -> float:
     return float((workload.operators.macs @ workload.value_at(batch=1, **lengths)).sum())
 
 
+def test_attention_to_chosen_tokens_is_said_to_be_counted_whole() -> None:
+    notes = hf_config.parse_config(RECENT["DeepSeek-V3.2"]["config"]).notes
+    assert "its sparse attention (index_topk) is counted as attention to all tokens" in notes
+
+
 @for_each("name", RECENT)
 def test_a_published_configuration_has_its_published_parameters(name: str) -> None:
     raw = RECENT[name]["config"]

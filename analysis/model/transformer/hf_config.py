@@ -128,7 +128,8 @@ def _notes(raw: Raw) -> list[str]:
     left_out = [f"{ALONE}: without its {' and its '.join(parts)}"] if parts else []
     kind, stated = _kind(raw), raw.get("model_type")
     by_name = [f"read as {kind}, by the name of its architecture"] if kind != stated and kind in _TABLE["types"] else []
-    return left_out + by_name + _weight_notes(raw)
+    sparse = ["its sparse attention (index_topk) is counted as attention to all tokens"] if "index_topk" in raw else []
+    return left_out + by_name + sparse + _weight_notes(raw)
 
 
 # --- fields -----------------------------------------------------------------------------------------------
