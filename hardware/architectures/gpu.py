@@ -35,7 +35,10 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
             menu = quantised
         # With small tiles, narrow operands are multiplied only as fast as a multiprocessor reads them.
         fed_s = plan.operand_bytes / (device.operand_bytes_per_clock * device.clock_hz) if narrow else 0.0
-        sizes, times = _micro_batches(demand, setup, demand.gemm * on_matrix)
+        sizes, times = demand.gemm * on_matrix, np.ones(1)
+        if at_once := setup.runtime.micro_batch.get(device.software_class):
+            times = np.where(demand.op_class == OpClass.GEMM, np.maximum(np.ceil(sizes[1] / at_once.value), 1.0), 1.0)
+            sizes[1] = np.ceil(sizes[1] / times)
         matrix = tile_menu(demand, sizes, menu, device, rate, plan.operand_bytes, fed_s)
         matrix = msgspec.structs.replace(matrix, seconds=matrix.seconds * times)
         grouped = on_matrix & (demand.gemm[0] > 1.0) & (demand.op_class == OpClass.GEMM) & setup.runtime.serves
@@ -52,17 +55,6 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
         waiting_s = np.where(demand.gemm[0] > 1.0, np.maximum(mapping.matrix_s[0] - works_s, 0.0), 0.0)
         mapping = msgspec.structs.replace(mapping, waiting_s=waiting_s * (demand.op_class == OpClass.GEMM))
     return msgspec.structs.replace(mapping, vector_s=mapping.vector_s + staged_s, is_reduced=staged_s > 0)
-
-
-def _micro_batches(demand: Demand, setup: Setup, sizes: Floats) -> tuple[Floats, Floats | float]:
-    """Return the sizes of products in a micro-batch of the runtime's rows, and how many follow one another."""
-    at_once = setup.runtime.micro_batch.get(setup.device.software_class)
-    if at_once is None:
-        return sizes, 1.0
-    is_long = (sizes[1] > at_once.value) & (demand.op_class == OpClass.GEMM)
-    times = np.where(is_long, np.ceil(sizes[1] / at_once.value), 1.0)
-    sizes[1] = np.where(is_long, at_once.value, sizes[1])
-    return sizes, times
 
 
 def _group(demand: Demand, setup: Setup, grouped: Bools, matrix: Tiling, macs_per_s: float) -> tuple[Tiling, Demand]:

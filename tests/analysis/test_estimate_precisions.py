@@ -115,7 +115,7 @@ def test_narrow_weights_decode_faster_and_prefill_no_faster(on: str) -> None:
 
 
 def test_block_scaled_units_multiply_four_bits() -> None:
-    """B200, RTX 50, RTX PRO 6000, Spark and Thor multiply fp4 at twice their fp8 rate or more; others unpack and say so."""
+    """B200, RTX 50 and PRO 6000, Spark and Thor multiply fp4 at twice their fp8 rate or more; others unpack, say so."""
     for device in grid.catalogue(modes=False):
         runs, has = make_plan(device, "nvfp4"), ("matrix", "fp4") in device.peaks
         assert has == (
