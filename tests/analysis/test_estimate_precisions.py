@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import grid
 import numpy as np
 import pytest
@@ -21,7 +23,7 @@ DEVICES = tuple(device.key for device in grid.catalogue(modes=False) if not devi
 SEARCHED = tuple(device.key for device in grid.catalogue(modes=False) if device.arch.is_searched)
 precisions = st.builds(str.__add__, st.sampled_from(NAMES), st.sampled_from(("", "kv4", "kv8", "kv16")))
 
-FOUR_BIT_DEVICES = ("b200", "b300", "gb200", "mi355x", "rtx_5090", "rtx_pro_6000_max_q", "jetson_thor")
+FOUR_BIT_DEVICES = ("b200", "b300", "gb200", "gb300", "mi355x", "rtx_5090", "rtx_pro_6000_max_q", "jetson_thor")
 
 
 def run(model: str, on: str, precision: str, batch: int, mode: str = "fused", **lengths: int) -> Estimate:
@@ -119,8 +121,8 @@ def test_block_scaled_units_multiply_four_bits() -> None:
     for device in grid.catalogue(modes=False):
         runs, has = make_plan(device, "nvfp4"), ("matrix", "fp4") in device.peaks
         assert has == (
-            device.id in ("b200", "b300", "gb200", "mi355x", "jetson_thor", "dgx_spark")
-            or device.id.startswith(("rtx_pro_6000", "rtx_50"))
+            device.id in ("b200", "b300", "gb200", "gb300", "mi355x", "jetson_thor", "dgx_spark")
+            or re.fullmatch(r"rtx_(pro_6000|50\d0).*(?<!_ada)", device.id) is not None
         )
         assert bool(runs.marks) != has
         assert (runs.contraction[1] == "fp4") == has
