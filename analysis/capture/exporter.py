@@ -141,13 +141,13 @@ def register_class(kind: Any) -> None:
         vars(made).update(zip(names, values, strict=True))
         return made
 
-    def _named(value: Any) -> Any:
+    def _flatten_with_names(value: Any) -> Any:
         return [(GetAttrKey(name), part) for name, part in vars(value).items()], list(vars(value))
 
     def _flatten(value: Any) -> Any:
         return list(vars(value).values()), list(vars(value))
 
-    register_pytree_node(kind, _flatten, _rebuild, flatten_with_keys_fn=_named)
+    register_pytree_node(kind, _flatten, _rebuild, flatten_with_keys_fn=_flatten_with_names)
 
 
 def _calls(program: Any, name: str) -> bool:

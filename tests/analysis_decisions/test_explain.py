@@ -35,9 +35,8 @@ def test_parts_add_up_for_all_pairs(model: str, metric: str) -> None:
         for name, group in found.groups.items():
             assert _close(sum(p.difference for p in group), found.difference, scale), (a, b, name)
             assert _close(sum(p.fraction for p in group), 1.0, 1.0) or found.difference == 0
-            if metric != "edp":
-                assert _close(sum(p.a for p in group), found.a.value, scale), (a, b, name)
-                assert _close(sum(p.b for p in group), found.b.value, scale), (a, b, name)
+            assert _close(sum(p.a for p in group), found.a.value, scale), (a, b, name)
+            assert _close(sum(p.b for p in group), found.b.value, scale), (a, b, name)
 
 
 @for_each("model", MODELS)

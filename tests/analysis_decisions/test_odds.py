@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from math import log
+from pathlib import Path
+from statistics import NormalDist
+
 import msgspec
 import pytest
 from hypothesis import given
@@ -11,8 +15,10 @@ from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.scenario import Scenario
-from analysis.explore.odds import BEATS, correlation, describe_odds, probability
+from analysis.explore import odds
+from analysis.explore.odds import BEATS, correlation, describe_odds, middle_and_spread, probability
 from analysis.explore.verdict import LIKELY, SURE, verdict
+from hardware import file_access
 from hardware.device import load_device
 from tests.models import load_once
 
@@ -102,3 +108,10 @@ def test_the_least_is_that_of_devices_that_exist_where_a_design_has_less() -> No
 
 def test_what_is_less_likely_than_not_is_never_sure() -> None:
     assert [describe_odds(chance) for chance in (0.41, 0.5, 0.9)] == ["41 % chance", "50 % sure", "90 % sure"]
+
+
+def test_a_band_holds_the_share_of_measurements_that_it_states() -> None:
+    low, high = 0.5, 3.0
+    measured = NormalDist(*middle_and_spread(1.0, (low, high)))
+    stated = file_access.shipped(Path(odds.__file__).with_suffix(".toml"))["coverage"]["value"]
+    assert measured.cdf(log(high)) - measured.cdf(log(low)) == pytest.approx(stated)

@@ -13,6 +13,7 @@ from analysis.model.ir.workload import INPUT, WEIGHT, InputSpec
 from analysis.model.lowering.graph_lowering import lower_graph
 from analysis.model.operators.cost_rules import cost_of
 from analysis.model.operators.operator_call import OperatorCall
+from analysis.model.transformer.load_spec import LoadSpec
 
 
 def call(name: str, result: tuple[int, ...], tensors: dict[str, tuple[int, ...]], **args: object) -> OperatorCall:
@@ -53,3 +54,9 @@ def test_work_without_a_rule_counts_as_a_product_of_its_tensors() -> None:
     inputs = (InputSpec("a", "float32", (8, 4)),)
     graph = Graph(sources, nodes, ("known", "strange"), 64, inputs)
     assert coverage(lower_graph(graph, "net")).flops == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(("rate", "below", "above"), [(5.0, 2.0, 10.0), (1.0, 0.5, 2.0), (3.0, 2.0, 5.0)])
+def test_the_next_load_is_another_one(rate: float, below: float, above: float) -> None:
+    assert [LoadSpec(rate=rate).scaled(up).rate for up in (False, True)] == [below, above]
+    assert [LoadSpec(concurrency=8).scaled(up).concurrency for up in (False, True)] == [4, 16]
