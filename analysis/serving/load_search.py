@@ -115,8 +115,12 @@ def search_layouts(
             not_fitting += 1
             continue
         for choices in (replicated_layouts(server, load, most), split_layouts(server, load, most)):
-            served = (serve(device, msgspec.structs.replace(server, layout=each)) for each in choices)
-            tried += _first_that_keeps(served, limits)
+            last: list[Served] = []
+            for each in choices:  # until one keeps the limits
+                last = [serve(device, msgspec.structs.replace(server, layout=each))]
+                if _keeps(last[0], limits):
+                    break
+            tried += last
     within = sorted((one for one in tried if _keeps(one, limits)), key=lambda one: _order(one, order))
     misses = [one for one in tried if not _keeps(one, limits)]
     first = within[0] if within else None
@@ -135,23 +139,12 @@ def search_layouts(
     )
 
 
-def _first_that_keeps(served: Iterator[Served], limits: Limits) -> list[Served]:
-    """Return the first served load that satisfies the limits, else the last, as a list; empty if there is no load."""
-    last: list[Served] = []
-    for one in served:
-        last = [one]
-        if _keeps(one, limits):
-            break
-    return last
-
-
 def _keeps(served: Served, limits: Limits) -> bool:
     return not served.row.lag_per_s and _excess(served, limits) <= 1
 
 
 def _excess(served: Served, limits: Limits) -> float:
-    """Return the factor by which the 99th percentiles exceed the limits; at most 1 if they do not."""
-    return max(served.row.ttft_p99_s / limits.ttft_s, served.row.tpot_p99_s / limits.tpot_s, 1e-9)
+    return limits.excess(served.row.ttft_p99_s, served.row.tpot_p99_s)
 
 
 def _order(served: Served, order: str) -> tuple[float, int]:

@@ -35,6 +35,15 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     ttft_s: float = np.inf
     tpot_s: float = np.inf
 
+    @property
+    def is_set(self) -> bool:
+        """True if there is a limit."""
+        return min(self.ttft_s, self.tpot_s) < np.inf
+
+    def excess(self, ttft_s: float, tpot_s: float) -> float:
+        """Return the factor by which times exceed the limits; at most 1 if they do not."""
+        return max(ttft_s / self.ttft_s, tpot_s / self.tpot_s, 1e-9)
+
 
 class ServedLoad(msgspec.Struct, frozen=True, kw_only=True):
     """The figures of a load that devices serve. `key` spells the devices (`l4*8`), `layout` says how they share the
@@ -271,8 +280,8 @@ def _lag(load: Load, run: Run, capacity_per_s: float) -> float:
     """Return how many more requests arrive per second than end. Return 0 for a server that keeps up, which ends its
     last request soon after that has arrived."""
     last_s = float(load.arrival_s[-1])
-    quickest_s = float((run.end_s - run.arrival_s).min())
+    slowest_s = float((run.end_s - run.start_s).max())
     is_over = last_s > 0 and load.requests > capacity_per_s * last_s and load.requests >= REQUESTS
-    if load.concurrency or (run.end_of_run_s <= BEHIND * last_s + 2 * quickest_s and not is_over):
+    if load.concurrency or (run.end_of_run_s <= BEHIND * last_s + 2 * slowest_s and not is_over):
         return 0.0
     return load.arrivals_per_s - load.requests / run.end_of_run_s if last_s else 0.0

@@ -136,7 +136,7 @@ def _answers(server: Server, rows: Sequence[ServedLoad], lengths: Lengths, limit
             lines.append(f"{name} still gains at {knee.load}: {highest:,.0f} tokens/s")
         else:
             lines.append(f"{name}: {knee.load} reach {knee.tokens_per_s:,.0f} of {highest:,.0f} tokens/s (the knee)")
-    if np.isfinite(min(limits.ttft_s, limits.tpot_s)):
+    if limits.is_set:
         lines += _limit_answers(server, rows, lengths, limits)
     return lines
 
@@ -165,7 +165,7 @@ def highest_rate(server: Server, lengths: Lengths, limits: Limits) -> float:
         """Return True if 99 % of the requests stay within the limits at a rate."""
         run = server.serve(open_load(rate, lengths))
         ttft_s, tpot_s = run.first_s - run.arrival_s, time_per_token_s(run)
-        return bool(np.percentile(ttft_s, 99) <= limits.ttft_s and np.percentile(tpot_s, 99) <= limits.tpot_s)
+        return limits.excess(float(np.percentile(ttft_s, 99)), float(np.percentile(tpot_s, 99))) <= 1
 
     alone = server.serve(closed_load(1, lengths))
     low = 0.01 * alone.output_tokens / lengths.output / alone.end_of_run_s

@@ -59,10 +59,6 @@ class StepCosts(msgspec.Struct, frozen=True, kw_only=True):
     known_bases: dict[tuple[int, bool], tuple[float, float]] = msgspec.field(default_factory=dict)
     known_lines: dict[int, StepLines] = msgspec.field(default_factory=dict)
 
-    def decode(self, sequences: int, cached: Floats) -> Floats:
-        """Return (2, n): the cost of steps of `sequences` decoding sequences with `cached` (n,) mean tokens each."""
-        return np.array([self.lines(sequences).step(each) for each in cached.tolist()]).T
-
     def mixed(self, sequences: int, cached: float, tokens: int, pairs: float) -> tuple[float, float]:
         """Return (time_s, energy_j) of a step that also holds `tokens` of prompts, which attend to `pairs` earlier
         tokens in total."""

@@ -40,8 +40,8 @@ def plot(state: State) -> Plot:
         lines.append(Series(device, x, y, line=True, device=place))
         points.append(Series(device, x, y, keys=names, labels=names, device=place))
         knees.append((device, rows[PARTS.index(KNEE)]))
-        within = [row for row in rows if row.ttft_p99_s <= limits.ttft_s and row.tpot_p99_s <= limits.tpot_s]
-        if math.isfinite(min(limits.ttft_s, limits.tpot_s)):
+        within = [row for row in rows if limits.excess(row.ttft_p99_s, row.tpot_p99_s) <= 1]
+        if limits.is_set:
             kept.append(f"{device} up to {within[-1].arrivals_per_s:.3g}/s" if within else f"{device} at no load")
     names = tuple(f"knee of {device}" for device, _ in knees)
     x, y = tuple(row.arrivals_per_s for _, row in knees), tuple(figure(row) for _, row in knees)

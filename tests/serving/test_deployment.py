@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -152,3 +153,12 @@ def test_a_server_at_its_capacity_serves_no_more_than_an_endless_queue_lets_it(w
     whole = one.load.requests / one.run.end_of_run_s  # it fills and drains besides
     assert whole <= one.row.requests_per_s
     assert served(f"llama3_8b:serve,{words},rate={0.9 * one.row.requests_per_s:.3g}", device).row.lag_per_s == 0
+
+
+def test_a_trace_whose_last_answer_is_long_is_kept_up_with(tmp_path: Path) -> None:
+    file = tmp_path / "few.csv"
+    file.write_text("arrival_s,prompt_tokens,output_tokens\n0,100,20\n1,800,200\n2,100,5\n")
+    assert served(f"llama3_8b:serve,requests={file}", "h100_sxm").row.lag_per_s == 0
+    rows = "".join(f"{n / 50},2000,200\n" for n in range(300))
+    file.write_text(f"arrival_s,prompt_tokens,output_tokens\n{rows}")
+    assert served(f"llama3_8b:serve,requests={file}", "l4").row.lag_per_s > 30

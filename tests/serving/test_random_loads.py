@@ -39,7 +39,9 @@ def random_scheduler(random: np.random.Generator) -> Scheduler:
 
 def random_costs(random: np.random.Generator) -> StepCosts:
     cache = float(random.choice([5_000.0, 20_000.0, 1e6, np.inf]))
-    return msgspec.structs.replace(COSTS, cache_tokens=cache, known_bases={}, known_lines={})
+    copies = int(random.choice([1, 1, 4]))  # devices that compute the attention of their own sequences
+    changes = {"cache_tokens": cache, "copies": copies, "expert_token_s": 1e-5 * (copies > 1)}
+    return msgspec.structs.replace(COSTS, **changes, known_bases={}, known_lines={})
 
 
 def check_conservation(costs: StepCosts, load: Load, run: Run) -> None:
@@ -75,7 +77,7 @@ def check_more_load(costs: StepCosts, scheduler: Scheduler, load: Load, run: Run
     """The same requests, all of one length and nearer together, wait no less on average, but for what batching saves.
     Prompts that share a step read the weights once: up to 1 % of a mean (28 of 3,045 loads). Where prompts go first,
     those that come one by one stop all that decode each time, those that come together once: up to 20 % (62 of 2,963
-    loads)."""
+    loads). Prompts that come one by one leave other copies of attention idle: up to 8 % (7 of 155 loads)."""
     n = load.requests
     alike = msgspec.structs.replace(
         load, prompt=np.full(n, 400), cached=np.zeros(n, dtype=np.int64), output=np.full(n, 30)
@@ -84,7 +86,7 @@ def check_more_load(costs: StepCosts, scheduler: Scheduler, load: Load, run: Run
         simulate(costs, scheduler, msgspec.structs.replace(alike, arrival_s=alike.arrival_s * stretch))
         for stretch in (1.0, 0.1)
     )
-    least = 0.99 if scheduler.mixes else 0.75
+    least = 0.99 if scheduler.mixes and costs.copies == 1 else 0.75
     assert (near.end_s - near.arrival_s).mean() >= (far.end_s - far.arrival_s).mean() * least
 
 

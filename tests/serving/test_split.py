@@ -69,5 +69,5 @@ def test_proposals_that_are_kept_save_time_and_others_cost_it() -> None:
     assert kept.end_of_run_s < plain.end_of_run_s < lost.end_of_run_s
     assert kept.output_tokens == plain.output_tokens
     none = speculate(COSTS, 0, 0.7)
-    cached = np.array([5.0, 700.0])
-    assert none.decode(3, cached) == pytest.approx(COSTS.decode(3, cached))
+    for cached in (5.0, 700.0):
+        assert none.lines(3).step(cached) == pytest.approx(COSTS.lines(3).step(cached))
