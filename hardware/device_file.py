@@ -218,7 +218,7 @@ def read_device_file(path: Path) -> DeviceFile:
     except OSError as error:
         raise fail(path.name, f"cannot be read ({error.strerror})") from None
     try:
-        spec = _with_wide_lanes(msgspec.convert(data, DeviceFile))
+        spec = _with_wide_work(msgspec.convert(data, DeviceFile))
         _check(spec)
         if spec.id != path.stem:
             raise ValueError(f"id: is {spec.id!r}, must equal the file name {path.stem!r}")
@@ -229,18 +229,26 @@ def read_device_file(path: Path) -> DeviceFile:
     return spec
 
 
-def _with_wide_lanes(spec: DeviceFile) -> DeviceFile:
-    """Return the file of a spatial accelerator with a rate in fp32, where its lanes are narrower: a wide product takes
-    as many narrow ones as the square of the ratio of their widths."""
-    lanes = spec.fma_per_clock.get("vector", {})
-    narrow = [name for name in UNITS if name in lanes]
-    if spec.hierarchy is None or BASE in lanes or not narrow:
+def _with_wide_work(spec: DeviceFile) -> DeviceFile:
+    """Return the file of a spatial accelerator with what it does in fp32: its arrays multiply their widest format, and
+    lanes take as many narrow operations for a wide one as the square of the ratio of their widths."""
+    if spec.hierarchy is None:
         return spec
-    fastest = max(narrow, key=lambda name: lanes[name].value * FORMATS[name].bits ** 2)
-    share = (FORMATS[fastest].bits / FORMATS[BASE].bits) ** 2
-    rate = Fact(lanes[fastest].value * share, "FMA/clock", f"lanes of {fastest} in several passes", "derived")
-    tables = {**spec.fma_per_clock, "vector": {**lanes, BASE: rate}}
-    return msgspec.structs.replace(spec, fma_per_clock=tables)
+    tables, runs = dict(spec.fma_per_clock), spec.runs
+    lanes, matrix = (
+        {name: fact for name, fact in tables.get(unit, {}).items() if name in UNITS} for unit in ("vector", "matrix")
+    )
+    if lanes and BASE not in lanes:
+        fastest = max(lanes, key=lambda name: lanes[name].value * FORMATS[name].bits ** 2)
+        rate = lanes[fastest].value * (FORMATS[fastest].bits / FORMATS[BASE].bits) ** 2
+        wide = Fact(rate, "FMA/clock", f"lanes of {fastest} in several passes", "derived")
+        tables["vector"] = {**tables["vector"], BASE: wide}
+    if matrix and BASE not in matrix and BASE not in runs:
+        widest = max(matrix, key=lambda name: FORMATS[name].bits)
+        why = f"the arrays multiply {widest} at most: the model is converted first"
+        work = dict.fromkeys(("convolution", "contraction"), f"matrix:{widest}")
+        runs = {**runs, BASE: {"stored": widest, **work, "why": why}}
+    return msgspec.structs.replace(spec, fma_per_clock=tables, runs=runs)
 
 
 def _check(spec: DeviceFile) -> None:

@@ -122,6 +122,8 @@ class Operator:
         asked = np.zeros_like(self.uncounted)
         asked.flat[which] = True
         tried, place = self._candidates(asked)
+        if not place.size:  # other ways to spread loops give the same mappings
+            return
         table = np.empty((len(self.table), len(place)))
         marks = column_hash(*tried.orders)
         for mark in np.unique(marks):  # one order at a time, which is faster

@@ -39,7 +39,7 @@ class DesignKnob(msgspec.Struct, frozen=True):
 
     def change(self, value: float) -> Change:
         """Return the change that sets the fact to a value."""
-        return Change(self.name, "=", f"{value:.4g}x{value:.4g}" if self.name == ARRAY else f"{value:.4g}")
+        return Change(self.name, "=", f"{value:.10g}x{value:.10g}" if self.name == ARRAY else f"{value:.10g}")
 
 
 class DesignStudy(msgspec.Struct, frozen=True, kw_only=True):
