@@ -209,7 +209,7 @@ class _DeviceEditor:
             self.facts[name] = _fact(old, value, old.unit, f"follows {' and '.join(sources)}")
 
     def follow_array(self) -> None:
-        """Scale the matrix unit with its array, unless its own rate was changed; the elements with a described array."""
+        """Scale the matrix unit with its array, unless its own rate was changed. A file's arrays scale its elements."""
         sides = self.device.arch.data.matrix_follows
         scale = math.prod(self.ratios.get(name, 1.0) for name in sides)
         if self.device.file.hierarchy:

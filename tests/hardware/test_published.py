@@ -130,6 +130,20 @@ def test_lanes_and_multipliers_of_16_bits_need_no_floating_point(tmp_path: Path)
     assert sizes["int16"] < sizes["fp16"] < 4 * sizes["int8"]
 
 
+def test_a_wider_model_is_converted_to_what_the_arrays_multiply(tmp_path: Path) -> None:
+    result = estimate(store.load("conv2d"), load_device("nvdla_large", (published.MACHINES,)), Scenario(1, "fp32"))
+    assert result.setup.plan.convolution == ("matrix", "int8")
+    assert "the arrays multiply int8 at most" in result.setup.plan.marks[0]
+
+
+def test_the_sides_of_an_array_say_how_many_elements_there_are() -> None:
+    device = load_device("eyeriss{rows*2}")
+    assert device.units == 336
+    assert device.peaks["matrix", "fp16"] == pytest.approx(2 * load_device("eyeriss").peaks["matrix", "fp16"])
+    with pytest.raises(RequestError, match="units: they are the elements of the arrays; change rows or columns"):
+        load_device("eyeriss{units*2}")
+
+
 def test_small_memories_take_more_area_a_byte_than_large_ones_and_registers_most(tmp_path: Path) -> None:
     def grown(fact: str, size: int) -> float:
         changed = f"{fact}_bytes = {{ value = {size}"

@@ -52,7 +52,7 @@ def brief_table(results: Sequence[Estimate], reference: Estimate, metric: str) -
                of=lambda one: "none" if one.device.changes else EVIDENCE[one.trust.level]),
     )  # fmt: skip
     lines = tuple(_device_line(one, reference, says[id(one)]) for one in ordered)
-    notes = tuple(re.sub(r" \(.*\)$", "", note) for note in deviation_notes(ordered) if FITS_NOT not in note)
+    notes = tuple(re.sub(r" \([^()]*\)$", "", note) for note in deviation_notes(ordered) if FITS_NOT not in note)
     made = rows(shown, ordered, key=lambda one: one.device.key)
     legend = (
         f"{title}: rank by {METRICS[metric].noun}, and {METRICS[metric].noun} over that of {reference.device.key} (1x)"
