@@ -134,3 +134,28 @@ def test_a_larger_batch_is_never_quicker_where_weights_are_unpacked(name: str, p
     device, mlp = load_device(name), load_once("mlp")
     seconds = [estimate(mlp, device, Scenario(batch, precision, "hailort")).latency_s for batch in range(1, 20)]
     assert all(more >= less * (1 - 1e-9) for less, more in pairwise(seconds))
+
+
+def test_weights_of_every_layer_are_read_at_the_rate_of_products() -> None:
+    """A chip that runs layer by layer fetches weights ahead and in order; activations move at the lower rate."""
+    device = load_device("rk3588_npu")
+    shares = device.software.bandwidth
+    assert shares["GEMM"][0] > 1.5 * shares["other"][0]
+    result = estimate(load_once("vgg16"), device, Scenario(1, "int8"))
+    mapping = result.run.mapping
+    moved = mapping.traffic.dram_read + mapping.traffic.dram_write
+    convolutions = result.demand.is_convolution & (moved > 0)
+    reached = moved[convolutions] / mapping.dram_s[0, convolutions] / device.memory_bandwidth
+    weights = (mapping.traffic.weight_read / np.maximum(moved, 1.0))[convolutions]
+    assert np.all((reached > 0.999 * shares["other"][0]) & (reached < 1.001 * shares["GEMM"][0]))
+    assert reached[np.argmax(weights)] > reached[np.argmin(weights)]
+
+
+def test_weights_of_4_bits_are_as_quick_as_their_bytes() -> None:
+    """Arrays multiply them: decoding is not slower than in 8 bits, and takes less memory traffic."""
+    device = load_device("rk3576_npu")
+    narrow, wide = (
+        estimate(load_once("tinyllama_1_1b:decode,kv=64"), device, Scenario(1, precision))
+        for precision in ("w4a16", "w8a8")
+    )
+    assert narrow.latency_s < 0.8 * wide.latency_s

@@ -5,9 +5,11 @@ from __future__ import annotations
 import base64
 import csv
 import json
+import re
 from pathlib import Path
 
 import msgspec
+import numpy as np
 import pytest
 
 from analysis.annexes.machine import device_fit, host_facts, torch_process
@@ -251,6 +253,36 @@ def test_one_row_moves_its_class_towards_it_and_narrows_its_band(
         assert after.trust.band[1] / after.trust.band[0] < one.trust.band[1] / one.trust.band[0]
     other = Scenario(1, "fp16", "pytorch_eager")
     assert estimate(store.ready("resnet50"), device, other).trust.level == "siblings"  # not of what was measured
+
+
+def test_one_row_moves_further_where_rows_of_one_software_agree(
+    own_folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    moved = {}
+    for framework in ("OpenVINO", "ncnn"):
+        row = f"device,framework,model,batch,precision,latency_ms\nxeon_8270,{framework},resnet50,8,fp32,90\n"
+        (tmp_path / "row.csv").write_text(row)
+        assert main(["calibrate", "--from", str(tmp_path / "row.csv"), "--name", "mine", "--format", "json"]) == 0
+        made = json.loads(capsys.readouterr().out)
+        assert any("rows of one device differ by" in note for note in made["notes"])
+        one = made["rows"][0]
+        moved[framework] = np.log(one["after_s"] / one["before_s"]) / np.log(one["measured_s"] / one["before_s"])
+    assert moved["OpenVINO"] > 1.5 * moved["ncnn"] > 0.0
+
+
+@pytest.mark.parametrize(
+    ("table", "says"),
+    [
+        ("device,model,latency\nl40s,resnet50,1.2\n", "each needs a model and latency_ms or throughput_per_s"),
+        ("Device,Model\nl40s,resnet50\n", "column 'device' is missing .it has Device, Model."),
+    ],
+)
+def test_a_table_without_a_usable_row_says_which_columns_are_needed(
+    tmp_path: Path, table: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "row.csv").write_text(table)
+    assert main(["calibrate", str(tmp_path / "row.csv")]) == 2
+    assert re.search(says, capsys.readouterr().err)
 
 
 def test_a_row_of_a_changed_device_keeps_its_mode_and_its_changes_once(own_folder: Path, tmp_path: Path) -> None:

@@ -176,9 +176,8 @@ def _move_device(base: Device, device: Device, measured: Sequence[MeasuredRow], 
         median_error=median_error(timings.rows, before=True),
     )  # fmt: skip
     spec = few_rows.moved_file(device, told.parts, timings.runtime, why)
-    spec = msgspec.structs.replace(
-        spec, trust=(band,), notes=(*spec.notes, *few_rows.describe(told, shares, work_class))
-    )
+    sentences = few_rows.describe(told, shares, work_class, variances["row"] ** 0.5)
+    spec = msgspec.structs.replace(spec, trust=(band,), notes=(*spec.notes, *sentences))
     moved = device_in_mode(spec)
     after_s = [row_validation.predict_row(msgspec.structs.replace(row, device=moved)).latency_s for row in measured]
     rows = [msgspec.structs.replace(row, after_s=s) for row, s in zip(timings.rows, after_s, strict=True)]
@@ -188,6 +187,8 @@ def _move_device(base: Device, device: Device, measured: Sequence[MeasuredRow], 
 def _fit_device(base: Device, device: Device, timings: _Timings, progress: Progress) -> OwnDevice:
     if len(timings.rows) < LARGE:
         reason = f" ({timings.skipped[0]})" if timings.skipped else ""
+        if not timings.rows:
+            raise RequestError(f"no row can be used: each needs a model and latency_ms or throughput_per_s{reason}")
         raise RequestError(f"{len(timings.rows)} timings are too few to fit a device to (at least {LARGE}){reason}")
     full = _fit_device_rates(timings, device, progress)
     left_out_s = _left_out_latency(timings, full, progress).tolist()

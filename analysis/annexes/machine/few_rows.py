@@ -65,9 +65,10 @@ def time_shares(result: Estimate) -> Shares:
 
 
 def spread_group(result: Estimate) -> str:
-    """Return the section of spreads.toml that applies: by architecture and work, else by architecture, else `other`."""
-    known = file_access.shipped(SPREADS)
-    names = (f"{result.device.architecture} {result.workload.work}", result.device.architecture)
+    """Return the section of spreads.toml that applies: by architecture and runtime, by architecture and work, by
+    architecture, else `other`."""
+    known, architecture = file_access.shipped(SPREADS), result.device.architecture
+    names = (f"{architecture} {result.runtime.id}", f"{architecture} {result.workload.work}", architecture)
     return next((name for name in names if name in known), "other")
 
 
@@ -136,8 +137,9 @@ def _moved_rates(table: Rates, moved: Mapping[Part, float], limit: str) -> Rates
     return rates
 
 
-def describe(told: Posterior, shares: Sequence[Shares], work_class: str) -> list[str]:
-    """Return sentences on the parts that moved, the largest move first, and on the width of the band."""
+def describe(told: Posterior, shares: Sequence[Shares], work_class: str, row_spread: float) -> list[str]:
+    """Return sentences on the parts that moved, the largest move first, on why they did not move further, and on the
+    width of the band."""
     lines = []
     for (limit, family), by in sorted(told.parts.items(), key=lambda item: -abs(item[1])):
         share = float(np.mean([row.get((limit, family), 0.0) for row in shares]))
@@ -145,5 +147,8 @@ def describe(told: Posterior, shares: Sequence[Shares], work_class: str) -> list
             pace = f"{percent(abs(np.expm1(by)))} {'longer' if by > 0 else 'less'}"
             lines.append(f"{WORDS[limit]} of {family} takes {pace} ({percent(share)} of the measured time)")
     lines = lines or ["no rate moved by 1 %: the figures are those of similar devices"]
+    lines.append(
+        f"rates move by a part of the difference: rows of one device differ by {percent(row_spread)} on their own"
+    )
     narrow = f"the band of {work_class} is {percent(1 - told.narrower)} narrower; other classes keep theirs"
     return [*lines, narrow if work_class else "no class of work covers it, so no band is narrower"]

@@ -90,10 +90,10 @@ def read_rows(paths: Sequence[Path], needed: Sequence[str] = ("device", "model")
             data = file_access.read(path, DATA_MAX)
             plain = file_access.text(file_access.unzip(data, DATA_MAX) if path.suffix == ".gz" else data)
             reader = csv.DictReader(io.StringIO(plain, newline=""), restval="")
-            missing = [name for name in needed if name not in (reader.fieldnames or ())]
-            if missing:
-                raise RequestError(f"{path.name}: column {missing[0]!r} is missing")
-            if twice := [name for name, number in Counter(reader.fieldnames).items() if name and number > 1]:
+            present = reader.fieldnames or ()
+            if missing := [name for name in needed if name not in present]:
+                raise RequestError(f"{path.name}: column {missing[0]!r} is missing (it has {', '.join(present)[:80]})")
+            if twice := [name for name, number in Counter(present).items() if name and number > 1]:
                 raise RequestError(f"{path.name}: column {twice[0]!r} is there twice")
             most = CELLS_MAX // max(len(reader.fieldnames or ()), 1)
             rows.extend(islice(reader, most))

@@ -120,22 +120,20 @@ def device_page(made: MadeDevice) -> Page:
         )
     elif made.models and made.band is not None:
         lines.append(
-            f"{count_noun(made.models, 'measurement')}, {by_nearest} off by {made.nearest}; what "
-            f"limits it moved, and the band of such work is {made.band[0]:.2f} to {made.band[1]:.2f}"
+            f"{count_noun(made.models, 'measurement')}; {made.nearest} predicts it {by_nearest} off; "
+            f"measured times of such work are expected at {made.band[0]:.2f} to {made.band[1]:.2f} times the prediction"
         )
     model = next((row.name for row in made.rows if row.is_model), "resnet50")
     lines += [*made.notes, f"next: hwexplorer compare {model} --on {made.nearest},{made.device}"]
     keys = iter(range(len(made.rows)))
     shown = rows(ROWS, made.rows, key=lambda _: str(next(keys)), dim=lambda row: not row.is_model)
-    return Page(
-        "measure",
-        f"A device made of measurements: {made.device}",
-        (
-            Text("summary", "Summary", (("", tuple(lines)),)),
-            Table("facts", "Measured or read here", FACTS, rows(FACTS, made.facts, "name"), footer=()),
-            Table("rows", "Measured beside predicted", ROWS, shown, footer=()),
-        ),
+    facts = Table("facts", "Measured or read here", FACTS, rows(FACTS, made.facts, "name"), footer=())
+    parts = (
+        Text("summary", "Summary", (("", tuple(lines)),)),
+        *((facts,) if made.facts else ()),
+        Table("rows", "Measured beside predicted", ROWS, shown, footer=()),
     )
+    return Page("measure", f"A device made of measurements: {made.device}", parts)
 
 
 def log_file(name: str) -> Path:

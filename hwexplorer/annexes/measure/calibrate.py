@@ -23,8 +23,9 @@ from hwexplorer.process import output
 
 
 def _run(arguments: argparse.Namespace) -> None:
-    file = arguments.file or log_file("this_cpu")
-    if not arguments.file and not file.exists():
+    stated = arguments.file or arguments.source
+    file = stated or log_file("this_cpu")
+    if not stated and not file.exists():
         raise RequestError("nothing has been measured yet: run `hwexplorer measure`, or name a file")
     policy.require_unserved(f"reading {file}", str(file))
     with output.Progress() as progress:
@@ -51,6 +52,7 @@ VERB = Verb(
             "file", type=Path, nargs="?", metavar="FILE",
             help="log of `measure` (default: this machine's), or a CSV of measurements with one row or more",
         ),
+        option("--from", dest="source", type=Path, metavar="FILE", help="the same file, as an option"),
         option("--name", metavar="NAME", help="name of the device (default this_cpu, this_gpu, my_DEV)"),
         ON_ONE,
         TO,
