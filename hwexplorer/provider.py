@@ -74,12 +74,6 @@ class EngineProvider:
 
         return knobs.evaluate_next_knob(state)
 
-    def sort_knobs(self, state: State) -> None:
-        """Evaluate what the order of the knobs needs."""
-        from hwexplorer.reports.tune import knobs
-
-        knobs.select_state_knob(replace(state, fact=""))
-
     def turn_knob(self, state: State, by: int) -> State:
         """Step the knob up (1), down (-1), or to what the device has (0). Raises RequestError at the end."""
         from hwexplorer.reports.tune import knobs

@@ -155,16 +155,11 @@ class HwExplorer(App[None]):
 
 
 def _textual_theme(name: str) -> Theme:
-    """Return a theme for what Textual itself draws (the palette)."""
+    """Return a theme for what Textual itself draws: the ground of screens."""
     c = COLOURS[name]
     ansi = c.ground == "default"
     colours: dict[str, Any] = {
         "primary": c.accent,
-        "secondary": c.bar,
-        "warning": c.warn,
-        "error": c.bad,
-        "success": c.good,
-        "accent": c.accent,
         "foreground": c.text,
         **dict.fromkeys(("background", "surface", "panel"), c.ground),
     }

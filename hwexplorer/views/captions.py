@@ -103,14 +103,12 @@ def metric_word(metric: str) -> str:
     return METRICS[metric].noun.partition(" ")[0]
 
 
-def figure_names(result: Estimate) -> tuple[str, str, str]:
-    """Return the names of time, energy and rate: a language model's prompt and step of decoding have their own."""
+def phase_words(result: Estimate) -> tuple[str, str]:
+    """Return the name of the latency of a language model's phase, and what it makes; empty texts for other work."""
     lengths = result.workload.defaults
     if "kv" not in lengths or "output" in lengths:
-        return "Latency", "Energy/inf", "Rate"
-    return (
-        ("TPOT", "Energy/token", "Tokens/s") if lengths.get("sequence") == 1 else ("TTFT", "Energy/prompt", "Prompts/s")
-    )
+        return "", ""
+    return ("TPOT", "token") if lengths.get("sequence") == 1 else ("TTFT", "prompt")
 
 
 def band_words(ends: tuple[float, float], nominal: float) -> str:

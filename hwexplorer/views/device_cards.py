@@ -17,6 +17,7 @@ from hardware.quantity import Unit, decimals_for, fixed, prefix_for, quantity
 from hardware.what_if import split_changes
 from hwexplorer import engine
 from hwexplorer.state import State
+from hwexplorer.views.captions import phase_words
 from hwexplorer.views.plain import Card, CardFigure, Stack
 
 if TYPE_CHECKING:
@@ -155,12 +156,10 @@ def _columns(subject: _Subject) -> tuple[_Column, ...]:
     if subject.is_load:
         return _LOAD
     result = subject.result
-    lengths = result.workload.defaults
     if serving(result) is not None:
         return _REQUEST
-    if "kv" not in lengths:
-        return _USUAL
-    return _phase_columns("TPOT", "token") if lengths.get("sequence") == 1 else _phase_columns("TTFT", "prompt")
+    latency, what = phase_words(result)
+    return _phase_columns(latency, what) if what else _USUAL
 
 
 def _figures(column: _Column, subjects: Sequence[_Subject]) -> list[CardFigure]:

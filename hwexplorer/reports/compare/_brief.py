@@ -19,7 +19,7 @@ from analysis.text.insight import fitting_format, setting_hint
 from hardware.quantity import Unit, quantity
 from hwexplorer.export.text import columns_as_text
 from hwexplorer.text.number_format import header, scale_for
-from hwexplorer.views.captions import band_words, figure_names, metric_word
+from hwexplorer.views.captions import band_words, metric_word, phase_words
 from hwexplorer.views.plain import Table, Text
 from hwexplorer.views.tables import rows
 
@@ -62,12 +62,13 @@ def brief_table(results: Sequence[Estimate], reference: Estimate, metric: str) -
 
 def _figure_columns(results: Sequence[Estimate]) -> tuple[Column, ...]:
     """Return the figures of devices: of a request those by which users judge it, else time, energy, EDP and rate."""
-    names = figure_names(results[0])
-    latency = _with_band(names[0], "s", results, lambda one: (one.latency_s, one.latency_band_s))
+    name, what = phase_words(results[0])
+    latency = _with_band(name or "Latency", "s", results, lambda one: (one.latency_s, one.latency_band_s))
     edp = Column("edp", "EDP", "Js", keep=1, of="edp_js")
     if (first := serving(results[0])) is None:
-        energy = _with_band(names[1], "J", results, lambda one: _per(one, one.scenario.batch))
-        return latency, energy, edp, Column("throughput", names[2], "1/s", keep=4, of="throughput_per_s")
+        energy = _with_band(f"Energy/{what or 'inf'}", "J", results, lambda one: _per(one, one.scenario.batch))
+        rate = f"{what.title()}s/s" if what else "Rate"
+        return latency, energy, edp, Column("throughput", rate, "1/s", keep=4, of="throughput_per_s")
     tokens = first.output_tokens
 
     def serving_column(unit: Unit, title: str, field: str) -> Column:

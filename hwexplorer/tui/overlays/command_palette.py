@@ -240,7 +240,7 @@ class PalettePrompt(Prompt):
 
     def __init__(self, palette: CommandPalette) -> None:
         super().__init__(palette.session)
-        self._palette = palette
+        self._palette, self.rows = palette, palette.pane
 
     def note(self) -> str:
         """Return the whole help of the item, which its row may cut."""
@@ -249,12 +249,6 @@ class PalettePrompt(Prompt):
 
     def follow(self, text: str) -> None:
         self._palette.fill(text)
-
-    def edit(self, key: str, character: str | None) -> None:
-        if key in ("up", "down", "pageup", "pagedown"):
-            self._palette.pane.step(key.replace("page", "page_"))
-        else:
-            super().edit(key, character)
 
     def enter(self) -> None:
         self._palette.run_item()

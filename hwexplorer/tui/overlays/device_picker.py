@@ -112,7 +112,7 @@ class DevicesPrompt(Prompt):
     def __init__(self, picker: DevicePicker) -> None:
         asked = picker.session.state.limits
         super().__init__(picker.session, f"{asked} " if asked else "")
-        self._picker = picker
+        self._picker, self.rows = picker, picker.pane
 
     @property
     def search_text(self) -> str:
@@ -144,10 +144,8 @@ class DevicesPrompt(Prompt):
             super().edit(key, " ")  # another word or limit follows
         elif key == "space":
             self._picker.pick()
-        elif key in ("up", "down", "pageup", "pagedown"):
-            self._picker.is_pointed = True
-            self._picker.pane.step(key.replace("page", "page_"))
         else:
+            self._picker.is_pointed = self._picker.is_pointed or key in ("up", "down", "pageup", "pagedown")
             super().edit(key, character)
 
     def enter(self) -> None:

@@ -227,9 +227,8 @@ class KnobsPane(ViewPane):
         self.set_title(views.device_name(self.state.on))
 
     def do_move(self, by: int) -> None:
-        """Move by rows; they are sorted now if they are not yet."""
-        if not self.content.table.rows:
-            self.session.provider.sort_knobs(self.state)
+        """Move by rows. If they are not sorted yet, their effects are evaluated now."""
+        while not self.content.table.rows and self.session.provider.evaluate_knob(self.state) is not None:
             self.session.refresh_view("knobs")
         super().do_move(by)
 

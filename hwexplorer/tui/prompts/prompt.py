@@ -13,6 +13,7 @@ from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.session.session import Session
 from hwexplorer.tui.widgets import line_editor, status_lines
 from hwexplorer.tui.widgets.cell_text import shorten, whole
+from hwexplorer.tui.widgets.framed_pane import FramedPane
 from hwexplorer.tui.widgets.line_editor import EditedLine
 
 
@@ -21,6 +22,7 @@ class Prompt:
 
     label = ""
     is_live: ClassVar = False  # True if the screen follows the text; a click on a pane then keeps it
+    rows: FramedPane | None = None  # the pane in which up and down move
     keys: ClassVar = {"enter": "enter", "esc": "escape", "tab": "tab"}  # words of the note that stand for keys
 
     def __init__(self, session: Session, text: str = "", selected: bool = False) -> None:
@@ -52,8 +54,11 @@ class Prompt:
         (self.enter if key == "enter" else self.leave)()
 
     def edit(self, key: str, character: str | None) -> None:
-        """Edit the line by a key that does not end it."""
-        self.change(line_editor.press_key(self.line, key, character))
+        """Edit the line by a key that does not end it, or move in the pane of its rows."""
+        if self.rows is not None and key in ("up", "down", "pageup", "pagedown"):
+            self.rows.step(key.replace("page", "page_"))
+        else:
+            self.change(line_editor.press_key(self.line, key, character))
 
     def change(self, line: EditedLine) -> None:
         """Replace the line; if its text changes, follow it."""

@@ -77,7 +77,7 @@ class FilterPrompt(Prompt):
 
     def __init__(self, session: Session, models: ModelsPane) -> None:
         super().__init__(session, session.state.filter, selected=True)
-        self._models = models
+        self._models = self.rows = models
 
     def note(self) -> str:
         count = len(self._models.content.visible)
@@ -85,12 +85,6 @@ class FilterPrompt(Prompt):
 
     def follow(self, text: str) -> None:
         self.session.apply(replace(self.session.state, filter=text))
-
-    def edit(self, key: str, character: str | None) -> None:
-        if key in ("up", "down"):
-            self._models.do_move(1 if key == "down" else -1)
-        else:
-            super().edit(key, character)
 
     def enter(self) -> None:
         self._models.do_choose()
