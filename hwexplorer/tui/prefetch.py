@@ -97,12 +97,18 @@ class Prefetch:
         for place in (rows.cursor + 1, rows.cursor - 1):
             if 0 <= place < len(rows.visible):
                 yield replace(state, at=rows.table.rows[rows.visible[place]].key)
-        for by in (1, -1) if state.pane == "knobs" and state.fact else ():
+        if state.fact:
+            yield from self._knob_states()
+
+    def _knob_states(self) -> Iterator[State]:
+        """Yield the states one step of the knob away; without a selected knob this evaluates what sorts them."""
+        for by in (1, -1) if self._session.state.pane == "knobs" else ():
             with suppress(RequestError):  # the knob is at its end
-                yield self._session.provider.turn_knob(state, by)
+                yield self._session.provider.turn_knob(self._session.state, by)
 
     def _setting_states(self) -> Iterator[State]:
         state = self._session.state
+        yield from self._knob_states()
         yield from (replace(state, on=device) for device in state.devices[:DEVICES_MAX])
         for id in NEIGHBOURS:
             change = key_table.BY_ID[id].change

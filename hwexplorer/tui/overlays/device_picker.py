@@ -128,7 +128,7 @@ class DevicesPrompt(Prompt):
         counted, enter = f"{count} device{'s' * (count != 1)}", "adds it" if self._picker.enter_adds else "done"
         if self._picker.has_limits:
             passing = sum(not row.dim for row in content.table.rows)
-            counted, enter = f"{passing} of {count} pass", "keeps the limits"
+            counted, enter = f"{passing} pass", "keeps the limits"
         space = " · space adds or removes" * self._picker.picks
         return f"{counted}{space} · enter {enter} · {' '.join(EXAMPLES)}"
 
