@@ -60,3 +60,9 @@ def test_work_without_a_rule_counts_as_a_product_of_its_tensors() -> None:
 def test_the_next_load_is_another_one(rate: float, below: float, above: float) -> None:
     assert [LoadSpec(rate=rate).scaled(up).rate for up in (False, True)] == [below, above]
     assert [LoadSpec(concurrency=8).scaled(up).concurrency for up in (False, True)] == [4, 16]
+
+
+def test_the_addend_of_a_product_is_no_operand() -> None:
+    added = cost_of(call("addmm", (8, 20), {"self": (20,), "mat1": (8, 10), "mat2": (10, 20)}))
+    batched = cost_of(call("baddbmm", (2, 8, 20), {"self": (1,), "batch1": (2, 8, 10), "batch2": (2, 10, 20)}))
+    assert [(each.kind, each.macs.constant()) for each in (added, batched)] == [("linear", 1600), ("matmul", 3200)]

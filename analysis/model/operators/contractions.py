@@ -66,15 +66,13 @@ def _linear(call: OperatorCall) -> OperatorCost:
     return _gemm_cost("linear", (ONE, product(tensor.shape[:-1]), columns, weight.shape[-1]))
 
 
-def _product_with_addend(call: OperatorCall) -> OperatorCost:
-    left = call.tensor("mat1", "batch1", "mat")
-    right = call.tensor("mat2", "batch2", "vec")
-    return _gemm_cost("linear" if len(left.shape) == 2 else "matmul", _gemm_of_shapes(left.shape, right.shape))
-
-
-def _matmul(call: OperatorCall) -> OperatorCost:
-    left, right = call.tensor("self", "input"), call.tensor("other", "mat2", "tensor", "vec")
-    return _gemm_cost("matmul", _gemm_of_shapes(left.shape, right.shape))
+def _product_of_two(call: OperatorCall) -> OperatorCost:
+    """Count the product of two operands, with or without an addend (`self` of addmm)."""
+    left = call.tensor("mat1", "batch1", "mat", "self", "input")
+    right = call.tensor("mat2", "batch2", "vec", "other", "tensor")
+    return _gemm_cost(
+        "linear" if call.name in ("addmm", "addmv") else "matmul", _gemm_of_shapes(left.shape, right.shape)
+    )
 
 
 def _inner_product(call: OperatorCall) -> OperatorCost:
@@ -229,9 +227,8 @@ _NAMES: dict[Rule, str] = {
     _deformable_convolution: "torchvision.deform_conv2d",
     _sequence_convolution: "conv_tbc",
     _linear: "linear",
-    _product_with_addend: "addmm baddbmm addmv",
     _summed_product: "addbmm",
-    _matmul: "mm bmm mv dot vdot matmul linalg_matmul",
+    _product_of_two: "mm bmm mv dot vdot matmul linalg_matmul addmm baddbmm addmv",
     _inner_product: "inner",
     _tensordot: "tensordot",
     _grouped_product: "_grouped_mm transformers.grouped_mm_fallback _scaled_grouped_mm",
