@@ -279,7 +279,7 @@ def _batch_independent(workload: Workload, execution: str) -> dict[str, Any]:
 
 def _evaluate(workload: Workload, batch: int, widths: Widths, execution: str) -> Demand:
     ops, s = workload.operators, structure(workload, execution)
-    point, n, attended = workload.value_at(batch=batch), workload.n_operators, workload.sequences_attended(batch)
+    point, n, attended = workload.value_at(batch=batch), workload.n_operators, -(-batch // workload.attention_copies)
     moves, moved = s.moves, s.moves.size_bytes(point, widths)
     inside = s.inside.size_bytes(point, widths)
     activations = np.bincount(moves.kernel, np.where(moves.is_weight, 0.0, moved), minlength=s.n_kernels)

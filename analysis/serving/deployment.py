@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -21,7 +22,7 @@ from analysis.serving.request_load import Load
 from analysis.serving.scheduler import Scheduler, find_scheduler
 from analysis.serving.simulation import Run, simulate
 from analysis.serving.speculation import speculate
-from analysis.serving.split_simulation import Split, simulate_split
+from analysis.serving.split_simulation import simulate_split, split_workers
 from analysis.serving.step_costs import NO_CACHE, StepCosts, StepLines, StepModel, step_costs
 from hardware.device import Device
 from hardware.errors import RequestError
@@ -203,14 +204,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         """Simulate a load. Replicas receive requests in rotation."""
         replicas, layout = self.layout.dp, self.layout
         if layout.prefill:
-            split = Split(
-                prefill=self.costs,
-                decode=self.costs,
-                prefill_workers=layout.prefill,
-                decode_workers=layout.decode,
-                hop_s=self.first.device.link_latency_s,
-                token_hop_s=self.costs.token_bytes / self.first.device.link_bandwidth,
-            )
+            split = split_workers(self.costs, self.costs, layout.prefill, layout.decode, self.first.device)
             return simulate_split(split, self.scheduler, load)
         if replicas == 1 or load.requests < replicas:
             return simulate(self.costs, self.scheduler, load)
@@ -227,29 +221,17 @@ def _share(load: Load, replica: int, replicas: int) -> Load:
 
 def _join_runs(runs: list[Run], static_w: float) -> Run:
     """Join the runs of replicas: requests in the order of the load; a replica that ends first idles on."""
-    end_s = max(run.end_of_run_s for run in runs)
-    joined: dict[str, object] = {}
+    end_s, count = max(run.end_of_run_s for run in runs), sum(len(run.end_s) for run in runs)
+    order = np.argsort(np.concatenate([np.arange(replica, count, len(runs)) for replica in range(len(runs))]))
+    joined: dict[str, Any] = {}
     for name in Run.__struct_fields__:
         values = [getattr(run, name) for run in runs]
-        if isinstance(values[0], np.ndarray):
-            whole = np.empty(sum(map(len, values)), dtype=values[0].dtype)
-            for replica, part in enumerate(values):
-                whole[replica :: len(runs)] = part
-            joined[name] = whole
-        else:
-            joined[name] = sum(values)
-    joined["end_of_run_s"] = end_s
-    joined["idle_j"] = sum(run.idle_j + (end_s - run.end_of_run_s) * static_w for run in runs)
-    return Run(**joined)  # type: ignore[arg-type]
+        joined[name] = np.concatenate(values)[order] if isinstance(values[0], np.ndarray) else sum(values)
+    joined["idle_j"] += sum(end_s - run.end_of_run_s for run in runs) * static_w
+    return Run(**joined | {"end_of_run_s": end_s})
 
 
-def open_stage(
-    request: Request,
-    shards: ParallelDegrees,
-    device: Device,
-    scenario: Scenario,
-    longest: int,
-) -> Server:
+def open_stage(request: Request, shards: ParallelDegrees, device: Device, scenario: Scenario, longest: int) -> Server:
     """Return the server of the `shards` of a layout, without its stages and replicas. Its caches grow to `longest`
     tokens."""
     prefill, decode = (
@@ -288,7 +270,7 @@ def _pipelined(costs: StepCosts, stages: int, hidden: int, first: Estimate, sche
     device = first.device
     fields = {name: getattr(costs, name) for name in StepCosts.__struct_fields__ if not name.startswith("known")}
     room = max(stages * device.memory_bytes * scheduler.memory_share - first.memory.weight_bytes, 0.0)
-    cache_tokens = room / costs.token_bytes if costs.token_bytes > 0 else np.inf
+    cache_tokens = costs.copies * room / costs.token_bytes if costs.token_bytes > 0 else np.inf
     fields |= {"static_w": costs.static_w * stages, "cache_tokens": cache_tokens}
     return PipelinedCosts(
         **fields,

@@ -84,13 +84,8 @@ class Lengths(msgspec.Struct, frozen=True, kw_only=True):
             """Draw a length for each request."""
             return np.maximum((stated * random.uniform(1 - self.spread, 1, n)).round().astype(np.int64), 1)
 
-        return Load(
-            arrival_s=arrival_s,
-            prompt=lengths(self.prompt - self.cached),
-            cached=np.full(n, self.cached),
-            output=lengths(self.output),
-            concurrency=concurrency,
-        )
+        prompt, cached, output = lengths(self.prompt - self.cached), np.full(n, self.cached), lengths(self.output)
+        return Load(arrival_s=arrival_s, prompt=prompt, cached=cached, output=output, concurrency=concurrency)
 
 
 def open_load(rate_per_s: float, lengths: Lengths, requests: int = REQUESTS) -> Load:

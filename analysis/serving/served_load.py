@@ -175,13 +175,8 @@ def _serve_full(server: Server, load: Load, run: Run, lengths: Lengths) -> tuple
 def lengths_of(request: Request) -> Lengths:
     """Return the lengths of the requests of a load."""
     load = request.load or LoadSpec()
-    return Lengths(
-        prompt=request.run.sequence,
-        output=request.run.output,
-        cached=load.cached,
-        spread=load.spread,
-        seed=load.seed,
-    )
+    run, rest = request.run, {name: getattr(load, name) for name in ("cached", "spread", "seed")}
+    return Lengths(prompt=run.sequence, output=run.output, **rest)
 
 
 def longest_of(lengths: Lengths, trace: Load | None) -> int:

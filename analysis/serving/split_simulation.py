@@ -11,6 +11,7 @@ from analysis.serving.request_load import Load
 from analysis.serving.scheduler import Scheduler
 from analysis.serving.simulation import BatchEngine, Requests, Run, make_run
 from analysis.serving.step_costs import StepCosts
+from hardware.device import Device
 
 
 class Split(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,6 +24,18 @@ class Split(msgspec.Struct, frozen=True, kw_only=True):
     decode_workers: int
     hop_s: float
     token_hop_s: float
+
+
+def split_workers(prefill: StepCosts, decode: StepCosts, prefills: int, decodes: int, device: Device) -> Split:
+    """Return so many workers of each kind, which send caches over the links of a device."""
+    return Split(
+        prefill=prefill,
+        decode=decode,
+        prefill_workers=prefills,
+        decode_workers=decodes,
+        hop_s=device.link_latency_s,
+        token_hop_s=decode.token_bytes / device.link_bandwidth,
+    )
 
 
 class _Decoder(BatchEngine):

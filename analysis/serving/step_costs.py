@@ -7,7 +7,6 @@ to the tokens before them. Each term is interpolated between estimates; energy l
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 
@@ -64,10 +63,8 @@ class StepCosts(msgspec.Struct, frozen=True, kw_only=True):
         tokens in total."""
         time_s, energy_j = self.without_attention(sequences + tokens, has_prompts=True)
         if sequences:
-            (with_s, with_j), (without_s, without_j) = (
-                self.lines(sequences).step(cached),
-                self.without_attention(sequences),
-            )
+            with_s, with_j = self.lines(sequences).step(cached)
+            without_s, without_j = self.without_attention(sequences)
             time_s, energy_j = time_s + with_s - without_s, energy_j + with_j - without_j
         return time_s + float(self.pair[0]) * pairs, energy_j + float(self.pair[1]) * pairs
 
@@ -107,19 +104,8 @@ class StepLines:
 
     def __init__(self, cached: list[float], time_s: list[float], energy_j: list[float]) -> None:
         # Each piece: its end, its begin, and (value there, slope) of time and energy. The last piece has no end.
-        ends = [*cached[1:-1], math.inf]
-        widths = [right - left for left, right in itertools.pairwise(cached)]
-        self.pieces = [
-            (
-                end,
-                cached[i],
-                time_s[i],
-                (time_s[i + 1] - time_s[i]) / widths[i],
-                energy_j[i],
-                (energy_j[i + 1] - energy_j[i]) / widths[i],
-            )
-            for i, end in enumerate(ends)
-        ]
+        ends, slopes = [*cached[1:-1], math.inf], np.diff([time_s, energy_j]) / np.diff(cached)
+        self.pieces = list(zip(ends, cached, time_s, slopes[0].tolist(), energy_j, slopes[1].tolist(), strict=False))
 
     def step(self, cached: float) -> tuple[float, float]:
         """Return (time_s, energy_j) of one step."""
@@ -206,9 +192,9 @@ class StepModel(msgspec.Struct, frozen=True, kw_only=True):
 def step_costs(steps: StepModel, first: Estimate, longest: int, scheduler: Scheduler) -> StepCosts:
     """Return the costs of the steps that a scheduler forms, for caches up to `longest` tokens. `first` is the estimate
     of a step of one sequence without a cache."""
-    sequences = _doubling(1, scheduler.max_sequences)
+    sequences = _doubling(scheduler.max_sequences)
     knots = sorted({NO_CACHE, *(max(length, NO_CACHE + 1) for length in (longest // 2, longest))})
-    batches = _doubling(1, max(scheduler.max_tokens // SHORT, 1))
+    batches = _doubling(max(scheduler.max_tokens // SHORT, 1))
     # The host's work on each sequence does not count as work on tokens. The device draws static power meanwhile.
     static_w = first.static_fraction * first.energy_j / first.latency_s
     of_sequence = first.runtime.sequence_s.value * np.array([[1.0], [static_w]])
@@ -249,8 +235,5 @@ def step_costs(steps: StepModel, first: Estimate, longest: int, scheduler: Sched
     )
 
 
-def _doubling(least: int, most: int) -> list[int]:
-    steps = [least]
-    while steps[-1] < most:
-        steps.append(min(steps[-1] * 2, most))
-    return steps
+def _doubling(most: int) -> list[int]:
+    return sorted({min(2**power, most) for power in range(most.bit_length() + 1)})

@@ -31,7 +31,7 @@ from analysis.serving.request_load import Lengths, Load
 from analysis.serving.scheduler import Scheduler, find_scheduler
 from analysis.serving.simulation import Run, simulate
 from analysis.serving.speculation import speculate
-from analysis.serving.split_simulation import Split, simulate_split
+from analysis.serving.split_simulation import simulate_split, split_workers
 from analysis.serving.step_costs import NO_CACHE, StepCosts, StepModel, step_costs
 from hardware import file_access, precision
 from hardware.device import Device
@@ -283,14 +283,8 @@ def make_server(rows: Sequence[ServedRow]) -> Callable[[ServedRow], Run]:
     costs = speculate(costs, setup.drafts, ACCEPT) if setup.drafts else costs
     if not setup.prefill_workers:
         return lambda row: simulate(costs, row.scheduler, row.load)
-    split = Split(
-        prefill=make_costs(setup, setup.prefill_options, longest),
-        decode=costs,
-        prefill_workers=setup.prefill_workers,
-        decode_workers=setup.decode_workers,
-        hop_s=setup.device.link_latency_s,
-        token_hop_s=costs.token_bytes / setup.device.link_bandwidth,
-    )
+    prefill = make_costs(setup, setup.prefill_options, longest)
+    split = split_workers(prefill, costs, setup.prefill_workers, setup.decode_workers, setup.device)
     return lambda row: simulate_split(split, row.scheduler, row.load)
 
 

@@ -149,10 +149,6 @@ class Workload(msgspec.Struct, frozen=True, dict=True):
         """The number of devices that compute attention, each for its share of the sequences."""
         return self.routing.devices if self.routing and SHARE in self.dims else 1
 
-    def sequences_attended(self, batch: int) -> int:
-        """Return the sequences of a batch for which one device computes attention."""
-        return -(-batch // self.attention_copies)
-
     @property
     def kind(self) -> str:
         """The kind of work that measurements distinguish: one of KINDS."""
