@@ -88,3 +88,13 @@ def test_knobs_that_count_are_whole() -> None:
 def test_a_wrong_knob_is_one_line() -> None:
     with pytest.raises(RequestError, match="did you mean clock_hz"):
         check_knobs(load_device("h100_sxm"), ("clock_h",))
+
+
+def test_half_a_bandwidth_needs_twice_the_bandwidth() -> None:
+    """The least factor lies between two of those tried first, 1.68 and 2.18."""
+    half, whole = (
+        _run(name, "llama3_8b:decode,kv=1024", precision="fp16")
+        for name in ("h100_sxm{memory_bandwidth*0.5}", "h100_sxm")
+    )
+    (way,) = crossover(half, whole, ("memory_bandwidth",), ("latency",)).ways
+    assert way.turns[0].factor == pytest.approx(2.0, rel=1e-3)
