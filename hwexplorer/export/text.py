@@ -79,7 +79,9 @@ def table(view: Table, width: int = 0) -> str:
     letters = [view.columns[c] for c in shown if view.columns[c].role == "bar" and view.columns[c].help]
     below = [f"{column.title}: {column.help}" for column in letters]
     if rest:
-        more = f"{count_noun(len(rest), 'column')} more ({', '.join(view.columns[c].title for c in rest)})"
+        more = (
+            f"{count_noun(len(rest), 'column')} more ({', '.join(dict.fromkeys(view.columns[c].title for c in rest))})"
+        )
         below.append(f"{more}: widen, or --format csv")
     below += [safe(line) for line in view.footer]
     below += [f"! {safe(note)}" for note in view.notes]
@@ -118,7 +120,7 @@ def fit_columns(view: Table, width: int) -> Table:
     """Return the table with the columns that fit a width, and a line that names the others."""
     columns = view.columns
     kept = fit_places(columns, list(map(_width, columns_as_text(view))), width)
-    dropped = ", ".join(column.title for c, column in enumerate(columns) if c not in kept)
+    dropped = ", ".join(dict.fromkeys(column.title for c, column in enumerate(columns) if c not in kept))
     if not dropped:
         return view
     footer = (f"{count_noun(len(columns) - len(kept), 'column')} more: {dropped}", *view.footer)

@@ -19,11 +19,11 @@ def by_node(state: State, levels: Levels) -> Table:
         Column("type", "Kind", role="text", keep=5),
         *(column for key in levels.devices for column in _of_device(key, metric, levels.baseline)),
         Column("winner", "Winner", role="text", keep=0, of=lambda node: _winner(node, metric)),
-        Column("margin", "Ahead", "x", keep=1, of=lambda node: node.margin[metric],
+        Column("margin", "Ahead x", "x", keep=1, of=lambda node: node.margin[metric],
                help="how many times more the next best takes"),
-        Column("energy_winner", "Energy", role="text", keep=3, of=lambda node: _winner(node, "energy"),
+        Column("energy_winner", "Least energy", role="text", keep=3, of=lambda node: _winner(node, "energy"),
                help="winner by energy"),
-        Column("latency_winner", "Latency", role="text", keep=3, of=lambda node: _winner(node, "latency"),
+        Column("latency_winner", "Least latency", role="text", keep=3, of=lambda node: _winner(node, "latency"),
                help="winner by latency"),
     ]  # fmt: skip
     tally = [f"{METRICS[m].noun}: {_tally(levels, m)}" for m in levels.tally]

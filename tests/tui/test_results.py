@@ -171,7 +171,7 @@ async def test_every_action_answers() -> None:
     async with app.run_test(size=GRID) as pilot:
         for keys, says in (
             ("]", "batch 2 vs batch 1: "),
-            ("x", "eager vs auto: "),
+            ("x", "eager vs usual runtime: "),
             ("m", "shares are of"),
             ("p", "pinned h100_sxm"),
             ("u", 'undid "pin h100_sxm'),

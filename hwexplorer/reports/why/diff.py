@@ -61,7 +61,7 @@ def _document(state: State, other: State, rule: list[str] | None) -> Diff:
 def _title(found: Diff, state: State) -> str:
     names = dict.fromkeys((found.before.model, found.after.model))
     after = found.after
-    return f"{' -> '.join(names)}, batch {after.batch}, {after.precision}, {after.execution} on {after.device}"
+    return f"{' -> '.join(names)}, batch {after.batch}, {after.precision}, {after.execution} kernels on {after.device}"
 
 
 def _summary(found: Diff, state: State) -> tuple[str, ...]:
