@@ -24,9 +24,7 @@ if TYPE_CHECKING:
 def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     """Map each contraction to the unit whose kernel is faster, tiled over cores; map the rest to vector lanes."""
     device, plan = setup.device, setup.plan
-    staged_s = np.zeros(demand.n)
-    if setup.runtime.winograd:
-        demand, staged_s = rewrite_convolutions(demand, setup, rates)
+    demand, staged_s = rewrite_convolutions(demand, setup, rates)
     vector = vector_tiling(demand, setup)
     wants_matrix = common.on_matrix_unit(demand, plan)
     if wants_matrix.any():
@@ -45,8 +43,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     if streamed is not None:  # weights are packed and buffers planned when a model loads: all is read in order
         rates = msgspec.structs.replace(rates, bandwidth=np.maximum(rates.bandwidth, streamed.value))
     mapping = common.assemble(demand, setup, rates, flow, matrix, vector, on_matrix, _counts)
-    if setup.runtime.winograd:
-        mapping = msgspec.structs.replace(mapping, vector_s=mapping.vector_s + staged_s, is_reduced=staged_s > 0)
+    mapping = msgspec.structs.replace(mapping, vector_s=mapping.vector_s + staged_s, is_reduced=staged_s > 0)
     if on_matrix.any():
         # One stream of instructions: a tile's results pass through the lanes before the next tile begins.
         waits = demand.per_kernel(on_matrix.astype(np.float64))[demand.kernel] > 0

@@ -28,8 +28,9 @@ def rewrite_convolutions(demand: Demand, setup: Setup, rates: Efficiency) -> tup
     products; zero where a convolution stays as it is."""
     device, (unit, stored) = setup.device, setup.plan.convolution
     many = demand.patches
-    is_float = stored == BASE or (setup.runtime.winograd and FORMATS[stored].kind == "float")
-    if many is None or unit != "vector" or not is_float or not many.any():
+    is_float = FORMATS[stored].kind == "float" if device.arch.is_host else stored == BASE
+    is_allowed = is_float and unit == "vector" and (setup.runtime.winograd or not device.arch.is_host)
+    if many is None or not is_allowed or not many.any():
         return demand, np.zeros(demand.n)
     _, _, n, depth = demand.gemm
     k = depth / 9.0

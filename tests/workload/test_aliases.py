@@ -106,8 +106,8 @@ DEVICES = {
     "QCS6490 NPU": "qcs6490_npu",
 }
 UNKNOWN_DEVICES = {
-    "NVIDIA GeForce RTX 4070 SUPER": "did you mean rtx_4070_ti_super or rtx_4070 or",
-    "Apple M4 Max": "did you mean apple_m3_max_gpu or apple_m2_max_gpu",
+    "NVIDIA GeForce RTX 4070 SUPER": "did you mean .*rtx_4070",
+    "Apple M4 Max": "did you mean apple_m._max_gpu",
     "Snapdragon 8 Gen 2": "did you mean snapdragon_8_gen_3_npu",
     "Groq LPU on a card": "no shipped device is like it .*h100_sxm{units=80,memory_bandwidth=1e12} states one",
 }

@@ -57,17 +57,13 @@ def model(text: str, names: list[str]) -> str:
     second = re.split("[/:]", rest, maxsplit=1)[0]
     if second and not second.endswith(".py"):
         library, meant = match_name(first, libraries()), _find_model(second, names)
-        if library is not None and (meant is None or _can_build(library, second)):
+        ships = library is not None and match_name(second, zoo.libraries().get(library, ())) is not None
+        if library is not None and (meant is None or ships or find_spec(library) is not None):
             return f"{library}:{second}{text[len(first) + len(second) + 1 :]}"
         if meant is not None and match_name(first, names) is None:
             return meant + text[len(first) + len(second) + 1 :]
     base = first.partition(":")[0]
     return (_find_model(base, names) or base) + text[len(base) :]
-
-
-def _can_build(library: str, name: str) -> bool:
-    """Return True if a library's model ships as a capture or the library is installed."""
-    return match_name(name, zoo.libraries().get(library, ())) is not None or find_spec(library) is not None
 
 
 def of_library(library: str, name: str) -> tuple[str, str]:
