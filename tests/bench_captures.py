@@ -41,7 +41,7 @@ from analysis.model.process.answering import one_line
 from analysis.model.reading_budget import Budget
 from hardware import file_access
 from tests import captured_families as families
-from tests import captured_more, captured_wider, onnx_counter
+from tests import captured_more, captured_wider, captured_written, onnx_counter
 
 _ABOUT = (
     "Random weights, each library's own input size; models of transformers are cut to two layers, where their "
@@ -50,7 +50,7 @@ _ABOUT = (
     "model asks for values, and for ONNX against the shapes that ONNX Runtime sees; equal means within 0.1 %, not "
     "counted that neither runs it (or that it has more than 0.5 G parameters and asks for values)."
 )
-_ALL = families.ALL | captured_more.ALL | captured_wider.ALL
+_ALL = families.ALL | captured_more.ALL | captured_wider.ALL | captured_written.ALL
 LIMIT_S, WAIT_S, MEMORY = 180, 1800, 9 << 30  # of processor; until it is given up
 _INPUTS = 40  # of an ONNX file
 _PARAMETERS = 1 << 29  # of a model that is run with weights

@@ -114,6 +114,12 @@ def _diffusers() -> dict[str, Build]:
     return {name: partial(build, name, row) for name, row in _NAMES["diffusers"].items()}
 
 
+def _features(config: Any, model: Any) -> dict[str, Any]:
+    names = ("num_mel_bins", "input_feat_per_channel", "feature_projection_input_dim")
+    width = next((getattr(config, name) for name in names if getattr(config, name, None)), 80)
+    return {"input_features": torch.zeros(1, 200, width)}
+
+
 ALL: dict[str, Callable[[], dict[str, Build]]] = {
     "vit_pytorch": _vit_pytorch,
     "x-transformers": _x_transformers,
@@ -129,4 +135,14 @@ ALL: dict[str, Callable[[], dict[str, Build]]] = {
     "transformers, more language": partial(
         families._transformers, _NAMES["language"], "AutoModelForCausalLM", families._tokens
     ),
+    "transformers, language of 2026": partial(
+        families._transformers, _NAMES["newest_language"], "AutoModelForCausalLM", families._tokens
+    ),
+    "transformers, images of 2026": partial(
+        families._transformers, _NAMES["newest_images"], "AutoModel", families._pixels
+    ),
+    "transformers, texts of 2026": partial(
+        families._transformers, _NAMES["newest_texts"], "AutoModel", families._tokens
+    ),
+    "transformers, sound of 2026": partial(families._transformers, _NAMES["newest_sound"], "AutoModel", _features),
 }
