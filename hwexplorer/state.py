@@ -217,7 +217,7 @@ def parse(text: str) -> State:
     text = re.sub(r"(?<=[:,]requests=)[^,@?%]*\.csv", lambda path: path[0].replace("/", "%2F"), text)
     head, _, query = plain(text).partition("?")
     names, _, devices = head.partition("/")
-    if "/" in re.sub(r"\{[^{}]*\}", "", devices) and not head.lower().startswith("hf:"):
+    if head == "/" or ("/" in re.sub(r"\{[^{}]*\}", "", devices) and not head.lower().startswith("hf:")):
         raise RequestError(f"unknown model {head[:60]!r}: a file ends in .onnx, .pt2, .gguf or .py:NAME")
     model, _, words = names.partition("@")
     values: dict[str, object] = {"model": _decode(model)} if model else {}

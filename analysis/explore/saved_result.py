@@ -77,6 +77,9 @@ def summarize_estimate(result: Estimate) -> ComparedResult:
 _Amount = Annotated[float, msgspec.Meta(ge=0)]
 
 
+_Batch = Annotated[int, msgspec.Meta(ge=1, le=1 << 31)]
+
+
 class _Node(msgspec.Struct):
     id: str
     name: str
@@ -91,7 +94,7 @@ class _Node(msgspec.Struct):
 
 class _Row(msgspec.Struct):
     device: str
-    batch: Annotated[int, msgspec.Meta(ge=1)]
+    batch: _Batch
     execution_run: str
     latency_s: _Amount
     energy_j_per_inference: _Amount
@@ -108,7 +111,7 @@ class _Compared(msgspec.Struct):
 class _Head(msgspec.Struct):
     schema: str
     model: str
-    batch: Annotated[int, msgspec.Meta(ge=1)]
+    batch: _Batch
     precision: str
     device: str = ""
     execution_run: str = ""

@@ -139,7 +139,8 @@ def test_rules_of_check_are_about_what_came_after(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text",
     ["", "{}", "[]", "nul", '{"schema": 1}', '{"schema":"hwexplorer/1","model":"a","batch":0,"precision":"fp32"}',
-     '{"schema":"x","model":"a","batch":1,"precision":"fp32","children":[{}]}', "[" * 100_000, "\xff"],
+     '{"schema":"x","model":"a","batch":1,"precision":"fp32","children":[{}]}', "[" * 100_000, "\xff",
+     f'{{"schema":"hwexplorer/1","model":"a","batch":{"9" * 400},"precision":"fp32"}}'],
 )  # fmt: skip
 def test_what_is_no_result_is_refused_in_one_line(text: str, tmp_path: Path) -> None:
     path = tmp_path / "bad.json"

@@ -148,7 +148,7 @@ def test_a_file_that_is_cut_while_it_is_read_is_an_error(tmp_path: Path, monkeyp
         onnx_model.load(path)
 
 
-@pytest.mark.parametrize("path", ["/home/me/real.onxx", "/etc/passwd", "/real.onxx", "./models/real.onxx"])
+@pytest.mark.parametrize("path", ["/home/me/real.onxx", "/etc/passwd", "/real.onxx", "./models/real.onxx", "/"])
 def test_a_path_is_never_another_model(path: str, capsys: pytest.CaptureFixture[str]) -> None:
     """An empty model before a slash is the model of a bare start, but what follows must be devices."""
     for words in (["compare", path, "--on", "h100_sxm"], ["capture", path]):
