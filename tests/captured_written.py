@@ -1063,14 +1063,14 @@ _BUILDS: dict[str, dict[str, Build]] = {
         "DLRM, EmbeddingBag with offsets": lambda: (
             DLRM(),
             {
-                "dense": t(8, 13),
-                "sparse": [ids(32, high=1000) for _ in range(4)],
-                "offsets": [torch.arange(0, 32, 4) for _ in range(4)],
+                "dense": t(1, 13),
+                "sparse": [ids(4, high=1000) for _ in range(4)],
+                "offsets": [torch.arange(1) for _ in range(4)],
             },
         ),
         "DIN": lambda: (
             DIN(),
-            {"history": ids(2, 20, high=1000), "target": ids(2, high=1000), "length": torch.tensor([20, 10])},
+            {"history": ids(1, 20, high=1000), "target": ids(1, high=1000), "length": torch.tensor([20])},
         ),
         "HSTU": lambda: (Hstu(), ids(1, 64, high=500)),
     },
@@ -1088,8 +1088,8 @@ _BUILDS: dict[str, dict[str, Build]] = {
         ),
     },
     "written, tables": {
-        "TabNet, sparsemax": lambda: (TabNet(), t(4, 20)),
-        "FT-Transformer, keyword only": lambda: (FTT(), {"x_num": t(4, 6), "x_cat": ids(4, 3, high=4)}),
+        "TabNet, sparsemax": lambda: (TabNet(), t(1, 20)),
+        "FT-Transformer, keyword only": lambda: (FTT(), {"x_num": t(1, 6), "x_cat": ids(1, 3, high=4)}),
     },
     "written, experts": {
         "sorted, torch._grouped_mm": lambda: (GroupedMoE(), t(16, 32)),
@@ -1109,10 +1109,10 @@ _BUILDS: dict[str, dict[str, Build]] = {
         "paged cache": lambda: (
             PagedKV(),
             {
-                "x": t(2, 64),
-                "slot": torch.tensor([3, 40]),
-                "table": torch.tensor([[0, 1], [2, 3]]),
-                "length": torch.tensor([4, 9]),
+                "x": t(1, 64),
+                "slot": torch.tensor([3]),
+                "table": torch.tensor([[0, 1]]),
+                "length": torch.tensor([4]),
             },
         ),
     },
