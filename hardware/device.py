@@ -146,9 +146,7 @@ class Device(msgspec.Struct, frozen=True, dict=True):
     @property
     def last_level_bytes(self) -> float:
         """Capacity of the last on-chip level that tensors can stay in between kernels."""
-        if self.file.hierarchy:
-            return self.arch.levels(self)[-1][1]  # all chiplets together
-        return self.facts[self.arch.last_level].value
+        return self.arch.levels(self)[-1][1]
 
 
 @lru_cache(maxsize=4096)

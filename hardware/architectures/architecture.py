@@ -32,9 +32,8 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One architecture. `id` is its name in device files and on the command line; `name` is how texts write it.
 
     `unit` names a unit if a device file does not, and `array` what matrix work is distributed over if that is not a
-    unit. `last_level` is the fact with the capacity of the last on-chip level; `levels(device)` returns all levels,
-    innermost first, with the bytes of all units. `is_managed` says that software decides what the last level holds
-    (else it is a cache).
+    unit. `levels(device)` returns all levels on chip, innermost first, with the bytes of all units. `is_managed` says
+    that software decides what the last level holds (else it is a cache).
 
     `map_operators` returns times, traffic and counts; `sentence` describes one operator. `execution` is the mode if no
     runtime is known. `is_host` says that the cores that compute also dispatch, so both times add up. `reduction` says
@@ -50,7 +49,6 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     data_file: Path | None = None
     unit: str
     array: str = ""
-    last_level: str
     levels: Levels
     is_managed: bool
     map_operators: MapOperators

@@ -144,7 +144,6 @@ CPU = Architecture(
     name="CPU",
     default_device="xeon_8490h",
     unit="core",
-    last_level="l3_bytes",
     levels=_levels,
     is_managed=False,
     map_operators=map_operators,

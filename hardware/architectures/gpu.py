@@ -225,7 +225,6 @@ GPU = Architecture(
     name="GPU",
     default_device="h100_sxm",
     unit="SM",
-    last_level="l2_bytes",
     levels=_levels,
     is_managed=False,
     map_operators=map_operators,

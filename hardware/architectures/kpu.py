@@ -160,7 +160,6 @@ KPU = Architecture(
     name="KPU",
     default_device="kpu_t256",
     unit="tile",
-    last_level="scratchpad_bytes",
     levels=_levels,
     is_managed=True,
     map_operators=map_operators,

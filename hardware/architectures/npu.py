@@ -302,7 +302,6 @@ NPU = Architecture(
     name="NPU",
     default_device="hailo8",
     unit="unit",
-    last_level="scratchpad_bytes",
     levels=_levels,
     is_managed=True,
     places_models=True,

@@ -144,7 +144,6 @@ TPU = Architecture(
     default_device="tpu_v4",
     unit="core",
     array="array",
-    last_level="scratchpad_bytes",
     levels=_levels,
     is_managed=True,
     map_operators=map_operators,

@@ -68,8 +68,7 @@ def describe_architecture(hierarchy: Hierarchy) -> Architecture:
     """Return the architecture of devices with a hierarchy. Raises ValueError if the hierarchy is wrong."""
     if wrong := hierarchy.wrong():
         raise ValueError(wrong)
-    outermost = hierarchy.levels[0]
-    found = msgspec.structs.replace(ARCHITECTURE, last_level=f"{outermost.name}_bytes", is_managed=outermost.is_managed)
+    found = msgspec.structs.replace(ARCHITECTURE, is_managed=hierarchy.levels[0].is_managed)
     vars(found)["data"] = _data(ARCHITECTURE.data, hierarchy)
     return found
 
@@ -108,7 +107,6 @@ ARCHITECTURE = Architecture(
     default_device="eyeriss",
     data_file=Path(__file__).with_name("spatial.toml"),
     unit="element",
-    last_level="",
     levels=_levels,
     is_managed=True,
     map_operators=map_operators,

@@ -52,7 +52,6 @@ ABACUS = Architecture(
     default_device="abacus_one",
     data_file=Path(__file__).with_suffix(".toml"),
     unit="row",
-    last_level="shelf_bytes",
     levels=_levels,
     is_managed=False,
     map_operators=map_operators,
