@@ -247,7 +247,7 @@ def parse(text: str) -> State:
 def removed_note(text: str) -> str:
     """Say which settings of a state string belong to an earlier version; '' for none."""
     removed = [key for pair in text.partition("?")[2].split("&") if (key := pair.partition("=")[0]) in _REMOVED]
-    return f"the setting {', '.join(removed)} no longer exists and is left out" if removed else ""
+    return f"the setting {', '.join(removed)} no longer exists" if removed else ""
 
 
 def pin_string(state: State) -> str:

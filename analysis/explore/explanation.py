@@ -101,7 +101,7 @@ def reasons(a: Estimate, b: Estimate, metric: str, groups: Groups, values: tuple
         timed = metric == "latency" or part.name.startswith("time: ")
         name = part.name.removeprefix("energy: ").removeprefix("time: ")
         if sentence := difference_sentence(more, less, name, "time" if timed else "energy"):
-            lines.append(f"{size(part)}{'' if cancel else ' of it'}: {sentence}")
+            lines.append(f"{size(part)}: {sentence}")
     against = [p for p in main if sign * p.difference < 0 and p.fraction < -WORTH_NAMING]
     lines.extend(
         f"against it, {part.name} favours {names[0]} by {size(part)}{'' if cancel else ' of the difference'}"

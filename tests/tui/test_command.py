@@ -160,7 +160,7 @@ async def test_a_removed_setting_is_left_out_and_said_wherever_a_state_is_read(
     keeper, whole = SavedSessions(tmp_path / "sessions.json"), "resnet50@b8?by=kind&find=conv"
     keeper.save("old", parse(whole), "4.1 ms")
     keeper.path.write_text(keeper.path.read_text().replace("&find=conv", "&fold=2&find=conv"))
-    gone = "the setting fold no longer exists and is left out"
+    gone = "the setting fold no longer exists"
     app = HwExplorer(parse("resnet50@b8"), Fake(), saved_sessions=keeper)
     async with app.run_test(size=GRID) as pilot:
         for line in ("load old", "state resnet50@b8?by=kind&fold=2&find=conv"):
