@@ -157,7 +157,7 @@ def _plan(device: Device, name: str, runtime: str, narrow_sums: bool, between: s
     else:
         stored = _activations(device, precision, contraction[1])
         weights, cache = precision.weights, precision.cache
-        marks = _mixed_marks(precision, convolution[1], contraction[1])
+        marks = _mixed_marks(precision, convolution[1], contraction[1], products[1].rule)
     kept = stored if precision.is_uniform else precision.kept
     operand = stored
     if between and FORMATS[contraction[1]].bits < FORMATS[between].bits:
@@ -222,10 +222,11 @@ def _unpack_ops(stored: str, multiplied: str) -> float:
     return 0.0 if multiplied in (stored, form.unit) else form.unpack_ops
 
 
-def _mixed_marks(precision: Precision, convolution: str, contraction: str) -> tuple[str, ...]:
+def _mixed_marks(precision: Precision, convolution: str, contraction: str, rule: FormatRule | None) -> tuple[str, ...]:
     multiplied = precision.multiplied
     wanted = FORMATS[multiplied]
     if all((FORMATS[f].kind, FORMATS[f].bits) == (wanted.kind, wanted.bits) for f in (convolution, contraction)):
         return ()  # `a16` is fp16 or bf16, whichever there is
     run = contraction if contraction == convolution else f"{convolution} and {contraction}"
-    return (f"{precision.name}: products of {multiplied} are not supported, weights are unpacked to {run}",)
+    reason = f"{rule.why}:" if rule else f"products of {multiplied} are not supported,"
+    return (f"{precision.name}: {reason} weights are unpacked to {run}",)
