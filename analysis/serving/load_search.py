@@ -104,7 +104,9 @@ def search_layouts(
         count = server.layout.devices
         return serve_load(server, f"{device}*{count}" if count > 1 else device, spec, lengths, trace, limits)
 
-    candidates = list(product(layouts(request.config, most), devices))  # a layout opens its model once
+    # A layout opens its model once. Stages do not take drafts (vLLM: features, speculative decoding).
+    shapes = (layout for layout in layouts(request.config, most) if layout.pp == 1 or not spec.spec)
+    candidates = list(product(shapes, devices))
     tried, not_fitting = list[Served](), 0
     for done, (layout, device) in enumerate(candidates, 1):
         if tick is not None:
@@ -135,7 +137,7 @@ def search_layouts(
         found=tuple(LoadCandidate(row=one.row, odds=_odds_of_keeping(one, limits)) for one in within),
         first_odds=odds_first(within[0], within[1], order) if len(within) > 1 and order in AIMS else None,
         nearest=None if within or not misses else min(misses, key=lambda one: _excess(one, limits)).row,
-        commands=command_lines(first.server, longest_of(lengths, trace)) if first is not None else (),
+        commands=command_lines(first.server, longest_of(lengths, trace), spec.spec) if first is not None else (),
     )
 
 

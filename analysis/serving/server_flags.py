@@ -26,6 +26,7 @@ class ServerFlags(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     attention_dp: str
     limits_each_copy: bool
     apart: str
+    drafts: str
     formats: dict[str, str]
     source: str
 
@@ -42,18 +43,18 @@ def _servers() -> dict[str, ServerFlags]:
     return msgspec.convert(file_access.table(Path(__file__).with_suffix(".toml")), dict[str, ServerFlags])
 
 
-def command_lines(server: Server, longest: int) -> tuple[CommandLine, ...]:
+def command_lines(server: Server, longest: int, drafts: int = 0) -> tuple[CommandLine, ...]:
     """Return the command line of each server that runs on these devices, in their layout, with the limits of the
-    simulation, for requests of at most `longest` tokens."""
+    simulation, for requests of at most `longest` tokens, of which a draft model proposes `drafts` a step."""
     vendor = server.first.device.vendor
     return tuple(
-        CommandLine(server=flags.title, command=_command(flags, server, longest))
+        CommandLine(server=flags.title, command=_command(flags, server, longest, drafts))
         for flags in _servers().values()
         if vendor in flags.vendors
     )
 
 
-def _command(flags: ServerFlags, server: Server, longest: int) -> str:
+def _command(flags: ServerFlags, server: Server, longest: int, drafts: int) -> str:
     layout, scheduler, precision = server.layout, server.scheduler, server.first.scenario.precision
     spreads = layout.ep > 1 and layout.tp == 1
     each = layout.ep if spreads and flags.limits_each_copy else 1
@@ -61,10 +62,13 @@ def _command(flags: ServerFlags, server: Server, longest: int) -> str:
     words = [flags.command, flags.formats.get(precision, f"# a checkpoint in {precision}")]
     words += [getattr(flags, name) for name in degrees if not (name == "ep" and spreads)]
     words += [flags.attention_dp] * spreads + [flags.dp] * (layout.dp > 1) + [flags.apart] * (layout.prefill > 0)
+    words += [flags.drafts] * (drafts > 0)
     # Words with a shell comment come last.
     line = " ".join(sorted(filter(None, words), key=lambda word: "# " in word))
     return line.format(
         longest=longest,
+        drafts=drafts,
+        checked=drafts + 1,
         sequences=max(scheduler.max_sequences // each, 1),
         tokens=max(scheduler.max_tokens // layout.pp // each, 1),
         memory=scheduler.memory_share,

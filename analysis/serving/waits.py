@@ -55,11 +55,6 @@ def timeline(run: Run, moments: int) -> Floats:
     """Return the requests that wait, that are in prefill, and that decode, (3, moments): means over equal parts of the
     run."""
     edges = np.linspace(0.0, run.end_of_run_s, moments + 1)
-
-    def time_inside(begin_s: Floats, end_s: Floats) -> Floats:
-        """Return the mean number of requests between begin and end in each part."""
-        inside = np.clip(end_s[:, None], edges[:-1], edges[1:]) - np.clip(begin_s[:, None], edges[:-1], edges[1:])
-        return np.asarray(inside.sum(axis=0) / np.diff(edges))
-
-    stages = ((run.arrival_s, run.start_s), (run.start_s, run.first_s), (run.first_s, run.end_s))
-    return np.stack([time_inside(begin_s, end_s) for begin_s, end_s in stages])
+    marks_s = np.array([run.arrival_s, run.start_s, run.first_s, run.end_s])[..., None]
+    seconds_inside = np.diff(np.clip(marks_s, edges[:-1], edges[1:]), axis=0).sum(axis=1)
+    return np.asarray(seconds_inside / np.diff(edges))

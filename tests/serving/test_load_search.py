@@ -118,3 +118,12 @@ def test_commands_of_prefill_apart_start_both_kinds_of_workers() -> None:
     for line in command_lines(served.server, 2048):
         assert "start 1" in line.command
         assert " 2 " in line.command
+
+
+def test_commands_state_the_drafts_of_a_load() -> None:
+    state = State("llama3_8b:serve,in=128,out=32,rate=1,spec=3", precision="bf16", devices=("h100_sxm",), on="h100_sxm")
+    commands = {line.server: line.command for line in command_lines(engine.serve_load(state).server, 160, 3)}
+    assert '"num_speculative_tokens":3' in commands["vLLM"]
+    assert "--speculative-num-draft-tokens 4" in commands["SGLang"]
+    assert "max_draft_len: 3" in commands["TensorRT-LLM"]
+    assert not any("speculative" in line.command for line in command_lines(engine.serve_load(state).server, 160))
