@@ -128,7 +128,8 @@ def test_every_class_with_ten_rows_holds_what_was_left_out() -> None:
         if each.rows >= LARGE and each.name != trust.ENGINEERING:
             held = [share for share in (each.device_out, each.family_out) if share is not None]
             assert min(held, default=1.0) >= 0.80, each
-            assert held or each.devices < 4, each  # fewer than three of them can be left out with rows kept
+            # Three devices or families cannot be left out if there are few, or if just LARGE rows would not remain.
+            assert held or each.devices < 4 or each.rows == LARGE, each
 
 
 def test_no_band_leaves_out_the_estimate() -> None:
@@ -155,7 +156,7 @@ def test_no_band_leaves_out_the_estimate() -> None:
         ("resnet50", "jetson_agx_orin", 1, "fp16", "onnxruntime", "siblings", "vision, TensorRT, batch 1"),
         ("resnet50", "jetson_agx_orin", 1, "fp16", "fused", "measured", "vision, TensorRT, batch 1"),
         ("llama3_8b:request", "mi300x", 1, "fp16", "auto", "engineering", "language models, AMD GPU, other software"),
-        ("llama3_8b:request", "jetson_agx_orin", 1, "bf16", "auto", "engineering", "language models, integrated GPU"),
+        ("llama3_8b:request", "jetson_agx_orin", 1, "bf16", "auto", "siblings", "language models, integrated GPU"),
         ("resnet50", "mi300x", 1, "fp16", "auto", "siblings", "vision and encoders, AMD GPU"),
         ("llama3_8b:decode", "ryzen9_7950x", 1, "fp16", "llama_cpp", "siblings", "decode, CPU"),
         ("bert_large", "a30", 8, "int8", "tensorrt", "measured", "encoder, TensorRT"),

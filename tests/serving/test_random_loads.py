@@ -77,7 +77,7 @@ def check_more_load(costs: StepCosts, scheduler: Scheduler, load: Load, run: Run
     """The same requests, all of one length and nearer together, wait no less on average, but for what batching saves.
     Prompts that share a step read the weights once: up to 1 % of a mean (28 of 3,045 loads). Where prompts go first,
     those that come one by one stop all that decode each time, those that come together once: up to 20 % (62 of 2,963
-    loads). Prompts that come one by one leave other copies of attention idle: up to 8 % (7 of 155 loads)."""
+    loads). Prompts that come one by one leave other copies of attention idle: up to 14 % (37 of 10,000 loads)."""
     n = load.requests
     alike = msgspec.structs.replace(
         load, prompt=np.full(n, 400), cached=np.zeros(n, dtype=np.int64), output=np.full(n, 30)
@@ -86,7 +86,7 @@ def check_more_load(costs: StepCosts, scheduler: Scheduler, load: Load, run: Run
         simulate(costs, scheduler, msgspec.structs.replace(alike, arrival_s=alike.arrival_s * stretch))
         for stretch in (1.0, 0.1)
     )
-    least = 0.99 if scheduler.mixes and costs.copies == 1 else 0.75
+    least = 0.75 if not scheduler.mixes else 0.85 if costs.copies > 1 else 0.99
     assert (near.end_s - near.arrival_s).mean() >= (far.end_s - far.arrival_s).mean() * least
 
 

@@ -40,7 +40,7 @@ def brief_table(results: Sequence[Estimate], reference: Estimate, metric: str) -
         if not one.fits:
             return "does not fit"
         ratio = "1x" if one is reference else quantity(figure(one) / (figure(reference) or 1.0), "x", digits=2)
-        return ", ".join(filter(None, (ranks[id(one)].removeprefix("on "), ratio)))
+        return " ".join(filter(None, (ranks[id(one)].removeprefix("on "), ratio)))
 
     shown = (
         Column("device", "Device", role="text", keep=0, of="device.key"),
