@@ -78,7 +78,7 @@ def test_mapping_sentences_count_what_ran(name: str) -> None:
         if kind == "conv":
             g, m, n, k = (round(float(x)) for x in result.demand.gemm[:, i])
             assert g == 1
-            assert f"{m:,} x {n:,} x {k:,} product" in sentence
+            assert f"{m:,} x {n:,} x {k:,} matrix product" in sentence
         if result.demand.macs[i] > 0:
             tiling = result.run.mapping.tiling
             assert f"{tiling.blocks[i]:,.0f} " in sentence
