@@ -239,10 +239,12 @@ def assemble(
     other = rates.compute[:, demand.vector_class]
     matrix_s = np.where(on_matrix, contraction_s, 0.0) / compute_rate
     vector_s = np.where(on_matrix, 0.0, contraction_s) / compute_rate + elementwise_s / other
+    vector_ideal_s = np.where(on_matrix, 0.0, ideal) + demand.vector_flops / setup.vector_flops
     dram_s, chip_s = memory_seconds(device, flow, bandwidth)
     if demand.unpack_ops is not None:
         # Unpacking is part of the product's kernel, and as efficient as the rest of it.
-        vector_s = vector_s + unpack_seconds(demand, setup) / compute_rate
+        unpacked_s = unpack_seconds(demand, setup)
+        vector_s, vector_ideal_s = vector_s + unpacked_s / compute_rate, vector_ideal_s + unpacked_s
         demand = demand.with_values(vector_flops=demand.vector_flops + unpack_flops(demand, device))
     chosen = choose(contraction, choose(on_matrix, matrix, vector), NO_TILES)
     units = np.where(contraction, np.minimum(np.maximum(chosen.units, 1.0), total_units(device)), vector_units)
@@ -252,7 +254,7 @@ def assemble(
         dram_s=dram_s,
         chip_s=chip_s,
         matrix_ideal_s=np.where(on_matrix, ideal, 0.0),
-        vector_ideal_s=np.where(on_matrix, 0.0, ideal) + demand.vector_flops / setup.vector_flops,
+        vector_ideal_s=vector_ideal_s,
         on_matrix=on_matrix,
         units=units,
         traffic=flow,

@@ -121,3 +121,9 @@ def test_depthwise_never_runs_on_tensor_cores() -> None:
     assert depthwise.sum() == 17
     assert not result.run.mapping.on_matrix[depthwise].any()
     assert result.run.utilization[result.demand.kernel[depthwise]].max() < 0.5
+
+
+def test_unpacking_of_weights_is_held_against_the_lanes_that_do_it() -> None:
+    """Lanes unpack bytes faster than they multiply fp32: a kernel of experts was at 101 % of a peak."""
+    name = "llama4_scout:decode,layers=2,kv=512,tp=4,ep=4"
+    assert grid.run(name, "xeon_8480_plus", 200, "int4", "llama_cpp_2024").run.utilization.max() <= 1.0
