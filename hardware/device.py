@@ -117,21 +117,17 @@ class Device(msgspec.Struct, frozen=True, dict=True):
         return fact.value, low, high
 
     @cached_property
-    def kernel_start_s(self) -> tuple[float, float, float]:
-        """Seconds to start and end a kernel, with low and high: a fixed time, plus cycles of the device's clock."""
-        return self._start_s(1.0)
+    def kernel_start_s(self) -> float:
+        """Seconds to start and end a kernel: a fixed time, plus cycles of the device's clock."""
+        return self.launch_s + self.launch_cycles / self.clock_hz
 
     @cached_property
-    def light_start_s(self) -> tuple[float, float, float]:
+    def light_start_s(self) -> float:
         """Seconds to start and end a kernel without a product: it does not fill a pipeline of tiles or, if the host is
         the device, prepare a library's primitive."""
         share = self.arch.data.assumed("light_launch")
-        return self._start_s(share, share if self.arch.is_host else 1.0)
-
-    def _start_s(self, share: float, share_fixed: float = 1.0) -> tuple[float, float, float]:
-        fixed, cycles = self.ends("launch_s"), self.ends("launch_cycles")
-        value, low, high = (share_fixed * s + share * n / self.clock_hz for s, n in zip(fixed, cycles, strict=True))
-        return value, low, high
+        fixed_s = share * self.launch_s if self.arch.is_host else self.launch_s
+        return fixed_s + share * self.launch_cycles / self.clock_hz
 
     @cached_property
     def peaks(self) -> dict[tuple[str, str], float]:

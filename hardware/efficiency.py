@@ -14,7 +14,7 @@ PATH = Path(__file__).parent / "efficiency.toml"
 
 
 class Efficiency(msgspec.Struct, frozen=True):
-    """The shares of peak rates that software reaches, for s settings: nominal, fast end, slow end.
+    """The shares of peak rates that software reaches, for s settings: one, or several that a fit tries.
 
     `compute`, `bandwidth` and `overhead` are (s, classes); `overhead` is the extra seconds to start a kernel. `nchw`
     (s,) is relative to channels last; `vector_convolution` (s,) is relative to the matrix unit."""
@@ -24,11 +24,6 @@ class Efficiency(msgspec.Struct, frozen=True):
     nchw: Floats
     vector_convolution: Floats
     overhead: Floats
-
-    @property
-    def nominal(self) -> Efficiency:
-        """The first setting alone."""
-        return Efficiency(*(getattr(self, name)[:1] for name in self.__struct_fields__))
 
 
 @lru_cache(maxsize=2)

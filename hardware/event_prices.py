@@ -42,14 +42,12 @@ class Coefficient(msgspec.Struct, frozen=True):
 
 
 class Coefficients(msgspec.Struct, frozen=True):
-    """The prices of all events of a device, in the order of its taxonomy. Arrays are J per count, shape (e,);
-    `group` numbers the groups whose spreads move together."""
+    """The prices of all events of a device, in the order of its taxonomy. Arrays are J per count, shape (e,)."""
 
     rows: tuple[Coefficient, ...]
     value: NDArray[np.float64]
     low: NDArray[np.float64]
     high: NDArray[np.float64]
-    group: NDArray[np.int64]
 
 
 def _scale(value: Triple, factor: float) -> Triple:
@@ -249,5 +247,4 @@ def coefficients(device: Device, plan: Plan) -> Coefficients:
         np.array([row.value_j for row in rows]),
         np.array([row.low_j for row in rows]),
         np.array([row.high_j for row in rows]),
-        np.unique([row.group for row in rows], return_inverse=True)[1],
     )

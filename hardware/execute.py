@@ -27,9 +27,9 @@ _FEW = 4096  # operators whose events fit into a core's cache
 
 class Execution(msgspec.Struct, frozen=True, kw_only=True):
     """The execution of k kernels and n operators on one device. `unthrottled_s` is without the power limit, `busy_s`
-    without overhead, `kernel_ends_s` (2, k) at the fast and slow ends of the efficiencies, (0, k) if there are none.
-    `utilization` is the busiest unit's share of its peak; `counts` is (e, n); in `pipelined_s` (k,) the next batch
-    already runs. `serial_s` (2, k) are parts of `busy_s`: filling of blocks, and memory passes of auxiliary kernels."""
+    without overhead. `utilization` is the busiest unit's share of its peak; `counts` is (e, n); in `pipelined_s` (k,)
+    the next batch already runs. `serial_s` (2, k) are parts of `busy_s`: filling of blocks, and memory passes of
+    auxiliary kernels."""
 
     mapping: Mapping
     prices: Coefficients
@@ -38,7 +38,6 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     busy_s: Floats
     overhead_s: Floats
     serial_s: Floats
-    kernel_ends_s: Floats
     kernel_compute_s: Floats
     kernel_memory_s: Floats
     bound: Ints
@@ -56,26 +55,25 @@ def kernel_seconds(demand: Demand, setup: Setup, rates: Efficiency) -> Floats:
     mapping = map_demand(demand, setup, rates)
     overhead, floor = _overhead(demand, setup)
     busy = _busy(mapping, _per_resource(demand, mapping), device)
-    started = overhead[0] + _of_class(demand, rates) + _serial(demand, mapping).sum(axis=0)
-    seconds: Floats = np.maximum(busy + started, floor[0])
+    started = overhead + _of_class(demand, rates) + _serial(demand, mapping).sum(axis=0)
+    seconds: Floats = np.maximum(busy + started, floor)
     return seconds
 
 
 def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Execution:
-    """Execute the demand on the device. A given `mapping` may have nominal rates alone; its counts are overwritten."""
+    """Execute the demand on the device. The counts of a given `mapping` are overwritten."""
     device, runtime = setup.device, setup.runtime
     mapping = mapping or map_demand(demand, setup, device.software.efficiency)
     prices = setup.prices
-    resources = _per_resource(demand, mapping)  # (3 ends, 4 resources, k)
-    busy_ends = _busy(mapping, resources, device)
-    overhead, floor = (each[: len(busy_ends)] for each in _overhead(demand, setup))
-    of_class, serial_s = _of_class(demand, device.software.efficiency)[: len(busy_ends)], _serial(demand, mapping)
-    ends = np.maximum(busy_ends + overhead + of_class + serial_s.sum(axis=0), floor)
-    overlapped_s, unthrottled = busy_ends[0], ends[0]
+    resources = _per_resource(demand, mapping)  # (1, 4 resources, k)
+    overlapped_s, serial_s = _busy(mapping, resources, device)[0], _serial(demand, mapping)
+    overhead, floor = _overhead(demand, setup)
+    of_class = _of_class(demand, device.software.efficiency)[0]
+    unthrottled = np.maximum(overlapped_s + overhead + of_class + serial_s.sum(axis=0), floor)
     busy = overlapped_s + serial_s[BLOCKS] + serial_s[PASSES]
     resource = resources[0].argmax(axis=0)
 
-    clocked_s = busy + device.arch.data.assumed("launch_clocked") * device.kernel_start_s[0] + serial_s[STARTS]
+    clocked_s = busy + device.arch.data.assumed("launch_clocked") * device.kernel_start_s + serial_s[STARTS]
     clocked_s = clocked_s + runtime.sequence_s.value * demand.per_kernel(demand.calls.sequences)
     # A share of the clock power rests while the matrix unit works at full rate and the lanes are idle.
     alone_s = np.maximum(resources[0, 0] - resources[0, 1], 0.0)
@@ -117,16 +115,12 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
         # While a pipeline fills, the clocks run for the batch before.
         clock_w = float(prices.value[device.arch.clock_rows].sum()) * device.clock_hz * device.units
         least_s = (demand.per_kernel(dynamic_j) - clock_w * fill_s) / budget_w
-        pipelined = kernel_s - np.maximum(np.maximum(unthrottled - fill_s, floor[0]), least_s)
+        pipelined = kernel_s - np.maximum(np.maximum(unthrottled - fill_s, floor), least_s)
     overhead_s = unthrottled - busy
     latency = (share * busy[demand.kernel] + demand.head * overhead_s[demand.kernel]) * throttle[demand.kernel]
     counts[device.arch.static_rows] = latency
     ideal = np.maximum(demand.per_kernel(mapping.matrix_ideal_s), demand.per_kernel(mapping.vector_ideal_s))
     compute_s, memory_s = compute_s + serial_s[BLOCKS], memory_s + serial_s[PASSES]
-    kernel_ends_s = ends[1:]
-    if len(kernel_ends_s):
-        limits_s = least_j * _price_ends(prices, counts)[:, None] / budget_w
-        kernel_ends_s = np.maximum(kernel_ends_s, limits_s)
     return Execution(
         mapping=mapping,
         prices=prices,
@@ -135,10 +129,9 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
         busy_s=busy,
         overhead_s=overhead_s,
         serial_s=serial_s[:STARTS],
-        kernel_ends_s=kernel_ends_s,
         kernel_compute_s=compute_s,
         kernel_memory_s=memory_s,
-        bound=_bound(compute_s, memory_s, overhead_s, kernel_s, unthrottled, floor[0]),
+        bound=_bound(compute_s, memory_s, overhead_s, kernel_s, unthrottled, floor),
         resource=resource,
         utilization=ideal / kernel_s,
         latency_s=latency,
@@ -166,7 +159,6 @@ def repeat_kernels(run: Execution, demand: Demand, times: Floats) -> tuple[Execu
             latency_s=run.latency_s * times,
             energy_j=run.energy_j * times,
             counts=run.counts * times,
-            kernel_ends_s=run.kernel_ends_s * of_kernel,
             pipelined_s=None if run.pipelined_s is None else run.pipelined_s * of_kernel,
             **{name: getattr(run, name) * of_kernel for name in by_kernel},
         ),
@@ -177,17 +169,6 @@ def repeat_kernels(run: Execution, demand: Demand, times: Floats) -> tuple[Execu
             unpack_ops=None if demand.unpack_ops is None else demand.unpack_ops * times,
         ),
     )
-
-
-def _price_ends(prices: Coefficients, counts: Floats) -> Floats:
-    """Return dynamic energy at the low and high ends of prices over nominal, (2,); groups vary independently."""
-    total = counts.sum(axis=1)
-    nominal = float(prices.value @ total) or 1.0
-    down, up = (
-        np.sqrt(np.square(np.bincount(prices.group, total * spread)).sum())
-        for spread in (prices.value - prices.low, prices.high - prices.value)
-    )
-    return np.array([max(1.0 - down / nominal, 0.0), 1.0 + up / nominal])
 
 
 def _operator_energy_j(price: Floats, counts: Floats) -> Floats:
@@ -217,32 +198,29 @@ def _busy(mapping: Mapping, resources: Floats, device: Device) -> Floats:
     return overlapped(resources, device.software.overlap.value)
 
 
-def _overhead(demand: Demand, setup: Setup) -> tuple[Floats, Floats]:
-    """Return the seconds added to each kernel, and its least seconds, (3, k) or (3, 1): nominal, fast end, slow end.
+def _overhead(demand: Demand, setup: Setup) -> tuple[Floats, Floats | float]:
+    """Return the seconds added to each kernel, and its least seconds, (k,) each.
 
     The host dispatches the next kernel during execution, so dispatch is a minimum, unless the host is the device."""
     device, runtime = setup.device, setup.runtime
-    starting = _ends(runtime.launch_on.get(device.software_class, runtime.launch).all)
-    launch = _ends(device.kernel_start_s) * starting
-    if device.light_start_s != device.kernel_start_s:
-        light = _ends(device.light_start_s) * starting
-        works = demand.macs if demand.links is None else demand.macs + demand.links[0]
-        launch = np.where(demand.per_kernel(works) > 0, launch, light)
-    dispatch = _ends(device.ends("dispatch_s")) * _ends(
-        runtime.dispatch_on.get(device.software_class, runtime.dispatch).all
-    )
-    if runtime.call_s.high:
-        launch = launch + _ends(runtime.call_s.all) * demand.per_kernel(demand.calls.begins)
-    if runtime.sequence_s.high:
-        launch = launch + _ends(runtime.sequence_s.all) * demand.per_kernel(demand.calls.sequences)
+    starting = runtime.launch_on.get(device.software_class, runtime.launch).value
+    works = demand.macs if demand.links is None else demand.macs + demand.links[0]
+    start_s = np.where(demand.per_kernel(works) > 0, device.kernel_start_s, device.light_start_s)
+    launch = start_s * starting
+    if runtime.call_s.value:
+        launch = launch + runtime.call_s.value * demand.per_kernel(demand.calls.begins)
+    if runtime.sequence_s.value:
+        launch = launch + runtime.sequence_s.value * demand.per_kernel(demand.calls.sequences)
     if device.arch.places_models:
-        return launch, np.zeros((3, 1))
-    if runtime.prompt_dispatch.high:
+        return launch, 0.0
+    dispatch: Floats | float = (
+        device.dispatch_s * runtime.dispatch_on.get(device.software_class, runtime.dispatch).value
+    )
+    if runtime.prompt_dispatch.value:
         enqueued = demand.per_kernel(np.where(demand.head, demand.calls.prompts, 0.0))
-        dispatch = dispatch + _ends(device.ends("dispatch_s")) * _ends(runtime.prompt_dispatch.all) * enqueued
+        dispatch = dispatch + device.dispatch_s * runtime.prompt_dispatch.value * enqueued
     if device.arch.is_host:
-        join = _ends(device.ends("thread_join_s")) * starting
-        return launch + dispatch + join * _joins(demand, setup), np.zeros((3, 1))
+        return launch + dispatch + device.thread_join_s * starting * _joins(demand, setup), 0.0
     return launch, dispatch
 
 
@@ -276,10 +254,6 @@ def _serial(demand: Demand, mapping: Mapping) -> Floats:
     return seconds
 
 
-def _ends(values: tuple[float, float, float]) -> Floats:
-    return np.array(values)[:, None]
-
-
 def _timed_counts(demand: Demand, setup: Setup, mapping: Mapping, clocked_s: Floats, share: Floats) -> Floats:
     """Add busy cycles and host dispatches to the mapping's counts."""
     device, runtime, counts = setup.device, setup.runtime, mapping.counts
@@ -305,7 +279,7 @@ def _share(demand: Demand, mapping: Mapping, resource: Ints, needed_s: Floats) -
 
 
 def _bound(
-    compute: Floats, memory: Floats, overhead: Floats, kernel: Floats, unthrottled: Floats, floor: Floats
+    compute: Floats, memory: Floats, overhead: Floats, kernel: Floats, unthrottled: Floats, floor: Floats | float
 ) -> Ints:
     """Return what bounds each kernel (k,), an index of BOUNDS: the largest term; launch if the kernel ends before the
     host can dispatch the next; power if throttled."""

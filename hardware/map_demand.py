@@ -35,7 +35,7 @@ def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     packed = runtime.streaming_packed.get(device.software_class) if is_packed else None
     streaming = packed or runtime.streaming.get(device.software_class) or device.software.streaming
     if streaming is not None:
-        mapping = _with_streaming(mapping, demand, setup, streaming.all)
+        mapping = _with_streaming(mapping, demand, setup, streaming.value)
     if runtime.casts_weights and demand.element_bytes < FORMATS[BASE].bytes:
         mapping = _with_converted_weights(mapping, demand, setup, rates, FORMATS[BASE].bytes, np.ones(demand.n))
     at_once = runtime.micro_batch.get(device.software_class)
@@ -111,28 +111,24 @@ def _with_converted_weights(
     values = mapping.traffic.weight_read / plan.widths.weights * times
     moved = values * (stored_bytes + plan.operand_bytes)
     passes_s = memory_seconds_of(device, moved, float(rates.bandwidth[0, OpClass.ELEMENTWISE]))
-    starts_s = np.where(values > 0, device.light_start_s[0], 0.0)
+    starts_s = np.where(values > 0, device.light_start_s, 0.0)
     return add_serial(mapping, demand, passes_s=passes_s, starts_s=starts_s)
 
 
-def _with_streaming(mapping: Mapping, demand: Demand, setup: Setup, shares: tuple[float, float, float]) -> Mapping:
-    """Give long contiguous reads (weights of products, what attention reads) separate rates. A runtime's products may
-    keep fewer bytes in flight than the memory needs."""
+def _with_streaming(mapping: Mapping, demand: Demand, setup: Setup, share: float) -> Mapping:
+    """Give long contiguous reads (weights of products, what attention reads) a `share` of the bandwidth of their own. A
+    runtime's products may keep fewer bytes in flight than the memory needs."""
     device, runtime = setup.device, setup.runtime
     flow = mapping.traffic
     is_attention, is_product = demand.is_attention, demand.op_class == OpClass.GEMM
     streamed = np.where(is_attention, flow.dram_read, np.where(is_product, flow.weight_read, 0.0))
     moved = flow.dram_read + flow.dram_write
     rest = 1.0 - streamed / np.where(moved > 0, moved, 1.0)
-    nominal, slow, fast = shares  # a low share is slow; settings are nominal, fast, slow
-    ends: Floats | float = np.array([nominal, fast, slow])[: len(mapping.dram_s), None]
-    if len(mapping.dram_s) > len(shares):  # a fit tries many efficiencies, none of them an end
-        ends = nominal
     if runtime.per_query_head:  # query heads that share a cache are the rows of one product
         rows = demand.gemm[1]
         is_step = is_attention & (rows <= device.arch.data.assumed("packed_rows"))
         streamed = np.where(is_step, streamed * rows, streamed)
-    seconds = memory_seconds_of(device, streamed, ends)
+    seconds = memory_seconds_of(device, streamed, share)
     if flight := runtime.in_flight.get(device.software_class):
         seconds = np.maximum(seconds, streamed / (device.units * device.clock_hz * flight.value))
     return msgspec.structs.replace(mapping, dram_s=mapping.dram_s * rest + seconds)

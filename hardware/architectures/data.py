@@ -15,7 +15,6 @@ from hardware.quantity import SourcedValue
 from hardware.taxonomy import Event
 
 COMMON = Path(__file__).with_name("common.toml")
-_ENDS = [0, 2, 1]  # of [nominal, low, high]: nominal, fast, slow
 WHOLE = ("count", "bit")  # units of whole numbers
 
 
@@ -139,14 +138,13 @@ class Software(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
     @cached_property
     def efficiency(self) -> Efficiency:
-        """The rates as arrays by operator class."""
+        """The nominal rates as arrays by operator class, one setting."""
         none = {"other": (0.0, 0.0, 0.0)}
         compute, bandwidth, slower = (
-            np.array([table.get(name, table["other"]) for name in OpClass.__members__]).T[_ENDS]
+            np.array([[table.get(name, table["other"])[0] for name in OpClass.__members__]])
             for table in (self.compute, self.bandwidth, none | self.overhead)
         )
-        nchw, on_lanes = (np.array(ends)[_ENDS] for ends in (self.nchw, self.vector_convolution))
-        return Efficiency(compute, bandwidth, nchw, on_lanes, slower[_ENDS])  # the fast end takes the least
+        return Efficiency(compute, bandwidth, np.array(self.nchw[:1]), np.array(self.vector_convolution[:1]), slower)
 
 
 class Data(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):

@@ -73,8 +73,6 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     stretch = pace_s / np.where(all_need_s > 0, all_need_s, 1.0)
     fill_s = pace_s[:, demand.kernel] * _lag(demand, device)
     taken_s = steps.need_s * stretch
-    # A share may shrink as that of another layer grows: widen the ends to include each layer's nominal time.
-    taken_s[1:2], taken_s[2:3] = np.minimum(taken_s[1:2], taken_s[0]), np.maximum(taken_s[2:3], taken_s[0])
     busy_s = taken_s + common.per_kernel(demand, (fill_s + waits_s + switch_s)[None])[0]
     paced = stretch[:, demand.kernel] / usable
     return Mapping(

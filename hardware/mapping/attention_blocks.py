@@ -61,7 +61,7 @@ def time_attention(mapping: Mapping, demand: Demand, setup: Setup, rates: Effici
     beside = np.where(rows <= assumed("packed_rows"), assumed("decoding_blocks"), 1.0)
     blocks_s = np.zeros(demand.n)
     blocks_s[index] = np.ceil(blocks / (device.units * beside)) * start_s
-    starts_s = np.where(is_attention, more * device.kernel_start_s[0], 0.0)
+    starts_s = np.where(is_attention, more * device.kernel_start_s, 0.0)
     mapping = msgspec.structs.replace(mapping, matrix_s=matrix_s)
     return add_serial(mapping, demand, blocks_s=blocks_s, starts_s=starts_s)
 
@@ -75,6 +75,6 @@ def _with_stored_scores(mapping: Mapping, demand: Demand, setup: Setup, rates: E
     # Written and read before the softmax, and again after it.
     passing_s = memory_seconds_of(device, 4.0 * far, rates.bandwidth[:, OpClass.SOFTMAX, None])
     passing_s = passing_s + last_level_seconds(device, 4.0 * (scores - far))
-    starts_s = np.where(demand.is_attention, 2.0 * device.kernel_start_s[0], 0.0)
+    starts_s = np.where(demand.is_attention, 2.0 * device.kernel_start_s, 0.0)
     mapping = msgspec.structs.replace(mapping, dram_s=mapping.dram_s + passing_s)
     return add_serial(mapping, demand, starts_s=starts_s)

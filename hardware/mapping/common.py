@@ -41,7 +41,7 @@ BLOCKS, PASSES, STARTS = range(3)  # rows of `Mapping.serial_s`
 
 class Mapping(msgspec.Struct, frozen=True, kw_only=True):
     """The mapping of each operator to a device, before operators are joined into kernels, at s settings of the
-    efficiencies: nominal, fast end, slow end.
+    efficiencies.
 
     `matrix_s`, `vector_s` (s, n) are on each kind of unit, `dram_s`, `chip_s` at each memory level, `*_ideal_s` at full
     peak. `counts` is (e, n); counts that need the final time are still zero. `is_reduced` marks products with fewer

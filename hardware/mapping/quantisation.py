@@ -34,7 +34,7 @@ def quantise_activations(mapping: Mapping, demand: Demand, setup: Setup, rates: 
     moved = values * (2.0 * plan.widths.activations + FORMATS[plan.operand].bytes)
     near = np.minimum(moved, device.last_level_bytes * device.arch.data.assumed("quantised_in_cache"))
     far_s = memory_seconds_of(device, moved - near, float(rates.bandwidth[0, OpClass.ROW_NORM]))
-    starts_s = np.where(is_narrow, device.light_start_s[0], 0.0)
+    starts_s = np.where(is_narrow, device.light_start_s, 0.0)
     return add_serial(mapping, demand, passes_s=last_level_seconds(device, near) + far_s, starts_s=starts_s)
 
 

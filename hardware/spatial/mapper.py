@@ -146,7 +146,7 @@ def _work(
     spared = once - (least.dram_read + least.dram_write)[which] / scale
     cycle_s = ideal_s[which] / demand.macs[which] * machine.elements / rates.compute[0, demand.op_class[which]]
     power, (beside_s, rest_j) = _power(device, machine, prices), _other_work(demand, device, rates, prices, least)
-    behind_s, start_s = demand.per_kernel(lanes_s)[demand.kernel], device.kernel_start_s[0]
+    behind_s, start_s = demand.per_kernel(lanes_s)[demand.kernel], device.kernel_start_s
     by_operator = (cycle_s, byte_s, spared, scale, beside_s[which], behind_s[which], rest_j[which])
     costs = Costs(*by_operator, 1.0 / device.clock_hz, start_s, power)
     # All prices on chip scale with the voltage, so no clock changes the relative prices of the search.

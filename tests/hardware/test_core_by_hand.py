@@ -56,7 +56,7 @@ def test_a_kernel_without_a_product_starts_with_fewer_cycles_and_on_a_host_in_le
         device = load_device(name)
         share, cycles_s = device.arch.data.assumed("light_launch"), device.launch_cycles / device.clock_hz
         fixed_s = device.launch_s * (share if device.arch.is_host else 1.0)
-        assert device.light_start_s[0] == pytest.approx(fixed_s + share * cycles_s)
+        assert device.light_start_s == pytest.approx(fixed_s + share * cycles_s)
 
 
 def test_a_runtime_does_not_run_on_devices_of_a_vendor_that_it_excludes() -> None:

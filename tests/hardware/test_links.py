@@ -43,7 +43,7 @@ def test_a_stated_speed_replaces_that_of_the_device() -> None:
 def test_nccl_takes_its_published_latency_where_the_kernels_of_engines_take_a_fraction() -> None:
     """nccl-tests of 1 kB on eight H100 take 15.7 us (AIConfigurator), the kernels of engines 3.2 to 4.7; of much, both
     are bound by the links."""
-    start_s = load_device("h100_sxm").kernel_start_s[0]
+    start_s = load_device("h100_sxm").kernel_start_s
     library, own = seconds(14, by_library=True) + start_s, seconds(14) + start_s
     assert library[1] == pytest.approx(15.7e-6, rel=0.35)
     assert own[1] == pytest.approx(4e-6, rel=0.35)

@@ -66,7 +66,7 @@ def test_filling_blocks_of_attention_is_no_launch() -> None:
     """12 rounds of blocks hold the multiprocessors of an H100 while they fill: arithmetic that waits, not a start."""
     result = _run("h100_sxm", "prefill", 64, sequence=200)
     time_s, is_attention = causes(result).time_s, result.demand.is_attention
-    assert time_s[LAUNCH, is_attention].sum() <= 3.0 * result.device.kernel_start_s[0]
+    assert time_s[LAUNCH, is_attention].sum() <= 3.0 * result.device.kernel_start_s
     np.testing.assert_allclose(time_s.sum(axis=0), result.run.latency_s)
     assert time_parts(result).sum() == pytest.approx(result.latency_s)
 
@@ -104,7 +104,7 @@ def test_engines_quantise_activations_before_each_product(precision: str) -> Non
     assert serial_s is not None
     products = [i for i, kind in enumerate(served.workload.operators.kind) if kind == "linear"]
     heads = [i for i in products if served.demand.head[i] and served.demand.right_bytes[i] <= 1.0]  # type: ignore[index]
-    assert all(serial_s[STARTS, i] >= served.device.light_start_s[0] for i in heads)
+    assert all(serial_s[STARTS, i] >= served.device.light_start_s for i in heads)
     assert _run("h100_sxm", "decode", 1, "bf16").run.mapping.serial_s is not None
 
 

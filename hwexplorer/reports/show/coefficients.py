@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from analysis.document import Column
-from hardware.demand import Floats, OpClass
+from hardware.demand import OpClass
 from hardware.event_prices import Coefficient, coefficients
 from hardware.plan import make_plan
 from hardware.quantity import percent
@@ -41,10 +41,11 @@ def _document(state: State) -> Prices:
 
 def _rates(prices: Prices, state: State) -> tuple[str, ...]:
     device = engine.device(prices.device)
-    rates = device.software.efficiency
+    rates = device.software
     lines = [
-        f"{name.lower()}: {_ends(rates.compute[:, i])} of peak, {_ends(rates.bandwidth[:, i])} of bandwidth"
-        for i, name in enumerate(OpClass.__members__)
+        f"{name.lower()}: {_ends(rates.compute.get(name, rates.compute['other']))} of peak, "
+        f"{_ends(rates.bandwidth.get(name, rates.bandwidth['other']))} of bandwidth"
+        for name in OpClass.__members__
     ]
     if (rates.nchw[0], rates.vector_convolution[0]) != (1.0, 1.0):
         lines.append(
@@ -54,9 +55,9 @@ def _rates(prices: Prices, state: State) -> tuple[str, ...]:
     return tuple(lines)
 
 
-def _ends(rate: Floats) -> str:
-    nominal, fast, slow = rate
-    return f"{percent(nominal)} ({slow * 100:.0f} to {percent(fast)})"
+def _ends(rate: tuple[float, float, float]) -> str:
+    nominal, low, high = rate
+    return f"{percent(nominal)} ({low * 100:.0f} to {percent(high)})"
 
 
 def _title(document: Prices) -> str:
