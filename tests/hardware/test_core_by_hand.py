@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
 import pytest
 
-from hardware import execute, file_access
+from hardware import file_access
 from hardware.area import PATH, area
 from hardware.device import load_device
-from hardware.event_prices import Coefficients
 from hardware.names import hint
 from hardware.runtime import runtimes
 
@@ -41,14 +39,6 @@ def test_a_changed_fact_keeps_its_relative_spread() -> None:
     assert before.low is not None
     assert before.high is not None
     assert (after.value, after.low, after.high) == (before.value / 2, before.low / 2, before.high / 2)
-
-
-def test_the_ends_of_energy_are_those_of_its_prices() -> None:
-    """Two groups vary independently: their deviations add up as squares, each to its own side."""
-    one, two = np.array([1.0, 1.0]), np.array([[1.0], [1.0]])
-    prices = Coefficients((), one, np.array([0.7, 0.6]), np.array([2.2, 2.6]), np.array([0, 1]))
-    low, high = execute._price_ends(prices, two)
-    assert (low, high) == pytest.approx((1 - math.hypot(0.3, 0.4) / 2, 1 + math.hypot(1.2, 1.6) / 2))
 
 
 def test_a_kernel_without_a_product_starts_with_fewer_cycles_and_on_a_host_in_less_time() -> None:

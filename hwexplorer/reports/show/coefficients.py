@@ -42,11 +42,10 @@ def _document(state: State) -> Prices:
 def _rates(prices: Prices, state: State) -> tuple[str, ...]:
     device = engine.device(prices.device)
     rates = device.software
-    lines = [
-        f"{name.lower()}: {_ends(rates.compute.get(name, rates.compute['other']))} of peak, "
-        f"{_ends(rates.bandwidth.get(name, rates.bandwidth['other']))} of bandwidth"
-        for name in OpClass.__members__
-    ]
+    lines = []
+    for name in OpClass.__members__:
+        compute, bandwidth = (_ends(table.get(name, table["other"])) for table in (rates.compute, rates.bandwidth))
+        lines.append(f"{name.lower()}: {compute} of peak, {bandwidth} of bandwidth")
     if (rates.nchw[0], rates.vector_convolution[0]) != (1.0, 1.0):
         lines.append(
             f"convolutions in NCHW: {_ends(rates.nchw)} of the rate in channels last; on vector units: "
