@@ -60,7 +60,7 @@ COLUMNS = (
 HALF, NAMED = 0.5, 3  # the footer counts the fewest parts with this share of the model, and names so many
 MEASURED = (
     Column("measured", "Measured", "s", keep=0, help="from the trace that the state names"),
-    Column("ratio", "Ratio seen", "x", keep=0, help="measured over predicted, of operators that the trace shows"),
+    Column("ratio", "vs predicted", "x", keep=0, help="measured over predicted, of operators that the trace shows"),
     Column("term", "Term", role="text", keep=2, help="cause of the operators with the largest difference"),
 )
 DELTA = Column("delta", "Δ EDP", "%", role="delta", keep=0, help="change against the pinned state, of the metric shown")

@@ -232,6 +232,15 @@ async def test_beside_a_pin_the_verdict_begins_where_a_line_is_free() -> None:
     assert app.session.views.answer[0][:12] in " ".join(lines)
 
 
+async def test_beside_a_pin_the_verdict_keeps_its_odds() -> None:
+    app = HwExplorer(parse("resnet50?on=tpu_v4&pin=h100_sxm"), EngineProvider())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        strip = app.explorer.strip
+        lines = " ".join(strip.render_line(y).text.strip() for y in range(strip._answer_height))
+    assert " % sure): TPU v4" in lines
+
+
 def test_a_changed_baseline_is_compared_with_the_chip_as_it_is() -> None:
     changed = "h100_sxm{memory_bandwidth*2}"
     state = replace(parse("resnet18"), devices=("xeon_8490h", changed, "tpu_v4"), on=changed, baseline=changed)

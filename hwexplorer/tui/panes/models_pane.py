@@ -5,6 +5,7 @@ from __future__ import annotations
 from hwexplorer.state import replace
 from hwexplorer.tui.panes.view_panes import ViewPane
 from hwexplorer.tui.session.view_cache import Views
+from hwexplorer.tui.widgets.framed_pane import FramedPane
 from hwexplorer.tui.widgets.tree_table import TreeTable
 
 
@@ -12,7 +13,6 @@ class ModelsPane(ViewPane):
     """Lists the models that match the filter."""
 
     content: TreeTable
-    double_click = "choose"
 
     def fill(self, views: Views) -> None:
         is_new = not self.content.key
@@ -27,6 +27,13 @@ class ModelsPane(ViewPane):
         if is_captured:
             narrowed = f"{len(self.content.visible)} of {total} · {only!r}"
             self.set_title(remark=narrowed if only else f"{total} of {total}")
+
+    def pick(self, at: FramedPane.Clicked) -> bool:
+        """Load the model that was clicked."""
+        is_row = super().pick(at)
+        if is_row and at.times == 1:
+            self.do_choose()
+        return is_row
 
     def do_find(self, step: int) -> None:
         """Go to the next or previous model."""

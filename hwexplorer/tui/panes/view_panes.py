@@ -293,10 +293,13 @@ class WhyPane(ViewPane):
     make_content = Prose
 
     def click(self, at: FramedPane.Clicked) -> None:
-        """Go to the pane. A click on the caption of the frame also applies the setting that it offers."""
+        """Go to the pane. A click on the caption of the frame applies the setting that it offers, a click on the line
+        that names what is folded shows it."""
         super().click(at)
         if at.y == CAPTION:
             self.session.do_try_it()
+        elif self.content.names_folded(at.y):
+            self.do_toggle()
 
     def fill(self, views: Views) -> None:
         self.content.update(views.why, self.state.zoom)

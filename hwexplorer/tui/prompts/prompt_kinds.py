@@ -96,7 +96,7 @@ class CommandPrompt(Prompt):
     label = ":"
 
     def note(self) -> str:
-        return command_line.describe(self.session, self.text) + " · enter runs it" * bool(self.text.strip())
+        return "enter runs it · " * bool(self.text.strip()) + command_line.describe(self.session, self.text)
 
     def offers(self) -> dict[str, str]:
         completions = command_line.completions_by_word(self.session, self.text)

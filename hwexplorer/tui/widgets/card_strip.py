@@ -140,7 +140,7 @@ class CardStrip(Widget, can_focus=False):
         lines = wrap(first, width - 2)
         strong = len(lines)
         for sentence in rest:
-            sentence = re.sub(r" \([^()]*\)", "", sentence)  # the table of devices has the details
+            sentence = re.sub(r" \((?!\d+ % sure)[^()]*\)", "", sentence)  # the table of devices has the details
             joined = lines[:strong] + wrap(" ".join([*lines[strong:], sentence]), width - 2)
             if len(joined) > self._answer_height:
                 if len(lines) == strong < self._answer_height:  # a cut sentence is better than an empty line

@@ -76,6 +76,11 @@ class Prose(Content):
         parts = wrap(safe(rest), max(4, self.width - width_of(key)))
         return [("text", key if n == 0 else " " * width_of(key), part) for n, part in enumerate(parts)]
 
+    def names_folded(self, y: int) -> bool:
+        """Return True if line `y` names what is folded."""
+        lines = self._wrapped()
+        return 0 <= y < len(lines) - self.top and lines[self.top + y][0] == "dim"
+
     def scroll(self, by: int) -> None:
         last = len(self._wrapped()) - self.height if self._lines is not None or self.width else 0
         self.top = max(0, min(self.top + by, last))
