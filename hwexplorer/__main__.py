@@ -9,7 +9,9 @@ def main() -> int:
     gc.disable()  # imports create no garbage: looking for it takes a thirtieth of the start
     from hwexplorer.cli import main
 
-    return main()
+    code = main()
+    gc.freeze()  # the interpreter would look for garbage once more: the process ends without it
+    return code
 
 
 if __name__ == "__main__":

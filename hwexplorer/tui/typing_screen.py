@@ -16,7 +16,7 @@ from hwexplorer.tui.session.session import Session
 
 DRAWN_EVERY_S = 0.1
 _YIELD_S = 0.03  # pause in which the panes are drawn
-_LEAVES_AFTER_S = 1.0  # a key that quits waits no longer for the keys typed before it
+_LEAVES_AFTER_S = 0.3  # a key that quits waits no longer for the keys typed before it: about 200 of them
 _OPENING = ("prompt", "find", "devices", "sheet", "report", "help", "palette", "sessions")  # they take the keys
 
 
@@ -43,24 +43,31 @@ class TypingScreen(LayeredScreen):
         event.prevent_default()
 
     def work_off(self) -> None:
-        """Handle queued keys for DRAWN_EVERY_S, then show the result."""
-        until_s = monotonic() + DRAWN_EVERY_S
+        """Handle queued keys for DRAWN_EVERY_S, then show the result. If the last key quits, nothing more is drawn."""
+        leaves = self._leaves_last()
+        until_s = monotonic() + (_LEAVES_AFTER_S if leaves else DRAWN_EVERY_S)
         self.session.fall_behind()
         with suppress(RequestError):  # `catch_up` says why a state cannot be shown
-            while self.typed and monotonic() < until_s:
+            while len(self.typed) > leaves and monotonic() < until_s:
                 event = self.typed.popleft()
                 self.press_key(event.key, event.character)
         self.session.catch_up()
+        if leaves and self._leaves_last():  # the keys before it have opened nothing
+            self.typed.clear()
+            self.perform("quit")
+            return
         self.show()
         self.panes[self.session.state.pane].redraw()
-        if self.typed and monotonic() - self.typed[-1].time > _LEAVES_AFTER_S and self._leaves_last():
-            self.typed = deque([self.typed[-1]])
         if self.typed:
             self.set_timer(_YIELD_S, self.work_off)
 
     def _leaves_last(self) -> bool:
         """Return True if the last queued key quits, and nothing is or will be open that it could be typed into."""
-        meant = [self.keymap.action_of(event.key, event.character, "") for event in self.typed]
+        meant = [self.keymap.action_of(*key, "") for key in dict.fromkeys(map(_key_name, reversed(self.typed)))]
         opens = any(action is not None and action.effect in _OPENING for action in meant)
         is_open = self._top is not self or self.prompt is not None
-        return meant[-1] is self.keymap.by_id["quit"] and not opens and not is_open
+        return meant[:1] == [self.keymap.by_id["quit"]] and not opens and not is_open
+
+
+def _key_name(event: events.Key) -> tuple[str, str | None]:
+    return event.key, event.character

@@ -97,3 +97,28 @@ async def test_what_is_typed_after_escape_goes_to_the_screen_below_the_palette()
             while not app._exit and monotonic() - began < 5.0:
                 await pilot.pause(0.02)
             assert app._exit
+
+
+async def test_quit_behind_2000_keys_leaves_at_once_and_keeps_the_state_that_was_reached() -> None:
+    app = HwExplorer(State(model="resnet50", devices=("h100_sxm",)), EngineProvider())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause(0.3)
+        for key in "]]" + "j}xkmSlhjx" * 200 + "q":
+            app.explorer.typed.append(events.Key(key, key))
+        began = process_time()
+        app.explorer.work_off()  # 3 s where all keys are handled before it
+        assert app._exit
+        assert process_time() - began < 1.0
+        assert app.state.batch != 1
+
+
+async def test_quit_behind_a_key_that_opens_a_line_is_typed_into_it() -> None:
+    app = HwExplorer(State(model="resnet50", devices=("h100_sxm",)), EngineProvider())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause(0.3)
+        for key in ":q":
+            app.explorer.typed.append(events.Key(key, key))
+        app.explorer.work_off()
+        assert not app._exit
+        assert app.explorer.prompt is not None
+        assert app.explorer.prompt.line.text == "q"
