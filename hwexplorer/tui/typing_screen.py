@@ -53,8 +53,9 @@ class TypingScreen(LayeredScreen):
                 self.press_key(event.key, event.character)
         self.session.catch_up()
         if leaves and self._leaves_last():  # the keys before it have opened nothing
+            event = self.typed.pop()
             self.typed.clear()
-            self.perform("quit")
+            self.press_key(event.key, event.character)
             return
         self.show()
         self.panes[self.session.state.pane].redraw()
