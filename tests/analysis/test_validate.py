@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import csv
 import os
+import re
 from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
 
-from analysis.annexes.machine import efficiency_fit, measured_rows, prediction_errors, row_validation
+from analysis.annexes.machine import efficiency_fit, measured_rows, operator_rows, prediction_errors, row_validation
 from analysis.annexes.machine.efficiency_fit import (
     FitRow,
     RateFit,
@@ -242,7 +243,7 @@ def test_text_counts_the_rows_that_are_not_predicted_and_all_says_why(
         writer.writerow({**ROWS[0], "device": "a chip that nobody knows"})
     assert main(["validate", "--data", str(path)]) == 0
     brief = capsys.readouterr().out
-    assert "0 rows of models predicted, 1 not: --all says why" in brief
+    assert "0 rows predicted, 1 not: --all says why" in brief
     assert "not in the catalogue" not in brief
     assert main(["validate", "--data", str(path), "--all"]) == 0
     assert "1 row not predicted: device is not in the catalogue" in capsys.readouterr().out
@@ -340,4 +341,56 @@ def test_a_table_of_kernels_is_validated_and_keeps_windows(tmp_path: Path, capsy
     assert short_step < 0.25 * long_step
     assert main(["validate", "--data", str(path)]) == 0
     text = capsys.readouterr().out
-    assert all(word in text for word in ("kernel, 16 bit and narrower", "Held %", "Band %"))
+    assert all(word in text for word in ("attention_fwd", "Held %", "Band %"))
+
+
+_PRODUCT = {"operator": "gemm", "weights_format": "bf16", "activations_format": "bf16", "m": "4096", "n": "8192"}
+_PRODUCT |= {"k": "8192", "latency_s": "9e-4"}
+_STEP = {"operator": "attention_decode", "activations_format": "bf16", "cache_format": "bf16", "batch": "32"}
+_STEP |= {"heads": "32", "kv_heads": "8", "head_dim": "128", "seq": "1", "kv": "8192", "latency_s": "4e-4"}
+_LAYER = {"operator": "moe", "weights_format": "bf16", "activations_format": "bf16", "tokens": "64", "hidden": "7168"}
+_LAYER |= {"inter": "2048", "experts": "256", "topk": "8", "ep": "8", "latency_s": "6e-4"}
+_OPERATORS: tuple[dict[str, str], ...] = (
+    _PRODUCT,
+    {**_PRODUCT, "weights_format": "fp8", "activations_format": "fp8", "latency_s": "5e-4"},
+    _STEP,
+    {**_STEP, "window": "512", "latency_s": "4e-5"},
+    {**_STEP, "operator": "mla_decode", "engine": "sglang", "heads": "128", "kv_heads": "1", "head_dim": ""},
+    {**_LAYER, "distribution": "power_law_1.2"},
+    {"operator": "allreduce", "engine": "nccl", "bytes": "16777216", "devices": "8", "latency_s": "1e-4"},
+    {**_PRODUCT, "weights_format": "fp8_block"},
+    {**_PRODUCT, "flag": "above_bandwidth"},
+    {**_PRODUCT, "device": "h101"},
+    {**_PRODUCT, "operator": "mla_bmm", "heads": ""},
+    {**_PRODUCT, "operator": "somersault"},
+)
+
+
+def test_a_table_of_operators_is_read_by_operator_and_format(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "operators.csv"
+    with path.open("w", newline="") as file:
+        rows = [{"device": "h100_sxm", "engine": "vllm", **row} for row in _OPERATORS]
+        names = sorted(set().union(*rows))
+        (writer := csv.DictWriter(file, names)).writeheader()
+        writer.writerows(rows)
+    assert main(["validate", "--data", str(path), "--all"]) == 0
+    text = capsys.readouterr().out
+    for name in ("gemm, bf16 x bf16", "gemm, fp8 x fp8", "mla_decode, cache bf16", "moe, bf16 x bf16", "allreduce"):
+        assert re.search(rf"^{name} +1 +1 ", text, re.MULTILINE), text
+    assert re.search(r"^attention_decode, cache bf16 +2 +1 ", text, re.MULTILINE), text
+    assert "7 rows predicted, 5 not" in text
+    for why in ("times the host", "data sheet's peak", "catalogue: h101", "size of mla_bmm", "operator somersault"):
+        assert re.search(f"1 row not predicted: .*{why}", text), text
+
+
+def test_a_window_and_a_busiest_device_change_the_time_of_an_operator() -> None:
+    def seconds(row: dict[str, str]) -> float:
+        points, _ = operator_rows.predict_operators([{"device": "h100_sxm", "engine": "vllm", **row}])
+        return points[0].predicted
+
+    assert seconds(_OPERATORS[3]) < 0.25 * seconds(_STEP)
+    assert seconds({**_LAYER, "tokens": "4096", "distribution": "power_law_1.2"}) > 1.15 * seconds(
+        {**_LAYER, "tokens": "4096", "distribution": "balanced"}
+    )

@@ -11,6 +11,7 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from hardware.device import load_device
 from hardware.execute import execute
+from hardware.precision import uniform
 from hardware.runtime import runtime_of_mode
 from hardware.setup import make_setup
 from tests.models import load_once
@@ -94,7 +95,7 @@ def test_attention_by_the_generation_of_its_kernel(newest: bool, width: int, tfl
         | {"dim_qk": width, "dim_v": width, "causal": 0.0}
     )
     runtime = msgspec.structs.replace(runtime_of_mode(device, "fused"), asynchronous=newest)
-    run = execute(kernel_demand([kernel], 2.0), make_setup(device, "fp16", runtime, "channels_last"))
+    run = execute(kernel_demand([kernel], uniform(2.0)), make_setup(device, "fp16", runtime, "channels_last"))
     assert 4 * heads * tokens**2 * width / run.kernel_s.sum() / 1e12 == pytest.approx(tflops, rel=0.12)
 
 

@@ -2,7 +2,7 @@
 
 One table has fp32 PyTorch kernels; the other has products, attention and the operators between them in language models,
 in 16 and 8 bit. Both exclude host dispatch. The first repeats a kernel on the same data, which stays in the last-level
-cache if it fits. In the second, weights come from memory.
+cache if it fits. In the second, weights come from memory. `operator_rows` has operators of engines.
 """
 
 from __future__ import annotations
@@ -10,15 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
 
 import msgspec
 import numpy as np
 
 from analysis.annexes.machine.measured_rows import SHIPPED, read_rows
-from analysis.annexes.machine.prediction_errors import ErrorRow, PredictionErrors, measure_errors
 from analysis.annexes.machine.row_validation import PredictionPoint
-from analysis.document import column
 from analysis.estimate.trust import find_trust, work_class
 from analysis.model.ir.lengths import through_window
 from analysis.model.ir.workload import Floats
@@ -28,6 +25,7 @@ from hardware.device import Device, load_device
 from hardware.errors import RequestError
 from hardware.execute import execute
 from hardware.plan import make_plan
+from hardware.precision import Widths
 from hardware.runtime import runtime_of_mode
 from hardware.setup import Setup
 
@@ -42,7 +40,8 @@ Shape = dict[str, float]
 class SingleKernel(msgspec.Struct, frozen=True):
     """The work of one kernel: its class, GEMM dimensions (G, M, N, K; zeros for none), element-wise FLOPs and special
     functions, and elements read, of weights, and written. `patches` are the 4 x 4 patches of the result of a 3 x 3
-    convolution at stride 1. `macs` is None if it is the product of `gemm`."""
+    convolution at stride 1. `macs` is None if it is the product of `gemm`. `cached` elements are read in the format of
+    the cache. A collective sends `sent` bytes in `messages`."""
 
     op_class: OpClass
     gemm: tuple[float, float, float, float]
@@ -53,16 +52,12 @@ class SingleKernel(msgspec.Struct, frozen=True):
     written: float
     patches: float = 0.0
     macs: float | None = None
+    cached: float = 0.0
+    sent: float = 0.0
+    messages: float = 0.0
 
 
-class KernelErrors(PredictionErrors, frozen=True, kw_only=True):
-    """Errors of one operator kind on one device."""
-
-    device: Annotated[str, column("Device")]
-    op: Annotated[str, column("Kernel")]
-
-
-def _product(batch: float, m: float, n: float, k: float) -> SingleKernel:
+def product(batch: float, m: float, n: float, k: float) -> SingleKernel:
     return SingleKernel(OpClass.GEMM, (batch, m, n, k), 0, 0, batch * m * k, batch * n * k, batch * m * n)
 
 
@@ -75,23 +70,24 @@ def _conv(shape: Shape) -> SingleKernel:
     return SingleKernel(OpClass.CONV, (1, m, cout, k), 0, 0, b * cin * size * size, cout * k, m * cout, patches)
 
 
-def _attention(shape: Shape) -> SingleKernel:
+def attention(shape: Shape) -> SingleKernel:
     """Return a fused attention. With a causal mask, row i sees its first i columns."""
-    heads, rows, columns = shape["batch"] * shape["heads"], shape["q"], shape["kv"]
+    key_heads, rows, columns = shape["batch"] * shape["kv_heads"], shape["q"], shape["kv"]
     window = int(shape.get("window", 0))
     seen = (rows + 1) / 2 if shape["causal"] and rows == columns else columns
     if window:  # a row sees only its last keys
         seen = through_window(window, rows, columns - rows) if shape["causal"] else min(seen, 2.0 * window + 1.0)
         columns = min(columns, rows + (1.0 if shape["causal"] else 2.0) * window)
-    scores, dim = heads * rows * seen, (shape["dim_qk"], shape["dim_v"])
-    kept = shape["batch"] * shape["kv_heads"] * columns * sum(dim)
+    queries = key_heads * rows * shape["heads"] / shape["kv_heads"]  # heads that share keys are rows of one product
+    scores, dim = queries * seen, (shape["dim_qk"], shape["dim_v"])
     return SingleKernel(
-        OpClass.ATTENTION, (heads, rows, seen, dim[0]), scores * ATTENTION_FLOPS, scores * ATTENTION_SPECIAL,
-        heads * rows * dim[0] + kept, 0, heads * rows * dim[1], macs=scores * sum(dim),
+        OpClass.ATTENTION, (key_heads, queries / key_heads, seen, dim[0]), scores * ATTENTION_FLOPS,
+        scores * ATTENTION_SPECIAL, queries * dim[0], 0, queries * dim[1], macs=scores * sum(dim),
+        cached=key_heads * columns * shape.get("dim_kept", sum(dim)),
     )  # fmt: skip
 
 
-def _rowwise(op_class: OpClass, operands: float, flops: float, special: float) -> Callable[[Shape], SingleKernel]:
+def rowwise(op_class: OpClass, operands: float, flops: float, special: float) -> Callable[[Shape], SingleKernel]:
     """Return a builder of kernels with `operands` values read, `flops` and special functions per result."""
 
     def build(shape: Shape) -> SingleKernel:
@@ -103,35 +99,27 @@ def _rowwise(op_class: OpClass, operands: float, flops: float, special: float) -
 
 
 _BINARY, _UNARY, _SPECIAL = (
-    _rowwise(OpClass.ELEMENTWISE, *counts) for counts in ((2.0, 1.0, 0.0), (1.0, 1.0, 0.0), (1.0, 4.0, 1.0))
+    rowwise(OpClass.ELEMENTWISE, *counts) for counts in ((2.0, 1.0, 0.0), (1.0, 1.0, 0.0), (1.0, 4.0, 1.0))
 )
-_RMS_NORM, _LAYER_NORM = _rowwise(OpClass.ROW_NORM, 1, 4, 0), _rowwise(OpClass.ROW_NORM, 1, 8, 0)
+_RMS_NORM, _LAYER_NORM = rowwise(OpClass.ROW_NORM, 1, 4, 0), rowwise(OpClass.ROW_NORM, 1, 8, 0)
 KINDS: dict[str, Callable[[Shape], SingleKernel]] = {
-    **dict.fromkeys(("linear", "bmm"), lambda shape: _product(*(shape[name] for name in "BMNK"))),
+    **dict.fromkeys(("linear", "bmm"), lambda shape: product(*(shape[name] for name in "BMNK"))),
     "conv": _conv,
     **dict.fromkeys(("add", "mul", "div"), _BINARY),
     **dict.fromkeys(("addu", "mulu", "divu", "relu"), _UNARY),
     **dict.fromkeys(("powu", "gelu", "tanh"), _SPECIAL),
-    "pow": _rowwise(OpClass.ELEMENTWISE, 2, 4, 1),
+    "pow": rowwise(OpClass.ELEMENTWISE, 2, 4, 1),
     "ln": _LAYER_NORM,
-    "softmax": _rowwise(OpClass.SOFTMAX, 1, 5, 1),
+    "softmax": rowwise(OpClass.SOFTMAX, 1, 5, 1),
 }
 NARROW_KINDS: dict[str, Callable[[Shape], SingleKernel]] = {
-    "gemm": lambda shape: _product(1, *(shape[name] for name in "mnk")),
-    "attention_fwd": _attention,
-    "activation": _rowwise(OpClass.ELEMENTWISE, 2, 5, 2),  # gated: reads twice the width
+    "gemm": lambda shape: product(1, *(shape[name] for name in "mnk")),
+    "attention_fwd": attention,
+    "activation": rowwise(OpClass.ELEMENTWISE, 2, 5, 2),  # gated: reads twice the width
     "residual_add": _BINARY,
     **dict.fromkeys(("rms_norm", "rmsnorm_or_layernorm"), _RMS_NORM),
     "layer_norm": _LAYER_NORM,
 }
-
-
-def validate_kernels() -> tuple[KernelErrors, ...]:
-    """Return the errors by device and operator kind, without devices that are not in the catalogue."""
-    rows: dict[tuple[str, str], list[ErrorRow]] = {}
-    for point in kernel_points(TABLE):
-        rows.setdefault((point.device, point.family), []).append((point.measured, point.predicted, point.band))
-    return tuple(measure_errors(KernelErrors, members, device=device, op=op) for (device, op), members in rows.items())
 
 
 def is_kernel_table(path: Path) -> bool:
@@ -169,18 +157,25 @@ def _predict_kernels(
     runtime = msgspec.structs.replace(runtime_of_mode(device, "fused"), asynchronous=newest)
     # The sources of 16 bit and less time kernels within a layer (vidur), after a flush of the caches (DeepGEMM), or
     # with weights larger than any cache (LLMCompass), so weights are never on chip.
-    needs = kernel_demand(kernels, runs.element_bytes, in_layers=form != "fp32")
+    needs = kernel_demand(kernels, runs.widths, in_layers=form != "fp32")
     setup = Setup(device, runs, runtime, "blocked")
     run = execute(needs, setup)
-    work = work_class(setup, "kernel", 1, False)
     measured = [float(row.get("seconds") or float(row["latency_ms"]) * 1e-3) for row in rows]
+    return make_points(setup, [op] * len(rows), measured, run.kernel_s.tolist())
+
+
+def make_points(
+    setup: Setup, names: Sequence[str], measured: Sequence[float], predicted: Sequence[float]
+) -> list[PredictionPoint]:
+    """Return the points of kernels, with the band of single kernels. `names` are their families of work."""
+    work, runtime = work_class(setup, "kernel", 1, False), setup.runtime
     low, high = find_trust(setup, work)[0].band
     return [
         PredictionPoint(
-            work, "latency", device.key, op, runtime.id, runtime.mode, work, seconds, predicted,
-            (low * predicted, high * predicted),
+            work, "latency", setup.device.key, name, runtime.id, runtime.mode, work, seconds, each,
+            (low * each, high * each),
         )
-        for seconds, predicted in zip(measured, run.kernel_s.tolist(), strict=True)
+        for name, seconds, each in zip(names, measured, predicted, strict=True)
     ]  # fmt: skip
 
 
@@ -190,23 +185,26 @@ def _parse_shape(text: str) -> Shape:
     return {key: float(value) for key, value in cells.items() if value.replace(".", "").isdigit()}
 
 
-def kernel_demand(kernels: Sequence[SingleKernel], element_bytes: float = 4.0, in_layers: bool = False) -> Demand:
+def kernel_demand(kernels: Sequence[SingleKernel], widths: Widths, in_layers: bool = False) -> Demand:
     """Return the demand of independent kernels, each repeated on the same data, so that only a kernel's other data are
     between two uses. With `in_layers`, other weights of a model evict the kernel's weights."""
-    n = len(kernels)
-    gemm = np.array([kernel.gemm for kernel in kernels]).T
+    n, index = len(kernels), np.arange(len(kernels))
     macs = np.array([np.prod(k.gemm) if k.macs is None else k.macs for k in kernels], dtype=np.float64)
-    moved = np.array([[kernel.read, kernel.weights, kernel.written] for kernel in kernels]) * element_bytes
+    cached, weights = (np.array([getattr(k, name) for k in kernels]) for name in ("cached", "weights"))
+    moved = np.array([[kernel.read, 0.0, kernel.written] for kernel in kernels]) * widths.activations
+    moved[:, 0] += cached * widths.cache
+    moved[:, 1] = weights * widths.weights
     others: Floats = moved.sum(axis=1, keepdims=True) - moved
     others[:, 1] = np.inf if in_layers else others[:, 1]
-    index = np.arange(n)
+    unpack_ops = weights * widths.unpack_weights + cached * widths.unpack_cache
+    links = np.array([[kernel.sent, kernel.messages, 0.0] for kernel in kernels]).T
     return Demand(
         op_class=np.array([kernel.op_class for kernel in kernels]),
         macs=macs,
         vector_flops=np.array([kernel.flops for kernel in kernels]),
         special=np.array([kernel.special for kernel in kernels]),
         elements=np.array([kernel.written for kernel in kernels]),
-        gemm=np.ascontiguousarray(gemm),
+        gemm=np.array([kernel.gemm for kernel in kernels]).T.copy(),
         local_bytes=np.zeros(n),
         weight_bytes=moved[:, 1],
         kernel=index,
@@ -218,8 +216,10 @@ def kernel_demand(kernels: Sequence[SingleKernel], element_bytes: float = 4.0, i
             role=np.tile(np.array([READ, READ_WEIGHT, WRITE]), n),
             distance=others.ravel(),
         ),
-        element_bytes=element_bytes,
-        right_bytes=element_bytes,
+        element_bytes=widths.activations,
+        right_bytes=np.where(weights > 0, widths.weights, np.where(cached > 0, widths.cache, widths.activations)),
+        unpack_ops=unpack_ops if unpack_ops.any() else None,
         calls=Calls(begins=np.zeros(n), sequences=np.zeros(n), prompts=np.zeros(n)),
         patches=np.array([kernel.patches for kernel in kernels]),
+        links=links if links.any() else None,
     )

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated
@@ -205,9 +205,12 @@ def validate(
     folders: tuple[Path, ...] = (),
     progress: Callable[[int], None] | None = None,
     kernels: Sequence[PredictionPoint] = (),
+    unread: Mapping[str, int] | None = None,
 ) -> Validation:
-    """Predict every row and summarise errors by class of work and by group. `kernels` are predicted single kernels."""
+    """Predict every row and summarise errors by class of work and by group. `kernels` are predicted single kernels,
+    `unread` the number of kernels that are not predicted, by reason."""
     predictions, skipped = predict_rows(rows, folders, progress)
+    skipped.update(unread or {})
     agree = repeats_agree([p.row for p in predictions])
     if differing := len(agree) - sum(agree):
         skipped[f"repeats of one configuration differ by more than {REPEATS_DIFFER:g}x"] += differing
@@ -226,7 +229,9 @@ def validate(
         skipped=tuple(SkippedRows(reason, n) for reason, n in skipped.most_common()),
         replaced=tuple(SkippedRows(reason, n) for reason, n in replaced.most_common()),
         summary=_summarise(
-            [group for key in groups if key in vision for group in groups[key]], len(predictions), sum(skipped.values())
+            [group for key in groups if key in vision for group in groups[key]],
+            len(predictions) + len(kernels),
+            sum(skipped.values()),
         ),
     )
 
