@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -301,6 +302,43 @@ def test_a_format_that_is_not_read_is_refused_with_those_that_are(content: str, 
     with pytest.raises(TraceError) as error:
         read_trace(tmp_path / "t")
     assert str(error.value) == f"t: not a known trace format (known: {FORMATS})"
+
+
+def test_pairs_of_begin_and_end_are_the_same_events(tmp_path: Path) -> None:
+    path = files.kineto_cpu(tmp_path / "t.json")
+    whole = read_trace(path)
+    data = json.loads(path.read_text())
+    edges = []
+    for event in data["traceEvents"]:
+        begin, end = event["ts"], event["ts"] + event.pop("dur")
+        edges.append((begin, 1, -end, {**event, "ph": "B"}))
+        edges.append((end, 0, -begin, {"ph": "E", "pid": event["pid"], "tid": event["tid"], "ts": end}))
+    stray = [{"ph": "E", "pid": 1, "tid": 1, "ts": -1}, {"ph": "E", "ts": []}, {"ph": "B", "pid": {}, "ts": "x"}]
+    data["traceEvents"] = [*stray, *(event for *_, event in sorted(edges, key=lambda edge: edge[:3]))]
+    path.write_text(json.dumps(data))
+    trace = read_trace(path)
+    assert [(op.name, op.shapes, len(op.parts)) for op in trace.ops] == [
+        (op.name, op.shapes, len(op.parts)) for op in whole.ops
+    ]
+    assert [op.seconds for op in trace.ops] == pytest.approx([op.seconds for op in whole.ops])
+    assert (trace.wall_s, trace.runs) == (pytest.approx(whole.wall_s), whole.runs)
+
+
+def test_a_damaged_row_of_nsight_is_left_out_and_counted(tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    rows = [f"{1000 * i},500,GPU 0,kernel_{i}\n" for i in range(3)]
+    table.write_text("Start (ns),Duration (ns),Device,Name\n" + "".join([*rows, "soon,500,GPU 0,a\n", "x" * 200_000]))
+    trace = read_trace(table)
+    assert (len(trace.ops), trace.notes) == (3, ("2 rows without a time left out",))
+    export = files.nsys_nvtx(tmp_path / "report.sqlite")
+    whole = read_trace(export)
+    with sqlite3.connect(export) as db:
+        db.execute("INSERT INTO CUPTI_ACTIVITY_KIND_KERNEL VALUES ('soon', 9, 0, 1, 1, 1)")
+        db.execute("INSERT INTO CUPTI_ACTIVITY_KIND_RUNTIME VALUES ('soon', 1e30, 100)")
+        db.execute("INSERT INTO NVTX_EVENTS VALUES (1, 2, 59, 'aten::relu', NULL, 1e30)")
+    db.close()
+    trace = read_trace(export)
+    assert (trace.ops, trace.notes) == (whole.ops, ("1 row without a time left out",))
 
 
 def test_kernels_are_of_the_operators_whose_ranges_launched_them(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -63,9 +63,23 @@ class ChromeEvent(msgspec.Struct, frozen=True, kw_only=True):
         return self.start_s, self.end_s
 
 
+def _join_pairs(raw: Iterable[Any]) -> Iterator[dict[str, Any]]:
+    """Yield the complete events (`ph` X), and each beginning (B) with its end (E) on the same thread as one."""
+    begun: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for item in raw:
+        phase = item.get("ph") if isinstance(item, dict) else None
+        if phase == "X":
+            yield item
+        elif phase == "B":
+            begun[f"{item.get('pid')} {item.get('tid')}"].append(item)
+        elif phase == "E" and (open_here := begun[f"{item.get('pid')} {item.get('tid')}"]):
+            first = open_here.pop()
+            yield {**item, **first, "dur": _microseconds(item.get("ts")) - _microseconds(first.get("ts"))}
+
+
 def complete_events(raw: Iterable[Any]) -> list[ChromeEvent]:
-    """Return the complete events (`ph` X) with a finite time, by start."""
-    timed = [(item, _microseconds(item.get("ts"))) for item in raw if isinstance(item, dict) and item.get("ph") == "X"]
+    """Return the events that have a beginning and a finite duration, by start."""
+    timed = [(item, _microseconds(item.get("ts"))) for item in _join_pairs(raw)]
     zero = min((start for _, start in timed if math.isfinite(start)), default=0.0)  # some profilers count from 1970
     events = []
     for item, start in timed:

@@ -15,7 +15,14 @@ from typing import Any
 import msgspec
 
 from analysis.annexes.traces.chrome import ChromeEvent
-from analysis.annexes.traces.nsight_tables import MOST_KERNELS, NS, PRODUCER, kernel_event, trace_of_kernels
+from analysis.annexes.traces.nsight_tables import (
+    MOST_KERNELS,
+    NS,
+    PRODUCER,
+    kernel_event,
+    skipped_note,
+    trace_of_kernels,
+)
 from analysis.annexes.traces.runtime_profiles import layer_kind
 from analysis.annexes.traces.trace_record import Trace, TraceError, clean_text, module_path
 
@@ -60,7 +67,7 @@ def _read_tables(connection: sqlite3.Connection) -> Trace:
     if not {"start", "end"} <= columns[_KERNELS] or not columns[_KERNELS] & {"demangledName", "shortName"}:
         raise TraceError(f"{PRODUCER}: kernels of this export have no times or names")
     name = "demangledName" if "demangledName" in columns[_KERNELS] else "shortName"
-    zero = connection.execute(f"SELECT MIN(start) FROM {_KERNELS}").fetchone()[0] or 0
+    zero = connection.execute(f"SELECT MIN(start) FROM {_KERNELS} WHERE {_whole('start')}").fetchone()[0] or 0
     query = f"SELECT id, value FROM StringIds WHERE id IN (SELECT DISTINCT {name} FROM {_KERNELS}) LIMIT {MOST_KERNELS}"
     names = {key: clean_text(value) for key, value in connection.execute(query)}
     has_launches = {"globalPid", "correlationId"} <= columns[_KERNELS]
@@ -76,8 +83,10 @@ def _read_tables(connection: sqlite3.Connection) -> Trace:
         call = "k.globalPid, k.correlationId" if is_kernel and has_launches else "NULL, NULL"
         rows = connection.execute(
             f"SELECT k.start, k.end, {device}, {f'k.{name}' if is_kernel else 'NULL'}, {call} FROM {table} k "
-            f"WHERE k.end > k.start ORDER BY k.start LIMIT {MOST_KERNELS}"
+            f"WHERE {_whole('k.start', 'k.end')} AND k.end > k.start ORDER BY k.start LIMIT {MOST_KERNELS}"
         )
+        query = f"SELECT COUNT(*) FROM {table} WHERE start NOT NULL AND end NOT NULL AND NOT ({_whole('start', 'end')})"
+        notes += skipped_note(connection.execute(query).fetchone()[0])
         kernels += [
             kernel_event(
                 names.get(name_id, unnamed), clean_text(device_id, 60), (start - zero) * NS, (end - zero) * NS,
@@ -90,6 +99,11 @@ def _read_tables(connection: sqlite3.Connection) -> Trace:
             break
     operators = [event for event in host if event.category == "cpu_op"]
     return trace_of_kernels(kernels, host, operators, _device_name(connection, tables), notes)
+
+
+def _whole(*columns: str) -> str:
+    """Return the condition that these columns of a row hold whole numbers: a column of SQLite may hold anything."""
+    return " AND ".join(f"typeof({column}) = 'integer'" for column in columns)
 
 
 def _columns(connection: sqlite3.Connection, table: str) -> set[str]:
@@ -114,14 +128,14 @@ def _host_events(connection: sqlite3.Connection, columns: dict[str, set[str]], z
     launches = connection.execute(
         f"SELECT globalTid, start, correlationId FROM {_RUNTIME} "
         f"WHERE correlationId IN (SELECT correlationId FROM {_KERNELS}) "
-        f"AND globalTid IS NOT NULL ORDER BY globalTid, start LIMIT {MOST_RANGES}"
+        f"AND {_whole('globalTid', 'start')} ORDER BY globalTid, start LIMIT {MOST_RANGES}"
     )
     text = "COALESCE(n.text, s.value)" if {"text", "textId"} <= marks else "n.text" if "text" in marks else "s.value"
     joined = "LEFT JOIN StringIds s ON s.id = n.textId" if "textId" in marks else ""
     pushed = f"AND n.eventType = {_PUSHED}" if "eventType" in marks else ""
     rows = connection.execute(
         f"SELECT n.globalTid, n.start, n.end, {text} FROM NVTX_EVENTS n {joined} "
-        f"WHERE n.end > n.start AND n.globalTid IS NOT NULL {pushed} "
+        f"WHERE n.end > n.start AND {_whole('n.globalTid', 'n.start', 'n.end')} {pushed} "
         f"ORDER BY n.globalTid, n.start, n.end DESC LIMIT {MOST_RANGES}"
     )
     events = [

@@ -22,6 +22,7 @@ from analysis.annexes.traces.trace_record import (
     parse_number,
 )
 from hardware.quantity import percent
+from hardware.sentence import count_noun
 
 NS = 1e-9
 MOST_KERNELS = 1_000_000
@@ -69,6 +70,7 @@ def trace_of_kernels(
 def read_nsight_table(text: str) -> Trace | None:
     """Return the trace in a CSV table of kernels. Return None for other text. Raises TraceError."""
     lines = text.splitlines()
+    csv.field_size_limit(len(text) + 1)
     for start, line in enumerate(lines[:HEADER_LINES]):
         if len(line) > HEADER_MAX:
             return None
@@ -102,8 +104,14 @@ def _read_rows(rows: Sequence[Mapping[str, str]]) -> Trace | None:
         return _trace_of_sums(rows, columns)
     if {"name", "start", "duration"} <= set(columns):
         zero = int(min((_exact_number(row.get(columns["start"][0])) or 0 for row in rows), default=0))
-        return trace_of_kernels([kernel for row in rows if (kernel := _kernel(row, columns, zero))])
+        kernels = [kernel for row in rows if (kernel := _kernel(row, columns, zero))]
+        return trace_of_kernels(kernels, notes=skipped_note(len(rows) - len(kernels)))
     return None
+
+
+def skipped_note(count: int) -> list[str]:
+    """Return the note that rows are damaged; [] if none is."""
+    return [f"{count_noun(count, 'row')} without a time left out"] if count else []
 
 
 def _trace_of_sums(rows: Sequence[Mapping[str, str]], columns: Mapping[str, tuple[str, float]]) -> Trace:
@@ -117,7 +125,8 @@ def _trace_of_sums(rows: Sequence[Mapping[str, str]], columns: Mapping[str, tupl
             ops.append(TraceOp(name=kernel, kind=kind, seconds=spent * scale, kernels=(kernel,), count=int(times)))
     if ops and sum(bool(_HOST_CALL.match(op.name)) for op in ops) > len(ops) / 2:
         raise TraceError(f"{PRODUCER}: it holds calls of the host but no kernels")
-    return assemble_trace("nsys", ops, producer=PRODUCER, on_device=True, is_total=True)
+    notes = skipped_note(len(rows) - len(ops))
+    return assemble_trace("nsys", ops, producer=PRODUCER, on_device=True, is_total=True, notes=notes)
 
 
 def _kernel(row: Mapping[str, str], columns: Mapping[str, tuple[str, float]], zero: int) -> ChromeEvent | None:
