@@ -114,7 +114,7 @@ def _ask(name: str, *words: Any, **values: Any) -> Result[Any]:
     values |= dict(zip(places, words, strict=False))
     arguments = _arguments(name, tuple(options.values()), values)
     with output.Progress() as progress:
-        return Result(answers.find_answer(name, report, arguments, progress))
+        return Result(answers.find_answer(name, report, arguments, progress), arguments.devices_dir)
 
 
 def _arguments(verb: str, options: Sequence[Option], values: dict[str, Any]) -> argparse.Namespace:
@@ -129,8 +129,7 @@ def _arguments(verb: str, options: Sequence[Option], values: dict[str, Any]) -> 
     for name, option in named.items():
         if option.is_required and values.get(name) is None:
             raise TypeError(f"{verb}() needs the argument {name!r}")
-    if arguments.devices_dir:
-        engine.use_folders(arguments.devices_dir)
+    engine.use_folders(arguments.devices_dir)
     return arguments
 
 

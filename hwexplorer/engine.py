@@ -61,6 +61,8 @@ class Engine:
 
     def use_folders(self, folders: Sequence[Path]) -> None:
         """Read devices from these folders too, and from no others. Raises RequestError if one is not a folder."""
+        if not folders and not self._folders:
+            return
         for folder in folders:
             policy.require_unserved(f"reading {folder}", str(folder))
         catalogue.device_files(list(folders))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from hwexplorer import engine
 from hwexplorer.answer import Answer
 from hwexplorer.process import output
 
@@ -16,8 +18,14 @@ Document = TypeVar("Document")
 class Result(Generic[Document]):
     """The answer of a verb. `document` is the struct of its JSON, whose fields are also those of the result."""
 
-    def __init__(self, answer: Answer) -> None:
-        self._answer = answer
+    def __init__(self, answer: Answer, folders: Sequence[Path] = ()) -> None:
+        """`folders` hold devices of the answer; views are computed when they are asked for."""
+        self._asked, self._folders = answer, folders
+
+    @property
+    def _answer(self) -> Answer:
+        engine.use_folders(self._folders)
+        return self._asked
 
     @property
     def document(self) -> Document:
