@@ -212,6 +212,8 @@ def _overhead(demand: Demand, setup: Setup) -> tuple[Floats, Floats | float]:
     if runtime.sequence_s.value:
         launch = launch + runtime.sequence_s.value * demand.per_kernel(demand.calls.sequences)
     if device.arch.places_models:
+        if device.layers_at_once == 1:  # the host waits for each call; a chip that streams is given the next batch
+            launch = launch + device.dispatch_s * demand.per_kernel(demand.calls.begins)
         return launch, 0.0
     dispatch: Floats | float = (
         device.dispatch_s * runtime.dispatch_on.get(device.software_class, runtime.dispatch).value

@@ -42,7 +42,8 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     on_matrix = common.on_matrix_unit(demand, plan)
     padded = _padded_macs(demand, device)
     matrix_s, vector_s = _unit_seconds(demand, setup, rates, on_matrix, padded)
-    usable = max(float(np.floor(device.units * device.arch.data.assumed("usable_units"))), 1.0)
+    share = device.arch.data.assumed("usable_units") if _streams(device) else 1.0
+    usable = max(float(np.floor(device.units * share)), 1.0)
     bandwidth = rates.bandwidth[:, demand.op_class]
     beside = _streamed_traffic(demand, device)
     chip_s = (beside.chip_read + beside.chip_write) / device.last_level_bandwidth
@@ -120,8 +121,19 @@ def _unit_seconds(
     array = tiling.fma(device, "matrix", plan.matrix) * plan.matrix_rate
     lanes = tiling.fma(device, "vector", plan.vector_mac)
     elementwise = common.vector_work(demand, device.arch.data.assumed("special_flops"))
+    elementwise = elementwise + _image_flops(demand, device, plan.element_bytes)
     vector_s = elementwise / (2.0 * tiling.fma(device, "vector", plan.vector)) / other
     return on_matrix * padded / array / compute, vector_s + ~on_matrix * demand.macs / lanes / compute
+
+
+def _image_flops(demand: Demand, device: Device, element_bytes: float) -> Floats:
+    """Return the lane operations that convert an image to 16 bits and to the layout of the arrays, (n,), in a chip that
+    runs one layer at a time. An image in 8 bits is used as it is."""
+    if _streams(device) or element_bytes <= 1.0:
+        return np.zeros(demand.n)
+    is_image = (placement.previous(demand) < 0) & demand.is_convolution[demand.transfers.op]
+    values = demand.per_op(demand.transfers.size_bytes * is_image, READ) / element_bytes
+    return values * device.arch.data.assumed("image_value_flops")
 
 
 def _stream_seconds(demand: Demand, device: Device) -> Floats:

@@ -159,3 +159,24 @@ def test_weights_of_4_bits_are_as_quick_as_their_bytes() -> None:
         for precision in ("w4a16", "w8a8")
     )
     assert narrow.latency_s < 0.8 * wide.latency_s
+
+
+LAYER_BY_LAYER = "snapdragon_8_gen_3_npu"
+
+
+def test_a_host_waits_for_each_call_of_a_chip_that_runs_layer_by_layer() -> None:
+    quick, slow = (run("resnet50", f"{LAYER_BY_LAYER}{{dispatch_s={start_s}}}") for start_s in ("0.00006", "0.00106"))
+    assert slow.latency_s - quick.latency_s == pytest.approx(1e-3, rel=0.01)
+
+
+def test_a_layer_alone_has_all_units() -> None:
+    result = run("resnet50", LAYER_BY_LAYER)
+    assert result.run.mapping.tiling.units.max() == result.device.units
+    assert run("resnet50", "hailo8").run.mapping.units.max() < load_device("hailo8").units
+
+
+def test_images_in_16_bits_are_converted() -> None:
+    """The first layer of a network in 16 bits converts the image on the lanes; in 8 bits it is used as it is."""
+    for precision, converts in (("fp16", True), ("int8", False)):
+        result = estimate(load_once("mobilenet_v2"), load_device(LAYER_BY_LAYER), Scenario(precision=precision))
+        assert (result.run.mapping.vector_s[0, 0] > 1e-5) == converts
