@@ -31,15 +31,14 @@ def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
         bandwidth[:, OpClass.ELEMENTWISE] *= narrow.value
         rates = msgspec.structs.replace(rates, bandwidth=bandwidth)
     mapping = device.arch.map_operators(demand, setup, rates)
-    is_packed = setup.plan.widths.unpack_weights > 0
-    packed = runtime.streaming_packed.get(device.software_class) if is_packed else None
+    packed = runtime.streaming_packed.get(device.software_class) if _is_packed(setup) else None
     streaming = packed or runtime.streaming.get(device.software_class) or device.software.streaming
     if streaming is not None:
         mapping = _with_streaming(mapping, demand, setup, streaming.value)
     if runtime.casts_weights and demand.element_bytes < FORMATS[BASE].bytes:
         mapping = _with_converted_weights(mapping, demand, setup, rates, FORMATS[BASE].bytes, np.ones(demand.n))
-    at_once = runtime.micro_batch.get(device.software_class)
-    if at_once and is_packed and FORMATS[setup.plan.operand].bits >= FORMATS[WIDE].bits:
+    if _converts_weights(setup):
+        at_once = runtime.micro_batch[device.software_class]
         few, m = device.arch.data.assumed("packed_rows"), demand.gemm[1]
         times = np.where(m > few, np.ceil(m / at_once.value), 0.0)
         mapping = _with_converted_weights(mapping, demand, setup, rates, setup.plan.widths.weights, times)
@@ -50,6 +49,16 @@ def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     link_s = link_seconds(demand.links, device, runtime.library_collectives)
     busy_s = None if mapping.busy_s is None else mapping.busy_s + demand.per_kernel(link_s)
     return msgspec.structs.replace(mapping, dram_s=mapping.dram_s + link_s, busy_s=busy_s)
+
+
+def _is_packed(setup: Setup) -> bool:
+    return setup.plan.widths.unpack_weights > 0
+
+
+def _converts_weights(setup: Setup) -> bool:
+    """Return True if a kernel writes packed weights in 16 bits before each block of rows is multiplied."""
+    is_wide = FORMATS[setup.plan.operand].bits >= FORMATS[WIDE].bits
+    return setup.device.software_class in setup.runtime.micro_batch and _is_packed(setup) and is_wide
 
 
 def link_seconds(links: Floats, device: Device, by_library: bool = False) -> Floats:
@@ -76,7 +85,7 @@ def _with_own_kernels(demand: Demand, setup: Setup) -> Demand:
     m = demand.gemm[1]
     if runtime.compute or runtime.compute_packed:
         rate = plain[demand.op_class]
-        if demand.unpack_ops is not None and name in runtime.compute_packed:
+        if demand.unpack_ops is not None and name in runtime.compute_packed and not _converts_weights(setup):
             rate = np.where(demand.unpack_ops > 0, _rates(runtime.compute_packed[name])[demand.op_class], rate)
         demand = demand.with_values(product_rate=np.where(m > 1, rate, 1.0))
     if demand.unpack_ops is not None and on_vector and not device.arch.is_host:

@@ -25,7 +25,8 @@ WORK = ("vision", "encoder", "language")
 class FormatRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The formats that runtimes run if a format is `asked`: the first of `runs` that the device multiplies.
 
-    `operators` are kinds of work; `on` are classes of software, all if empty. The rules are rows of runtimes.toml."""
+    `operators` are kinds of work; `on` are classes of software, all if empty. Matrix units multiply each format of
+    `matrix_has` and none of `matrix_lacks`. The rules are rows of runtimes.toml."""
 
     runtimes: tuple[str, ...]
     asked: tuple[str, ...]
@@ -35,7 +36,19 @@ class FormatRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     operators: tuple[str, ...] = ("convolution", "contraction")
     on: tuple[str, ...] = ()
     vendors: tuple[str, ...] = ()
+    matrix_has: tuple[str, ...] = ()
+    matrix_lacks: tuple[str, ...] = ()
     keeps_weights: bool = False
+
+    def fits(self, device: Device) -> bool:
+        """Return True if the rule holds on the device."""
+        multiplied = {form for unit, form in device.peaks if unit == "matrix"}
+        return (
+            (not self.on or device.software_class in self.on)
+            and (not self.vendors or device.vendor in self.vendors)
+            and multiplied.issuperset(self.matrix_has)
+            and multiplied.isdisjoint(self.matrix_lacks)
+        )
 
 
 def _plain(value: float) -> SourcedValue:
@@ -65,6 +78,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     divided among devices. `winograd` runs 3 x 3 convolutions on CPUs with fewer multiplications."""
 
     id: str = ""
+    base: str = ""
     name: str
     mode: str
     runs_on: tuple[str, ...]
@@ -126,6 +140,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 def runtimes() -> dict[str, Runtime]:
     """Return all runtimes by id."""
     rows = file_access.shipped(PATH)["runtimes"]
+    rows = {key: {**rows.get(row.get("base"), {}), **row} for key, row in rows.items()}
     none = msgspec.structs.asdict(_plain(0.0))  # a whole program is started at once
     dispatch = {key: {"dispatch": none} if row["mode"] == "fused" else {} for key, row in rows.items()}
     return {key: msgspec.convert({"id": key, **dispatch[key], **row}, Runtime) for key, row in rows.items()}
@@ -143,11 +158,7 @@ def format_rule(device: Device, runtime: str, asked: str, operator: str) -> Form
         (
             rule
             for rule in format_rules()
-            if runtime in rule.runtimes
-            and asked in rule.asked
-            and operator in rule.operators
-            and (not rule.on or device.software_class in rule.on)
-            and (not rule.vendors or device.vendor in rule.vendors)
+            if runtime in rule.runtimes and asked in rule.asked and operator in rule.operators and rule.fits(device)
         ),
         None,
     )

@@ -14,6 +14,7 @@ from hardware.architectures import known_architectures
 from hardware.device import load_device, load_devices
 from hardware.errors import RequestError
 from hardware.map_demand import _with_own_kernels
+from hardware.plan import make_plan
 from hardware.runtime import MODES, WORK, deployed_runtime, is_unsupported, resolve_runtime, runtime_names, runtimes
 from tests.models import load_once
 from tests.sampling import for_each
@@ -241,3 +242,22 @@ def test_lanes_read_packed_weights_faster_than_wide_ones() -> None:
         estimate(workload, device, Scenario(1, precision, "llama_cpp")).latency_s for precision in ("q4_k_m", "fp16")
     )
     assert 0.3 * wide < packed < 0.5 * wide
+
+
+def test_llama_cpp_multiplies_packed_weights_as_the_generation_of_the_device_allows() -> None:
+    """Volta and CDNA 1 and 2 leave many rows to a library in 16 bits; int8 instructions multiply where there are."""
+    names = "v100_sxm2_16gb p100_pcie_16gb mi210 p4 t4 mi300x rx_7900_xtx".split()
+    plans = {name: make_plan(load_device(name), "q4_k_m", runtimes()["llama_cpp"]) for name in names}
+    assert [plan.contraction[1] for plan in plans.values()] == ["fp16"] * 3 + ["int8"] * 4
+    assert {plan.weights for plan in plans.values()} == {"q4_k_m"}
+    prefill = [run("llama3_8b:prefill,layers=1", name, "llama_cpp", precision="q4_k_m") for name in ("v100", "p4")]
+    assert prefill[0].latency_s < 0.2 * prefill[1].latency_s
+
+
+def test_a_runtime_has_what_its_base_states() -> None:
+    older, newer = runtimes()["llama_cpp_2024"], runtimes()["llama_cpp"]
+    assert older.base == newer.id
+    assert older.streaming == newer.streaming
+    assert (older.mode, newer.mode) == ("eager", "fused")
+    assert newer.compute_packed
+    assert not older.compute_packed
