@@ -246,7 +246,7 @@ def test_lanes_read_packed_weights_faster_than_wide_ones() -> None:
 
 def test_llama_cpp_multiplies_packed_weights_as_the_generation_of_the_device_allows() -> None:
     """Volta and CDNA 1 and 2 leave many rows to a library in 16 bits; int8 instructions multiply where there are."""
-    names = "v100_sxm2_16gb p100_pcie_16gb mi210 p4 t4 mi300x rx_7900_xtx".split()
+    names = ["v100_sxm2_16gb", "p100_pcie_16gb", "mi210", "p4", "t4", "mi300x", "rx_7900_xtx"]
     plans = {name: make_plan(load_device(name), "q4_k_m", runtimes()["llama_cpp"]) for name in names}
     assert [plan.contraction[1] for plan in plans.values()] == ["fp16"] * 3 + ["int8"] * 4
     assert {plan.weights for plan in plans.values()} == {"q4_k_m"}
