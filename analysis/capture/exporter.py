@@ -15,12 +15,12 @@ from unittest.mock import patch
 
 import torch
 from torch.export.graph_signature import InputKind
-from torch.utils._pytree import SUPPORTED_NODES, GetAttrKey, register_pytree_node, tree_leaves, tree_map
+from torch.utils._pytree import SUPPORTED_NODES, GetAttrKey, tree_leaves, tree_map
 
 from analysis.capture.failure_text import NO_GRADIENTS
 from analysis.capture.inner_graphs import BoundValue, ExportError, InnerGraphs
 from analysis.capture.tensor_lifetimes import watch_lifetimes
-from analysis.capture.torch_settings import export_settings, versions
+from analysis.capture.torch_settings import add_class, export_settings, versions
 from analysis.model.ir.operator_graph import (
     Graph,
     GraphNode,
@@ -147,7 +147,7 @@ def register_class(kind: Any) -> None:
     def _flatten(value: Any) -> Any:
         return list(vars(value).values()), list(vars(value))
 
-    register_pytree_node(kind, _flatten, _rebuild, flatten_with_keys_fn=_flatten_with_names)
+    add_class(kind, _flatten, _rebuild, _flatten_with_names)
 
 
 def _calls(program: Any, name: str) -> bool:

@@ -10,6 +10,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from analysis.capture.torch_settings import add_class
+
 _LIBRARY = "transformers."
 
 
@@ -32,11 +34,8 @@ def register() -> None:
     module = sys.modules.get(f"{_LIBRARY}cache_utils")
     kinds = [getattr(module, "Cache", None)]
     for kind in kinds:
-        if kind is not None and kind not in pytree.SUPPORTED_NODES:
-            name = f"{kind.__module__}.{kind.__qualname__}"
-            pytree.register_pytree_node(
-                kind, _flatten, _unflatten, serialized_type_name=name, flatten_with_keys_fn=_with_keys
-            )
+        if kind is not None:
+            add_class(kind, _flatten, _unflatten, _with_keys)
         kinds += kind.__subclasses__() if kind is not None else []
 
 

@@ -15,10 +15,12 @@ from unittest.mock import patch
 
 import torch
 from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
 
 from analysis.capture.failure_text import NO_GRADIENTS
 
 _kept: list[Any] = []  # operator libraries: their declarations vanish with the object
+_classes: list[Any] = []  # those whose objects torch looks into during a capture
 
 
 def import_torchvision() -> Any:
@@ -166,6 +168,22 @@ def export_settings() -> Iterator[None]:
         logging.disable(silenced)
         distribution.set_default_validate_args(checks)
         torch.backends.mha.set_fastpath_enabled(fast_path)
+
+
+def add_class(kind: Any, flatten: Any, rebuild: Any, flatten_with_keys: Any) -> None:
+    """Let torch see the tensors in objects of a class, until `remove_classes`."""
+    if kind not in pytree.SUPPORTED_NODES:
+        name = f"{kind.__module__}.{kind.__qualname__}"
+        pytree._private_register_pytree_node(
+            kind, flatten, rebuild, serialized_type_name=name, flatten_with_keys_fn=flatten_with_keys
+        )
+        _classes.append(kind)
+
+
+def remove_classes() -> None:
+    """Let torch forget the classes of `add_class`: the user's program may register them itself."""
+    while _classes:
+        pytree._deregister_pytree_node(_classes.pop())
 
 
 def versions() -> dict[str, str]:

@@ -18,7 +18,7 @@ from torch.utils._pytree import SUPPORTED_NODES, tree_map
 from analysis.capture import failure_text, imported_files, kv_caches, library_models, model_factory
 from analysis.capture.exporter import MAX_BATCH, Inputs, export, register_class, register_objects, tensors_in
 from analysis.capture.model_factory import Built, check_call
-from analysis.capture.torch_settings import WholeMasks, import_torchvision, without_weights
+from analysis.capture.torch_settings import WholeMasks, import_torchvision, remove_classes, without_weights
 from analysis.model.ir import batch_limits
 from analysis.model.ir.operator_graph import Graph
 from analysis.model.ir.workload import Workload
@@ -68,6 +68,7 @@ def capture_module(module: Any, inputs: Any, batch_dim: int | None, name: str) -
         with redirect_stdout(quiet), redirect_stderr(quiet):  # torch prints graphs before it raises
             graph = _capture(lambda: (module, inputs), (), batch_dim, lambda phase, fraction: None, ways=("real",))
     finally:
+        remove_classes()
         module.train(was_training)
     return lower_graph(replace(graph, versions={"torch": graph.versions["torch"]}), name, "custom", "python")
 

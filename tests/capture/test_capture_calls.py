@@ -10,7 +10,9 @@ from capture_toys import lowered
 from torch import nn
 from torch.nn import functional as F
 from torch.nn.attention.flex_attention import flex_attention
+from torch.utils._pytree import SUPPORTED_NODES
 
+import hwexplorer as hx
 from tests.sampling import for_each
 
 
@@ -127,3 +129,28 @@ def test_a_rule_and_the_right_macs(name: str) -> None:
 def test_control_flow_says_what_it_counts() -> None:
     assert lowered(Call(branch), torch.empty(2, 8)).notes == ("the longer branch of each torch.cond is counted",)
     assert "counted once" in lowered(Call(loop), torch.empty(2, 8)).notes[0]
+
+
+class _Pair:
+    def __init__(self) -> None:
+        self.x = torch.zeros(2, 8)
+
+
+class _Answer:
+    def __init__(self, y: torch.Tensor) -> None:
+        self.y = y
+
+
+class _OfPairs(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = torch.nn.Linear(8, 4)
+
+    def forward(self, first: _Pair, second: _Pair) -> _Answer:
+        return _Answer(self.linear(first.x + second.x))
+
+
+def test_classes_of_the_user_are_those_of_torch_only_during_a_capture() -> None:
+    for _ in range(2):
+        assert hx.capture(_OfPairs(), (_Pair(), _Pair())).macs == 32
+        assert not {_Pair, _Answer} & set(SUPPORTED_NODES)
