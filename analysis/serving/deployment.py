@@ -23,7 +23,7 @@ from analysis.serving.scheduler import Scheduler, find_scheduler
 from analysis.serving.simulation import Run, simulate
 from analysis.serving.speculation import speculate
 from analysis.serving.split_simulation import simulate_split, split_workers
-from analysis.serving.step_costs import NO_CACHE, StepCosts, StepLines, StepModel, step_costs
+from analysis.serving.step_costs import NO_CACHE, StepCosts, StepLine, StepModel, step_costs
 from hardware.device import Device
 from hardware.errors import RequestError
 from hardware.quantity import quantity
@@ -110,15 +110,17 @@ class PipelinedCosts(StepCosts, frozen=True, kw_only=True):
     token_hop_s: float
     max_tokens: int
 
-    def lines(self, sequences: int) -> StepLines:
+    def line(self, sequences: int) -> StepLine:
         """Return the costs of steps in which micro-batches of so many sequences in total pass the stages."""
         found = self.known_lines.get(sequences)
         if found is None:
             batches = min(self.stages, sequences)
             share = math.ceil(sequences / batches)
-            one, grid = self.micro_batch.lines(share), self.cached.tolist()
-            figures = [self._pass_stages(*one.step(cached), batches, share) for cached in grid]
-            found = self.known_lines[sequences] = StepLines(grid, *map(list, zip(*figures, strict=True)))
+            one = self.micro_batch.line(share)
+            time_s, energy_j = self._pass_stages(one.first_s, one.first_j, batches, share)
+            idle_w = (self.stages - batches) * self.micro_batch.static_w
+            slope_j = batches * one.slope_j + idle_w * one.slope_s
+            found = self.known_lines[sequences] = StepLine(time_s, one.slope_s, energy_j, slope_j)
         return found
 
     def mixed(self, sequences: int, cached: float, tokens: int, pairs: float) -> tuple[float, float]:
@@ -133,7 +135,7 @@ class PipelinedCosts(StepCosts, frozen=True, kw_only=True):
             *self.micro_batch.mixed(share, cached, prompt, pairs / filled), filled, share + prompt
         )
         if batches > filled:  # micro-batches without prompts wait for the others, and take less energy
-            alone_s, alone_j = self.micro_batch.lines(share).step(cached)
+            alone_s, alone_j = self.micro_batch.line(share).step(cached)
             energy_j += (batches - filled) * (alone_j - self.micro_batch.static_w * alone_s)
         return time_s, energy_j
 
@@ -198,7 +200,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         prompt, cached, output = load.mean_lengths
         sequences, chunk = self.sequences(load), self.scheduler.max_tokens
         prefill_s = self.costs.mixed(0, 0.0, chunk, chunk * (cached + prompt / 2))[0] * prompt / chunk
-        return prefill_s, self.costs.lines(sequences).step(cached + prompt + output / 2)[0] * output / sequences
+        return prefill_s, self.costs.line(sequences).step(cached + prompt + output / 2)[0] * output / sequences
 
     def serve(self, load: Load) -> Run:
         """Simulate a load. Replicas receive requests in rotation."""

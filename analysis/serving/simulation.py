@@ -208,7 +208,7 @@ class BatchEngine:
         self._spend(time_s, energy_j, decoding + pieces, 1, time_s)
         # Decoding sequences wait for the prompts of others: the whole step if it holds none of their own tokens.
         if held:
-            self.others_s += time_s - (self.costs.lines(held).step(mean)[0] if decoding else 0.0)
+            self.others_s += time_s - (self.costs.line(held).step(mean)[0] if decoding else 0.0)
         self.prompt_tokens += tokens
         self.cache_used += tokens
         ready = [request for request in self.prefilling if self.prompt_left[request] == 0]
@@ -241,10 +241,10 @@ class BatchEngine:
         most = self.ends[0][0] - self.ticks
         if self.costs.cache_tokens != math.inf:
             most = min(most, max(int((self.costs.cache_tokens - self.cache_used) // n), 1))
-        lines, mean = self.costs.lines(n), self.decode_cache / n
-        first_step_s = self.now + lines.step(mean)[0]
-        steps, time_s, energy_j = lines.run(mean, most, within_s)
-        self._spend(time_s, energy_j, n, steps, lines.step(mean + steps - 1)[0] if steps > 1 else time_s)
+        line, mean = self.costs.line(n), self.decode_cache / n
+        first_step_s = self.now + line.step(mean)[0]
+        steps, time_s, energy_j = line.run(mean, most, within_s)
+        self._spend(time_s, energy_j, n, steps, line.step(mean + steps - 1)[0] if steps > 1 else time_s)
         self._send_tokens(n, steps, first_step_s)
         self._give_tokens(steps)
         self._evict()

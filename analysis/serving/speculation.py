@@ -25,8 +25,8 @@ def speculate(costs: StepCosts, drafts: int, accept: float) -> StepCosts:
     cache is read once for all of them."""
     draft = msgspec.convert(file_access.shipped(_FACTS)["draft"], SourcedValue).value
     tokens = tokens_per_step(drafts, accept)
-    base = np.array([costs.without_attention(int(n)) for n in costs.sequences]).T[:, None, :]
-    checked = np.array([costs.without_attention(int(n) * (drafts + 1)) for n in costs.sequences]).T[:, None, :]
-    proposed = drafts * draft * (base + costs.decoding)
-    decoding = (checked + costs.decoding + proposed) / tokens - base
+    base = np.array([costs.without_attention(int(n)) for n in costs.sequences]).T
+    checked = np.array([costs.without_attention(int(n) * (drafts + 1)) for n in costs.sequences]).T
+    decoding = costs.decoding * (1.0 + drafts * draft) / tokens
+    decoding[:, 0] += (checked + drafts * draft * base) / tokens - base
     return msgspec.structs.replace(costs, decoding=decoding, known_bases={}, known_lines={})

@@ -51,7 +51,7 @@ class _Decoder(BatchEngine):
         """The earliest time at which a request can end."""
         if not self.decoding:
             return self.next_s
-        step_s = self.costs.lines(len(self.decoding)).step(self.decode_cache / len(self.decoding))[0]
+        step_s = self.costs.line(len(self.decoding)).step(self.decode_cache / len(self.decoding))[0]
         return self.now + (self.ends[0][0] - self.ticks) * step_s
 
     def _begin(self, request: int, left: int) -> None:

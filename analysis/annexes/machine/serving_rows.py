@@ -301,7 +301,7 @@ def share_sequences(costs: StepCosts, setup: Deployment) -> StepCosts:
         cache_tokens = costs.cache_tokens * copies
     else:
         decoding, cache_tokens = costs.decoding.copy(), costs.cache_tokens
-        decoding[0] -= runtimes()[setup.runtime].sequence_s.value * costs.sequences * (1.0 - 1.0 / copies)
+        decoding[0, 0] -= runtimes()[setup.runtime].sequence_s.value * costs.sequences * (1.0 - 1.0 / copies)
     changes = {"decoding": np.maximum(decoding, 0.0), "cache_tokens": cache_tokens}
     return msgspec.structs.replace(costs, **changes, known_bases={}, known_lines={})
 
