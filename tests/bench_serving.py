@@ -38,7 +38,7 @@ def print_errors(path: Path, every: int) -> None:
     ratios: dict[tuple[str, ...], list[float]] = defaultdict(list)
     for each in predicted:
         setup = each.row.deployment
-        apart = "prefill apart" if setup.prefill_workers else "one engine"
+        apart = "prefill apart" if setup.layout.prefill else "one engine"
         for figure, measured in each.row.measured.items():
             for group in ((), (each.row.source[:28], setup.scheduler, setup.model, setup.device.id, apart)):
                 ratios[figure, *group].append(each.figures[figure] / measured)

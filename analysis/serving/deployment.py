@@ -55,6 +55,11 @@ class ParallelDegrees(msgspec.Struct, frozen=True, kw_only=True):
         return max(self.tp, self.ep)
 
     @property
+    def copies(self) -> int:
+        """The devices of one stage that each compute the attention of different sequences."""
+        return self.ep if self.tp == 1 else 1
+
+    @property
     def devices(self) -> int:
         """The number of all devices."""
         return self.shards * self.pp * self.workers
@@ -148,11 +153,12 @@ class PipelinedCosts(StepCosts, frozen=True, kw_only=True):
 
 class Server(msgspec.Struct, frozen=True, kw_only=True):
     """Devices with their software, ready to serve loads. `first` is the estimate of a step of one sequence without a
-    cache."""
+    cache. Workers that prefill have `prompt_costs` if they share the model in another way."""
 
     first: Estimate
     scheduler: Scheduler
     costs: StepCosts
+    prompt_costs: StepCosts | None = None
     layout: ParallelDegrees = ParallelDegrees()
 
     @property
@@ -206,7 +212,8 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         """Simulate a load. Replicas receive requests in rotation."""
         replicas, layout = self.layout.dp, self.layout
         if layout.prefill:
-            split = split_workers(self.costs, self.costs, layout.prefill, layout.decode, self.first.device)
+            prompts = self.prompt_costs or self.costs
+            split = split_workers(prompts, self.costs, layout.prefill, layout.decode, self.first.device)
             return simulate_split(split, self.scheduler, load)
         if replicas == 1 or load.requests < replicas:
             return simulate(self.costs, self.scheduler, load)
@@ -233,15 +240,23 @@ def _join_runs(runs: list[Run], static_w: float) -> Run:
     return Run(**joined | {"end_of_run_s": end_s})
 
 
-def open_stage(request: Request, shards: ParallelDegrees, device: Device, scenario: Scenario, longest: int) -> Server:
-    """Return the server of the `shards` of a layout, without its stages and replicas. Its caches grow to `longest`
-    tokens."""
+def open_stage(
+    request: Request,
+    shards: ParallelDegrees,
+    device: Device,
+    scenario: Scenario,
+    longest: int,
+    scheduler: Scheduler | None = None,
+) -> Server:
+    """Return the server of the `shards` of a layout, without its stages and replicas, by default with the scheduler of
+    its runtime. Its caches grow to `longest` tokens."""
     prefill, decode = (
         open_step(request.spell(phase, *shards.shares, without=("tp", "ep"))) for phase in ("prefill", "decode")
     )
     steps = StepModel(prefill=prefill, decode=decode, device=device, scenario=scenario)
     first = steps.estimate(NO_CACHE)
-    scheduler = find_scheduler(first.runtime.id, device.memory_bytes).of_copies(decode.attention_copies)
+    scheduler = scheduler or find_scheduler(first.runtime.id, device.memory_bytes)
+    scheduler = scheduler.of_copies(decode.attention_copies)
     costs = step_costs(steps, first, longest, scheduler)
     most = min(scheduler.max_sequences, costs.most_sequences)
     scheduler = msgspec.structs.replace(scheduler, max_sequences=most)

@@ -56,8 +56,7 @@ def command_lines(server: Server, longest: int, drafts: int = 0) -> tuple[Comman
 
 def _command(flags: ServerFlags, server: Server, longest: int, drafts: int) -> str:
     layout, scheduler, precision = server.layout, server.scheduler, server.first.scenario.precision
-    spreads = layout.ep > 1 and layout.tp == 1
-    each = layout.ep if spreads and flags.limits_each_copy else 1
+    spreads, each = layout.copies > 1, layout.copies if flags.limits_each_copy else 1
     degrees = {name: value for name in ("tp", "pp", "ep") if (value := getattr(layout, name)) > 1}
     words = [flags.command, flags.formats.get(precision, f"# a checkpoint in {precision}")]
     words += [getattr(flags, name) for name in degrees if not (name == "ep" and spreads)]

@@ -21,22 +21,18 @@ from analysis.annexes.machine.measured_rows import (
     parse_cell,
 )
 from analysis.estimate.scenario import Scenario
-from analysis.model.ir.workload import Workload
 from analysis.model.model_errors import ModelError
 from analysis.model.names.model_ref import refer
 from analysis.model.transformer.load_spec import ACCEPT
 from analysis.model.transformer.transformer_request import parse
-from analysis.serving.deployment import open_step
+from analysis.serving.deployment import ParallelDegrees, Server, open_stage
 from analysis.serving.request_load import Lengths, Load
 from analysis.serving.scheduler import Scheduler, find_scheduler
-from analysis.serving.simulation import Run, simulate
+from analysis.serving.simulation import Run
 from analysis.serving.speculation import speculate
-from analysis.serving.split_simulation import simulate_split, split_workers
-from analysis.serving.step_costs import NO_CACHE, StepCosts, StepModel, step_costs
 from hardware import file_access, precision
 from hardware.device import Device
 from hardware.errors import RequestError
-from hardware.runtime import runtimes
 
 TABLE = "serving_load.csv.gz"
 _FACTS = SHIPPED / "serving.toml"
@@ -58,20 +54,16 @@ class Benchmark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class Deployment(msgspec.Struct, frozen=True, kw_only=True):
-    """A model on devices with software: the settings that rows of one curve share. `options` are options of a model's
-    name; `attention_copies` is the number of device groups, each with the caches of different requests."""
+    """A model on devices with software: the settings that rows of one curve share. `prompt_layout` are the degrees of a
+    worker that prefills, if `layout` has such workers."""
 
     device: Device
     model: str
-    options: str
+    layout: ParallelDegrees
+    prompt_layout: ParallelDegrees
     precision: str
     runtime: str
     scheduler: str
-    attention_copies: int
-    devices: int
-    prefill_workers: int = 0
-    prefill_options: str = ""
-    decode_workers: int = 1
     drafts: int = 0
 
     @property
@@ -80,11 +72,22 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
         rest = (getattr(self, name) for name in self.__struct_fields__ if name != "device")
         return self.device.key, *rest
 
-    def steps(self, options: str) -> StepModel:
-        """Return the steps of the model, shared among devices by `options`."""
-        prefill, decode = (_workload(f"{self.model}:{words}") for words in (options, f"decode,{options}"))
-        scenario = Scenario(1, self.precision, self.runtime)
-        return StepModel(prefill=prefill, decode=decode, device=self.device, scenario=scenario)
+    @property
+    def devices(self) -> int:
+        """The number of all devices."""
+        layout = self.layout
+        return layout.devices - layout.prefill * (layout.shards - self.prompt_layout.shards)
+
+    def open(self, layout: ParallelDegrees, longest: int) -> Server:
+        """Return one worker of a layout for requests of `longest` tokens. Raises ModelError and RequestError."""
+        request, scenario = parse(str(refer(self.model))), Scenario(1, self.precision, self.runtime)
+        scheduler = find_scheduler(self.scheduler, self.device.memory_bytes)
+        worker = ParallelDegrees(tp=layout.tp, ep=layout.ep)
+        server = open_stage(request, worker, self.device, scenario, longest, scheduler)
+        if server.costs.cache_tokens < longest:  # it was measured, so its server may use more memory than by default
+            scheduler = msgspec.structs.replace(scheduler, memory_share=MOST_MEMORY)
+            server = open_stage(request, worker, self.device, scenario, longest, scheduler)
+        return server
 
 
 class ServedRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -110,14 +113,6 @@ class ServedRow(msgspec.Struct, frozen=True, kw_only=True):
         return {name: figures[name] for name in self.measured}
 
 
-@lru_cache(maxsize=256)
-def _workload(name: str) -> Workload:
-    try:
-        return open_step(str(refer(name.rstrip(",:"))))
-    except ModelError as error:
-        raise Unpredictable(str(error).partition(";")[0]) from None
-
-
 def interpret_served_row(row: dict[str, str], folders: tuple[Path, ...] = ()) -> ServedRow:
     """Return the load and deployment of a row. Raises Unpredictable with the reason."""
     facts = file_access.shipped(_FACTS)
@@ -136,21 +131,17 @@ def interpret_served_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
     decode_workers = int(parse_cell(row, "decode_workers") or 1)
     prefill_workers = int(parse_cell(row, "prefill_workers") or 0)
     each = _devices_per_worker(row, is_split=prefill_workers > 0)
-    prefills = int(parse_cell(row, "devices_per_prefill_worker") or each)
+    prefill_devices = int(parse_cell(row, "devices_per_prefill_worker") or each)
     experts, copies = (int(parse_cell(row, f"{name}_parallel") or 1) for name in ("expert", "attention_data"))
-    is_spread = experts > 1 and copies == each  # each device computes the attention of its sequences
+    workers = {"prefill": prefill_workers, "decode": decode_workers} if prefill_workers else {}
     deployment = Deployment(
         device=device,
         model=model,
-        options=_layout(model, each, experts, is_spread),
+        layout=_degrees(each, copies, experts, **workers),
+        prompt_layout=_degrees(prefill_devices, copies, experts),
         precision=_precision(row, model),
         runtime=check_runtime(find_runtime_name(software, device.vendor, "language"), device, "language"),
         scheduler=scheduler,
-        attention_copies=copies,
-        devices=decode_workers * each + prefill_workers * prefills,
-        prefill_workers=prefill_workers,
-        prefill_options=_layout(model, prefills, prefills if experts > 1 else 1, is_spread) if prefill_workers else "",
-        decode_workers=decode_workers,
         drafts=0 if prefill_workers else _flags(row, model).get("drafts_of_copies" if copies > 1 else "drafts", 0),
     )
     benchmark = next(each for each in _benchmarks() if row["source"].startswith(each.source))
@@ -187,24 +178,11 @@ def _devices_per_worker(row: dict[str, str], is_split: bool) -> int:
     return max(degrees[0] * degrees[1], degrees[2], stated)
 
 
-def _layout(model: str, devices: int, experts: int, is_spread: bool) -> str:
-    """Return the parallel options of a model's name; experts are on all devices if `experts` does not divide them."""
-    if is_spread:
-        return f"ep={devices}"
-    options = [
-        ",".join(f"{key}={n}" for key, n in (("tp", devices), ("ep", ep)) if n > 1)
-        for ep in dict.fromkeys((experts, devices if experts > 1 else 1))
-    ]
-    return next((each for each in options[:-1] if _is_possible(model, each)), options[-1])
-
-
-@lru_cache(maxsize=256)
-def _is_possible(model: str, options: str) -> bool:
-    try:
-        _workload(f"{model}:{options}")
-    except Unpredictable:
-        return False
-    return True
+def _degrees(devices: int, copies: int, experts: int, **workers: int) -> ParallelDegrees:
+    """Return the degrees of workers of so many devices. Experts are on all of them or divided like other weights; if
+    attention has several `copies`, each device computes that of its sequences."""
+    tp, is_shared = 1 if copies > 1 else devices, max(experts, copies) > 1
+    return ParallelDegrees(tp=tp, ep=devices if is_shared else 1, **workers)
 
 
 def _precision(row: dict[str, str], model: str) -> str:
@@ -241,8 +219,7 @@ def _load(row: dict[str, str], lengths: Lengths, benchmark: Benchmark) -> Load:
 
 
 def _scheduler(row: dict[str, str], deployment: Deployment, benchmark: Benchmark, load: Load) -> Scheduler:
-    is_spread = re.fullmatch(r"ep=(\d+)", deployment.prefill_options or deployment.options)
-    copies = int(is_spread[1]) if is_spread else 1
+    copies = (deployment.prompt_layout if deployment.layout.prefill else deployment.layout).copies
     scheduler = find_scheduler(deployment.scheduler, deployment.device.memory_bytes).of_copies(copies)
     changes: dict[str, Any] = {}
     if benchmark.slots is not None:
@@ -255,12 +232,12 @@ def _scheduler(row: dict[str, str], deployment: Deployment, benchmark: Benchmark
         changes["max_tokens"] = flags["max_tokens"]
     if "prompts_per_step" in flags:
         changes["max_tokens"] = int(load.prompt.max()) + load.concurrency + MORE_TOKENS
-    if "apart_tokens" in flags and deployment.prefill_workers:
+    if "apart_tokens" in flags and deployment.layout.prefill:
         changes["max_tokens"] = max(flags["apart_tokens"], int(load.prompt.max()) + MORE_TOKENS)
     if "max_tokens" in changes and scheduler.limits_each_copy:
         changes["max_tokens"] *= copies
     each_s = scheduler.chunk_s  # each group of devices has a process that sends its tokens
-    at_once = flags.get("stream_interval", 1) * deployment.attention_copies
+    at_once = flags.get("stream_interval", 1) * deployment.layout.copies
     changes["chunk_s"] = msgspec.structs.replace(each_s, value=each_s.value / at_once)
     return msgspec.structs.replace(scheduler, **changes)
 
@@ -277,44 +254,12 @@ def _flags(row: dict[str, str], model: str) -> dict[str, Any]:
 
 def make_server(rows: Sequence[ServedRow]) -> Callable[[ServedRow], Run]:
     """Return a function that serves the rows of a deployment. Raises Unpredictable."""
-    setup = rows[0].deployment
-    longest = max(sum(row.lengths) for row in rows)
-    costs = share_sequences(make_costs(setup, setup.options, longest), setup)
-    costs = speculate(costs, setup.drafts, ACCEPT) if setup.drafts else costs
-    if not setup.prefill_workers:
-        return lambda row: simulate(costs, row.scheduler, row.load)
-    prefill = make_costs(setup, setup.prefill_options, longest)
-    split = split_workers(prefill, costs, setup.prefill_workers, setup.decode_workers, setup.device)
-    return lambda row: simulate_split(split, row.scheduler, row.load)
-
-
-def share_sequences(costs: StepCosts, setup: Deployment) -> StepCosts:
-    """Return the costs if each group of devices has separate sequences. The host's work is then that of one group, and
-    so are caches that shards do not divide (latent attention) with the reads of them."""
-    copies = setup.attention_copies
-    if copies == 1 or "tp" not in setup.options:
-        return costs
-    if parse(setup.model).config.kv_lora:
-        shares = np.maximum(costs.sequences / copies, 1.0)
-        rows = costs.decoding.reshape(-1, len(shares))
-        decoding = np.stack([np.interp(shares, costs.sequences, row) for row in rows]).reshape(costs.decoding.shape)
-        cache_tokens = costs.cache_tokens * copies
-    else:
-        decoding, cache_tokens = costs.decoding.copy(), costs.cache_tokens
-        decoding[0, 0] -= runtimes()[setup.runtime].sequence_s.value * costs.sequences * (1.0 - 1.0 / copies)
-    changes = {"decoding": np.maximum(decoding, 0.0), "cache_tokens": cache_tokens}
-    return msgspec.structs.replace(costs, **changes, known_bases={}, known_lines={})
-
-
-def make_costs(setup: Deployment, options: str, longest: int) -> StepCosts:
-    """Return the costs of steps, with the model shared among devices by `options`. Raises Unpredictable."""
-    scheduler = find_scheduler(setup.scheduler, setup.device.memory_bytes)
+    setup, longest = rows[0].deployment, max(sum(row.lengths) for row in rows)
     try:
-        steps = setup.steps(options)
-        scheduler, first = scheduler.of_copies(steps.decode.attention_copies), steps.estimate(NO_CACHE)
-        costs = step_costs(steps, first, longest, scheduler)
-        if costs.cache_tokens < longest:  # it was measured, so its server may use more memory than by default
-            costs = step_costs(steps, first, longest, msgspec.structs.replace(scheduler, memory_share=MOST_MEMORY))
-        return costs
-    except RequestError as error:
-        raise Unpredictable(str(error)) from None
+        server = setup.open(setup.layout, longest)
+        prompts = setup.open(setup.prompt_layout, longest).costs if setup.layout.prefill else None
+    except (ModelError, RequestError) as error:
+        raise Unpredictable(str(error).partition(";")[0]) from None
+    costs = speculate(server.costs, setup.drafts, ACCEPT) if setup.drafts else server.costs
+    server = msgspec.structs.replace(server, costs=costs, prompt_costs=prompts, layout=setup.layout)
+    return lambda row: msgspec.structs.replace(server, scheduler=row.scheduler).serve(row.load)

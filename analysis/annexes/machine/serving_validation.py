@@ -122,7 +122,7 @@ def validate_served(predicted: Sequence[_Predicted], skipped: Counter[str]) -> S
 
 def _label(figure: str, each: _Predicted) -> str:
     """Return the name of a figure. Services that prefill on separate devices have separate bands."""
-    return figure + APART * (each.row.deployment.prefill_workers > 0)
+    return figure + APART * (each.row.deployment.layout.prefill > 0)
 
 
 def _errors(label: str, group: str, members: Sequence[_Predicted]) -> ServedErrors:
