@@ -18,12 +18,13 @@ import msgspec
 import numpy as np
 
 from analysis.annexes.machine.measured_rows import read_rows
-from analysis.annexes.machine.serving_rows import Deployment
 from analysis.annexes.machine.serving_validation import predict_served
+from analysis.estimate.scenario import Scenario
+from analysis.model.transformer.transformer_request import parse
+from analysis.serving.deployment import ParallelDegrees, open_stage
 from analysis.serving.request_load import Lengths, Load, closed_load, open_load
 from analysis.serving.scheduler import find_scheduler
 from analysis.serving.simulation import simulate
-from analysis.serving.step_costs import step_costs
 from hardware.device import load_device
 from hwexplorer import engine
 from hwexplorer.state import State
@@ -55,11 +56,9 @@ def print_trace(path: Path) -> None:
     prompt, output = (np.array([int(row[f"{name}_tokens"]) for row in rows]) for name in ("prompt", "output"))
     load = Load(arrival_s=columns["arrival_s"], prompt=prompt, cached=np.zeros_like(prompt), output=output)
     device = load_device("rtx_4090")
-    setup = Deployment(device=device, model="llama3_8b", options="", precision="bf16", runtime="vllm",
-                       scheduler="vllm", attention_copies=1, devices=1)  # fmt: skip
     scheduler = msgspec.structs.replace(find_scheduler("vllm", device.memory_bytes), max_sequences=256, max_tokens=2048)
-    steps = setup.steps("")
-    costs = step_costs(steps, steps.estimate(1), load.longest, scheduler)
+    scenario = Scenario(1, "bf16", "vllm")
+    costs = open_stage(parse("llama3_8b"), ParallelDegrees(), device, scenario, load.longest, scheduler).costs
     print(f"cache of {costs.cache_tokens:,.0f} tokens")
     for cache, words in ((costs.cache_tokens, "as estimated"), (41_408.0, "as the server said")):
         served = msgspec.structs.replace(costs, cache_tokens=cache)

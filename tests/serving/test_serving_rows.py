@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from analysis.annexes.machine.measured_rows import SHIPPED, Unpredictable, read_rows
-from analysis.annexes.machine.serving_rows import TABLE, interpret_served_row, make_costs, make_server, share_sequences
+from analysis.annexes.machine.serving_rows import TABLE, interpret_served_row, make_server
 from analysis.serving.load_trust import load_band, load_evidence
 from hwexplorer.cli import main
 
@@ -37,7 +37,7 @@ def test_a_run_starts_with_all_clients_and_counts_all_requests() -> None:
 
 def test_experts_that_a_degree_does_not_divide_lie_on_all_devices() -> None:
     served = interpret_served_row(row(model="gpt_oss_120b", tensor_parallel="4", expert_parallel="2", flag=""))
-    assert served.deployment.options == "tp=4,ep=4"
+    assert served.deployment.layout.words == "tp=4,ep=4"
 
 
 def test_flags_of_a_note_bound_the_scheduler() -> None:
@@ -51,7 +51,7 @@ def test_workers_of_prompts_hold_several_prompts_a_step() -> None:
     cells = {"source": "InferenceX, as kept by AIConfigurator", "runtime": "trtllm", "model": "deepseek_v3", "flag": ""}
     cells |= {"device": "h200_sxm"}
     apart, together = (interpret_served_row(row(**cells, prefill_workers=workers)) for workers in ("1", ""))
-    assert apart.deployment.prefill_options == "ep=8"
+    assert apart.deployment.prompt_layout.words == "ep=8"
     assert apart.scheduler.max_tokens == 8 * 4480
     assert together.scheduler.max_tokens < 17_920
 
@@ -67,8 +67,8 @@ def test_runs_of_a_day_have_the_drafts_of_their_script() -> None:
 
 def test_layouts_of_a_note_share_experts_and_attention() -> None:
     tep, dep = (interpret_served_row(row(source="InferenceX token position study", note=note)) for note in NOTES)
-    assert (tep.deployment.options, dep.deployment.options) == ("tp=8,ep=8", "ep=8")
-    assert (tep.deployment.attention_copies, dep.deployment.attention_copies) == (1, 8)
+    assert (tep.deployment.layout.words, dep.deployment.layout.words) == ("tp=8,ep=8", "ep=8")
+    assert (tep.deployment.layout.copies, dep.deployment.layout.copies) == (1, 8)
 
 
 def test_a_step_of_whole_prompts_leaves_less_room_for_the_cache() -> None:
@@ -77,7 +77,7 @@ def test_a_step_of_whole_prompts_leaves_less_room_for_the_cache() -> None:
     batch = interpret_served_row(row(source="dstack, H100 and MI300X", load_kind="one batch", device="h100_sxm"))
     server = interpret_served_row(row(source="dstack, H100 and MI300X", request_rate_per_s="16", device="h100_sxm"))
     assert (batch.deployment.scheduler, server.deployment.scheduler) == ("vllm_2024_whole", "vllm_2024")
-    room = [make_costs(each.deployment, each.deployment.options, 4096).cache_tokens for each in (batch, server)]
+    room = [each.deployment.open(each.deployment.layout, 4096).costs.cache_tokens for each in (batch, server)]
     assert room[0] < 0.4 * room[1]
 
 
@@ -101,27 +101,21 @@ SPLIT = row(source="dstack, prefill to decode ratio", prefill_workers="2", decod
 def test_prefill_and_decode_on_separate_workers_are_served_so() -> None:
     split = interpret_served_row(SPLIT | {"concurrency": "4", "requests": "8", "output_tokens": "20"})
     setup = split.deployment
-    assert setup.prefill_workers == int(SPLIT["prefill_workers"])
-    assert setup.decode_workers == int(SPLIT["decode_workers"])
+    assert setup.layout.prefill == int(SPLIT["prefill_workers"])
+    assert setup.layout.decode == int(SPLIT["decode_workers"])
     assert setup.devices == int(SPLIT["n_devices"])
     run = make_server([split])(split)
     assert run.output_tokens == split.load.output.sum()
     assert not run.others_s.any()
 
 
-def test_groups_of_devices_hold_caches_of_their_own_where_shards_do_not_divide_them() -> None:
-    latent = row(model="deepseek_v3", attention_data_parallel="8", flag="", phase_split="aggregated")
-    latent = latent | {"model": "deepseek_v2_lite", "expert_parallel": "1"}
-    divided = row(model="gpt_oss_120b", tensor_parallel="4", flag="", phase_split="aggregated") | {
-        "expert_parallel": "1"
-    }
-    for cells, factor in ((latent, 8), (divided | {"attention_data_parallel": "4", "tensor_parallel": "1"}, 1)):
-        setup = interpret_served_row(cells).deployment
-        costs = make_costs(setup, setup.options, 2048)
-        shared = share_sequences(costs, setup)
-        assert shared.cache_tokens == factor * costs.cache_tokens
-        assert (shared.decoding[0] <= costs.decoding[0]).all()
-        assert (shared.decoding[0] < costs.decoding[0]).any()
+@pytest.mark.parametrize("copies", ["2", "8"])
+def test_groups_of_devices_with_sequences_of_their_own_are_devices_that_share_experts(copies: str) -> None:
+    cells = row(model="gpt_oss_120b", tensor_parallel="4", flag="", phase_split="aggregated")
+    cells |= {"attention_data_parallel": copies, "tensor_parallel": str(8 // int(copies)), "expert_parallel": "1"}
+    setup = interpret_served_row(cells).deployment
+    assert setup.layout.words == "ep=8"
+    assert setup.open(setup.layout, 2048).costs.copies == 8
 
 
 @pytest.mark.parametrize(

@@ -19,8 +19,7 @@ COSTS = StepCosts(
     tokens=TOKENS,
     linear=np.array([[8e-3, 9e-3, 0.1], [4.0, 5.0, 60.0]]),
     sequences=np.array([1.0, 64.0]),
-    cached=np.array([1.0, 1000.0]),
-    decoding=np.array([[[1e-5, 1e-3], [1e-4, 5e-3]], [[1e-3, 1e-1], [1e-2, 1.0]]]),
+    decoding=np.array([[[1e-5, 1e-3], [9e-8, 4e-6]], [[1e-3, 1e-1], [9e-6, 9e-4]]]),
     pair=np.array([1e-9, 1e-6]),
     static_w=100.0,
     cache_tokens=20_000.0,
@@ -73,7 +72,7 @@ def test_tokens_time_and_energy_are_conserved(load: Load, scheduler: Scheduler) 
     assert idle_s >= -1e-9
     assert run.idle_j == pytest.approx(idle_s * COSTS.static_w, abs=1e-6)
     # No token comes sooner than a step of its own takes, and no step is quicker than one token.
-    alone_s = COSTS.lines(1).step(1.0)[0]
+    alone_s = COSTS.line(1).step(1.0)[0]
     assert ((run.end_s - run.first_s) >= (run.output - 1) * alone_s * (1 - 1e-9)).all()
     assert run.busy_s >= run.steps * float(COSTS.linear[0, 0]) * (1 - 1e-9)
     assert (run.others_s >= -1e-9).all()
@@ -108,7 +107,7 @@ def test_more_load_is_never_less_latency() -> None:
 def test_a_request_alone_takes_its_steps_and_nothing_else() -> None:
     run = simulate(COSTS, VLLM, open_load(1e-4, Lengths(prompt=64, output=3)))
     prefill_s = float(COSTS.mixed(0, 0.0, 64, 64 * 32.0)[0])
-    decode_s = COSTS.lines(1).run(65.0, 2, np.inf)[1]
+    decode_s = COSTS.line(1).run(65.0, 2, np.inf)[1]
     host_s = VLLM.intake_s.value + VLLM.request_s.value + 64 * VLLM.prompt_token_s.value
     assert run.end_s[0] - run.arrival_s[0] == pytest.approx(host_s + prefill_s + decode_s)
     assert not run.others_s.any()

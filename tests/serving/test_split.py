@@ -70,4 +70,4 @@ def test_proposals_that_are_kept_save_time_and_others_cost_it() -> None:
     assert kept.output_tokens == plain.output_tokens
     none = speculate(COSTS, 0, 0.7)
     for cached in (5.0, 700.0):
-        assert none.lines(3).step(cached) == pytest.approx(COSTS.lines(3).step(cached))
+        assert none.line(3).step(cached) == pytest.approx(COSTS.line(3).step(cached))

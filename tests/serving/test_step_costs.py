@@ -109,7 +109,7 @@ def test_the_host_starts_the_kernels_of_prompts_alone(runtime: str, is_started: 
     added_s = costs.without_attention(256, has_prompts=True)[0] - costs.without_attention(256)[0]
     assert (1e-3 < added_s < 30e-3) if is_started else added_s == 0.0
     assert costs.mixed(0, 0.0, 256, 0.0)[0] == costs.without_attention(256, has_prompts=True)[0]
-    assert costs.lines(256).step(1.0)[0] == pytest.approx(steps.decoding([256], [1])[0, 0, 0], rel=0.1)
+    assert costs.line(256).step(1.0)[0] == pytest.approx(steps.decoding([256], [1])[0, 0, 0], rel=0.1)
 
 
 def test_versions_of_a_runtime_have_its_scheduler() -> None:
