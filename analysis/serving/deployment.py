@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -22,7 +21,7 @@ from analysis.serving.request_load import Load
 from analysis.serving.scheduler import Scheduler, find_scheduler
 from analysis.serving.simulation import Run, simulate
 from analysis.serving.speculation import speculate
-from analysis.serving.split_simulation import simulate_split, split_workers
+from analysis.serving.split_simulation import Split, simulate_split
 from analysis.serving.step_costs import NO_CACHE, StepCosts, StepLine, StepModel, step_costs
 from hardware.device import Device
 from hardware.errors import RequestError
@@ -209,35 +208,19 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         return prefill_s, self.costs.line(sequences).step(cached + prompt + output / 2)[0] * output / sequences
 
     def serve(self, load: Load) -> Run:
-        """Simulate a load. Replicas receive requests in rotation."""
-        replicas, layout = self.layout.dp, self.layout
-        if layout.prefill:
-            prompts = self.prompt_costs or self.costs
-            split = split_workers(prompts, self.costs, layout.prefill, layout.decode, self.first.device)
-            return simulate_split(split, self.scheduler, load)
-        if replicas == 1 or load.requests < replicas:
-            return simulate(self.costs, self.scheduler, load)
-        shares = [_share(load, replica, replicas) for replica in range(replicas)]
-        return _join_runs([simulate(self.costs, self.scheduler, share) for share in shares], self.costs.static_w)
-
-
-def _share(load: Load, replica: int, replicas: int) -> Load:
-    """Return the requests and clients of one replica."""
-    parts = {name: getattr(load, name)[replica::replicas] for name in ("arrival_s", "prompt", "cached", "output")}
-    clients = load.concurrency and max((load.concurrency + replicas - 1 - replica) // replicas, 1)
-    return msgspec.structs.replace(load, **parts, concurrency=clients)
-
-
-def _join_runs(runs: list[Run], static_w: float) -> Run:
-    """Join the runs of replicas: requests in the order of the load; a replica that ends first idles on."""
-    end_s, count = max(run.end_of_run_s for run in runs), sum(len(run.end_s) for run in runs)
-    order = np.argsort(np.concatenate([np.arange(replica, count, len(runs)) for replica in range(len(runs))]))
-    joined: dict[str, Any] = {}
-    for name in Run.__struct_fields__:
-        values = [getattr(run, name) for run in runs]
-        joined[name] = np.concatenate(values)[order] if isinstance(values[0], np.ndarray) else sum(values)
-    joined["idle_j"] += sum(end_s - run.end_of_run_s for run in runs) * static_w
-    return Run(**joined | {"end_of_run_s": end_s})
+        """Simulate a load. Replicas receive requests in rotation; workers send caches over the links of the device."""
+        layout, device = self.layout, self.first.device
+        if not layout.prefill:
+            return simulate(self.costs, self.scheduler, load, layout.dp)
+        split = Split(
+            prefill=self.prompt_costs or self.costs,
+            decode=self.costs,
+            prefill_workers=layout.prefill,
+            decode_workers=layout.decode,
+            hop_s=device.link_latency_s,
+            token_hop_s=self.costs.token_bytes / device.link_bandwidth,
+        )
+        return simulate_split(split, self.scheduler, load)
 
 
 def open_stage(

@@ -50,11 +50,13 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Requests:
-    """The requests of a load with their times. The API server passes them to engines, and tokens to clients."""
+    """The requests of a load with their times. API servers pass them to engines, and tokens to clients. Each of n
+    `queues` receives every n-th request, and the next one of a client after the last has ended."""
 
-    def __init__(self, load: Load, scheduler: Scheduler) -> None:
+    def __init__(self, load: Load, scheduler: Scheduler, queues: int = 1) -> None:
         n = load.requests
-        self.load, self.scheduler = load, scheduler
+        clients = min(load.concurrency or n, n)
+        self.load, self.scheduler, self.used = load, scheduler, min(queues, clients)
         self.prompt: list[int] = load.prompt.tolist()
         self.cached: list[int] = load.cached.tolist()
         self.output: list[int] = load.output.tolist()
@@ -62,31 +64,34 @@ class Requests:
         self.arrival_s: list[float] = load.arrival_s.astype(np.float64).tolist()
         self.start_s, self.first_s, self.end_s = ([math.nan] * n for _ in range(3))
         self.others_s, self.evictions = [0.0] * n, [0] * n
-        self.sent = 0
-        self.intake_s = 0.0  # when the API server can read the next request
+        self.unsent = list(range(queues))  # the next request of each queue
+        self.intake_s = [0.0] * queues  # when each API server can read it
         # Requests on their way: the time at which the API server has them ready, and their index.
-        self.coming: list[tuple[float, int]] = []
-        for _ in range(min(load.concurrency or n, n)):
-            self.send_next(0.0)
+        self.coming: list[list[tuple[float, int]]] = [[] for _ in range(queues)]
+        for client in range(clients):
+            self.send_next(0.0, client % self.used)
 
-    def send_next(self, time_s: float) -> None:
-        """Send the next request, if there is one. In a closed load it arrives at `time_s`."""
-        if self.sent == len(self.prompt):
+    def send_next(self, time_s: float, queue: int) -> None:
+        """Send the next request of a queue, if there is one. In a closed load it arrives at `time_s`."""
+        request = self.unsent[queue]
+        if request >= len(self.prompt):
             return
-        request, self.sent = self.sent, self.sent + 1
+        self.unsent[queue] += self.used
         if self.load.concurrency:
             self.arrival_s[request] = time_s
-        self.intake_s = max(self.intake_s, self.arrival_s[request]) + self.scheduler.intake_s.value
+        read_s = max(self.intake_s[queue], self.arrival_s[request]) + self.scheduler.intake_s.value
+        self.intake_s[queue] = read_s
         tokens_s = self.scheduler.prompt_token_s.value * (self.prompt[request] + self.cached[request])
-        heapq.heappush(self.coming, (self.intake_s + self.scheduler.request_s.value + tokens_s, request))
+        heapq.heappush(self.coming[queue], (read_s + self.scheduler.request_s.value + tokens_s, request))
 
 
 class BatchEngine:
     """An engine that forms steps from its requests. A request is an index into the load; `ticks` counts the steps that
     gave each decoding sequence a token."""
 
-    def __init__(self, costs: StepCosts, requests: Requests, coming: list[tuple[float, int]]) -> None:
-        self.costs, self.scheduler, self.requests, self.coming = costs, requests.scheduler, requests, coming
+    def __init__(self, costs: StepCosts, requests: Requests, queue: int = 0) -> None:
+        self.costs, self.scheduler, self.requests, self.queue = costs, requests.scheduler, requests, queue
+        self.coming = requests.coming[queue]
         self.now = self.busy_s = self.step_j = self.idle_j = self.sequence_seconds = self.others_s = 0.0
         self.formed_s = 0.0  # when the next step is formed: later requests are not in it
         self.outlet_s = 0.0  # when the API server has sent all tokens so far
@@ -269,7 +274,7 @@ class BatchEngine:
             self.requests.end_s[request] = self.outlet_s
             waited_s = self.others_s - self.others_until_first_s.pop(request)
             self.requests.others_s[request] = min(waited_s, self.outlet_s - self.requests.first_s[request])
-            self.requests.send_next(self.outlet_s)
+            self.requests.send_next(self.outlet_s, self.queue)
 
     def _drop_cache(self, request: int, tokens: int) -> None:
         self.decode_cache -= tokens
@@ -290,13 +295,15 @@ class BatchEngine:
             heapq.heappop(self.ends)
 
 
-def simulate(costs: StepCosts, scheduler: Scheduler, load: Load) -> Run:
-    """Serve a load, deterministically. A request that is too long for the cache is served nevertheless, alone."""
-    requests = Requests(load, scheduler)
-    engine = BatchEngine(costs, requests, requests.coming)
-    while engine.has_work or engine.coming:
-        engine.act()
-    return make_run(requests, [engine])
+def simulate(costs: StepCosts, scheduler: Scheduler, load: Load, replicas: int = 1) -> Run:
+    """Serve a load by replicas, deterministically. A request that is too long for the cache is served nevertheless,
+    alone."""
+    requests = Requests(load, scheduler, replicas)
+    engines = [BatchEngine(costs, requests, queue) for queue in range(replicas)]
+    for engine in engines:
+        while engine.has_work or engine.coming:
+            engine.act()
+    return make_run(requests, engines)
 
 
 def make_run(requests: Requests, engines: Sequence[BatchEngine]) -> Run:

@@ -11,7 +11,6 @@ from analysis.serving.request_load import Load
 from analysis.serving.scheduler import Scheduler
 from analysis.serving.simulation import BatchEngine, Requests, Run, make_run
 from analysis.serving.step_costs import StepCosts
-from hardware.device import Device
 
 
 class Split(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,20 +25,12 @@ class Split(msgspec.Struct, frozen=True, kw_only=True):
     token_hop_s: float
 
 
-def split_workers(prefill: StepCosts, decode: StepCosts, prefills: int, decodes: int, device: Device) -> Split:
-    """Return so many workers of each kind, which send caches over the links of a device."""
-    return Split(
-        prefill=prefill,
-        decode=decode,
-        prefill_workers=prefills,
-        decode_workers=decodes,
-        hop_s=device.link_latency_s,
-        token_hop_s=decode.token_bytes / device.link_bandwidth,
-    )
-
-
 class _Decoder(BatchEngine):
     """An engine that receives requests with the caches of their prompts."""
+
+    def __init__(self, costs: StepCosts, requests: Requests) -> None:
+        super().__init__(costs, requests)
+        self.coming = []
 
     @property
     def requests_held(self) -> int:
@@ -70,7 +61,7 @@ class _Prefiller(BatchEngine):
     which sends the token to the client."""
 
     def __init__(self, split: Split, requests: Requests, scheduler: Scheduler, decoders: list[_Decoder]) -> None:
-        super().__init__(split.prefill, requests, requests.coming)
+        super().__init__(split.prefill, requests)
         self.scheduler = scheduler
         self.split, self.decoders = split, decoders
 
@@ -84,7 +75,7 @@ class _Prefiller(BatchEngine):
         self.reserved -= tokens + self.costs.sequence_tokens
         if requests.output[request] == 1:
             requests.first_s[request] = requests.end_s[request] = self.outlet_s
-            requests.send_next(self.outlet_s)
+            requests.send_next(self.outlet_s, self.queue)
             return
         decoder = min(self.decoders, key=lambda each: each.requests_held)
         hop_s = self.split.hop_s + self.split.token_hop_s * tokens
@@ -95,7 +86,7 @@ class _Prefiller(BatchEngine):
 def simulate_split(split: Split, scheduler: Scheduler, load: Load) -> Run:
     """Serve a load by workers that prefill and workers that decode. Deterministic."""
     requests = Requests(load, scheduler)
-    decoders = [_Decoder(split.decode, requests, []) for _ in range(split.decode_workers)]
+    decoders = [_Decoder(split.decode, requests) for _ in range(split.decode_workers)]
     of_prompts = msgspec.structs.replace(scheduler, reserves=False)
     prefillers = [_Prefiller(split, requests, of_prompts, decoders) for _ in range(split.prefill_workers)]
     engines = [*prefillers, *decoders]
