@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -14,7 +15,8 @@ from hardware.architectures import known_architectures
 from hardware.architectures.data import Field, Software
 from hardware.demand import OpClass
 from hardware.errors import RequestError, unknown
-from hardware.hierarchy import Hierarchy
+from hardware.hierarchy import Array, ArrayAxis, Hierarchy, Level, Stationary
+from hardware.names import hint
 from hardware.precision import BASE, FORMATS, UNITS
 from hardware.runtime import MODES, Runtime, runtimes
 from hardware.taxonomy import Event
@@ -223,7 +225,7 @@ def read_device_file(path: Path) -> DeviceFile:
         if spec.id != path.stem:
             raise ValueError(f"id: is {spec.id!r}, must equal the file name {path.stem!r}")
     except msgspec.ValidationError as error:
-        raise fail(path.name, _located(data, error)) from None
+        raise fail(path.name, _suggest_name(_located(data, error))) from None
     except ValueError as error:
         raise fail(path.name, error) from None
     return spec
@@ -273,6 +275,15 @@ def _check(spec: DeviceFile) -> None:
     elements = math.prod(facts[axis].value for axis in spec.hierarchy.axes) if spec.hierarchy else facts["units"].value
     if elements != facts["units"].value:
         raise ValueError(f"facts.units: {facts['units'].value:g} are not the {elements:g} elements of the arrays")
+
+
+def _suggest_name(message: str) -> str:
+    """Return the message of an unknown field or value with the nearest right one."""
+    structs = (DeviceFile, Fact, PowerMode, OwnEvidence, Hierarchy, Level, Array, ArrayAxis)
+    known = {*(name for kind in structs for name in kind.__struct_fields__), *get_args(Stationary)}
+    wrong = re.search(r"(?:unknown field `|Invalid enum value ')(\w+)", message)
+    near = hint(wrong[1], sorted(known)) if wrong else ""
+    return f"{message} ({near})" if near else message
 
 
 def _located(data: dict[str, Any], error: msgspec.ValidationError) -> str:

@@ -408,7 +408,8 @@ def test_verbs_take_them(words: str, capsys: pytest.CaptureFixture[str]) -> None
 CHANGES = {
     'takes = ["RCG", "RKG"]': ('takes = ["RX"]', "'RX' is not a way to spread loops"),
     'name = "filter"': ('name = "glb"', "'glb' names two things"),
-    'stationary = "row"': ('stationary = "none"', "Invalid enum value 'none'"),
+    'stationary = "row"': ('stationary = "weigth"', "at `hierarchy.stationary` (did you mean weight"),
+    "shares_windows = true": ("share_windows = true", "`share_windows`"),
     'architecture = "spatial"': ('architecture = "tpu"', "devices of architecture tpu have none"),
     'name = "ifmap"': ('name = "ifmap"\nports = ["read"]', "ifmap: no port takes 'write input'"),
     "filter_width = { value = 2,": ("filter_width = { value = 0,", "facts.filter_width: must be greater than 0"),
