@@ -12,13 +12,14 @@ from typing import Any
 
 import msgspec
 
-from hardware.architectures import known_architectures
-from hardware.architectures.architecture import Architecture
-from hardware.architectures.data import Software
+from hardware import known_architectures
+from hardware.architecture import Architecture
+from hardware.architecture_data import Software
 from hardware.area import silicon_watts
 from hardware.device_file import CATALOG, DESIGNER, DeviceFile, Fact, complete_facts, fail, read_device_file
 from hardware.errors import RequestError, unknown
 from hardware.names import fold_name, match_name, nearest, product_words
+from hardware.precision import BASE
 from hardware.what_if import apply_changes, parse_changes, split_changes
 
 _CLOCK_STEP_NS = 100_000_000  # a file made this soon after another may not change the time of its folder
@@ -138,6 +139,11 @@ class Device(msgspec.Struct, frozen=True, dict=True):
             for unit, table in self.file.fma_per_clock.items()
             for precision, fact in table.items()
         }
+
+    def mac_rate(self, unit: str, format_: str) -> float:
+        """Return the MAC/s of one unit (core, SM, tile) at full rate; the vector unit's if it has no such format."""
+        peak = self.peaks.get((unit, format_)) or self.peaks.get(("vector", format_))
+        return (peak or self.peaks["vector", BASE]) / 2.0 / self.units
 
     @property
     def last_level_bytes(self) -> float:
@@ -262,8 +268,9 @@ def _unknown_device(name: str, available: dict[str, Path]) -> RequestError:
     typed = "".join(product_words(name[:80], vendors)) or name
     near = [*dict.fromkeys(by_words[words] for words in nearest(typed, by_words, most=6, cutoff=_ALIKE))][:3]
     about = f"did you mean {' or '.join(near)}?" if near else "no shipped device is like it"
-    example = f"{(near or [known_architectures.BASELINE.default_device])[0]}{{units=80,memory_bandwidth=1e12}}"
-    listing = f"`hwexplorer devices` lists all; {example} states one by its data sheet"
+    example = near[0] if near else known_architectures.classes()[known_architectures.BASELINE]
+    sheet = f"{example}{{units=80,memory_bandwidth=1e12}} states one by its data sheet"
+    listing = f"`hwexplorer devices` lists all; {sheet}"
     return RequestError(f"unknown device {name[:80]!r}: {about} ({listing})")
 
 

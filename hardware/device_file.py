@@ -11,8 +11,8 @@ from typing import Any, get_args
 import msgspec
 
 from hardware import file_access as storage
-from hardware.architectures import known_architectures
-from hardware.architectures.data import Field, Software
+from hardware import known_architectures
+from hardware.architecture_data import Field, Software
 from hardware.demand import OpClass
 from hardware.errors import RequestError, unknown
 from hardware.hierarchy import Array, ArrayAxis, Hierarchy, Level, Stationary

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from hardware.area import element_pitch_mm, level_mm2
+from hardware.device import Device
 from hardware.device_file import DESIGN_TARGET, DESIGNER, Fact
 from hardware.errors import unknown
 from hardware.memo import memoize
@@ -22,9 +22,6 @@ from hardware.precision import BASE, FORMATS
 from hardware.quantity import SourcedValue, percent
 from hardware.scaling import Triple, log_interpolate, logic_scale, table
 from hardware.taxonomy import Event
-
-if TYPE_CHECKING:
-    from hardware.device import Device
 
 
 class Coefficient(msgspec.Struct, frozen=True):

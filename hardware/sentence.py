@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from hardware.demand import Demand
-
-if TYPE_CHECKING:
-    from hardware.mapping.common import Mapping
-    from hardware.plan import Plan
+from hardware.mapping.common import Mapping
+from hardware.plan import Plan
 
 
 def whole(value: float) -> str:

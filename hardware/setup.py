@@ -8,7 +8,6 @@ import msgspec
 
 from hardware.device import Device
 from hardware.event_prices import Coefficients, coefficients
-from hardware.mapping.tiling import fma
 from hardware.memo import memoize
 from hardware.plan import Plan, make_plan
 from hardware.runtime import LAYOUTS, Runtime, resolve_runtime
@@ -36,17 +35,17 @@ class Setup(msgspec.Struct, frozen=True, dict=True):
     @cached_property
     def matrix_flops(self) -> float:
         """The peak of all matrix units in the format of products, FLOP/s."""
-        return 2.0 * self.device.units * fma(self.device, "matrix", self.plan.matrix) * self.plan.matrix_rate
+        return 2.0 * self.device.units * self.device.mac_rate("matrix", self.plan.matrix) * self.plan.matrix_rate
 
     @cached_property
     def vector_mac_flops(self) -> float:
         """The peak of all vector units in the format of their products, FLOP/s."""
-        return 2.0 * self.device.units * fma(self.device, "vector", self.plan.vector_mac)
+        return 2.0 * self.device.units * self.device.mac_rate("vector", self.plan.vector_mac)
 
     @cached_property
     def vector_flops(self) -> float:
         """The peak of all vector units in the format of element-wise work, FLOP/s."""
-        return 2.0 * self.device.units * fma(self.device, "vector", self.plan.vector)
+        return 2.0 * self.device.units * self.device.mac_rate("vector", self.plan.vector)
 
     @cached_property
     def prices(self) -> Coefficients:

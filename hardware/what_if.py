@@ -14,7 +14,7 @@ import msgspec
 
 from hardware import file_access
 from hardware.amount import parse_amount
-from hardware.architectures.data import WHOLE
+from hardware.architecture_data import WHOLE
 from hardware.area import silicon_amount
 from hardware.device_file import DESIGN_TARGET, DeviceFile, Fact, check_physics, fraction_error
 from hardware.errors import RequestError, unknown

@@ -33,7 +33,7 @@ from analysis.model.ir.operator_graph import (
 from analysis.model.ir.poly import Poly, dim, poly
 from analysis.model.ir.size_expressions import expression
 from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, InputSpec
-from hardware.architectures.known_architectures import TORCH_HOST
+from hardware.known_architectures import TORCH_HOST
 
 MAX_BATCH = 65536
 Inputs = tuple[tuple[Any, ...], dict[str, Any]]

@@ -27,7 +27,7 @@ from analysis.model.model_errors import CaptureError, ModelError
 from analysis.model.names import targets
 from analysis.model.reading_budget import Progress
 from analysis.model.transformer import hf_config
-from hardware.architectures.known_architectures import TORCH_HOST
+from hardware.known_architectures import TORCH_HOST
 
 UNWATCHED = "captured from its code; data files and environment variables are not watched: --again captures it again"
 

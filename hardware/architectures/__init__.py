@@ -1,1 +1,1 @@
-"""One module per architecture, with everything particular to it; `known_architectures` lists them."""
+"""One module per architecture, with everything particular to it; known.toml lists them."""

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 import numpy as np
 
-from hardware.architectures.architecture import Architecture
+from hardware.architecture import Architecture
 from hardware.demand import READ, WRITE, Demand, Floats, OpClass
+from hardware.device import Device
 from hardware.efficiency import Efficiency
 from hardware.mapping import common
 from hardware.mapping.common import Mapping, Traffic
-from hardware.mapping.tiling import Bools, Tiling, fma, tile_menu, vector_tiling
+from hardware.mapping.tiling import Bools, Tiling, tile_menu, vector_tiling
 from hardware.mapping.winograd import rewrite_convolutions
 from hardware.sentence import count_noun, elements, format_run, product, split, whole
-
-if TYPE_CHECKING:
-    from hardware.device import Device
-    from hardware.setup import Setup
+from hardware.setup import Setup
 
 
 def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
@@ -28,7 +24,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     vector = vector_tiling(demand, setup)
     wants_matrix = common.on_matrix_unit(demand, plan)
     if wants_matrix.any():
-        menu, rate = device.arch.data.tiles["matrix"], fma(device, "matrix", plan.matrix)
+        menu, rate = device.arch.data.tiles["matrix"], device.mac_rate("matrix", plan.matrix)
         matrix = tile_menu(demand, demand.gemm, menu, device, rate, plan.operand_bytes)
         beside = common.vector_beside(demand, setup, rates) * rates.compute[0, demand.op_class]
         quicker = matrix.seconds < vector.seconds + beside
@@ -70,10 +66,12 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     device, plan = setup.device, setup.plan
     (counts, row), assumed = common.empty_counts(device, demand), device.arch.data.assumed
     register = assumed("vector_bytes")
-    lanes = fma(device, "vector", plan.vector_mac) / device.vector_clock_hz / assumed("fma_ports")
+    lanes = device.mac_rate("vector", plan.vector_mac) / device.vector_clock_hz / assumed("fma_ports")
     matrix_macs = demand.macs * on_matrix
     vector_macs = demand.macs - matrix_macs
-    per_matrix = fma(device, "matrix", plan.matrix) / device.matrix_clock_hz * assumed("cycles_per_matrix_instruction")
+    per_matrix = (
+        device.mac_rate("matrix", plan.matrix) / device.matrix_clock_hz * assumed("cycles_per_matrix_instruction")
+    )
     moved = flow.chip_read + flow.chip_write  # what a fused kernel keeps stays in registers
     kept = demand.local_bytes / 2.0  # each value kept is written once and read once
     matrix_instructions = matrix_macs / max(per_matrix, 1.0)
@@ -139,10 +137,9 @@ def _levels(device: Device) -> tuple[tuple[str, float], ...]:
     return (near, device.l1_bytes_per_unit * device.units), ("L2", device.l2_bytes), *third
 
 
-CPU = Architecture(
+ARCHITECTURE = Architecture(
     id="cpu",
     name="CPU",
-    default_device="xeon_8490h",
     unit="core",
     levels=_levels,
     is_managed=False,

@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 import numpy as np
 
-from hardware.architectures.architecture import Architecture
+from hardware.architecture import Architecture
 from hardware.demand import Demand, Floats, OpClass
+from hardware.device import Device
 from hardware.efficiency import Efficiency
 from hardware.mapping.common import Mapping, Traffic, assemble, empty_counts, on_matrix_unit, traffic, unpack_seconds
-from hardware.mapping.tiling import Bools, Tiling, choose, fma, tile_menu, vector_tiling
+from hardware.mapping.tiling import Bools, Tiling, choose, tile_menu, vector_tiling
 from hardware.mapping.winograd import rewrite_convolutions
 from hardware.precision import FORMATS, WIDE
 from hardware.sentence import count_noun, elements, format_run, product, split, whole
-
-if TYPE_CHECKING:
-    from hardware.device import Device
-    from hardware.setup import Setup
+from hardware.setup import Setup
 
 
 def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
@@ -28,7 +24,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     on_matrix = on_matrix_unit(demand, plan) & ~demand.is_depthwise
     vector = vector_tiling(demand, setup, elsewhere=on_matrix)
     if on_matrix.any():
-        rate = fma(device, "matrix", plan.matrix) * plan.matrix_rate * device.matrix_sustained
+        rate = device.mac_rate("matrix", plan.matrix) * plan.matrix_rate * device.matrix_sustained
         menu, quantised = device.arch.data.tiles["matrix"], device.arch.data.tiles["quantised"]
         narrow = setup.runtime.serves and plan.operand != plan.stored
         if narrow and device.vendor == quantised.vendor:
@@ -220,10 +216,9 @@ def _levels(device: Device) -> tuple[tuple[str, float], ...]:
     return (near, device.l1_bytes_per_unit * device.units), ("L2", device.l2_bytes)
 
 
-GPU = Architecture(
+ARCHITECTURE = Architecture(
     id="gpu",
     name="GPU",
-    default_device="h100_sxm",
     unit="SM",
     levels=_levels,
     is_managed=False,

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from hardware.architectures.architecture import Architecture
+from hardware.architecture import Architecture
 from hardware.demand import Demand, Floats, Ints
+from hardware.device import Device
 from hardware.efficiency import Efficiency
 from hardware.mapping import common
 from hardware.mapping.common import Mapping, Traffic
-from hardware.mapping.tiling import Bools, TileChoices, Tiling, by_shape, candidates, fastest_tiles, fma, vector_tiling
+from hardware.mapping.tiling import Bools, TileChoices, Tiling, by_shape, candidates, fastest_tiles, vector_tiling
 from hardware.sentence import count_noun, elements, product, split, whole
-
-if TYPE_CHECKING:
-    from hardware.device import Device
-    from hardware.setup import Setup
+from hardware.setup import Setup
 
 
 def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
@@ -39,7 +35,7 @@ def domain_flow(setup: Setup) -> TileChoices:
     rows, columns = device.array_rows, device.array_columns
     menu = device.arch.data.tiles["matrix"]
     shapes = np.array([[rows * stretch, columns / stretch, 1.0] for stretch in (*menu.stretches, columns)])
-    rate = fma(device, "matrix", plan.matrix)
+    rate = device.mac_rate("matrix", plan.matrix)
     return TileChoices(shapes, menu.splits, device, rate, menu.k_step, 1.0 / device.clock_hz)
 
 
@@ -153,10 +149,9 @@ def _levels(device: Device) -> tuple[tuple[str, float], ...]:
     return (near, device.tile_memory_bytes * device.units), ("shared memory", device.scratchpad_bytes)
 
 
-KPU = Architecture(
+ARCHITECTURE = Architecture(
     id="kpu",
     name="KPU",
-    default_device="kpu_t256",
     unit="tile",
     levels=_levels,
     is_managed=True,

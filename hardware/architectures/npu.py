@@ -6,23 +6,19 @@ one layer at a time (a DLA) has a context per layer."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 import numpy as np
 
-from hardware.architectures.architecture import Architecture
+from hardware.architecture import Architecture
 from hardware.demand import READ, READ_WEIGHT, WRITE, Demand, Floats, Ints, OpClass
+from hardware.device import Device
 from hardware.efficiency import Efficiency, usable_cache
-from hardware.mapping import common, placement, tiling
+from hardware.mapping import common, placement
 from hardware.mapping.common import Mapping, Traffic
 from hardware.mapping.placement import Room, Steps
 from hardware.mapping.tiling import Bools, Tiling
 from hardware.sentence import elements, format_run, product, whole
-
-if TYPE_CHECKING:
-    from hardware.device import Device
-    from hardware.setup import Setup
+from hardware.setup import Setup
 
 
 class Placement(msgspec.Struct, frozen=True):
@@ -118,11 +114,11 @@ def _unit_seconds(
     """Return the seconds of one unit's array and of its lanes, (s, n) each."""
     device, plan = setup.device, setup.plan
     compute, other = rates.compute[:, demand.op_class], rates.compute[:, OpClass.ELEMENTWISE][:, None]
-    array = tiling.fma(device, "matrix", plan.matrix) * plan.matrix_rate
-    lanes = tiling.fma(device, "vector", plan.vector_mac)
+    array = device.mac_rate("matrix", plan.matrix) * plan.matrix_rate
+    lanes = device.mac_rate("vector", plan.vector_mac)
     elementwise = common.vector_work(demand, device.arch.data.assumed("special_flops"))
     elementwise = elementwise + _image_flops(demand, device, plan.element_bytes)
-    vector_s = elementwise / (2.0 * tiling.fma(device, "vector", plan.vector)) / other
+    vector_s = elementwise / (2.0 * device.mac_rate("vector", plan.vector)) / other
     return on_matrix * padded / array / compute, vector_s + ~on_matrix * demand.macs / lanes / compute
 
 
@@ -307,10 +303,9 @@ def _levels(device: Device) -> tuple[tuple[str, float], ...]:
 _ROUNDING = 1e-6  # of a unit
 _LEAST_BYTES = 0.5  # of a weight in the narrowest format, int4
 
-NPU = Architecture(
+ARCHITECTURE = Architecture(
     id="npu",
     name="NPU",
-    default_device="hailo8",
     unit="unit",
     levels=_levels,
     is_managed=True,

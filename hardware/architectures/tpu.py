@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 import numpy as np
 
-from hardware.architectures.architecture import Architecture
+from hardware.architecture import Architecture
 from hardware.demand import Demand, Floats, OpClass
+from hardware.device import Device
 from hardware.efficiency import Efficiency
 from hardware.mapping.common import Mapping, Traffic, assemble, empty_counts, on_matrix_unit, total_units, traffic
-from hardware.mapping.tiling import Bools, Tiling, by_shape, choose, fma, vector_tiling
+from hardware.mapping.tiling import Bools, Tiling, by_shape, choose, vector_tiling
 from hardware.quantity import percent
 from hardware.sentence import elements, product, whole
-
-if TYPE_CHECKING:
-    from hardware.device import Device
-    from hardware.setup import Setup
+from hardware.setup import Setup
 
 
 def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     """Map contractions to the arrays unless the vector unit is faster (depthwise); map the rest to the vector unit."""
     device, plan = setup.device, setup.plan
-    rate = fma(device, "matrix", plan.matrix)
+    rate = device.mac_rate("matrix", plan.matrix)
     array = by_shape(demand, demand.gemm, lambda gemm: systolic(gemm, device, rate))
     wants = on_matrix_unit(demand, plan)
     vector = vector_tiling(demand, setup, elsewhere=wants & ~demand.is_depthwise)
@@ -83,7 +79,7 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     vector_operations = demand.vector_flops + vector_macs + demand.special
     register_bytes = vector_operations * assumed("vector_operands") * assumed("accumulator_bytes")
     register_bytes = register_bytes + demand.local_bytes
-    bundle_lanes = fma(device, "vector", plan.vector) / device.vector_clock_hz
+    bundle_lanes = device.mac_rate("vector", plan.vector) / device.vector_clock_hz
     bubbles = tiling.waves * (rows + columns) * on_matrix
 
     counts[row["systolic.mac"]] = macs
@@ -138,10 +134,9 @@ def _levels(device: Device) -> tuple[tuple[str, float], ...]:
     return (near, device.vector_memory_bytes_per_unit * device.units), ("scratchpad", device.scratchpad_bytes)
 
 
-TPU = Architecture(
+ARCHITECTURE = Architecture(
     id="tpu",
     name="TPU",
-    default_device="tpu_v4",
     unit="core",
     array="array",
     levels=_levels,

@@ -6,20 +6,13 @@ their results (FlashDecoding)."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 import numpy as np
 
-from hardware.demand import OpClass
-from hardware.mapping.common import add_serial, last_level_seconds, memory_seconds_of, usable_last_level_bytes
-from hardware.mapping.tiling import fma
-
-if TYPE_CHECKING:
-    from hardware.demand import Demand
-    from hardware.efficiency import Efficiency
-    from hardware.mapping.common import Mapping
-    from hardware.setup import Setup
+from hardware.demand import Demand, OpClass
+from hardware.efficiency import Efficiency
+from hardware.mapping.common import Mapping, add_serial, last_level_seconds, memory_seconds_of, usable_last_level_bytes
+from hardware.setup import Setup
 
 
 def time_attention(mapping: Mapping, demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
@@ -47,7 +40,7 @@ def time_attention(mapping: Mapping, demand: Demand, setup: Setup, rates: Effici
     padding = tiles / splits * columns * tile_rows * waves * device.units / (g * rows * seen)
     rate = device.matrix_sustained * (1.0 if runtime.asynchronous else device.synchronous_matrix_rate)
     product_s = demand.macs[index] / (
-        device.units * fma(device, "matrix", setup.plan.attention) * setup.plan.matrix_rate
+        device.units * device.mac_rate("matrix", setup.plan.attention) * setup.plan.matrix_rate
     )
     special_s = demand.special[index] / (device.units * device.special_per_clock * device.vector_clock_hz)
     matrix_s = mapping.matrix_s.copy()

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from hardware.demand import READ, READ_WEIGHT, WRITE, Demand, Floats, OpClass
+from hardware.device import Device
 from hardware.efficiency import Efficiency, usable_cache
-from hardware.mapping.tiling import NO_TILES, Bools, Tiling, choose, fma, vector_seconds
+from hardware.mapping.tiling import NO_TILES, Bools, Tiling, choose, vector_seconds
+from hardware.plan import Plan
 from hardware.precision import BASE
-
-if TYPE_CHECKING:
-    from hardware.device import Device
-    from hardware.plan import Plan
-    from hardware.setup import Setup
-
-    CountEvents = Callable[[Demand, Setup, "Traffic", "Tiling", "Bools", Floats], Floats]
-
+from hardware.setup import Setup
 
 Seconds = Floats | float
 CONTRACTIONS = (OpClass.GEMM, OpClass.CONV, OpClass.DEPTHWISE, OpClass.ATTENTION)
@@ -36,6 +31,7 @@ class Traffic(msgspec.Struct, frozen=True):
     weight_read: Floats
 
 
+CountEvents = Callable[[Demand, Setup, Traffic, Tiling, Bools, Floats], Floats]
 BLOCKS, PASSES, STARTS = range(3)  # rows of `Mapping.serial_s`
 
 
@@ -202,7 +198,7 @@ def mapping_key(setup: Setup) -> tuple[Any, ...]:
     device, plan = setup.device, setup.plan
     lanes = [("vector", name) for name in (plan.vector_mac, plan.vector, plan.unpacking)]
     units = plan.convolution, plan.contraction, (plan.contraction[0], plan.attention), ("matrix", plan.matrix), *lanes
-    rates = [(unit, fma(device, unit, name)) for unit, name in units]
+    rates = [(unit, device.mac_rate(unit, name)) for unit, name in units]
     named = plan.convolution == ("vector", BASE), plan.attention == plan.contraction[1]
     return plan.widths, plan.operand_bytes, plan.matrix_rate, *named, *rates
 
@@ -270,7 +266,7 @@ def _attention_s(setup: Setup) -> float:
     device, plan = setup.device, setup.plan
     unit = plan.contraction[0]
     rate = plan.matrix_rate if unit == "matrix" else 1.0
-    return max(fma(device, unit, plan.contraction[1]) * rate / fma(device, unit, plan.attention), 1.0)
+    return max(device.mac_rate(unit, plan.contraction[1]) * rate / device.mac_rate(unit, plan.attention), 1.0)
 
 
 def unpack_flops(demand: Demand, device: Device) -> Floats:
@@ -284,7 +280,7 @@ def unpack_flops(demand: Demand, device: Device) -> Floats:
 def unpack_seconds(demand: Demand, setup: Setup) -> Floats:
     """Return the seconds of unpacking at the vector units' full rate, (n,): one operation per multiply-add slot."""
     device, plan = setup.device, setup.plan
-    return unpack_flops(demand, device) / (device.units * fma(device, "vector", plan.unpacking))
+    return unpack_flops(demand, device) / (device.units * device.mac_rate("vector", plan.unpacking))
 
 
 def elementwise_seconds(demand: Demand, device: Device, peak: float) -> tuple[Floats, Floats]:

@@ -4,20 +4,14 @@ bits."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from hardware.demand import READ_WEIGHT, OpClass
-from hardware.mapping.common import add_serial, last_level_seconds, memory_seconds_of
+from hardware.demand import READ_WEIGHT, Demand, OpClass
+from hardware.efficiency import Efficiency
+from hardware.mapping.common import Mapping, add_serial, last_level_seconds, memory_seconds_of
 from hardware.precision import FORMATS, WIDE
 from hardware.runtime import format_rule
-
-if TYPE_CHECKING:
-    from hardware.demand import Demand
-    from hardware.efficiency import Efficiency
-    from hardware.mapping.common import Mapping
-    from hardware.setup import Setup
+from hardware.setup import Setup
 
 BESIDE_PRODUCTS = (OpClass.GEMM, OpClass.ATTENTION, OpClass.ROW_NORM, OpClass.SOFTMAX)
 

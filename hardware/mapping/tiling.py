@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 import numpy as np
 
+from hardware.architecture_data import Tiles
 from hardware.demand import Demand, Floats, Ints
-from hardware.precision import BASE
-
-if TYPE_CHECKING:
-    from hardware.architectures.data import Tiles
-    from hardware.device import Device
-    from hardware.setup import Setup
+from hardware.device import Device
+from hardware.setup import Setup
 
 Bools = np.ndarray[Any, np.dtype[np.bool_]]
 
@@ -144,7 +141,7 @@ def vector_tiling(demand: Demand, setup: Setup, elsewhere: Bools | None = None) 
     """Tile contractions for the vector units, except those that run `elsewhere`. Depthwise ones give each result a
     lane."""
     device, plan = setup.device, setup.plan
-    data, unit_rate = device.arch.data, fma(device, "vector", plan.vector_mac)
+    data, unit_rate = device.arch.data, device.mac_rate("vector", plan.vector_mac)
     depthwise = demand.is_depthwise
     tiled = ~depthwise if elsewhere is None else ~(depthwise | elsewhere)
     feed = device.facts.get("operand_bytes_per_clock")
@@ -167,9 +164,3 @@ def choose(take: Bools, a: Tiling, b: Tiling) -> Tiling:
     if a is b:
         return a
     return Tiling(*(np.where(take, getattr(a, name), getattr(b, name)) for name in Tiling.__struct_fields__))
-
-
-def fma(device: Device, unit: str, format_: str) -> float:
-    """Return the MAC/s of one unit (core, SM, tile) at full rate; the vector unit's without such a matrix format."""
-    peak = device.peaks.get((unit, format_)) or device.peaks.get(("vector", format_))
-    return (peak or device.peaks["vector", BASE]) / 2.0 / device.units

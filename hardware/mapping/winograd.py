@@ -6,18 +6,14 @@ the runtime says whether it does."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from hardware.demand import READ, WRITE, Demand, Floats, Ints, OpClass, Transfers
 from hardware.efficiency import Efficiency
 from hardware.mapping.common import last_level_seconds, memory_seconds_of
-from hardware.mapping.tiling import fma, tile_menu
+from hardware.mapping.tiling import tile_menu
 from hardware.precision import BASE, FORMATS
-
-if TYPE_CHECKING:
-    from hardware.setup import Setup
+from hardware.setup import Setup
 
 PRODUCTS = 36.0  # points of a 6 x 6 patch
 INPUT_FLOPS, OUTPUT_FLOPS = 144.0, 100.0  # adds and multiplies of one patch's transform, 6 x 6 in and 4 x 4 out
@@ -60,7 +56,9 @@ def _seconds(demand: Demand, gemm: Floats, setup: Setup, rates: Efficiency) -> F
     """Return the seconds of products on the vector units, at the rate that software reaches for convolutions."""
     device = setup.device
     rate = (
-        fma(device, "vector", setup.plan.convolution[1]) * rates.compute[0, OpClass.CONV] * rates.vector_convolution[0]
+        device.mac_rate("vector", setup.plan.convolution[1])
+        * rates.compute[0, OpClass.CONV]
+        * rates.vector_convolution[0]
     )
     return tile_menu(demand, gemm, device.arch.data.tiles["vector"], device, rate, demand.element_bytes).seconds
 

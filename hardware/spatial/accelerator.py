@@ -6,22 +6,19 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
-from hardware.architectures.architecture import Architecture
-from hardware.architectures.data import Data, Field, Macro
+from hardware.architecture import Architecture
+from hardware.architecture_data import Data, Field, Macro
 from hardware.demand import Demand
+from hardware.device import Device
 from hardware.hierarchy import Hierarchy, Level
 from hardware.mapping.common import Mapping
 from hardware.sentence import elements, product, whole
+from hardware.setup import Setup
 from hardware.spatial.mapper import map_operators
 from hardware.taxonomy import Event
-
-if TYPE_CHECKING:
-    from hardware.device import Device
-    from hardware.setup import Setup
 
 
 def _level_events(level: Level) -> tuple[Event, Event]:
@@ -104,7 +101,6 @@ def _levels(device: Device) -> tuple[tuple[str, float], ...]:
 ARCHITECTURE = Architecture(
     id="spatial",
     name="Spatial",
-    default_device="eyeriss",
     data_file=Path(__file__).with_name("spatial.toml"),
     unit="element",
     levels=_levels,

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 from itertools import pairwise, product
-from typing import TYPE_CHECKING
 
 import msgspec
 
+from hardware.device import Device
 from hardware.efficiency import usable_cache
 from hardware.hierarchy import DIRECTIONS, LOOPS, TENSORS, Array, Hierarchy, Level
 from hardware.memo import memoize
 from hardware.spatial.loop_nest import Network, Station
-
-if TYPE_CHECKING:
-    from hardware.device import Device
 
 _KEPT = {"weight": "weight", "row": "weight", "input": "input", "output": "output", "free": "weight"}
 

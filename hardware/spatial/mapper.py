@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 import numpy as np
 
 from hardware.demand import Demand, Floats, Ints, OpClass
+from hardware.device import Device
 from hardware.efficiency import Efficiency
 from hardware.mapping import common
 from hardware.mapping.common import Mapping, Traffic
-from hardware.mapping.tiling import Tiling, fma
+from hardware.mapping.tiling import Tiling
+from hardware.setup import Setup
 from hardware.spatial.costs import Costs, Needs, Power, find_needs, moved_on_chip
 from hardware.spatial.loop_nest import INPUT, OUTPUT, WEIGHT, WINDOWS, Nest, NestRun, Problem, count_moves
 from hardware.spatial.machine import SpatialMachine, find_machine
 from hardware.spatial.mapping_search import search
-
-if TYPE_CHECKING:
-    from hardware.device import Device
-    from hardware.setup import Setup
 
 
 class _Work(msgspec.Struct, frozen=True):
@@ -81,7 +77,7 @@ def _ideal_s(demand: Demand, setup: Setup) -> Floats:
 
     def rate(unit: str, format_: str) -> float:
         """Return the multiply-accumulates per second of all units in a format."""
-        return device.units * fma(device, unit, format_) * (plan.matrix_rate if unit == "matrix" else 1.0)
+        return device.units * device.mac_rate(unit, format_) * (plan.matrix_rate if unit == "matrix" else 1.0)
 
     others = np.where(attends, rate(plan.contraction[0], plan.attention), rate(*plan.contraction))
     seconds: Floats = demand.macs / np.where(demand.is_convolution, rate(*plan.convolution), others)

@@ -77,7 +77,7 @@ def _models() -> tuple[str, ...]:
 
 
 def _devices() -> tuple[str, ...]:
-    from hardware.architectures import known_architectures
+    from hardware import known_architectures
     from hardware.device import load_devices
     from hwexplorer import engine
 

@@ -11,7 +11,7 @@ from analysis.model.ir.workload import Workload
 from analysis.model.model_errors import ModelError
 from analysis.model.names.model_ref import user_target
 from analysis.model.process.process_limits import USER_LIMITS, ProcessLimits
-from hardware.architectures import known_architectures as architectures
+from hardware import known_architectures as architectures
 from hardware.errors import RequestError
 from hardware.names import split_list
 from hwexplorer import engine
@@ -113,7 +113,7 @@ def _devices(given: dict[str, Any], wanted: State, subject: Subject) -> dict[str
 def _first_gpu(devices: tuple[str, ...]) -> str:
     """Return the default baseline: the preferred device if it is a GPU, else the first GPU; '' without one."""
     candidates = (preferred(devices), *devices) if devices else ()
-    return next((name for name in candidates if engine.device(name).arch is architectures.BASELINE), "")
+    return next((name for name in candidates if engine.device(name).architecture == architectures.BASELINE), "")
 
 
 def _with_device(name: str, devices: tuple[str, ...]) -> tuple[tuple[str, ...], str]:

@@ -18,7 +18,7 @@ from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from analysis.model.ir.workload import Workload
 from analysis.reports.event_report import is_dynamic
-from hardware.architectures import known_architectures
+from hardware import known_architectures
 from hardware.device import CATALOG, Device, load_device, load_devices
 from hardware.plan import Plan, make_plan
 from hardware.precision import KEYS, parse
@@ -39,7 +39,7 @@ MODELS = (
 # Of mappings that follow from rules; of those that are searched tests/hardware/test_spatial.py says what holds:
 # the fastest may move more, where it is not throttled.
 ARCHITECTURES = tuple(one for one in known_architectures.every() if one.describe is None)
-DEFAULTS = tuple(one.default_device for one in ARCHITECTURES)
+DEFAULTS = tuple(known_architectures.classes()[one.id] for one in ARCHITECTURES)
 # Where what is kept on chip follows from what was moved since, not from where a compiler placed its layers.
 KEEPING = tuple(name for name in DEFAULTS if not load_device(name).arch.places_models)
 BATCHES = (1, 8, 64, 512)

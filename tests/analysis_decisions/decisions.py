@@ -10,7 +10,7 @@ from typing import Any
 
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
-from hardware.architectures import known_architectures
+from hardware import known_architectures
 from hardware.device import Device, load_device
 from tests.models import load_once as workload
 
@@ -18,7 +18,7 @@ MODELS = (
     "resnet18", "resnet50", "mobilenet_v2", "vit_b_16", "swin_t", "efficientnet_b0", "densenet121", "inception_v3",
     "squeezenet1_1", "convnext_tiny",
 )  # fmt: skip
-DEFAULTS = tuple(one.default_device for one in known_architectures.every() if one.describe is None)
+DEFAULTS = tuple(known_architectures.classes()[one.id] for one in known_architectures.every() if one.describe is None)
 
 
 @cache

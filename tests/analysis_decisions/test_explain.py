@@ -14,7 +14,7 @@ from analysis.estimate.metrics import EXPLAINED
 from analysis.estimate.scenario import Scenario
 from analysis.explore.attribution import Part, live_at_peak, time_parts
 from analysis.explore.explanation import explain
-from hardware.architectures import known_architectures
+from hardware import known_architectures
 from hardware.errors import RequestError
 from tests.sampling import for_each
 

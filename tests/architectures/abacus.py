@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hardware.architectures.architecture import Architecture
+from hardware.architecture import Architecture
 from hardware.demand import Demand, Floats
 from hardware.device import Device
 from hardware.efficiency import Efficiency
@@ -46,10 +46,9 @@ def _levels(device: Device) -> tuple[tuple[str, float], ...]:
     return (("shelf", device.shelf_bytes),)
 
 
-ABACUS = Architecture(
+ARCHITECTURE = Architecture(
     id="abacus",
     name="Abacus",
-    default_device="abacus_one",
     data_file=Path(__file__).with_suffix(".toml"),
     unit="row",
     levels=_levels,

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from hardware.architectures import known_architectures
-from tests.architectures.abacus import ABACUS
+from hardware import known_architectures
+from tests.architectures import abacus as module
 
+NAME = "abacus"
 DEVICES = Path(__file__).with_name("devices")
 
 
 @pytest.fixture(scope="module", autouse=True)
 def abacus() -> Iterator[Path]:
     """The folder of its devices."""
-    known_architectures.register(ABACUS)
+    sys.modules["hardware.architectures.abacus"] = module
+    known_architectures._KNOWN[NAME] = {"module": "architectures.abacus", "default_device": "abacus_one"}
     yield DEVICES
-    known_architectures.unregister(ABACUS.id)
+    del known_architectures._KNOWN[NAME], sys.modules["hardware.architectures.abacus"]

@@ -19,7 +19,7 @@ from hwexplorer.provider import EngineProvider
 from hwexplorer.state import PANES, PLOTS, State
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.terminals import clipboard
-from tests.architectures.abacus import ABACUS
+from tests.architectures.abacus import ARCHITECTURE
 from tests.models import load_once
 from tests.tui.test_app import screen_text
 
@@ -125,7 +125,7 @@ def test_sums_and_limits_hold(abacus: Path) -> None:
 def test_it_comes_after_the_others_and_goes(abacus: Path) -> None:
     devices, errors = load_devices((abacus,))
     assert not errors
-    assert [device.id for device in devices if device.arch is ABACUS] == ["abacus_one"]
+    assert [device.id for device in devices if device.arch is ARCHITECTURE] == ["abacus_one"]
 
 
 @pytest.mark.usefixtures("folder")

@@ -16,8 +16,7 @@ from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from analysis.model.ir.workload import Workload
 from hardware import device as devices
-from hardware import device_file
-from hardware.architectures import known_architectures
+from hardware import device_file, known_architectures
 from hardware.errors import RequestError
 from hardware.event_prices import coefficients
 from hardware.plan import make_plan

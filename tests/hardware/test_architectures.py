@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from hardware.architectures import known_architectures
+from hardware import known_architectures
 from hardware.device import load_device
 
 ROOT = Path(__file__).parents[2]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from hardware.architectures import known_architectures
+from hardware import known_architectures
 from hardware.device import CATALOG, Device, describe_device, device_files, load_device, load_devices
 from hardware.device_file import DESIGNER, QUALITIES
 from hardware.errors import RequestError

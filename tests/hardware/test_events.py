@@ -9,7 +9,7 @@ import pytest
 
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
-from hardware.architectures import known_architectures
+from hardware import known_architectures
 from hardware.device import load_device, load_devices
 from hardware.event_prices import coefficients
 from hardware.plan import make_plan

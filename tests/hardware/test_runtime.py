@@ -10,7 +10,7 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from analysis.model.ir.workload import Workload
-from hardware.architectures import known_architectures
+from hardware import known_architectures
 from hardware.device import load_device, load_devices
 from hardware.errors import RequestError
 from hardware.map_demand import _with_own_kernels

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.windows import windows
-from hardware.architectures import known_architectures
+from hardware import known_architectures
 from hardware.demand import Floats
 from hardware.device import Device, load_device, load_devices
 from hardware.device_file import read_device_file

@@ -28,9 +28,8 @@ from analysis.model.model_errors import CaptureError
 from analysis.model.names.model_ref import refer
 from analysis.model.process.answering import answer
 from analysis.model.reading_budget import Progress
-from hardware import file_access
-from hardware.architectures import known_architectures
-from hardware.architectures.known_architectures import TORCH_HOST
+from hardware import file_access, known_architectures
+from hardware.known_architectures import TORCH_HOST
 
 TABLE = Path(__file__).with_name("probes.toml")
 EFFORTS = ("quick", "default", "thorough")
@@ -126,7 +125,7 @@ def _describe_machine(
         device=plan.device,
         name=board.name or host.name,
         vendor=board.vendor or host.vendor,
-        architecture=(known_architectures.CUDA if board.is_cuda else known_architectures.HOST).id,
+        architecture=known_architectures.CUDA if board.is_cuda else known_architectures.HOST,
         date=datetime.now(UTC).strftime("%Y-%m-%d"),
         threads=threads,
         facts=(board.facts if board.is_cuda else host.facts) | ({"idle_w": idle_w} if idle_w > 0 else {}),

@@ -25,9 +25,8 @@ from analysis.annexes.machine.measured_rows import FITTED_ON, MeasuredRow, Unpre
 from analysis.document import record
 from analysis.estimate.trust import PATH
 from analysis.model.ir.workload import Floats
-from hardware import file_access
-from hardware.architectures import known_architectures
-from hardware.architectures.data import Software
+from hardware import file_access, known_architectures
+from hardware.architecture_data import Software
 from hardware.demand import Demand, OpClass
 from hardware.efficiency import PATH as EFFICIENCY
 from hardware.efficiency import Efficiency

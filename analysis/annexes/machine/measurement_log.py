@@ -15,8 +15,7 @@ from analysis.model import store
 from analysis.model.ir.batch_limits import fixed_batch
 from analysis.model.ir.validation import decode
 from analysis.model.ir.workload import Workload
-from hardware import file_access
-from hardware.architectures import known_architectures
+from hardware import file_access, known_architectures
 from hardware.errors import RequestError
 from hardware.quantity import percent
 

@@ -24,9 +24,8 @@ from analysis.estimate.trust import work_classes
 from analysis.model import store
 from analysis.model.ir.workload import INPUT, Workload
 from analysis.model.model_errors import ModelError, ModelSpecError
-from hardware import file_access
-from hardware.architectures import known_architectures
-from hardware.architectures.data import common
+from hardware import file_access, known_architectures
+from hardware.architecture_data import common
 from hardware.device import load_device
 
 REPEATS_DIFFER = 2.0  # least ratio of repeats at which one of them must be another measurement
@@ -356,7 +355,7 @@ def _kind_name(group: ErrorGroup) -> str:
     try:
         device = find_device(re.sub(r" x\d+$", "", group.device), group.device_mode, group.source, ())
     except Unpredictable:
-        return known_architectures.BASELINE.id
+        return known_architectures.BASELINE
     kinds = _device_kinds().items()
     return next((name for name, kind in kinds if kind.id and kind.id in device.id), device.architecture)
 

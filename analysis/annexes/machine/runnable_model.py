@@ -11,7 +11,7 @@ from analysis.capture.torch_settings import import_torchvision
 from analysis.model.model_errors import CaptureError
 from analysis.model.names import zoo
 from analysis.model.names.model_ref import ModelRef
-from hardware.architectures.known_architectures import TORCH_HOST
+from hardware.known_architectures import TORCH_HOST
 
 RunnableModel = tuple[Any, tuple[Any, ...]]  # a module in evaluation mode, its inputs
 

@@ -19,7 +19,7 @@ from analysis.annexes.machine.prediction_errors import spearman
 from analysis.annexes.machine.row_validation import LARGE, PredictionPoint
 from analysis.estimate.trust import ENGINEERING, ClassEvidence, DeviceEvidence, Factors, TrustTable, work_classes
 from analysis.model.ir.workload import Floats
-from hardware.architectures import known_architectures
+from hardware import known_architectures
 
 TARGET = 0.82  # share of left-out rows that a band must hold; the aim is 80 to 90 %
 LEAST = float(np.log(1.05))  # least half-width: the repeatability of measurements
@@ -183,7 +183,7 @@ def _host_classes() -> set[str]:
 
 def widen_by_hosts(band: Factors) -> Factors:
     """Return the band widened by the spread between hosts that the fact `dispatch_s` states."""
-    fact = known_architectures.BASELINE.data.facts["dispatch_s"]
+    fact = known_architectures.get(known_architectures.BASELINE).data.facts["dispatch_s"]
     assert fact.value
     assert fact.low
     assert fact.high

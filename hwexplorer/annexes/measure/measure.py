@@ -11,8 +11,8 @@ from analysis.annexes.machine.device_fit import fit_machine
 from analysis.annexes.machine.measurement_log import shared_csv
 from analysis.annexes.machine.torch_process import measure_models
 from hardware import policy
-from hardware.architectures.known_architectures import TORCH_HOST
 from hardware.errors import RequestError
+from hardware.known_architectures import TORCH_HOST
 from hardware.precision import TIMED
 from hwexplorer.annexes.measure._made_device import check_name, emit_device, keep_device, log_file
 from hwexplorer.declare import Verb

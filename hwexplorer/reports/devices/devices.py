@@ -6,7 +6,7 @@ import msgspec
 
 from analysis.document import Column, record
 from hardware import device as catalogue
-from hardware.architectures import known_architectures
+from hardware import known_architectures
 from hardware.device import Device
 from hardware.precision import FORMATS
 from hwexplorer import engine

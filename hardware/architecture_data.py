@@ -14,7 +14,7 @@ from hardware.efficiency import Efficiency
 from hardware.quantity import SourcedValue
 from hardware.taxonomy import Event
 
-COMMON = Path(__file__).with_name("common.toml")
+COMMON = Path(__file__).parent / "architectures" / "common.toml"
 WHOLE = ("count", "bit")  # units of whole numbers
 
 

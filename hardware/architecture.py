@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hardware.architectures.data import Data, read
+from hardware.architecture_data import Data, read
 from hardware.demand import Demand, Floats
 from hardware.hierarchy import Hierarchy
 from hardware.taxonomy import Event, taxonomy
@@ -45,7 +45,6 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     id: str
     name: str
-    default_device: str
     data_file: Path | None = None
     unit: str
     array: str = ""
@@ -71,8 +70,8 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def data(self) -> Data:
-        """The contents of the data file, by default the one beside this module. It is read at first use."""
-        return read(self.data_file or Path(__file__).with_name(f"{self.id}.toml"))
+        """The contents of the data file, by default the one in `architectures`. It is read at first use."""
+        return read(self.data_file or Path(__file__).parent / "architectures" / f"{self.id}.toml")
 
     @cached_property
     def events(self) -> tuple[Event, ...]:
