@@ -427,7 +427,7 @@ CHANGES = {
 
 @pytest.mark.parametrize("old", CHANGES)
 def test_a_wrong_file_is_refused_in_a_line(old: str, tmp_path: Path) -> None:
-    text = (Path(known_architectures.__file__).parents[1] / "catalog" / "eyeriss.toml").read_text()
+    text = (Path(known_architectures.__file__).parent / "catalog" / "eyeriss.toml").read_text()
     assert old in text
     path = tmp_path / "eyeriss.toml"
     path.write_text(text.replace(old, CHANGES[old][0], 1))
