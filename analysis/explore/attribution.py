@@ -13,7 +13,9 @@ import numpy as np
 from analysis.estimate.causes import STEPS, causes, steps
 from analysis.estimate.estimate import COMPONENTS, Estimate, estimate
 from analysis.estimate.families import FAMILIES, family_energy
+from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.kernels import structure
+from analysis.estimate.outline import host_branches
 from analysis.estimate.peak_memory import allocation_bytes, lifetimes
 from analysis.model.ir.workload import Floats
 from hardware.execute import BOUNDS, LAUNCH, RESOURCES
@@ -48,17 +50,17 @@ def attribute(a: Estimate, b: Estimate, metric: str, per_inference: bool) -> Gro
         return _attribute_edp(a, b)
     if metric == "energy":
         mine, theirs = _energies(a, per_inference), _energies(b, per_inference)
-        names = {"component": COMPONENTS, "family": FAMILIES, "subgraph": a.partition.id}
+        names = {"component": COMPONENTS, "family": FAMILIES, "subgraph": _subgraphs(a, b)}
     else:
         mine, theirs = (
             (
                 time_parts(side),
                 steps(causes(side).sum_over(slice(None))).sum(axis=1),
-                side.partition.total(side.run.latency_s),
+                _with_host(side, "latency_s"),
             )
             for side in (a, b)
         )
-        names = {"cause": TIMES, "step": STEPS, "subgraph": a.partition.id}
+        names = {"cause": TIMES, "step": STEPS, "subgraph": _subgraphs(a, b)}
     return {
         way: list_parts(labels, x, y, is_sorted=way == "subgraph")
         for (way, labels), x, y in zip(names.items(), mine, theirs, strict=True)
@@ -96,10 +98,21 @@ def _sorted_parts(
 
 
 def _energies(result: Estimate, per_inference: bool) -> tuple[Floats, Floats, Floats]:
-    """Return the energy by component (3,), family (8,) and subgraph (s,), J."""
+    """Return the energy by component (3,), family (8,), and subgraph and host (s + 1,), J."""
     scale = 1.0 / result.scenario.batch if per_inference else 1.0
     component = np.array(list(result.component_j.values()))
-    return component * scale, family_energy(result) * scale, result.partition.total(result.run.energy_j) * scale
+    return component * scale, family_energy(result) * scale, _with_host(result, "energy_j") * scale
+
+
+def _with_host(result: Estimate, figure: str) -> Floats:
+    """Return a figure of the run by subgraph, followed by that of the host's work between kernels, (s + 1,)."""
+    rest, host = divide_host_work(result)
+    return np.append(result.partition.total(getattr(rest.run, figure)), getattr(host.run, figure).sum() if host else 0)
+
+
+def _subgraphs(a: Estimate, b: Estimate) -> tuple[str, ...]:
+    """Return the names of the parts of `_with_host`."""
+    return (*a.partition.id, next((branch.name for side in (a, b) for branch in host_branches(side)), "host"))
 
 
 def time_parts(result: Estimate) -> Floats:
@@ -161,7 +174,7 @@ def _shapley(
 
 
 def _attribute_edp(a: Estimate, b: Estimate) -> Groups:
-    sides = [(*_energies(side, True), time_parts(side), side.partition.total(side.run.latency_s)) for side in (a, b)]
+    sides = [(*_energies(side, True), time_parts(side), _with_host(side, "latency_s")) for side in (a, b)]
     no_energy, no_time = np.zeros(len(FAMILIES)), np.zeros(len(TIMES))
     causes = (*(f"energy: {name}" for name in FAMILIES), *(f"time: {name}" for name in TIMES))
     return {
@@ -178,7 +191,7 @@ def _attribute_edp(a: Estimate, b: Estimate) -> Groups:
             a, b,
         ),
         "subgraph": _shapley(
-            a.partition.id, [subgraph for _, _, subgraph, *_ in sides], [times for *_, times in sides], a, b
+            _subgraphs(a, b), [subgraph for _, _, subgraph, *_ in sides], [times for *_, times in sides], a, b
         ),
     }  # fmt: skip
 

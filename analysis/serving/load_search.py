@@ -23,6 +23,7 @@ from analysis.serving.serving_report import AIMS, odds_first
 from hardware.quantity import quantity
 
 STAGES = (1, 2, 4, 8)
+NO_LIMITS = "no limits"
 ORDERS = ("edp", "energy", "latency", "throughput", "cost")
 
 
@@ -135,10 +136,15 @@ def search_layouts(
         not_fitting=not_fitting,
         falling_behind=sum(one.row.lag_per_s > 0 for one in tried),
         found=tuple(LoadCandidate(row=one.row, odds=_odds_of_keeping(one, limits)) for one in within),
-        first_odds=odds_first(within[0], within[1], order) if len(within) > 1 and order in AIMS else None,
+        first_odds=odds_first(within[0], within[1], order) if _has_rival(within) and order in AIMS else None,
         nearest=None if within or not misses else min(misses, key=lambda one: _excess(one, limits)).row,
         commands=command_lines(first.server, longest_of(lengths, trace), spec.spec) if first is not None else (),
     )
+
+
+def _has_rival(within: Sequence[Served]) -> bool:
+    """Return True if the second deployment competes with the first: both exist, or both are on paper."""
+    return len({one.server.first.device.silicon for one in within[:2]}) == 1 < len(within)
 
 
 def _keeps(served: Served, limits: Limits) -> bool:
@@ -149,10 +155,11 @@ def _excess(served: Served, limits: Limits) -> float:
     return limits.excess(served.row.ttft_p99_s, served.row.tpot_p99_s)
 
 
-def _order(served: Served, order: str) -> tuple[float, int]:
+def _order(served: Served, order: str) -> tuple[bool, float, int]:
+    """Return the sort key of a deployment: devices on paper come last."""
     row = served.row
     own = {"cost": row.usd_per_million_tokens or math.inf, "throughput": -row.tokens_per_s / row.devices}
-    return own.get(order, row.figure(order)), row.devices
+    return not served.server.first.device.silicon, own.get(order, row.figure(order)), row.devices
 
 
 def _odds_of_keeping(served: Served, limits: Limits) -> float:
@@ -166,5 +173,5 @@ def _limits_text(limits: Limits) -> str:
     stated = (("TTFT", limits.ttft_s), ("TPOT", limits.tpot_s))
     return (
         ", ".join(f"{name} p99 at most {quantity(limit, 's')}" for name, limit in stated if math.isfinite(limit))
-        or "no limits"
+        or NO_LIMITS
     )

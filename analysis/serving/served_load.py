@@ -72,7 +72,7 @@ class ServedLoad(msgspec.Struct, frozen=True, kw_only=True):
     tokens_per_s: Annotated[float, column("Tokens/s", "1/s", help="output tokens a second")]
     power_w: Annotated[float, column("Power", "W", keep=3, help="watts of all devices, idle time included")]
     energy_j_per_token: Annotated[
-        float, column("J/token", "J", key="energy_per_token", help="joules per output token, idle time included")
+        float, column("Energy/token", "J", key="energy_per_token", help="joules per output token, idle time included")
     ]
     energy_band_j_per_token: tuple[float, float]
     usd_per_million_tokens: Annotated[
@@ -81,7 +81,8 @@ class ServedLoad(msgspec.Struct, frozen=True, kw_only=True):
     mean_batch: Annotated[float, column("Batch", keep=2, help="sequences in a step of a replica, averaged over time")]
     busy_fraction: float
     utilization: Annotated[
-        float, column("Use", "%", help="requests per second, as a share of what full batches of such requests reach")
+        float,
+        column("Use", "%", keep=1, help="requests per second, as a share of what full batches of such requests reach"),
     ]
     devices: int
 

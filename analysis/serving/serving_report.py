@@ -126,7 +126,11 @@ def _scheduler_words(scheduler: Scheduler) -> str:
 
 def _answers(server: Server, rows: Sequence[ServedLoad], lengths: Lengths, limits: Limits, says_lag: bool) -> list[str]:
     name, behind = server.name, [row for row in rows if row.lag_per_s > 0 and says_lag]
-    lines = [f"At {row.load} {name} {row.state}: its queue grows without end" for row in behind]
+    more = " and more" * (len(rows) > 1)
+    lines = [
+        f"At {row.load}{more} {name} {'falls behind' if more else row.state}: its queue grows without end"
+        for row in behind[:1]
+    ]
     if len(rows) > 1:
         rates = [row.tokens_per_s for row in rows]
         highest, knee = max(rates), rows[find_knee(rates)]

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.families import instructions, static_power_w
+from analysis.text.headline import short_name
 from hardware import file_access
 from hardware.precision import rate_unit
 from hardware.quantity import percent, quantity
@@ -15,11 +16,11 @@ _FILE = Path(__file__).with_suffix(".toml")
 
 
 def name_side(side: Estimate, other: Estimate) -> str:
-    """Return the name of a device, with its settings if the sides differ in them or are the same device."""
-    name = f"{side.device.name} {side.device.power_mode}".rstrip()
-    if side.device.key != other.device.key and side.scenario == other.scenario:
-        return name
-    return f"{name} at batch {side.scenario.batch}, {side.scenario.precision}, {side.execution}"
+    """Return the name of a device, with the settings in which the sides differ, or with all if it is one device."""
+    own, others = ((f"batch {one.scenario.batch}", one.scenario.precision, one.execution) for one in (side, other))
+    is_same = side.device.key == other.device.key
+    differing = [mine for mine, theirs in zip(own, others, strict=True) if is_same or mine != theirs]
+    return short_name(side.device) + f" at {', '.join(differing)}" * bool(differing)
 
 
 def difference_sentence(more: Estimate, less: Estimate, cause: str, of: str) -> str:
@@ -38,22 +39,22 @@ def _figures(side: Estimate) -> SimpleNamespace:
     peak = max((rate for (_, form), rate in device.peaks.items() if form == side.precision_run), default=0.0)
     used = f"{percent(side.utilization, 1)}"
     return SimpleNamespace(
-        name=device.name,
+        name=short_name(device),
         format=side.precision_run,
         node=f"{device.process_nm:g} nm",
         delivers=device.arch.data.story.delivers,
         instructions=_instructions(side),
-        launch=f"{quantity(launch_s, 's')} for {kernels} kernels of {device.name} "
+        launch=f"{quantity(launch_s, 's')} for {kernels} kernels of {short_name(device)} "
         f"({percent(launch_s / (side.latency_s or 1.0))} of its time)",
         chip=quantity(float(chip) / batch, "byte"),
         dram=quantity(float(dram) / batch, "byte"),
         kernels=kernels,
         memory=device.memory_technology,
         bandwidth=quantity(device.memory_bandwidth, "byte/s"),
-        clock=f"{quantity(cycles, 'SI')} unit cycles per inference on {device.name}, {used} of peak used",
+        clock=f"{quantity(cycles, 'SI')} unit cycles per inference on {short_name(device)}, {used} of peak used",
         static_power=quantity(static_power_w(side), "W"),
         time=quantity(side.latency_s / batch, "s"),
-        compute=f"{device.name} {used} of {quantity(peak, rate_unit(side.precision_run))} {side.precision_run}",
+        compute=f"{short_name(device)} {used} of {quantity(peak, rate_unit(side.precision_run))} {side.precision_run}",
         limit=quantity(side.power_limit_w, "W"),
     )
 
@@ -78,7 +79,7 @@ def under_utilisation(more: Estimate, less: Estimate) -> tuple[str, ...]:
     """Return a sentence if the slower side leaves much more of its peak unused, else an empty tuple."""
     if more.utilization * 2 < less.utilization and more.utilization < 0.3:
         return (
-            f"under-utilisation: {more.device.name} reaches {percent(more.utilization, 1)} of its peak, "
-            f"{less.device.name} {percent(less.utilization, 1)}",
+            f"under-utilisation: {short_name(more.device)} reaches {percent(more.utilization, 1)} of its peak, "
+            f"{short_name(less.device)} {percent(less.utilization, 1)}",
         )
     return ()

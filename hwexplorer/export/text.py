@@ -31,7 +31,7 @@ from hwexplorer.views.tables import keep_columns
 BAR = 12
 STEPS = 32
 LEFT = ("text", "bar")  # roles whose cells are left-aligned
-POINTS = 25  # rows of a plot in brief text
+POINTS = 12  # rows of a plot in brief text
 NAME_LEAST = 16
 
 

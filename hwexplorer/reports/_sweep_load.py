@@ -44,6 +44,6 @@ VERB = replace(
     options=(),
     document=_document,
     brief_parts=(),
-    parts=(SHOW_LOAD.parts[0], replace(LOADS, columns=_SHOWN, footer=(), brief={})),
+    parts=(SHOW_LOAD.parts[0], replace(LOADS, columns=_SHOWN, footer=(), brief={"first": 15})),
     examples={},
 )

@@ -34,7 +34,7 @@ def _summary(state: State) -> Text:
     figures = [
         f"latency {quantity(result.latency_s, 's')}, band {band_words(result.latency_band_s, result.latency_s)}; "
         f"evidence: {describe_evidence(result.trust)}",
-        f"energy {energy_words(result.energy_j, state.batch)}, "
+        f"energy {energy_words(result.energy_j, result.scenario.batch)}, "
         f"band {band_words(result.energy_band_j, result.energy_j)}; {percent(result.static_fraction)} static",
         f"EDP {quantity(result.edp_js, 'Js')}; {quantity(result.throughput_per_s, 'SI')} inferences per second; "
         f"average power {quantity(result.average_power_w, 'W')}, limit {quantity(result.power_limit_w, 'W')}",

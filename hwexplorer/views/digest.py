@@ -31,7 +31,7 @@ def summarize(table: Table, digest: Digest) -> Table:
     for row in table.rows:
         if not row.depth:
             figures = (float(f"{cell:.3g}") if isinstance(cell, float) else cell for cell in row.cells[1:])
-            alike = (digest.alike(str(row.cells[0])), *figures)
+            alike = (name_pattern(str(row.cells[0])), digest.alike(str(row.cells[0])), *figures)
             groups.setdefault(alike, []).append(row)
 
     def amount(rows: Sequence[Row]) -> float:
@@ -65,6 +65,11 @@ def _merge_names(alike: Sequence[Row]) -> str:
     """Return the first name with the number of rows, or `layers.0-31.q_proj ×32` if names differ in one number."""
     first, *others = (str(row.cells[0]) for row in alike)
     return f"{merge_names([first, *others])} ×{len(alike)}" if others else first
+
+
+def name_pattern(name: str) -> str:
+    """Return a name without its numbers, `layers.0.mlp` as `layers.#.mlp`: rows with one pattern can merge."""
+    return ".".join("#" if part.isdigit() else part for part in name.split("."))
 
 
 def merge_names(names: Sequence[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -13,7 +14,13 @@ from tests.headless.conftest import Call
 SCREEN = 40
 ON = ("resnet50", "--on", "h100_sxm")
 VERBS = [(verb, *ON) for verb in ("events", "energy", "why", "roofline", "mapping", "concurrency", "report", "knobs")]
+LOAD = "llama3_8b:serve,rate=1"
 OTHERS = (
+    ("edp", *ON),
+    ("pareto", *ON),
+    ("why", LOAD, "--on", "h100_sxm"),
+    ("explain", LOAD, "h100_sxm", "tpu_v4"),
+    ("sweep", LOAD, "--on", "xeon_8490h,h100_sxm,tpu_v4,l4"),
     ("explain", "resnet50", "h100_sxm", "tpu_v4"),
     ("explain", "resnet50", "h100_sxm", "tpu_v4", "--metric", "energy"),
     ("diff", "vgg11", "vgg13", "--on", "h100_sxm"),
@@ -41,7 +48,8 @@ def test_default_text_is_one_screen_and_all_is_longer(
 def test_other_texts_are_one_screen_too(call: Call, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]) -> None:
     monkeypatch.setenv("HWEXPLORER_WIDTH", "100")
     brief, whole = (call(*words, *more).out.splitlines() for more in ((), ("--all",)))
-    assert len(brief) <= SCREEN < len(whole)
+    assert len(brief) <= SCREEN
+    assert len(brief) < len(whole)
     assert max(map(len, brief)) <= 100
     assert all(brief[i : i + 2] != ["", ""] for i in range(len(brief)))
 
@@ -70,6 +78,34 @@ def test_alike_kernels_are_one_row(call: Call) -> None:
     text = call("roofline", "llama3_8b:decode", "--on", "h100_sxm").out
     assert "layers.0-31." in text
     assert "×32" in text
+
+
+@pytest.mark.parametrize("words", [("energy", "llama3_8b:decode"), ("mapping", "resnet50")])
+def test_only_rows_with_one_name_but_for_a_number_are_merged(call: Call, words: tuple[str, ...]) -> None:
+    merged = [line for line in call(*words, "--on", "h100_sxm").out.splitlines() if re.search(r"\S ×\d", line)]
+    assert merged
+    assert all(re.search(r"\.\d+[-,][\d,]+\S* ×", line) for line in merged), merged
+
+
+def test_host_work_is_a_part_of_its_own_of_a_difference(call: Call) -> None:
+    words = ("explain", "llama3_8b:decode", "h100_sxm", "tpu_v4", "--format", "json")
+    document = json.loads(call(*words).out)
+    parts = {part["name"]: part for part in document["groups"]["subgraph"]}
+    assert parts["host: scheduler and sampling"]["a"] > 100 * parts["embed_tokens"]["a"]
+    assert sum(part["difference"] for part in parts.values()) == pytest.approx(document["difference"])
+
+
+def test_a_report_of_a_load_states_the_energy_of_one_inference(call: Call) -> None:
+    text = call("report", LOAD, "--on", "h100_sxm").out
+    assert " J per batch of 2)" in text
+
+
+def test_a_design_on_paper_never_leads_a_search_of_a_load(call: Call) -> None:
+    text = call("search", LOAD, "--on", "h100_sxm,kpu_t256", "--devices", "1").out
+    rows = [line for line in text.splitlines() if "one device" in line]
+    assert "EDP per token: h100_sxm (one device)" in rows[0]
+    assert "on paper, not counted: kpu_t256 (paper) (one device)" in text
+    assert "no limits and" not in text
 
 
 def test_names_that_differ_in_one_number_are_merged() -> None:

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from msgspec.structs import replace as with_fields
+
 from analysis.document import columns
 from analysis.explore import verdict
 from analysis.explore.deployment_cost import hired_devices
 from analysis.serving.deployment import ParallelDegrees, Server
-from analysis.serving.load_search import LoadCandidate, LoadSearch, search_layouts
+from analysis.serving.load_search import NO_LIMITS, LoadCandidate, LoadSearch, search_layouts
 from analysis.serving.served_load import ServedLoad, lengths_of, longest_of
 from analysis.serving.serving_report import AIMS
 from hardware.quantity import percent, quantity
 from hwexplorer import engine
 from hwexplorer.configurations import catalogue
 from hwexplorer.declare import EVERYWHERE, Report, Rows, summary_text
-from hwexplorer.reports.show.load import limits_of
+from hwexplorer.reports.show.load import EDP, limits_of, marked_key
 from hwexplorer.state import State, replace
 from hwexplorer.views.captions import headline_of_state
 from hwexplorer.views.plain import Text
@@ -24,9 +26,9 @@ from hwexplorer.views.plain import Text
 SHOWN = 40
 _COLUMNS = columns(
     ServedLoad,
-    "key layout ttft_p99 tpot_p99 tokens energy_per_token usd_per_million_tokens utilization odds good power",
-    *columns(LoadCandidate, "odds"),
-    within="row", layout=0, good=3, power=4,
+    "key layout ttft_p99 tpot_p99 edp energy_per_token usd_per_million_tokens utilization odds tokens good power",
+    *columns(LoadCandidate, "odds", odds=1), with_fields(EDP, of="row.edp_js", keep=0),
+    within="row", key={"of": lambda one: marked_key(one.row)}, layout=0, tokens=2, good=3, power=4,
 )  # fmt: skip
 _AIMS = {**AIMS, "throughput": "most tokens/s of each device", "cost": "USD per token"}
 
@@ -54,7 +56,11 @@ def _answer(search: LoadSearch, state: State) -> Iterator[str]:
         if search.nearest is not None:
             yield f"nearest: {describe(search.nearest)}; {search.nearest.state}"
         return
-    best = search.found[0]
+    existing = [one for one in search.found if marked_key(one.row) == one.row.key]
+    if not existing:
+        yield f"Only on paper: {describe(search.found[0].row)}. No device that exists keeps up with {search.limits}"
+        return
+    best, on_paper = existing[0], search.found[len(existing) :]
     sure, odds = "", search.first_odds
     if odds is not None:
         sure = (
@@ -63,24 +69,27 @@ def _answer(search: LoadSearch, state: State) -> Iterator[str]:
             else "the next is too close to call; "
         )
     yield f"least {_AIMS[search.order]}: {describe(best.row)} ({sure}{percent(best.odds)} sure to keep the limits)"
-    priced = [one.row for one in search.found if one.row.usd_per_million_tokens is not None]
+    priced = [one.row for one in existing if one.row.usd_per_million_tokens is not None]
     cheapest = min(priced, key=lambda row: row.usd_per_million_tokens or 0.0, default=best.row)
-    fewest = min((one.row for one in search.found), key=lambda row: row.devices)
+    fewest = min((one.row for one in existing), key=lambda row: row.devices)
     for what, row in (("cheapest", cheapest), ("fewest devices", fewest)):
         if row is not best.row:
             yield f"{what}: {describe(row)}"
+    if on_paper:
+        yield f"on paper, not counted: {describe(on_paper[0].row)}"
 
 
 def describe(row: ServedLoad) -> str:
     """Write `h100_sxm*4 (tp=2,dp=2), TTFT p99 0.3 s, TPOT p99 20 ms, 0.5 J and 1.1 USD a million tokens`."""
     usd = f", {row.usd_per_million_tokens:.3g} USD/M tokens" if row.usd_per_million_tokens else ""
     times = f"TTFT p99 {quantity(row.ttft_p99_s, 's')}, TPOT p99 {quantity(row.tpot_p99_s, 's')}"
-    return f"{row.key} ({row.layout}), {times}, {quantity(row.energy_j_per_token, 'J')}/token{usd}"
+    return f"{marked_key(row)} ({row.layout}), {times}, {quantity(row.energy_j_per_token, 'J')}/token{usd}"
 
 
 def _left_out(search: LoadSearch, state: State) -> Iterator[str]:
+    kept = "" if search.limits == NO_LIMITS else f"keep {search.limits} and "
     yield (
-        f"{len(search.found)} of {search.evaluated} deployments keep {search.limits} and keep up; "
+        f"{len(search.found)} of {search.evaluated} deployments {kept}keep up; "
         f"{search.not_fitting} do not fit, {search.falling_behind} fall behind"
     )
     if len(search.devices) < len(state.devices):

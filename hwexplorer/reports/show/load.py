@@ -12,6 +12,7 @@ from analysis.serving.deployment import DoesNotFitError
 from analysis.serving.served_load import Limits, ServedLoad, lengths_of, parse_limits
 from analysis.serving.serving_report import ServingReport, serving_report
 from analysis.serving.waits import Wait
+from hardware.device import ON_PAPER
 from hardware.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.declare import DEVICES, Report, Rows, summary_text
@@ -19,12 +20,19 @@ from hwexplorer.options import LOAD_LIMITS
 from hwexplorer.state import State, replace
 from hwexplorer.views.captions import headline_of_state, list_names
 
-_EDP = Column("edp", "EDP/token", "Js", keep=1, of="edp_js", help="joules per token x median time of a request")
+
+def marked_key(row: ServedLoad) -> str:
+    """Return the devices of a load, marked if they exist on paper only."""
+    return row.key + ON_PAPER * row.device.endswith(ON_PAPER)
+
+
+EDP = Column("edp", "EDP/token", "Js", keep=1, of="edp_js", help="joules per token x median time of a request")
 _LOADS = columns(
     ServedLoad,
     "key load ttft_p50 ttft_p99 tpot_p50 tpot_p99 tokens energy_per_token edp usd_per_million_tokens utilization "
     "requests good power mean_batch layout device runtime ttft_p90 tpot_p90 request_p50",
-    _EDP, load=2, tpot_p50=2, requests=4, mean_batch=3, layout=3, device=6, runtime=5, ttft_p90=6, tpot_p90=6,
+    EDP, key={"of": marked_key}, load=2, tpot_p50=2, requests=4, mean_batch=3, layout=3, device=6, runtime=5,
+    ttft_p90=6, tpot_p90=6,
 )  # fmt: skip
 # The columns of brief text, without --all.
 _SHOWN = "key layout ttft_p50 ttft_p99 tpot_p50 tpot_p99 tokens energy_per_token edp usd_per_million_tokens utilization"
@@ -88,6 +96,11 @@ def _lines(report: ServingReport, state: State) -> Iterator[str]:
         yield f"no USD: no price to hire {', '.join(unpriced)} is published"
 
 
+def _brief_lines(report: ServingReport, state: State) -> Iterator[str]:
+    yield from _lines(report, state)
+    yield MORE
+
+
 def _band(ends: tuple[float, float], value: float) -> str:
     low, high = (f"{(end / value - 1) * 100:+.0f}" for end in ends) if value else ("0", "0")
     return f"{low}/{high} %"
@@ -99,7 +112,7 @@ def _answer(report: ServingReport, state: State) -> Iterator[str]:
 
 
 LOADS = Rows(
-    "loads", "Devices", _LOADS, key=("key", "load"), footer=_lines, brief={"columns": _BRIEF, "notes": (MORE,)}
+    "loads", "Devices", _LOADS, key=("key", "load"), footer=_lines, brief={"columns": _BRIEF, "footer": _brief_lines}
 )
 VERB = Report(
     subject=DEVICES,

@@ -16,7 +16,7 @@ from hwexplorer import engine
 from hwexplorer.declare import Report, Subject
 from hwexplorer.options import MODEL, OWN_MODEL, SCENARIO, choice, option
 from hwexplorer.state import State, other_device, pinned, replace
-from hwexplorer.views.digest import merge_names
+from hwexplorer.views.digest import merge_names, name_pattern
 from hwexplorer.views.plain import Page, Table, Text
 from hwexplorer.views.tables import rows
 
@@ -101,7 +101,9 @@ def _brief_table(explained: Explanation, name: str, most: int) -> Table:
     """Return the largest parts of a division, with alike subgraphs merged, and one row for the other parts."""
     alike: dict[str, list[Part]] = {}
     for part in explained.groups[name]:
-        alike.setdefault(f"{part.a:.3g} {part.b:.3g}" if name == "subgraph" else part.name, []).append(part)
+        alike.setdefault(
+            f"{part.a:.3g} {part.b:.3g} {name_pattern(part.name)}" if name == "subgraph" else part.name, []
+        ).append(part)
     parts = sorted(map(_sum_parts, alike.values()), key=lambda part: -abs(part.fraction))
     shown = [part for part in parts[:most] if part.difference] or parts[:most]
     rest = [part for part in parts if part not in shown]
@@ -143,7 +145,8 @@ _BRIEF = {"energy": ("family", "subgraph"), "memory": ("kind", "live at the peak
 def _brief(state: State, a: str | None, b: str | None, measure: str | None) -> Page:
     explained = _document(state, a, b, measure)
     names = _BRIEF.get(explained.metric, ("cause", "subgraph"))
-    tables = (_brief_table(explained, name, most) for name, most in zip(names, (6, 9), strict=True))
+    subgraphs = 9 if len(explained.reasons) < 8 else 4  # one screen in all
+    tables = (_brief_table(explained, name, most) for name, most in zip(names, (6, subgraphs), strict=True))
     return Page("explain", _title(explained, state), (_words(explained), *tables))
 
 

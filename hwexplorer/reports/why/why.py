@@ -44,6 +44,7 @@ from hwexplorer.views.measured_times import MeasuredTimes, add_measured_step, me
 from hwexplorer.views.plain import SUMMARY, Section, Stack, Text, WaterfallStep
 
 TOP = 6
+MORE = "More: --all (requests over time, kernels by limit, largest events)"
 NOTHING = 1e-9  # fraction of the latency below which a step is left out
 
 # Names of the steps of analysis/estimate/causes.py.
@@ -115,10 +116,13 @@ def why(state: State, is_whole: bool = True, says_setting: bool = True) -> Text:
         ("", _actual(figures, kind, members, best)),
     ]
     waterfall = _steps(result, members)
-    if not state.at and (served := engine.find_served(state)) is not None:
+    served = None if state.at else engine.find_served(state)
+    if served is not None:
         from hwexplorer.views.load_lines import load_sections  # not needed without a load
 
-        first += load_sections(served)
+        (_, answer), *under_load = load_sections(served)
+        first[0] = (SUMMARY, (*answer, *reason))
+        first += under_load if is_whole else under_load[:1]
     if times := _trace_times(state, whole):
         first.append(("Measured", trace_annex().node_lines(times, members)))
         waterfall = add_measured_step(times, members, waterfall)
@@ -136,7 +140,10 @@ def why(state: State, is_whole: bool = True, says_setting: bool = True) -> Text:
         below.append(("Coverage", coverage))
     if notes := describe_deviations(result):
         below.append(("Notes", notes))
-    below += _largest_events(whole, state.at, is_whole)
+    if is_whole or served is None:
+        below += _largest_events(whole, state.at, is_whole)
+    else:
+        below = [*below[1:], ("", (MORE,))]
     return Text("why", place_in_words(state), (*first, *below), waterfall, len(first))
 
 
