@@ -260,14 +260,13 @@ def sweep(
     on: Names = None,
     batches: Wholes = None,
     precisions: Names = None,
-    image_sizes: Wholes = None,
     rates: Sequence[float] | float | None = None,
     clients: Wholes = None,
     power_modes: bool = False,
     include_design_targets: bool = False,
     **options: Unpack[ScenarioOptions],
 ) -> Result[Any]:
-    """Estimate a model over batches, precisions, image sizes."""
+    """Estimate a model over batches and precisions."""
     return _ask("sweep", **locals())
 
 

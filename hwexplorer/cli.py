@@ -21,6 +21,7 @@ from hwexplorer import registry, spellings
 from hwexplorer.export.files import SCREEN
 from hwexplorer.process import signals
 from hwexplorer.process.output import OutputError, complain, put
+from hwexplorer.version import VERSION
 
 THREADS = "OPENBLAS_NUM_THREADS"
 
@@ -65,7 +66,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     if first is None and {"-h", "--help", "--version"} & set(words):
         if words != ["--version"]:  # the version needs no list of verbs
             _overview().parse_args(words)
-        return argparse.Namespace(verb="version", run=_print_version)
+        return argparse.Namespace(verb="version", run=lambda _: put(f"hwexplorer {VERSION}\n"))
     if words and registry.is_verb(words[0]):
         members = registry.sections(words[0])
         if members and words[0] not in members and words[1:] in (["--help"], ["-h"]):
@@ -172,12 +173,6 @@ def _overview() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="store_true", help="show the version")
     return parser
-
-
-def _print_version(arguments: argparse.Namespace) -> None:
-    from hwexplorer import __version__
-
-    put(f"hwexplorer {__version__}\n")
 
 
 def main(words: Sequence[str] | None = None) -> int:

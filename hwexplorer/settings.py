@@ -26,7 +26,8 @@ BATCH_MAX, IMAGE_MAX, TOKENS_MAX = request_bounds.BATCH, request_bounds.IMAGE_SI
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """One setting: a field of `State`, an option, and a command of the `:` line.
+    """One setting: a field of `State`, an option, and a command of the `:` line. It is one of a list of words, unless a
+    subclass says otherwise: `choices` returns all of them, `common` are those known without reading a file.
 
     `default` None means the model's own value, described by `default_text`. `label` writes a value for the head line,
     also a default if `is_always_shown`; `action` is what a click on it does. `group` is the heading of the option."""
@@ -34,6 +35,9 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     metavar: str
     help: str
+    choices: Callable[[], tuple[str, ...]]
+    common: tuple[str, ...] = ()
+    called: str = ""
     default: Any = None
     default_text: str = ""
     flags: tuple[str, ...] = ()
@@ -47,21 +51,19 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
         """The name in words."""
         return self.name.replace("_", " ")
 
-    def choices(self) -> tuple[str, ...]:
-        """Return the values to complete."""
-        raise NotImplementedError
-
     def parse(self, text: str) -> Any:
         """Return the value of a text that a person typed. Raises RequestError."""
         return self.check(text)
 
     def check(self, value: Any) -> Any:
-        """Return the value in its canonical spelling. Raises RequestError if it is not allowed."""
-        raise NotImplementedError
+        """Return the value in its canonical spelling. Raises RequestError if it is not a choice."""
+        if self.find(value) is None:
+            raise unknown(self.called or self.title, value, self.choices())
+        return value
 
     def find(self, word: str) -> Any:
         """Return the value that a word of a state string stands for, None for a word of another setting."""
-        raise NotImplementedError
+        return word if word in self.common or word in self.choices() else None
 
     def write(self, value: Any) -> str:
         """Return the word that stands for the value in a state string."""
@@ -74,17 +76,16 @@ class NumberSetting(Setting, frozen=True, kw_only=True):
     mark: str
     most: int
     least: int = 1
-    suggestions: tuple[str, ...] = ("default",)
-
-    def choices(self) -> tuple[str, ...]:
-        return self.suggestions
+    choices: Callable[[], tuple[str, ...]] = lambda: ("default",)
 
     def parse(self, text: str) -> int:
+        """Return the number of a text. Raises RequestError."""
         if "," in text:
-            raise RequestError(f"{text[:40]!r} is a list, expected one number (lists: sweep --batches, --image-sizes)")
+            raise RequestError(f"{text[:40]!r} is a list, expected one number (a list: sweep --batches)")
         return parse_whole(text, self.least, self.most)
 
     def check(self, value: Any) -> Any:
+        """Return the number, or None for the model's own. Raises RequestError if it is out of range."""
         if value is None and self.default is None:
             return None
         if wrong := request_bounds.range_error(self.title, value, self.most, self.least):
@@ -92,42 +93,24 @@ class NumberSetting(Setting, frozen=True, kw_only=True):
         return value
 
     def find(self, word: str) -> int | None:
+        """Return the number after the mark, None for a word without it."""
         match = re.fullmatch(rf"{self.mark}(-?[0-9]{{1,9}})", word)
         return int(match[1]) if match else None
 
     def write(self, value: Any) -> str:
+        """Return the number after its mark."""
         return f"{self.mark}{value}"
-
-
-class WordSetting(Setting, frozen=True, kw_only=True):
-    """One of a list of words. `common` are the words known without reading a file, `all_words` returns all."""
-
-    common: tuple[str, ...]
-    all_words: Callable[[], tuple[str, ...]]
-    called: str = ""
-
-    def choices(self) -> tuple[str, ...]:
-        return self.all_words()
-
-    def check(self, value: Any) -> Any:
-        if self.find(value) is None:
-            raise unknown(self.called or self.title, value, self.all_words())
-        return value
-
-    def find(self, word: str) -> str | None:
-        return word if word in self.common or word in self.all_words() else None
 
 
 class PrecisionSetting(Setting, frozen=True, kw_only=True):
     """A precision by any of its names."""
 
-    def choices(self) -> tuple[str, ...]:
-        return formats.NAMES
-
     def check(self, value: Any) -> str:
+        """Return the name of the format. Raises RequestError."""
         return formats.canonical(value)
 
     def find(self, word: str) -> str | None:
+        """Return the name of the format that a word means, None for another word."""
         precision = formats.find(word)
         return precision.name if precision else None
 
@@ -140,21 +123,22 @@ SETTINGS: dict[str, Setting] = {
     for setting in (
         NumberSetting(
             name="batch", mark="b", most=BATCH_MAX, default=1, default_text="1", metavar="N", label="batch {}".format,
-            help=f"inputs at once, 1 to {BATCH_MAX}", suggestions=("1", "8", "32", "128"), is_always_shown=True,
-            action="batch_up",
+            help=f"inputs at once, 1 to {BATCH_MAX}", is_always_shown=True,
+            action="batch_up", choices=lambda: ("1", "8", "32", "128"),
         ),
         PrecisionSetting(
             name="precision", default=formats.DEFAULT, metavar="P", help=formats.LISTED, is_always_shown=True,
+            choices=lambda: formats.NAMES,
             default_text=f"{formats.DEFAULT}, of language models {formats.LANGUAGE}", action="precision_up",
         ),
-        WordSetting(
+        Setting(
             name="execution", called="runtime", flags=("--runtime", "--execution"), common=EXECUTIONS,
-            all_words=runtime_names, default=AUTO, default_text=AUTO, metavar="R", is_always_shown=True,
+            choices=runtime_names, default=AUTO, default_text=AUTO, metavar="R", is_always_shown=True,
             action="execution", label=lambda runtime: "usual runtime" if runtime == AUTO else runtime,
             help="software that runs it: auto (the usual runtime of each device), eager, compiled, fused, or a runtime",
         ),
-        WordSetting(
-            name="layout", common=LAYOUTS, all_words=lambda: LAYOUTS, default=LAYOUTS[0], default_text=LAYOUTS[0],
+        Setting(
+            name="layout", common=LAYOUTS, choices=lambda: LAYOUTS, default=LAYOUTS[0], default_text=LAYOUTS[0],
             metavar="L", help=" or ".join(LAYOUTS), action="layout", label=lambda layout: layout.replace("_", " "),
         ),
         NumberSetting(

@@ -15,7 +15,7 @@ from analysis.document import Column
 from hwexplorer.export import html_tree
 from hwexplorer.export.html_tree import bar, colours
 from hwexplorer.export.html_tree import text as _text
-from hwexplorer.export.text import LEFT, columns_as_text, fit_columns
+from hwexplorer.export.text import LEFT, columns_as_text
 from hwexplorer.text.number_format import quantity
 from hwexplorer.text.terms import column_meaning
 from hwexplorer.version import VERSION
@@ -23,7 +23,6 @@ from hwexplorer.views.plain import Page, Plot, Row, Series, Stack, Table, Text, 
 from hwexplorer.views.plot_axis import Axis, axis
 
 CELL, WIDEST = 7.2, 24  # pixels of a digit of a table, and characters after which its texts wrap
-NOTEBOOK = 120  # width of the widest table in a notebook, in characters
 _PAGE_STYLE = f"""
 :root{{color-scheme:light dark;--ink:#1b1f24;--paper:#fff;--line:#d5d9de;--soft:#f3f5f7;--bar:#4c8bd6;--dim:#6a737d;
 {colours(dark=False)}}}
@@ -51,14 +50,7 @@ def as_html(view: View | Page, command: str = "") -> str:
 def as_fragment(view: View | Page) -> str:
     """Return the view for embedding in another page, such as a notebook: its style is scoped and it has no script."""
     own = "--ink:currentColor;--line:#8886;--soft:transparent;--bar:#4c8bd6;--dim:#8a939c;" + colours(dark=False)
-    return f'<div class="hwexplorer"><style>.hwexplorer{{{own}{_STYLE}}}</style>\n{_part(_narrow(view), 3)}</div>'
-
-
-def _narrow(view: View | Page) -> View | Page:
-    """Return the view with tables reduced to the columns that fit a notebook."""
-    if isinstance(view, Page):
-        return replace(view, parts=tuple(map(_narrow, view.parts)))
-    return fit_columns(view, NOTEBOOK) if isinstance(view, Table) else view
+    return f'<div class="hwexplorer"><style>.hwexplorer{{{own}{_STYLE}}}</style>\n{_part(view, 3)}</div>'
 
 
 def _part(view: View | Page, level: int) -> str:

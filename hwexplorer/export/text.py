@@ -26,7 +26,6 @@ from hwexplorer.views.plain import (
     scale_values,
     write_amount,
 )
-from hwexplorer.views.tables import keep_columns
 
 BAR = 12
 STEPS = 32
@@ -79,10 +78,8 @@ def table(view: Table, width: int = 0) -> str:
     letters = [view.columns[c] for c in shown if view.columns[c].role == "bar" and view.columns[c].help]
     below = [f"{column.title}: {column.help}" for column in letters]
     if rest:
-        more = (
-            f"{count_noun(len(rest), 'column')} more ({', '.join(dict.fromkeys(view.columns[c].title for c in rest))})"
-        )
-        below.append(f"{more}: widen, or --format csv")
+        names = ", ".join(dict.fromkeys(view.columns[c].title for c in rest))
+        below.append(f"{count_noun(len(rest), 'column')} more ({names}): widen, or --format csv")
     below += [safe(line) for line in view.footer]
     below += [f"! {safe(note)}" for note in view.notes]
     if below:
@@ -114,17 +111,6 @@ def _lines(view: Table, cells: list[list[str]], kept: list[int], width: int) -> 
 
 def _width(column: list[str]) -> int:
     return max(map(_cells, column))
-
-
-def fit_columns(view: Table, width: int) -> Table:
-    """Return the table with the columns that fit a width, and a line that names the others."""
-    columns = view.columns
-    kept = fit_places(columns, list(map(_width, columns_as_text(view))), width)
-    dropped = ", ".join(dict.fromkeys(column.title for c, column in enumerate(columns) if c not in kept))
-    if not dropped:
-        return view
-    footer = (f"{count_noun(len(columns) - len(kept), 'column')} more: {dropped}", *view.footer)
-    return replace(keep_columns(view, kept), footer=footer)
 
 
 def _cells(text: str) -> int:

@@ -95,7 +95,7 @@ class Result(Generic[Document]):
     def _repr_html_(self) -> str:
         from hwexplorer.export.html import as_fragment
 
-        return as_fragment(self._answer.view())
+        return as_fragment(self._answer.view(is_whole=False))
 
 
 def _flatten(value: Any, name: str = "") -> dict[str, Any]:

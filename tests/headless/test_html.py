@@ -9,9 +9,11 @@ from html.parser import HTMLParser
 
 import pytest
 
+from analysis.document import Column
 from hwexplorer import __version__
 from hwexplorer.answer import Answer
 from hwexplorer.export.html import as_fragment, as_html
+from hwexplorer.headless.results import Result
 from hwexplorer.state import parse
 from hwexplorer.views.cause_looks import LOOKS
 from hwexplorer.views.plain import Page, Table
@@ -110,10 +112,16 @@ def test_a_page_says_the_version_and_the_command_that_made_it() -> None:
     assert parse(again[2]) == STATE
 
 
-def test_a_notebook_has_the_columns_that_fit_and_names_the_others() -> None:
-    view = Answer("compare", STATE).view()
-    assert as_fragment(view).count("<th ") < as_html(view).count("<th ")
-    assert "columns more: " in as_fragment(view)
+def test_a_notebook_shows_the_brief_answer_and_names_what_all_adds() -> None:
+    answer = Answer("compare", STATE)
+    shown = Result(answer)._repr_html_()
+    assert 5 < shown.count("<th ") < as_html(answer.view()).count("<th ")
+    assert "More: --all (memory, " in shown
+
+
+def test_a_table_without_rows_is_a_table_of_its_heads() -> None:
+    empty = Table("unmatched", "Not in the model", (Column("name", "Name", role="text"),), ())
+    assert as_html(empty).count("<th ") == 1
 
 
 def test_a_comparison_begins_with_its_answer_and_drops_columns_that_a_page_has_no_room_for() -> None:

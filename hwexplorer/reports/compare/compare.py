@@ -52,9 +52,10 @@ class _Device(NamedTuple):
         return self.figures.ratio_to_baseline[metric]
 
 
+# In the order of reading: rank, cost, runtime and precision, evidence.
 _KEYS = (
-    "device latency energy_per_inference edp ratio throughput power utilization memory bound known verdict causes "
-    "runtime precision trust band energy_band"
+    "device verdict latency band energy_per_inference energy_band edp throughput runtime precision known ratio bound "
+    "power utilization memory causes trust"
 )
 _MORE_KEYS = (
     "compute_per_inference memory_per_inference static_per_inference energy weights activations limit tdp kernels "
@@ -94,12 +95,6 @@ SUMMARY = columns(
     memory={"help": "peak: weights and live activations", "keep": 5},
     bound={"keep": 4},
 )  # fmt: skip
-# Columns in the order of reading: rank, cost, runtime and precision, evidence.
-_READ = (
-    "device verdict latency band energy_per_inference energy_band edp throughput runtime precision known ratio bound "
-    "power utilization memory causes trust"
-)
-READING = tuple(sorted(SUMMARY, key=lambda column: _READ.split().index(column.key)))
 DETAILED = SUMMARY + columns(
     Compared,
     _MORE_KEYS,
@@ -155,19 +150,17 @@ def _by_level(state: State, level: str, on_paper: bool) -> Levels:
 
 
 def _view(state: State, level: str, on_paper: bool) -> Table | Page:
-    """Return the whole answer, with all columns and sentences. CSV has the columns in the order of `SUMMARY`."""
+    """Return the whole answer, with all columns and sentences."""
     if level in ("subgraph", "operator"):
         return levels.by_node(state, _by_level(state, level, on_paper))
-    table = _sorted_devices(state, level, READING)
+    table = _sorted_devices(state, level)
     if level == "detailed":
         table = replace(table, footer=(*table.footer, *_steps(state)))
-    page = _page(state, on_paper, replace(table, title="Devices"))
-    return replace(page, csv=_sorted_devices(state, level, SUMMARY), cards=cards(state))
+    return _page(state, on_paper, replace(table, title="Devices"))
 
 
-def _sorted_devices(state: State, level: str, columns: tuple[Column, ...]) -> Table:
-    more = DETAILED[len(SUMMARY) :] if level == "detailed" else ()
-    return sort_rows(by_device(state, (*columns, *more)), state)
+def _sorted_devices(state: State, level: str) -> Table:
+    return sort_rows(by_device(state, DETAILED if level == "detailed" else SUMMARY), state)
 
 
 def _brief(state: State, level: str, on_paper: bool) -> Table | Page:
@@ -175,7 +168,7 @@ def _brief(state: State, level: str, on_paper: bool) -> Table | Page:
     if level in ("subgraph", "operator"):
         return replace(_view(state, level, on_paper), first=NODES)
     if level == "detailed":
-        return _page(state, on_paper, device_pages(_sorted_devices(state, level, READING), _steps(state)))
+        return _page(state, on_paper, device_pages(_sorted_devices(state, level), _steps(state)))
     return _page(state, on_paper, brief_table(_results(state), engine.result(state, state.baseline), state.metric))
 
 
@@ -184,13 +177,13 @@ def _steps(state: State) -> tuple[str, ...]:
 
 
 def _page(state: State, on_paper: bool, view: Table | Text) -> Page:
-    """Return a comparison: its title, the verdict, and a view."""
+    """Return a comparison: its title, the verdict, a view, and the cards that HTML shows."""
     said = answer(state, asks_for_paper(state, on_paper))
     parts = (*([Text("answer", "Answer", (("", said),))] if said else []), view)
-    return Page("compare", headline_of_state(state), parts, main=len(parts) - 1)
+    return Page("compare", headline_of_state(state), parts, main=len(parts) - 1, cards=cards(state))
 
 
-def by_device(state: State, columns: tuple[Column, ...] = READING) -> Table:
+def by_device(state: State, columns: tuple[Column, ...] = SUMMARY) -> Table:
     """Return one row per device, with the keys of `state.devices`."""
     results, reference = _results(state), engine.result(state, state.baseline)
     other = pinned(state) if state.diff else None

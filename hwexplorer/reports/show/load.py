@@ -18,7 +18,7 @@ from hwexplorer import engine
 from hwexplorer.declare import DEVICES, Report, Rows, summary_text
 from hwexplorer.options import LOAD_LIMITS
 from hwexplorer.state import State, replace
-from hwexplorer.views.captions import headline_of_state, list_names
+from hwexplorer.views.captions import band_words, headline_of_state, list_names
 
 
 def marked_key(row: ServedLoad) -> str:
@@ -45,10 +45,7 @@ MORE = "More: --all (what slow requests wait for, how steps are formed, all colu
 def limits_of(state: State, given: dict[str, Any]) -> Limits:
     """Return each limit from the options, or from the state if the option is absent."""
     stated = parse_limits(state.limits)
-    return Limits(
-        ttft_s=given.get("max_ttft") or stated.ttft_s,
-        tpot_s=given.get("max_tpot") or stated.tpot_s,
-    )
+    return Limits(ttft_s=given.get("max_ttft") or stated.ttft_s, tpot_s=given.get("max_tpot") or stated.tpot_s)
 
 
 def limits_text(limits: Limits) -> str:
@@ -87,11 +84,9 @@ def _title(report: ServingReport, state: State) -> str:
 def _lines(report: ServingReport, state: State) -> Iterator[str]:
     """Yield a line for each device and load: whether it keeps up, and how sure its figures are."""
     for row in report.loads:
-        bands = (
-            f"TTFT {_band(row.ttft_band_s, row.ttft_p50_s)}, TPOT {_band(row.tpot_band_s, row.tpot_p50_s)}, J/token "
-        )
-        bands += _band(row.energy_band_j_per_token, row.energy_j_per_token)
-        yield f"{row.key} ({row.layout}, {row.load}): {row.state}; {bands}"
+        ttft, tpot = band_words(row.ttft_band_s, row.ttft_p50_s), band_words(row.tpot_band_s, row.tpot_p50_s)
+        energy = band_words(row.energy_band_j_per_token, row.energy_j_per_token)
+        yield f"{row.key} ({row.layout}, {row.load}): {row.state}; TTFT {ttft}, TPOT {tpot}, J/token {energy}"
     if unpriced := dict.fromkeys(row.key for row in report.loads if row.usd_per_million_tokens is None):
         yield f"no USD: no price to hire {', '.join(unpriced)} is published"
 
@@ -99,11 +94,6 @@ def _lines(report: ServingReport, state: State) -> Iterator[str]:
 def _brief_lines(report: ServingReport, state: State) -> Iterator[str]:
     yield from _lines(report, state)
     yield MORE
-
-
-def _band(ends: tuple[float, float], value: float) -> str:
-    low, high = (f"{(end / value - 1) * 100:+.0f}" for end in ends) if value else ("0", "0")
-    return f"{low}/{high} %"
 
 
 def _answer(report: ServingReport, state: State) -> Iterator[str]:
