@@ -78,6 +78,11 @@ class Answer:
 
         return device_limits.check_limits(self.state) if engine.is_ready(self.state) else None
 
+    @property
+    def broken_rules(self) -> str:
+        """The rules that do not hold (`check`, `diff`, `validate`); '' if all hold."""
+        return "" if self.report.fails is None else self.report.fails(self.document)
+
     def records(self) -> tuple[Any, ...] | None:
         """Return the structs that the main table shows; None if it does not show structs of the document."""
         parts = self.report.parts

@@ -105,8 +105,6 @@ def _ask(name: str, *words: Any, **values: Any) -> Result[Any]:
     """Return the answer of a verb or section. `words` are its arguments without flags, in their order; `options` are
     further values."""
     values |= values.pop("options", {})
-    report = registry.load(name)
-    assert isinstance(report, Report)
     options = parameters(name)
     places = [argument for argument, option in options.items() if option.is_word]
     if len(words) > len(places):
@@ -114,7 +112,7 @@ def _ask(name: str, *words: Any, **values: Any) -> Result[Any]:
     values |= dict(zip(places, words, strict=False))
     arguments = _arguments(name, tuple(options.values()), values)
     with output.Progress() as progress:
-        return Result(answers.find_answer(name, report, arguments, progress), arguments.devices_dir)
+        return Result(answers.find_answer(name, arguments, progress), arguments.devices_dir)
 
 
 def _arguments(verb: str, options: Sequence[Option], values: dict[str, Any]) -> argparse.Namespace:
@@ -306,11 +304,7 @@ def cost(
 
 
 def trace(
-    file: Path | str,
-    *,
-    model: AnyModel | None = None,
-    on: str | None = None,
-    **options: Unpack[ScenarioOptions],
+    file: Path | str, *, model: AnyModel | None = None, on: str | None = None, **options: Unpack[ScenarioOptions]
 ) -> Result[Any]:
     """Compare a measured trace with a model: measured and predicted time of each operator."""
     return _ask("trace", **locals())

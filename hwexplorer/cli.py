@@ -84,7 +84,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     summary = _summary(name, {option.name for option in verb.all_options()})
     parser = _Parser(full_name, description=summary, epilog=epilog)
     options.add_options(parser, (*verb.all_options(), options.DEVICES_DIR))
-    parser.set_defaults(verb=name, run=verb.run or partial(answers.print_report, name, verb))
+    parser.set_defaults(verb=name, run=verb.run or partial(answers.print_report, name))
     words = [_flag(word, parser) for word in words]
     if registry.takes_model(name) and not registry.names_model(name):
         words = spellings.with_model_first(words)

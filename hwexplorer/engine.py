@@ -233,8 +233,9 @@ class Engine:
         with _request_errors():
             return open_stage(base, shards, self.device(device), scenario, longest)
 
-    # A screen needs up to twelve (six devices, each with its pin); for the largest model each has half a megabyte.
-    @memoize(keep=16)
+    # A screen needs up to 18: six devices, each with its pin and without its changes (for the costs of knobs). For the
+    # largest model each has half a megabyte.
+    @memoize(keep=20)
     def _estimate(self, ref: ModelRef, scenario: Scenario, device: str) -> Estimate:
         return estimate(self.model(ref), self.device(device), scenario)
 

@@ -90,8 +90,8 @@ class Option(msgspec.Struct, frozen=True):
         return self.settings.get("type", str)(text)
 
     def value_in(self, arguments: argparse.Namespace) -> Any:
-        """Return the value of the option in parsed arguments."""
-        value = getattr(arguments, self.name)
+        """Return the value of the option in parsed arguments; its default in those of another verb."""
+        value = getattr(arguments, self.name, self.default)
         if value is None and self.singular and getattr(arguments, self.singular) is not None:
             return (getattr(arguments, self.singular),)
         return self.in_shell if value is None else value

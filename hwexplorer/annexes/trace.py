@@ -37,7 +37,7 @@ def _document(state: State, file: Path) -> TraceReport:
 def _run(arguments: argparse.Namespace) -> None:
     if arguments.model is None:
         raise RequestError("the traced model is unknown: name it with --model MODEL")
-    answers.print_report("trace", VERB, arguments)
+    answers.print_report("trace", arguments)
 
 
 def _title(report: TraceReport, state: State) -> str:

@@ -10,9 +10,8 @@ import os
 import sys
 
 from hwexplorer import engine
-from hwexplorer.answer import Answer
 from hwexplorer.declare import DEVICES, Subject, Verb
-from hwexplorer.headless import asked_state
+from hwexplorer.headless import answers, asked_state
 from hwexplorer.options import BASELINE, MODEL, OUTPUT, option, or_default
 from hwexplorer.process import output
 from hwexplorer.state import State, parse, removed_note
@@ -28,8 +27,7 @@ def _run(arguments: argparse.Namespace) -> None:
     served = "TEXTUAL_DRIVER" in os.environ  # by `hwexplorer serve`: the browser is the terminal
     draws = os.environ.get("TERM") != "dumb" and all(stream is not None and stream.isatty() for stream in streams)
     if wants_text or not (served or draws):
-        asked_state.prepare_models((state,), arguments.strict)
-        output.emit(arguments, lambda form: Answer("compare", state).to_text(form, output.width(), arguments.all))
+        answers.print_report("compare", arguments)
         return
     for name in state.devices:
         engine.device(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from hwexplorer import registry
 from hwexplorer.answer import Answer
 from hwexplorer.declare import Report
 from hwexplorer.headless import asked_state
@@ -12,12 +13,10 @@ from hwexplorer.state import State
 from hwexplorer.text.number_format import to_ascii
 
 
-class RuleFailed(output.OutputError):
-    """A rule does not hold. The message names the figure; the output is complete."""
-
-
-def find_answer(name: str, report: Report, arguments: argparse.Namespace, progress: output.Progress) -> Answer:
+def find_answer(name: str, arguments: argparse.Namespace, progress: output.Progress) -> Answer:
     """Return the answer of a report about the state of the arguments. Capture its models if necessary."""
+    report = registry.load(name)
+    assert isinstance(report, Report)
     state = asked_state.state_from_arguments(arguments, report.subject)
     own = [option for option in report.options if option.name not in State.__struct_fields__]
     options = {option.name: asked_state.option_value(option, arguments, report.subject) for option in own}
@@ -32,11 +31,11 @@ def find_answer(name: str, report: Report, arguments: argparse.Namespace, progre
     return Answer(name, state, **options)
 
 
-def print_report(name: str, report: Report, arguments: argparse.Namespace) -> None:
-    """Print a report, or write it. Raises RuleFailed if a rule does not hold."""
+def print_report(name: str, arguments: argparse.Namespace) -> None:
+    """Print a report, or write it. Raises OutputError, after the output, if a rule does not hold."""
     progress = output.Progress()
     with progress:
-        answer = find_answer(name, report, arguments, progress)
+        answer = find_answer(name, arguments, progress)
 
     def make(form: str) -> str:
         """Return the answer in a format."""
@@ -47,5 +46,5 @@ def print_report(name: str, report: Report, arguments: argparse.Namespace) -> No
         return to_ascii(made) if arguments.ascii else made
 
     output.emit(arguments, make)
-    if report.fails is not None and (broken := report.fails(answer.document)):
-        raise RuleFailed(broken)
+    if broken := answer.broken_rules:
+        raise output.OutputError(broken)

@@ -36,8 +36,7 @@ class Result(Generic[Document]):
     @property
     def broken_rules(self) -> str:
         """The rules that do not hold (`check`, `diff`, `validate`); '' if all hold."""
-        fails = self._answer.report.fails
-        return fails(self.document) if fails is not None else ""
+        return self._answer.broken_rules
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):

@@ -177,7 +177,7 @@ def _run(arguments: argparse.Namespace) -> None:
         raise RequestError("sweep needs a model, or --all for all shipped models on all devices, as CSV or JSON")
     if arguments.workers:
         raise RequestError("--workers belongs to sweep --all")
-    answers.print_report("sweep", VERB, arguments)
+    answers.print_report("sweep", arguments)
 
 
 VERB = Report(

@@ -10,7 +10,8 @@ import pytest
 
 import hwexplorer
 from hardware.device import device_files
-from hwexplorer.cli import main
+from hwexplorer import engine
+from hwexplorer.cli import main, parse
 from tests.sampling import first
 
 ROOT = Path(__file__).parents[2]
@@ -40,6 +41,21 @@ def test_commands_run_as_printed(
     monkeypatch.chdir(tmp_path)
     assert main(shlex.split(words)) in (0, None)
     assert capsys.readouterr().err == ""
+
+
+def test_commands_within_sentences_have_verbs_and_options_of_today(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine, "use_folders", lambda folders: None)
+    pages = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]
+    words = [
+        each
+        for page in pages
+        if page.name not in ("CHANGELOG.md", "VERBS.md", "KEYS.md")
+        for each in re.findall(r"`hwexplorer ([^`]+)`", page.read_text(encoding="utf-8"))
+        if each != "--help"
+    ]
+    assert len(words) > 10
+    for each in words:
+        parse(shlex.split(each))
 
 
 def test_links_lead_to_files() -> None:

@@ -21,10 +21,7 @@ def _run(arguments: argparse.Namespace) -> None:
     state = asked_state.state_from_arguments(arguments, DEVICE)
     asked_state.prepare_models((state,), arguments.strict)
     result = engine.result(state)
-    makers = {
-        "json": lambda graph: encode(graph, uncovered_note(result.workload, state.batch)),
-        "graphml": _graphml,
-    }
+    makers = {"json": lambda graph: encode(graph, uncovered_note(result.workload, state.batch)), "graphml": _graphml}
     output.emit(arguments, lambda form: makers[form](model_graph(result)), SUFFIXES, default="json")
 
 

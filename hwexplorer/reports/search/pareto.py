@@ -91,12 +91,7 @@ VERB = Report(
     ),
     document=_document,
     title=_title,
-    parts=(
-        summary_text(_answer),
-        candidate_rows("pareto", "", COLUMNS, of="front", first=12),
-        ON_PAPER,
-        _plot,
-    ),
+    parts=(summary_text(_answer), candidate_rows("pareto", "", COLUMNS, of="front", first=12), ON_PAPER, _plot),
     main="pareto",
     states=_states,
     ticks="configurations",

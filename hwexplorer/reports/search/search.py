@@ -89,9 +89,8 @@ def _words(search: ConstrainedSearch, state: State) -> Text:
     if search.not_fitting:
         lines.append(f"{search.not_fitting} of {search.evaluated} do not fit in device memory")
     if search.nearest is not None:
-        lines.append(
-            f"nearest miss: {_describe_figures(search.nearest)}; exceeds a limit {_excess_text(search.nearest_excess)}"
-        )
+        excess = _excess_text(search.nearest_excess)
+        lines.append(f"nearest miss: {_describe_figures(search.nearest)}; exceeds a limit {excess}")
     return Text("limits", "", (("Limits", tuple(lines)),))
 
 
@@ -132,13 +131,7 @@ VERB = Report(
     title=_title,
     parts=(
         summary_text(_answer),
-        candidate_rows(
-            "search",
-            "",
-            (*COLUMNS[:-2], ODDS, *COLUMNS[-2:]),
-            of="found",
-            first=15,
-        ),
+        candidate_rows("search", "", (*COLUMNS[:-2], ODDS, *COLUMNS[-2:]), of="found", first=15),
         ON_PAPER,
         _words,
     ),

@@ -21,11 +21,6 @@ def _document(state: State) -> RooflineReport:
     return roofline(result, state.at, times.seconds if times else None)
 
 
-def _unmeasured_columns(report: RooflineReport) -> tuple[str, ...]:
-    seen = any(kernel.measured_s is not None for kernel in report.kernels)
-    return () if seen else ("measured", "ratio", "measured_rate")
-
-
 def _summary(report: RooflineReport, state: State) -> tuple[str, ...]:
     bounds = ", ".join(f"{name} {count}" for name, count in report.bound_counts.items() if count)
     unit, _, form = report.peak.partition(".")
@@ -43,6 +38,7 @@ def _summary(report: RooflineReport, state: State) -> tuple[str, ...]:
     )
 
 
+_MEASURED = ("measured", "ratio", "measured_rate")
 _BRIEF = "kernel bound latency measured ratio measured_rate compute memory overhead intensity"
 
 VERB = Report(
@@ -56,13 +52,10 @@ VERB = Report(
             "Kernels",
             columns(KernelRoof, f"{_BRIEF} ridge side achieved attainable efficiency flops dram flips"),
             kind="type",
-            without=_unmeasured_columns,
+            without=lambda report: () if any(row.measured_s is not None for row in report.kernels) else _MEASURED,
             rate_format=lambda report: report.peak.partition(".")[2],
             children=lambda kernel: kernel.parts if kernel.operators > 1 else (),
-            brief={
-                "columns": columns(KernelRoof, _BRIEF),
-                "digest": Digest("latency", "kernel"),
-            },
+            brief={"columns": columns(KernelRoof, _BRIEF), "digest": Digest("latency", "kernel")},
         ),
     ),
     section=Section(20, "What bounds each kernel"),

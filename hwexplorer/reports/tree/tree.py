@@ -19,17 +19,7 @@ from hwexplorer.views.table_tree import fold_rows, open_heaviest_rows
 from hwexplorer.views.tables import keep_columns
 from hwexplorer.views.tree_view import COLUMNS, MEASURED
 
-BY = msgspec.structs.replace(
-    choice(
-        "--by",
-        BYS,
-        metavar="BY",
-        help="rows of the tree (default: module in text, subgraph in --all, JSON and CSV)",
-    ),
-    in_shell="subgraph",
-)
-
-
+_BY_HELP = "rows of the tree (default: module in text, subgraph in --all, JSON and CSV)"
 FOLD, LINES = 1.0, 26  # brief text folds rows below this share in %, and has at most so many rows
 DETAILS = ("cumulative", "fused", "utilization", "macs", "dram", "modifier", "benefit")
 
@@ -53,7 +43,7 @@ def _brief(state: State) -> Table:
 
 VERB = Report(
     subject=NODE,
-    options=(BY,),
+    options=(choice("--by", BYS, metavar="BY", help=_BY_HELP),),
     document=_document,
     view=subtree,
     brief=_brief,

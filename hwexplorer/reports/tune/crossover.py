@@ -5,7 +5,7 @@ from __future__ import annotations
 from analysis.document import Column, columns
 from analysis.estimate.metrics import METRICS
 from analysis.explore.tuning.knob_bench import KNOB_METRICS, check_knobs, facts
-from analysis.explore.tuning.least_change import FACTOR_MAX, Crossover, Goal, Turn, Way
+from analysis.explore.tuning.least_change import FACTOR_MAX, Crossover, Goal, Way
 from analysis.explore.tuning.least_change import crossover as find
 from hardware.quantity import of_fact, percent, quantity
 from hwexplorer import engine
@@ -19,15 +19,13 @@ _LIKELY = ("units", "clock_hz", "matrix", "vector", "memory_bandwidth", "scratch
            "process_nm", "array_rows")  # fmt: skip
 
 
-def _turn(turn: Turn) -> str:
-    if turn.value is None:
-        return f"{turn.knob} x {turn.factor:.3g}"
-    return f"{turn.knob} x {turn.factor:.3g} = {of_fact(turn.value, turn.unit)}"
-
-
 def _change(way: Way) -> str:
     """Return the knobs that a way turns; if it turns none, all its knobs."""
-    turned = [_turn(turn) for turn in way.turns if turn.factor != 1.0]
+    turned = [
+        f"{turn.knob} x {turn.factor:.3g}" + ("" if turn.value is None else f" = {of_fact(turn.value, turn.unit)}")
+        for turn in way.turns
+        if turn.factor != 1.0
+    ]
     return ", ".join(turned) or f"{', '.join(way.knobs)} as it is"
 
 

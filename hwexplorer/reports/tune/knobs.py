@@ -5,8 +5,6 @@ Elasticities are computed on the unchanged device. The curve changes one knob an
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 from analysis.document import Column, columns
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
@@ -32,15 +30,9 @@ from hwexplorer.state import State, replace
 
 
 def estimate_unchanged(state: State) -> Estimate:
-    """Return the estimate of a state on its device without changes. Cached, since knob costs are cached by it."""
+    """Return the estimate of a state on its device without changes."""
     base = what_if.split_changes(state.on)[0]
-    scenario = State(state.model, **{name: getattr(state, name) for name in NAMES})
-    return _estimate_base(scenario, base, id(engine.device(base)), engine.revision())
-
-
-@lru_cache(maxsize=8)  # the state on screen, its neighbours in batch and precision, a few earlier states
-def _estimate_base(scenario: State, base: str, device: int, revision: int) -> Estimate:
-    return engine.result(scenario, base)
+    return engine.result(State(state.model, **{name: getattr(state, name) for name in NAMES}), base)
 
 
 def evaluate_next_knob(state: State) -> bool | None:

@@ -65,13 +65,13 @@ def _title(found: Diff, state: State) -> str:
 
 
 def _summary(found: Diff, state: State) -> tuple[str, ...]:
-    said = {changed.title: _describe(changed) for changed in found.changes if changed.difference}
+    said = {
+        changed.title: f"{'from nothing' if changed.change is None else delta(changed.change)} {changed.title}"
+        for changed in found.changes
+        if changed.difference
+    }
     headline = ", ".join(said[title] for title in _FIRST if title in said) or ", ".join(said.values())
     return (headline or "nothing changed", *found.notes)
-
-
-def _describe(changed: FigureChange) -> str:
-    return f"{'from nothing' if changed.change is None else delta(changed.change)} {changed.title}"
 
 
 VERB = Report(

@@ -111,10 +111,7 @@ def why(state: State, is_whole: bool = True, says_setting: bool = True) -> Text:
     members = operators_of(whole, state.at)
     best = next_step(state) if says_setting else None
     reason = _HOST if state.at == HOST else _reason(figures, kind, index, members)
-    first: list[Section] = [
-        (SUMMARY, reason),
-        ("", _actual(figures, kind, members, best)),
-    ]
+    first: list[Section] = [(SUMMARY, reason), ("", _actual(figures, kind, members, best))]
     waterfall = _steps(result, members)
     served = None if state.at else engine.find_served(state)
     if served is not None:
@@ -128,10 +125,7 @@ def why(state: State, is_whole: bool = True, says_setting: bool = True) -> Text:
         waterfall = add_measured_step(times, members, waterfall)
     if against := answer_lines.lines(state):
         first.append((f"Against the pin{f', {state.at}' if state.at else ''}", against))
-    below: list[Section] = [
-        ("Time", _time(figures, kind, index, members)),
-        ("Energy", _energy(figures, kind, members)),
-    ]
+    below: list[Section] = [("Time", _time(figures, kind, index, members)), ("Energy", _energy(figures, kind, members))]
     if len(members) == 1 and (parts := attention_parts(result, int(members[0]))):
         below.insert(0, ("Inside", parts))
     if kind == "operator":
