@@ -359,5 +359,11 @@ def _links(workload: Workload, result_bytes: Floats) -> Floats | None:
     parallel = workload.parallel
     if parallel is None:
         return None
-    parts, messages = np.array([parallel.sent(kind) for kind in workload.operators.kind], dtype=np.float64).T
+    parts, messages = _sent(workload)
     return np.stack([result_bytes * parts, messages, np.full(len(parts), parallel.link_bytes_per_s)])
+
+
+@memoize(shared=True)
+def _sent(workload: Workload) -> Floats:
+    assert workload.parallel is not None
+    return np.array([workload.parallel.sent(kind) for kind in workload.operators.kind], dtype=np.float64).T

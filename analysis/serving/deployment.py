@@ -178,27 +178,25 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         prompt, cached, output = load.mean_lengths
         # Prompts begin as often as answers end, so mixed steps hold prompt / output prompt tokens per output token.
         in_cache = self.costs.cache_tokens / (cached + prompt + output / 2 + self.costs.sequence_tokens)
-        in_step = self.scheduler.max_tokens / (1 + prompt / output * self._mixes)
+        mixes = self.scheduler.mixes and not self.layout.prefill
+        in_step = self.scheduler.max_tokens / (1 + prompt / output * mixes)
         return max(int(min(in_cache, self.scheduler.max_sequences, in_step)), 1)
-
-    @property
-    def _mixes(self) -> bool:
-        return self.scheduler.mixes and not self.layout.prefill
 
     def capacity_per_s(self, load: Load) -> float:
         """Return the requests per second that full batches would serve, for the mean lengths of a load. The cache and
-        the scheduler limit a batch."""
+        the scheduler limit a batch; the API server limits requests and tokens."""
         prompt, cached, output = load.mean_lengths
-        held, layout, sequences = cached + prompt + output / 2, self.layout, self.sequences(load)
-        tokens = round(sequences * prompt / output)
-        pairs_per_token = cached + prompt / 2
-        if self._mixes:
-            step_s = self.costs.mixed(sequences, held, tokens, tokens * pairs_per_token)[0]
-            return layout.dp * sequences / output / step_s
+        layout, sequences, scheduler = self.layout, self.sequences(load), self.scheduler
         prefill_s, decode_s = self.worker_seconds(load)
         if layout.prefill:
-            return min(layout.prefill / prefill_s, layout.decode / decode_s)
-        return layout.dp / (prefill_s + decode_s)
+            rate = min(layout.prefill / prefill_s, layout.decode / decode_s)
+        elif scheduler.mixes:
+            tokens, held = round(sequences * prompt / output), cached + prompt + output / 2
+            step_s = self.costs.mixed(sequences, held, tokens, tokens * (cached + prompt / 2))[0]
+            rate = layout.dp * sequences / output / step_s
+        else:
+            rate = layout.dp / (prefill_s + decode_s)
+        return min(rate, layout.dp / max(scheduler.intake_s.value, output * scheduler.chunk_s.value))
 
     def worker_seconds(self, load: Load) -> tuple[float, float]:
         """Return the seconds that an engine spends on the prompt and on the answer of a request, in full batches."""
@@ -233,9 +231,7 @@ def open_stage(
 ) -> Server:
     """Return the server of the `shards` of a layout, without its stages and replicas, by default with the scheduler of
     its runtime. Its caches grow to `longest` tokens."""
-    prefill, decode = (
-        open_step(request.spell(phase, *shards.shares, without=("tp", "ep"))) for phase in ("prefill", "decode")
-    )
+    prefill, decode = open_steps(request, shards)
     steps = StepModel(prefill=prefill, decode=decode, device=device, scenario=scenario)
     first = steps.estimate(NO_CACHE)
     scheduler = scheduler or find_scheduler(first.runtime.id, device.memory_bytes)
@@ -244,6 +240,18 @@ def open_stage(
     most = min(scheduler.max_sequences, costs.most_sequences)
     scheduler = msgspec.structs.replace(scheduler, max_sequences=most)
     return Server(first=first, scheduler=scheduler, costs=costs, layout=shards)
+
+
+def open_steps(request: Request, shards: ParallelDegrees) -> tuple[Workload, Workload]:
+    """Return the workloads of steps that prefill and that decode. They have the same operators, except for latent
+    attention and recurrent layers."""
+    names = [request.spell(phase, *shards.shares, without=("tp", "ep")) for phase in ("prefill", "decode")]
+    prefill, config = open_step(names[0]), request.config
+    if config.kv_lora or config.count("mixer"):
+        return prefill, open_step(names[1])
+    decode = parse(names[1])
+    lengths = {"sequence": decode.run.sequence, "kv": decode.run.kv}
+    return prefill, msgspec.structs.replace(prefill, name=decode.text, defaults=lengths)
 
 
 @lru_cache(8)

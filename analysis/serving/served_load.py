@@ -230,6 +230,8 @@ def _row(
     else:
         tokens_per_s, lag_per_s = run.output_tokens / run.end_of_run_s, _lag(load, run, capacity_per_s)
         rate = tokens_per_s / float(run.output[kept].mean())
+        if load.concurrency >= WAITING * server.sequences(load) * server.layout.workers:
+            capacity_per_s = rate
     did = full_run if is_random and lag_per_s else run
     power_w = did.energy_j / did.end_of_run_s
     if full is not None:  # a run drains at its end: no token takes fewer joules than in a full server
@@ -238,6 +240,10 @@ def _row(
     costs, ttft_p50_s, tpot_p50_s = server.costs, float(np.median(ttft_s)), float(np.median(tpot_s))
     per_token_j = power_w / tokens_per_s
     is_good = (ttft_s <= limits.ttft_s) & (tpot_s <= limits.tpot_s)
+    if did is not run:  # the simulated requests of an endless queue begin in batches that are not yet full
+        cut = len(did.end_s) // ROUNDS
+        tpot_s = time_per_token_s(did)[cut:-cut]
+        tpot_p50_s = float(np.median(tpot_s))
     hire_usd = server.hire_usd
     return ServedLoad(
         key=key,

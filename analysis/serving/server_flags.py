@@ -12,6 +12,8 @@ from analysis.document import column
 from analysis.serving.deployment import Server
 from hardware import file_access
 
+REPLICAS = "# start {dp} of them behind a load balancer"
+
 
 class ServerFlags(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The words of one server; server_flags.toml explains them."""
@@ -60,10 +62,15 @@ def _command(flags: ServerFlags, server: Server, longest: int, drafts: int) -> s
     degrees = {name: value for name in ("tp", "pp", "ep") if (value := getattr(layout, name)) > 1}
     words = [flags.command, flags.formats.get(precision, f"# a checkpoint in {precision}")]
     words += [getattr(flags, name) for name in degrees if not (name == "ep" and spreads)]
-    words += [flags.attention_dp] * spreads + [flags.dp] * (layout.dp > 1) + [flags.apart] * (layout.prefill > 0)
+    shares_experts = server.first.workload.routing is not None
+    replicas = REPLICAS if shares_experts else flags.dp or REPLICAS
+    words += [flags.attention_dp] * spreads + [replicas] * (layout.dp > 1) + [flags.apart] * (layout.prefill > 0)
     words += [flags.drafts] * (drafts > 0)
-    # Words with a shell comment come last.
-    line = " ".join(sorted(filter(None, words), key=lambda word: "# " in word))
+    # A shell ignores what follows a comment, so comments come last.
+    flags_and_comments = [word.partition("# ")[::2] for word in words]
+    line = " ".join(flag.strip() for flag, _ in flags_and_comments if flag)
+    if comments := "; ".join(comment for _, comment in flags_and_comments if comment):
+        line += f" # {comments}"
     return line.format(
         longest=longest,
         drafts=drafts,

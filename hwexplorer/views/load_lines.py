@@ -5,14 +5,15 @@ from __future__ import annotations
 from analysis.serving.served_load import Served
 from analysis.serving.waits import list_waits, timeline
 from hardware.quantity import quantity
-from hwexplorer.views.plain import Section
+from hwexplorer.views.plain import SUMMARY, Section
 
 MOMENTS = 60  # points of a timeline
 _BLOCKS = "\u2581\u2582\u2583\u2584\u2585\u2586\u2587\u2588"
 
 
 def load_sections(served: Served) -> list[Section]:
-    """Return the state of a load, the waits of its slowest requests, and the timeline of requests in the server."""
+    """Return the state of a load, the waits of its slowest requests, and the timeline of requests in the server. The
+    first section is the answer."""
     row = served.row
     simulated = f" (of {served.load.requests:,} simulated requests)" * (row.lag_per_s > 0)
     head = (
@@ -27,7 +28,7 @@ def load_sections(served: Served) -> list[Section]:
         f"{quantity(wait.typical_s, 's')}"
         for wait in waits
     )
-    return [("Under load", head), ("What the slowest 1 % of requests wait for", lines), _timeline(served)]
+    return [(SUMMARY, head), ("What the slowest 1 % of requests wait for", lines), _timeline(served)]
 
 
 def _timeline(served: Served) -> Section:

@@ -12,8 +12,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from analysis.serving.deployment import ParallelDegrees
+from analysis.estimate.bundle import evaluate_steps
+from analysis.estimate.scenario import Scenario
+from analysis.model.transformer.transformer_request import parse
+from analysis.serving.deployment import ParallelDegrees, open_step, open_steps
+from analysis.serving.scheduler import find_scheduler
 from analysis.serving.simulation import simulate
+from hardware.device import load_device
 from hwexplorer import engine
 from hwexplorer.cli import main
 from hwexplorer.state import State
@@ -162,3 +167,37 @@ def test_a_trace_whose_last_answer_is_long_is_kept_up_with(tmp_path: Path) -> No
     rows = "".join(f"{n / 50},2000,200\n" for n in range(300))
     file.write_text(f"arrival_s,prompt_tokens,output_tokens\n{rows}")
     assert served(f"llama3_8b:serve,requests={file}", "l4").row.lag_per_s > 30
+
+
+def test_an_endless_queue_gives_no_token_sooner_than_a_short_one() -> None:
+    rows = [served(f"llama3_8b:serve,in=256,out=256,rate={rate}", "l4").row for rate in (1, 4, 400)]
+    assert rows[-1].lag_per_s > 0
+    assert [row.tpot_p50_s for row in rows] == sorted(row.tpot_p50_s for row in rows)
+
+
+def test_more_clients_than_a_server_holds_are_its_capacity() -> None:
+    assert served("llama3_8b:serve,in=512,out=128,concurrency=2000", "h100_sxm").row.utilization == pytest.approx(1.0)
+
+
+def test_an_api_server_limits_short_requests() -> None:
+    row = served("llama3_8b:serve,in=1,out=1,rate=200", "h100_sxm").row
+    assert row.utilization == pytest.approx(200 * find_scheduler("vllm", 80e9).intake_s.value)
+
+
+def test_clients_are_as_many_as_stated_with_any_number_of_replicas() -> None:
+    rows = [served(f"llama3_8b:serve,in=256,out=64,concurrency=1{words}", "l4").row for words in ("", ",dp=4")]
+    assert rows[0].tokens_per_s == pytest.approx(rows[1].tokens_per_s)
+    assert rows[1].power_w > rows[0].power_w
+
+
+def test_one_graph_has_the_steps_that_prefill_and_that_decode() -> None:
+    device, scenario = load_device("h100_sxm"), Scenario(precision="bf16")
+    for model, words in (("gpt_oss_20b", "ep=2"), ("gemma3_27b", ""), ("deepseek_v2_lite", "")):
+        decode = open_steps(parse(model), ParallelDegrees(ep=2 if words else 1))[1]
+        own = open_step(f"{model}:decode,{words}".rstrip(","))
+        assert decode.name == own.name
+        figures = [
+            evaluate_steps([one.bound(sequence=1, kv=kv) for kv in (1, 3000)], [1, 64], device, scenario)
+            for one in (decode, own)
+        ]
+        assert figures[0] == pytest.approx(figures[1])

@@ -127,3 +127,28 @@ def test_commands_state_the_drafts_of_a_load() -> None:
     assert "--speculative-num-draft-tokens 4" in commands["SGLang"]
     assert "max_draft_len: 3" in commands["TensorRT-LLM"]
     assert not any("speculative" in line.command for line in command_lines(engine.serve_load(state).server, 160))
+
+
+@pytest.mark.parametrize(
+    ("model", "device"),
+    [("gpt_oss_20b:serve,rate=1,ep=2,dp=2", "h100_sxm"), ("llama3_8b:serve,rate=1,tp=2,dp=2,spec=2", "h100_sxm")],
+)
+def test_nothing_but_words_follows_the_comment_of_a_command(model: str, device: str) -> None:
+    served = engine.serve_load(State(model, precision="int4", devices=(device,), on=device))
+    for line in command_lines(served.server, 2048, 2):
+        flags, comment = line.command.split(" # ", 1)
+        assert "--" not in comment.replace("--extra_llm_api_options with", "")
+        assert "a checkpoint in int4" in comment
+        words = [word for word in flags.split() if word.startswith("--")]
+        assert len(words) == len(set(words))
+
+
+def test_replicas_of_a_model_with_experts_are_started_one_by_one() -> None:
+    """Ranks of vLLM's data parallelism share their experts, and would not be replicas."""
+    lines = {}
+    for model in ("gpt_oss_20b", "llama3_8b"):
+        state = State(f"{model}:serve,rate=1,tp=2,dp=2", devices=("h100_sxm",), on="h100_sxm")
+        lines[model] = command_lines(engine.serve_load(state).server, 2048)[0].command
+    assert "start 2 of them" in lines["gpt_oss_20b"]
+    assert "--data-parallel-size" not in lines["gpt_oss_20b"]
+    assert "--data-parallel-size 2" in lines["llama3_8b"]

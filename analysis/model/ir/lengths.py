@@ -36,15 +36,21 @@ class Routing(msgspec.Struct, frozen=True):
         """Return the mean number of distinct experts that `tokens` touch, and the tokens at each. For D > 1 devices
         both are of the busiest: its number of choices is sqrt(2 ln D) standard deviations above the mean m of all
         devices. The variance is m for chance plus a term for the popularity of its experts."""
-        chances = popularity(self.experts, self.active, self.spread)
-        here, mean, times = self.experts / self.devices, tokens * self.active / self.devices, tokens
-        if self.devices > 1 and tokens:
-            square = sum(share * chance**2 for share, chance in chances) * (self.experts / self.active) ** 2
-            variance = mean + mean**2 * max(square - 1.0, 0.0) / here
-            busiest = mean + math.sqrt(2.0 * math.log(self.devices) * variance)
-            times *= min(busiest, tokens * min(self.active, here)) / mean
-        touched = here * (1.0 - sum(share * (1.0 - chance) ** times for share, chance in chances))
-        return touched, times * self.active / self.devices / touched if touched else 0.0
+        return _expert_load(self, tokens)
+
+
+@lru_cache(4096)
+def _expert_load(routing: Routing, tokens: float) -> tuple[float, float]:
+    experts, active, devices = routing.experts, routing.active, routing.devices
+    chances = popularity(experts, active, routing.spread)
+    here, mean, times = experts / devices, tokens * active / devices, tokens
+    if devices > 1 and tokens:
+        square = sum(share * chance**2 for share, chance in chances) * (experts / active) ** 2
+        variance = mean + mean**2 * max(square - 1.0, 0.0) / here
+        busiest = mean + math.sqrt(2.0 * math.log(devices) * variance)
+        times *= min(busiest, tokens * min(active, here)) / mean
+    touched = here * (1.0 - sum(share * (1.0 - chance) ** times for share, chance in chances))
+    return touched, times * active / devices / touched if touched else 0.0
 
 
 @lru_cache(256)

@@ -15,7 +15,7 @@ from hardware.errors import RequestError
 from hardware.quantity import quantity
 
 MOST_RATE = 1e5  # requests a second
-MOST_CLIENTS = 4096
+MOST_CLIENTS = 16_384
 MOST_DEVICES = 4096  # replicas, or stages
 MOST_SEED = 10**9
 ARRIVALS = ("rate", "concurrency", "requests")
