@@ -35,26 +35,17 @@ class OpClass(IntEnum):
 READ, READ_WEIGHT, WRITE = range(3)
 
 
-class Stream(msgspec.Struct, frozen=True, kw_only=True):
-    """The order of a model's operators, for hardware that lays out many at once: `batch` inferences (n,); `model` (k,)
-    of each kernel; `previous` (t,), the kernel that last touched a transfer's data (for writes: the last that reads
-    it), -1 for none; `lag` (n,) of an operator behind its inputs, as a fraction of the time between frames."""
-
-    batch: Ints | int
-    model: Ints
-    previous: Ints
-    lag: Floats
-
-
 class Transfers(msgspec.Struct, frozen=True, kw_only=True):
     """The t transfers between operators and off-kernel memory, each (t,): the operator `op`, `size_bytes`, the role
-    READ, READ_WEIGHT or WRITE, and the `distance` in bytes of other traffic since the data was last touched (inf: it
-    was never on chip, or must leave)."""
+    READ, READ_WEIGHT or WRITE, the `distance` in bytes of other traffic since the data was last touched (inf: it was
+    never on chip, or must leave), and the `previous` kernel that touched it (of a write: the last that reads it), -1
+    for none."""
 
     op: Ints
     size_bytes: Floats
     role: Ints
     distance: Floats
+    previous: Ints
 
 
 class Calls(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,7 +70,8 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     n): rows and columns of the results of convolutions and of the window, its stride, and the part under windows that
     is not padding; ones for other contractions. `patches` (n,): the 4 x 4 patches of the results of dense 3 x 3
     convolutions at stride 1, zero elsewhere. `mean_work` (n,): if devices have separate experts, their mean work over
-    the work of the busiest, which is timed."""
+    the work of the busiest, which is timed. For hardware that lays out many operators at once: `model` (k,) of each
+    kernel; `batch` (n,), its inferences; `lag` (n,) behind the inputs, as a fraction of the time between frames."""
 
     op_class: Ints
     kernel: Ints
@@ -96,12 +88,14 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     right_bytes: Floats | float
     transfers: Transfers
     calls: Calls
+    model: Ints
+    batch: Ints
+    lag: Floats
+    windows: Floats
+    patches: Floats
     links: Floats | None = None
     unpack_ops: Floats | None = None
     product_rate: Floats | float = 1.0
-    stream: Stream | None = None
-    windows: Floats | None = None
-    patches: Floats | None = None
     largest_bytes: Floats | float = 0.0
     mean_work: Floats | None = None
 
@@ -135,8 +129,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def shapes(self) -> tuple[Ints, Ints]:
         """The distinct shapes of contractions: see `distinct_shapes`."""
-        sizes = [*self.gemm, self.macs, self.op_class]
-        return distinct_shapes(np.stack(sizes if self.patches is None else [*sizes, self.patches]), self.gemm[0] > 0)
+        return distinct_shapes(np.stack([*self.gemm, self.macs, self.op_class, self.patches]), self.gemm[0] > 0)
 
     @cached_property
     def transfers_by_role(self) -> tuple[tuple[Ints, Ints], ...]:

@@ -22,7 +22,7 @@ from analysis.estimate.scenario import Scenario
 from analysis.estimate.totals import Places, Totals, totals
 from analysis.estimate.windows import windows
 from analysis.model.ir.workload import Floats, Workload
-from hardware.demand import Calls, Demand, Stream, Transfers
+from hardware.demand import Calls, Demand, Transfers
 from hardware.device import Device
 from hardware.execute import execute, repeat_kernels
 from hardware.map_demand import map_demand
@@ -35,7 +35,7 @@ _ROLES = (ACTIVATION, QUANTIZED, KEPT, CACHE)
 # The fields of a demand that are per operator, or the same for all operators.
 _COLUMNS = (
     "op_class", "macs", "vector_flops", "special", "elements", "gemm", "local_bytes", "weight_bytes", "largest_bytes",
-    "head", "windows", "patches", "links", "element_bytes", "right_bytes", "unpack_ops", "mean_work",
+    "head", "windows", "patches", "links", "element_bytes", "right_bytes", "unpack_ops", "mean_work", "batch", "lag",
 )  # fmt: skip
 
 
@@ -208,9 +208,15 @@ def _join(one: Bundle, alone: Sequence[Demand], kernel_of: Sequence[Indices]) ->
             for name in names
         }
 
-    kernel, owner = [], []
-    for each, mine, moves, to, start in zip(alone, ops, transfers, kernel_of, _pointers(ops)[:-1], strict=True):
+    kernel, owner, previous = [], [], []
+    model = np.zeros(one.n_kernels * times, dtype=np.int64)  # a kernel that several estimates share is of one model
+    for run, (each, mine, moves, to, start) in enumerate(
+        zip(alone, ops, transfers, kernel_of, _pointers(ops)[:-1], strict=True)
+    ):
+        model[to] = run
         kernel.append(to[each.kernel[mine]])
+        before = each.transfers.previous[moves]
+        previous.append(np.where(before < 0, -1, to[before]))
         place = np.zeros(each.n, dtype=np.int64)
         place[mine] = start + np.arange(len(mine))
         owner.append(place[each.transfers.op[moves]])
@@ -221,32 +227,11 @@ def _join(one: Bundle, alone: Sequence[Demand], kernel_of: Sequence[Indices]) ->
         n_kernels=one.n_kernels * times,
         transfers=Transfers(
             op=_concatenate(owner),
+            previous=_concatenate(previous),
             **join([each.transfers for each in alone], ("size_bytes", "role", "distance"), transfers),
         ),
         calls=Calls(**join([each.calls for each in alone], Calls.__struct_fields__, ops)),
-        stream=_stream(alone, ops, transfers, kernel_of),
-    )
-
-
-def _stream(
-    alone: Sequence[Demand], ops: Sequence[Indices], transfers: Sequence[Indices], kernel_of: Sequence[Indices]
-) -> Stream:
-    """Return all streams end to end. A kernel that several estimates share belongs to the last: they are of one
-    model."""
-    streams = [each.stream for each in alone if each.stream is not None]
-    model = np.zeros(max((int(to.max()) for to in kernel_of if len(to)), default=-1) + 1, dtype=np.int64)
-    for run, to in enumerate(kernel_of):
-        model[to] = run
-    pairs = list(zip(streams, ops, strict=True))
-    moved = [
-        np.where(stream.previous < 0, -1, to[stream.previous])[mine]
-        for stream, to, mine in zip(streams, kernel_of, transfers, strict=True)
-    ]
-    return Stream(
-        batch=np.concatenate([np.full(len(mine), stream.batch) for stream, mine in pairs]),
         model=model,
-        previous=_concatenate(moved),
-        lag=np.concatenate([stream.lag[mine] for stream, mine in pairs]),
     )
 
 

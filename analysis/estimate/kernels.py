@@ -22,7 +22,7 @@ from analysis.estimate.roles import Values, right_roles, roles, select_values
 from analysis.estimate.windows import windows
 from analysis.model.ir.operator_kinds import KINDS
 from analysis.model.ir.workload import BUFFER, WEIGHT, Floats, Ints, Workload
-from hardware.demand import READ, READ_WEIGHT, WRITE, Calls, Demand, OpClass, Stream, Transfers, distinct_shapes
+from hardware.demand import READ, READ_WEIGHT, WRITE, Calls, Demand, OpClass, Transfers, distinct_shapes
 from hardware.memo import memoize
 from hardware.precision import CACHE, QUANTIZED, Widths, uniform
 
@@ -299,14 +299,16 @@ def _evaluate(workload: Workload, batch: int, widths: Widths, execution: str) ->
         weight_bytes=np.full(n, float(s.weights.size_bytes(point, widths).sum())),
         largest_bytes=np.full(n, activations.max(initial=0.0)),
         element_bytes=widths.activations,
-        transfers=Transfers(op=moves.op, size_bytes=moved, role=moves.role, distance=_distances(s, moved)),
+        transfers=Transfers(
+            op=moves.op, size_bytes=moved, role=moves.role, distance=_distances(s, moved), previous=moves.previous
+        ),
         calls=Calls(begins=s.begins, sequences=s.begins * attended, prompts=s.prompts),
         links=_links(workload, elements * widths.activations),
         right_bytes=widths.activations if widths.is_uniform else np.array(widths.by_role)[right_roles(workload)],
         unpack_ops=_unpack_ops(moves, point, widths, n),
-        stream=Stream(
-            batch=attended, model=np.zeros(s.n_kernels, dtype=np.int32), previous=moves.previous, lag=row_lags(workload)
-        ),
+        model=np.zeros(s.n_kernels, dtype=np.int32),
+        batch=np.full(n, attended),
+        lag=row_lags(workload),
         windows=shape[:6],
         patches=gemm[1] * shape[6],
         mean_work=_mean_work(workload, batch, s.prompts),

@@ -139,9 +139,9 @@ def _stream_seconds(demand: Demand, device: Device) -> Floats:
     """Return the seconds in which values pass between layers or enter the chip, (k,), whatever the number of units."""
     moved = [demand.per_kernel(demand.moved_bytes[role]) for role in (READ, WRITE)]
     seconds: Floats = np.maximum(*moved) / (device.stream_bytes_per_clock * device.clock_hz)
-    if demand.stream is None or not _streams(device):
+    if not _streams(device):
         return seconds
-    is_input = (demand.stream.previous < 0) & (demand.transfers.role == READ)
+    is_input = (demand.transfers.previous < 0) & (demand.transfers.role == READ)
     entering = demand.per_kernel(demand.per_op(demand.transfers.size_bytes * is_input))
     return np.maximum(seconds, entering / (device.input_bytes_per_clock * device.clock_hz))
 
@@ -150,7 +150,7 @@ def _place(demand: Demand, device: Device, steps: Steps, usable: float, work_s: 
     """Place kernels in contexts. Pack weights into fewer bits if a model does not fit otherwise and has no attention;
     share units among layers by `work_s` (k,)."""
     weight_bytes = _weight_bytes(demand)
-    model = placement.models(demand)
+    model = demand.model
     whole_model = np.bincount(model, weight_bytes)[model]
     bytes_each = demand.right_bytes
     narrowest = bytes_each[demand.macs > 0].min(initial=1.0) if isinstance(bytes_each, np.ndarray) else bytes_each
@@ -189,9 +189,7 @@ def _of_context(placed: Placement, joined: np.ufunc, seconds: Floats) -> Floats:
 
 def _lag(demand: Demand, device: Device) -> Floats:
     """Return the delay of a batch in each operator, as a fraction of the work of its context."""
-    if demand.stream is None or not _streams(device):
-        return np.zeros(demand.n)
-    return demand.stream.lag / demand.stream.batch
+    return demand.lag / demand.batch if _streams(device) else np.zeros(demand.n)
 
 
 def _streamed_traffic(demand: Demand, device: Device) -> Traffic:
@@ -199,7 +197,7 @@ def _streamed_traffic(demand: Demand, device: Device) -> Traffic:
     if not _streams(device):
         return common.traffic(demand, device)
     size = demand.transfers.size_bytes
-    new = np.where((placement.previous(demand) < 0) & (demand.transfers.role != READ_WEIGHT), size, 0.0)
+    new = np.where((demand.transfers.previous < 0) & (demand.transfers.role != READ_WEIGHT), size, 0.0)
     # A layer whose weights alone are more than the chip holds runs part by part, over its input each time.
     parts = np.ceil(np.maximum(_weight_bytes(demand) / _room(device), 1.0))[demand.kernel]
     again = demand.moved_bytes[READ] * (parts - 1.0)
@@ -210,7 +208,7 @@ def _streamed_traffic(demand: Demand, device: Device) -> Traffic:
 def _flow(demand: Demand, beside: Traffic, placed: Placement) -> tuple[Floats, Traffic]:
     """Return the bytes of weights that contexts load before they start, (n,), and all traffic, including data handed
     between contexts."""
-    kernel, before = demand.kernel[demand.transfers.op], placement.previous(demand)
+    kernel, before = demand.kernel[demand.transfers.op], demand.transfers.previous
     is_weight = demand.transfers.role == READ_WEIGHT
     is_handed = (before >= 0) & (placed.context[kernel] != placed.context[before]) & ~is_weight
     handed = np.where(is_handed, demand.transfers.size_bytes, 0.0)
@@ -252,8 +250,7 @@ def _counts(
     g, m, n, k = demand.gemm
     width, macs = plan.element_bytes, demand.macs * on_matrix
     rows, columns = device.array_rows, device.array_columns
-    batch = demand.stream.batch if demand.stream else 1
-    in_image = batch * np.sqrt(np.where(m > 0, m, demand.elements) / batch)
+    in_image = demand.batch * np.sqrt(np.where(m > 0, m, demand.elements) / demand.batch)
     image_rows = np.where(demand.is_convolution | (m == 0), in_image, m)
     # Each operand is read once for all columns of an array; weights stay in it for a row of the image.
     fed = np.where(macs > 0, g * m * k * np.ceil(n / columns) * width, flow.chip_read)
@@ -280,7 +277,7 @@ def _counts(
     counts[row["control.layer_sync"]] = image_rows * demand.head
     counts[row["control.layer_program"]] = reprogrammed
     counts[row["control.context_switch"]] = switch
-    counts[row["control.run_start"]] = (np.diff(placement.models(demand), prepend=-1) != 0)[demand.kernel] & demand.head
+    counts[row["control.run_start"]] = (np.diff(demand.model, prepend=-1) != 0)[demand.kernel] & demand.head
     return counts
 
 

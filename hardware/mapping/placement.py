@@ -28,16 +28,6 @@ class Steps(msgspec.Struct, frozen=True, kw_only=True):
     lag: Floats
 
 
-def models(demand: Demand) -> Ints:
-    """Return the number of the model that each kernel belongs to, (k,)."""
-    return demand.stream.model if demand.stream else np.zeros(demand.n_kernels, dtype=np.int64)
-
-
-def previous(demand: Demand) -> Ints:
-    """Return the kernel that last touched each transfer's data, (t,), -1 for new data."""
-    return demand.stream.previous if demand.stream else np.full(len(demand.transfers.op), -1)
-
-
 def starts(group: Ints) -> Ints:
     """Return the index at which each run of equal numbers begins."""
     return np.flatnonzero(np.diff(group, prepend=-1))
@@ -47,12 +37,11 @@ def contexts(demand: Demand, steps: Steps, room: Room) -> Ints:
     """Return the part of its model (context) that each kernel is in, numbered over all models, (k,)."""
     if room.layers == 1:
         return np.arange(demand.n_kernels)
-    own, before = demand.kernel[demand.transfers.op], previous(demand)
+    own, before = demand.kernel[demand.transfers.op], demand.transfers.previous
     is_handed = (before >= 0) & (demand.transfers.role != READ_WEIGHT) & (before != own)
     seconds = demand.transfers.size_bytes[is_handed] * room.byte_s
     begins, ends = np.minimum(own, before)[is_handed], np.maximum(own, before)[is_handed]
-    model = models(demand)
-    first = starts(model)
+    model, first = demand.model, starts(demand.model)
     begins_part = np.zeros(demand.n_kernels, dtype=np.int64)
     begins_part[first] = 1
     handed = np.searchsorted(model[begins], model[first]).tolist()  # transfers are ordered by model

@@ -26,7 +26,7 @@ def rewrite_convolutions(demand: Demand, setup: Setup, rates: Efficiency) -> tup
     many = demand.patches
     is_float = FORMATS[stored].kind == "float" if device.arch.is_host else stored == BASE
     is_allowed = is_float and unit == "vector" and (setup.runtime.winograd or not device.arch.is_host)
-    if many is None or not is_allowed or not many.any():
+    if not is_allowed or not many.any():
         return demand, np.zeros(demand.n)
     _, _, n, depth = demand.gemm
     k = depth / 9.0
@@ -72,4 +72,5 @@ def _with_steps(transfers: Transfers, ops: Ints, spread: Floats) -> Transfers:
         size_bytes=np.concatenate([transfers.size_bytes, moved]),
         role=np.concatenate([transfers.role, role]),
         distance=np.concatenate([transfers.distance, np.zeros(len(moved))]),
+        previous=np.concatenate([transfers.previous, np.full(len(moved), -1)]),
     )

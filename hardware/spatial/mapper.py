@@ -88,9 +88,7 @@ def problem_of(demand: Demand, which: Ints) -> Problem:
     """Return the loops of contractions: convolutions with their windows where these are known, others as products."""
     g, m, n, k = demand.gemm[:, which]
     one = np.ones(len(which))
-    rows, columns, height, width, stride, part = (
-        np.ones((6, len(which))) if demand.windows is None else demand.windows[:, which]
-    )
+    rows, columns, height, width, stride, part = demand.windows[:, which]
     is_image = height * width * rows * columns > 1
     # A contraction without sizes (recurrent cells): as many weights as multiply-accumulates.
     square = np.ceil(np.sqrt(demand.macs[which]))
