@@ -130,7 +130,7 @@ def _image_flops(demand: Demand, device: Device, element_bytes: float) -> Floats
     runs one layer at a time. An image in 8 bits is used as it is."""
     if _streams(device) or element_bytes <= 1.0:
         return np.zeros(demand.n)
-    is_image = (placement.previous(demand) < 0) & demand.is_convolution[demand.transfers.op]
+    is_image = (demand.transfers.previous < 0) & demand.is_convolution[demand.transfers.op]
     values = demand.per_op(demand.transfers.size_bytes * is_image, READ) / element_bytes
     return values * device.arch.data.assumed("image_value_flops")
 
