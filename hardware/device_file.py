@@ -103,10 +103,10 @@ def fail(file: str, message: object) -> RequestError:
     return RequestError(f"device file {file}: {message}")
 
 
-def _check_name(where: str, kind: str, name: str, allowed: Collection[str], listing: str = "") -> None:
+def _check_name(where: str, kind: str, name: str, allowed: Collection[str]) -> None:
     """Raise ValueError if a name is not allowed. As in all checks, it has the place and what is allowed there."""
     if name not in allowed:
-        raise ValueError(f"{where}: {unknown(kind, name, allowed, listing=listing)}")
+        raise ValueError(f"{where}: {unknown(kind, name, allowed)}")
 
 
 def _check_fact(where: str, fact: Fact, unit: str, is_positive: bool = False) -> None:

@@ -131,8 +131,7 @@ def _with_streaming(mapping: Mapping, demand: Demand, setup: Setup, share: float
     flow = mapping.traffic
     is_attention, is_product = demand.is_attention, demand.op_class == OpClass.GEMM
     streamed = np.where(is_attention, flow.dram_read, np.where(is_product, flow.weight_read, 0.0))
-    moved = flow.dram_read + flow.dram_write
-    rest = 1.0 - streamed / np.where(moved > 0, moved, 1.0)
+    rest = 1.0 - streamed / np.where(flow.dram_bytes > 0, flow.dram_bytes, 1.0)
     if runtime.per_query_head:  # query heads that share a cache are the rows of one product
         rows = demand.gemm[1]
         is_step = is_attention & (rows <= device.arch.data.assumed("packed_rows"))

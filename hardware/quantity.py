@@ -66,9 +66,9 @@ def fixed(value: float, decimals: int) -> str:
     return f"{value:,.{decimals}f}" if abs(value) >= 10_000 else f"{value:.{decimals}f}"
 
 
-def plain_number(value: float, digits: int = 3) -> str:
-    """Return a number of so many significant digits without a prefix: `2,080`, `20.8`, `0.0208`."""
-    return f"{value:,.{decimals_for(abs(value), digits)}f}"
+def plain_number(value: float) -> str:
+    """Return a number of three significant digits without a prefix: `2,080`, `20.8`, `0.0208`."""
+    return f"{value:,.{decimals_for(abs(value), 3)}f}"
 
 
 def not_a_number(value: float | None) -> str | None:

@@ -115,9 +115,8 @@ def find_field(device: Device, name: str) -> tuple[str, str]:
 
 def _new(change: Change, unit: str, old: float) -> float:
     """Return the value after a change. Raises RequestError if it is not a value or is out of range."""
-    kind = "J" if unit.startswith("J/") else unit
     if change.how == "=":
-        value = parse_value(change.value, kind)
+        value = parse_value(change.value, unit)
     else:
         factor = parse_amount(change.value, "")
         if factor <= 0.0:
@@ -125,7 +124,7 @@ def _new(change: Change, unit: str, old: float) -> float:
         value = old * factor if change.how == "*" else old / factor
     if not math.isfinite(value):
         raise RequestError(f"{change}: the result is too large")
-    if kind in WHOLE and math.isclose(value, round(value), rel_tol=_CLOSE):
+    if unit in WHOLE and math.isclose(value, round(value), rel_tol=_CLOSE):
         value = float(round(value))
     try:
         if value != old:  # an old value may be out of range: 0 for what the device lacks

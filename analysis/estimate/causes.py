@@ -89,7 +89,7 @@ def _seconds_by_cause(result: Estimate) -> tuple[Floats, Floats]:
     arithmetic = np.maximum(demand.per_kernel(mapping.matrix_ideal_s), demand.per_kernel(mapping.vector_ideal_s))
     # Filling blocks and the memory passes of helper kernels are not hidden behind the resource that bounds.
     at_work = busy - waits - run.serial_s.sum(axis=0)
-    roof = demand.per_kernel(flow.dram_read + flow.dram_write) / result.device.memory_bandwidth
+    roof = demand.per_kernel(flow.dram_bytes) / result.device.memory_bandwidth
     ideal = np.minimum(np.maximum(arithmetic, roof), at_work)
 
     # The head of a kernel has its overhead; the rest is divided as in the estimate.

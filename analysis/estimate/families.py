@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 
 from analysis.estimate.estimate import Estimate
-from analysis.model.ir.workload import Floats, Ints
+from analysis.model.ir.workload import Floats
 from hardware.taxonomy import Event
 
 FAMILIES = (
@@ -47,11 +47,11 @@ def family_of(event: Event) -> str:
     return "instructions and control"
 
 
-def family_energy(result: Estimate, members: Ints | None = None) -> Floats:
-    """Return the energy of each family in J, shape (8,), of the model or of some operators."""
-    counts = result.run.counts if members is None else result.run.counts[:, members]
+def family_energy(result: Estimate) -> Floats:
+    """Return the energy of each family in J, shape (8,)."""
     index = [FAMILIES.index(family_of(event)) for event in result.events]
-    return np.bincount(index, counts.sum(axis=1) * result.run.prices.value, minlength=len(FAMILIES)).astype(np.float64)
+    energy_j = result.event_counts * result.run.prices.value
+    return np.bincount(index, energy_j, minlength=len(FAMILIES)).astype(np.float64)
 
 
 def instructions(result: Estimate) -> float:

@@ -95,8 +95,8 @@ def _figures(whole: Estimate, result: Estimate) -> TreeFigures:
     sums = {
         "macs": demand.macs,
         "flops": demand.flops,
-        "bytes": flow.chip_read + flow.chip_write,
-        "dram_bytes": flow.dram_read + flow.dram_write,
+        "bytes": flow.chip_bytes,
+        "dram_bytes": flow.dram_bytes,
         "transfers": demand.per_op((demand.transfers.role != READ_WEIGHT).astype(np.float64)),
         "latency_s": run.latency_s,
         "energy_j": run.energy_j,

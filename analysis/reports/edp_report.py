@@ -23,6 +23,7 @@ from analysis.estimate.tree import (
     branch_figures,
     count_making,
     cumulative_share,
+    shares,
     tree,
     tree_without_host,
 )
@@ -157,7 +158,6 @@ def edp_report(result: Estimate, top: int = TOP) -> EdpReport:
     """Return the report of a model on a device. It estimates the model with and without fusion."""
     figures, parts = tree(result), result.partition
     apart = tree_without_host(result)
-    shares = component_shares(result)
     eager, fused = (result.in_mode(mode) for mode in ("eager", "fused"))
     modes = (_execution(eager), _execution(fused))
     alike = (name for name in FusionSavings.__struct_fields__ if name != "round_trips")
@@ -172,7 +172,7 @@ def edp_report(result: Estimate, top: int = TOP) -> EdpReport:
         **head_fields(result, on_device=True),
         n_subgraphs=len(parts.id),
         n_operators=result.workload.n_operators,
-        components=_components(result, shares),
+        components=_components(result),
         concentration=_concentration(figures),
         top_subgraphs=_top(result, apart.subgraphs, parts.id, parts.kind, is_fused, of_subgraphs, top),
         top_operators=_top(result, apart.operators, parts.operator_id, kinds, apart.fused.tolist(), of_operators, top),
@@ -184,9 +184,7 @@ def edp_report(result: Estimate, top: int = TOP) -> EdpReport:
 
 def component_shares(result: Estimate) -> Floats:
     """Return shares of the EDP by component and operator, shape (3, n), summing to 1."""
-    time = component_seconds(result)
-    energy = result.component_energy_j
-    return 0.5 * (energy / (result.energy_j or 1.0) + time / (result.latency_s or 1.0))
+    return shares(result.component_energy_j, component_seconds(result), result)
 
 
 def component_seconds(result: Estimate) -> Floats:
@@ -200,8 +198,8 @@ def component_seconds(result: Estimate) -> Floats:
     return np.stack([np.where(by_memory, 0.0, busy), np.where(by_memory, busy, 0.0), waiting])
 
 
-def _components(result: Estimate, shares: Floats) -> tuple[Component, ...]:
-    energy_j, share = result.component_energy_j.sum(axis=1), np.array([row.sum() for row in shares])
+def _components(result: Estimate) -> tuple[Component, ...]:
+    energy_j, share = result.component_energy_j.sum(axis=1), np.array([row.sum() for row in component_shares(result)])
     batch = result.scenario.batch
     return records(
         Component,
@@ -263,11 +261,6 @@ def _values_written(result: Estimate) -> Floats:
     return demand.per_op((demand.transfers.role == WRITE).astype(np.float64))
 
 
-def _dram(result: Estimate) -> Floats:
-    flow = result.run.mapping.traffic
-    return flow.dram_read + flow.dram_write
-
-
 def _execution(result: Estimate) -> ExecutionEdp:
     demand = result.demand
     activations = demand.transfers.size_bytes[demand.transfers.role != READ_WEIGHT]
@@ -279,13 +272,14 @@ def _execution(result: Estimate) -> ExecutionEdp:
         kernels=demand.n_kernels,
         values_moved=int(_values_written(result).sum()),
         activation_bytes=float(activations.sum()),
-        dram_bytes=float(_dram(result).sum()),
+        dram_bytes=float(result.run.mapping.traffic.dram_bytes.sum()),
     )
 
 
 def _side_by_side(eager: Estimate, fused: Estimate) -> tuple[SideBySide, ...]:
     parts = eager.partition
     trips = parts.total(_values_written(eager)) - parts.total(_values_written(fused))
+    dram = [parts.total(one.run.mapping.traffic.dram_bytes) for one in (eager, fused)]
     columns: dict[str, Any] = {}
     for mode, level in (("eager", tree(eager).subgraphs), ("fused", tree(fused).subgraphs)):
         columns |= {f"{mode}_{name}": getattr(level, name) for name in ("edp_js", "share", "energy_j", "latency_s")}
@@ -296,6 +290,6 @@ def _side_by_side(eager: Estimate, fused: Estimate) -> tuple[SideBySide, ...]:
         type=parts.kind,
         benefit_js=columns["eager_edp_js"] - columns["fused_edp_js"],
         round_trips_saved=[round(trip) for trip in trips.tolist()],
-        dram_bytes_saved=parts.total(_dram(eager)) - parts.total(_dram(fused)),
+        dram_bytes_saved=dram[0] - dram[1],
         **columns,
     )

@@ -128,9 +128,8 @@ def _idle_share(result: Estimate, members: Ints, event: Event, cycles: float) ->
 def event_rates(result: Estimate, members: np.ndarray[tuple[int], np.dtype[np.int32]]) -> dict[str, float]:
     """Return fractions by name: hit rate of the last on-chip level, units busy, dynamic energy, and the rates of the
     architecture."""
-    flow, run = result.run.mapping.traffic, result.run
-    chip = float((flow.chip_read + flow.chip_write)[members].sum())
-    dram = float((flow.dram_read + flow.dram_write)[members].sum())
+    run, flow = result.run, result.run.mapping.traffic
+    chip, dram = float(flow.chip_bytes[members].sum()), float(flow.dram_bytes[members].sum())
     time = run.latency_s[members]
     energy = float(run.energy_j[members].sum())
     static = float(result.component_energy_j[2][members].sum())

@@ -224,7 +224,7 @@ def _kernels(result: Estimate, chosen: Ints, measured_s: Floats | None) -> tuple
 def _operators(result: Estimate, measured_s: Floats | None) -> tuple[OperatorRoof, ...]:
     run, demand = result.run, result.demand
     mapping, flow = run.mapping, run.mapping.traffic
-    flops, dram = 2.0 * demand.macs + demand.vector_flops, flow.dram_read + flow.dram_write
+    flops, dram = 2.0 * demand.macs + demand.vector_flops, flow.dram_bytes
     compute_s = np.maximum(mapping.matrix_s[0], mapping.vector_s[0])
     memory_s = np.maximum(mapping.dram_s[0], mapping.chip_s)
     return records(
@@ -233,7 +233,7 @@ def _operators(result: Estimate, measured_s: Floats | None) -> tuple[OperatorRoo
         type=result.workload.operators.kind,
         flops=flops,
         dram_bytes=dram,
-        chip_bytes=flow.chip_read + flow.chip_write,
+        chip_bytes=flow.chip_bytes,
         intensity=none_unless(dram > 0, ratio(flops, dram)),
         compute_s=compute_s,
         memory_s=memory_s,

@@ -125,8 +125,7 @@ def _round_trip(result: Estimate, i: int) -> str:
     moved = float(demand.transfers.size_bytes[mine].sum())
     if not moved:
         return ""
-    flow = result.run.mapping.traffic
-    dram = float(flow.dram_read[i] + flow.dram_write[i])
+    dram = float(result.run.mapping.traffic.dram_bytes[i])
     return f"; a kernel of its own: {quantity(moved, 'byte')} in and out, {quantity(dram, 'byte')} of it DRAM"
 
 
@@ -155,8 +154,7 @@ def bound_of_most_time(result: Estimate, members: Ints) -> str:
 
 def members_reason(result: Estimate, members: Ints, kernels: int) -> str:
     """Describe any group of operators: kernels, cause of most of the time, traffic."""
-    flow = result.run.mapping.traffic
-    moved = quantity(float((flow.chip_read + flow.chip_write)[members].sum()), "byte")
+    moved = quantity(float(result.run.mapping.traffic.chip_bytes[members].sum()), "byte")
     made = f"{count_noun(len(members), 'operator')} in {count_noun(kernels, 'kernel')}"
     return f"{made}; {describe_wait(*largest_cause(result, members))}; {moved} moved"
 

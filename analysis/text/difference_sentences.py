@@ -32,7 +32,7 @@ def difference_sentence(more: Estimate, less: Estimate, cause: str, of: str) -> 
 def _figures(side: Estimate) -> SimpleNamespace:
     """Return the figures of a side that a sentence may name."""
     device, batch, flow = side.device, side.scenario.batch, side.run.mapping.traffic
-    dram, chip = (flow.dram_read + flow.dram_write).sum(), (flow.chip_read + flow.chip_write).sum()
+    dram, chip = flow.dram_bytes.sum(), flow.chip_bytes.sum()
     launch_s, kernels = float(side.run.overhead_s.sum()), side.demand.n_kernels
     clocks = (row for row, event in enumerate(side.events) if event.family == "clock")
     cycles = next((float(side.run.counts[row].sum()) / batch for row in clocks), 0.0)

@@ -107,7 +107,7 @@ def change_effects(before: Estimate, after: Estimate, odds: str = "") -> str:
     parts = [f"utilisation {percent(before.utilization, 1)} to {percent(after.utilization, 1)}"]
     if before.demand.n_kernels != after.demand.n_kernels:
         parts.append(f"{before.demand.n_kernels} kernels to {after.demand.n_kernels}")
-    moved = [_dram_bytes(side) for side in (before, after)]
+    moved = [float(side.run.mapping.traffic.dram_bytes.sum()) / side.scenario.batch for side in (before, after)]
     if abs(moved[1] / (moved[0] or 1.0) - 1.0) > NOTICEABLE:
         parts.append(f"DRAM {quantity(moved[0], 'byte')} to {quantity(moved[1], 'byte')} per inference")
     parts.append(f"static {percent(before.static_fraction)} to {percent(after.static_fraction)} of the energy")
@@ -124,8 +124,3 @@ def change_effects(before: Estimate, after: Estimate, odds: str = "") -> str:
     elif before.precision_run != after.precision_run:
         parts.append(f"{before.precision_run} to {after.precision_run}: {accuracy_note(after.precision_run)}")
     return ", ".join(parts)
-
-
-def _dram_bytes(result: Estimate) -> float:
-    flow = result.run.mapping.traffic
-    return float((flow.dram_read + flow.dram_write).sum()) / result.scenario.batch

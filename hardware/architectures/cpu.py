@@ -72,7 +72,7 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     per_matrix = (
         device.mac_rate("matrix", plan.matrix) / device.matrix_clock_hz * assumed("cycles_per_matrix_instruction")
     )
-    moved = flow.chip_read + flow.chip_write  # what a fused kernel keeps stays in registers
+    moved = flow.chip_bytes  # what a fused kernel keeps stays in registers
     kept = demand.local_bytes / 2.0  # each value kept is written once and read once
     matrix_instructions = matrix_macs / max(per_matrix, 1.0)
     mac_instructions = vector_macs / lanes

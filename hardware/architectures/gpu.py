@@ -100,7 +100,7 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     cuda_macs = demand.macs - tensor_macs
     kept = demand.local_bytes / 2.0  # each value kept is written once and read once
     matrix_instructions = tensor_macs / assumed("matrix_instruction_macs")
-    moved = flow.chip_read + flow.chip_write
+    moved = flow.chip_bytes
     # Addresses are computed for what is loaded and stored; a fused kernel keeps the rest in registers.
     integer = moved / (2.0 * plan.element_bytes) * assumed("integer_per_element")
     line = assumed("warp_bytes")

@@ -111,7 +111,7 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     width = plan.element_bytes
     macs = demand.macs * on_matrix
     vector_macs = demand.macs - macs
-    moved = flow.chip_read + flow.chip_write
+    moved = flow.chip_bytes
     vector_operations = demand.vector_flops + vector_macs + demand.special
 
     for label, count in _by_tiles(demand, setup, flow, tiling, on_matrix, slice(None)).items():

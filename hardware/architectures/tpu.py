@@ -74,7 +74,7 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     weights = g * k * n * demand.right_bytes * np.maximum(tiling.blocks / np.maximum(g * k_tiles * n_tiles, 1.0), 1.0)
     streamed = g * m * k * width * n_tiles
     partial = g * m * n * assumed("accumulator_bytes") * k_tiles
-    moved = flow.chip_read + flow.chip_write
+    moved = flow.chip_bytes
     vector_bytes = np.where(macs > 0, 0.0, moved)
     vector_operations = demand.vector_flops + vector_macs + demand.special
     register_bytes = vector_operations * assumed("vector_operands") * assumed("accumulator_bytes")

@@ -30,6 +30,16 @@ class Traffic(msgspec.Struct, frozen=True):
     chip_write: Floats
     weight_read: Floats
 
+    @property
+    def dram_bytes(self) -> Floats:
+        """Bytes that cross the memory interface either way."""
+        return self.dram_read + self.dram_write
+
+    @property
+    def chip_bytes(self) -> Floats:
+        """Bytes that cross the last on-chip level either way."""
+        return self.chip_read + self.chip_write
+
 
 CountEvents = Callable[[Demand, Setup, Traffic, Tiling, Bools, Floats], Floats]
 BLOCKS, PASSES, STARTS = range(3)  # rows of `Mapping.serial_s`
@@ -139,8 +149,7 @@ def vector_work(demand: Demand, special_flops: float) -> Floats:
 
 def memory_seconds(device: Device, flow: Traffic, bandwidth: Floats) -> tuple[Floats, Floats]:
     """Return the seconds per operator at the memory interface (s, n) and at the last on-chip level (n,)."""
-    dram = memory_seconds_of(device, flow.dram_read + flow.dram_write, bandwidth)
-    return dram, last_level_seconds(device, flow.chip_read + flow.chip_write)
+    return memory_seconds_of(device, flow.dram_bytes, bandwidth), last_level_seconds(device, flow.chip_bytes)
 
 
 def last_level_seconds(device: Device, moved_bytes: Floats) -> Floats:

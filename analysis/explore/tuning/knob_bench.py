@@ -106,9 +106,9 @@ def knob_value(result: Estimate, name: str) -> KnobValue:
     return KnobValue(price.value_j, f"J/{price.unit}", price.quality, price.source, True)
 
 
-def facts(device: Device, *, every: bool = False) -> list[str]:
-    """List the facts of a device that can be changed, and the rates of its units. `every` includes redundant ones."""
-    names = [name for name, fact in device.facts.items() if fact.value > 0 and (every or name not in _NO_KNOBS)]
+def facts(device: Device) -> list[str]:
+    """List the facts of a device that can be changed, and the rates of its units."""
+    names = [name for name, fact in device.facts.items() if fact.value > 0 and name not in _NO_KNOBS]
     return [*names, *device.file.fma_per_clock]
 
 

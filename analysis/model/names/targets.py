@@ -168,9 +168,7 @@ def configuration(text: str) -> Target:
 def complete(target: Target, inputs: Sequence[str], batch_dim: str | None) -> Target:
     """Return a target with the given inputs and batch dimension. Raises a `ModelError`, also for a missing file."""
     if inputs or batch_dim is not None:
-        if target.called:
-            raise ModelSpecError(f"{target.path[:60]} already states its inputs: remove --input and --batch-dim")
-        if not target.takes_inputs or (batch_dim is not None and not target.runs_code):
+        if target.called or not target.takes_inputs or (batch_dim is not None and not target.runs_code):
             raise ModelSpecError(f"{target.path[:60]} already states its inputs: remove --input and --batch-dim")
         dimension = parse_batch_dim(batch_dim) if batch_dim is not None else 0
         shapes = tuple(map(parse_input, inputs))

@@ -278,11 +278,6 @@ _RULES: dict[str, Rule] = {
 _RULES |= {alias: _RULES[name] for alias, name in element_costs.ALIASES.items()}
 
 
-def has_rule(name: str) -> bool:
-    """Return True if calls of this base name have a cost rule."""
-    return name in _RULES
-
-
 def register(rules: dict[str, Rule]) -> None:
     """Add cost rules by base name, for calls outside ATen (`hwexplorer.rotary`)."""
     _RULES.update(rules)

@@ -69,12 +69,11 @@ class Writer:
 
     def weight(self, leaf: str, shape: Shape) -> Tensor:
         """Return a parameter of the current module; all phases share it."""
-        label = self._path(leaf).removeprefix(self._phase)
-        return self._weights.get(label) or self._source(label, meta(tuple(shape), self._storage()), WEIGHT)
+        return self._shared(self._path(leaf).removeprefix(self._phase), shape, WEIGHT)
 
     def buffer(self, label: str, shape: Shape) -> Tensor:
         """Return an untrained table of the model; modules that use the same label share it."""
-        return self._weights.get(label) or self._source(label, meta(tuple(shape), self._storage()), BUFFER)
+        return self._shared(label, shape, BUFFER)
 
     def input(self, name: str, shape: Shape, dtype: str = "float32") -> Tensor:
         """Add an input of the model."""
@@ -82,7 +81,10 @@ class Writer:
 
     def state(self, name: str, shape: Shape) -> Tensor:
         """Return an input that `update` overwrites; all phases share it."""
-        return self._weights.get(name) or self.input(name, shape)
+        return self._shared(name, shape, INPUT)
+
+    def _shared(self, label: str, shape: Shape, role: int) -> Tensor:
+        return self._weights.get(label) or self._source(label, meta(tuple(shape), self._storage()), role)
 
     def _source(self, label: str, description: Meta, role: int) -> Tensor:
         value = Tensor(label, description)
