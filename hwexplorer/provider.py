@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from analysis.document import Cell, Column
 from analysis.estimate.deviations import describe_deviations
-from analysis.estimate.tree import operators_of
+from analysis.estimate.tree_figures import operators_of
 from analysis.model.ir.coverage import uncovered_note
 from analysis.model.ir.workload import Workload
 from hardware.quantity import percent

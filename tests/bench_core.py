@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
-from analysis.estimate.tree import tree
+from analysis.estimate.tree_figures import tree
 from analysis.model import store
 from analysis.model.ir.workload import Workload
 from analysis.model.names import zoo

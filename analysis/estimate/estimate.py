@@ -9,9 +9,9 @@ import msgspec
 import numpy as np
 
 from analysis.estimate.kernels import demand
-from analysis.estimate.partition import Partition, partition
 from analysis.estimate.peak_memory import Memory, peak_memory
 from analysis.estimate.scenario import Scenario
+from analysis.estimate.subgraphs import Partition, partition
 from analysis.estimate.totals import Rates, rates, totals
 from analysis.estimate.trust import Factors, Trust, find_trust, work_class
 from analysis.estimate.workspace import block_channels

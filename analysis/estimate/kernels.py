@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from analysis.estimate.dependencies import row_lags
-from analysis.estimate.partition import op_classes, partition
 from analysis.estimate.roles import Values, right_roles, roles, select_values
+from analysis.estimate.subgraphs import op_classes, partition
 from analysis.estimate.windows import windows
 from analysis.model.ir.operator_kinds import KINDS
 from analysis.model.ir.workload import BUFFER, WEIGHT, Floats, Ints, Workload

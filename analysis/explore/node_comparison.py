@@ -15,7 +15,7 @@ from analysis.document import records
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.metrics import ADDITIVE, METRICS
-from analysis.estimate.tree import TreeLevel, tree_without_host
+from analysis.estimate.tree_figures import TreeLevel, tree_without_host
 from hardware.errors import unknown
 
 LEVELS = ("subgraph", "operator")

@@ -18,7 +18,7 @@ from analysis.document import column
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.metrics import METRICS
-from analysis.estimate.tree import tree
+from analysis.estimate.tree_figures import tree
 from analysis.explore.constraint import Constraint
 from analysis.model.ir import coverage
 from hardware.errors import RequestError

@@ -10,7 +10,7 @@ import msgspec
 from analysis.document import record, records
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
-from analysis.estimate.tree import tree
+from analysis.estimate.tree_figures import tree
 from hardware import file_access, policy
 from hardware.errors import RequestError
 

@@ -17,7 +17,7 @@ from analysis.estimate.dependencies import Dependencies, heaviest_path, levels, 
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.kernels import demand
-from analysis.estimate.tree import sum_of_kernels
+from analysis.estimate.tree_figures import sum_of_kernels
 from analysis.model.ir.workload import Floats
 from hardware.demand import READ, READ_WEIGHT, WRITE, Demand
 from hardware.device_file import Fact

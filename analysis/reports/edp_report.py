@@ -1,6 +1,6 @@
 """Energy-delay product: by component, by node, its concentration, and the effect of fusion.
 
-EDP is attributed as in estimate/tree.py. Among components, the busy time of a kernel belongs to compute or
+EDP is attributed as in estimate/tree_figures.py. Among components, the busy time of a kernel belongs to compute or
 memory, whichever bounds it. The rest (launch, dispatch, waiting) belongs to static power: nothing else is used then.
 """
 
@@ -17,7 +17,7 @@ from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.outline import HOST, host_branches
 from analysis.estimate.totals import ratio
-from analysis.estimate.tree import (
+from analysis.estimate.tree_figures import (
     TreeFigures,
     TreeLevel,
     branch_figures,

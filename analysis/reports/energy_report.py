@@ -17,7 +17,7 @@ from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.outline import HOST
 from analysis.estimate.totals import ratio, weighted_mean
-from analysis.estimate.tree import estimate_of_node, operators_of
+from analysis.estimate.tree_figures import estimate_of_node, operators_of
 from analysis.model.ir.workload import Floats, Ints
 from analysis.reports.kernel_rows import kernels, kernels_of
 

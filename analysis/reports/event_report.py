@@ -13,7 +13,7 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.families import family_of
 from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.totals import weighted_mean
-from analysis.estimate.tree import estimate_of_node, operators_of
+from analysis.estimate.tree_figures import estimate_of_node, operators_of
 from hardware.demand import Ints
 from hardware.mapping.common import units_in_all
 from hardware.memo import memoize

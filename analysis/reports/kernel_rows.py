@@ -9,7 +9,7 @@ import numpy as np
 
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.host_work import divide_host_work
-from analysis.estimate.tree import operators_of
+from analysis.estimate.tree_figures import operators_of
 from analysis.model.ir.workload import Floats, Ints
 from hardware.execute import BOUNDS, RESOURCES
 from hardware.memo import memoize

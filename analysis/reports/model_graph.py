@@ -10,7 +10,7 @@ from analysis.document import records
 from analysis.estimate.dependencies import operator_graph
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
-from analysis.estimate.tree import tree
+from analysis.estimate.tree_figures import tree
 from analysis.reports.kernel_rows import kernels
 from analysis.reports.operator_classes import OperatorInfo, OperatorTensor, operator_infos
 from analysis.reports.partition_report import Edge, list_edges

@@ -13,7 +13,7 @@ from analysis.estimate.causes import causes, values_by_cause
 from analysis.estimate.estimate import COMPONENTS, Estimate
 from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.outline import HOST, Branch, attention_parts, outline
-from analysis.estimate.tree import (
+from analysis.estimate.tree_figures import (
     TreeFigures,
     TreeLevel,
     branch_figures,

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from analysis.document import records
-from analysis.estimate.partition import partition
+from analysis.estimate.subgraphs import partition
 from analysis.model.ir.operator_kinds import KINDS
 from analysis.model.ir.workload import ACTIVATION, BUFFER, INPUT, WEIGHT, Workload
 from hardware.demand import OpClass

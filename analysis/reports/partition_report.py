@@ -24,7 +24,7 @@ from analysis.estimate.dependencies import (
 )
 from analysis.estimate.figures import Head, model_head_fields
 from analysis.estimate.kernels import demand
-from analysis.estimate.partition import partition
+from analysis.estimate.subgraphs import partition
 from analysis.estimate.totals import ratio
 from analysis.model.ir.workload import Floats, Workload
 from analysis.reports.distributions import Bucket, KindCount, buckets, kinds

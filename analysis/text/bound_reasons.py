@@ -6,7 +6,7 @@ import numpy as np
 
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.host_work import divide_host_work
-from analysis.estimate.tree import TreeFigures
+from analysis.estimate.tree_figures import TreeFigures
 from analysis.model.ir.batch_limits import refusal
 from analysis.model.ir.workload import Ints
 from analysis.text.headline import describe_wait, largest_cause

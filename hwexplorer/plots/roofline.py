@@ -6,7 +6,7 @@ import msgspec
 import numpy as np
 
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.tree import operators_of, tree
+from analysis.estimate.tree_figures import operators_of, tree
 from analysis.model.ir.workload import Floats, Ints
 from analysis.reports.roofline_report import (
     Points,

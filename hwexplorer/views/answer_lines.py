@@ -9,7 +9,7 @@ from __future__ import annotations
 from analysis.estimate.causes import shares
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
-from analysis.estimate.tree import operators_of
+from analysis.estimate.tree_figures import operators_of
 from analysis.explore.attribution import attribute, is_comparable
 from hardware.quantity import percent
 from hwexplorer import engine

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from analysis.document import Cell
 from analysis.estimate.causes import CAUSES
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.tree import operators_of
+from analysis.estimate.tree_figures import operators_of
 from analysis.model.ir.workload import Floats, Ints
 from hwexplorer.state import State
 from hwexplorer.views.cause_looks import LOOKS

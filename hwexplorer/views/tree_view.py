@@ -15,7 +15,7 @@ from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.outline import KIND, Branch, host_branches, outline
-from analysis.estimate.tree import (
+from analysis.estimate.tree_figures import (
     TreeFigures,
     TreeLevel,
     branch_figures,

@@ -10,7 +10,7 @@ from analysis.estimate.causes import CAUSES, COMPUTE, DRAM, LAUNCH, STATIC, THRO
 from analysis.estimate.estimate import estimate
 from analysis.estimate.metrics import ADDITIVE
 from analysis.estimate.scenario import Scenario
-from analysis.estimate.tree import shares as shapley
+from analysis.estimate.tree_figures import shares as shapley
 from hardware.device import load_device
 from tests.sampling import for_each
 

@@ -9,7 +9,7 @@ from grid import EXACT
 from test_estimate_physics import check_physics
 
 from analysis.estimate.estimate import COMPONENTS, Estimate
-from analysis.estimate.tree import tree
+from analysis.estimate.tree_figures import tree
 from analysis.reports.event_report import event_report
 from analysis.reports.nodes import Node, node
 from hardware.runtime import deployed_runtime

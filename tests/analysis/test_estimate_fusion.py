@@ -9,7 +9,7 @@ from grid import EXACT
 
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.peak_memory import peak_memory
-from analysis.estimate.tree import TELLING_WORK, tree
+from analysis.estimate.tree_figures import TELLING_WORK, tree
 from analysis.reports.nodes import node
 from hardware.device import Device
 from hardware.plan import make_plan

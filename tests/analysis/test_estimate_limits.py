@@ -5,7 +5,7 @@ from __future__ import annotations
 import grid
 import pytest
 
-from analysis.estimate.tree import tree
+from analysis.estimate.tree_figures import tree
 from analysis.text.bound_reasons import operator_reason
 from hardware.demand import OpClass
 from hardware.device import Device

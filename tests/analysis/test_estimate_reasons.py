@@ -11,7 +11,7 @@ import pytest
 from analysis.estimate.causes import causes
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
-from analysis.estimate.tree import find_node, operators_of, tree
+from analysis.estimate.tree_figures import find_node, operators_of, tree
 from analysis.reports.nodes import node
 from analysis.text.bound_reasons import attention_parts, kernel_reason, model_reason, operator_reason, subgraph_reason
 from hardware.device import load_device

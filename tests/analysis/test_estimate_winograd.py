@@ -11,7 +11,7 @@ import pytest
 
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
-from analysis.estimate.tree import tree
+from analysis.estimate.tree_figures import tree
 from analysis.text.bound_reasons import operator_reason
 from hardware.demand import Demand
 from hardware.execute import execute

@@ -8,7 +8,7 @@ from grid import EXACT, run
 
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.outline import BYS, Branch, covers, members, outline
-from analysis.estimate.tree import find_node, operators_of
+from analysis.estimate.tree_figures import find_node, operators_of
 from analysis.reports.nodes import Node, node
 from hardware.errors import RequestError
 from hwexplorer import engine

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from analysis.estimate.alternatives import WORTH, best_batch, best_setting, gain_per_inference, larger_batches
-from analysis.estimate.tree import operators_of
+from analysis.estimate.tree_figures import operators_of
 from hwexplorer import engine
 from hwexplorer.answer import Answer
 from hwexplorer.state import parse, with_setting

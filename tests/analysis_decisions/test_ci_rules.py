@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from analysis.estimate.metrics import METRICS, RULED
-from analysis.estimate.tree import tree
+from analysis.estimate.tree_figures import tree
 from analysis.explore.constraint import parse_rule
 from analysis.explore.rule_check import check, edp_share
 from hardware.errors import RequestError

@@ -10,7 +10,7 @@ from consistency import checks
 
 from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.outline import HOST
-from analysis.estimate.tree import count_making, tree
+from analysis.estimate.tree_figures import count_making, tree
 from analysis.reports.edp_report import component_seconds, component_shares, edp_report
 from analysis.reports.energy_report import energy_report
 from analysis.reports.roofline_report import roofline

@@ -10,7 +10,7 @@ from transformer_cases import SMALL, run, total, workload
 
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.peak_memory import cache_bytes, peak_memory
-from analysis.estimate.tree import tree
+from analysis.estimate.tree_figures import tree
 from analysis.model.ir.workload import Routing
 from analysis.reports.memory_report import memory_report
 from hardware.device import load_device

@@ -8,7 +8,7 @@ import msgspec
 
 from analysis.document import Cell, Column, columns
 from analysis.estimate.causes import CAUSES
-from analysis.estimate.tree import find_node
+from analysis.estimate.tree_figures import find_node
 from analysis.reports.event_report import EventReport, EventRow, event_report
 from hardware.errors import RequestError
 from hardware.quantity import percent

@@ -15,9 +15,9 @@ from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import head_fields
 from analysis.estimate.outline import HOST
-from analysis.estimate.tree import TreeFigures, estimate_of_node, find_node, modifier_or_none, operators_of
-from analysis.estimate.tree import tree as tree_figures
-from analysis.estimate.tree import tree_without_host as figures_without_host
+from analysis.estimate.tree_figures import TreeFigures, estimate_of_node, find_node, modifier_or_none, operators_of
+from analysis.estimate.tree_figures import tree as tree_figures
+from analysis.estimate.tree_figures import tree_without_host as figures_without_host
 from analysis.model.ir.workload import Ints
 from analysis.reports.event_report import event_report
 from analysis.reports.kernel_rows import kernels
