@@ -25,7 +25,8 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     vector = vector_tiling(demand, setup, elsewhere=on_matrix)
     if on_matrix.any():
         rate = device.mac_rate("matrix", plan.matrix) * plan.matrix_rate * device.matrix_sustained
-        menu, quantised = device.arch.data.tiles["matrix"], device.arch.data.tiles["quantised"]
+        kind = "block_scaled" if FORMATS[plan.operand].bits == FORMATS["fp4"].bits else "quantised"
+        menu, quantised = device.arch.data.tiles["matrix"], device.arch.data.tiles[kind]
         narrow = setup.runtime.serves and plan.operand != plan.stored
         if narrow and device.vendor == quantised.vendor:
             menu = quantised
@@ -35,7 +36,8 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
         if at_once := setup.runtime.micro_batch.get(device.software_class):
             times = np.where(demand.op_class == OpClass.GEMM, np.maximum(np.ceil(sizes[1] / at_once.value), 1.0), 1.0)
             sizes[1] = np.ceil(sizes[1] / times)
-        matrix = tile_menu(demand, sizes, menu, device, rate, plan.operand_bytes, fed_s)
+        store_s = _store_s(demand, device) if menu is quantised else 0.0
+        matrix = tile_menu(demand, sizes, menu, device, rate, plan.operand_bytes, fed_s, store_s=store_s)
         matrix = msgspec.structs.replace(matrix, seconds=matrix.seconds * times)
         grouped = on_matrix & (demand.gemm[0] > 1.0) & (demand.op_class == OpClass.GEMM) & setup.runtime.serves
         if grouped.any() and device.vendor == device.arch.data.tiles["grouped"].vendor:
@@ -64,13 +66,19 @@ def _group(demand: Demand, setup: Setup, grouped: Bools, matrix: Tiling, macs_pe
     menu, step_s = tiles["packed" if is_packed else kind], assumed(f"{kind}_step_cycles") / device.clock_hz
     fed_s = 0.0 if is_packed else plan.operand_bytes / (assumed(f"{kind}_feed") * device.clock_hz)
     rate = macs_per_s * (device.synchronous_matrix_rate if is_packed else 1.0)
-    tiled = tile_menu(demand, demand.gemm * grouped, menu, device, rate, plan.operand_bytes, fed_s, step_s)
+    store_s = _store_s(demand, device)
+    tiled = tile_menu(demand, demand.gemm * grouped, menu, device, rate, plan.operand_bytes, fed_s, step_s, store_s)
     if unpack is not None and is_packed:
         rows = np.maximum(demand.gemm[1] / assumed("grouped_unpack_rows") + 0.5, 1.0)
         again = rows / np.maximum(np.ceil(demand.gemm[1] / assumed("unpack_rows")), 1.0)
         demand = demand.with_values(unpack_ops=np.where(grouped, unpack * again, unpack))
         tiled = msgspec.structs.replace(tiled, seconds=tiled.seconds + unpack_seconds(demand, setup))
     return choose(grouped, tiled, matrix), demand
+
+
+def _store_s(demand: Demand, device: Device) -> float:
+    """Return the seconds in which a multiprocessor stores a value."""
+    return demand.element_bytes / (device.bytes_per_clock_per_unit * device.clock_hz)
 
 
 def _is_untuned(demand: Demand, setup: Setup) -> bool:

@@ -1,6 +1,6 @@
 """Kernels that round activations to the narrow format of a product. Before each product of narrow operands they read
-wide activations to find scales, read them again and write them narrow. Engines of language models keep all else in 16
-bits."""
+wide activations to find scales, read them again and write them narrow; for scales of small blocks they read once.
+Engines of language models keep all else in 16 bits."""
 
 from __future__ import annotations
 
@@ -25,11 +25,13 @@ def quantise_activations(mapping: Mapping, demand: Demand, setup: Setup, rates: 
     _, m, _, k = demand.gemm
     is_narrow = (demand.op_class == OpClass.GEMM) & demand.head & (demand.right_bytes <= plan.widths.weights)
     values = np.where(is_narrow, np.maximum(demand.gemm[0], 1.0) * m * k, 0.0)
-    moved = values * (2.0 * plan.widths.activations + FORMATS[plan.operand].bytes)
+    is_local = FORMATS[plan.weights].block > 0  # values of a block are in registers when its scale is known
+    moved = values * ((1.0 if is_local else 2.0) * plan.widths.activations + FORMATS[plan.operand].bytes)
     near = np.minimum(moved, device.last_level_bytes * device.arch.data.assumed("quantised_in_cache"))
-    far_s = memory_seconds_of(device, moved - near, float(rates.bandwidth[0, OpClass.ROW_NORM]))
+    bandwidth = float(rates.bandwidth[0, OpClass.ELEMENTWISE if is_local else OpClass.ROW_NORM])
+    passes_s = last_level_seconds(device, near) + memory_seconds_of(device, moved - near, bandwidth)
     starts_s = np.where(is_narrow, device.light_start_s, 0.0)
-    return add_serial(mapping, demand, passes_s=last_level_seconds(device, near) + far_s, starts_s=starts_s)
+    return add_serial(mapping, demand, passes_s=passes_s, starts_s=starts_s)
 
 
 def widen_residuals(demand: Demand, setup: Setup) -> Demand:

@@ -56,11 +56,19 @@ def tile_menu(
     element_bytes: float,
     operand_s: float = 0.0,
     step_s: float = 0.0,
+    store_s: float = 0.0,
 ) -> Tiling:
     """Return the fastest of a menu's tiles for each contraction of a demand, `gemm` (4, n), over the device's units."""
     k_step = menu.k_step_bytes / element_bytes if menu.k_step_bytes else menu.k_step
     choices = TileChoices(
-        menu.shapes, menu.splits, device, macs_per_s, k_step, operand_s=operand_s, step_s=step_s / k_step
+        menu.shapes,
+        menu.splits,
+        device,
+        macs_per_s,
+        k_step,
+        operand_s=operand_s,
+        step_s=step_s / k_step,
+        store_s=store_s,
     )
     return by_shape(demand, gemm, lambda few: fastest_tiles(few, choices))
 
@@ -70,7 +78,8 @@ class TileChoices(msgspec.Struct, frozen=True):
 
     `macs_per_s` is the rate of one unit. `fill_s`, per row and column of a tile, fills and drains a spatial pipeline.
     In `operand_s` one value of a row or column comes from the last on-chip level to the unit. `step_s`, per value of K,
-    is how long a block of grouped products (groups of unequal rows, K undivided) waits for memory."""
+    is how long a block of grouped products (groups of unequal rows, K undivided) waits for memory. In `store_s` a unit
+    stores a result, before its next tile begins."""
 
     tiles: Floats
     splits: tuple[int, ...]
@@ -80,6 +89,7 @@ class TileChoices(msgspec.Struct, frozen=True):
     fill_s: float = 0.0
     operand_s: float = 0.0
     step_s: float = 0.0
+    store_s: float = 0.0
 
 
 def fastest_tiles(gemm: Floats, choices: TileChoices) -> Tiling:
@@ -117,6 +127,7 @@ def _evaluate_tiles(gemm: Floats, choices: TileChoices) -> Sequence[Floats]:
     if choices.step_s:  # blocks that share a unit wait for memory at the same time
         beside = device.arch.data.assumed("grouped_blocks")
         seconds = np.maximum(seconds, np.ceil(results / (units * beside)) * depth * choices.step_s)
+    seconds = seconds + waves * tm * tn * choices.store_s
     # K is divided among units that would idle: if the result alone fills them all, a split only adds blocks.
     np.copyto(seconds, np.inf, where=(split > 1) & (results >= units))
     if fill_s:

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from analysis.annexes.machine.kernel_validation import kernel_demand, product
 from analysis.estimate.causes import LAUNCH, causes
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.kernels import structure
@@ -14,7 +15,10 @@ from analysis.estimate.scenario import Scenario
 from analysis.explore.attribution import time_parts
 from analysis.model import store
 from hardware.device import load_device
+from hardware.execute import Execution, execute
 from hardware.mapping.common import STARTS
+from hardware.runtime import runtimes
+from hardware.setup import make_setup
 
 LAYER = "llama3_8b:{phase},layers=1"
 
@@ -232,3 +236,18 @@ def test_devices_rest_while_the_busiest_reads_its_experts() -> None:
     least = [0.0 if each.demand.mean_work is None else each.demand.mean_work.min() for each in (few, many)]
     assert 0.3 < least[0] < 0.8
     assert least[1] > 0.99
+
+
+def test_products_of_narrow_operands_store_a_tile_before_the_next_and_find_the_scales_of_blocks_in_one_pass() -> None:
+    """B200 at 16,384 rows: a short K leaves the stores of tiles; scales of 16 values are found in registers."""
+
+    def execution(precision: str, k: float) -> Execution:
+        setup = make_setup(load_device("b200"), precision, runtimes()["vllm"])
+        return execute(kernel_demand([product(1, 16384, 8192, k)], setup.plan.widths, in_layers=True), setup)
+
+    wide, narrow, scaled = (execution(name, 8192) for name in ("bf16", "fp8", "nvfp4"))
+    assert scaled.mapping.tiling.tile_m[0] == 128
+    assert scaled.serial_s[1].sum() < 0.7 * narrow.serial_s[1].sum()
+    assert wide.serial_s[1].sum() == 0
+    short, long = (execution("nvfp4", k).mapping.matrix_s[0, 0] for k in (256, 512))
+    assert 1.2 * short < long < 1.8 * short
