@@ -46,7 +46,7 @@ class ChildJob(ABC, Generic[Answer]):
                 return
             error = self._missing_library()
             try:
-                self._child = Child(self._words, self._limits) if error is None else None
+                self._child = Child(self._command(), self._limits) if error is None else None
             except OSError as problem:
                 error = CaptureError(f"cannot start a {self.what}: {problem.strerror}")
             if self._child is None:
@@ -90,6 +90,9 @@ class ChildJob(ABC, Generic[Answer]):
     @abstractmethod
     def _decode(self, answer: bytes) -> Answer:
         """Return the result that the bytes of the answer encode. Raises ValueError."""
+
+    def _command(self) -> tuple[str, ...]:
+        return self._words
 
     def _missing_library(self) -> ModelError | None:
         return None
