@@ -76,6 +76,13 @@ def test_a_module_takes_less_than_its_board_at_the_wall() -> None:
     assert interpret_row({**row, "energy_mJ_per_inference": "530", "source": "me"}).energy_j == 0.53
 
 
+def test_the_power_of_a_system_is_not_that_of_its_cards() -> None:
+    row = {**BERT, "device": "cloud_ai_100_pro", "framework": "Qualcomm Cloud AI SDK v1.7.1"}
+    for name, has_energy in (("MLPerf Inference v3.0 closed", False), ("me", True)):
+        read = interpret_vision_row({**row, "source": name, "energy_mJ_per_inference": "30"})
+        assert (read.energy_j is not None) == has_energy
+
+
 def test_a_prompt_and_a_whole_request() -> None:
     prompt = interpret_row({**LLM, "phase": "prefill", "prompt_tokens": "1024", "kv_tokens": ""})
     assert (prompt.model, prompt.lengths) == ("llama3_8b:prefill", {"sequence": 1024})
