@@ -5,7 +5,6 @@ A group is (source, device, mode, framework, precision, scenario). The summary i
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -13,10 +12,9 @@ from pathlib import Path
 from typing import Annotated
 
 import msgspec
-import numpy as np
 
 from analysis.annexes.machine.language_rows import interpret_row
-from analysis.annexes.machine.measured_rows import GROUP, SHIPPED, MeasuredRow, Unpredictable, find_device
+from analysis.annexes.machine.measured_rows import GROUP, MeasuredRow, Unpredictable
 from analysis.annexes.machine.prediction_errors import ErrorRow, PredictionErrors, measure_errors
 from analysis.document import column, record
 from analysis.estimate.estimate import Estimate, estimate
@@ -24,7 +22,6 @@ from analysis.estimate.trust import work_classes
 from analysis.model import store
 from analysis.model.ir.workload import INPUT, Workload
 from analysis.model.model_errors import ModelError, ModelSpecError
-from hardware import file_access, known_architectures
 from hardware.architecture_data import common
 from hardware.device import load_device
 
@@ -51,8 +48,7 @@ class RowPrediction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ErrorGroup(PredictionErrors, frozen=True, kw_only=True):
-    """Errors of one group and quantity. `reason` explains why a large group is off by more than twice its target, '' if
-    it is not."""
+    """Errors of one group and quantity."""
 
     source: Annotated[str, column("Source", keep=5)]
     device: Annotated[str, column("Device")]
@@ -61,7 +57,6 @@ class ErrorGroup(PredictionErrors, frozen=True, kw_only=True):
     precision: Annotated[str, column("Precision", keep=3)]
     scenario: Annotated[str, column("Scenario", keep=4)]
     quantity: Annotated[str, column("Quantity")]
-    reason: str = ""
 
 
 class ClassErrors(PredictionErrors, frozen=True, kw_only=True):
@@ -81,13 +76,13 @@ class SkippedRows(msgspec.Struct, frozen=True):
 
 class Validation(msgspec.Struct, frozen=True):
     """Errors of classes of work and groups, skipped rows, rows that were predicted in another precision than measured
-    (`replaced`), and medians over groups of vision models with ten rows or more (`summary`)."""
+    (`replaced`), and the numbers of rows `predicted` and `skipped` (`summary`)."""
 
     classes: tuple[ClassErrors, ...]
     groups: tuple[ErrorGroup, ...]
     skipped: tuple[SkippedRows, ...]
     replaced: tuple[SkippedRows, ...]
-    summary: dict[str, float | int | None]
+    summary: dict[str, int]
 
 
 class PredictionPoint(msgspec.Struct, frozen=True):
@@ -217,21 +212,15 @@ def validate(
     members: dict[tuple[str, ...], list[RowPrediction]] = {}
     for p in predictions:
         members.setdefault(p.row.group, []).append(p)
-    groups = {key: _group_errors(key, rows_of_group) for key, rows_of_group in members.items()}
-    vision = {p.row.group for p in predictions if p.kind == "vision"}
     replaced = Counter(
         f"{p.row.asked_precision} runs as {p.row.scenario.precision}" for p in predictions if p.row.asked_precision
     )
     return Validation(
         classes=class_errors(predictions, kernels),
-        groups=tuple(group for each in groups.values() for group in each),
+        groups=tuple(group for key, rows_of_group in members.items() for group in _group_errors(key, rows_of_group)),
         skipped=tuple(SkippedRows(reason, n) for reason, n in skipped.most_common()),
         replaced=tuple(SkippedRows(reason, n) for reason, n in replaced.most_common()),
-        summary=_summarise(
-            [group for key in groups if key in vision for group in groups[key]],
-            len(predictions) + len(kernels),
-            sum(skipped.values()),
-        ),
+        summary={"predicted": len(predictions) + len(kernels), "skipped": sum(skipped.values())},
     )
 
 
@@ -311,63 +300,7 @@ def _group_errors(key: tuple[str, ...], predictions: Sequence[RowPrediction]) ->
             rows["energy_given_latency"].append((energy_j, max(p.energy_j + shift_j, 0.0), ends))
     about = dict(zip(GROUP, key, strict=True))
     return [
-        _explain_group(measure_errors(ErrorGroup, of_quantity, quantity=quantity, **about))
+        measure_errors(ErrorGroup, of_quantity, quantity=quantity, **about)
         for quantity, of_quantity in rows.items()
         if of_quantity
     ]
-
-
-def _summarise(groups: Sequence[ErrorGroup], predicted: int, skipped: int) -> dict[str, float | int | None]:
-    summary: dict[str, float | int | None] = {"predicted": predicted, "skipped": skipped}
-    large = [group for group in groups if group.n >= LARGE]
-    for quantity in ("latency", "energy", "energy_given_latency"):
-        for kind in _device_kinds():
-            chosen = [g for g in large if g.quantity == quantity and _kind_name(g) == kind]
-            if not chosen:
-                continue
-            ranks = [g.spearman for g in chosen if g.spearman is not None]
-            summary[f"{kind}_{quantity}_median_ape"] = float(np.median([g.median_ape for g in chosen]))
-            summary[f"{kind}_{quantity}_spearman"] = float(np.median(ranks)) if ranks else None
-            summary[f"{kind}_{quantity}_groups"] = len(chosen)
-    if large:
-        summary["band_coverage"] = float(np.average([g.band_coverage for g in large], weights=[g.n for g in large]))
-        summary["band_half_width"] = float(np.median([g.band_half_width for g in large]))
-    return summary
-
-
-class DeviceKind(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A kind of device: `id`, a part of its devices' ids, and the target errors (fractions), None without a target."""
-
-    name: str
-    id: str = ""
-    latency: float | None = None
-    energy: float | None = None
-    energy_given_latency: float | None = None
-
-
-@lru_cache(maxsize=1)
-def _device_kinds() -> dict[str, DeviceKind]:
-    rows = msgspec.convert(file_access.table(SHIPPED / "kinds.toml")["kind"], list[DeviceKind])
-    return {kind.name: kind for kind in rows}
-
-
-def _kind_name(group: ErrorGroup) -> str:
-    try:
-        device = find_device(re.sub(r" x\d+$", "", group.device), group.device_mode, group.source, ())
-    except Unpredictable:
-        return known_architectures.BASELINE
-    kinds = _device_kinds().items()
-    return next((name for name, kind in kinds if kind.id and kind.id in device.id), device.architecture)
-
-
-def _explain_group(group: ErrorGroup) -> ErrorGroup:
-    kind = _device_kinds().get(_kind_name(group))
-    target: float | None = getattr(kind, group.quantity, None)
-    if target is None or group.n < LARGE or group.median_ape <= 2.0 * target:
-        return group
-    known = (
-        row["reason"]
-        for row in file_access.shipped(SHIPPED / "reasons.toml")["group"]
-        if all(str(getattr(group, name)).startswith(begins) for name, begins in row.items() if name != "reason")
-    )
-    return msgspec.structs.replace(group, reason=next(known, "not explained"))
