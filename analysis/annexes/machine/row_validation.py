@@ -42,7 +42,6 @@ class RowPrediction(msgspec.Struct, frozen=True, kw_only=True):
     energy_band_j: tuple[float, float]
     time_power_w: float
     work_class: str
-    kind: str
     runtime: str
     mode: str
 
@@ -155,7 +154,6 @@ def predict_row(row: MeasuredRow) -> RowPrediction:
         energy_j=energy_j[0],
         energy_band_j=(energy_j[1], energy_j[2]),
         time_power_w=waiting_w,
-        kind=result.workload.kind,
         runtime=result.runtime.id,
         mode=result.execution,
     )
