@@ -216,12 +216,11 @@ class Engine:
         self, ref: Request, layout: ParallelDegrees, scenario: Scenario, device: str, longest: int
     ) -> Server:
         """Return devices in a layout, ready to serve requests of at most `longest` tokens. Raises DoesNotFitError."""
-        from analysis.serving.deployment import ParallelDegrees, arrange
+        from analysis.serving.deployment import arrange
 
         base = self.refer(ref.spell("prefill", without=("tp", "ep")))
-        shards = ParallelDegrees(tp=layout.tp, ep=layout.ep)
         room = 1 << (longest - 1).bit_length()  # a power of two: similar lengths share their estimates
-        stage = self._open_stage(base, shards, scenario, device, room)  # type: ignore[arg-type]
+        stage = self._open_stage(base, layout.worker, scenario, device, room)  # type: ignore[arg-type]
         return arrange(stage, layout, ref.config.hidden, longest, ref.load)
 
     @memoize(keep=64)

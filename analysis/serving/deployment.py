@@ -25,6 +25,7 @@ from analysis.serving.split_simulation import Split, simulate_split
 from analysis.serving.step_costs import NO_CACHE, StepCosts, StepLine, StepModel, step_costs
 from hardware.device import Device
 from hardware.errors import RequestError
+from hardware.memo import memoize
 from hardware.quantity import quantity
 
 BYTES = 2.0  # of an element that a stage sends to the next
@@ -76,14 +77,14 @@ class ParallelDegrees(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     @property
-    def shares(self) -> tuple[str, ...]:
-        """The words of a name that say how the devices of a stage share each operator."""
-        return tuple(f"{name}={value}" for name, value in (("tp", self.tp), ("ep", self.ep)) if value > 1)
+    def worker(self) -> ParallelDegrees:
+        """The degrees that say how the devices of a stage share each operator."""
+        return ParallelDegrees(tp=self.tp, ep=self.ep)
 
     def name_of(self, request: Request) -> str:
         """Return the name of a model under its load in this layout."""
         assert request.load is not None
-        return request.with_load(msgspec.structs.replace(request.load, dp=self.dp, pp=self.pp), *self.shares)
+        return request.with_load(msgspec.structs.replace(request.load, dp=self.dp, pp=self.pp), self.worker.words)
 
 
 def find_layout(request: Request, count: int) -> ParallelDegrees:
@@ -114,18 +115,15 @@ class PipelinedCosts(StepCosts, frozen=True, kw_only=True):
     token_hop_s: float
     max_tokens: int
 
+    @memoize()
     def line(self, sequences: int) -> StepLine:
         """Return the costs of steps in which micro-batches of so many sequences in total pass the stages."""
-        found = self.known_lines.get(sequences)
-        if found is None:
-            batches = min(self.stages, sequences)
-            share = math.ceil(sequences / batches)
-            one = self.micro_batch.line(share)
-            time_s, energy_j = self._pass_stages(one.first_s, one.first_j, batches, share)
-            idle_w = (self.stages - batches) * self.micro_batch.static_w
-            slope_j = batches * one.slope_j + idle_w * one.slope_s
-            found = self.known_lines[sequences] = StepLine(time_s, one.slope_s, energy_j, slope_j)
-        return found
+        batches = min(self.stages, sequences)
+        share = math.ceil(sequences / batches)
+        one = self.micro_batch.line(share)
+        time_s, energy_j = self._pass_stages(one.first_s, one.first_j, batches, share)
+        idle_w = (self.stages - batches) * self.micro_batch.static_w
+        return StepLine(time_s, one.slope_s, energy_j, batches * one.slope_j + idle_w * one.slope_s)
 
     def mixed(self, sequences: int, cached: float, tokens: int, pairs: float) -> tuple[float, float]:
         """Return (time_s, energy_j) of a step that also holds prompts, divided among as few micro-batches as can hold
@@ -245,7 +243,7 @@ def open_stage(
 def open_steps(request: Request, shards: ParallelDegrees) -> tuple[Workload, Workload]:
     """Return the workloads of steps that prefill and that decode. They have the same operators, except for latent
     attention and recurrent layers."""
-    names = [request.spell(phase, *shards.shares, without=("tp", "ep")) for phase in ("prefill", "decode")]
+    names = [request.spell(phase, shards.words, without=("tp", "ep")) for phase in ("prefill", "decode")]
     prefill, config = open_step(names[0]), request.config
     if config.kv_lora or config.count("mixer"):
         return prefill, open_step(names[1])
@@ -276,12 +274,11 @@ def arrange(stage: Server, layout: ParallelDegrees, hidden: int, longest: int, l
 def _pipelined(costs: StepCosts, stages: int, hidden: int, first: Estimate, scheduler: Scheduler) -> PipelinedCosts:
     """Return the costs of a pipeline. Each stage holds its layers and their part of every cache."""
     device = first.device
-    fields = {name: getattr(costs, name) for name in StepCosts.__struct_fields__ if not name.startswith("known")}
     room = max(stages * device.memory_bytes * scheduler.memory_share - first.memory.weight_bytes, 0.0)
     cache_tokens = costs.copies * room / costs.token_bytes if costs.token_bytes > 0 else np.inf
-    fields |= {"static_w": costs.static_w * stages, "cache_tokens": cache_tokens}
+    fields = {name: getattr(costs, name) for name in StepCosts.__struct_fields__}
     return PipelinedCosts(
-        **fields,
+        **fields | {"static_w": costs.static_w * stages, "cache_tokens": cache_tokens},
         micro_batch=costs,
         stages=stages,
         hop_s=device.link_latency_s,

@@ -1,8 +1,14 @@
-"""The figures of a served load: percentiles of requests, throughput, watts, joules and dollars per token."""
+"""The figures of a served load: percentiles of requests, throughput, watts, joules and dollars per token.
+
+Their bands are from published runs, with devices and models left out: `python -m
+analysis.annexes.machine.serving_validation` writes load_trust.json.
+"""
 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
@@ -10,6 +16,7 @@ import numpy as np
 
 from analysis.document import column
 from analysis.estimate.estimate import Estimate
+from analysis.estimate.trust import MOST, ClassEvidence
 from analysis.explore import constraint
 from analysis.explore.deployment_cost import S_PER_HOUR
 from analysis.model.ir.workload import Floats
@@ -17,9 +24,9 @@ from analysis.model.request_bounds import TOKENS
 from analysis.model.transformer.load_spec import LoadSpec
 from analysis.model.transformer.transformer_request import Request
 from analysis.serving.deployment import Server
-from analysis.serving.load_trust import load_band
-from analysis.serving.request_load import MOST_OPEN, REQUESTS, ROUNDS, Lengths, Load, closed_load, open_load
+from analysis.serving.request_load import MOST_OPEN, ROUNDS, Lengths, Load, closed_load, open_load
 from analysis.serving.simulation import Run
+from hardware import file_access
 from hardware.errors import RequestError
 from hardware.quantity import percent, plain_number
 
@@ -27,6 +34,16 @@ FILLING = 0.2  # share of random arrivals that come while the server fills
 NEAR = 0.75  # share of capacity above which a full server is simulated too
 WAITING = 1.1  # clients of a full server, as a multiple of the sequences that it holds
 BEHIND = 1.1  # times the time until the last arrival: a longer run has fallen behind
+
+
+EVIDENCE = Path(__file__).with_name("load_trust.json")
+
+
+@lru_cache(1)
+def load_evidence() -> dict[str, ClassEvidence]:
+    """Return the evidence for TTFT, TPOT, energy and throughput, by these names."""
+    known = msgspec.json.decode(file_access.read(EVIDENCE, MOST), type=list[ClassEvidence])
+    return {each.quantity: each for each in known}
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
@@ -130,7 +147,7 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
         row, step = self.row, self.server.first
         time_s = row.devices / step.workload.devices / row.tokens_per_s
         is_known = bool(row.arrivals_per_s) and not row.lag_per_s
-        low, high = (1.0, 1.0) if is_known else load_band("throughput")
+        low, high = (1.0, 1.0) if is_known else load_evidence()["throughput"].band
         least, most = row.energy_band_j_per_token
         return msgspec.structs.replace(
             step,
@@ -150,7 +167,7 @@ def serve_load(
     load = load_of_spec(spec, lengths, trace)
     run, full = server.serve(load), None
     rate, capacity_per_s = spec.rate if trace is None else 0.0, server.capacity_per_s(load)
-    if rate and (rate > NEAR * capacity_per_s or _lag(load, run, capacity_per_s)):
+    if rate and (rate > NEAR * capacity_per_s or _lag(load, run)):
         full = _serve_full(server, load, run, lengths)
     inside = rate * float((run.end_s - run.arrival_s).mean())
     if ROUNDS * inside > load.requests and (full is None or rate <= full[0]):
@@ -228,7 +245,7 @@ def _row(
         rate, lag_per_s = min(arrivals, capacity_per_s), max(arrivals - capacity_per_s, 0.0)
         tokens_per_s = rate * float(load.output.mean())
     else:
-        tokens_per_s, lag_per_s = run.output_tokens / run.end_of_run_s, _lag(load, run, capacity_per_s)
+        tokens_per_s, lag_per_s = run.output_tokens / run.end_of_run_s, _lag(load, run)
         rate = tokens_per_s / float(run.output[kept].mean())
         if load.concurrency >= WAITING * server.sequences(load) * server.layout.workers:
             capacity_per_s = rate
@@ -274,16 +291,14 @@ def _row(
 
 def _band(figure: str, value: float, of_a_step: tuple[float, float]) -> tuple[float, float]:
     """Return the band of a figure of a load: the band of published runs, wider if the band of a step is."""
-    low, high = load_band(figure)
+    low, high = load_evidence()[figure].band
     return value * min(low, of_a_step[0]), value * max(high, of_a_step[1])
 
 
-def _lag(load: Load, run: Run, capacity_per_s: float) -> float:
+def _lag(load: Load, run: Run) -> float:
     """Return how many more requests arrive per second than end. Return 0 for a server that keeps up, which ends its
     last request soon after that has arrived."""
-    last_s = float(load.arrival_s[-1])
-    slowest_s = float((run.end_s - run.start_s).max())
-    is_over = last_s > 0 and load.requests > capacity_per_s * last_s and load.requests >= REQUESTS
-    if load.concurrency or (run.end_of_run_s <= BEHIND * last_s + 2 * slowest_s and not is_over):
+    last_s, slowest_s = float(load.arrival_s[-1]), float((run.end_s - run.start_s).max())
+    if load.concurrency or not last_s or run.end_of_run_s <= BEHIND * last_s + 2 * slowest_s:
         return 0.0
-    return load.arrivals_per_s - load.requests / run.end_of_run_s if last_s else 0.0
+    return load.arrivals_per_s - load.requests / run.end_of_run_s

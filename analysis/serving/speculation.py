@@ -29,4 +29,4 @@ def speculate(costs: StepCosts, drafts: int, accept: float) -> StepCosts:
     checked = np.array([costs.without_attention(int(n) * (drafts + 1)) for n in costs.sequences]).T
     decoding = costs.decoding * (1.0 + drafts * draft) / tokens
     decoding[:, 0] += (checked + drafts * draft * base) / tokens - base
-    return msgspec.structs.replace(costs, decoding=decoding, known_bases={}, known_lines={})
+    return msgspec.structs.replace(costs, decoding=decoding)

@@ -23,6 +23,7 @@ from analysis.estimate.scenario import Scenario
 from analysis.model.ir.workload import INPUT, Floats, Workload
 from analysis.serving.scheduler import Scheduler
 from hardware.device import Device
+from hardware.memo import memoize
 
 NO_CACHE = 1  # tokens in the cache of a step that counts as a step without attention
 SHORT, LONG = 64, 512  # tokens of a prompt with negligible attention, and of one that shows its cost
@@ -54,7 +55,7 @@ class StepLine(NamedTuple):
         return steps, steps * self.first_s + tokens * self.slope_s, steps * self.first_j + tokens * self.slope_j
 
 
-class StepCosts(msgspec.Struct, frozen=True, kw_only=True):
+class StepCosts(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Figures are (time_s, energy_j) along a first axis of 2.
 
     `tokens` (t,) and `linear` (2, t): a step of so many tokens without attention. `started` (2, t): the additional cost
@@ -81,13 +82,11 @@ class StepCosts(msgspec.Struct, frozen=True, kw_only=True):
     copies: int = 1
     expert_token_s: float = 0.0
     started: Floats | None = None
-    known_bases: dict[tuple[int, bool], tuple[float, float]] = msgspec.field(default_factory=dict)
-    known_lines: dict[int, StepLine] = msgspec.field(default_factory=dict)
 
     def mixed(self, sequences: int, cached: float, tokens: int, pairs: float) -> tuple[float, float]:
         """Return (time_s, energy_j) of a step that also holds `tokens` of prompts, which attend to `pairs` earlier
         tokens in total."""
-        time_s, energy_j = self.without_attention(sequences + tokens, has_prompts=True)
+        time_s, energy_j = self.without_attention(sequences + tokens, True)
         if sequences:
             with_s, with_j = self.line(sequences).step(cached)
             without_s, without_j = self.without_attention(sequences)
@@ -106,23 +105,19 @@ class StepCosts(msgspec.Struct, frozen=True, kw_only=True):
         waits_s = max(busiest_s - self.expert_token_s * (highest - total) - time_s, 0.0)
         return time_s + waits_s, energy_j + waits_s * self.static_w
 
+    @memoize()
     def without_attention(self, tokens: int, has_prompts: bool = False) -> tuple[float, float]:
-        """Return (time_s, energy_j) of a step of so many tokens without attention, computed once."""
-        found = self.known_bases.get((tokens, has_prompts))
-        if found is None:
-            values = self.linear if self.started is None or not has_prompts else self.linear + self.started
-            time_s, energy_j = _along(self.tokens, values, tokens).tolist()
-            found = self.known_bases[tokens, has_prompts] = (time_s, energy_j)
-        return found
+        """Return (time_s, energy_j) of a step of so many tokens without attention."""
+        values = self.linear if self.started is None or not has_prompts else self.linear + self.started
+        time_s, energy_j = _along(self.tokens, values, tokens).tolist()
+        return time_s, energy_j
 
+    @memoize()
     def line(self, sequences: int) -> StepLine:
-        """Return the costs of steps of so many sequences over the length of their caches, computed once."""
-        found = self.known_lines.get(sequences)
-        if found is None:
-            (first_s, slope_s), (first_j, slope_j) = _along(self.sequences, self.decoding, sequences).tolist()
-            time_s, energy_j = self.without_attention(sequences)
-            found = self.known_lines[sequences] = StepLine(time_s + first_s, slope_s, energy_j + first_j, slope_j)
-        return found
+        """Return the costs of steps of so many sequences over the length of their caches."""
+        (first_s, slope_s), (first_j, slope_j) = _along(self.sequences, self.decoding, sequences).tolist()
+        time_s, energy_j = self.without_attention(sequences)
+        return StepLine(time_s + first_s, slope_s, energy_j + first_j, slope_j)
 
 
 def _along(grid: Floats, values: Floats, at: float) -> Floats:

@@ -26,7 +26,7 @@ from analysis.annexes.machine.serving_rows import TABLE as SERVED_TABLE
 from analysis.annexes.machine.serving_validation import ServedErrors, ServedGroups, predict_served, validate_served
 from analysis.document import columns
 from analysis.estimate.trust import ClassEvidence
-from analysis.serving.load_trust import load_evidence
+from analysis.serving.served_load import load_evidence
 from hardware.errors import RequestError
 from hardware.quantity import percent
 from hardware.sentence import count_noun

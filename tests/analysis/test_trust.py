@@ -27,7 +27,7 @@ from analysis.annexes.machine.trust_bands import (
 from analysis.estimate import trust
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
-from analysis.serving.load_trust import load_evidence
+from analysis.serving.served_load import load_evidence
 from hardware.device import load_device, load_devices
 from hwexplorer.cli import main
 from tests.models import load_once

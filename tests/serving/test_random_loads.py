@@ -41,7 +41,7 @@ def random_costs(random: np.random.Generator) -> StepCosts:
     cache = float(random.choice([5_000.0, 20_000.0, 1e6, np.inf]))
     copies = int(random.choice([1, 1, 4]))  # devices that compute the attention of their own sequences
     changes = {"cache_tokens": cache, "copies": copies, "expert_token_s": 1e-5 * (copies > 1)}
-    return msgspec.structs.replace(COSTS, **changes, known_bases={}, known_lines={})
+    return msgspec.structs.replace(COSTS, **changes)
 
 
 def check_conservation(costs: StepCosts, load: Load, run: Run) -> None:

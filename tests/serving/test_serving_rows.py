@@ -11,7 +11,7 @@ import pytest
 
 from analysis.annexes.machine.measured_rows import SHIPPED, Unpredictable, read_rows
 from analysis.annexes.machine.serving_rows import TABLE, interpret_served_row, make_server
-from analysis.serving.load_trust import load_band, load_evidence
+from analysis.serving.served_load import load_evidence
 from hwexplorer.cli import main
 
 ROWS = read_rows([SHIPPED / TABLE])
@@ -137,8 +137,8 @@ def test_a_queue_is_no_time_to_first_token() -> None:
 
 
 def test_bands_hold_the_estimate_and_most_of_what_was_left_out() -> None:
-    for figure, evidence in load_evidence().items():
-        low, high = load_band(figure)
+    for evidence in load_evidence().values():
+        low, high = evidence.band
         assert low < 1 < high
         assert all(share is None or share >= 0.8 for share in (evidence.device_out, evidence.family_out))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -42,17 +41,6 @@ PAGE = 16  # tokens of a page of the cache; the last page of a cached prompt is 
 MORE_TOKENS = 64  # of a step beyond a prompt and its sequences, if flags allow one prompt per step
 
 
-class Benchmark(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The way in which a source ran its loads; the fields are explained in serving.toml."""
-
-    source: str
-    requests_per_client: int
-    spread: float
-    statistic: str
-    evidence: str
-    slots: int | None = None
-
-
 class Deployment(msgspec.Struct, frozen=True, kw_only=True):
     """A model on devices with software: the settings that rows of one curve share. `prompt_layout` are the degrees of a
     worker that prefills, if `layout` has such workers."""
@@ -82,11 +70,12 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
         """Return one worker of a layout for requests of `longest` tokens. Raises ModelError and RequestError."""
         request, scenario = parse(str(refer(self.model))), Scenario(1, self.precision, self.runtime)
         scheduler = find_scheduler(self.scheduler, self.device.memory_bytes)
-        worker = ParallelDegrees(tp=layout.tp, ep=layout.ep)
-        server = open_stage(request, worker, self.device, scenario, longest, scheduler)
-        if server.costs.cache_tokens < longest:  # it was measured, so its server may use more memory than by default
-            scheduler = msgspec.structs.replace(scheduler, memory_share=MOST_MEMORY)
-            server = open_stage(request, worker, self.device, scenario, longest, scheduler)
+        # It was measured, so its server may use more memory than by default.
+        for share in (scheduler.memory_share, MOST_MEMORY):
+            scheduler = msgspec.structs.replace(scheduler, memory_share=share)
+            server = open_stage(request, layout.worker, self.device, scenario, longest, scheduler)
+            if server.costs.cache_tokens >= longest:
+                break
         return server
 
 
@@ -134,6 +123,7 @@ def interpret_served_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
     prefill_devices = int(parse_cell(row, "devices_per_prefill_worker") or each)
     experts, copies = (int(parse_cell(row, f"{name}_parallel") or 1) for name in ("expert", "attention_data"))
     workers = {"prefill": prefill_workers, "decode": decode_workers} if prefill_workers else {}
+    setup = _setup(row, model)
     deployment = Deployment(
         device=device,
         model=model,
@@ -142,11 +132,10 @@ def interpret_served_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
         precision=_precision(row, model),
         runtime=check_runtime(find_runtime_name(software, device.vendor, "language"), device, "language"),
         scheduler=scheduler,
-        drafts=0 if prefill_workers else _flags(row, model).get("drafts_of_copies" if copies > 1 else "drafts", 0),
+        drafts=0 if prefill_workers else setup.get("drafts_of_copies" if copies > 1 else "drafts", 0),
     )
-    benchmark = next(each for each in _benchmarks() if row["source"].startswith(each.source))
     lengths = _lengths(row)
-    load = _load(row, Lengths(prompt=lengths[0], output=lengths[1], spread=benchmark.spread), benchmark)
+    load = _load(row, Lengths(prompt=lengths[0], output=lengths[1], spread=setup["spread"]), setup)
     rate = parse_cell(row, "output_tokens_per_s")
     if rate is None and (total := parse_cell(row, "total_tokens_per_s")):
         rate = total * float(load.output.sum() / (load.output.sum() + load.prompt.sum()))
@@ -161,15 +150,25 @@ def interpret_served_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
         source=row["source"],
         lengths=lengths,
         load=load,
-        statistic="median" if row["ttft_statistic"] == "median" else benchmark.statistic,
-        scheduler=_scheduler(row, deployment, benchmark, load),
+        statistic="median" if row["ttft_statistic"] == "median" else setup["statistic"],
+        scheduler=_scheduler(row, deployment, setup, load),
         measured={name: value for name, value in measured.items() if value},
     )
 
 
-@lru_cache(maxsize=1)
-def _benchmarks() -> list[Benchmark]:
-    return msgspec.convert(file_access.shipped(_FACTS)["benchmark"], list[Benchmark])
+def _setup(row: dict[str, str], model: str) -> dict[str, Any]:
+    """Return how a source ran its loads and servers: the first benchmark and the first flags that fit a row."""
+
+    def fits(rule: dict[str, str]) -> bool:
+        """Return True if a rule is about the source, engine, version and model of the row."""
+        starts = (("source", row["source"]), ("version", row["runtime_version"]))
+        equals = (("runtime", row["runtime"]), ("model", model))
+        return all(text.startswith(rule.get(name, "")) for name, text in starts) and all(
+            rule.get(name, text) == text for name, text in equals
+        )
+
+    kinds = (file_access.shipped(_FACTS)[kind] for kind in ("benchmark", "flags"))
+    return {name: value for rules in kinds for name, value in next(filter(fits, rules), {}).items()}
 
 
 def _devices_per_worker(row: dict[str, str], is_split: bool) -> int:
@@ -202,7 +201,7 @@ def _lengths(row: dict[str, str]) -> tuple[int, int]:
     return int(parse_cell(row, "prompt_tokens") or file_access.shipped(ROWS)["prompt_unstated"]), output
 
 
-def _load(row: dict[str, str], lengths: Lengths, benchmark: Benchmark) -> Load:
+def _load(row: dict[str, str], lengths: Lengths, setup: dict[str, Any]) -> Load:
     requests = int(parse_cell(row, "requests") or 0)
     if rate := parse_cell(row, "request_rate_per_s"):
         gaps = np.random.default_rng(lengths.seed).exponential(1.0 / rate, requests)
@@ -211,45 +210,34 @@ def _load(row: dict[str, str], lengths: Lengths, benchmark: Benchmark) -> Load:
     if row["load_kind"] == "one batch":
         requests = clients
     most = max(MOST_REQUESTS, clients * LEAST_ROUNDS)
-    load = lengths.draw(np.zeros(requests or min(clients * benchmark.requests_per_client, most)), clients)
-    if distinct := _flags(row, row["model"]).get("distinct_prompts"):  # the cache holds repeated prompts
+    load = lengths.draw(np.zeros(requests or min(clients * setup["requests_per_client"], most)), clients)
+    if distinct := setup.get("distinct_prompts"):  # the cache holds repeated prompts
         left = np.where(np.arange(load.requests) < distinct, load.prompt, np.minimum(load.prompt, PAGE))
         load = msgspec.structs.replace(load, prompt=left, cached=load.prompt - left)
     return load
 
 
-def _scheduler(row: dict[str, str], deployment: Deployment, benchmark: Benchmark, load: Load) -> Scheduler:
+def _scheduler(row: dict[str, str], deployment: Deployment, setup: dict[str, Any], load: Load) -> Scheduler:
     copies = (deployment.prompt_layout if deployment.layout.prefill else deployment.layout).copies
     scheduler = find_scheduler(deployment.scheduler, deployment.device.memory_bytes).of_copies(copies)
     changes: dict[str, Any] = {}
-    if benchmark.slots is not None:
-        changes["max_sequences"] = max(load.concurrency + benchmark.slots, 1)
+    if "slots" in setup:
+        changes["max_sequences"] = max(load.concurrency + setup["slots"], 1)
     for words, name in (("max_num_seqs", "max_sequences"), ("chunk", "max_tokens")):
         if found := re.search(rf"\b{words} (\d+)", row["note"]):
             changes[name] = int(found[1])
-    flags = _flags(row, deployment.model)
-    if "max_tokens" in flags:
-        changes["max_tokens"] = flags["max_tokens"]
-    if "prompts_per_step" in flags:
+    if "max_tokens" in setup:
+        changes["max_tokens"] = setup["max_tokens"]
+    if "prompts_per_step" in setup:
         changes["max_tokens"] = int(load.prompt.max()) + load.concurrency + MORE_TOKENS
-    if "apart_tokens" in flags and deployment.layout.prefill:
-        changes["max_tokens"] = max(flags["apart_tokens"], int(load.prompt.max()) + MORE_TOKENS)
+    if "apart_tokens" in setup and deployment.layout.prefill:
+        changes["max_tokens"] = max(setup["apart_tokens"], int(load.prompt.max()) + MORE_TOKENS)
     if "max_tokens" in changes and scheduler.limits_each_copy:
         changes["max_tokens"] *= copies
     each_s = scheduler.chunk_s  # each group of devices has a process that sends its tokens
-    at_once = flags.get("stream_interval", 1) * deployment.layout.copies
+    at_once = setup.get("stream_interval", 1) * deployment.layout.copies
     changes["chunk_s"] = msgspec.structs.replace(each_s, value=each_s.value / at_once)
     return msgspec.structs.replace(scheduler, **changes)
-
-
-def _flags(row: dict[str, str], model: str) -> dict[str, Any]:
-    """Return the flags of a row's server and benchmark, from the first rule that fits."""
-    for rule in file_access.shipped(_FACTS)["flags"]:
-        is_source = row["source"].startswith(rule["source"]) and row["runtime"] == rule["runtime"]
-        is_version = row["runtime_version"].startswith(rule.get("version", ""))
-        if is_source and is_version and rule.get("model", model) == model:
-            return dict(rule)
-    return {}
 
 
 def make_server(rows: Sequence[ServedRow]) -> Callable[[ServedRow], Run]:

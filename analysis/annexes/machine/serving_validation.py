@@ -17,7 +17,7 @@ from analysis.annexes.machine.serving_rows import TABLE, ServedRow, interpret_se
 from analysis.annexes.machine.trust_bands import class_factors, encode_rows, make_residual
 from analysis.document import column
 from analysis.estimate.trust import ClassEvidence
-from analysis.serving import load_trust
+from analysis.serving.served_load import EVIDENCE, load_evidence
 from analysis.serving.serving_report import find_knee
 from hardware import file_access
 
@@ -109,7 +109,7 @@ def validate_served(predicted: Sequence[_Predicted], skipped: Counter[str]) -> S
             _errors(label, group, groups[label, kind, group])
             for label, kind, group in sorted(groups, key=lambda key: (LABELS.index(key[0]), *key[1:]))
         ),
-        evidence=tuple(load_trust.load_evidence().values()),
+        evidence=tuple(load_evidence().values()),
         curves=len(knees),
         knees_found=float(np.mean(knees)) if knees else 0.0,
         choices=len(regrets),
@@ -127,7 +127,7 @@ def _label(figure: str, each: _Predicted) -> str:
 
 def _errors(label: str, group: str, members: Sequence[_Predicted]) -> ServedErrors:
     figure = label.removesuffix(APART)
-    low, high = load_trust.load_band(label)
+    low, high = load_evidence()[label].band
     pairs = [(each.row.measured[figure], each.figures[figure]) for each in members]
     rows = [(measured, predicted, (predicted * low, predicted * high)) for measured, predicted in pairs]
     return measure_errors(ServedErrors, rows, figure=label, group=group)
@@ -204,7 +204,7 @@ def served_evidence(predicted: Sequence[_Predicted]) -> list[ClassEvidence]:
 def main() -> None:
     """Write load_trust.json."""
     predicted, _ = predict_served(read_rows([SHIPPED / TABLE]))
-    file_access.write(load_trust.PATH, ["[\n", encode_rows(served_evidence(predicted)), "\n]\n"])
+    file_access.write(EVIDENCE, ["[\n", encode_rows(served_evidence(predicted)), "\n]\n"])
 
 
 if __name__ == "__main__":
