@@ -49,6 +49,7 @@ class BenchmarkPlan(msgspec.Struct, frozen=True, kw_only=True):
     models: tuple[str, ...] = ()
     batches: tuple[int, ...] = ()
     precisions: tuple[str, ...] = ("fp32",)
+    probes: bool = True
     threads: int = 0  # threads of a CPU; 0 means one per core
 
 
@@ -215,9 +216,10 @@ class Board:
 
 
 def _prepare_cases(plan: BenchmarkPlan, table: dict[str, Any], threads: int) -> Iterator[ReadyCase]:
-    efforts = EFFORTS[: EFFORTS.index(plan.effort) + 1]
-    for row in (row for row in table["probe"] if row["effort"] in efforts):
-        yield from _prepare_probes(row, plan.device, threads)
+    if plan.probes:
+        efforts = EFFORTS[: EFFORTS.index(plan.effort) + 1]
+        for row in (row for row in table["probe"] if row["effort"] in efforts):
+            yield from _prepare_probes(row, plan.device, threads)
     default = table["models"][plan.effort]
     models, batches = plan.models or tuple(default["names"]), plan.batches or tuple(default["batches"])
     for name, batch, precision in itertools.product(models, batches, plan.precisions):

@@ -40,13 +40,10 @@ def run_module(module: str, plan: dict[str, Any], file: Path, limits: ProcessLim
 
 def measure_models(plan: dict[str, Any], log: Path, seconds: float, progress: Progress) -> MeasurementLog:
     """Time the probes and models of a plan, add the samples to the log and return the log. Raises RequestError."""
+    limits = ProcessLimits(seconds=(seconds + _SPARE_S) * (os.cpu_count() or 1))
     try:
         log.parent.mkdir(parents=True, exist_ok=True)
         log.touch()
-    except OSError as error:
-        raise RequestError(f"cannot write {log}: {error.strerror}") from None
-    limits = ProcessLimits(seconds=(seconds + _SPARE_S) * (os.cpu_count() or 1))
-    try:
         run_module("analysis.annexes.machine.benchmark", plan, log, limits, progress)
     except OSError as error:
         raise RequestError(f"cannot write {log}: {error.strerror}") from None

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import argparse
 
-from analysis.annexes.machine.device_fit import fit_machine
 from analysis.annexes.machine.measurement_log import shared_csv
 from analysis.annexes.machine.torch_process import measure_models
 from hardware import policy
 from hardware.errors import RequestError
 from hardware.known_architectures import TORCH_HOST
 from hardware.precision import TIMED
-from hwexplorer.annexes.measure._made_device import check_name, emit_device, keep_device, log_file
+from hwexplorer.annexes.measure.calibrate import log_file
+from hwexplorer.answer import Answer
 from hwexplorer.declare import Verb
 from hwexplorer.export.files import FORMATS
 from hwexplorer.options import name_list, option, whole, whole_list
 from hwexplorer.process import output
+from hwexplorer.state import State
 
 EFFORTS = {"quick": 30.0, "default": 180.0, "thorough": 900.0}  # s
 
@@ -47,8 +48,11 @@ def _run(arguments: argparse.Namespace) -> None:
         except KeyboardInterrupt:
             kept = f"stopped; finished timings are kept, `hwexplorer measure --resume` continues ({log})"
             raise RequestError(kept) from None
-        made = fit_machine(measured, check_name(name), progress.show)
-    emit_device(arguments, keep_device(made), lambda: shared_csv(measured, name))
+    made = Answer("calibrate", State(), file=log, device_id=name)
+    made.view()  # fits the device and keeps its file, also if only rows are printed
+    output.emit(
+        arguments, lambda form: shared_csv(measured, name) if form == "csv" else made.to_text(form, output.width())
+    )
 
 
 VERB = Verb(
