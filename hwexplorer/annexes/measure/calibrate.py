@@ -171,7 +171,7 @@ VERB = Report(
             help="log of `measure` (default: this machine's), or a CSV of measurements with one row or more",
         ),
         option("--from", dest="source", type=Path, metavar="FILE", help="the same file, as an option"),
-        option("--name", dest="device_id", metavar="NAME", help="name of the device (default this_cpu, this_gpu, my_DEV)"),
+        option("--name", dest="device_id", metavar="NAME", help="of the device (default this_cpu, this_gpu, my_DEV)"),
         option("--on", dest="base", metavar="DEV", help="the device of the catalogue most like that of the rows"),
         option("--to", type=Path, metavar="DIR", help="folder of the device file (default: your own)"),
     ),
