@@ -53,7 +53,7 @@ def asked(app):
             print(*(frame.name for frame in traceback.extract_stack()[-7:-1]), file=file)
 
 HwExplorer.do_leave = asked
-from hwexplorer.cli import main
+from hwexplorer.__main__ import main
 sys.exit(main())
 """
 AHEAD = b"jk]}x[lhmS" * 200  # typed before the last `q`
