@@ -110,7 +110,8 @@ def find_field(device: Device, name: str) -> tuple[str, str]:
     if (event := events.get(name.partition(":")[0])) is not None:
         return name, f"J/{event.count}"
     listing = f"`hwexplorer device {device.id}` lists them"
-    raise unknown(f"fact or event of {device.id}", name, (*facts, ARRAY, *rates, *events), listing=listing)
+    sides = (ARRAY,) if "array_rows" in facts else ()
+    raise unknown(f"fact or event of {device.id}", name, (*facts, *sides, *rates, *events), listing=listing)
 
 
 def _new(change: Change, unit: str, old: float) -> float:

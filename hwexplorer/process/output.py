@@ -66,7 +66,8 @@ def put(text: str) -> None:
 def width() -> int:
     """Return the columns of the terminal, else the width that the screen sets for a verb, else 0 (no limit)."""
     if sys.stdout is None or not sys.stdout.isatty() or sys.stdout.fileno() < 0:  # the screen's stand-in has -1
-        return int(os.environ.get(WIDTH_VARIABLE, "0"))
+        width = os.environ.get(WIDTH_VARIABLE, "")
+        return int(width) if width.isdecimal() and len(width) < 9 else 0
     return os.get_terminal_size(sys.stdout.fileno()).columns
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import json
 import time
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from analysis.annexes.machine.measured_rows import read_rows
@@ -81,3 +83,14 @@ def test_a_table_of_too_many_cells_is_refused(tmp_path: Path) -> None:
     path.write_text("device,model," + ",".join(map(str, range(50_000))) + "\n" + "a,b\n" * 10_000)
     with pytest.raises(RequestError, match="cells"):
         read_rows([path])
+
+
+def test_values_of_other_types_in_a_trace_are_left_out(tmp_path: Path) -> None:
+    path = tmp_path / "t.json"
+    event = {"ph": "X", "cat": "cpu_op", "name": "aten::mm", "pid": 1, "tid": 1, "ts": 1, "dur": 5}
+    dims = [[1, "x"], [2.5, 3], [True, False], [None], [[[]]], [-1], {}, [4, 8]]
+    events = [{**event, "args": {"Input Dims": dims}}]
+    path.write_text(json.dumps({"deviceProperties": [{"name": ["x", "\x1b[2J"]}], "traceEvents": events}))
+    trace = read_trace(path)
+    read = msgspec.msgpack.decode(msgspec.msgpack.encode(trace), type=type(trace))  # as the screen gets it
+    assert (read.ops[0].shapes, type(read.device)) == (((4, 8),), str)

@@ -54,6 +54,13 @@ def test_other_texts_are_one_screen_too(call: Call, monkeypatch: pytest.MonkeyPa
     assert all(brief[i : i + 2] != ["", ""] for i in range(len(brief)))
 
 
+@pytest.mark.parametrize("width", ["abc", "-5", "", "9" * 400])
+def test_a_width_that_is_no_number_is_no_limit(call: Call, monkeypatch: pytest.MonkeyPatch, width: str) -> None:
+    whole = call("compare", "resnet18").out
+    monkeypatch.setenv("HWEXPLORER_WIDTH", width)
+    assert call("compare", "resnet18").out == whole
+
+
 def test_a_pipe_has_every_model_and_device(call: Call) -> None:
     for verb in ("models", "devices"):
         assert call(verb).out == call(verb, "--all").out

@@ -112,7 +112,7 @@ def input_shapes(value: Any) -> tuple[Shape, ...]:
     """Return the shapes of the tensors among the recorded inputs. Lists of tensors are flattened."""
     if not isinstance(value, list):
         return ()
-    if value and all(isinstance(size, int) for size in value):
+    if value and all(type(size) is int for size in value):
         if not all(0 <= size < SIZE_MAX for size in value):
             return ()
         return (tuple(value[:16]),)
@@ -218,7 +218,7 @@ def read_kineto(data: dict[str, Any]) -> Trace:
         "pytorch",
         runs,
         producer=producer,
-        device=first.get("name", ""),
+        device=clean_text(first.get("name", "")),
         on_device=bool(kernels),
         runtime=find_runtime([op for run in runs for op in run.ops], producer),
         notes=(*recorded.notes(windows), *hint_notes(event.name for event in operators)),

@@ -14,7 +14,7 @@ from hardware.amount import parse_amount
 from hardware.errors import RequestError
 from hardware.quantity import quantity
 
-MOST_RATE = 1e5  # requests a second
+LEAST_RATE, MOST_RATE = 1e-6, 1e5  # requests a second
 MOST_CLIENTS = 16_384
 MOST_DEVICES = 4096  # replicas, or stages
 MOST_SEED = 10**9
@@ -98,10 +98,10 @@ def parse_load(head: str, options: dict[str, str], prompt: int, layers: int) -> 
 # Option -> its least and most, for whole numbers; its unit and most, for others.
 _WHOLE = {"concurrency": (1, MOST_CLIENTS), "cached": (0, 10**9), "seed": (0, MOST_SEED), "spec": (0, MOST_DRAFTS)}
 _WHOLE |= {"dp": (1, MOST_DEVICES), "prefill": (0, MOST_DEVICES), "decode": (0, MOST_DEVICES)}
-_NUMBERS: dict[str, tuple[str, float]] = {
-    "rate": ("1/s", MOST_RATE),
-    "spread": ("fraction", 1.0),
-    "accept": ("fraction", 1.0),
+_NUMBERS: dict[str, tuple[str, float, float]] = {
+    "rate": ("1/s", LEAST_RATE, MOST_RATE),
+    "spread": ("fraction", 0.0, 1.0),
+    "accept": ("fraction", 0.0, 1.0),
 }
 
 
@@ -111,14 +111,12 @@ def _read_option(name: str, text: str, layers: int) -> Any:
         return text
     if name not in _NUMBERS:
         return whole_option(name, text, *(_WHOLE | {"pp": (1, layers)})[name])
-    unit, most = _NUMBERS[name]
+    unit, least, most = _NUMBERS[name]
     try:
         value = parse_amount(text, unit)
     except RequestError:
         value = math.nan
-    if not 0 <= value <= most or (value == 0 and name == "rate"):
-        least = "above 0, at most" if name == "rate" else "from 0 to"
-        raise ModelSpecError(
-            f"{name}={text[:40]} is not a number {least} {quantity(most, unit if unit == '1/s' else '')}"
-        )
+    if not least <= value <= most:
+        shown = f"{least:g} to {quantity(most, unit if unit == '1/s' else '')}"
+        raise ModelSpecError(f"{name}={text[:40]} is not a number from {shown}")
     return value

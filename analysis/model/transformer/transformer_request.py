@@ -134,10 +134,13 @@ def request_of(head: str, config: Config, options: str) -> Request:
     changes: dict[str, Any] = {}
     lengths: dict[str, int] = {}
     load: dict[str, str] = {}
+    given: dict[str, str] = {}
     is_served = False
     phase = "prefill"
     for part in filter(None, (part.strip() for part in options.split(","))):
         key, equals, value = (word.strip().lower() for word in part.partition("="))
+        if equals and given.setdefault(key, value) != value:
+            raise ModelSpecError(f"{head[:60]}: {key[:40]} is given twice: {given[key][:40]} and {value[:40]}")
         if not equals and key == SERVE and not config.encoder:
             phase, is_served = "request", True
         elif equals and key in LOAD_OPTIONS and not config.encoder:
