@@ -51,12 +51,13 @@ class TypingScreen(LayeredScreen):
             while len(self.typed) > leaves and monotonic() < until_s:
                 event = self.typed.popleft()
                 self.press_key(event.key, event.character)
-        self.session.catch_up()
         if leaves and self._leaves_last():  # the keys before it have opened nothing
+            self.session.settle()
             event = self.typed.pop()
             self.typed.clear()
             self.press_key(event.key, event.character)
             return
+        self.session.catch_up()
         self.show()
         self.panes[self.session.state.pane].redraw()
         if self.typed:

@@ -122,3 +122,15 @@ async def test_quit_behind_a_key_that_opens_a_line_is_typed_into_it() -> None:
         assert not app._exit
         assert app.explorer.prompt is not None
         assert app.explorer.prompt.line.text == "q"
+
+
+async def test_quit_behind_a_state_that_cannot_be_shown_keeps_the_last_one_shown() -> None:
+    app = HwExplorer(State(model="resnet50", devices=("h100_sxm",)), EngineProvider())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause(0.3)
+        session, before = app.session, app.state
+        session.fall_behind()
+        session.apply(replace(before, devices=("no_such_device",), on="no_such_device"))
+        session.settle()
+        assert (app.state, session.is_behind) == (before, False)
+        assert "h100_sxm latency" in session.figures()

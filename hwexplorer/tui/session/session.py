@@ -162,6 +162,16 @@ class Session:
             self.apply(reached.present, reached if reached is not self.history else None)
             self.emit(Changed("message"))
 
+    def settle(self) -> None:
+        """Keep the state that was reached, without views except its cards: the screen closes. If it has none, keep the
+        last one shown."""
+        if self._last_shown is not None and self.views is not None:
+            try:
+                self.views.make(("cards",))
+            except Exception:  # refused, or our own bug: nobody would see it
+                self.history, self.views = self._last_shown
+        self._last_shown = None
+
     def with_model(self, model: str, image_size: int | None = None) -> State:
         """Return the state with another model. If it is captured, use a batch that it has and its heaviest part."""
         state = state_changes.change_model(self.state, model, image_size)
