@@ -499,3 +499,13 @@ def test_a_processor_without_a_last_cache_is_compared_without_a_warning(
         warnings.simplefilter("error")
         assert main(["compare", "resnet18", "--on", "mine", "--devices-dir", str(tmp_path)]) == 0
     assert capsys.readouterr().err == ""
+
+
+def test_cloud_instances_name_their_devices() -> None:
+    """Names as Google and Azure list them; Amazon's are `AWS` and the family."""
+    instances = {
+        "a2-highgpu-8g": "a100_sxm4_40gb", "a2-ultragpu-1g": "a100_sxm4_80gb", "a3-megagpu-8g": "h100_sxm",
+        "a3-ultragpu-8g": "h200_sxm", "g2-standard-48": "l4", "ct5lp-hightpu-4t": "tpu_v5e", "p5e.48xlarge": "h200_sxm",
+        "Standard_NC24ads_A100_v4": "a100_pcie_80gb", "Standard_ND96isr_MI300X_v5": "mi300x",
+    }  # fmt: skip
+    assert {name: load_device(name).id for name in instances} == instances
