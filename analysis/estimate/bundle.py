@@ -36,6 +36,7 @@ _ROLES = (ACTIVATION, QUANTIZED, KEPT, CACHE)
 _COLUMNS = (
     "op_class", "macs", "vector_flops", "special", "elements", "gemm", "local_bytes", "weight_bytes", "largest_bytes",
     "head", "windows", "patches", "links", "element_bytes", "right_bytes", "unpack_ops", "mean_work", "batch", "lag",
+    "is_expert",
 )  # fmt: skip
 
 

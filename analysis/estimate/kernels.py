@@ -311,6 +311,7 @@ def _evaluate(workload: Workload, batch: int, widths: Widths, execution: str) ->
         lag=row_lags(workload),
         windows=shape[:6],
         patches=gemm[1] * shape[6],
+        is_expert=_is_expert(workload),
         mean_work=_mean_work(workload, batch, s.prompts),
     )
 

@@ -9,7 +9,16 @@ from hardware.architecture import Architecture
 from hardware.demand import Demand, Floats, OpClass
 from hardware.device import Device
 from hardware.efficiency import Efficiency
-from hardware.mapping.common import Mapping, Traffic, assemble, empty_counts, on_matrix_unit, traffic, unpack_seconds
+from hardware.mapping.common import (
+    Mapping,
+    Traffic,
+    add_serial,
+    assemble,
+    empty_counts,
+    on_matrix_unit,
+    traffic,
+    unpack_seconds,
+)
 from hardware.mapping.tiling import Bools, Tiling, choose, tile_menu, vector_tiling
 from hardware.mapping.winograd import rewrite_convolutions
 from hardware.precision import FORMATS, WIDE
@@ -52,7 +61,12 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
         works_s = np.maximum(mapping.dram_s[0], mapping.matrix_ideal_s)
         waiting_s = np.where(demand.gemm[0] > 1.0, np.maximum(mapping.matrix_s[0] - works_s, 0.0), 0.0)
         mapping = msgspec.structs.replace(mapping, waiting_s=waiting_s * (demand.op_class == OpClass.GEMM))
-    return msgspec.structs.replace(mapping, vector_s=mapping.vector_s + staged_s, is_reduced=staged_s > 0)
+    mapping = msgspec.structs.replace(mapping, vector_s=mapping.vector_s + staged_s, is_reduced=staged_s > 0)
+    if ("matrix", "fp4") in device.peaks or not setup.runtime.serves or not demand.is_expert.any():
+        return mapping
+    sorting_s = device.arch.data.assumed("routing_kernels") * device.kernel_start_s
+    routed = demand.head & demand.is_expert & on_matrix
+    return add_serial(mapping, demand, starts_s=np.where(routed, sorting_s, 0.0))
 
 
 def _group(demand: Demand, setup: Setup, grouped: Bools, matrix: Tiling, macs_per_s: float) -> tuple[Tiling, Demand]:

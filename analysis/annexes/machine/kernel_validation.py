@@ -53,6 +53,7 @@ class SingleKernel(msgspec.Struct, frozen=True):
     patches: float = 0.0
     macs: float | None = None
     cached: float = 0.0
+    is_expert: bool = False
     sent: float = 0.0
     messages: float = 0.0
 
@@ -226,5 +227,6 @@ def kernel_demand(kernels: Sequence[SingleKernel], widths: Widths, in_layers: bo
         lag=np.zeros(n),
         windows=np.ones((6, n)),
         patches=np.array([kernel.patches for kernel in kernels]),
+        is_expert=np.array([kernel.is_expert for kernel in kernels]),
         links=links if links.any() else None,
     )

@@ -169,7 +169,10 @@ def _route(row: dict[str, str], sizes: Shape) -> tuple[float, float]:
 def _experts(row: dict[str, str], sizes: Shape) -> tuple[SingleKernel, ...]:
     touched, rows = _route(row, sizes)
     hidden, inter, chosen = sizes["hidden"], sizes["inter"] / (sizes["tp"] or 1.0), touched * rows
-    gate_up, down = product(touched, rows, 2.0 * inter, hidden), product(touched, rows, hidden, inter)
+    sizes_of_products = ((2.0 * inter, hidden), (hidden, inter))
+    gate_up, down = (
+        msgspec.structs.replace(product(touched, rows, n, k), is_expert=True) for n, k in sizes_of_products
+    )
     summed = SingleKernel(
         OpClass.GATHER, (0, 0, 0, 0), 2 * chosen * hidden, 0, chosen * hidden, 0, sizes["tokens"] * hidden
     )
