@@ -96,11 +96,11 @@ class Answer:
 
         return to_contract(self.document, self.missing_rules, self.limits_check)
 
-    def view(self, is_whole: bool = True) -> View | Page:
-        """Return the view for people: the brief view of the report, if it has one, unless `is_whole`. The title of an
-        incomplete answer says so first."""
-        brief = None if is_whole else self.report.brief
-        built = self._view(is_whole) if brief is None else brief(self.state, **self.options)
+    def view(self, is_whole: bool = True, form: str = "text") -> View | Page:
+        """Return the view for people: the brief view of the report, if it has one, unless `is_whole`, or its view for
+        HTML. The title of an incomplete answer says so first."""
+        own = self.report.html if form == "html" else None if is_whole else self.report.brief
+        built = self._view(is_whole) if own is None else own(self.state, **self.options)
         title = "; ".join(filter(None, (built.title, str(self.limits_check or ""))))
         title = ". ".join(filter(None, (self.missing_rules, title)))
         return replace(built, title=title) if title != built.title else built
@@ -144,4 +144,4 @@ class Answer:
         if form == "json":
             return encode(self.document, self.missing_rules, self.limits_check)
         is_whole = is_whole or form != "text"
-        return plain(self.view(is_whole), form, width, is_whole, self.command)
+        return plain(self.view(is_whole, form), form, width, is_whole, self.command)

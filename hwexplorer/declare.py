@@ -176,6 +176,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     view: Callable[..., View | Page] | None = None
     # The content of text without --all: brief(state, **options), or the parts that `brief_parts` names.
     brief: Callable[..., View | Page] | None = None
+    html: Callable[..., View | Page] | None = None  # the content of HTML, if it is another one
     brief_parts: tuple[str, ...] = ()
     view_columns: tuple[Column, ...] = ()
     # pane(state): the view that the pane of this name shows, if it is another one.

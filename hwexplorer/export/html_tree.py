@@ -57,7 +57,7 @@ def bar(value: Cell, full: float = 8.0, unit: str = "em") -> str:
 
 
 def tree(view: Table, shown: list[list[str]]) -> str:
-    """Return a tree with its root open. `shown` are the columns as text, each with its head first."""
+    """Return a tree, open where half of the model is. `shown` are the columns as text, each with its head first."""
     heads = "".join(
         f'<span class="{_class(view, c)}" title="{text(column_meaning(column))}">{text(shown[c][0])}</span>'
         for c, column in enumerate(view.columns)
@@ -111,18 +111,21 @@ def _nested(view: Table, shown: list[list[str]]) -> Iterator[str]:
         dim = " dim" if row.dim else ""
         if row.has_children:
             opened.append(row.depth)
-            yield f'<details{" open" * (alone and row.depth == 0)}><summary class="row{dim}">{cells}</summary>\n'
+            is_open = alone and (not row.depth or any(float(row.cells[i] or 0) >= 0.5 for i in bars))
+            yield f'<details{" open" * is_open}><summary class="row{dim}">{cells}</summary>\n'
         else:
             yield f'<div class="row{dim}">{cells}</div>\n'
     yield "</details>" * len(opened)
 
 
 def _cells(view: Table, row: Row, told: list[str], full: float) -> str:
-    cells = [f'<span class="text name" style="padding-left:{row.depth * 1.1:.1f}em">{text(told[0].strip())}</span>']
+    cells = [f'<span class="text name" style="--depth:{row.depth}">{text(told[0].strip())}</span>']
     for c, (column, value) in enumerate(zip(view.columns, row.cells, strict=True)):
         if c:
-            inside = bar(value, full, "%") if column.role == "bar" else text(told[c].strip())
-            cells.append(f'<span class="{_class(view, c)}">{inside}</span>')
+            if column.role == "bar":
+                cells.append(f'<span class="text stack">{bar(value, full, "%")}</span>')
+            else:
+                cells.append(f'<span class="{_class(view, c)}">{text(told[c].strip())}</span>')
     return "".join(cells)
 
 

@@ -7,6 +7,8 @@ import os
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from rich.console import Console
+
 from hardware import policy
 from hardware.errors import RequestError, unknown
 from hwexplorer.process import signals
@@ -50,7 +52,7 @@ def run(
             state,
             provider,
             ascii=ascii or settings.ascii or not takes_unicode,
-            theme=theme or settings.theme,
+            theme=theme or theme_for_terminal(settings.theme),
             keymap=settings.keymap,
             saved_sessions=saved_sessions,
             remark=wrong or remark,
@@ -70,6 +72,11 @@ def run(
         return kept
     finally:
         gc.enable()
+
+
+def theme_for_terminal(theme: str) -> str:
+    """Return the theme, or `ansi` for a terminal with 16 colours: there, two causes of other themes look alike."""
+    return "ansi" if Console().color_system == "standard" else theme
 
 
 def _driver() -> tuple[type[Driver] | None, bool]:

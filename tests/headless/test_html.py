@@ -70,6 +70,14 @@ def test_a_tree_folds_as_it_is_deep_and_shows_every_row() -> None:
     assert "<details" in as_fragment(view)  # where nothing may run
 
 
+def test_a_tree_in_html_is_merged_and_open_where_half_of_the_model_is() -> None:
+    page = Answer("tree", parse("llama3_8b:request/h100_sxm")).to_text("html")
+    names = [cells[0] for _, cells in Reader(page).rows]
+    assert "layers ×32" in names
+    assert page.count("<details open>") == 4  # the model, decode, its layers, their MLPs
+    assert "hwexplorer show events " in as_html(Answer("report", STATE).view())
+
+
 def test_the_report_is_a_brief_with_the_rest_folded() -> None:
     view = Answer("report", STATE).view()
     assert isinstance(view, Page)

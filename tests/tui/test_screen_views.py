@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import shlex
+from functools import partial
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 from analysis.estimate.families import FAMILIES
 from analysis.estimate.metrics import METRICS
@@ -14,7 +16,9 @@ from hwexplorer.cli import main
 from hwexplorer.provider import EngineProvider
 from hwexplorer.reports.compare.compare import pane_table
 from hwexplorer.reports.show import events
-from hwexplorer.state import PLOTS, RANKS, parse, pinned, replace
+from hwexplorer.state import PLOTS, RANKS, State, parse, pinned, replace
+from hwexplorer.tui import program
+from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.session.change_summary import summarize_change, summarize_undo
 from hwexplorer.views import heat, tree_view
 from hwexplorer.views.answer_lines import lines as verdict_lines
@@ -23,6 +27,7 @@ from hwexplorer.views.captions import MARKED
 from hwexplorer.views.device_cards import cards
 from hwexplorer.views.plain import Plot
 from tests.sampling import for_each
+from tests.tui.test_app import screen_text
 
 PAIRS = (
     "resnet18@b8,fp16?pin=tpu_v4@b8",
@@ -47,7 +52,7 @@ def test_the_verdict_adds_up(text: str, metric: str) -> None:
     assert "\n" not in told
     assert " vs " in told
     assert " alone " in told or " of it " in told  # more or less than the change itself
-    assert told.rpartition("largest change in ")[2] in here.partition.id
+    assert told.rpartition("largest change in ")[2] in (*here.partition.id, "host: start of a run")
 
 
 def test_the_verdict_of_equals_and_of_other_models() -> None:
@@ -199,3 +204,23 @@ def test_a_change_names_what_it_is_compared_with() -> None:
     told = summarize_change(before, after, cards(before), cards(after))
     assert told.startswith("batch 16 vs batch 8: ")
     assert summarize_undo(after, before, cards(after), cards(before)) == 'undid "batch 16"'
+
+
+@pytest.mark.parametrize(("terminal", "theme"), [("xterm", "ansi"), ("xterm-256color", "light")])
+def test_a_terminal_of_sixteen_colours_gets_a_theme_of_sixteen(
+    monkeypatch: pytest.MonkeyPatch, terminal: str, theme: str
+) -> None:
+    monkeypatch.setattr(program, "Console", partial(Console, force_terminal=True))
+    for name, value in (("TERM", terminal), ("COLORTERM", ""), ("NO_COLOR", "")):
+        monkeypatch.setenv(name, value)
+    assert program.theme_for_terminal("light") == theme
+
+
+async def test_without_colours_no_colour_is_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("NO_COLOR", "1")
+    app = HwExplorer(State(), EngineProvider())
+    async with app.run_test(size=(120, 40)) as pilot:
+        await pilot.pause()
+        text = screen_text(app)
+    assert "◂ least" in text
+    assert "yellow" not in text

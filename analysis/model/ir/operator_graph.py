@@ -18,11 +18,10 @@ class Meta:
     dtype: str
     storage: int
     is_flat: bool = True
+    numel: Poly = field(init=False, compare=False)
 
-    @property
-    def numel(self) -> Poly:
-        """The number of elements."""
-        return product(self.shape)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "numel", product(self.shape))
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from hwexplorer.views.table_tree import fold_rows, open_heaviest_rows
 from hwexplorer.views.tables import keep_columns
 from hwexplorer.views.tree_view import COLUMNS, MEASURED
 
-_BY_HELP = "rows of the tree (default: module in text, subgraph in --all, JSON and CSV)"
+_BY_HELP = "rows of the tree (default: module in text and HTML, subgraph in --all, JSON and CSV)"
 FOLD, LINES = 1.0, 26  # brief text folds rows below this share in %, and has at most so many rows
 DETAILS = ("cumulative", "fused", "utilization", "macs", "dram", "modifier", "benefit")
 
@@ -33,10 +33,15 @@ def _document(state: State) -> dict[str, Any]:
     return {**head_fields(result, on_device=True), **root}
 
 
-def _brief(state: State) -> Table:
-    """Return the tree of the screen: repeats merged, the heaviest first, small rows folded."""
+def _by_share(state: State) -> Table:
+    """Return the tree of the screen: repeats merged, the heaviest first."""
     by = "module" if state.by == "subgraph" else state.by
-    shown = subtree(replace(state, by=by, sort="share", descending=True))
+    return subtree(replace(state, by=by, sort="share", descending=True))
+
+
+def _brief(state: State) -> Table:
+    """Return the tree of the screen with small rows folded, and without details."""
+    shown = _by_share(state)
     kept = [place for place, column in enumerate(shown.columns) if column.key not in DETAILS]
     return open_heaviest_rows(fold_rows(keep_columns(shown, kept), FOLD), LINES)
 
@@ -47,6 +52,7 @@ VERB = Report(
     document=_document,
     view=subtree,
     brief=_brief,
+    html=_by_share,
     view_columns=(*COLUMNS, *MEASURED),
     section=Section(-10, "Subgraphs and operators"),
     examples={

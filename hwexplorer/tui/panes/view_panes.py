@@ -206,7 +206,7 @@ class HeatPane(ViewPane):
         self.content.update(views.heat, hide=("bar", "delta") if self.size.width < BAR_WIDTH else ("delta",))
         self.content.go(self.state.at)
         self.heading = f"Blocks x devices · {METRICS[self.state.metric].title}"
-        self.remark = "◂ least · yellow 2x · red 10x as much"
+        self.remark = "◂ least" + " · yellow 2x · red 10x as much" * (not self.app.no_color)
 
     def click(self, at: FramedPane.Clicked) -> None:
         """Go to the node of the block that was clicked."""

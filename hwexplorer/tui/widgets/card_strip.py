@@ -197,7 +197,7 @@ class CardStrip(Widget, can_focus=False):
         best, hatch = ("<", "-") if self.palette.ascii else ("◂", "╌")
         against = f"vs {self.cards[0].reference}" if self.cards[0].reference else "verdict"
         signs = (f"  {best} best  {hatch} uncertain", f" {best} best {hatch} band") if bar else (f"  {best} best",)
-        verdict = next((against + each for each in signs if width_of(against + each) <= phrase), against)
+        verdict = next((against + each for each in (*signs, "") if width_of(against + each) <= phrase), "")
         return [Segment(pad(f"{title}{heads} {by_cause}{verdict}", width), self.palette.get("header"))]
 
     def _line(self, card: Card, width: int) -> list[Segment]:
