@@ -172,7 +172,7 @@ def next_steps(results: Sequence[Estimate], scenario: Scenario) -> tuple[NextSte
     """Return the requests that follow up on a comparison."""
     model = results[0].workload
     best = recommendations(results)["balance"] or results[0].device.key
-    steps = [NextStep("tree", model, (best,), scenario), NextStep("events", model, (best,), scenario)]
+    steps = [NextStep("tree", model, (best,), scenario), NextStep("show events", model, (best,), scenario)]
     settings = [setting for result in results if (setting := best_setting(result)) is not None]
     batches = [setting.result.scenario.batch for setting in settings if setting.kind == "batch"]
     if batches:

@@ -6,13 +6,12 @@ from shlex import quote
 
 from analysis.explore.next_step import NextStep
 from analysis.model.names.targets import Target
-from hwexplorer import registry
 from hwexplorer.settings import defaults_of
 
 
 def command(step: NextStep) -> str:
     """Return the complete shell command of a next step. Options with default values are left out."""
-    words = ["hwexplorer", *registry.full_name(step.report).split(), *step.words]
+    words = ["hwexplorer", *step.report.split(), *step.words]
     words += step.devices if step.report == "explain" else ("--on", ",".join(step.devices))
     default = defaults_of(step.words[0])
     for name in ("batch", "precision", "execution", "layout"):
