@@ -65,6 +65,14 @@ def test_runs_of_a_day_have_the_drafts_of_their_script() -> None:
     assert interpret_served_row(alone).deployment.drafts == 1
 
 
+def test_lengths_of_chats_vary_about_their_means() -> None:
+    served = interpret_served_row(row(source="dstack, H100 and MI300X", request_rate_per_s="16", device="h100_sxm"))
+    for lengths, mean in zip((served.load.prompt, served.load.output), served.lengths, strict=True):
+        assert lengths.mean() == pytest.approx(mean, rel=0.1)
+        assert lengths.std() == pytest.approx(mean, rel=0.15)
+        assert lengths.min() >= 1
+
+
 def test_layouts_of_a_note_share_experts_and_attention() -> None:
     tep, dep = (interpret_served_row(row(source="InferenceX token position study", note=note)) for note in NOTES)
     assert (tep.deployment.layout.words, dep.deployment.layout.words) == ("tp=8,ep=8", "ep=8")

@@ -37,6 +37,8 @@ TABLE = "serving_load.csv.gz"
 _FACTS = SHIPPED / "serving.toml"
 MOST_REQUESTS, LEAST_ROUNDS = 20_000, 3  # most simulated requests of a row; least requests of each client
 MOST_MEMORY = 0.97  # share that a server may use at most
+# Lengths of chats vary about exponentially around their means (arXiv 2309.06180, figure 11).
+CONVERSATIONS = "ShareGPT lengths, means"
 PAGE = 16  # tokens of a page of the cache; the last page of a cached prompt is computed again
 MORE_TOKENS = 64  # of a step beyond a prompt and its sequences, if flags allow one prompt per step
 
@@ -202,10 +204,15 @@ def _lengths(row: dict[str, str]) -> tuple[int, int]:
 
 
 def _load(row: dict[str, str], lengths: Lengths, setup: dict[str, Any]) -> Load:
+    stated = lengths.prompt, lengths.output
     requests = int(parse_cell(row, "requests") or 0)
     if rate := parse_cell(row, "request_rate_per_s"):
-        gaps = np.random.default_rng(lengths.seed).exponential(1.0 / rate, requests)
-        return lengths.draw(np.cumsum(gaps))
+        random = np.random.default_rng(lengths.seed)
+        load = lengths.draw(np.cumsum(random.exponential(1.0 / rate, requests)))
+        if CONVERSATIONS not in row["note"]:
+            return load
+        prompt, output = (np.ceil(random.exponential(mean, requests)).astype(np.int64) for mean in stated)
+        return msgspec.structs.replace(load, prompt=prompt, output=output)
     clients = round(parse_cell(row, "running_batch") or parse_cell(row, "concurrency") or 0)
     if row["load_kind"] == "one batch":
         requests = clients
