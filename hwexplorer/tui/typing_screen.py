@@ -17,6 +17,7 @@ from hwexplorer.tui.session.session import Session
 DRAWN_EVERY_S = 0.1
 _YIELD_S = 0.03  # pause in which the panes are drawn
 _LEAVES_AFTER_S = 0.3  # a key that quits waits no longer for the keys typed before it: about 200 of them
+_READ_FIRST, _READ_FIRST_S = 50, 1.0  # more keys on their way are read before any is drawn, for so long at most
 _OPENING = ("prompt", "find", "devices", "sheet", "report", "help", "palette", "sessions")  # they take the keys
 
 
@@ -44,6 +45,10 @@ class TypingScreen(LayeredScreen):
 
     def work_off(self) -> None:
         """Handle queued keys for DRAWN_EVERY_S, then show the result. If the last key quits, nothing more is drawn."""
+        pending = self.message_queue_size + self.app.message_queue_size
+        if pending > _READ_FIRST and monotonic() - self.drawn_s < _READ_FIRST_S:  # one of them may quit
+            self.set_timer(_YIELD_S, self.work_off)
+            return
         leaves = self._leaves_last()
         until_s = monotonic() + (_LEAVES_AFTER_S if leaves else DRAWN_EVERY_S)
         self.session.fall_behind()

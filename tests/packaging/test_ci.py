@@ -60,6 +60,12 @@ def test_the_action_refuses_options_with_half_a_quote(tmp_path: Path) -> None:
     assert said == "hwexplorer: options '--on \"t4' have a quote that does not end\n"
 
 
+def test_the_action_takes_no_device_for_files(tmp_path: Path) -> None:
+    (tmp_path / "t4").touch()
+    code, said = act(tmp_path, model="mlp", devices="t?", rules="energy < 1J")
+    assert (code, "unknown device 't?'" in said) == (2, True)
+
+
 def test_the_action_compares_with_the_base(tmp_path: Path) -> None:
     remote, clone = tmp_path / "remote", tmp_path / "clone"
     git = ["git", "-c", "user.name=a", "-c", "user.email=a@b", "-c", "init.defaultBranch=main"]
