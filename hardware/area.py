@@ -56,6 +56,7 @@ def _arithmetic_um2(device: Device, end: str) -> float:
     bare, datapath = file_access.shipped(PATH)["mac_um2"], _rule("datapath", end)
 
     def um2(name: str) -> float:
+        """Return the um2 of a multiply-accumulator of a format, with what is around it."""
         mac = float(bare.get(name, bare["fp32"]))
         if not device.file.hierarchy:
             return mac * datapath

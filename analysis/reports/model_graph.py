@@ -46,13 +46,15 @@ def model_graph(result: Estimate) -> ModelGraph:
     parts, demand, figures = result.partition, result.demand, tree(result)
     level, ids = figures.operators, parts.operator_id
     infos = operator_infos(result.workload, result.scenario.batch)
-    told: dict[str, Any] = {name: [getattr(info, name) for info in infos] for name in OperatorInfo.__struct_fields__}
+    descriptions: dict[str, Any] = {
+        name: [getattr(info, name) for info in infos] for name in OperatorInfo.__struct_fields__
+    }
     nodes = records(
         OperatorNode,
         kernel=[kernels(result).id[k] for k in demand.kernel],
         bytes=level.dram_bytes,
         bound=figures.operator_bound,
-        **told,
+        **descriptions,
         **{name: getattr(level, name) for name in ("macs", "flops", "latency_s", "energy_j", "edp_js", "share")},
     )
     edges = list_edges(operator_graph(result.workload), ids, result.workload, result.scenario.batch, result.plan.widths)

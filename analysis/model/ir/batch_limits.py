@@ -49,8 +49,8 @@ def refusal(workload: Workload, batch: int) -> str:
 
 def check_batch(workload: Workload, batch: int) -> None:
     """Raise RequestError for a batch without figures."""
-    if said := refusal(workload, batch):
-        raise RequestError(said)
+    if reason := refusal(workload, batch):
+        raise RequestError(reason)
 
 
 def batches_of(workload: Workload, usual: Sequence[int]) -> tuple[int, ...]:

@@ -76,13 +76,13 @@ def _names(workload: Workload) -> None:
     _require(all(0 < len(name) <= _NAME_MAX for name in named), "an empty or too long name")
     _require(workload.name.isprintable(), "an unprintable name")
     _require(all(len(name) <= _NAME_MAX for name in (*tensors.name, *operators.module_type)), "a name that is too long")
-    for told in (tensors.shape, tensors.dtype):
-        _require(len(told) in (0, len(tensors.name)), "tensors without a shape or type")
+    for descriptions in (tensors.shape, tensors.dtype):
+        _require(len(descriptions) in (0, len(tensors.name)), "tensors without a shape or type")
     live = (*tensors.dtype, *(size for shape in tensors.shape for size in shape if isinstance(size, str)))
     _require(all(0 < len(text) <= _NAME_MAX and text.isprintable() for text in live), "an invalid size or type")
     _require(all(kind in KINDS for kind in operators.kind), "an operator of an unknown kind")
-    said = (workload.family, workload.origin, *workload.notes, *workload.versions, *workload.versions.values())
-    _require(all(len(text) <= _TEXT_MAX for text in said), "a text that is too long")
+    texts = (workload.family, workload.origin, *workload.notes, *workload.versions, *workload.versions.values())
+    _require(all(len(text) <= _TEXT_MAX for text in texts), "a text that is too long")
 
 
 def _sizes(workload: Workload) -> None:

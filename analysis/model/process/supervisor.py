@@ -91,13 +91,13 @@ def _prctl(option: int, value: int) -> None:
 
 def _start(command: list[str], limits: dict[str, float | None]) -> int:
     """Start the command in a child process of our process group; Linux kills it with this process. Return its pid."""
-    warden = os.getpid()
+    supervisor_pid = os.getpid()
     pid = os.fork()
     if pid:
         return pid
     try:
         _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != warden:
+        if os.getppid() != supervisor_pid:
             os._exit(1)
         _limit(limits)
         signal.signal(signal.SIGPIPE, signal.SIG_DFL)
