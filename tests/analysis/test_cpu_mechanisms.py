@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import grid
+import msgspec
+import numpy as np
 import pytest
 
 from analysis.annexes.machine import row_validation
@@ -15,6 +17,7 @@ from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from hardware.demand import OpClass
 from hardware.device import Device
+from hardware.execute import execute
 from hardware.runtime import runtimes
 
 
@@ -166,3 +169,17 @@ def test_ncnn_multiplies_less_in_dense_convolutions_of_3_x_3(precision: str, tim
     assert dense[0].latency_s > times * dense[1].latency_s
     assert dense[1].run.mapping.is_reduced.any() == (precision != "int8")
     assert not grouped[1].run.mapping.is_reduced.any()
+
+
+def test_threads_join_as_a_tree() -> None:
+    """Twice the cores join in one step more, of one thread's seconds."""
+    result = grid.run("resnet18", "xeon_8490h", 1, "fp32", "eager")
+    device = result.device
+    units = msgspec.structs.replace(device.facts["units"], value=2.0 * device.units)
+    wider = msgspec.structs.replace(device, facts={**device.facts, "units": units})
+    setups = [msgspec.structs.replace(result.setup, device=each) for each in (device, wider)]
+    few, many = (execute(result.demand, setup).overhead_s for setup in setups)
+    step_s = device.thread_join_s * result.runtime.launch_on.get(device.software_class, result.runtime.launch).value
+    joined = (many - few)[few > np.median(few)]
+    assert joined / step_s == pytest.approx(np.round(joined / step_s), abs=1e-6)
+    assert (joined > 0).all()

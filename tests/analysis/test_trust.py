@@ -29,6 +29,8 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.serving.served_load import load_evidence
 from hardware.device import load_device, load_devices
+from hardware.runtime import resolve_runtime
+from hardware.setup import make_setup
 from hwexplorer.cli import main
 from tests.models import load_once
 from tests.sampling import for_each
@@ -250,3 +252,22 @@ def test_hosts_widen_the_band_of_work_that_waits_for_them() -> None:
     assert low < 0.9 * 0.65
     assert 1.8 < high < 2.1
     assert [each.name for each in trust.work_classes() if each.waits_for_host] == ["vision, GPU framework, batch 1"]
+
+
+def test_a_class_of_few_rows_is_no_surer_than_unmeasured_work_and_others_keep_their_own_band() -> None:
+    table = trust.trust_table()
+    widest = next(each.band for each in table.classes if each.name == trust.ENGINEERING)
+    measured = {row.device for row in table.measured}
+    setup = next(
+        make_setup(device, "fp16", resolve_runtime(device, "auto", "vision"))
+        for device in load_devices()[0]
+        if device.silicon and device.id not in measured and device.software.not_fitted is not None
+    )
+    for each in table.classes:
+        band = trust.find_trust(setup, each.name)[0].band
+        if each.rows >= trust.FEW:
+            assert band == each.band, each.name
+        else:
+            assert band[0] <= min(each.band[0], widest[0]), each.name
+            assert band[1] >= max(each.band[1], widest[1]), each.name
+    assert any(each.rows >= trust.FEW and each.band[1] < widest[1] for each in table.classes)

@@ -8,8 +8,8 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.metrics import METRICS
 from analysis.estimate.scenario import Scenario
 from analysis.explore.tuning.knob_bench import ModelCost, change_knobs, check_knobs, model_cost
-from analysis.explore.tuning.knob_curve import KnobRow, knobs
-from analysis.explore.tuning.least_change import Turn, crossover
+from analysis.explore.tuning.knob_curve import KnobRow, find_knee, knobs
+from analysis.explore.tuning.least_change import Turn, _least_change, crossover
 from hardware.device import load_device
 from hardware.errors import RequestError
 from hwexplorer.engine import Engine
@@ -98,3 +98,16 @@ def test_half_a_bandwidth_needs_twice_the_bandwidth() -> None:
     )
     (way,) = crossover(half, whole, ("memory_bandwidth",), ("latency",)).ways
     assert way.turns[0].factor == pytest.approx(2.0, rel=1e-3)
+
+
+def test_a_curve_has_its_knee_where_it_flattens_and_a_straight_one_has_none() -> None:
+    assert find_knee([(1, 8), (2, 4), (4, 2), (8, 1.95), (16, 1.9)]) == 4
+    assert find_knee([(1, 8), (2, 4), (4, 2), (8, 1)]) is None
+
+
+def test_the_least_change_closes_the_gap_and_is_no_larger_than_needed() -> None:
+    for needed in (0.3, -0.8):
+        change, matches = _least_change(lambda tried, needed=needed: abs(needed) - math.copysign(1, needed) * tried)
+        assert matches
+        assert abs(needed) <= abs(change) < abs(needed) * 1.001
+    assert _least_change(lambda tried: 1.0 - 0.01 * tried)[1] is False

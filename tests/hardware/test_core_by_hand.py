@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import pytest
 
+from analysis.annexes.machine.kernel_validation import SingleKernel, kernel_demand
 from hardware import file_access
-from hardware.area import PATH, area
+from hardware.area import PATH, area, level_mm2
+from hardware.demand import OpClass
 from hardware.device import load_device
+from hardware.mapping.common import reread
 from hardware.names import hint
+from hardware.precision import uniform
 from hardware.runtime import runtimes
 
 
@@ -59,3 +64,20 @@ def test_a_single_name_is_suggested_though_it_is_far() -> None:
     names = ["efficientnet_b0", "vgg11", "swin_t"]
     assert hint("bertish_thing", names) == "did you mean swin_t?"
     assert hint("0", names) == ""
+
+
+def test_panels_of_a_product_that_does_not_fit_are_read_once_per_part_of_the_other_operand() -> None:
+    """1 MiB of weights and half of that memory for them (the other half holds results): two passes over the rows."""
+    rows, side, room = 102_400.0, 512.0, float(1 << 20)
+    left, right = rows * side * 4.0, side * side * 4.0
+    product = SingleKernel(OpClass.GEMM, (1.0, rows, side, side), 0.0, 0.0, rows * side, side * side, rows * side)
+    demand = kernel_demand([product], uniform(4.0))
+    again = reread(demand, np.array([left + right]), room)
+    assert again == pytest.approx([left * (2.0 * right / room - 1.0)])
+
+
+def test_a_register_of_an_accelerator_is_made_of_flip_flops() -> None:
+    device, rules = load_device("eyeriss"), file_access.shipped(PATH)
+    cells = dict(zip(rules["sram_cell"]["nodes"], rules["sram_cell"]["um2"], strict=True))
+    expected = 1000 * 8 * cells[device.process_nm] * rules["rules"]["flip_flop"]["value"] * 1e-6
+    assert level_mm2(device, "ifmap", 1000.0) == pytest.approx(expected)
