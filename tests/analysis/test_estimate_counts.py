@@ -228,3 +228,15 @@ def test_static_energy_is_clocked_idle_power_times_time(name: str) -> None:
     assert result.component_energy_j[2].sum() == pytest.approx(
         grid.static_w(result.device) * result.latency_s, rel=1e-12
     )
+
+
+def test_clocks_run_while_a_kernel_works_and_for_a_part_of_its_start() -> None:
+    """Kernels without products on a GPU under eager: no matrix unit rests the clocks, and none is near the limit."""
+    result = grid.run("resnet18", "h100_sxm", 1, "fp32", "eager")
+    run, demand, device = result.run, result.demand, result.device
+    cycles = grid.per_kernel(result, run.counts[device.arch.clock_rows].max(axis=0))
+    clocked_s = cycles / (device.clock_hz * device.units)
+    is_plain = (grid.per_kernel(result, demand.macs) == 0) & (run.kernel_s < 2.0 * run.unthrottled_s)
+    expected_s = run.busy_s + device.arch.data.assumed("launch_clocked") * device.kernel_start_s
+    assert is_plain.sum() > 10
+    assert clocked_s[is_plain] == pytest.approx(expected_s[is_plain])

@@ -271,3 +271,16 @@ def test_a_class_of_few_rows_is_no_surer_than_unmeasured_work_and_others_keep_th
             assert band[0] <= min(each.band[0], widest[0]), each.name
             assert band[1] >= max(each.band[1], widest[1]), each.name
     assert any(each.rows >= trust.FEW and each.band[1] < widest[1] for each in table.classes)
+
+
+def test_a_longer_time_adds_its_static_energy_to_the_band_as_one_more_group() -> None:
+    result = run("resnet18", "kpu_t256")
+    assert result.energy_factors is None
+    timed = msgspec.structs.replace(result, latency_band_s=(result.latency_s, result.latency_s))
+    static_w = float(result.run.prices.value[result.device.arch.static_rows].sum())
+    for side, away in (
+        (1, result.latency_band_s[1] - result.latency_s),
+        (0, result.latency_s - result.latency_band_s[0]),
+    ):
+        added = (result.energy_band_j[side] - result.energy_j) ** 2 - (timed.energy_band_j[side] - result.energy_j) ** 2
+        assert added == pytest.approx((static_w * away) ** 2, rel=1e-6)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from itertools import pairwise
 
 import grid
+import numpy as np
 import pytest
 
 from analysis.estimate.deviations import describe_deviations
-from analysis.estimate.estimate import estimate
+from analysis.estimate.estimate import estimate, largest_batch
 from analysis.estimate.figures import serving
+from analysis.estimate.peak_memory import Memory
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from hardware.device import load_device
@@ -57,3 +59,13 @@ def test_what_never_fits_is_one_wave_and_slower_with_more() -> None:
     results = [estimate(workload, device, Scenario(batch, "q5_1kv8", "transformers")) for batch in range(1, 11)]
     assert {result.waves for result in results} == {1}
     assert [result.latency_s for result in results] == sorted(result.latency_s for result in results)
+
+
+def test_caches_and_activations_grow_with_the_batch_and_weights_do_not() -> None:
+    none = np.zeros(0)
+    held = Memory(
+        peak_bytes=10.0, weight_bytes=4.0, activation_peak_bytes=6.0, workspace_peak_bytes=0.0, peak_at=0,
+        timeline=none, workspace=none,
+    )  # fmt: skip
+    assert largest_batch(held, 2, 19.0) == 5
+    assert largest_batch(held, 2, 3.0) == 0

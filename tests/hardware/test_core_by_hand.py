@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -12,10 +13,14 @@ from hardware import file_access
 from hardware.area import PATH, area, level_mm2
 from hardware.demand import OpClass
 from hardware.device import load_device
+from hardware.execute import execute
+from hardware.map_demand import map_demand
 from hardware.mapping.common import reread
+from hardware.mapping.tiling import TileChoices, candidates
 from hardware.names import hint
 from hardware.precision import uniform
 from hardware.runtime import runtimes
+from hardware.setup import make_setup
 
 
 def test_the_dies_of_a_wafer_cover_less_than_the_wafer() -> None:
@@ -81,3 +86,44 @@ def test_a_register_of_an_accelerator_is_made_of_flip_flops() -> None:
     cells = dict(zip(rules["sram_cell"]["nodes"], rules["sram_cell"]["um2"], strict=True))
     expected = 1000 * 8 * cells[device.process_nm] * rules["rules"]["flip_flop"]["value"] * 1e-6
     assert level_mm2(device, "ifmap", 1000.0) == pytest.approx(expected)
+
+
+def test_a_tile_waits_for_the_values_of_its_rows_and_its_columns() -> None:
+    device, values, second_each = load_device("h100_sxm"), 100.0, 1e-9
+    tiles = TileChoices(np.array([[128.0, 64.0, 1.0]]), (1,), device, 1e30, 1.0, operand_s=second_each)
+    seconds = candidates(np.array([[1.0], [128.0], [64.0], [values]]), tiles).seconds
+    assert seconds == pytest.approx(np.array([[values * (128 + 64) * second_each]]))
+
+
+def test_clocks_rest_only_while_the_matrix_unit_works_alone() -> None:
+    """As much work on the lanes as on the matrix unit leaves it no time alone."""
+    device = load_device("h100_sxm")
+    setup = make_setup(device, "fp16", runtimes()["tensorrt"])
+    rested = []
+    for lane_flops in (0.0, 1e12):
+        product = SingleKernel(OpClass.GEMM, (1.0, 8192.0, 8192.0, 8192.0), lane_flops, 0.0, 6.7e7, 6.7e7, 6.7e7)
+        run = execute(kernel_demand([product], uniform(2.0)), setup)
+        clocked_s = run.counts[device.arch.clock_rows].max() / (device.clock_hz * device.units)
+        worked_s = run.busy_s[0] + device.arch.data.assumed("launch_clocked") * device.kernel_start_s
+        rested.append(1.0 - clocked_s / worked_s)
+    assert rested[0] > 0.1 * device.matrix_rests_clock > 0
+    assert rested[1] == pytest.approx(0.0, abs=1e-3)  # the power limit lowers the clock a little
+
+
+def test_weights_are_unpacked_at_the_efficiency_of_their_product() -> None:
+    device = load_device("l4")
+    setup = make_setup(device, "w4a16", runtimes()["vllm"])
+    product = SingleKernel(OpClass.GEMM, (1.0, 64.0, 4096.0, 4096.0), 0.0, 0.0, 2.6e5, 1.7e7, 2.6e5)
+    demand = kernel_demand([product], uniform(2.0)).with_values(unpack_ops=np.array([5.0 * 4096 * 4096]))
+    rates = device.software.efficiency
+    slower = msgspec.structs.replace(rates, compute=rates.compute / 2)
+    alone, halved = (map_demand(demand, setup, each).vector_s for each in (rates, slower))
+    assert halved == pytest.approx(2 * alone)
+    assert (alone > 0).all()
+
+
+def test_the_last_tile_of_a_group_is_half_full_on_average() -> None:
+    tiles = TileChoices(np.array([[128.0, 64.0, 1.0]]), (1,), load_device("h100_sxm"), 1e12, 1.0, step_s=1e-9)
+    rows = np.array([10.0, 192.0])
+    blocks = candidates(np.stack([np.full(2, 4.0), rows, np.full(2, 64.0), np.full(2, 100.0)]), tiles).blocks
+    assert blocks.tolist() == [[4.0, 8.0]]
