@@ -40,6 +40,8 @@ def describe_deviations(result: Estimate) -> tuple[str, ...]:
         )
     if runs_wider(result.scenario.precision, result.precision_run):
         phrases.append(f"no software runs {result.scenario.precision} on it: it is not recommended")
+    if result.run.mapping.mark:
+        phrases.append(result.run.mapping.mark)
     if device.changes:
         phrases.append("hypothetical: facts were changed")
     elif not device.silicon:

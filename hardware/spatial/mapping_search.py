@@ -5,12 +5,12 @@ Arrays are filled as far as a tile allows. So a larger array or more bandwidth i
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterable
 from functools import lru_cache
 from itertools import product
-from typing import Any
 
+import msgspec
 import numpy as np
 
 from hardware.demand import Floats, Ints
@@ -37,6 +37,8 @@ _GROUPS = (1.0, 8.0, 64.0)
 _TOGETHER = 8192  # mappings counted together
 _AT_ONCE = 32  # columns compared with all others together
 _INSIDE = 8192  # most combinations of ways and inner tiles for each outermost tile
+_WAYS = 48  # most combinations of ways to spread loops over all arrays
+_EFFORT = 32768  # mappings of one operator after which no further ones are counted
 _ENDLESS = 2.0**20  # more than any tile
 _KEEP = 1024  # most operators remembered per machine
 _ROUNDING = 1e-12
@@ -44,18 +46,19 @@ _ROUNDING = 1e-12
 
 def search(
     machine: SpatialMachine, problem: Problem, value_bytes: Floats, prices: tuple[float, ...], costs: Costs
-) -> Nest:
-    """Return the mapping of each of n operators. `value_bytes` is (3, n); `prices` of the machine's events are relative
-    to the first."""
+) -> tuple[Nest, Floats]:
+    """Return the mapping of each of n operators, and the most seconds (n,) by which a mapping that was not counted may
+    end sooner. `value_bytes` is (3, n); `prices` of the machine's events are relative to the first."""
     rows = np.vstack([problem.sizes, problem.stride, problem.part, value_bytes]).T
-    known, found = _searches(machine, prices), [_no_mappings(len(machine.places))]
+    known, found, open_s = _searches(machine, prices), [_no_mappings(len(machine.places))], []
     for i, row in enumerate(np.ascontiguousarray(rows)):
-        operator = known.pop(row.tobytes(), None)
-        known[row.tobytes()] = operator = operator or Operator(machine, problem, value_bytes, prices, i)
+        operator = known.pop(row.tobytes(), None) or Operator(machine, problem, value_bytes, prices, i)
+        known[row.tobytes()] = operator
         found.append(operator.fastest(costs.take(np.array([i]))))
+        open_s.append(operator.open_s)
     for key in list(known)[: max(len(known) - _KEEP, 0)]:
         del known[key]
-    return _concatenate(found)
+    return _concatenate(found), np.array(open_s)
 
 
 def _no_mappings(places: int) -> Nest:
@@ -75,7 +78,8 @@ class Operator:
     def __init__(
         self, machine: SpatialMachine, problem: Problem, value_bytes: Floats, prices: tuple[float, ...], i: int
     ) -> None:
-        self.machine, self.problem, self.prices = machine, problem.take(np.array([i])), prices
+        self.problem, self.prices = problem.take(np.array([i])), prices
+        self.machine = machine = _fewer_ways(machine, self.problem.sizes[:, 0])
         self.value_bytes = value_bytes[:, [i]]
         ways = int(np.prod([len(place.ways) for place in machine.places]))
         outermost, *inner = (self._shortlist(s) for s in range(1, len(machine.places)))
@@ -85,11 +89,16 @@ class Operator:
         self.menus[0] = tiles, by = tiles[:, first], by[:, first]
         spread = _spread(machine.places[0], self.problem.sizes, tiles)
         self.least = least(machine, self.problem, self.value_bytes, prices, tiles, by, spread)
-        shape = tiles.shape[1], *(len(place.ways) for place in machine.places)
-        self.uncounted = np.ones(shape, dtype=np.bool_)
-        self.nest = _no_mappings(len(machine.places))
+        self.shape = tiles.shape[1], *(len(place.ways) for place in machine.places)
+        self.restart()
+
+    def restart(self) -> None:
+        """Forget what was counted."""
+        self.uncounted = np.ones(self.shape, dtype=np.bool_)
+        self.nest = _no_mappings(len(self.machine.places))
         self.place: Ints = np.zeros(0, dtype=np.intp)
         self.table = np.zeros((len(Needs.__struct_fields__), 0))
+        self.effort, self.open_s = 0, 0.0
 
     def _shortlist(self, s: int) -> tuple[Floats, Ints]:
         loops = (*_endless(self.problem), float(self.problem.stride[0]), float(self.problem.part[0]))
@@ -101,8 +110,11 @@ class Operator:
     def fastest(self, costs: Costs) -> Nest:
         """Return the mapping whose kernel ends first within the power limit; of equals, the one of least energy, then
         the first. Mappings that are certainly slower are not evaluated."""
-        ends_s, moved_j = costs.kernel_cost(self.least)
-        together = max(2 * _TOGETHER // int(np.prod([menu.shape[1] for menu, _ in self.menus[1:]])), 1)
+        if self.effort > _EFFORT:  # it ended early: what other costs counted must not decide
+            self.restart()
+        is_new, (ends_s, moved_j) = self.effort == 0, costs.kernel_cost(self.least)
+        inside = int(np.prod([menu.shape[1] for menu, _ in self.menus[1:]]))
+        together, most = (max(each * _TOGETHER // inside, 1) for each in (2, 16))
         while True:
             counted_s, counted_j = costs.kernel_cost(Needs(*self.table))
             best = np.lexsort((counted_j, counted_s))[:1]
@@ -112,9 +124,13 @@ class Operator:
                 as_fast = ends_s > counted_s[best] * (1 - _ROUNDING)
                 worth &= ~slower & ~(as_fast & (moved_j > counted_j[best] * (1 + _ROUNDING)))
             left = np.flatnonzero(worth)
-            if not left.size:
+            if left.size and self.effort > _EFFORT and not is_new:
+                return self.fastest(costs)
+            if not left.size or self.effort > _EFFORT:
+                self.open_s = float((counted_s[best] - ends_s[left].min(initial=np.inf)).clip(0.0)[0])
                 return _take(self.nest, best)
             self.count(left[np.lexsort((moved_j[left], ends_s[left]))][:together])
+            together = min(2 * together, most)
 
     def count(self, which: Ints) -> None:
         """Evaluate the mappings with some outermost tiles and ways, and keep the Pareto-optimal ones."""
@@ -124,6 +140,7 @@ class Operator:
         tried, place = self._candidates(asked)
         if not place.size:  # other ways to spread loops give the same mappings
             return
+        self.effort += len(place)
         table = np.empty((len(self.table), len(place)))
         marks = column_hash(*tried.orders)
         for mark in np.unique(marks):  # one order at a time, which is faster
@@ -133,14 +150,10 @@ class Operator:
                 runs = count_moves(self.problem.take(part * 0), _take(tried, part), self.machine.stations)
                 needs = find_needs(self.machine, runs, self.value_bytes[:, part * 0], self.prices)
                 table[:, part] = [getattr(needs, name) for name in Needs.__struct_fields__]
-        nest, table, place = (
-            _concatenate([self.nest, tried]),
-            np.hstack([self.table, table]),
-            np.append(self.place, place),
-        )
+        table, place = np.hstack([self.table, table]), np.append(self.place, place)
         listed = np.argsort(place)
         kept = listed[_pareto_columns(table[:, listed])]
-        self.nest, self.table, self.place = _take(nest, kept), table[:, kept], place[kept]
+        self.nest, self.table, self.place = _take(_concatenate([self.nest, tried]), kept), table[:, kept], place[kept]
 
     def _candidates(self, asked: Bools) -> tuple[Nest, Ints]:
         """Return the mappings with the outermost tiles and ways asked for, and the index of each in the list of all."""
@@ -168,21 +181,32 @@ class Operator:
         return Nest(tuple(tile[:, kept] for tile in tiles[1:]), placed, turns), place
 
 
+def _fewer_ways(machine: SpatialMachine, sizes: Floats) -> SpatialMachine:
+    """Return the machine without ways that differ in loops of one step alone, and with at most `_WAYS` in all: the axis
+    with most ways loses its last."""
+    axes = [
+        [list(dict.fromkeys(tuple(loop for loop in way if sizes[loop] > 1) for way in ways)) for _, ways in place.axes]
+        for place in machine.places
+    ]
+    while math.prod(map(len, itertools.chain(*axes))) > _WAYS:
+        max(itertools.chain(*axes), key=len).pop()
+    fewer = [
+        tuple((elements, tuple(ways)) for (elements, _), ways in zip(place.axes, each, strict=True))
+        for place, each in zip(machine.places, axes, strict=True)
+    ]
+    places = (msgspec.structs.replace(p, axes=each) for p, each in zip(machine.places, fewer, strict=True))
+    return msgspec.structs.replace(machine, places=tuple(places))
+
+
 def _thin(menus: list[tuple[Floats, Ints]], most: int) -> list[tuple[Floats, Ints]]:
     """Return menus with at most about `most` combinations. Among tiles of about the same volume, the first are best."""
-    combinations = math.prod(tiles.shape[1] for tiles, _ in menus)
-    if combinations <= most:
-        return menus
-    long = [tiles.shape[1] > 2 for tiles, _ in menus]
-    share = (most / combinations) ** (1.0 / sum(long))
+    sizes = [tiles.shape[1] for tiles, _ in menus]
+    share = min((most / math.prod(sizes)) ** (1.0 / max(sum(size > 2 for size in sizes), 1)), 1.0)
     thinned = []
-    for (tiles, orders), is_long in zip(menus, long, strict=True):
-        volume = np.round(np.log2(np.prod(tiles, axis=0)))
-        _, place = np.unique(volume, return_inverse=True)
-        rank = [np.count_nonzero(place[:i] == place[i]) for i in range(len(place))]
-        left = np.sort(
-            np.argsort(rank, kind="stable")[: max(int(share * len(rank)), 2)] if is_long else np.arange(len(rank))
-        )
+    for size, (tiles, orders) in zip(sizes, menus, strict=True):
+        _, place = np.unique(np.round(np.log2(np.prod(tiles, axis=0))), return_inverse=True)
+        rank = [np.count_nonzero(place[:i] == place[i]) for i in range(size)]
+        left = np.sort(np.argsort(rank, kind="stable")[: max(int(share * size), min(size, 2))])
         thinned.append((tiles[:, left], orders[:, left]))
     return thinned
 
@@ -205,13 +229,8 @@ def _pareto_columns(table: Floats) -> Ints:
 
 
 def _concatenate(nests: list[Nest]) -> Nest:
-    def side(parts: Iterable[tuple[Any, ...]]) -> tuple[Any, ...]:
-        """Return the columns of several nests as one."""
-        return tuple(np.concatenate(each, axis=1) for each in zip(*parts, strict=True))
-
-    return Nest(
-        side(nest.tiles for nest in nests), side(nest.spread for nest in nests), side(nest.orders for nest in nests)
-    )
+    parts = ([getattr(nest, name) for nest in nests] for name in Nest.__struct_fields__)
+    return Nest(*(tuple(np.concatenate(each, axis=1) for each in zip(*part, strict=True)) for part in parts))
 
 
 def _take(nest: Nest, index: Ints) -> Nest:

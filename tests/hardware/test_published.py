@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
@@ -15,6 +16,7 @@ from hardware.area import area
 from hardware.device import load_device
 from hardware.errors import RequestError
 from hardware.spatial import mapping_search
+from hardware.spatial.machine import find_machine
 from tests import published
 
 LARGE = (published.MACHINES / "nvdla_large.toml").read_text(encoding="utf-8")
@@ -192,3 +194,30 @@ def test_banks_make_a_byte_of_a_large_memory_cheaper(tmp_path: Path) -> None:
 def test_a_core_without_phys_is_smaller(tmp_path: Path) -> None:
     core, whole = run(tmp_path), run(tmp_path, ("phy_mm2 = { value = 0", "phy_mm2 = { value = 1"))
     assert area(whole.device).total_mm2 - area(core.device).total_mm2 == pytest.approx(1.22)
+
+
+def test_a_search_that_ends_early_says_so_and_does_not_depend_on_earlier_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other clocks count other mappings first: what they counted does not change the mapping that is found."""
+    monkeypatch.setattr(mapping_search, "_EFFORT", 500)
+    model = store.load("transformer_block")
+
+    def early(name: str) -> Estimate:
+        return estimate(model, load_device(name, (published.MACHINES,)), Scenario(1, "int8"))
+
+    mapping_search._searches.cache_clear()
+    fresh = early("gpu_like")
+    mapping_search._searches.cache_clear()
+    monkeypatch.setattr(mapping_search, "_EFFORT", 32768)
+    early("gpu_like{clock_hz=2e9}")
+    monkeypatch.setattr(mapping_search, "_EFFORT", 500)
+    later = early("gpu_like{memory_bytes=81e9}")
+    assert later.latency_s == fresh.latency_s
+    assert any("the search ended early" in phrase for phrase in describe_deviations(fresh))
+    assert not any("the search ended early" in phrase for phrase in describe_deviations(early("nvdla_small")))
+
+
+def test_ways_that_differ_in_loops_of_one_step_are_one_way() -> None:
+    machine = find_machine(load_device("gpu_like", (published.MACHINES,)))
+    few = mapping_search._fewer_ways(machine, np.array([1.0, 1.0, 64.0, 64.0, 7.0, 7.0, 1.0, 1.0]))
+    assert [len(place.ways) for place in machine.places] == [1, 4, 3, 2]
+    assert [len(place.ways) for place in few.places] == [1, 2, 3, 2]

@@ -70,7 +70,7 @@ def chip(network: str) -> dict[str, Floats]:
     problem, hardware = Problem(sizes, stride, part), find_machine(device)
     n = sizes.shape[1]
     value_bytes = np.full((3, n), 2.0)
-    nest = search(hardware, problem, value_bytes, relative(device), costs(device, np.zeros(n)))
+    nest, _ = search(hardware, problem, value_bytes, relative(device), costs(device, np.zeros(n)))
     found = count_moves(problem, nest, hardware.stations)
     on_chip = moved_on_chip(hardware, found, value_bytes)
     memories = [memory for place in hardware.places for memory in place.memories]
@@ -171,7 +171,7 @@ def tops(rows: int) -> float:
     value_bytes = np.array([[1.0], [1.0], [4.0]])
     on_chip = np.array([rows * 2048.0 * 5])  # inputs and results stay in the unified buffer
     problem, hardware = Problem(sizes, np.ones(1), np.ones(1)), find_machine(device)
-    nest = search(hardware, problem, value_bytes, relative(device), costs(device, on_chip))
+    nest, _ = search(hardware, problem, value_bytes, relative(device), costs(device, on_chip))
     found = count_moves(problem, nest, hardware.stations)
     weight_s = float(found.moves[0, 1].reads[0]) / device.memory_bandwidth
     return 2e-12 * float(np.prod(sizes)) / max(weight_s, float(found.cycles[0]) / device.clock_hz)
@@ -274,7 +274,7 @@ def test_no_mapping_of_a_tiny_product_is_quicker(product: tuple[int, ...], stati
     each, at_rest = np.zeros(len(ordered), dtype=np.intp), costs(device, np.zeros(1))
     runs = count_moves(problem.take(each), Nest(tuple(tiles[1:]), spread, (*by, by[-1])), hardware.stations)
     every = find_needs(hardware, runs, value_bytes[:, each], prices).seconds(at_rest, each).max(axis=0)
-    nest = search(hardware, problem, value_bytes, prices, at_rest)
+    nest, _ = search(hardware, problem, value_bytes, prices, at_rest)
     found = (
         find_needs(hardware, count_moves(problem, nest, hardware.stations), value_bytes, prices)
         .seconds(at_rest, 0)
@@ -315,7 +315,7 @@ def fastest(name: str, sizes: tuple[float, ...], stride: float) -> float:
     device = load_device(name)
     hardware, problem = find_machine(device), Problem(np.array(sizes)[:, None], np.array([stride]), np.ones(1))
     value_bytes = np.array([[1.0], [1.0], [device.accumulator_bytes]])
-    nest = search(hardware, problem, value_bytes, relative(device), costs(device, np.zeros(1)))
+    nest, _ = search(hardware, problem, value_bytes, relative(device), costs(device, np.zeros(1)))
     needs = find_needs(hardware, count_moves(problem, nest, hardware.stations), value_bytes, relative(device))
     return float(needs.seconds(costs(device, np.zeros(1)), 0).max())
 
