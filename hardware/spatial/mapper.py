@@ -10,13 +10,9 @@ from hardware.device import Device
 from hardware.efficiency import Efficiency
 from hardware.mapping import common
 from hardware.mapping.common import Mapping, Traffic
-<<<<<<< HEAD
 from hardware.mapping.tiling import Tiling
-from hardware.setup import Setup
-=======
-from hardware.mapping.tiling import Tiling, fma
 from hardware.quantity import percent
->>>>>>> f348e81e (The search of mappings ends after 32,768 mappings of an operator and says what it may have left out)
+from hardware.setup import Setup
 from hardware.spatial.costs import Costs, Needs, Power, find_needs, moved_on_chip
 from hardware.spatial.loop_nest import INPUT, OUTPUT, WEIGHT, WINDOWS, Nest, NestRun, Problem, count_moves
 from hardware.spatial.machine import SpatialMachine, find_machine

@@ -53,9 +53,11 @@ def search(
     known, found, open_s = _searches(machine, prices), [_no_mappings(len(machine.places))], []
     for i, row in enumerate(np.ascontiguousarray(rows)):
         operator = known.pop(row.tobytes(), None) or Operator(machine, problem, value_bytes, prices, i)
-        known[row.tobytes()] = operator
-        found.append(operator.fastest(costs.take(np.array([i]))))
-        open_s.append(operator.open_s)
+        best, saved_s = operator.fastest(costs.take(np.array([i])))
+        found.append(best)
+        open_s.append(saved_s)
+        if not saved_s:  # what a search counted that ended early must not decide another
+            known[row.tobytes()] = operator
     for key in list(known)[: max(len(known) - _KEEP, 0)]:
         del known[key]
     return _concatenate(found), np.array(open_s)
@@ -89,16 +91,11 @@ class Operator:
         self.menus[0] = tiles, by = tiles[:, first], by[:, first]
         spread = _spread(machine.places[0], self.problem.sizes, tiles)
         self.least = least(machine, self.problem, self.value_bytes, prices, tiles, by, spread)
-        self.shape = tiles.shape[1], *(len(place.ways) for place in machine.places)
-        self.restart()
-
-    def restart(self) -> None:
-        """Forget what was counted."""
-        self.uncounted = np.ones(self.shape, dtype=np.bool_)
-        self.nest = _no_mappings(len(self.machine.places))
+        shape = tiles.shape[1], *(len(place.ways) for place in machine.places)
+        self.uncounted = np.ones(shape, dtype=np.bool_)
+        self.nest = _no_mappings(len(machine.places))
         self.place: Ints = np.zeros(0, dtype=np.intp)
         self.table = np.zeros((len(Needs.__struct_fields__), 0))
-        self.effort, self.open_s = 0, 0.0
 
     def _shortlist(self, s: int) -> tuple[Floats, Ints]:
         loops = (*_endless(self.problem), float(self.problem.stride[0]), float(self.problem.part[0]))
@@ -107,12 +104,10 @@ class Operator:
         orders = (place.order,) if place.order else _ORDERS[stays]
         return _shortlist(loops, widths, place.memories, s == 1, orders, place.extents)
 
-    def fastest(self, costs: Costs) -> Nest:
+    def fastest(self, costs: Costs) -> tuple[Nest, float]:
         """Return the mapping whose kernel ends first within the power limit; of equals, the one of least energy, then
-        the first. Mappings that are certainly slower are not evaluated."""
-        if self.effort > _EFFORT:  # it ended early: what other costs counted must not decide
-            self.restart()
-        is_new, (ends_s, moved_j) = self.effort == 0, costs.kernel_cost(self.least)
+        the first. Certainly slower mappings are not counted. Return too the most seconds that those left may save."""
+        (ends_s, moved_j), effort = costs.kernel_cost(self.least), 0
         inside = int(np.prod([menu.shape[1] for menu, _ in self.menus[1:]]))
         together, most = (max(each * _TOGETHER // inside, 1) for each in (2, 16))
         while True:
@@ -124,23 +119,20 @@ class Operator:
                 as_fast = ends_s > counted_s[best] * (1 - _ROUNDING)
                 worth &= ~slower & ~(as_fast & (moved_j > counted_j[best] * (1 + _ROUNDING)))
             left = np.flatnonzero(worth)
-            if left.size and self.effort > _EFFORT and not is_new:
-                return self.fastest(costs)
-            if not left.size or self.effort > _EFFORT:
-                self.open_s = float((counted_s[best] - ends_s[left].min(initial=np.inf)).clip(0.0)[0])
-                return _take(self.nest, best)
-            self.count(left[np.lexsort((moved_j[left], ends_s[left]))][:together])
+            if not left.size or effort > _EFFORT:
+                return _take(self.nest, best), max(float(np.max(counted_s[best] - ends_s[left], initial=0.0)), 0.0)
+            effort += self.count(left[np.lexsort((moved_j[left], ends_s[left]))][:together])
             together = min(2 * together, most)
 
-    def count(self, which: Ints) -> None:
-        """Evaluate the mappings with some outermost tiles and ways, and keep the Pareto-optimal ones."""
+    def count(self, which: Ints) -> int:
+        """Evaluate the mappings with some outermost tiles and ways, and keep the Pareto-optimal ones. Return the number
+        of all."""
         self.uncounted.flat[which] = False
         asked = np.zeros_like(self.uncounted)
         asked.flat[which] = True
         tried, place = self._candidates(asked)
         if not place.size:  # other ways to spread loops give the same mappings
-            return
-        self.effort += len(place)
+            return 0
         table = np.empty((len(self.table), len(place)))
         marks = column_hash(*tried.orders)
         for mark in np.unique(marks):  # one order at a time, which is faster
@@ -154,6 +146,7 @@ class Operator:
         listed = np.argsort(place)
         kept = listed[_pareto_columns(table[:, listed])]
         self.nest, self.table, self.place = _take(_concatenate([self.nest, tried]), kept), table[:, kept], place[kept]
+        return len(marks)
 
     def _candidates(self, asked: Bools) -> tuple[Nest, Ints]:
         """Return the mappings with the outermost tiles and ways asked for, and the index of each in the list of all."""

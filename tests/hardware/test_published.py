@@ -173,7 +173,7 @@ def test_a_tile_and_an_order_that_the_file_states_are_those_of_every_mapping_wit
     monkeypatch.setattr(mapping_search.Operator, "fastest", lambda *words: nests.append(search(*words)) or nests[-1])
     run(tmp_path, ('holds = ["input", "weight"]', 'holds = ["input", "weight"]\ntile = "K8 C16"\norder = "GNPQCRSK"'))
     assert nests
-    for nest in nests:
+    for nest, _ in nests:
         k, c = nest.tiles[0][[2, 3], 0]
         assert k <= 8
         assert c <= 16

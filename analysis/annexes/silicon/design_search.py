@@ -58,11 +58,11 @@ class Design(msgspec.Struct, frozen=True, kw_only=True):
 
     device: str
     values: tuple[float, ...]
-    costs: tuple[ModelCost, ...]
-    score: float
-    power_w: float
-    area_mm2: float
-    cost_usd: float
+    costs: tuple[ModelCost, ...] = ()
+    score: float = math.inf
+    power_w: float = 0.0
+    area_mm2: float = 0.0
+    cost_usd: float = 0.0
     refused: str = ""
 
 
@@ -102,8 +102,7 @@ def parse_knob(device: Device, text: str) -> DesignKnob:
 
 def _doubled(least: float, most: float) -> tuple[float, ...]:
     """Return the doublings of the least value up to the largest value, which is always included."""
-    doubled = [least * 2.0**i for i in range(math.floor(math.log2(most / least) + 1e-9) + 1)]
-    return (*doubled, most) if doubled[-1] < most * (1 - 1e-9) else tuple(doubled)
+    return *(least * 2.0**i for i in range(math.ceil(math.log2(most / least) - 1e-9))), most
 
 
 def _design(study: DesignStudy, unchanged: tuple[list[ModelCost], float, str], values: tuple[float, ...]) -> Design:
@@ -111,10 +110,7 @@ def _design(study: DesignStudy, unchanged: tuple[list[ModelCost], float, str], v
     try:
         device = apply_changes(study.base, changes)
     except RequestError as error:
-        return Design(
-            device="", values=values, costs=(), score=math.inf, power_w=0.0, area_mm2=0.0, cost_usd=0.0,
-            refused=str(error).rpartition("}: ")[2],
-        )  # fmt: skip
+        return Design(device="", values=values, refused=str(error).rpartition("}: ")[2])
     evaluated, figure = _costs(study, device), METRICS[study.metric].figure
     ratios = [figure(one) / figure(was) for one, was in zip(evaluated[0], unchanged[0], strict=True)]
     design = _make_design(device, values, evaluated, mean(ratios, study))
