@@ -66,10 +66,6 @@ class Lengths(msgspec.Struct, frozen=True, kw_only=True):
     spread: float = 0.0
     seed: int = 0
 
-    def __post_init__(self) -> None:
-        if self.cached >= self.prompt:
-            raise RequestError(f"cached={self.cached} must be less than the prompt of {self.prompt} tokens")
-
     @property
     def longest(self) -> int:
         """The most tokens that the cache of a request holds."""

@@ -67,7 +67,8 @@ def test_runs_of_a_day_have_the_drafts_of_their_script() -> None:
 
 def test_lengths_of_chats_vary_about_their_means() -> None:
     served = interpret_served_row(row(source="dstack, H100 and MI300X", request_rate_per_s="16", device="h100_sxm"))
-    for lengths, mean in zip((served.load.prompt, served.load.output), served.lengths, strict=True):
+    means = (served.lengths.prompt, served.lengths.output)
+    for lengths, mean in zip((served.load.prompt, served.load.output), means, strict=True):
         assert lengths.mean() == pytest.approx(mean, rel=0.1)
         assert lengths.std() == pytest.approx(mean, rel=0.15)
         assert lengths.min() >= 1

@@ -165,11 +165,6 @@ def test_a_wrong_trace_is_one_line(text: str, says: str) -> None:
     assert "\n" not in str(error.value)
 
 
-def test_cached_tokens_leave_something_of_the_prompt() -> None:
-    with pytest.raises(RequestError, match="less than the prompt of 10 tokens"):
-        Lengths(prompt=10, output=1, cached=10)
-
-
 def test_an_api_server_sends_no_more_tokens_than_it_can() -> None:
     slow = msgspec.structs.replace(VLLM, chunk_s=msgspec.structs.replace(VLLM.chunk_s, value=0.01))
     lengths = Lengths(prompt=100, output=50)

@@ -86,7 +86,7 @@ class ServedRow(msgspec.Struct, frozen=True, kw_only=True):
 
     deployment: Deployment
     source: str
-    lengths: tuple[int, int]
+    lengths: Lengths
     load: Load
     statistic: str
     scheduler: Scheduler
@@ -136,8 +136,11 @@ def interpret_served_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
         scheduler=scheduler,
         drafts=0 if prefill_workers else setup.get("drafts_of_copies" if copies > 1 else "drafts", 0),
     )
-    lengths = _lengths(row)
-    load = _load(row, Lengths(prompt=lengths[0], output=lengths[1], spread=setup["spread"]), setup)
+    if not (output := int(parse_cell(row, "output_tokens") or 0)):
+        raise Unpredictable("the lengths of the requests are not stated")
+    prompt = int(parse_cell(row, "prompt_tokens") or file_access.shipped(ROWS)["prompt_unstated"])
+    lengths = Lengths(prompt=prompt, output=output, spread=setup["spread"])
+    load = _load(row, lengths, setup)
     rate = parse_cell(row, "output_tokens_per_s")
     if rate is None and (total := parse_cell(row, "total_tokens_per_s")):
         rate = total * float(load.output.sum() / (load.output.sum() + load.prompt.sum()))
@@ -196,22 +199,15 @@ def _precision(row: dict[str, str], model: str) -> str:
     raise Unpredictable(f"weights of {row['weights_format']}")
 
 
-def _lengths(row: dict[str, str]) -> tuple[int, int]:
-    output = int(parse_cell(row, "output_tokens") or 0)
-    if not output:
-        raise Unpredictable("the lengths of the requests are not stated")
-    return int(parse_cell(row, "prompt_tokens") or file_access.shipped(ROWS)["prompt_unstated"]), output
-
-
 def _load(row: dict[str, str], lengths: Lengths, setup: dict[str, Any]) -> Load:
-    stated = lengths.prompt, lengths.output
     requests = int(parse_cell(row, "requests") or 0)
     if rate := parse_cell(row, "request_rate_per_s"):
         random = np.random.default_rng(lengths.seed)
         load = lengths.draw(np.cumsum(random.exponential(1.0 / rate, requests)))
         if CONVERSATIONS not in row["note"]:
             return load
-        prompt, output = (np.ceil(random.exponential(mean, requests)).astype(np.int64) for mean in stated)
+        means = lengths.prompt, lengths.output
+        prompt, output = (np.ceil(random.exponential(mean, requests)).astype(np.int64) for mean in means)
         return msgspec.structs.replace(load, prompt=prompt, output=output)
     clients = round(parse_cell(row, "running_batch") or parse_cell(row, "concurrency") or 0)
     if row["load_kind"] == "one batch":
@@ -249,7 +245,7 @@ def _scheduler(row: dict[str, str], deployment: Deployment, setup: dict[str, Any
 
 def make_server(rows: Sequence[ServedRow]) -> Callable[[ServedRow], Run]:
     """Return a function that serves the rows of a deployment. Raises Unpredictable."""
-    setup, longest = rows[0].deployment, max(sum(row.lengths) for row in rows)
+    setup, longest = rows[0].deployment, max(row.lengths.longest for row in rows)
     try:
         server = setup.open(setup.layout, longest)
         prompts = setup.open(setup.prompt_layout, longest).costs if setup.layout.prefill else None

@@ -12,13 +12,13 @@ from analysis.explore import verdict
 from analysis.explore.deployment_cost import hired_devices
 from analysis.serving.deployment import ParallelDegrees, Server
 from analysis.serving.load_search import NO_LIMITS, LoadCandidate, LoadSearch, search_layouts
-from analysis.serving.served_load import ServedLoad, lengths_of, longest_of
+from analysis.serving.served_load import ServedLoad, lengths_of, longest_of, parse_limits
 from analysis.serving.serving_report import AIMS
 from hardware.quantity import percent, quantity
 from hwexplorer import engine
 from hwexplorer.configurations import catalogue
 from hwexplorer.declare import EVERYWHERE, Report, Rows, summary_text
-from hwexplorer.reports.show.load import EDP, limits_of, marked_key
+from hwexplorer.reports.show.load import EDP, add_limits, marked_key
 from hwexplorer.state import State, replace
 from hwexplorer.views.captions import headline_of_state
 from hwexplorer.views.plain import Text
@@ -46,7 +46,8 @@ def _document(
         """Return a server of devices in a layout."""
         return engine.server_in_layout(request, layout, engine.scenario(state), device, longest)
 
-    return search_layouts(request, trace, devices, most, limits_of(state, given), order, find_server, tick)
+    limits = parse_limits(add_limits(state, given).limits)
+    return search_layouts(request, trace, devices, most, limits, order, find_server, tick)
 
 
 def _answer(search: LoadSearch, state: State) -> Iterator[str]:

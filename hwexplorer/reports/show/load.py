@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from analysis.document import Column, columns
 from analysis.model.transformer.load_spec import LoadSpec
 from analysis.serving.deployment import DoesNotFitError
-from analysis.serving.served_load import Limits, ServedLoad, lengths_of, parse_limits
+from analysis.serving.served_load import ServedLoad, lengths_of, parse_limits
 from analysis.serving.serving_report import ServingReport, serving_report
 from analysis.serving.waits import Wait
 from hardware.device import ON_PAPER
@@ -42,16 +41,10 @@ _BRIEF = tuple(column for column in _LOADS if column.key in _SHOWN.split())
 MORE = "More: --all (what slow requests wait for, how steps are formed, all columns)"
 
 
-def limits_of(state: State, given: dict[str, Any]) -> Limits:
-    """Return each limit from the options, or from the state if the option is absent."""
-    stated = parse_limits(state.limits)
-    return Limits(ttft_s=given.get("max_ttft") or stated.ttft_s, tpot_s=given.get("max_tpot") or stated.tpot_s)
-
-
-def limits_text(limits: Limits) -> str:
-    """Write limits as a state spells them: `ttft<0.5s tpot<0.05s`."""
-    amounts = (("ttft", limits.ttft_s), ("tpot", limits.tpot_s))
-    return " ".join(f"{name}<{amount:g}s" for name, amount in amounts if math.isfinite(amount))
+def add_limits(state: State, given: dict[str, Any]) -> State:
+    """Return the state with the limits of the options, which replace its own."""
+    added = [f"{name}<{given[f'max_{name}']!r}s" for name in ("ttft", "tpot") if given.get(f"max_{name}")]
+    return replace(state, limits=" ".join([state.limits, *added]).strip())
 
 
 def find_document(state: State, loads: Sequence[LoadSpec] = (), **given: Any) -> ServingReport:
@@ -59,17 +52,17 @@ def find_document(state: State, loads: Sequence[LoadSpec] = (), **given: Any) ->
     if given.get("level", "summary") != "summary":
         raise RequestError("--level compares one batch; of a load `hwexplorer tree` shows the parts")
     request, load = engine.load_of(state)
-    limits = limits_of(state, given)
+    state = add_limits(state, given)
     names = [request.with_load(spec, *request.shares) for spec in loads or (load,)]
-    states = [replace(state, model=name, limits=limits_text(limits)) for name in names]
+    states = [replace(state, model=name) for name in names]
     by_server, not_fitting = [], []
     for device in state.devices:
         try:
             by_server.append([engine.serve_load(at, device) for at in states])
         except DoesNotFitError as error:
             not_fitting.append(str(error))
-    lengths = lengths_of(request)
-    return serving_report(state.model, state.metric, by_server, lengths, limits, not_fitting)
+    limits = parse_limits(state.limits)
+    return serving_report(state.model, state.metric, by_server, lengths_of(request), limits, not_fitting)
 
 
 def _title(report: ServingReport, state: State) -> str:
