@@ -180,6 +180,6 @@ def next_steps(results: Sequence[Estimate], scenario: Scenario) -> tuple[NextSte
         steps.append(NextStep("compare", model, tuple(result.device.key for result in results), larger))
     if len(results) > 1:
         worst, least = max(results, key=lambda r: r.edp_js), min(results, key=lambda r: r.edp_js)
-        steps.append(NextStep("explain", model, (worst.device.key, least.device.key), scenario))
+        steps.append(NextStep("why", model, (worst.device.key, least.device.key), scenario))
     steps.append(NextStep("advise", model, (best,), scenario))
     return tuple(steps)

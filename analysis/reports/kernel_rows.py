@@ -97,9 +97,9 @@ def describe_host_work(result: Estimate) -> tuple[str, ...]:
     if host is None:
         return ()
     waiting = np.flatnonzero(result.demand.per_kernel(host.run.latency_s) > 0)
-    names = ", ".join(kernels(result).id[k] for k in waiting.tolist())
+    names = " and ".join(kernels(result).id[k] for k in waiting.tolist())
     time = quantity(float(host.run.latency_s.sum()), "s")
-    return (f"{time} of the time of {names} is the host's, which starts the run",)
+    return (f"{names} include{'s' * (len(waiting) == 1)} {time} in which the host starts the run",)
 
 
 def kernels_of(result: Estimate, path: str) -> Ints:

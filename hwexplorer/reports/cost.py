@@ -11,7 +11,7 @@ from hwexplorer.configurations import INCLUDE_PAPER, asks_for_paper
 from hwexplorer.declare import DEVICES, Report, Rows, Section, summary_text
 from hwexplorer.options import amount, option
 from hwexplorer.state import State
-from hwexplorer.views.captions import MARKED
+from hwexplorer.views.captions import MARKED, work_word
 from hwexplorer.views.plain import Text
 
 _MONEY = (
@@ -41,7 +41,8 @@ def _document(
     hire, purchase = ({engine.device(name).key: usd for name, usd in prices or ()} for prices in (hourly, price))
     stated = {name: value for name, value in given.items() if value is not None}
     if engine.request_under_load(state) is None:
-        results, counted = [engine.result(state, name) for name in state.devices], "inferences"
+        results = [engine.result(state, name) for name in state.devices]
+        counted = f"{work_word(results[0])}s"
     else:
         results, counted = [engine.serve_load(state, name).output_token for name in state.devices], "output tokens"
     return cost(results, settings(stated, hire, purchase), asks_for_paper(state, on_paper), counted)

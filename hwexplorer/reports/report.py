@@ -12,14 +12,14 @@ from analysis.estimate.figures import head_fields
 from analysis.explore.comparison import insights, next_steps
 from analysis.text.bound_reasons import model_reason
 from analysis.text.evidence import describe_evidence
-from hardware.quantity import percent, quantity
+from hardware.quantity import percent, plain_number, quantity
 from hwexplorer import engine, registry
 from hwexplorer.answer import Answer
 from hwexplorer.declare import DEVICE, Report
 from hwexplorer.plots import batch, memory, roofline
 from hwexplorer.state import State, replace
 from hwexplorer.text.next_command import command
-from hwexplorer.views.captions import band_words, energy_words, place_in_words
+from hwexplorer.views.captions import band_words, energy_words, place_in_words, work_word
 from hwexplorer.views.device_cards import cards
 from hwexplorer.views.plain import Page, Table, Text, View
 from hwexplorer.views.tree_view import tree
@@ -30,13 +30,14 @@ BLOCKS = 7  # rows of brief text
 
 def _summary(state: State) -> Text:
     result = engine.result(state)
+    what = work_word(result)
     memory, capacity = quantity(result.memory.peak_bytes, "byte"), quantity(result.device.memory_bytes, "byte")
     figures = [
         f"latency {quantity(result.latency_s, 's')}, band {band_words(result.latency_band_s, result.latency_s)}; "
         f"evidence: {describe_evidence(result.trust)}",
-        f"energy {energy_words(result.energy_j, result.scenario.batch)}, "
+        f"energy {energy_words(result.energy_j, result.scenario.batch, what=what)}, "
         f"band {band_words(result.energy_band_j, result.energy_j)}; {percent(result.static_fraction)} static",
-        f"EDP {quantity(result.edp_js, 'Js')}; {quantity(result.throughput_per_s, 'SI')} inferences per second; "
+        f"EDP {quantity(result.edp_js, 'Js')}; {plain_number(result.throughput_per_s)} {what}s per second; "
         f"average power {quantity(result.average_power_w, 'W')}, limit {quantity(result.power_limit_w, 'W')}",
         f"utilisation {percent(result.utilization, 1)} of the {result.precision_run} peak; memory {memory}/{capacity}",
         model_reason(result),

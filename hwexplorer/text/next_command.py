@@ -12,7 +12,7 @@ from hwexplorer.settings import defaults_of
 def command(step: NextStep) -> str:
     """Return the complete shell command of a next step. Options with default values are left out."""
     words = ["hwexplorer", *step.report.split(), *step.words]
-    words += step.devices if step.report == "explain" else ("--on", ",".join(step.devices))
+    words += step.devices if step.report == "why" else ("--on", ",".join(step.devices))
     default = defaults_of(step.words[0])
     for name in ("batch", "precision", "execution", "layout"):
         value = getattr(step.scenario, name)

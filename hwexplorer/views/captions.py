@@ -111,6 +111,11 @@ def phase_words(result: Estimate) -> tuple[str, str]:
     return ("TPOT", "token") if lengths.get("sequence") == 1 else ("TTFT", "prompt")
 
 
+def work_word(result: Estimate) -> str:
+    """Return what a run of a model makes: `inference`, or `prompt`, `token` or `request` of a language model."""
+    return phase_words(result)[1] or ("request" if "output" in result.workload.defaults else "inference")
+
+
 def band_words(ends: tuple[float, float], nominal: float) -> str:
     """Write a band relative to the nominal figure, `-22/+48 %`; '' if that figure is 0."""
     if not nominal:
@@ -119,9 +124,9 @@ def band_words(ends: tuple[float, float], nominal: float) -> str:
     return Band(f"{down}/{up} %", *ends)
 
 
-def energy_words(energy_j: float, batch: int, digits: int = 3) -> str:
+def energy_words(energy_j: float, batch: int, digits: int = 3, what: str = "inference") -> str:
     """Return the energy of a batch in words: `2.58 mJ per inference (20.6 mJ per batch of 8)`."""
-    each = f"{quantity(energy_j / batch, 'J', digits)} per inference"
+    each = f"{quantity(energy_j / batch, 'J', digits)} per {what}"
     return each if batch == 1 else f"{each} ({quantity(energy_j, 'J')} per batch of {batch})"
 
 

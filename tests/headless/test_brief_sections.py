@@ -107,6 +107,17 @@ def test_a_report_of_a_load_states_the_energy_of_one_inference(call: Call) -> No
     assert " J per batch of 2)" in text
 
 
+def test_a_request_is_counted_in_requests_and_tokens(call: Call) -> None:
+    report, cost = (call(verb, "llama3_8b:request", "--on", "h100_sxm").out for verb in ("report", "cost"))
+    assert " J per request" in report
+    assert " requests per second" in report
+    assert "USD per million requests" in cost
+
+
+def test_a_tree_says_that_rows_of_repeats_are_sums(call: Call) -> None:
+    assert "the figures are of all of them together" in call("tree", "resnet50", "--on", "h100_sxm").out
+
+
 def test_a_design_on_paper_never_leads_a_search_of_a_load(call: Call) -> None:
     text = call("search", LOAD, "--on", "h100_sxm,kpu_t256", "--devices", "1").out
     rows = [line for line in text.splitlines() if "one device" in line]

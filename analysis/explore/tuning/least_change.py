@@ -55,7 +55,7 @@ class Way(msgspec.Struct, frozen=True, kw_only=True):
     device: Annotated[str, column("The device", keep=3)]
     turns: tuple[Turn, ...]
     goals: tuple[Goal, ...]
-    size: Annotated[float, column("Size", keep=1, help="size of the change: the logarithm of the factor")]
+    size: Annotated[float, column("ln(factor)", keep=4, help="size of the change: the logarithm of the factor")]
 
 
 class Crossover(Head, frozen=True, kw_only=True):

@@ -1,4 +1,4 @@
-"""A language model under load: time to first token, time per token and joules of a stream of requests."""
+"""Show a language model under load: time to first token, time per token and joules of a stream of requests."""
 
 from __future__ import annotations
 

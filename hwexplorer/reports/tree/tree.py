@@ -42,6 +42,8 @@ def _by_share(state: State) -> Table:
 def _brief(state: State) -> Table:
     """Return the tree of the screen with small rows folded, and without details."""
     shown = _by_share(state)
+    if any(" ×" in str(row.cells[0]) for row in shown.rows):
+        shown = replace(shown, footer=("×2 and more: the figures are of all of them together", *shown.footer))
     kept = [place for place, column in enumerate(shown.columns) if column.key not in DETAILS]
     return open_heaviest_rows(fold_rows(keep_columns(shown, kept), FOLD), LINES)
 

@@ -38,7 +38,7 @@ from hwexplorer.declare import NODE, Report
 from hwexplorer.state import State
 from hwexplorer.state import format as format_state
 from hwexplorer.views import answer_lines
-from hwexplorer.views.captions import band_words, category_words, energy_words, place_in_words
+from hwexplorer.views.captions import band_words, category_words, energy_words, place_in_words, work_word
 from hwexplorer.views.cause_looks import LOOKS
 from hwexplorer.views.measured_times import MeasuredTimes, add_measured_step, measured_times, trace_annex
 from hwexplorer.views.plain import SUMMARY, Section, Stack, Text, WaterfallStep
@@ -308,7 +308,7 @@ def _energy(figures: TreeFigures, kind: str, members: Ints) -> tuple[str, ...]:
     band = f", band {band_words(result.energy_band_j, energy)}" if kind == "model" else ""
     by_cause = zip(LOOKS, (causes(result).sum_over(members).energy_j / batch).tolist(), strict=True)
     lines = [
-        f"{energy_words(energy, batch)}{band}",
+        f"{energy_words(energy, batch, what=work_word(result))}{band}",
         " + ".join(f"{look.name} {quantity(part, 'J')}" for look, part in by_cause if part),
     ]
     if kind != "operator" and time:
