@@ -93,6 +93,7 @@ class DeviceFile(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     changes: tuple[str, ...] = ()
     price_factors: dict[str, float] = {}
     rates: Software | None = None
+    rates_in: tuple[str, ...] = ()  # formats of the products whose `rates` are known; none: all
     runtimes: dict[str, Runtime] = {}
     trust: tuple[OwnEvidence, ...] = ()
     hierarchy: Hierarchy | None = None
@@ -200,6 +201,8 @@ def _check_measured(spec: DeviceFile) -> None:
                 _check_name(f"rates.{part}", "class of operators", name, OpClass.__members__)
             if not least <= low <= value <= high <= most:
                 raise ValueError(f"rates.{part}.{name}: [value, low, high] must rise from low to high ({allowed})")
+    for name in spec.rates_in:
+        _check_name("rates_in", "format", name, FORMATS)
     if spec.rates is not None and not 0.1 <= spec.rates.overlap.value <= 100.0:
         raise ValueError("rates.overlap.value: is out of range (allowed: 0.1 to 100)")
     for name, record in spec.runtimes.items():

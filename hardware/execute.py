@@ -63,12 +63,12 @@ def kernel_seconds(demand: Demand, setup: Setup, rates: Efficiency) -> Floats:
 def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Execution:
     """Execute the demand on the device. The counts of a given `mapping` are overwritten."""
     device, runtime = setup.device, setup.runtime
-    mapping = mapping or map_demand(demand, setup, device.software.efficiency)
+    mapping = mapping or map_demand(demand, setup, setup.efficiency)
     prices = setup.prices
     resources = _per_resource(demand, mapping)  # (1, 4 resources, k)
     overlapped_s, serial_s = _busy(mapping, resources, device)[0], _serial(demand, mapping)
     overhead, floor = _overhead(demand, setup)
-    of_class = _of_class(demand, device.software.efficiency)[0]
+    of_class = _of_class(demand, setup.efficiency)[0]
     unthrottled = np.maximum(overlapped_s + overhead + of_class + serial_s.sum(axis=0), floor)
     busy = overlapped_s + serial_s[BLOCKS] + serial_s[PASSES]
     resource = resources[0].argmax(axis=0)

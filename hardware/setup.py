@@ -7,9 +7,11 @@ from functools import cached_property
 import msgspec
 
 from hardware.device import Device
+from hardware.efficiency import Efficiency
 from hardware.event_prices import Coefficients, coefficients
 from hardware.memo import memoize
 from hardware.plan import Plan, make_plan
+from hardware.precision import FORMATS
 from hardware.runtime import LAYOUTS, Runtime, resolve_runtime
 
 
@@ -46,6 +48,18 @@ class Setup(msgspec.Struct, frozen=True, dict=True):
     def vector_flops(self) -> float:
         """The peak of all vector units in the format of element-wise work, FLOP/s."""
         return 2.0 * self.device.units * self.device.mac_rate("vector", self.plan.vector)
+
+    @cached_property
+    def efficiency(self) -> Efficiency:
+        """The rates of software: the device's own where they were measured in this format, else those of its class."""
+        device = self.device
+        return (device.software if self.has_own_rates else device.arch.data.software[device.software_class]).efficiency
+
+    @property
+    def has_own_rates(self) -> bool:
+        """True if the device states rates of software for formats as wide as that of these products."""
+        formats = self.device.file.rates_in
+        return not formats or FORMATS[self.plan.operand].bits in {FORMATS[name].bits for name in formats}
 
     @cached_property
     def prices(self) -> Coefficients:

@@ -54,7 +54,7 @@ def collect() -> list[Row]:
             continue
         if row.latency_s and result.work_class:
             predicted = left_out.get(row.identity) or row_validation.predict_row(row).latency_s
-            cell = (row.device.id, result.runtime.id, result.work_class)
+            cell = (row.device.id, result.runtime.id, result.work_class, row.scenario.precision)
             kind = few_rows.spread_group(result)
             error = float(np.log(row.latency_s / predicted))
             rows[row.identity] = Row(row.device.id, kind, cell, error, few_rows.time_shares(result))

@@ -267,7 +267,7 @@ def evaluate_bundle(
     key = (setup.plan,) if setup.device.arch.maps_by_energy else mapping_key(setup)
     mapped = {} if mapped is None else mapped
     if key not in mapped:
-        mapped[key] = map_demand(demands.demand, setup, setup.device.software.efficiency)
+        mapped[key] = map_demand(demands.demand, setup, setup.efficiency)
     run = execute(demands.demand, setup, mapped[key])
     formats = {mostly: precision_run(setup.plan, mostly) for mostly in (None, False, True)}
     return totals(run, demands.places), tuple(map(formats.__getitem__, demands.convolution))

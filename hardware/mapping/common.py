@@ -211,7 +211,7 @@ def mapping_key(setup: Setup) -> tuple[Any, ...]:
     units = plan.convolution, plan.contraction, (plan.contraction[0], plan.attention), ("matrix", plan.matrix), *lanes
     rates = [(unit, device.mac_rate(unit, name)) for unit, name in units]
     named = plan.convolution == ("vector", BASE), plan.attention == plan.contraction[1]
-    return plan.widths, plan.operand_bytes, plan.matrix_rate, *named, *rates
+    return plan.widths, plan.operand_bytes, plan.matrix_rate, setup.has_own_rates, *named, *rates
 
 
 def assemble(

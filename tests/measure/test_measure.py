@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from analysis.annexes.machine import device_fit, host_facts, torch_process
+from analysis.annexes.machine.device_toml import device_toml
 from analysis.annexes.machine.measurement_log import (
     BenchmarkCase,
     LogLine,
@@ -268,6 +269,24 @@ def test_one_row_moves_further_where_rows_of_one_software_agree(
         one = made["rows"][0]
         moved[framework] = np.log(one["after_s"] / one["before_s"]) / np.log(one["measured_s"] / one["before_s"])
     assert moved["OpenVINO"] > 1.5 * moved["ncnn"] > 0.0
+
+
+def test_a_row_in_one_format_says_nothing_of_the_rates_in_another(own_folder: Path, tmp_path: Path) -> None:
+    def latency_s(device: Device, precision: str) -> float:
+        scenario = Scenario(256, precision, "tensorrt", "channels_last")  # starts of kernels are a small part
+        return estimate(store.ready("resnet50"), device, scenario).latency_s
+
+    base = load_device("l40s")
+    head = "device,framework,model,batch,precision,scenario,latency_ms"
+    row = f"l40s,TensorRT,resnet50,256,int8,x,{latency_s(base, 'int8') * 1.3e3}"
+    (tmp_path / "row.csv").write_text(f"{head}\n{row}\n")
+    assert main(["calibrate", str(tmp_path / "row.csv")]) == 0
+    device = load_device("my_l40s", (own_folder,))
+    assert latency_s(device, "int8") > 1.03 * latency_s(base, "int8")
+    assert latency_s(device, "fp16") == pytest.approx(latency_s(base, "fp16"), rel=0.01)
+    (own_folder / "my_l40s.toml").write_text(device_toml(device).replace('["int8"]', '["int9"]'))
+    with pytest.raises(RequestError, match="rates_in: unknown format 'int9'"):
+        load_device("my_l40s", (own_folder,))
 
 
 @pytest.mark.parametrize(

@@ -175,8 +175,12 @@ def _move_device(base: Device, device: Device, measured: Sequence[MeasuredRow], 
         runtime=timings.runtime, mode=mode, rows=len(measured), low=low, high=high, work_class=work_class,
         median_error=median_error(timings.rows, before=True),
     )  # fmt: skip
-    spec = few_rows.moved_file(device, told.parts, timings.runtime, why)
+    formats = (row.setup.plan.operand for row in timings.fit_rows)
+    spec = few_rows.moved_file(device, told.parts, timings.runtime, formats, why)
     sentences = few_rows.describe(told, shares, work_class, variances["row"] ** 0.5)
+    sentences.append(
+        f"products in {' and '.join(spec.rates_in)} moved: other formats keep the rates of similar devices"
+    )
     spec = msgspec.structs.replace(spec, trust=(band,), notes=(*spec.notes, *sentences))
     moved = device_in_mode(spec)
     after_s = [row_validation.predict_row(msgspec.structs.replace(row, device=moved)).latency_s for row in measured]

@@ -6,7 +6,7 @@ by conditioning Gaussian variables: a part moves more if it takes more time and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -95,9 +95,12 @@ def condition(rows: Sequence[Shares], errors: Sequence[float], variances: Mappin
     return Posterior(dict(zip(parts, moved.tolist(), strict=True)), narrower)
 
 
-def moved_file(device: Device, moved: Mapping[Part, float], runtime: str, why: str) -> DeviceFile:
-    """Return the file of a device with moved rates and start times. If the runtime states a rate of streaming weights,
-    the file gets its own record of the runtime with that rate moved."""
+def moved_file(
+    device: Device, moved: Mapping[Part, float], runtime: str, formats: Iterable[str], why: str
+) -> DeviceFile:
+    """Return the file of a device with start times moved, and rates for these formats of products: how fast a chip is
+    in one format says nothing of another. If the runtime states a rate of streaming weights, the file gets its own
+    record of the runtime with that rate moved."""
     shipped = device.software
     rates = msgspec.structs.replace(
         shipped,
@@ -110,7 +113,13 @@ def moved_file(device: Device, moved: Mapping[Part, float], runtime: str, why: s
     for name in (name for name in STARTS if device.values.get(name)):
         value, low, high = (each * slower for each in device.ends(name))
         facts[name] = Fact(value, device.arch.data.facts[name].unit, why, "fitted", low, high)
-    return msgspec.structs.replace(device.file, rates=rates, facts=facts, runtimes=_own_runtime(device, runtime, moved))
+    return msgspec.structs.replace(
+        device.file,
+        rates=rates,
+        facts=facts,
+        rates_in=tuple(sorted(set(formats))),
+        runtimes=_own_runtime(device, runtime, moved),
+    )
 
 
 def _own_runtime(device: Device, runtime: str, moved: Mapping[Part, float]) -> dict[str, Runtime]:
