@@ -11,7 +11,7 @@ import msgspec
 
 from analysis.annexes.machine import efficiency_fit
 from analysis.annexes.machine.efficiency_fit import CrossValidation
-from analysis.annexes.machine.kernel_validation import is_kernel_table, kernel_points
+from analysis.annexes.machine.kernel_validation import KernelErrors, is_kernel_table, kernel_points, validate_kernels
 from analysis.annexes.machine.measured_rows import FITTED_ON, SHIPPED, read_rows, shipped_rows
 from analysis.annexes.machine.operator_rows import is_operator_table, predict_operators
 from analysis.annexes.machine.row_validation import (
@@ -19,7 +19,6 @@ from analysis.annexes.machine.row_validation import (
     ClassErrors,
     PredictionPoint,
     Validation,
-    class_errors,
     validate,
 )
 from analysis.annexes.machine.serving_rows import TABLE as SERVED_TABLE
@@ -42,6 +41,7 @@ _ERRORS = "median_ape p90_ape bias spearman band_coverage band_half_width"
 CLASSES = columns(ClassErrors, f"name n devices {_ERRORS}")
 SERVED_NEEDED = ("device", "public_model", "phase_split", "load_kind", "runtime", "source")
 SERVED_COLUMNS = columns(ServedErrors, f"figure group n {_ERRORS}")
+KERNEL_COLUMNS = columns(KernelErrors, f"device op n {_ERRORS}")
 LOAD = "served at load, "  # prefix of the names of classes of services
 
 
@@ -53,9 +53,9 @@ class ModelGroups(Validation, frozen=True, kw_only=True):
 
 
 class KernelGroups(msgspec.Struct, frozen=True):
-    """Errors of single GPU kernels, by kind."""
+    """Errors of single GPU kernels, by device and kind."""
 
-    kernels: tuple[ClassErrors, ...]
+    kernels: tuple[KernelErrors, ...]
 
 
 def _document(
@@ -69,20 +69,21 @@ def _document(
     if kernels and data:
         raise RequestError("--kernels validates the shipped table of kernels: remove --data")
     if kernels:
-        return KernelGroups(class_errors((), _by_family(kernel_points())))
+        return KernelGroups(validate_kernels())
     if served:
         loads = read_rows(data or [SHIPPED / SERVED_TABLE], SERVED_NEEDED)
         predicted, skipped = predict_served(loads, engine.folders(), lambda done: tick and tick(done, len(loads)))
         return validate_served(predicted, skipped)
-    folders, points, skipped, models = engine.folders(), list[PredictionPoint](), Counter[str](), list[dict[str, str]]()
+    folders, models = engine.folders(), list[dict[str, str]]()
+    points, skipped = list[PredictionPoint](), Counter[str]()
     for path in data or ():
-        measured = read_rows((path,), ("device",))
-        if is_operator_table(next(iter(measured), {})):
-            found, left_out = predict_operators(measured, folders, tick)
+        table = read_rows((path,), ("device",))
+        if is_operator_table(next(iter(table), {})):
+            found, left_out = predict_operators(table, folders, tick)
             points += found
             skipped += left_out
         elif is_kernel_table(path):
-            points += _by_family(kernel_points(path, folders))
+            points += [msgspec.structs.replace(each, name=each.family) for each in kernel_points(path, folders)]
         else:
             models += read_rows((path,))
     measured = models if data else shipped_rows()
@@ -92,7 +93,9 @@ def _document(
         if tick is not None and (done % 50 == 0 or done == len(measured)):
             tick(done, len(measured))
 
-    validated = validate(measured, folders, progress, points if data else kernel_points(folders=folders), skipped)
+    validated = validate(
+        measured, folders, progress, points if data else kernel_points(folders=folders), skipped if data else None
+    )
     fitted_on = measured if data else shipped_rows(FITTED_ON)
     errors = () if data else efficiency_fit.recorded_cross_validation()
     if cross_validate:
@@ -102,10 +105,6 @@ def _document(
     return ModelGroups(**msgspec.structs.asdict(validated), cross_validation=errors, served=recorded)
 
 
-def _by_family(points: list[PredictionPoint]) -> list[PredictionPoint]:
-    return [msgspec.structs.replace(point, name=point.family) for point in points]
-
-
 def _brief(state: State, **options: Any) -> Table:
     return _view(state, is_whole=False, **options)
 
@@ -113,8 +112,8 @@ def _brief(state: State, **options: Any) -> Table:
 def _view(state: State, is_whole: bool = True, **options: Any) -> Table:
     document = _document(state, **options)
     if isinstance(document, KernelGroups):
-        cells = rows(CLASSES, document.kernels, key=("name",))
-        return Table("validate", "Single kernels, predicted against measured, by kind", CLASSES, cells)
+        cells = rows(KERNEL_COLUMNS, document.kernels, key=("device", "op"))
+        return Table("validate", "Single fp32 kernels, predicted against measured", KERNEL_COLUMNS, cells)
     if isinstance(document, ServedGroups):
         return _served_table(document)
     predicted, left_out = document.summary["predicted"], document.summary["skipped"]
@@ -183,7 +182,7 @@ VERB = Report(
     document=_document,
     view=_view,
     brief=_brief,
-    view_columns=(*CLASSES, *SERVED_COLUMNS),
+    view_columns=(*CLASSES, *SERVED_COLUMNS, *KERNEL_COLUMNS),
     ticks="rows predicted",
     on_screen=False,
     shown=("", "--kernels", "--served", "--data measured.csv"),

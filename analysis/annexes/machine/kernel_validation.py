@@ -10,12 +10,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 import numpy as np
 
 from analysis.annexes.machine.measured_rows import SHIPPED, read_rows
+from analysis.annexes.machine.prediction_errors import ErrorRow, PredictionErrors, measure_errors
 from analysis.annexes.machine.row_validation import PredictionPoint
+from analysis.document import column
 from analysis.estimate.trust import find_trust, work_class
 from analysis.model.ir.lengths import through_window
 from analysis.model.ir.workload import Floats
@@ -56,6 +59,13 @@ class SingleKernel(msgspec.Struct, frozen=True):
     is_expert: bool = False
     sent: float = 0.0
     messages: float = 0.0
+
+
+class KernelErrors(PredictionErrors, frozen=True, kw_only=True):
+    """Errors of one operator kind on one device."""
+
+    device: Annotated[str, column("Device")]
+    op: Annotated[str, column("Kernel")]
 
 
 def product(batch: float, m: float, n: float, k: float) -> SingleKernel:
@@ -121,6 +131,14 @@ NARROW_KINDS: dict[str, Callable[[Shape], SingleKernel]] = {
     **dict.fromkeys(("rms_norm", "rmsnorm_or_layernorm"), _RMS_NORM),
     "layer_norm": _LAYER_NORM,
 }
+
+
+def validate_kernels() -> tuple[KernelErrors, ...]:
+    """Return the errors by device and operator kind, without devices that are not in the catalogue."""
+    rows: dict[tuple[str, str], list[ErrorRow]] = {}
+    for point in kernel_points(TABLE):
+        rows.setdefault((point.device, point.family), []).append((point.measured, point.predicted, point.band))
+    return tuple(measure_errors(KernelErrors, members, device=device, op=op) for (device, op), members in rows.items())
 
 
 def is_kernel_table(path: Path) -> bool:

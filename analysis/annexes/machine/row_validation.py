@@ -200,7 +200,7 @@ def validate(
     unread: Mapping[str, int] | None = None,
 ) -> Validation:
     """Predict every row and summarise errors by class of work and by group. `kernels` are predicted single kernels,
-    `unread` the number of kernels that are not predicted, by reason."""
+    `unread` the number of others of their table, by reason."""
     predictions, skipped = predict_rows(rows, folders, progress)
     skipped.update(unread or {})
     agree = repeats_agree([p.row for p in predictions])
@@ -218,7 +218,10 @@ def validate(
         groups=tuple(group for key, rows_of_group in members.items() for group in _group_errors(key, rows_of_group)),
         skipped=tuple(SkippedRows(reason, n) for reason, n in skipped.most_common()),
         replaced=tuple(SkippedRows(reason, n) for reason, n in replaced.most_common()),
-        summary={"predicted": len(predictions) + len(kernels), "skipped": sum(skipped.values())},
+        summary={
+            "predicted": len(predictions) + (0 if unread is None else len(kernels)),
+            "skipped": sum(skipped.values()),
+        },
     )
 
 
