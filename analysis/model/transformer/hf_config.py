@@ -202,8 +202,19 @@ def _derived_fields(raw: Raw, kind: str) -> Raw:
         case "hunyuan_v1_moe":
             shared = raw.get("num_shared_expert") or 0
             return {"shared_ffn": raw["intermediate_size"] * (shared[0] if isinstance(shared, list) else shared)}
-        case "gpt2":
+        case "gpt2" | "gptj" | "codegen":
             return {"ffn": raw.get("n_inner") or 4 * raw["n_embd"]}
+        case "bloom":
+            return {"ffn": 4 * (raw.get("hidden_size") or raw["n_embed"])}
+        case "mpt":
+            return {"ffn": raw.get("expansion_ratio", 4) * raw["d_model"]}
+        case "falcon":
+            several = raw.get("num_kv_heads", 8) if raw.get("new_decoder_architecture") else 1
+            is_shared = raw.get("new_decoder_architecture") or raw.get("multi_query", True)
+            return {
+                "ffn": raw.get("ffn_hidden_size") or 4 * raw["hidden_size"],
+                "kv_heads": several if is_shared else 0,
+            }
         case "opt":
             if raw.get("word_embed_proj_dim", raw["hidden_size"]) != raw["hidden_size"]:
                 raise ModelSpecError("config.json: an embedding narrower than the model (opt-350m) is not supported")
