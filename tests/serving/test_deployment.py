@@ -176,7 +176,10 @@ def test_an_endless_queue_gives_no_token_sooner_than_a_short_one() -> None:
 
 
 def test_more_clients_than_a_server_holds_are_its_capacity() -> None:
-    assert served("llama3_8b:serve,in=512,out=128,concurrency=2000", "h100_sxm").row.utilization == pytest.approx(1.0)
+    few, many = (served(f"llama3_8b:serve,in=512,out=128,concurrency={n}", "h100_sxm").row for n in (20, 2000))
+    assert many.utilization == 1.0
+    assert many.state == "full: more clients wait"
+    assert few.state.startswith("keeps up: ")
 
 
 def test_an_api_server_limits_short_requests() -> None:
