@@ -15,7 +15,7 @@ from hardware import known_architectures
 from hardware.architecture_data import Field, Software
 from hardware.demand import OpClass
 from hardware.errors import RequestError, unknown
-from hardware.hierarchy import Array, ArrayAxis, Hierarchy, Level, Stationary
+from hardware.hierarchy import TENSORS, Array, ArrayAxis, Hierarchy, Kind, Level, Stationary
 from hardware.names import hint
 from hardware.precision import BASE, FORMATS, UNITS
 from hardware.runtime import MODES, Runtime, runtimes
@@ -283,9 +283,9 @@ def _check(spec: DeviceFile) -> None:
 def _suggest_name(message: str) -> str:
     """Return the message of an unknown field or value with the nearest right one."""
     structs = (DeviceFile, Fact, PowerMode, OwnEvidence, Hierarchy, Level, Array, ArrayAxis)
-    known = {*(name for kind in structs for name in kind.__struct_fields__), *get_args(Stationary)}
-    wrong = re.search(r"(?:unknown field `|Invalid enum value ')(\w+)", message)
-    near = hint(wrong[1], sorted(known)) if wrong else ""
+    fields, words = {name for kind in structs for name in kind.__struct_fields__}, {*get_args(Stationary), *TENSORS}
+    wrong = re.search(r"(unknown field `|Invalid enum value ')(\w+)", message)
+    near = hint(wrong[2], sorted(fields if wrong[1][0] == "u" else {*words, *get_args(Kind)})) if wrong else ""
     return f"{message} ({near})" if near else message
 
 

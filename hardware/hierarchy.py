@@ -11,6 +11,7 @@ from typing import Literal
 import msgspec
 
 Tensor = Literal["input", "weight", "output"]
+Kind = Literal["sram", "register"]
 Stationary = Literal["weight", "output", "input", "row", "free"]
 
 TENSORS: tuple[Tensor, ...] = ("input", "weight", "output")
@@ -47,7 +48,7 @@ class Level(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     name: str
     holds: tuple[Tensor, ...] = TENSORS
-    kind: Literal["sram", "register"] = "sram"
+    kind: Kind = "sram"
     is_managed: bool = True
     below: Array | None = None
     ports: tuple[str, ...] = DIRECTIONS
@@ -75,9 +76,7 @@ class Level(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
                 return f"{self.name}: no port takes '{way} {tensor}'"
         loops = [loop for loop, _ in self.extents]
         if len(set(loops)) < len(self.tile.split()):
-            return (
-                f"{self.name}: {self.tile!r} is not a tile (loops of {LOOPS}, each once with its extent, as 'K64 P7')"
-            )
+            return f"{self.name}: {self.tile!r} is not a tile (loops of {LOOPS}, each once with its extent: 'K64 P7')"
         if self.order and sorted(self.order) != sorted(LOOPS):
             return f"{self.name}: {self.order!r} is not an order (all of {LOOPS}, the outermost first)"
         return ""

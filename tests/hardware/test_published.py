@@ -221,3 +221,16 @@ def test_ways_that_differ_in_loops_of_one_step_are_one_way() -> None:
     few = mapping_search._fewer_ways(machine, np.array([1.0, 1.0, 64.0, 64.0, 7.0, 7.0, 1.0, 1.0]))
     assert [len(place.ways) for place in machine.places] == [1, 4, 3, 2]
     assert [len(place.ways) for place in few.places] == [1, 2, 3, 2]
+
+
+@pytest.mark.parametrize(
+    ("said", "written", "near"),
+    [
+        ('stationary = "weight"', 'stationary = "weights"', "weight"),
+        ('kind = "register"', 'kind = "registers"', "register"),
+        ("ports = [", "port = [", "ports"),
+    ],
+)
+def test_a_wrong_word_of_a_hierarchy_names_the_nearest(said: str, written: str, near: str, tmp_path: Path) -> None:
+    with pytest.raises(RequestError, match=rf"did you mean {near}\b"):
+        run(tmp_path, (said, written))
