@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from analysis.estimate.estimate import mostly_convolution, precision_run
 from analysis.estimate.kernels import Structure, demand, structure
-from analysis.estimate.peak_memory import peak_memory
 from analysis.estimate.roles import Values
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.totals import Places, Totals, totals
@@ -183,14 +182,6 @@ def bundle_demand(one: Bundle, batches: Sequence[int], widths: Widths) -> Bundle
         batches=len(batches),
     )
     return BundleDemand(_join(one, alone, kernel_of), places, tuple(map(mostly_convolution, alone)))
-
-
-def peak_memory_bytes(
-    workloads: Sequence[Workload], execution: str, batches: Sequence[int], widths: Widths, block: float
-) -> Floats:
-    """Return the peak memory in bytes of each workload at each batch, (b * w,)."""
-    runs = [(workload, batch) for batch in batches for workload in workloads]
-    return np.array([peak_memory(one, batch, widths, execution, block).peak_bytes for one, batch in runs])
 
 
 def _join(one: Bundle, alone: Sequence[Demand], kernel_of: Sequence[Indices]) -> Demand:

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 from decisions import DEFAULTS, MODELS, device, hwexplorer, run, workload
 
-from analysis.estimate.bundle import bundle_demand, evaluate_bundle, make_bundle, peak_memory_bytes
+from analysis.estimate.bundle import bundle_demand, evaluate_bundle, make_bundle
 from analysis.estimate.estimate import estimate
 from analysis.estimate.metrics import ADDITIVE, METRICS
+from analysis.estimate.peak_memory import peak_memory
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.workspace import block_channels
 from analysis.explore.search import catalogue_sweep
@@ -41,7 +42,8 @@ def test_many_models_at_once_have_the_bits_of_each_alone(on: str, precision: str
     setup = make_setup(device(on), precision, runtime_of_mode(device(on), execution))
     widths = setup.plan.widths
     asked = bundle_demand(make_bundle(loaded, setup.joins, device(on).arch.places_models), (batch,), widths)
-    held = peak_memory_bytes(loaded, setup.joins, (batch,), widths, block_channels(device(on), execution))
+    block = block_channels(device(on), execution)
+    held = [peak_memory(one, batch, widths, setup.joins, block).peak_bytes for one in loaded]
     found, formats = evaluate_bundle(asked, setup)
     for i, one in enumerate(loaded):
         alone = estimate(one, device(on), Scenario(batch, precision, execution))

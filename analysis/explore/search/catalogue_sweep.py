@@ -22,8 +22,8 @@ from analysis.estimate.bundle import (
     bundle_demand,
     evaluate_bundle,
     make_bundle,
-    peak_memory_bytes,
 )
+from analysis.estimate.peak_memory import peak_memory
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.totals import Totals, rates
 from analysis.estimate.workspace import block_channels
@@ -138,18 +138,19 @@ def run_chunk(chunk: Chunk) -> str:
         many = bundled(models, joins, device.arch.places_models)
         names = [write_names((name, key)) for name in models]
         for batches in together:
-            costs: dict[tuple[Any, ...], list[str]] = {}  # by the parts of the plan that decide them
+            costs: dict[Plan, list[str]] = {}  # plans that differ in words alone cost the same
             mapped: dict[tuple[Any, ...], Mapping] = {}
             texts: dict[str, list[str]] = {}  # by precision
             for precision in chunk.precisions:
                 setup = make_setup(device, precision, runtime, chunk.layout)
-                widths, ran = setup.plan.widths, _plan_key(setup.plan)
+                widths, ran = setup.plan.widths, msgspec.structs.replace(setup.plan, requested="", marks=())
                 asked_key = (work, batches, widths, joins, device.arch.places_models)
                 if asked_key not in demands:
                     demands[asked_key] = bundle_demand(many, batches, widths)
                 held_key = (*asked_key[:-1], block_channels(device, runtime.mode))
                 if held_key not in held:
-                    held[held_key] = peak_memory_bytes(many.workloads, joins, batches, widths, held_key[-1])
+                    runs = [(one, batch, widths, joins, held_key[-1]) for batch in batches for one in many.workloads]
+                    held[held_key] = np.array([peak_memory(*run).peak_bytes for run in runs])
                 if ran not in costs:
                     totals, formats = evaluate_bundle(demands[asked_key], setup, mapped)
                     per_run = np.repeat(batches, len(models)).tolist()
@@ -170,14 +171,6 @@ def _by_work(chunk: Chunk) -> Iterator[tuple[str, str, tuple[str, ...]]]:
     for key in chunk.devices:
         for work, models in works.items():
             yield key, work, tuple(models)
-
-
-def _plan_key(runs: Plan) -> tuple[Any, ...]:
-    """Return the parts of a plan that decide the cost: two requests with the same key cost the same."""
-    return (
-        runs.stored, runs.widths, runs.convolution, runs.contraction, runs.matrix, runs.vector_mac, runs.vector,
-        runs.matrix_rate,
-    )  # fmt: skip
 
 
 def _costs(
