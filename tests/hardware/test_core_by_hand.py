@@ -15,7 +15,7 @@ from hardware.demand import OpClass
 from hardware.device import load_device
 from hardware.execute import execute
 from hardware.map_demand import map_demand
-from hardware.mapping.common import reread
+from hardware.mapping.common import BLOCKS, PASSES, reread
 from hardware.mapping.tiling import TileChoices, candidates
 from hardware.names import hint
 from hardware.precision import uniform
@@ -127,3 +127,46 @@ def test_the_last_tile_of_a_group_is_half_full_on_average() -> None:
     rows = np.array([10.0, 192.0])
     blocks = candidates(np.stack([np.full(2, 4.0), rows, np.full(2, 64.0), np.full(2, 100.0)]), tiles).blocks
     assert blocks.tolist() == [[4.0, 8.0]]
+
+
+def test_a_block_of_attention_loads_its_queries_and_stores_its_results() -> None:
+    """Twice the width of a head moves twice the queries and results of a block, at the bandwidth of one unit."""
+    device = load_device("h100_sxm")
+    setup, rows, width = make_setup(device, "fp16", runtimes()["tensorrt"]), 128.0, 64.0
+    waited_s = []
+    for each in (width, 2 * width):
+        block = SingleKernel(OpClass.ATTENTION, (1.0, rows, 4096.0, each), 1e6, 1e6, 1e6, 0.0, 1e6)
+        serial_s = map_demand(kernel_demand([block], uniform(2.0)), setup, device.software.efficiency).serial_s
+        assert serial_s is not None
+        waited_s.append(serial_s[BLOCKS, 0])
+    tile_rows = min(rows, device.arch.data.assumed("attention_rows"))
+    carried = 2.0 * tile_rows * width * 2.0  # bytes of queries and of results, 2 a value
+    more_s = carried / device.bytes_per_clock_per_unit / device.clock_hz
+    assert waited_s[1] - waited_s[0] == pytest.approx(more_s)
+
+
+def test_rounding_reads_wide_activations_twice_and_writes_them_narrow() -> None:
+    """The second half of a large operand does not fit in the cache: it crosses the memory interface."""
+    device = load_device("h100_sxm")
+    setup, rates = make_setup(device, "fp8", runtimes()["vllm"]), device.software.efficiency
+    passes_s = []
+    for rows in (1e6, 2e6):
+        product = SingleKernel(OpClass.GEMM, (1.0, rows, 4096.0, 4096.0), 0.0, 0.0, rows * 4096, 4096.0**2, rows * 4096)
+        demand = kernel_demand([product], setup.plan.widths)
+        serial_s = map_demand(demand, setup, rates).serial_s
+        assert serial_s is not None
+        passes_s.append(serial_s[PASSES, 0])
+    assert setup.plan.operand != setup.plan.stored
+    moved = 1e6 * 4096 * (2 * 2.0 + 1.0)
+    reached = device.memory_bandwidth * rates.bandwidth[0, OpClass.ROW_NORM]
+    assert passes_s[1] - passes_s[0] == pytest.approx(moved / reached, rel=1e-3)
+
+
+def test_packed_weights_of_few_rows_are_padded_to_an_instruction_and_not_to_a_tile() -> None:
+    device = load_device("l4")
+    setup, rates = make_setup(device, "w4a16", runtimes()["vllm"]), device.software.efficiency
+    product = SingleKernel(OpClass.GEMM, (1.0, 1.0, 4096.0, 4096.0), 0.0, 0.0, 4096.0, 4096.0**2, 4096.0)
+    plain = kernel_demand([product], uniform(2.0))
+    packed = plain.with_values(unpack_ops=np.array([4096.0**2]))
+    few_s, tiled_s = (map_demand(demand, setup, rates).matrix_s[0, 0] for demand in (packed, plain))
+    assert few_s < 0.6 * tiled_s
