@@ -59,12 +59,12 @@ def evaluate_grid(
     tick: Tick | None,
 ) -> list[Candidate]:
     """Evaluate every configuration of the models of the states on the devices of the first state."""
-    wanted = list(states)
-    on = [engine.device(key) for key in devices(wanted[0].devices, power_modes)]
+    members = list(states)
+    on = [engine.device(key) for key in devices(members[0].devices, power_modes)]
     results = []
-    for workload in map(engine.workload, wanted):
+    for workload in map(engine.workload, members):
         sizes, formats = batches or batches_of(workload, BATCHES), precisions or SWEEP
         check_lists("choose from", model=[workload], device=on, batch=sizes, precision=formats)
-        scenarios = list_scenarios(engine.scenario(wanted[0]), sizes, formats)
+        scenarios = list_scenarios(engine.scenario(members[0]), sizes, formats)
         results += [judge(result, settings()) for result in estimate_grid([workload], on, scenarios, tick)]
     return results

@@ -142,6 +142,7 @@ def name_list(what: str, allowed: tuple[str, ...] = ()) -> Callable[[str], tuple
     """Return a converter of `a,b,c` to its parts, each once. If `allowed` has parts, others raise RequestError."""
 
     def convert(text: str) -> tuple[str, ...]:
+        """Return the parts of a text."""
         parts = tuple(dict.fromkeys(split_list(text)))
         if not parts:
             raise RequestError(f"no {what} in {text[:40]!r}: expected a list, e.g. 1,2,4")

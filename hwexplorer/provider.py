@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from hwexplorer.reports.why.why import NodeGain
 
 _FACT = re.compile(r"^(\S+) {2,}(.+?) {2,}")  # name and value in their columns
-_SIGN = {True: "x", False: ""}
 
 
 class EngineProvider:
@@ -87,7 +86,9 @@ class EngineProvider:
         spelt = {engine.device(name).id: name for name in state.devices}
         column = Column("chosen", "In", role="text", keep=0)
         rows = tuple(
-            replace(row, key=spelt.get(row.key, row.key), cells=(row.cells[0], _SIGN[row.key in spelt], *row.cells[1:]))
+            replace(
+                row, key=spelt.get(row.key, row.key), cells=(row.cells[0], "x" * (row.key in spelt), *row.cells[1:])
+            )
             for row in table.rows
         )
         return replace(table, columns=(table.columns[0], column, *table.columns[1:]), rows=rows)

@@ -39,8 +39,6 @@ RANKS = ("rank", "latency", "energy", "edp", "throughput", "power", "memory", "n
 EACH = "~each"  # suffix of an open branch whose repeated blocks are shown one by one
 DEFAULT_DEVICES = ("xeon_8490h", "h100_sxm", "tpu_v4", "kpu_t256")
 PREFERRED_DEVICE = "h100_sxm"
-
-
 _CHOICES = {"pane": PANES, "metric": METRICS, "by": BYS, "sort": SORTS, "plot": PLOTS, "rank": RANKS}
 
 

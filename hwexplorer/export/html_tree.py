@@ -118,22 +118,22 @@ def _nested(view: Table, shown: list[list[str]]) -> Iterator[str]:
     yield "</details>" * len(opened)
 
 
-def _cells(view: Table, row: Row, told: list[str], full: float) -> str:
-    cells = [f'<span class="text name" style="--depth:{row.depth}">{text(told[0].strip())}</span>']
+def _cells(view: Table, row: Row, texts: list[str], full: float) -> str:
+    cells = [f'<span class="text name" style="--depth:{row.depth}">{text(texts[0].strip())}</span>']
     for c, (column, value) in enumerate(zip(view.columns, row.cells, strict=True)):
         if c:
             if column.role == "bar":
                 cells.append(f'<span class="text stack">{bar(value, full, "%")}</span>')
             else:
-                cells.append(f'<span class="{_class(view, c)}">{text(told[c].strip())}</span>')
+                cells.append(f'<span class="{_class(view, c)}">{text(texts[c].strip())}</span>')
     return "".join(cells)
 
 
-def cards(told: tuple[Card, ...]) -> str:
+def cards(devices: tuple[Card, ...]) -> str:
     """Return a card for each device: its cost, the main figure first. Cards are ordered by rank; designs on paper come
     last, dimmed."""
-    ordered = sorted(told, key=lambda card: (card.on_paper, not card.rank, card.rank))
-    return f'<div class="cards">{"".join(map(_card, ordered))}</div>' if told else ""
+    ordered = sorted(devices, key=lambda card: (card.on_paper, not card.rank, card.rank))
+    return f'<div class="cards">{"".join(map(_card, ordered))}</div>' if devices else ""
 
 
 def _card(card: Card) -> str:
@@ -148,11 +148,11 @@ def _card(card: Card) -> str:
     )
 
 
-def steps(told: tuple[WaterfallStep, ...]) -> str:
+def steps(waterfall: tuple[WaterfallStep, ...]) -> str:
     """Return a waterfall as a table of bars."""
     rows = ""
-    for step in told:
+    for step in waterfall:
         before = f'<span style="padding-left:{step.start * 2 * BAR:.2f}em"></span>'
         cells = (text(step.name), text(quantity(step.seconds, "s")), before + bar(step.bar, 2 * BAR))
         rows += "<tr>" + "".join(f'<td class="text">{cell}</td>' for cell in cells) + "</tr>"
-    return f"<table><tbody>{rows}</tbody></table>" if told else ""
+    return f"<table><tbody>{rows}</tbody></table>" if waterfall else ""

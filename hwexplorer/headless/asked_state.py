@@ -26,28 +26,28 @@ def state_from_arguments(arguments: argparse.Namespace, subject: Subject) -> Sta
     """Return the state that the model (or state string) and options describe. An option named like a field sets it."""
     given = vars(arguments)
     text = given.get("model")
-    wanted = State()
+    state = State()
     if text is not None:
         if not text.strip():
             raise RequestError("the model name is empty (hwexplorer models lists them)")
         named = text if is_result(text) else _user_model_name(text, arguments)
-        wanted = State(model=named, precision=default_precision(named)) if named else parse(text)
+        state = State(model=named, precision=default_precision(named)) if named else parse(text)
         if not named and (note := removed_note(text)):
             say(note)
-        for name in () if named else wanted.devices:  # a wrong device is an error even if --on names others
+        for name in () if named else state.devices:  # a wrong device is an error even if --on names others
             engine.device(name)
     changes = {
         name: given[name]
         for name in State.__struct_fields__
         if given.get(name) is not None and name not in ("model", "on", "baseline")
     }
-    changes |= _devices(given, wanted, subject)
+    changes |= _devices(given, state, subject)
     if given.get("node"):
         changes["at"] = given["node"]
-    wanted = replace(wanted, **changes)
+    state = replace(state, **changes)
     if given.get("again"):
-        engine.capture_again(wanted)
-    return wanted if wanted.on in wanted.devices else replace(wanted, on=preferred(wanted.devices))
+        engine.capture_again(state)
+    return state
 
 
 def _user_model_name(model: str, arguments: argparse.Namespace) -> str:
@@ -87,10 +87,10 @@ def option_value(option: Option, arguments: argparse.Namespace, subject: Subject
     return state_from_arguments(argparse.Namespace(**{**vars(arguments), "model": option.value_in(arguments)}), subject)
 
 
-def _devices(given: dict[str, Any], wanted: State, subject: Subject) -> dict[str, Any]:
+def _devices(given: dict[str, Any], state: State, subject: Subject) -> dict[str, Any]:
     """Return the fields that `--on` and `--baseline` change."""
     changes: dict[str, Any] = {}
-    devices = wanted.devices
+    devices = state.devices
     if given.get("on") is not None:
         names = tuple(split_list(given["on"]))
         if subject.several:
@@ -106,7 +106,7 @@ def _devices(given: dict[str, Any], wanted: State, subject: Subject) -> dict[str
     if given.get("baseline") is not None:
         changes["devices"], changes["baseline"] = _with_device(given["baseline"], devices)
     elif subject.several and "baseline=" not in (given.get("model") or ""):
-        changes["baseline"] = _first_gpu(devices) or wanted.baseline
+        changes["baseline"] = _first_gpu(devices) or state.baseline
     return changes
 
 
@@ -131,33 +131,33 @@ def _with_device(name: str, devices: tuple[str, ...]) -> tuple[tuple[str, ...], 
 def prepare_models(states: Iterable[State], strict: bool = False) -> None:
     """Check the devices of each state, and capture its model if it must be. Raises RequestError, and OutputError if
     `strict` and an operator has no cost rule."""
-    for wanted in states:
+    for state in states:
         spelt: dict[str, str] = {}
-        for name in wanted.devices:
-            other = spelt.setdefault(f"{engine.device(name).key}*{engine.count_devices(wanted, name)}", name)
+        for name in state.devices:
+            other = spelt.setdefault(f"{engine.device(name).key}*{engine.count_devices(state, name)}", name)
             if other != name:
                 raise RequestError(f"{other!r} and {name!r} are the same device: name it once")
-        capture_model(wanted)
-        if strict and (gap := uncovered_text(engine.captured_model(wanted))):
+        capture_model(state)
+        if strict and (gap := uncovered_text(engine.captured_model(state))):
             raise OutputError(gap)
 
 
-def with_fixed_batch(wanted: State, arguments: argparse.Namespace) -> State:
+def with_fixed_batch(state: State, arguments: argparse.Namespace) -> State:
     """Return the state at its model's only batch if no other was asked for. Raises RequestError for a wrong length."""
-    if is_result(wanted.model) or not engine.is_ready(wanted):
-        return wanted
-    lengths = engine.captured_model(wanted).defaults
+    if is_result(state.model) or not engine.is_ready(state):
+        return state
+    lengths = engine.captured_model(state).defaults
     for name in ("sequence", "kv"):
         if getattr(arguments, name, None) is not None and name not in lengths:
-            raise RequestError(f"{wanted.model} has no --{name}")
-    fixed = engine.fixed_batch(wanted)
-    is_asked = getattr(arguments, "batch", None) is not None or wanted.batch != State().batch
-    return wanted if fixed is None or is_asked else replace(wanted, batch=fixed)
+            raise RequestError(f"{state.model} has no --{name}")
+    fixed = engine.fixed_batch(state)
+    is_asked = getattr(arguments, "batch", None) is not None or state.batch != State().batch
+    return state if fixed is None or is_asked else replace(state, batch=fixed)
 
 
-def capture_model(wanted: State) -> None:
+def capture_model(state: State) -> None:
     """Capture the model if it must be, with progress on a terminal."""
-    if engine.is_ready(wanted):
+    if engine.is_ready(state):
         return
     with Progress() as progress:
 
@@ -165,7 +165,7 @@ def capture_model(wanted: State) -> None:
             """Show the phase of a capture with its percentage."""
             progress.show(f"capturing: {phase} " + (f"{fraction * 100:3.0f} %" if fraction >= 0 else ""))
 
-        engine.capture(wanted, show if progress.is_shown else None)
+        engine.capture(state, show if progress.is_shown else None)
 
 
 def uncovered_text(model: Workload) -> str:

@@ -13,9 +13,8 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Protocol
 
-ENDING = tuple(
-    getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)
-)  # Windows has only the first
+# Windows has only the first.
+ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name))
 GRACE_S = 5.0  # after a signal: then the process is killed, since it may hang or wait for its terminal
 
 
@@ -33,9 +32,11 @@ class EndedBySignal(SystemExit):
 class Screen(Protocol):
     """A screen that a signal closes. Both methods may be called at any time, `restore` in any thread."""
 
-    def leave(self, number: int) -> None: ...
+    def leave(self, number: int) -> None:
+        """Close the screen, since a signal came."""
 
-    def restore(self) -> None: ...
+    def restore(self) -> None:
+        """Give the terminal back at once."""
 
 
 _screen: Screen | None = None
@@ -113,9 +114,7 @@ def _end_here(number: int, screen: Screen | None) -> None:
     if screen is not None:
         screen.restore()
     with suppress(Exception):
-        if "multiprocessing" in sys.modules:
-            import multiprocessing
-
-            for child in multiprocessing.active_children():
+        if pools := sys.modules.get("multiprocessing"):
+            for child in pools.active_children():
                 child.kill()
     os._exit(128 + number)

@@ -89,8 +89,8 @@ def condition(rows: Sequence[Shares], errors: Sequence[float], variances: Mappin
     moved = prior * (shares.T @ np.linalg.solve(joint, e))
     typical = shares.mean(axis=0)
     before = typical @ (prior * typical)
-    told = shares @ (prior * typical)
-    after = before - told @ np.linalg.solve(joint, told)
+    common = shares @ (prior * typical)
+    after = before - common @ np.linalg.solve(joint, common)
     narrower = float(np.sqrt((after + variances["row"]) / (before + variances["row"])))
     return Posterior(dict(zip(parts, moved.tolist(), strict=True)), narrower)
 
@@ -146,11 +146,11 @@ def _moved_rates(table: Rates, moved: Mapping[Part, float], limit: str) -> Rates
     return rates
 
 
-def describe(told: Posterior, shares: Sequence[Shares], work_class: str, row_spread: float) -> list[str]:
+def describe(posterior: Posterior, shares: Sequence[Shares], work_class: str, row_spread: float) -> list[str]:
     """Return sentences on the parts that moved, the largest move first, on why they did not move further, and on the
     width of the band."""
     lines = []
-    for (limit, family), by in sorted(told.parts.items(), key=lambda item: -abs(item[1])):
+    for (limit, family), by in sorted(posterior.parts.items(), key=lambda item: -abs(item[1])):
         share = float(np.mean([row.get((limit, family), 0.0) for row in shares]))
         if abs(by) >= LEAST_MOVE:
             pace = f"{percent(abs(np.expm1(by)))} {'longer' if by > 0 else 'less'}"
@@ -159,5 +159,5 @@ def describe(told: Posterior, shares: Sequence[Shares], work_class: str, row_spr
     lines.append(
         f"rates move by a part of the difference: rows of one device differ by {percent(row_spread)} on their own"
     )
-    narrow = f"the band of {work_class} is {percent(1 - told.narrower)} narrower; other classes keep theirs"
+    narrow = f"the band of {work_class} is {percent(1 - posterior.narrower)} narrower; other classes keep theirs"
     return [*lines, narrow if work_class else "no class of work covers it, so no band is narrower"]

@@ -166,10 +166,10 @@ def _join_pinned(here: Table, there: Table, name: str) -> Table:
 
     def with_other(row: Row, cells: tuple[Cell, ...]) -> Row:
         """Return a row with the energy on the other device and the relative change."""
-        mine, other = cells[place], energy.get(row.key)
+        energy_here, other = cells[place], energy.get(row.key)
         change = None
-        if isinstance(mine, float) and isinstance(other, float) and other:
-            change = mine / other - 1
+        if isinstance(energy_here, float) and isinstance(other, float) and other:
+            change = energy_here / other - 1
         both = (*cells[: place + 1], other, change, *cells[place + 1 :])
         return msgspec.structs.replace(row, cells=both)
 

@@ -273,8 +273,8 @@ def _time(figures: TreeFigures, kind: str, index: int, members: Ints) -> tuple[s
     if len(chosen) == 1:
         of_kernel = _kernel_lines(result, chosen[0])
         if kind == "operator" and figures.fused[index]:
-            mine, all_of_it = run.latency_s[index], run.kernel_s[chosen[0]]
-            return (f"{_s(mine)} of the {_s(all_of_it)} that its kernel takes; of the whole kernel:", *of_kernel)
+            part_s, kernel_s = run.latency_s[index], run.kernel_s[chosen[0]]
+            return (f"{_s(part_s)} of the {_s(kernel_s)} that its kernel takes; of the whole kernel:", *of_kernel)
         return of_kernel
     total = float(run.kernel_s[chosen].sum())
     lines = [f"{len(chosen)} kernels = {_s(total)}"]
