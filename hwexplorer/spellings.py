@@ -1,4 +1,5 @@
-"""Other ways to write a command line: flags that stand for a verb or for its first word, and lists with blanks."""
+"""Other ways to write a command line: flags that stand for a verb or for its first word, and lists with blanks. Other
+spellings of flags are in analysis/model/names/aliases.py."""
 
 from __future__ import annotations
 
