@@ -258,13 +258,14 @@ def sweep(
     on: Names = None,
     batches: Wholes = None,
     precisions: Names = None,
+    image_sizes: Wholes = None,
     rates: Sequence[float] | float | None = None,
     clients: Wholes = None,
     power_modes: bool = False,
     include_design_targets: bool = False,
     **options: Unpack[ScenarioOptions],
 ) -> Result[Any]:
-    """Estimate a model over batches and precisions."""
+    """Estimate a model over batches, precisions, image sizes."""
     return _ask("sweep", **locals())
 
 

@@ -81,7 +81,7 @@ class NumberSetting(Setting, frozen=True, kw_only=True):
     def parse(self, text: str) -> int:
         """Return the number of a text. Raises RequestError."""
         if "," in text:
-            raise RequestError(f"{text[:40]!r} is a list, expected one number (a list: sweep --batches)")
+            raise RequestError(f"{text[:40]!r} is a list, expected one number (lists: sweep --batches, --image-sizes)")
         return parse_whole(text, self.least, self.most)
 
     def check(self, value: Any) -> Any:

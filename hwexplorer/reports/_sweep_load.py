@@ -20,7 +20,7 @@ STEPS = 2  # number of lighter loads and of heavier loads, if the user names no 
 def _document(
     state: State, rates: tuple[float, ...] | None = None, clients: tuple[int, ...] | None = None, **given: Any
 ) -> ServingReport:
-    for name in ("batches", "precisions"):
+    for name in ("batches", "precisions", "image_sizes"):
         if given.get(name):
             raise RequestError(f"--{name.replace('_', '-')} applies to one batch; a load takes --rates or --clients")
     _, load = engine.load_of(state)

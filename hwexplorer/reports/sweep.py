@@ -1,4 +1,4 @@
-"""Tabulate a model over batches and precisions; or the whole catalogue."""
+"""Tabulate a model over batches, precisions and image sizes; or the whole catalogue."""
 
 from __future__ import annotations
 
@@ -29,7 +29,8 @@ from hwexplorer.export import files
 from hwexplorer.headless import answers
 from hwexplorer.options import MODEL, amounts, name_list, option, or_default, whole, whole_list
 from hwexplorer.process import output
-from hwexplorer.state import State
+from hwexplorer.settings import IMAGE_MAX
+from hwexplorer.state import State, replace
 from hwexplorer.views.captions import MARKED, figures_lead, headline_of_state
 
 ROWS = columns(
@@ -77,22 +78,27 @@ _Wholes = tuple[int, ...] | None
 _Names = tuple[str, ...] | None
 
 
+def _states(state: State, image_sizes: _Wholes, **_: object) -> tuple[State, ...]:
+    return tuple(replace(state, image_size=size) for size in image_sizes or (state.image_size,))
+
+
 def _document(
     state: State,
     batches: _Wholes,
     precisions: _Names,
     power_modes: bool,
+    image_sizes: _Wholes,
     on_paper: bool,
     tick: Callable[[int, int], None] | None = None,
     **of_load: object,
 ) -> Sweep:
     if wrong := [name for name in ("rates", "clients") if of_load.get(name)]:
         raise RequestError(f"--{wrong[0]} needs a load, e.g. llama3_8b:serve,in=512,out=64, not {state.model[:60]}")
-    workload = engine.workload(state)
+    workloads = [engine.workload(each) for each in _states(state, image_sizes)]
     return run_sweep(
-        workload,
+        workloads,
         [engine.device(key) for key in devices(state.devices, power_modes)],
-        batches or batches_of(workload, BATCHES),
+        batches or batches_of(workloads[0], BATCHES),
         precisions or (state.precision,),
         engine.scenario(state),
         tick,
@@ -135,7 +141,7 @@ def _run_all(arguments: argparse.Namespace) -> None:
     form = arguments.format or (files.format_of(target) if target is not None else "csv")
     if form not in catalogue_sweep.FORMATS:
         raise RequestError(f"sweep --all writes csv or json, not {form}")
-    if arguments.image_size:
+    if arguments.image_size or arguments.image_sizes:
         raise RequestError("sweep --all runs each model at its own image size: leave the size out")
     given = {option.name: option.value_in(arguments) for option in GRID}
     on = () if arguments.on is None else tuple(engine.device(name).key for name in name_list("device")(arguments.on))
@@ -192,6 +198,7 @@ VERB = Report(
             metavar="N,..",
             help="for a load: clients that each wait for their answer",
         ),
+        option("--image-sizes", type=whole_list("image size", IMAGE_MAX), metavar="S,..", help="pixels"),
         option("--workers", type=whole(1, 256), metavar="N", help="processes of --all (default: cores)"),
     ),
     document=_document,
@@ -224,6 +231,7 @@ VERB = Report(
         ),
     ),
     main="sweep",
+    states=_states,
     of_load="hwexplorer.reports._sweep_load",
     ticks="configurations",
     run=_run,

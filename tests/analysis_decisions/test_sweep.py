@@ -114,7 +114,7 @@ def test_processes_give_the_same_text() -> None:
 
 @pytest.mark.parametrize("name", MODELS[:3])
 def test_the_best_batch_is_the_best_of_those_swept(name: str) -> None:
-    found = sweep(workload(name), [device(d) for d in DEFAULTS], (1, 4, 64), ("fp32", "fp16"), Scenario())
+    found = sweep([workload(name)], [device(d) for d in DEFAULTS], (1, 4, 64), ("fp32", "fp16"), Scenario())
     assert len(found.rows) == len(DEFAULTS) * 3 * 2
     for best in found.best:
         rows = [r for r in found.rows if (r.device, r.precision) == (best.device, best.precision) and r.fits]
@@ -128,7 +128,7 @@ def test_the_best_batch_is_the_best_of_those_swept(name: str) -> None:
 
 @pytest.mark.parametrize("name", ADDITIVE)
 def test_the_crossover_is_where_the_winner_changes(name: str) -> None:
-    found = sweep(workload("resnet18"), [device(d) for d in DEFAULTS], (1, 128), ("fp32",), Scenario())
+    found = sweep([workload("resnet18")], [device(d) for d in DEFAULTS], (1, 128), ("fp32",), Scenario())
     pairs = [c for c in found.crossovers if c.metric == name]
     assert len(pairs) == len(DEFAULTS) * (len(DEFAULTS) - 1) // 2
     for cross in pairs:
@@ -141,7 +141,7 @@ def test_the_crossover_is_where_the_winner_changes(name: str) -> None:
         assert ahead == ([True, True] if cross.batch is None else [True, False])
 
 
-def test_power_modes_are_swept() -> None:
+def test_power_modes_and_image_sizes_are_swept() -> None:
     found = hwexplorer(
         "sweep", "conv2d", "--on", "kpu", "--batches", "2,1", "--power-modes", "--format", "json"
     ).json()  # fmt: skip
@@ -181,7 +181,7 @@ def test_a_wrong_request_is_one_line(words: tuple[str, ...], says: str) -> None:
 
 def test_a_device_it_does_not_fit_on_is_never_ahead() -> None:
     devices = [device("coral_edge_tpu"), device("h100_sxm")]
-    found = sweep(workload("vgg16"), devices, (1, 512), ("fp32",), Scenario())
+    found = sweep([workload("vgg16")], devices, (1, 512), ("fp32",), Scenario())
     fits = {(p.device, p.batch): p.fits for p in found.rows}
     for cross in found.crossovers:
         if cross.batch is None:
@@ -209,4 +209,4 @@ def test_devices_of_a_folder_are_swept(tmp_path) -> None:  # type: ignore[no-unt
 
 def test_nothing_to_sweep_is_said() -> None:
     with pytest.raises(RequestError, match="no batch"):
-        sweep(workload("conv2d"), [device("gpu")], (), ("fp32",), Scenario())
+        sweep([workload("conv2d")], [device("gpu")], (), ("fp32",), Scenario())

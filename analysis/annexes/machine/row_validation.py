@@ -5,16 +5,18 @@ A group is (source, device, mode, framework, precision, scenario). The summary i
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
+import numpy as np
 
 from analysis.annexes.machine.language_rows import interpret_row
-from analysis.annexes.machine.measured_rows import GROUP, MeasuredRow, Unpredictable
+from analysis.annexes.machine.measured_rows import GROUP, SHIPPED, MeasuredRow, Unpredictable, find_device
 from analysis.annexes.machine.prediction_errors import ErrorRow, PredictionErrors, measure_errors
 from analysis.document import column, record
 from analysis.estimate.estimate import Estimate, estimate
@@ -22,6 +24,7 @@ from analysis.estimate.trust import work_classes
 from analysis.model import store
 from analysis.model.ir.workload import INPUT, Workload
 from analysis.model.model_errors import ModelError, ModelSpecError
+from hardware import file_access, known_architectures
 from hardware.architecture_data import common
 from hardware.device import load_device
 
@@ -42,12 +45,14 @@ class RowPrediction(msgspec.Struct, frozen=True, kw_only=True):
     energy_band_j: tuple[float, float]
     time_power_w: float
     work_class: str
+    kind: str
     runtime: str
     mode: str
 
 
 class ErrorGroup(PredictionErrors, frozen=True, kw_only=True):
-    """Errors of one group and quantity."""
+    """Errors of one group and quantity. `reason` explains why a large group is off by more than twice its target, '' if
+    it is not."""
 
     source: Annotated[str, column("Source", keep=5)]
     device: Annotated[str, column("Device")]
@@ -56,6 +61,7 @@ class ErrorGroup(PredictionErrors, frozen=True, kw_only=True):
     precision: Annotated[str, column("Precision", keep=3)]
     scenario: Annotated[str, column("Scenario", keep=4)]
     quantity: Annotated[str, column("Quantity")]
+    reason: str = ""
 
 
 class ClassErrors(PredictionErrors, frozen=True, kw_only=True):
@@ -75,13 +81,13 @@ class SkippedRows(msgspec.Struct, frozen=True):
 
 class Validation(msgspec.Struct, frozen=True):
     """Errors of classes of work and groups, skipped rows, rows that were predicted in another precision than measured
-    (`replaced`), and the numbers of rows `predicted` and `skipped` (`summary`)."""
+    (`replaced`), and medians over groups of vision models with ten rows or more (`summary`)."""
 
     classes: tuple[ClassErrors, ...]
     groups: tuple[ErrorGroup, ...]
     skipped: tuple[SkippedRows, ...]
     replaced: tuple[SkippedRows, ...]
-    summary: dict[str, int]
+    summary: dict[str, float | int | None]
 
 
 class PredictionPoint(msgspec.Struct, frozen=True):
@@ -154,6 +160,7 @@ def predict_row(row: MeasuredRow) -> RowPrediction:
         energy_j=energy_j[0],
         energy_band_j=(energy_j[1], energy_j[2]),
         time_power_w=waiting_w,
+        kind=result.workload.kind,
         runtime=result.runtime.id,
         mode=result.execution,
     )
@@ -210,18 +217,21 @@ def validate(
     members: dict[tuple[str, ...], list[RowPrediction]] = {}
     for p in predictions:
         members.setdefault(p.row.group, []).append(p)
+    groups = {key: _group_errors(key, rows_of_group) for key, rows_of_group in members.items()}
+    vision = {p.row.group for p in predictions if p.kind == "vision"}
     replaced = Counter(
         f"{p.row.asked_precision} runs as {p.row.scenario.precision}" for p in predictions if p.row.asked_precision
     )
     return Validation(
         classes=class_errors(predictions, kernels),
-        groups=tuple(group for key, rows_of_group in members.items() for group in _group_errors(key, rows_of_group)),
+        groups=tuple(group for each in groups.values() for group in each),
         skipped=tuple(SkippedRows(reason, n) for reason, n in skipped.most_common()),
         replaced=tuple(SkippedRows(reason, n) for reason, n in replaced.most_common()),
-        summary={
-            "predicted": len(predictions) + (0 if unread is None else len(kernels)),
-            "skipped": sum(skipped.values()),
-        },
+        summary=_summarise(
+            [group for key in groups if key in vision for group in groups[key]],
+            len(predictions) + (0 if unread is None else len(kernels)),
+            sum(skipped.values()),
+        ),
     )
 
 
@@ -301,7 +311,51 @@ def _group_errors(key: tuple[str, ...], predictions: Sequence[RowPrediction]) ->
             rows["energy_given_latency"].append((energy_j, max(p.energy_j + shift_j, 0.0), ends))
     about = dict(zip(GROUP, key, strict=True))
     return [
-        measure_errors(ErrorGroup, of_quantity, quantity=quantity, **about)
+        _explain_group(measure_errors(ErrorGroup, of_quantity, quantity=quantity, **about))
         for quantity, of_quantity in rows.items()
         if of_quantity
     ]
+
+
+def _summarise(groups: Sequence[ErrorGroup], predicted: int, skipped: int) -> dict[str, float | int | None]:
+    summary: dict[str, float | int | None] = {"predicted": predicted, "skipped": skipped}
+    large = [group for group in groups if group.n >= LARGE]
+    for quantity in ("latency", "energy", "energy_given_latency"):
+        for kind in _device_kinds():
+            chosen = [g for g in large if g.quantity == quantity and _kind_name(g) == kind]
+            if not chosen:
+                continue
+            ranks = [g.spearman for g in chosen if g.spearman is not None]
+            summary[f"{kind}_{quantity}_median_ape"] = float(np.median([g.median_ape for g in chosen]))
+            summary[f"{kind}_{quantity}_spearman"] = float(np.median(ranks)) if ranks else None
+            summary[f"{kind}_{quantity}_groups"] = len(chosen)
+    if large:
+        summary["band_coverage"] = float(np.average([g.band_coverage for g in large], weights=[g.n for g in large]))
+        summary["band_half_width"] = float(np.median([g.band_half_width for g in large]))
+    return summary
+
+
+def _device_kinds() -> dict[str, dict[str, Any]]:
+    """Return the kinds of devices by name: `id`, a part of their devices' ids, and target errors of quantities."""
+    return {kind["name"]: kind for kind in file_access.shipped(SHIPPED / "kinds.toml")["kind"]}
+
+
+def _kind_name(group: ErrorGroup) -> str:
+    try:
+        device = find_device(re.sub(r" x\d+$", "", group.device), group.device_mode, group.source, ())
+    except Unpredictable:
+        return known_architectures.BASELINE
+    kinds = _device_kinds().items()
+    return next((name for name, kind in kinds if "id" in kind and kind["id"] in device.id), device.architecture)
+
+
+def _explain_group(group: ErrorGroup) -> ErrorGroup:
+    target = _device_kinds().get(_kind_name(group), {}).get(group.quantity)
+    if target is None or group.n < LARGE or group.median_ape <= 2.0 * target:
+        return group
+    known = (
+        row["reason"]
+        for row in file_access.shipped(SHIPPED / "reasons.toml")["group"]
+        if all(str(getattr(group, name)).startswith(begins) for name, begins in row.items() if name != "reason")
+    )
+    return msgspec.structs.replace(group, reason=next(known, "not explained"))

@@ -1,5 +1,5 @@
-"""One model over batches, precisions, devices and power modes: the best batches, and the batch from which another
-device wins."""
+"""One model over batches, precisions, image sizes, devices and power modes: the best batches, and the batch from which
+another device wins."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Sweep(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def sweep(
-    workload: Workload,
+    workloads: Sequence[Workload],
     devices: Sequence[Device],
     batches: Iterable[int],
     precisions: Iterable[str],
@@ -65,20 +65,20 @@ def sweep(
     tick: Tick | None = None,
     on_paper: bool = True,
 ) -> Sweep:
-    """Evaluate every combination. Without `on_paper`, crossovers leave out design targets. Raises RequestError for an
-    empty or invalid list."""
+    """Evaluate every combination; `workloads` are one model at several image sizes. Without `on_paper`, crossovers
+    leave out design targets. Raises RequestError for an empty or invalid list."""
     sizes, formats = tuple(sorted(set(batches))), tuple(dict.fromkeys(precisions))
-    check_lists("sweep", device=devices, batch=sizes, precision=formats)
-    results = estimate_grid([workload], devices, list_scenarios(base, sizes, formats), tick)
-    lines: dict[tuple[int, int], list[Estimate]] = {}  # by device and precision, over the batches
-    keys = product(sizes, range(len(formats)), range(len(devices)))
-    for (_, precision, device), result in zip(keys, results, strict=True):
-        lines.setdefault((device, precision), []).append(result)
+    check_lists("sweep", image_size=workloads, device=devices, batch=sizes, precision=formats)
+    results = estimate_grid(workloads, devices, list_scenarios(base, sizes, formats), tick)
+    lines: dict[tuple[int, int, int], list[Estimate]] = {}  # by workload, device and precision, over the batches
+    keys = product(range(len(workloads)), sizes, range(len(formats)), range(len(devices)))
+    for (workload, _, precision, device), result in zip(keys, results, strict=True):
+        lines.setdefault((workload, device, precision), []).append(result)
     series = [(line, [figures(result) for result in line]) for _, line in sorted(lines.items())]
     return record(
         Sweep,
         base,
-        model=workload.name,
+        model=workloads[0].name,
         batches=sizes,
         precisions=formats,
         rows=tuple(row for _, rows in series for row in rows),
@@ -109,11 +109,12 @@ _Line = tuple[list[Estimate], list[Figures]]  # one device over the batches
 
 
 def _crossovers(lines: Sequence[_Line]) -> tuple[BatchCrossover, ...]:
-    """Return, for each pair of devices in the same precision, the batch from which the other wins."""
+    """Return, for each pair of devices in the same precision and image size, the batch from which the other wins."""
     return tuple(
         _crossover(name, first, second)
         for first, second in combinations(lines, 2)
-        if first[1][0].precision == second[1][0].precision and first[1][0].device != second[1][0].device
+        if (first[1][0].precision, first[1][0].image_size) == (second[1][0].precision, second[1][0].image_size)
+        and first[1][0].device != second[1][0].device
         for name in ADDITIVE
     )
 
