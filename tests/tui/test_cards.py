@@ -109,6 +109,7 @@ async def test_a_screen_as_of_a_telephone_has_the_answer_and_figures_of_every_de
         strip = app.explorer.strip
         lines = [strip.render_line(y).text for y in range(strip.size.height)]
     heads = next(place for place, line in enumerate(lines) if "EDP µJ·s" in line)
+    assert "…" not in lines[heads]  # no head without a column
     assert "sure" in "".join(lines[:heads]) or "odds" in "".join(lines[:heads])
     for card, line in zip(strip.cards, lines[heads + 1 :], strict=False):
         assert {card.figures[0].text, card.figures[-1].text} <= set(line.replace("◂", " ").split()), line
