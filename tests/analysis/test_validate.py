@@ -400,3 +400,19 @@ def test_a_window_and_a_busiest_device_change_the_time_of_an_operator() -> None:
     assert seconds({**_LAYER, "tokens": "4096", "distribution": "power_law_1.2"}) > 1.15 * seconds(
         {**_LAYER, "tokens": "4096", "distribution": "balanced"}
     )
+
+
+_MEASURED = Path(__file__).parents[3] / "shared" / "measured" / "operators.csv.gz"
+
+
+@pytest.mark.skipif(not _MEASURED.is_file(), reason="the measured operators are not beside the repository")
+def test_measured_operators_stay_within_the_errors_of_today() -> None:
+    """Medians over all rows that are read, tiny and huge sizes among them; they may only fall."""
+    points, skipped = operator_rows.predict_operators(read_rows([_MEASURED], ("device",)))
+    assert len(points) > 24_000
+    assert sum(skipped.values()) < 14_100
+    most = {"gemm, bf16": 0.17, "gemm, fp8": 0.24, "gemm, nvfp4": 0.23, "attention_decode": 0.23, "allreduce": 0.17}
+    most |= {"moe, bf16": 0.25, "moe, fp8_block": 0.29, "moe, int4": 0.29, "moe, nvfp4": 0.30}
+    for begins, bound in most.items():
+        errors = [abs(each.predicted / each.measured - 1.0) for each in points if each.name.startswith(begins)]
+        assert float(np.median(errors)) < bound, begins
