@@ -70,11 +70,7 @@ class TypingScreen(LayeredScreen):
 
     def _leaves_last(self) -> bool:
         """Return True if the last queued key quits, and nothing is or will be open that it could be typed into."""
-        meant = [self.keymap.action_of(*key, "") for key in dict.fromkeys(map(_key_name, reversed(self.typed)))]
+        meant = [self.keymap.action_of(event.key, event.character, "") for event in self.typed]
         opens = any(action is not None and action.effect in _OPENING for action in meant)
         is_open = self._top is not self or self.prompt is not None
-        return meant[:1] == [self.keymap.by_id["quit"]] and not opens and not is_open
-
-
-def _key_name(event: events.Key) -> tuple[str, str | None]:
-    return event.key, event.character
+        return meant[-1:] == [self.keymap.by_id["quit"]] and not opens and not is_open
