@@ -209,12 +209,9 @@ def _derived_fields(raw: Raw, kind: str) -> Raw:
         case "mpt":
             return {"ffn": raw.get("expansion_ratio", 4) * raw["d_model"]}
         case "falcon":
-            several = raw.get("num_kv_heads", 8) if raw.get("new_decoder_architecture") else 1
-            is_shared = raw.get("new_decoder_architecture") or raw.get("multi_query", True)
-            return {
-                "ffn": raw.get("ffn_hidden_size") or 4 * raw["hidden_size"],
-                "kv_heads": several if is_shared else 0,
-            }
+            kv_heads = int(raw.get("multi_query", True))
+            kv_heads = raw.get("num_kv_heads", 8) if raw.get("new_decoder_architecture") else kv_heads
+            return {"ffn": raw.get("ffn_hidden_size") or 4 * raw["hidden_size"], "kv_heads": kv_heads}
         case "opt":
             if raw.get("word_embed_proj_dim", raw["hidden_size"]) != raw["hidden_size"]:
                 raise ModelSpecError("config.json: an embedding narrower than the model (opt-350m) is not supported")
