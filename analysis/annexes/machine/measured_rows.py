@@ -155,8 +155,8 @@ def interpret_vision_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
         batch = max(round(device.units), 1)  # one stream of one image per core
     elif not batch:
         batch = OFFLINE_BATCH if many else 1
-    is_card = not (device.arch.is_host or device.software.shares_host_memory)
-    if is_mlperf and is_card:
+    is_module = device.software.shares_host_memory
+    if is_mlperf and not is_module:
         energy = None  # the row states the energy of the whole system: hosts, fans, supply
     throughput = parse_cell(row, "throughput_per_s", 1)
     is_rate = latency is None and throughput is not None
