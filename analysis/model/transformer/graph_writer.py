@@ -69,11 +69,11 @@ class Writer:
 
     def weight(self, leaf: str, shape: Shape) -> Tensor:
         """Return a parameter of the current module; all phases share it."""
-        return self._shared(self._path(leaf).removeprefix(self._phase), shape, WEIGHT)
+        return self._shared_tensor(self._path(leaf).removeprefix(self._phase), shape, WEIGHT)
 
     def buffer(self, label: str, shape: Shape) -> Tensor:
         """Return an untrained table of the model; modules that use the same label share it."""
-        return self._shared(label, shape, BUFFER)
+        return self._shared_tensor(label, shape, BUFFER)
 
     def input(self, name: str, shape: Shape, dtype: str = "float32") -> Tensor:
         """Add an input of the model."""
@@ -81,9 +81,9 @@ class Writer:
 
     def state(self, name: str, shape: Shape) -> Tensor:
         """Return an input that `update` overwrites; all phases share it."""
-        return self._shared(name, shape, INPUT)
+        return self._shared_tensor(name, shape, INPUT)
 
-    def _shared(self, label: str, shape: Shape, role: int) -> Tensor:
+    def _shared_tensor(self, label: str, shape: Shape, role: int) -> Tensor:
         return self._weights.get(label) or self._source(label, meta(tuple(shape), self._storage()), role)
 
     def _source(self, label: str, description: Meta, role: int) -> Tensor:
