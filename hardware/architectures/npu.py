@@ -47,14 +47,11 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     activations = beside.dram_read + beside.dram_write - beside.weight_read
     dram_s = common.memory_seconds_of(device, activations, bandwidth)
     dram_s = dram_s + common.memory_seconds_of(device, beside.weight_read, rates.bandwidth[:, [OpClass.GEMM]])
-    stream_s, blocks_s = _stream_seconds(demand, device), np.broadcast_to(chip_s, dram_s.shape)
-    alone = np.stack([matrix_s / usable, vector_s / usable, blocks_s, dram_s], axis=1)
-    if _streams(device):  # images enter and results leave while layers work
-        stream_s, alone = np.maximum(stream_s, demand.per_kernel(dram_s[0])), alone[:, :3]
+    alone = np.stack([matrix_s / usable, vector_s / usable, dram_s, np.broadcast_to(chip_s, dram_s.shape)], axis=1)
     steps = Steps(
         weight_bytes=np.zeros(0),
         need_s=common.overlapped(common.per_kernel(demand, alone), device.software.overlap.value),
-        stream_s=stream_s,
+        stream_s=_stream_seconds(demand, device),
         lag=demand.per_kernel(_lag(demand, device)),
     )
     # Seconds of one unit, whose arrays and lanes work at once.
