@@ -28,11 +28,11 @@ class AutoConfig:
             config.text_config = type("Config", (), config.text_config)()
         return config
 
-class FalconForCausalLM(torch.nn.Module):
+class BioGptForCausalLM(torch.nn.Module):
     main_input_name = "input_ids"
 
     def _from_config(config):
-        return FalconForCausalLM(config)
+        return BioGptForCausalLM(config)
 
     def __init__(self, config):
         super().__init__()
@@ -43,7 +43,7 @@ class FalconForCausalLM(torch.nn.Module):
         return self.head(self.embed(input_ids))
 
 class AutoModelForCausalLM:
-    from_config = FalconForCausalLM
+    from_config = BioGptForCausalLM
 """
 _SIZES = {"vocab_size": 1000, "hidden_size": 64}
 
@@ -58,7 +58,7 @@ def test_a_configuration_without_a_reader_is_built_by_the_library(
     monkeypatch.syspath_prepend(tmp_path / "libs")
     awq = {"quant_method": "awq", "bits": 4}
     cases = {
-        "plain": {"model_type": "falcon", "architectures": ["FalconForCausalLM"], "quantization_config": awq, **_SIZES},
+        "plain": {"model_type": "biogpt", "architectures": ["BioGptForCausalLM"], "quantization_config": awq, **_SIZES},
         "parts": {"model_type": "x", "vision_config": {}, "text_config": {"model_type": "y", **_SIZES}},
         "none": {"model_type": "unknown"},
     }

@@ -63,7 +63,7 @@ async def test_a_trace_stands_beside_what_is_predicted(size: tuple[int, int], tm
         while app.session.jobs:
             await pilot.pause(0.1)
         assert app.state.execution == "auto"  # the runtime is the user's
-        assert "Ratio" in screen_text(app)
+        assert "vs predicted" in screen_text(app)
         await pilot.press("5", "z")
         text = screen_text(app)
         assert re.search(r"measured +.*2.00 ms", text)

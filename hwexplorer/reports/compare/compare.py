@@ -52,10 +52,9 @@ class _Device(NamedTuple):
         return self.figures.ratio_to_baseline[metric]
 
 
-# In the order of reading: rank, cost, runtime and precision, evidence.
 _KEYS = (
-    "device verdict latency band energy_per_inference energy_band edp throughput runtime precision known ratio bound "
-    "power utilization memory causes trust"
+    "device latency energy_per_inference edp ratio throughput power utilization memory bound known verdict causes "
+    "runtime precision trust band energy_band"
 )
 _MORE_KEYS = (
     "compute_per_inference memory_per_inference static_per_inference energy weights activations limit tdp kernels "
@@ -95,6 +94,12 @@ SUMMARY = columns(
     memory={"help": "peak: weights and live activations", "keep": 5},
     bound={"keep": 4},
 )  # fmt: skip
+# Columns in the order of reading: rank, cost, runtime and precision, evidence.
+_READ = (
+    "device verdict latency band energy_per_inference energy_band edp throughput runtime precision known ratio bound "
+    "power utilization memory causes trust"
+)
+READING = tuple(sorted(SUMMARY, key=lambda column: _READ.split().index(column.key)))
 DETAILED = SUMMARY + columns(
     Compared,
     _MORE_KEYS,
@@ -150,17 +155,18 @@ def _by_level(state: State, level: str, on_paper: bool) -> Levels:
 
 
 def _view(state: State, level: str, on_paper: bool) -> Table | Page:
-    """Return the whole answer, with all columns and sentences."""
+    """Return the whole answer, with all columns and sentences. CSV has the columns in the order of `SUMMARY`."""
     if level in ("subgraph", "operator"):
         return levels.by_node(state, _by_level(state, level, on_paper))
-    table = _sorted_devices(state, level)
+    table = _sorted_devices(state, level, READING)
     if level == "detailed":
         table = replace(table, footer=(*table.footer, *_steps(state)))
-    return _page(state, on_paper, replace(table, title="Devices"))
+    return replace(_page(state, on_paper, replace(table, title="Devices")), csv=_sorted_devices(state, level, SUMMARY))
 
 
-def _sorted_devices(state: State, level: str) -> Table:
-    return sort_rows(by_device(state, DETAILED if level == "detailed" else SUMMARY), state)
+def _sorted_devices(state: State, level: str, columns: tuple[Column, ...]) -> Table:
+    more = DETAILED[len(SUMMARY) :] if level == "detailed" else ()
+    return sort_rows(by_device(state, (*columns, *more)), state)
 
 
 def _brief(state: State, level: str, on_paper: bool) -> Table | Page:
@@ -168,7 +174,7 @@ def _brief(state: State, level: str, on_paper: bool) -> Table | Page:
     if level in ("subgraph", "operator"):
         return replace(_view(state, level, on_paper), first=NODES)
     if level == "detailed":
-        return _page(state, on_paper, device_pages(_sorted_devices(state, level), _steps(state)))
+        return _page(state, on_paper, device_pages(_sorted_devices(state, level, READING), _steps(state)))
     return _page(state, on_paper, brief_table(_results(state), engine.result(state, state.baseline), state.metric))
 
 
@@ -183,7 +189,7 @@ def _page(state: State, on_paper: bool, view: Table | Text) -> Page:
     return Page("compare", headline_of_state(state), parts, main=len(parts) - 1, cards=cards(state))
 
 
-def by_device(state: State, columns: tuple[Column, ...] = SUMMARY) -> Table:
+def by_device(state: State, columns: tuple[Column, ...] = READING) -> Table:
     """Return one row per device, with the keys of `state.devices`."""
     results, reference = _results(state), engine.result(state, state.baseline)
     other = pinned(state) if state.diff else None
