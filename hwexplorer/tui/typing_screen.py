@@ -17,7 +17,7 @@ from hwexplorer.tui.session.session import Session
 DRAWN_EVERY_S = 0.1
 _YIELD_S = 0.03  # pause in which the panes are drawn
 _LEAVES_AFTER_S = 0.3  # a key that quits waits no longer for the keys typed before it: about 200 of them
-_READ_FIRST, _READ_FIRST_S = 50, 1.0  # more keys on their way are read before any is drawn, for so long at most
+_READ_FIRST, _READ_FIRST_S = 50, 0.3  # more keys on their way are read before any is drawn, for so long at most
 _OPENING = ("prompt", "find", "devices", "sheet", "report", "help", "palette", "sessions")  # they take the keys
 
 
