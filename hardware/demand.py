@@ -69,10 +69,10 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     (3, n): bytes and messages of collectives, and the speed of the links, bytes/s, zero for the device's. `windows` (6,
     n): rows and columns of the results of convolutions and of the window, its stride, and the part under windows that
     is not padding; ones for other contractions. `patches` (n,): the 4 x 4 patches of the results of dense 3 x 3
-    convolutions at stride 1, zero elsewhere. `is_expert` (n,) marks products of experts and
-    what is between them. `mean_work` (n,): if devices have separate experts, their mean work over
-    the work of the busiest, which is timed. For hardware that lays out many operators at once: `model` (k,) of each
-    kernel; `batch` (n,), its inferences; `lag` (n,) behind the inputs, as a fraction of the time between frames."""
+    convolutions at stride 1, zero elsewhere. `is_expert` (n,) marks products of experts and what is between them.
+    `mean_work` (n,): if devices have separate experts, their mean work over the work of the busiest, which is timed.
+    For hardware that lays out many operators at once: `model` (k,) of each kernel; `batch` (n,), its inferences; `lag`
+    (n,) behind the inputs, as a fraction of the time between frames."""
 
     op_class: Ints
     kernel: Ints
