@@ -78,11 +78,11 @@ def _document(
     points, skipped = list[PredictionPoint](), Counter[str]()
     for path in data or ():
         table = read_rows((path,), ("device",))
-        if is_operator_table(next(iter(table), {})):
+        if is_operator_table(names := next(iter(table), {})):
             found, left_out = predict_operators(table, folders, tick)
             points += found
             skipped += left_out
-        elif is_kernel_table(path):
+        elif is_kernel_table(names):
             points += [msgspec.structs.replace(each, name=each.family) for each in kernel_points(path, folders)]
         else:
             models += read_rows((path,))

@@ -11,6 +11,7 @@ from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State, replace
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.screen import ExplorerScreen
+from hwexplorer.tui.session.session import Session
 
 
 async def test_keys_typed_ahead_are_drawn_meanwhile_and_ctrl_c_is_first() -> None:
@@ -73,13 +74,18 @@ async def test_keys_typed_ahead_lead_where_the_same_keys_lead_one_by_one() -> No
     assert moves < 2.0  # 320 keys: 0.5 s, 5 s where each is drawn
 
 
+def _reach_unknown_device(session: Session) -> None:
+    """Change the session to a state that cannot be shown, as keys typed ahead do."""
+    session.fall_behind()
+    session.apply(replace(session.state, devices=("no_such_device",), on="no_such_device"))
+
+
 async def test_a_state_that_cannot_be_shown_is_refused_after_keys_typed_ahead_too() -> None:
     app = HwExplorer(State(model="resnet50", devices=("h100_sxm",)), EngineProvider())
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause(0.3)
         session, before = app.session, app.state
-        session.fall_behind()
-        session.apply(replace(before, devices=("no_such_device",), on="no_such_device"))
+        _reach_unknown_device(session)
         session.catch_up()
         assert app.state == before
         assert session.message is not None
@@ -129,8 +135,7 @@ async def test_quit_behind_a_state_that_cannot_be_shown_keeps_the_last_one_shown
     async with app.run_test(size=(120, 40)) as pilot:
         await pilot.pause(0.3)
         session, before = app.session, app.state
-        session.fall_behind()
-        session.apply(replace(before, devices=("no_such_device",), on="no_such_device"))
+        _reach_unknown_device(session)
         session.settle()
         assert (app.state, session.is_behind) == (before, False)
         assert "h100_sxm latency" in session.figures()

@@ -166,18 +166,18 @@ def _move_device(base: Device, device: Device, measured: Sequence[MeasuredRow], 
     variances = few_rows.spreads(few_rows.spread_group(results[0]))
     shares = [few_rows.time_shares(result) for result in results]
     errors = np.log([row.measured_s / row.before_s for row in timings.rows])
-    told = few_rows.condition(shares, errors.tolist(), variances)
+    posterior = few_rows.condition(shares, errors.tolist(), variances)
     work_class = results[0].work_class
     why = f"moved by {count_noun(len(measured), 'measurement')}: {', '.join(row.name for row in timings.rows)}"
-    low, high = (end**told.narrower for end in results[0].trust.band)
+    low, high = (end**posterior.narrower for end in results[0].trust.band)
     mode = results[0].runtime.mode
     band = OwnEvidence(
         runtime=timings.runtime, mode=mode, rows=len(measured), low=low, high=high, work_class=work_class,
         median_error=median_error(timings.rows, before=True),
     )  # fmt: skip
     formats = (row.setup.plan.operand for row in timings.fit_rows)
-    spec = few_rows.moved_file(device, told.parts, timings.runtime, formats, why)
-    sentences = few_rows.describe(told, shares, work_class, variances["row"] ** 0.5)
+    spec = few_rows.moved_file(device, posterior.parts, timings.runtime, formats, why)
+    sentences = few_rows.describe(posterior, shares, work_class, variances["row"] ** 0.5)
     sentences.append(
         f"products in {' and '.join(spec.rates_in)} moved: other formats keep the rates of similar devices"
     )

@@ -8,7 +8,7 @@ cache if it fits. In the second, weights come from memory. `operator_rows` has o
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -69,6 +69,7 @@ class KernelErrors(PredictionErrors, frozen=True, kw_only=True):
 
 
 def product(batch: float, m: float, n: float, k: float) -> SingleKernel:
+    """Return `batch` products of an (m, k) and a (k, n) matrix."""
     return SingleKernel(OpClass.GEMM, (batch, m, n, k), 0, 0, batch * m * k, batch * n * k, batch * m * n)
 
 
@@ -141,9 +142,9 @@ def validate_kernels() -> tuple[KernelErrors, ...]:
     return tuple(measure_errors(KernelErrors, members, device=device, op=op) for (device, op), members in rows.items())
 
 
-def is_kernel_table(path: Path) -> bool:
-    """Return True if a table measures kernels: it has `op` and `shape` columns. Raises RequestError."""
-    return {"op", "shape"} <= set(next(iter(read_rows((path,), ("device",))), {}))
+def is_kernel_table(columns: Iterable[str]) -> bool:
+    """Return True if a table with these columns measures kernels: it has `op` and `shape`."""
+    return {"op", "shape"} <= set(columns)
 
 
 def kernel_points(path: Path | None = None, folders: tuple[Path, ...] = ()) -> list[PredictionPoint]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +31,6 @@ _Kernels = tuple[SingleKernel, ...]
 _gather = kernels.rowwise(OpClass.GATHER, 1, 0, 0)
 
 
-@lru_cache(maxsize=1)
 def _rules() -> dict[str, Any]:
     return file_access.shipped(SHIPPED / "operators.toml")
 
