@@ -38,10 +38,11 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     `map_operators` returns times, traffic and counts; `sentence` describes one operator. `execution` is the mode if no
     runtime is known. `is_host` says that the cores that compute also dispatch, so both times add up. `reduction` says
     how convolutions run with fewer multiplications. `dispatch_event` and `instruction_event` are labels of events.
-    `has_layouts`: the framework chooses the layout. `places_models`: a whole model is laid out at once.
-    `maps_by_energy`: the mapping depends on prices. `is_searched`: mapping a model takes seconds. `describe(hierarchy)`
-    returns the architecture of files with a hierarchy. `reachable_bandwidth(device)` is a limit below the memory's.
-    `misses` are rates by name: (events missed, all events). `occupancy` is the share of resident threads."""
+    `has_layouts`: the framework chooses the layout. `keeps_weights`: as many weights as fit stay on chip between calls.
+    `places_models`: a whole model is laid out at once. `maps_by_energy`: the mapping depends on prices. `is_searched`:
+    mapping a model takes seconds. `describe(hierarchy)` returns the architecture of files with a hierarchy.
+    `reachable_bandwidth(device)` is a limit below the memory's. `misses` are rates by name: (events missed, all
+    events). `occupancy` is the share of resident threads."""
 
     id: str
     name: str
@@ -62,6 +63,7 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     dispatch_event: str = ""
     instruction_event: str = ""
     has_layouts: bool = False
+    keeps_weights: bool = False
     places_models: bool = False
     reachable_bandwidth: Callable[[Device], float] | None = None
     misses: dict[str, tuple[str, str]] = {}

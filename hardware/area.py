@@ -60,8 +60,10 @@ def _arithmetic_um2(device: Device, end: str) -> float:
         mac = float(bare.get(name, bare["fp32"]))
         if not device.file.hierarchy:
             return mac * datapath
-        # A multiplier grows with the square of the width of its operands; what is around it, with the width.
-        return mac + float((datapath - 1.0) * bare["int8"]) * FORMATS[name].bits / FORMATS["int8"].bits
+        # A multiplier grows with the square of the width of its operands; what is around it, with the bits of two
+        # operands and a sum.
+        bits, narrow = (2.0 * FORMATS[each].bits + _rule("sum_bits", end) for each in (name, "int8"))
+        return mac + float((datapath - 1.0) * bare["int8"]) * bits / narrow
 
     tables = device.file.fma_per_clock.values()
     return sum(max((fact.value * um2(name) for name, fact in formats.items()), default=0.0) for formats in tables)
@@ -103,6 +105,12 @@ def level_mm2(device: Device, name: str, size_bytes: float, end: str = "value") 
     return min(large * (1.0 + _rule("periphery", end) / bank_bytes), flip_flops)
 
 
+def _uncore(device: Device, end: str) -> float:
+    """Return the area of everything else over that of arithmetic, memories and PHYs. A core has no links or pads."""
+    is_die = device.file.hierarchy and device.values.get("phy_mm2", 1.0) > 0.0
+    return _rule("uncore_accelerator" if is_die else "uncore", end)
+
+
 def silicon_watts(device: Device) -> dict[str, float]:
     """Return the leakage and clock power of a spatial accelerator, W, by the facts that they replace."""
     compute, memory, _ = _parts(device, "value")
@@ -133,7 +141,7 @@ def silicon_amount(device: Device, process_nm: float) -> float:
 @memoize()
 def area(device: Device) -> Area:
     """Return the area and cost of a device's die."""
-    ends = {end: sum(_parts(device, end)) * (1.0 + _rule("uncore", end)) for end in ("value", "low", "high")}
+    ends = {end: sum(_parts(device, end)) * (1.0 + _uncore(device, end)) for end in ("value", "low", "high")}
     compute, memory, phy = _parts(device, "value")
     total = ends["value"]
     dies = max(1, math.ceil(total / _rule("reticle")))

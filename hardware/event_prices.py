@@ -89,14 +89,13 @@ def _macro_bytes(device: Device, name: str) -> float:
 
 def _wire(device: Device, distance_mm: float) -> Triple:
     """Return the J per byte moved over a distance on the die."""
-    wire = table()["far_wire"]
-    scale = logic_scale(device.process_nm) * distance_mm / wire["mm"]
-    return _scale((wire["value"], wire["low"], wire["high"]), scale)
+    anchors = [(node, (v, lo, hi)) for node, v, lo, hi in table()["wire"]["anchors"]]
+    return _scale(_at_node(device.process_nm, anchors), distance_mm)
 
 
 def _hop(device: Device, event: Event) -> tuple[Triple, str, str]:
     pitch_mm = element_pitch_mm(device, event.argument)
-    source = f"{pitch_mm:.2g} mm from element to element: {table()['far_wire']['source']}"
+    source = f"{pitch_mm:.2g} mm from element to element: {table()['wire']['source']}"
     return _wire(device, pitch_mm), source, "derived"
 
 
@@ -116,8 +115,9 @@ def _sram(device: Device, event: Event) -> tuple[Triple, str, str]:
     if event.family.endswith("write"):
         value = _scale(value, data["sram_write"]["factor"])
     if event.family.startswith("far"):
-        value = _add(value, _wire(device, data["far_wire"]["mm"]))
-        source += f"; wire: {data['far_wire']['source']}"
+        wire = data["far_wire"]
+        far = _scale((wire["value"], wire["low"], wire["high"]), logic_scale(device.process_nm))
+        value, source = _add(value, far), f"{source}; wire: {wire['source']}"
     return value, source, "published"
 
 

@@ -6,6 +6,8 @@ of the resource that bounds it; the overhead belongs to the operator that it was
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import msgspec
 import numpy as np
 
@@ -51,13 +53,10 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
 
 def kernel_seconds(demand: Demand, setup: Setup, rates: Efficiency) -> Floats:
     """Return the seconds of each kernel without the power limit, (s, k), at each setting s of the efficiencies."""
-    device = setup.device
     mapping = map_demand(demand, setup, rates)
     overhead, floor = _overhead(demand, setup)
-    busy = _busy(mapping, _per_resource(demand, mapping), device)
-    started = overhead + _of_class(demand, rates) + _serial(demand, mapping).sum(axis=0)
-    seconds: Floats = np.maximum(busy + started, floor)
-    return seconds
+    busy = _busy(mapping, _per_resource(demand, mapping), setup.device) + _serial(demand, mapping).sum(axis=0)
+    return _dispatched_s(busy + overhead + _of_class(demand, rates), floor, demand, setup)
 
 
 def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Execution:
@@ -68,8 +67,7 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     resources = _per_resource(demand, mapping)  # (1, 4 resources, k)
     overlapped_s, serial_s = _busy(mapping, resources, device)[0], _serial(demand, mapping)
     overhead, floor = _overhead(demand, setup)
-    of_class = _of_class(demand, setup.efficiency)[0]
-    unthrottled = np.maximum(overlapped_s + overhead + of_class + serial_s.sum(axis=0), floor)
+    own_s = overlapped_s + serial_s.sum(axis=0) + overhead + _of_class(demand, setup.efficiency)[0]
     busy = overlapped_s + serial_s[BLOCKS] + serial_s[PASSES]
     resource = resources[0].argmax(axis=0)
 
@@ -101,7 +99,10 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     needed_s = compute_s if mapping.busy_s is None else overlapped_s
     spare_j = clock_j * np.where(cycles_s > 0, (clocked_s - needed_s) / np.maximum(cycles_s, 1e-300), 0.0)
     least_j = dynamic - spare_j
-    kernel_s = np.maximum(unthrottled, least_j / budget_w)
+    throttled_s = np.maximum(own_s, least_j / budget_w)
+    kernel_s = _dispatched_s(throttled_s, floor, demand, setup)
+    is_waiting = kernel_s > throttled_s  # for the host: a lower clock costs no time
+    unthrottled = np.where(is_waiting, kernel_s, own_s)
     over_j = np.maximum(dynamic - kernel_s * budget_w, 0.0)
     if over_j.any():
         left = np.maximum(1.0 - over_j / np.maximum(clock_j, 1e-300), 0.0)[demand.kernel]
@@ -121,6 +122,9 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     counts[device.arch.static_rows] = latency
     ideal = np.maximum(demand.per_kernel(mapping.matrix_ideal_s), demand.per_kernel(mapping.vector_ideal_s))
     compute_s, memory_s = compute_s + serial_s[BLOCKS], memory_s + serial_s[PASSES]
+    bound = np.stack([compute_s, memory_s, overhead_s]).argmax(axis=0)  # LAUNCH if the host is the slower one
+    bound = np.where(is_waiting & (kernel_s <= floor * (1 + 1e-9)), LAUNCH, bound)
+    bound = np.where(kernel_s > unthrottled * (1 + 1e-9), POWER, bound)
     return Execution(
         mapping=mapping,
         prices=prices,
@@ -131,7 +135,7 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
         serial_s=serial_s[:STARTS],
         kernel_compute_s=compute_s,
         kernel_memory_s=memory_s,
-        bound=_bound(compute_s, memory_s, overhead_s, kernel_s, unthrottled, floor),
+        bound=bound,
         resource=resource,
         utilization=ideal / kernel_s,
         latency_s=latency,
@@ -199,9 +203,7 @@ def _busy(mapping: Mapping, resources: Floats, device: Device) -> Floats:
 
 
 def _overhead(demand: Demand, setup: Setup) -> tuple[Floats, Floats | float]:
-    """Return the seconds added to each kernel, and its least seconds, (k,) each.
-
-    The host dispatches the next kernel during execution, so dispatch is a minimum, unless the host is the device."""
+    """Return the seconds added to each kernel, and those that the host takes to dispatch it beside the device."""
     device, runtime = setup.device, setup.runtime
     starting = runtime.launch_on.get(device.software_class, runtime.launch).value
     works = demand.macs if demand.links is None else demand.macs + demand.links[0]
@@ -224,6 +226,22 @@ def _overhead(demand: Demand, setup: Setup) -> tuple[Floats, Floats | float]:
     if device.arch.is_host:
         return launch + dispatch + device.thread_join_s * starting * _joins(demand, setup), 0.0
     return launch, dispatch
+
+
+def _dispatched_s(own_s: Floats, dispatch_s: Floats | float, demand: Demand, setup: Setup) -> Floats:
+    """Return the seconds of each kernel, (s, k) or (k,), with its wait for the host. The host dispatches all
+    kernels of a call ahead of the device, or each during the kernel before, as the runtime states."""
+    seconds: Floats = np.maximum(own_s, dispatch_s)
+    if not setup.runtime.dispatches_ahead or not np.any(dispatch_s):
+        return seconds
+    host_s = np.broadcast_to(dispatch_s, demand.n_kernels)
+    calls = np.append(np.flatnonzero(demand.per_kernel(demand.calls.begins)), demand.n_kernels)
+    for first, last in pairwise(calls.tolist()):  # the host waits for the result of a call before the next
+        own = own_s[..., first + 1 : last]
+        ahead = np.cumsum(host_s[first + 1 : last]) - np.cumsum(own, axis=-1) + own
+        latest = np.maximum.accumulate(np.maximum(ahead, 0.0), axis=-1)
+        seconds[..., first + 1 : last] = own + np.diff(latest, axis=-1, prepend=0.0)
+    return seconds
 
 
 def _joins(demand: Demand, setup: Setup) -> Floats:
@@ -278,13 +296,3 @@ def _share(demand: Demand, mapping: Mapping, resource: Ints, needed_s: Floats) -
     share = demand.head.astype(np.float64)
     np.divide(np.choose(resource[demand.kernel], needs), total, out=share, where=total > 0)
     return share
-
-
-def _bound(
-    compute: Floats, memory: Floats, overhead: Floats, kernel: Floats, unthrottled: Floats, floor: Floats | float
-) -> Ints:
-    """Return what bounds each kernel (k,), an index of BOUNDS: the largest term; launch if the kernel ends before the
-    host can dispatch the next; power if throttled."""
-    largest = np.stack([compute, memory, overhead]).argmax(axis=0)
-    waiting = np.where(unthrottled <= floor, LAUNCH, largest)
-    return np.where(kernel > unthrottled * (1 + 1e-9), POWER, waiting)

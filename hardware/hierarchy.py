@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import product
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -30,7 +30,8 @@ class ArrayAxis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Array(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Elements side by side. One read of a `multicast` tensor serves all elements. The array adds partial sums on their
     way out (`reduces`), shares the overlap of windows (`shares_windows`), passes operands from element to element
-    (`is_systolic`), and loads its next stationary tile while it works on the current one (`hides_load`)."""
+    (`is_systolic`), and loads its next stationary tile, `load_rows` in each cycle, while it works on the current one
+    (`hides_load`)."""
 
     name: str
     axes: tuple[ArrayAxis, ...]
@@ -39,6 +40,7 @@ class Array(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     shares_windows: bool = False
     is_systolic: bool = False
     hides_load: bool = True
+    load_rows: Annotated[float, msgspec.Meta(ge=1)] = 1.0
 
 
 class Level(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -84,11 +86,12 @@ class Level(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 class Hierarchy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The `levels`, outermost first. The innermost elements keep `stationary`. `across` is an array above all levels:
-    each of its elements has all of them."""
+    each of its elements has all of them. With `keeps_weights`, as many weights as fit stay on chip between calls."""
 
     stationary: Stationary
     levels: tuple[Level, ...]
     across: Array | None = None
+    keeps_weights: bool = False
 
     @property
     def arrays(self) -> Iterator[Array]:

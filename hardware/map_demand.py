@@ -20,10 +20,11 @@ from hardware.setup import Setup
 def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     """Map each operator to the device, at each setting of the efficiencies."""
     device, runtime = setup.device, setup.runtime
-    if device.arch.is_managed and not runtime.resident:  # nothing placed weights on chip before the call
+    keeps = device.arch.keeps_weights
+    if device.arch.is_managed and not (runtime.resident or keeps):  # nothing placed weights on chip before the call
         distance = np.where(demand.transfers.role == READ_WEIGHT, np.inf, demand.transfers.distance)
         demand = demand.with_transfers(distance=distance).with_values(weight_bytes=np.full(demand.n, np.inf))
-    if runtime.streams_rest:
+    if runtime.streams_rest or keeps:
         demand = _with_parameter_cache(demand, device)
     demand = widen_residuals(_with_own_kernels(demand, setup), setup)
     if (narrow := runtime.narrow.get(device.software_class)) and demand.element_bytes < FORMATS[BASE].bytes:
@@ -31,7 +32,7 @@ def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
         bandwidth[:, OpClass.ELEMENTWISE] *= narrow.value
         rates = msgspec.structs.replace(rates, bandwidth=bandwidth)
     mapping = device.arch.map_operators(demand, setup, rates)
-    packed = runtime.streaming_packed.get(device.software_class) if _is_packed(setup) else None
+    packed = runtime.streaming_packed.get(device.software_class) if setup.plan.widths.unpack_weights else None
     streaming = packed or runtime.streaming.get(device.software_class) or device.software.streaming
     if streaming is not None:
         mapping = _with_streaming(mapping, demand, setup, streaming.value)
@@ -42,23 +43,23 @@ def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
         few, m = device.arch.data.assumed("packed_rows"), demand.gemm[1]
         times = np.where(m > few, np.ceil(m / at_once.value), 0.0)
         mapping = _with_converted_weights(mapping, demand, setup, rates, setup.plan.widths.weights, times)
+    if reached := runtime.reached.get(device.software_class):
+        least_s = np.where(demand.op_class == OpClass.GEMM, mapping.matrix_ideal_s / reached.value, 0.0)
+        mapping = msgspec.structs.replace(mapping, matrix_s=np.maximum(mapping.matrix_s, least_s))
     mapping = time_attention(mapping, demand, setup, rates)
     mapping = quantise_activations(mapping, demand, setup, rates)
     if demand.links is None:
         return mapping
     link_s = link_seconds(demand.links, device, runtime.library_collectives)
+    link_s = link_s + np.where(demand.links[1] > 0, runtime.collective_s.value, 0.0)
     busy_s = None if mapping.busy_s is None else mapping.busy_s + demand.per_kernel(link_s)
     return msgspec.structs.replace(mapping, dram_s=mapping.dram_s + link_s, busy_s=busy_s)
 
 
-def _is_packed(setup: Setup) -> bool:
-    return setup.plan.widths.unpack_weights > 0
-
-
 def _converts_weights(setup: Setup) -> bool:
     """Return True if a kernel writes packed weights in 16 bits before each block of rows is multiplied."""
-    is_wide = FORMATS[setup.plan.operand].bits >= FORMATS[WIDE].bits
-    return setup.device.software_class in setup.runtime.micro_batch and _is_packed(setup) and is_wide
+    is_packed = setup.plan.widths.unpack_weights > 0 and FORMATS[setup.plan.operand].bits >= FORMATS[WIDE].bits
+    return setup.device.software_class in setup.runtime.micro_batch and is_packed
 
 
 def link_seconds(links: Floats, device: Device, by_library: bool = False) -> Floats:
@@ -85,8 +86,10 @@ def _with_own_kernels(demand: Demand, setup: Setup) -> Demand:
     m = demand.gemm[1]
     if runtime.compute or runtime.compute_packed:
         rate = plain[demand.op_class]
-        if demand.unpack_ops is not None and name in runtime.compute_packed and not _converts_weights(setup):
-            rate = np.where(demand.unpack_ops > 0, _rates(runtime.compute_packed[name])[demand.op_class], rate)
+        if demand.unpack_ops is not None and not _converts_weights(setup):
+            own = _rates(runtime.compute_packed[name])[demand.op_class] if name in runtime.compute_packed else rate
+            packed = _scaled_share(setup) if name in runtime.scaling_ops else own
+            rate = np.where(demand.unpack_ops > 0, packed, rate)
         demand = demand.with_values(product_rate=np.where(m > 1, rate, 1.0))
     if demand.unpack_ops is not None and on_vector and not device.arch.is_host:
         demand = demand.with_values(unpack_ops=demand.unpack_ops * runtime.widening.value)
@@ -94,6 +97,15 @@ def _with_own_kernels(demand: Demand, setup: Setup) -> Demand:
         again = np.ceil(m / rows.value) / np.maximum(np.ceil(m / device.arch.data.assumed("unpack_rows")), 1.0)
         demand = demand.with_values(unpack_ops=demand.unpack_ops * np.maximum(again, 1.0))
     return demand
+
+
+def _scaled_share(setup: Setup) -> float:
+    """Return the share of the time of a product in which its unit multiplies, if lanes scale and add up the sum of each
+    block of K in between."""
+    device, plan, runtime = setup.device, setup.plan, setup.runtime
+    rate = device.mac_rate(*plan.contraction) * runtime.matrix_share(device, plan.operand_bytes)
+    lane_ops = runtime.scaling_ops[device.software_class].value / device.arch.data.assumed("scaled_block")
+    return 1.0 / (1.0 + lane_ops * rate / device.mac_rate("vector", BASE))
 
 
 def _rates(shares: dict[str, SourcedValue]) -> Floats:
@@ -132,10 +144,11 @@ def _with_streaming(mapping: Mapping, demand: Demand, setup: Setup, share: float
     is_attention, is_product = demand.is_attention, demand.op_class == OpClass.GEMM
     streamed = np.where(is_attention, flow.dram_read, np.where(is_product, flow.weight_read, 0.0))
     rest = 1.0 - streamed / np.where(flow.dram_bytes > 0, flow.dram_bytes, 1.0)
-    if runtime.per_query_head:  # query heads that share a cache are the rows of one product
-        rows = demand.gemm[1]
+    if runtime.paged_blocks is not None:  # query heads that share a cache are the rows of one product
+        heads, rows = demand.gemm[:2]
         is_step = is_attention & (rows <= device.arch.data.assumed("packed_rows"))
-        streamed = np.where(is_step, streamed * rows, streamed)
+        slower = np.where(heads * rows > runtime.paged_blocks.value, runtime.paged_share.value, 1.0)
+        streamed = np.where(is_step, streamed * rows / slower, streamed)
     seconds = memory_seconds_of(device, streamed, share)
     if flight := runtime.in_flight.get(device.software_class):
         seconds = np.maximum(seconds, streamed / (device.units * device.clock_hz * flight.value))

@@ -10,26 +10,7 @@ from functools import lru_cache
 
 _ONE_MARK = str.maketrans("-. ", "___")
 _NO_MARK = str.maketrans("", "", "-_. ")
-
-
 _FAR = 0.3  # least similarity of a single suggestion if no name is near
-
-# Words that do not distinguish products: brands, what drivers and lspci add (`12th Gen`, `CPU @ 3.40GHz`, `(rev a1)`),
-# sizes of cloud instances.
-_OF_ANY_PART = re.compile(
-    r"\b(advanced micro devices, inc.|arm|aws|cloud|core|corporation|design|developer|edge|generation|geforce|gold|"
-    r"graphics|instinct|kit|oam|platinum|processor|r|silver|tesla|tm|vf|with|[0-9]+-core|[0-9]+th gen|"
-    r"model b( rev .*)?)\b|( cpu)? @.*|\(rev [0-9a-f]+\)|(?<=[0-9a-z])\.([0-9]*x?large|metal\S*)$"
-)
-
-
-def product_words(name: str, ignored: Iterable[str] = ()) -> tuple[str, ...]:
-    """Return the words that distinguish a product: neither brands nor the `ignored` words (its vendor, its memory).
-    A name in brackets, as lspci prints it, replaces the name of the chip before it."""
-    name = name.casefold().replace("_", " ")
-    bracketed = re.findall(r"\[([^\]]+)\]", name)
-    words = re.findall(r"[a-z0-9+.]+", _OF_ANY_PART.sub("", bracketed[-1] if bracketed else name))
-    return tuple(word for word in words if word not in ignored)
 
 
 def fold_name(name: str) -> str:

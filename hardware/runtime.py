@@ -56,74 +56,83 @@ def _plain(value: float) -> SourcedValue:
 
 
 class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One runtime, for the software classes `runs_on`, the `vendors` (or all but `not_vendors`), memory technologies
-    that begin with one of `memory`, and kinds of `work`.
-
-    `dispatch` and `launch` multiply the device's facts of these names (`dispatch_on` and `launch_on` for some software
-    classes); `prompt_dispatch` multiplies the dispatch of prompts if only decoding is recorded as graphs. In each call
-    the device waits `call_s`, plus `sequence_s` per sequence. By software class: `compute` multiplies the efficiency of
-    products by operator class, `compute_packed` that of products with packed weights, `compute_vector` that of products
-    on vector units where it differs; `unpack_rows` rows share one unpacking of weights; weights and cache are read at
-    the share `streaming` of the bandwidth (`streaming_packed` if packed), with at most `in_flight` bytes per unit and
-    clock; lanes that do not multiply bytes unpack `widening` times as long; a prompt is multiplied in blocks of
-    `micro_batch` rows, each after a kernel that unpacks weights if 16 bits are multiplied; `narrow` multiplies the
-    bandwidth of element-wise kernels on narrow values; `bias_apart` adds the bias of a convolution in a separate
-    kernel. `resident` keeps weights on chip between calls; `streams_rest` keeps a part of weights that do not all fit.
-    `asynchronous` attention does not wait for matrix instructions (FlashAttention-3, cuDNN). One attention takes
-    `attention_kernels` kernels. With `per_query_head`, decoding reads shared keys and values once per query head.
-    `narrow_sums` accumulates fp16 products in fp16. `serves` joins products of one input and leaves library kernels
-    alone. `plain_attention` stores all scores between the products of attention. `casts_weights` keeps fp32 weights and
-    casts them in each call. `activations` is the format between narrower products. `library_collectives`
-    calls NCCL instead of an engine's own kernels. `untuned_experts` has tiles for whole models, not for 16-bit experts
-    divided among devices. `winograd` runs 3 x 3 convolutions on CPUs with fewer multiplications."""
+    """One runtime: a row of runtimes.toml. Tables are by class of software of the device."""
 
     id: str = ""
-    base: str = ""
+    base: str = ""  # the runtime whose fields it has where it states none
     name: str
-    mode: str
+    mode: str  # how operators join into kernels, one of MODES
+    # What it runs on: classes of software, vendors, technologies of memory by their beginning, and kinds of work.
     runs_on: tuple[str, ...]
     vendors: tuple[str, ...] = ()
     not_vendors: tuple[str, ...] = ()
     memory: tuple[str, ...] = ()
     work: tuple[str, ...] = WORK
+
+    # The host. `dispatch` and `launch` multiply the device's facts of these names, `_on` for some classes.
     dispatch: SourcedValue = _plain(1.0)
     dispatch_on: dict[str, SourcedValue] = {}
     launch: SourcedValue = _plain(1.0)
     launch_on: dict[str, SourcedValue] = {}
-    prompt_dispatch: SourcedValue = _plain(0.0)
-    call_s: SourcedValue = _plain(0.0)
-    sequence_s: SourcedValue = _plain(0.0)
+    prompt_dispatch: SourcedValue = _plain(0.0)  # multiplies the dispatch of prompts if graphs hold decoding alone
+    dispatches_ahead: bool = False  # dispatches all kernels of a call ahead of the device, not each during the last
+    call_s: SourcedValue = _plain(0.0)  # wait of the device in each call
+    sequence_s: SourcedValue = _plain(0.0)  # more wait for each sequence
+
+    # Products. `compute` multiplies their efficiency by operator class.
     compute: dict[str, dict[str, SourcedValue]] = {}
-    compute_packed: dict[str, dict[str, SourcedValue]] = {}
-    compute_vector: dict[str, dict[str, SourcedValue]] = {}
-    unpack_rows: dict[str, SourcedValue] = {}
-    widening: SourcedValue = _plain(1.0)
-    micro_batch: dict[str, SourcedValue] = {}
+    compute_packed: dict[str, dict[str, SourcedValue]] = {}  # with packed weights
+    compute_vector: dict[str, dict[str, SourcedValue]] = {}  # on vector units, where it differs
+    reached: dict[str, SourcedValue] = {}  # the largest share of the peak
+    waits_for_matrix: bool = False  # warps wait for each matrix instruction
+    narrow_sums: bool = False  # fp16 products accumulate in fp16
+    winograd: bool = False  # 3 x 3 convolutions on CPUs take fewer multiplications
+    activations: dict[str, str] = {}  # the format between narrower products
+    casts_weights: bool = False  # keeps fp32 weights and casts them in each call
+    scaling_ops: dict[str, SourcedValue] = {}  # lane operations for each block of K of packed weights
+    unpack_rows: dict[str, SourcedValue] = {}  # rows of activations that share one unpacking of weights
+    widening: SourcedValue = _plain(1.0)  # how much longer lanes unpack if they do not multiply bytes
+    micro_batch: dict[str, SourcedValue] = {}  # rows of a prompt for which 16-bit kernels unpack weights once
+
+    # Memory. Weights and cache are read at the share `streaming` of the bandwidth.
     streaming: dict[str, SourcedValue] = {}
-    streaming_packed: dict[str, SourcedValue] = {}
-    in_flight: dict[str, SourcedValue] = {}
-    resident: bool = False
-    streams_rest: bool = False
-    asynchronous: bool = False
-    per_query_head: bool = False
-    bias_apart: tuple[str, ...] = ()
-    narrow: dict[str, SourcedValue] = {}
-    narrow_sums: bool = False
+    streaming_packed: dict[str, SourcedValue] = {}  # if packed
+    in_flight: dict[str, SourcedValue] = {}  # most bytes on their way, per unit and clock
+    narrow: dict[str, SourcedValue] = {}  # multiplies the bandwidth of element-wise kernels on narrow values
+    resident: bool = False  # weights stay on chip between calls
+    streams_rest: bool = False  # a part of the weights stays if not all fit
+
+    # Kernels. Engines that `serve` join products of one input and leave library kernels alone.
     serves: bool = False
-    activations: dict[str, str] = {}
-    untuned_experts: bool = False
-    plain_attention: bool = False
-    library_collectives: bool = False
-    casts_weights: bool = False
-    winograd: bool = False
-    attention_kernels: SourcedValue = _plain(1.0)
+    smooth: str = ""  # activations as SiLU: 'clamped', kernels apart from products; 'split' into several kernels
+    bias_apart: tuple[str, ...] = ()  # classes on which the bias of a convolution is a kernel
+    plain_attention: bool = False  # stores all scores between the products of attention
+    asynchronous: bool = False  # attention does not wait for matrix instructions (FlashAttention-3, cuDNN)
+    attention_kernels: SourcedValue = _plain(1.0)  # kernels of one attention
+    paged_blocks: SourcedValue | None = None  # decoding reads shared keys once per query head
+    paged_share: SourcedValue = _plain(1.0)  # of the speed, for more than `paged_blocks` heads of sequences
+    experts: str = ""  # tokens are 'sorted' in kernels before products, or in them ('fused'); 'untuned' default tiles
+    untuned_experts: bool = False  # 16-bit experts that are divided among devices take default tiles
+    library_collectives: bool = False  # NCCL instead of own kernels
+    collective_s: SourcedValue = _plain(0.0)  # the start of each collective
 
     def joins(self, device: Device) -> str:
         """Return how operators are joined: 'served', as engines of language models do; 'apart', eager with the bias of
-        a convolution in a separate kernel; else the mode."""
+        a convolution in a separate kernel; as `smooth`; else the mode."""
         if self.serves and self.mode == "fused":
             return "served"
+        if self.smooth and self.mode == ("fused" if self.smooth == "clamped" else "eager"):
+            return self.smooth
         return "apart" if self.mode == "eager" and device.software_class in self.bias_apart else self.mode
+
+    def keeps_order(self, device: Device) -> bool:
+        """Return True if the time of a kernel depends on those before it: the device places whole models, or the host
+        dispatches ahead."""
+        return device.arch.places_models or (self.dispatches_ahead and not device.arch.is_host)
+
+    def matrix_share(self, device: Device, operand_bytes: float) -> float:
+        """Return the share of the matrix unit's peak that instructions of its kernels for these operands reach."""
+        return device.synchronous_matrix_rate if self.waits_for_matrix and operand_bytes <= 2.0 else 1.0
 
     def fits(self, device: Device, work: str) -> bool:
         """Return True if the runtime runs this kind of work on the device."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -16,14 +15,12 @@ from hardware import file_access
 from hardware.amount import parse_amount
 from hardware.architecture_data import WHOLE
 from hardware.area import silicon_amount
+from hardware.device import Device
 from hardware.device_file import DESIGN_TARGET, DeviceFile, Fact, check_physics, fraction_error
 from hardware.errors import RequestError, unknown
 from hardware.names import match_name, split_list
 from hardware.precision import UNITS
 from hardware.scaling import logic_scale
-
-if TYPE_CHECKING:
-    from hardware.device import Device
 
 RANGES = Path(__file__).with_name("what_if.toml")
 _CHANGE = r"(?P<name>[^=*/]+)(?P<how>[=*/])(?P<value>.+)"

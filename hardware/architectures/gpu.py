@@ -34,6 +34,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     vector = vector_tiling(demand, setup, elsewhere=on_matrix)
     if on_matrix.any():
         rate = device.mac_rate("matrix", plan.matrix) * plan.matrix_rate * device.matrix_sustained
+        rate *= setup.runtime.matrix_share(device, plan.operand_bytes)
         kind = "block_scaled" if FORMATS[plan.operand].bits == FORMATS["fp4"].bits else "quantised"
         menu, quantised = device.arch.data.tiles["matrix"], device.arch.data.tiles[kind]
         narrow = setup.runtime.serves and plan.operand != plan.stored
@@ -62,7 +63,8 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
         waiting_s = np.where(demand.gemm[0] > 1.0, np.maximum(mapping.matrix_s[0] - works_s, 0.0), 0.0)
         mapping = msgspec.structs.replace(mapping, waiting_s=waiting_s * (demand.op_class == OpClass.GEMM))
     mapping = msgspec.structs.replace(mapping, vector_s=mapping.vector_s + staged_s, is_reduced=staged_s > 0)
-    if ("matrix", "fp4") in device.peaks or not setup.runtime.serves or not demand.is_expert.any():
+    is_fused = (setup.runtime.experts or "fused") == "fused" and ("matrix", "fp4") in device.peaks
+    if is_fused or not setup.runtime.serves or not demand.is_expert.any():
         return mapping
     sorting_s = device.arch.data.assumed("routing_kernels") * device.kernel_start_s
     routed = demand.head & demand.is_expert & on_matrix
@@ -76,17 +78,19 @@ def _group(demand: Demand, setup: Setup, grouped: Bools, matrix: Tiling, macs_pe
     assumed, tiles = device.arch.data.assumed, device.arch.data.tiles
     unpack = demand.unpack_ops
     is_packed = plan.widths.unpack_weights > 0 and unpack is not None
+    is_synchronous = is_packed and setup.runtime.experts != "fused"  # else products hide the unpacking
     kind = "untuned" if _is_untuned(demand, setup) else "grouped"
-    menu, step_s = tiles["packed" if is_packed else kind], assumed(f"{kind}_step_cycles") / device.clock_hz
-    fed_s = 0.0 if is_packed else plan.operand_bytes / (assumed(f"{kind}_feed") * device.clock_hz)
-    rate = macs_per_s * (device.synchronous_matrix_rate if is_packed else 1.0)
+    menu, step_s = tiles["packed" if is_synchronous else kind], assumed(f"{kind}_step_cycles") / device.clock_hz
+    fed_s = 0.0 if is_synchronous else plan.operand_bytes / (assumed(f"{kind}_feed") * device.clock_hz)
+    rate = macs_per_s * (device.synchronous_matrix_rate if is_synchronous else 1.0)
     store_s = _store_s(demand, device)
     tiled = tile_menu(demand, demand.gemm * grouped, menu, device, rate, plan.operand_bytes, fed_s, step_s, store_s)
     if unpack is not None and is_packed:
         rows = np.maximum(demand.gemm[1] / assumed("grouped_unpack_rows") + 0.5, 1.0)
         again = rows / np.maximum(np.ceil(demand.gemm[1] / assumed("unpack_rows")), 1.0)
         demand = demand.with_values(unpack_ops=np.where(grouped, unpack * again, unpack))
-        tiled = msgspec.structs.replace(tiled, seconds=tiled.seconds + unpack_seconds(demand, setup))
+        if is_synchronous:
+            tiled = msgspec.structs.replace(tiled, seconds=tiled.seconds + unpack_seconds(demand, setup))
     return choose(grouped, tiled, matrix), demand
 
 
@@ -96,11 +100,11 @@ def _store_s(demand: Demand, device: Device) -> float:
 
 
 def _is_untuned(demand: Demand, setup: Setup) -> bool:
-    """Return True if grouped products are 16-bit experts in the default tiles of the runtime. Blackwell, which
-    multiplies fp4, has special kernels for them."""
+    """Return True if products are 16-bit experts in the runtime's default tiles; Blackwell has special kernels."""
     is_wide = setup.plan.operand_bytes == setup.plan.widths.weights == FORMATS[WIDE].bytes
-    has_own = ("matrix", "fp4") in setup.device.peaks
-    return demand.mean_work is not None and setup.runtime.untuned_experts and is_wide and not has_own
+    is_divided = demand.mean_work is not None and setup.runtime.untuned_experts
+    is_untuned = is_divided and ("matrix", "fp4") not in setup.device.peaks
+    return is_wide and (is_untuned or setup.runtime.experts == "untuned")
 
 
 def _few_rows(demand: Demand, packed: Bools, device: Device, matrix: Tiling, macs_per_s: float) -> Tiling:

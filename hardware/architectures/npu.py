@@ -41,7 +41,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     share = device.arch.data.assumed("usable_units") if _streams(device) else 1.0
     usable = max(float(np.floor(device.units * share)), 1.0)
     bandwidth = rates.bandwidth[:, demand.op_class]
-    beside = _streamed_traffic(demand, device)
+    beside = _streamed_traffic(demand, setup)
     chip_s = (beside.chip_read + beside.chip_write) / device.last_level_bandwidth
     # Weights are read in order and ahead of their layer: at the rate of products, whatever the layer.
     activations = beside.dram_read + beside.dram_write - beside.weight_read
@@ -189,10 +189,11 @@ def _lag(demand: Demand, device: Device) -> Floats:
     return demand.lag / demand.batch if _streams(device) else np.zeros(demand.n)
 
 
-def _streamed_traffic(demand: Demand, device: Device) -> Traffic:
+def _streamed_traffic(demand: Demand, setup: Setup) -> Traffic:
     """Return the traffic while layers work: the model's input and output, or all of each layer's without streaming."""
+    device = setup.device
     if not _streams(device):
-        return common.traffic(demand, device)
+        return common.traffic(demand, device, most=None if setup.runtime.mode == "eager" else _capacity(demand, device))
     size = demand.transfers.size_bytes
     new = np.where((demand.transfers.previous < 0) & (demand.transfers.role != READ_WEIGHT), size, 0.0)
     # A layer whose weights alone are more than the chip holds runs part by part, over its input each time.
@@ -202,6 +203,19 @@ def _streamed_traffic(demand: Demand, device: Device) -> Traffic:
     return Traffic(demand.per_op(new, READ) + again, demand.per_op(new, WRITE), read, demand.written_bytes, nothing)
 
 
+def _capacity(demand: Demand, device: Device) -> Floats:
+    """Return the bytes that a chip holds at once, (n,), as if it did not run a batch in parts. If all weights fit, a
+    compiler runs as much of the batch at once as leaves the activations of each layer on chip."""
+    room = _room(device)
+    weights = np.bincount(demand.model, _weight_bytes(demand))[demand.model][demand.kernel]
+    # Inputs stay until their last use, beside the results of a layer.
+    parts = np.clip(2.0 * demand.largest_bytes / np.maximum(room - weights, 1.0), 1.0, demand.batch)
+    capacity: Floats = np.where(
+        weights <= room * device.arch.data.assumed("pinned_share"), weights + parts * (room - weights), room
+    )
+    return capacity
+
+
 def _flow(demand: Demand, beside: Traffic, placed: Placement) -> tuple[Floats, Traffic]:
     """Return the bytes of weights that contexts load before they start, (n,), and all traffic, including data handed
     between contexts."""
@@ -209,8 +223,7 @@ def _flow(demand: Demand, beside: Traffic, placed: Placement) -> tuple[Floats, T
     is_weight = demand.transfers.role == READ_WEIGHT
     is_handed = (before >= 0) & (placed.context[kernel] != placed.context[before]) & ~is_weight
     handed = np.where(is_handed, demand.transfers.size_bytes, 0.0)
-    weights = np.where(is_weight, demand.transfers.size_bytes * (placed.reloads * placed.stored)[kernel], 0.0)
-    loaded = demand.per_op(weights)
+    loaded = demand.per_op(is_weight * demand.transfers.size_bytes * (placed.reloads * placed.stored)[kernel])
     return loaded, Traffic(
         beside.dram_read + loaded + demand.per_op(handed, READ),
         beside.dram_write + demand.per_op(handed, WRITE),
@@ -226,9 +239,8 @@ def _tiling(demand: Demand, device: Device, placed: Placement, on_matrix: Bools)
     units = np.maximum(placed.units[demand.kernel], 1.0)
     blocks = np.where(tiled, g * np.ceil(n / device.array_columns) * np.ceil(k / device.array_rows), 0.0)
     blocks = np.where((demand.macs > 0) & ~tiled, 1.0, blocks)
-    seconds = np.zeros(demand.n)
     side_m, side_n = tiled * device.array_rows, tiled * device.array_columns
-    return Tiling(seconds, blocks, np.ceil(blocks / units), units, side_m, side_n, np.ones(demand.n))
+    return Tiling(np.zeros(demand.n), blocks, np.ceil(blocks / units), units, side_m, side_n, np.ones(demand.n))
 
 
 def _counts(

@@ -45,17 +45,11 @@ def systolic(gemm: Floats, device: Device, macs_per_s: float) -> Tiling:
     for division in divisions:
         passes = tiles_kn * division
         rounds = np.ceil(passes / arrays)
-        stream = np.maximum(np.ceil(m / division) / per_cell, rows)
+        rows_each = np.ceil(m / division)
+        stream = np.maximum(rows_each / per_cell, rows)
         cycles = rounds * stream + (rows + columns) * (rounds > 0)
-        tiling = Tiling(
-            cycles / device.clock_hz,
-            passes,
-            rounds,
-            np.minimum(passes, arrays),
-            np.ceil(m / division),
-            np.full_like(m, columns),
-            np.ones_like(m),
-        )
+        sizes = np.minimum(passes, arrays), rows_each, np.full_like(m, columns), np.ones_like(m)
+        tiling = Tiling(cycles / device.clock_hz, passes, rounds, *sizes)
         best = tiling if best is None else choose(tiling.seconds < best.seconds, tiling, best)
     assert best is not None
     return best
@@ -77,8 +71,7 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     moved = flow.chip_bytes
     vector_bytes = np.where(macs > 0, 0.0, moved)
     vector_operations = demand.vector_flops + vector_macs + demand.special
-    register_bytes = vector_operations * assumed("vector_operands") * assumed("accumulator_bytes")
-    register_bytes = register_bytes + demand.local_bytes
+    operand_bytes = assumed("vector_operands") * assumed("accumulator_bytes")
     bundle_lanes = device.mac_rate("vector", plan.vector) / device.vector_clock_hz
     bubbles = tiling.waves * (rows + columns) * on_matrix
 
@@ -98,10 +91,9 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     counts[row["vector.mac"]] = vector_macs
     counts[row["vector.flop"]] = demand.vector_flops
     counts[row["vector.special_function"]] = demand.special
-    counts[row["vector.register_access"]] = register_bytes
-    counts[row["vector.scalar_operation"]] = (vector_operations / bundle_lanes + bubbles / rows) * assumed(
-        "scalar_per_bundle"
-    )
+    counts[row["vector.register_access"]] = vector_operations * operand_bytes + demand.local_bytes
+    bundles = vector_operations / bundle_lanes + bubbles / rows
+    counts[row["vector.scalar_operation"]] = bundles * assumed("scalar_per_bundle")
     counts[row["hbm.dram_read"]] = flow.dram_read
     counts[row["hbm.dram_write"]] = flow.dram_write
     counts[row["control.bundle_issue"]] = vector_operations / bundle_lanes + streamed / (rows * width)

@@ -12,12 +12,13 @@ import numpy as np
 from hardware.demand import Demand, OpClass
 from hardware.efficiency import Efficiency
 from hardware.mapping.common import Mapping, add_serial, last_level_seconds, memory_seconds_of, usable_last_level_bytes
+from hardware.precision import BASE
 from hardware.setup import Setup
 
 
 def time_attention(mapping: Mapping, demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
-    """Return the mapping with the time of fused attention on matrix units: its tiles, its special functions, and the
-    seconds in which its blocks and further kernels start."""
+    """Return the mapping with the time of fused attention on matrix units: its tiles, its softmax, and the seconds in
+    which its blocks and further kernels start."""
     device, runtime = setup.device, setup.runtime
     is_attention = demand.is_attention & mapping.on_matrix
     if "special_per_clock" not in device.facts or not demand.is_attention.any():
@@ -29,6 +30,7 @@ def time_attention(mapping: Mapping, demand: Demand, setup: Setup, rates: Effici
     assumed = device.arch.data.assumed
     index = np.flatnonzero(is_attention)
     g, rows, seen, width = np.maximum(demand.gemm[:, index], 1.0)
+    values = np.maximum(demand.macs[index] / (g * rows * seen) - width, 0.0)  # the width of a value
     few, most, columns = assumed("instruction_rows"), assumed("attention_rows"), assumed("attention_columns")
     tile_rows = np.minimum(np.ceil(rows / few) * few, most)
     blocks = g * np.ceil(rows / most)
@@ -37,23 +39,33 @@ def time_attention(mapping: Mapping, demand: Demand, setup: Setup, rates: Effici
     tiles = seen / columns + assumed("attention_partial_tile")
     splits = np.where(rows <= most, np.clip(idle, 1.0, np.ceil(tiles)), 1.0)
     waves = np.ceil(blocks / device.units)
+    is_step = rows <= assumed("packed_rows")
     padding = tiles / splits * columns * tile_rows * waves * device.units / (g * rows * seen)
     rate = device.matrix_sustained * (1.0 if runtime.asynchronous else device.synchronous_matrix_rate)
-    product_s = demand.macs[index] / (
+    products_s = demand.macs[index] / (
         device.units * device.mac_rate("matrix", setup.plan.attention) * setup.plan.matrix_rate
     )
+    products_s = products_s / (rates.compute[:, demand.op_class[index]] * rate)
     special_s = demand.special[index] / (device.units * device.special_per_clock * device.vector_clock_hz)
+    lanes_s = (demand.vector_flops - demand.special)[index] / (device.units * device.mac_rate("vector", BASE))
+    has_tensor_memory = ("matrix", "fp4") in device.peaks and device.synchronous_matrix_rate < 1.0
+    alternates = has_tensor_memory & (values <= most)  # two blocks of rows fit into tensor memory
+    # From Hopper on, the rest of a softmax hides behind products that no warp waits for.
+    softmax_s = special_s + (lanes_s if has_tensor_memory or device.synchronous_matrix_rate == 1.0 else 0.0)
     matrix_s = mapping.matrix_s.copy()
-    efficiency = rates.compute[:, demand.op_class[index]] * rate
-    matrix_s[:, index] = padding * (product_s / efficiency + special_s)
-    more = runtime.attention_kernels.value - 1.0
-    # Queries are loaded, and results stored, at the bandwidth of one multiprocessor.
-    carried = 2.0 * tile_rows * width * demand.element_bytes / device.bytes_per_clock_per_unit
-    start_s = (assumed("attention_start_cycles") + carried) / device.clock_hz
-    # Several blocks of few rows share a multiprocessor: some start while others compute.
-    beside = np.where(rows <= assumed("packed_rows"), assumed("decoding_blocks"), 1.0)
+    matrix_s[:, index] = padding * np.where(alternates, np.maximum(products_s, softmax_s), products_s + softmax_s)
+    more = max(runtime.attention_kernels.value - 1.0, float(has_tensor_memory))  # a kernel adds up divided keys
+    # First keys and values, queries and results pass at the bandwidth of one multiprocessor.
+    key_bytes = (width + values) * np.broadcast_to(demand.right_bytes, demand.n)[index]
+    carried = 2.0 * tile_rows * width * demand.element_bytes + key_bytes * np.minimum(columns, seen)
+    start_s = (assumed("attention_start_cycles") + carried / device.bytes_per_clock_per_unit) / device.clock_hz
+    beside = np.floor(device.l1_bytes_per_unit * assumed("shared_part") / (key_bytes * columns))
+    beside = np.where(is_step & has_tensor_memory, np.clip(beside, 1.0, assumed("decoding_blocks")), 1.0)
+    rounds_s = np.ceil(blocks / (device.units * beside)) * start_s
+    # In decoding, blocks start while others read: only the first start is not hidden.
     blocks_s = np.zeros(demand.n)
-    blocks_s[index] = np.ceil(blocks / (device.units * beside)) * start_s
+    blocks_s[index] = np.where(is_step, start_s, rounds_s)
+    matrix_s[:, index] = np.maximum(matrix_s[:, index], np.where(is_step, rounds_s - start_s, 0.0))
     starts_s = np.where(is_attention, more * device.kernel_start_s, 0.0)
     mapping = msgspec.structs.replace(mapping, matrix_s=matrix_s)
     return add_serial(mapping, demand, blocks_s=blocks_s, starts_s=starts_s)

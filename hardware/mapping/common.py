@@ -93,13 +93,15 @@ def usable_last_level_bytes(device: Device) -> float:
     return device.last_level_bytes * (stated.value if stated else usable_cache(device.arch.is_managed))
 
 
-def traffic(demand: Demand, device: Device, reorder: tuple[float, float] = (0.0, 0.0)) -> Traffic:
-    """Return the bytes that reach memory, given what the last on-chip level can hold (LRU).
+def traffic(
+    demand: Demand, device: Device, reorder: tuple[float, float] = (0.0, 0.0), most: Floats | None = None
+) -> Traffic:
+    """Return the bytes that reach memory, given what the last on-chip level can hold (LRU): `most`, (n,), if stated.
 
     `reorder` is how many more times a convolution's weights and activations pass the last level because software
     rearranges them. The part that the level cannot hold goes to memory."""
     managed = device.arch.is_managed
-    capacity = usable_last_level_bytes(device)
+    capacity = usable_last_level_bytes(device) if most is None else most
     size, distance = demand.transfers.size_bytes, demand.transfers.distance
     room: Floats | float = capacity
     left = room
@@ -119,7 +121,7 @@ def traffic(demand: Demand, device: Device, reorder: tuple[float, float] = (0.0,
     return Traffic(reads + weights + again, writes, chip_reads + np.maximum(again, passing), chip_writes, weights)
 
 
-def _pinned(demand: Demand, most: float, capacity: float) -> tuple[Floats, Floats]:
+def _pinned(demand: Demand, most: Floats | float, capacity: Floats | float) -> tuple[Floats, Floats]:
     """Keep all weights of a model on chip between inferences if they leave room. Return the capacity left (n,) and the
     new distances (t,)."""
     held = np.where(demand.weight_bytes > most, 0.0, demand.weight_bytes)

@@ -49,12 +49,16 @@ def _data(base: Data, hierarchy: Hierarchy) -> Data:
         facts[f"{level.name}_banks"] = Field(unit="count")
     if twice := set(facts) & set(base.facts):
         raise ValueError(f"{min(twice)!r} is a fact of every device: choose another name for the level or axis")
+    facts |= {name: field for name, field in base.facts.items() if name not in facts}
+    outside = [axis.name for axis in hierarchy.across.axes] if hierarchy.across else []
+    follows = dict.fromkeys(("clock_hz", f"{hierarchy.levels[0].name}_width", *outside), 1.0)
+    facts["last_level_bandwidth"] = msgspec.structs.replace(facts["last_level_bandwidth"], follows=follows)
     one = Macro(value=1.0, unit="byte/level", low=1.0, high=1.0, source="one instance", quality="derived", of=())
     macros = {level.name: msgspec.structs.replace(one, of=(f"{level.name}_bytes",)) for level in hierarchy.levels}
     return msgspec.structs.replace(
         base,
         events=_events(base, hierarchy),
-        facts={**facts, **base.facts},
+        facts=facts,
         macros={**base.macros, **macros},
         matrix_follows=hierarchy.axes,
     )
@@ -65,7 +69,9 @@ def describe_architecture(hierarchy: Hierarchy) -> Architecture:
     """Return the architecture of devices with a hierarchy. Raises ValueError if the hierarchy is wrong."""
     if wrong := hierarchy.wrong():
         raise ValueError(wrong)
-    found = msgspec.structs.replace(ARCHITECTURE, is_managed=hierarchy.levels[0].is_managed)
+    found = msgspec.structs.replace(
+        ARCHITECTURE, is_managed=hierarchy.levels[0].is_managed, keeps_weights=hierarchy.keeps_weights
+    )
     vars(found)["data"] = _data(ARCHITECTURE.data, hierarchy)
     return found
 

@@ -27,13 +27,15 @@ _SIDES = ((C, R, S), (K,), (N, P, Q))  # loops along a systolic array's sides: s
 
 class Network(msgspec.Struct, frozen=True):
     """The array below a station: which tensors it multicasts, whether it adds partial sums and shares windows. `kept`
-    is the stationary tensor of a systolic array; `hides_load` says whether its load is hidden."""
+    is the stationary tensor of a systolic array, of which `load_rows` load in each cycle; `hides_load` says whether the
+    load is hidden."""
 
     multicast: tuple[bool, ...] = (True, True, False)
     reduces: bool = True
     shares_windows: bool = False
     kept: int | None = None
     hides_load: bool = True
+    load_rows: float = 1.0
 
 
 class Station(msgspec.Struct, frozen=True):
@@ -248,7 +250,7 @@ class _Counter:
                 continue
             sides = np.stack([np.prod(self.busy[s][list(loops)], axis=0) for loops in _SIDES])
             skew = (sides - 1.0).sum(axis=0)
-            load = sides[0] if station.network.kept != OUTPUT else np.zeros_like(skew)
+            load = sides[0] / station.network.load_rows if station.network.kept != OUTPUT else np.zeros_like(skew)
             passes = self._tile_changes(station.network.kept, s + 1)
             if station.network.hides_load:
                 # The next tile loads during the work on this one: only the part that takes longer is exposed.

@@ -105,7 +105,7 @@ def _place(device: Device, hierarchy: Hierarchy, levels: tuple[Level, ...], arra
         return MachineLevel(Station(holds), memories, extents=extents, order=order)
     kept = TENSORS.index(_KEPT[hierarchy.stationary]) if array.is_systolic else None
     multicast = tuple(tensor in array.multicast for tensor in TENSORS)
-    network = Network(multicast, array.reduces, array.shares_windows, kept, array.hides_load)
+    network = Network(multicast, array.reduces, array.shares_windows, kept, array.hides_load, array.load_rows)
     axes = tuple(
         (device.values[axis.name], tuple(tuple(LOOPS.index(letter) for letter in way) for way in axis.takes))
         for axis in array.axes

@@ -1,0 +1,263 @@
+"""Devices by name: which file of the catalogue or of the user's folders is meant, and its device in a power mode."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterable
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from hardware import known_architectures
+from hardware.area import silicon_watts
+from hardware.device import ON_PAPER, Device
+from hardware.device_file import CATALOG, DESIGNER, DeviceFile, Fact, complete_facts, fail, read_device_file
+from hardware.errors import RequestError, unknown
+from hardware.names import fold_name, match_name, nearest
+from hardware.product_names import FORMS, product_name
+from hardware.what_if import apply_changes, parse_changes, split_changes
+
+_CLOCK_STEP_NS = 100_000_000  # a file made this soon after another may not change the time of its folder
+_KEPT_MEMORY = 0.08  # most of its memory that the name of a device may leave out, or count in powers of two
+_ALIKE = 0.65  # least similarity of the words of a product that is suggested for an unknown device
+
+
+@lru_cache(maxsize=4096)
+def _read_cached(path: Path, _stamp: tuple[int, int]) -> DeviceFile:
+    return read_device_file(path)
+
+
+def _read(path: Path) -> DeviceFile:
+    try:
+        stat = path.stat()
+    except OSError as error:
+        raise fail(path.name, f"cannot be read ({error.strerror})") from None
+    return _read_cached(path, (stat.st_mtime_ns, stat.st_size))
+
+
+@cache
+def _shipped() -> dict[str, Path]:
+    return {
+        name.removesuffix(".toml"): CATALOG / name for name in sorted(os.listdir(CATALOG)) if name.endswith(".toml")
+    }
+
+
+def device_files(folders: Iterable[Path] = ()) -> dict[str, Path]:
+    """Return files by device id: the catalogue, then the user's folders, which may not redefine an id
+    (`find_duplicates`).
+
+    Raises RequestError if a folder is missing or is not a folder."""
+    return _list_files(folders)[0]
+
+
+def find_duplicates(folders: Iterable[Path] = ()) -> dict[str, RequestError]:
+    """Return the error of each file that redefines an id, by id: the user must say which of the two is meant."""
+    return _list_files(folders)[1]
+
+
+def _list_files(folders: Iterable[Path]) -> tuple[dict[str, Path], dict[str, RequestError]]:
+    stamps = []
+    for folder in folders:
+        if not folder.is_dir():
+            raise RequestError(f"devices folder {folder} is not a folder")
+        stamps.append((folder, folder.stat().st_mtime_ns))
+    is_settled = all(time.time_ns() - changed_ns > _CLOCK_STEP_NS for _, changed_ns in stamps)
+    return (_list_cached if is_settled else _list_cached.__wrapped__)(tuple(stamps))
+
+
+@lru_cache(maxsize=8)
+def _list_cached(stamps: tuple[tuple[Path, int], ...]) -> tuple[dict[str, Path], dict[str, RequestError]]:
+    by_id, twice = dict(_shipped()), {}
+    for folder, _ in stamps:
+        for path in sorted(folder.glob("*.toml")):
+            kept = by_id.setdefault(path.stem, path)
+            if kept != path:
+                twice[path.stem] = fail(path.name, f"id: {path.stem!r} is already defined by {kept.parent.name}/")
+    return by_id, twice
+
+
+def load_device(name: str, folders: tuple[Path, ...] = ()) -> Device:
+    """Return the device of an `id`, `id:power_mode`, alias or class, with `{changes}`. Raises RequestError."""
+    available, classes = device_files(folders), known_architectures.classes()
+    name, changes = split_changes(name)
+    mode = ""
+    path = _by_alias(name, available)  # an alias may contain a colon
+    if path is None:
+        base, _, mode = name.partition(":")
+        path = available.get(classes.get(fold_name(base), base)) or _by_alias(base, available)
+    if path is None:
+        raise _unknown_device(base, available)
+    if folders and path.stem in (twice := find_duplicates(folders)):
+        raise twice[path.stem]
+    return apply_changes(device_in_mode(_read(path), mode), parse_changes(changes or ""))
+
+
+def _by_alias(name: str, available: dict[str, Path]) -> Path | None:
+    device_id = match_name(name, available)
+    if device_id is not None:
+        return available[device_id]
+    if fold_name(name) in known_architectures.classes() or (
+        ":" in name and match_name(name.partition(":")[0], available)
+    ):
+        return None
+    files = {path: spec for path in available.values() if (spec := _read_or_none(path)) is not None}
+    exact = (path for path, spec in files.items() if match_name(name, (spec.name, *spec.aliases)))
+    return next(exact, None) or _by_words(name, files)
+
+
+def _by_words(name: str, files: dict[Path, DeviceFile]) -> Path | None:
+    """Return the device that a name means by its words, else None. A name without a form means the SXM board.
+    Raises RequestError if the named memory is not the device's own, or if several devices remain."""
+    typed, omitted = product_name(name), {}
+    for path, spec in files.items():
+        owns = [product_name(own) for own in (spec.id, spec.name, *spec.aliases)]
+        kind = product_name(f"{spec.vendor} {spec.architecture}")
+        units = f"{spec.facts['units'].value:g} core cores" if "units" in spec.facts else ""
+        forms = "" if any(own.words & FORMS for own in owns) else " ".join(FORMS)
+        facts = product_name(f"{spec.memory_technology} {units} {forms}")
+        counts = [count for own in owns if (count := typed.omitted(own, kind, facts)) is not None]
+        if counts:
+            omitted[path] = (min(counts), not any("sxm" in own.words for own in owns))
+    fitting = {path: count for path, count in omitted.items() if _has_memory(files[path], typed.capacities)}
+    best = [path for path, count in fitting.items() if count == min(fitting.values())]
+    if omitted and not fitting:
+        path, sizes = min(omitted, key=omitted.__getitem__), sorted(typed.capacities)
+        own_gb = files[path].facts["memory_bytes"].value / 1e9
+        changed = f"{path.stem}{{memory_bytes={sizes[0]}e9}}"
+        raise RequestError(f"{path.stem} has {own_gb:.0f} GB, not {sizes[0]} GB: {changed} changes only the capacity")
+    if len(best) > 1:
+        raise RequestError(f"{name[:80]!r} may be {' or '.join(path.stem for path in best)}: name one of them")
+    return best[0] if best else None
+
+
+def _has_memory(spec: DeviceFile, stated_gb: Iterable[int]) -> bool:
+    """Return True if a device has the stated memory, of which systems and makers keep some parts for themselves."""
+    memory = spec.facts.get("memory_bytes")
+    own = {size for name in (spec.name, *spec.aliases) for size in product_name(name).capacities}
+    return all(size in own or (memory and abs(size * 1e9 / memory.value - 1) < _KEPT_MEMORY) for size in stated_gb)
+
+
+def _read_or_none(path: Path) -> DeviceFile | None:
+    try:
+        return _read(path)
+    except RequestError:  # another file's fault must not hide this device
+        return None
+
+
+def _unknown_device(name: str, available: dict[str, Path]) -> RequestError:
+    """Return the error of an unknown device. It names the products with the most similar words, of the same vendor if
+    the name states one, and says how a device is stated by its data sheet."""
+    if Path(name).suffix in (".toml", ".yaml", ".yml", ".json"):
+        return RequestError(
+            f"{name[-80:]!r}: a device file is TOML, named by folder and id: --devices-dir FOLDER --on ID"
+        )
+    specs = [spec for path in available.values() if (spec := _read_or_none(path)) is not None]
+    typed, vendors = product_name(name[:80]), {spec.vendor.casefold() for spec in specs}
+    stated = vendors & typed.words
+    by_words = {name: name for name in known_architectures.names()}
+    for spec in specs:
+        if not stated or spec.vendor.casefold() in stated:
+            for own in map(product_name, (spec.id, spec.name, *spec.aliases)):
+                if typed.is_like(own):
+                    by_words.setdefault(own.plain(vendors), spec.id)
+    near = [*dict.fromkeys(by_words[own] for own in nearest(typed.plain(vendors), by_words, most=6, cutoff=_ALIKE))][:3]
+    about = f"did you mean {' or '.join(near)}?" if near else "no shipped device is like it"
+    example = near[0] if near else known_architectures.classes()[known_architectures.BASELINE]
+    sheet = f"{example}{{units=80,memory_bandwidth=1e12}} states one by its data sheet"
+    listing = f"`hwexplorer devices` lists all; {sheet}"
+    return RequestError(f"unknown device {name[:80]!r}: {about} ({listing})")
+
+
+def device_in_mode(spec: DeviceFile, mode: str = "") -> Device:
+    """Return the device in a power mode ('' is the default one); `pm1` is mode 1 of NVIDIA's `nvpmodel`."""
+    mode = mode or spec.mode
+    numbered = {f"pm{number}": name for name, each in spec.power_modes.items() for number in each.nvpmodel}
+    mode = numbered.get(mode, mode)
+    if mode and mode not in spec.power_modes:
+        if not spec.power_modes:
+            raise RequestError(f"device {spec.id} has no power modes, asked for {mode!r}")
+        raise unknown(f"power mode of {spec.id}", mode, spec.power_modes)
+    stated = {**spec.facts, **spec.power_modes[mode].facts} if mode else spec.facts
+    try:
+        facts = complete_facts(spec, stated)
+    except ValueError as error:
+        raise fail(f"{spec.id}.toml", error) from None
+    name = spec.name if spec.is_silicon else spec.name + ON_PAPER
+    device = Device(spec.id, name, spec.vendor, spec.architecture, spec.memory_technology, mode, spec, facts)
+    if spec.hierarchy:
+        device = msgspec.structs.replace(device, facts=facts | _silicon_power(device) | _buffer_bandwidth(device))
+    return device
+
+
+def device_as_designed(device: Device) -> Device | None:
+    """Return a design target at its designer's prices; None for other devices, and for those in a mode or with
+    changes."""
+    if DESIGNER not in device.file.power_modes or device.power_mode or device.file.changes:
+        return None
+    return device_in_mode(device.file, DESIGNER)
+
+
+def _buffer_bandwidth(device: Device) -> dict[str, Fact]:
+    """Return the bandwidth of the outermost memories on chip from the width and ports that the file states for each."""
+    assert device.file.hierarchy is not None
+    level = device.file.hierarchy.levels[0]
+    width = device.values.get(f"{level.name}_width")
+    if width is None or device.facts["last_level_bandwidth"].quality != "derived":
+        return {}
+    memories = device.last_level_bytes / device.values[f"{level.name}_bytes"]
+    ports = min(len(level.ports), 2)  # one read, one written
+    rate = width * ports * memories * device.clock_hz
+    why = f"rule: {memories:g} x {ports} accesses of {width:g} bytes a cycle"
+    return {"last_level_bandwidth": Fact(rate, "byte/s", why, "derived")}
+
+
+def _silicon_power(device: Device) -> dict[str, Fact]:
+    """Return leakage and clock power from the area of the silicon, where the default share of the TDP is higher."""
+    return {
+        name: Fact(watts, "W", f"rule: area of arithmetic and memories, {device.process_nm:g} nm", "derived")
+        for name, watts in silicon_watts(device).items()
+        if device.facts[name].quality == "derived" and watts < device.facts[name].value
+    }
+
+
+def catalogue_devices(folders: tuple[Path, ...] = (), on_paper: bool = True) -> list[Device]:
+    """Return the devices for a verb about all devices: every readable one, except those whose mappings take seconds to
+    search, and those on paper unless asked for."""
+    return [d for d in load_devices(folders)[0] if not d.arch.is_searched and (on_paper or d.silicon)]
+
+
+def load_devices(folders: tuple[Path, ...] = ()) -> tuple[list[Device], list[str]]:
+    """Return every readable device, and one line for each other file: a bad file never hides the others."""
+    devices = []
+    errors = [str(error) for error in find_duplicates(folders).values()]
+    for path in device_files(folders).values():
+        try:
+            devices.append(device_in_mode(_read(path), ""))
+        except RequestError as error:
+            errors.append(str(error))
+    return devices, errors
+
+
+def describe_device(device: Device) -> dict[str, Any]:
+    """Return the device as plain data: identity, every fact with source and quality, peaks."""
+    return {
+        **{name: getattr(device, name) for name in ("id", "name", "vendor", "architecture")},
+        "year": device.file.year,
+        "is_silicon": device.silicon,
+        "silicon": device.silicon,
+        "aliases": list(device.file.aliases),
+        "memory_technology": device.memory_technology,
+        "power_mode": device.power_mode or "default",
+        "power_modes": list(device.file.power_modes),
+        "changes": list(device.file.changes),
+        "unit_name": device.unit_name,
+        "facts": device.facts,
+        "fma_per_clock": device.file.fma_per_clock,
+        "peak_flops": {f"{unit}.{precision}": peak for (unit, precision), peak in device.peaks.items()},
+        "published_peak_flops": device.file.peak_flops,
+        **{name: getattr(device.file, name) for name in ("runs", "exceptions", "sources")},
+        "notes": list(device.file.notes),
+    }
