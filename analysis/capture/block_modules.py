@@ -18,17 +18,23 @@ class Chain(nn.Sequential):  # type: ignore[misc]
 
 
 class Mlp(Chain):
+    """Two linear layers with a GELU between them."""
+
     def __init__(self, width: int, hidden: int, out: int) -> None:
         super().__init__(fc1=nn.Linear(width, hidden), act=nn.GELU(), fc2=nn.Linear(hidden, out))
 
 
 class ConvBnRelu(Chain):
+    """A convolution that keeps the size of the image, then batch norm and ReLU."""
+
     def __init__(self, c_in: int, c_out: int, kernel: int) -> None:
         conv = nn.Conv2d(c_in, c_out, kernel, padding=kernel // 2, bias=False)
         super().__init__(conv=conv, bn=nn.BatchNorm2d(c_out), relu=nn.ReLU())
 
 
 class ResNetBlock(nn.Module):  # type: ignore[misc]
+    """Two 3x3 convolutions whose result is added to their input."""
+
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.conv1 = nn.Conv2d(channels, channels, 3, padding=1, bias=False)
@@ -61,22 +67,19 @@ class AttentionHead(nn.Module):  # type: ignore[misc]
         return self.out(torch.matmul(self.softmax(scores), value))
 
 
-class DepthwiseSeparable(nn.Module):  # type: ignore[misc]
-    def __init__(self, c_in: int, c_out: int, kernel: int) -> None:
-        super().__init__()
-        self.depthwise = nn.Conv2d(c_in, c_in, kernel, padding=kernel // 2, groups=c_in, bias=False)
-        self.bn1 = nn.BatchNorm2d(c_in)
-        self.relu1 = nn.ReLU6()
-        self.pointwise = nn.Conv2d(c_in, c_out, 1, bias=False)
-        self.bn2 = nn.BatchNorm2d(c_out)
-        self.relu2 = nn.ReLU6()
+class DepthwiseSeparable(Chain):
+    """A filter per channel, then a convolution of one pixel that mixes the channels."""
 
-    def forward(self, x: Any) -> Any:
-        x = self.relu1(self.bn1(self.depthwise(x)))
-        return self.relu2(self.bn2(self.pointwise(x)))
+    def __init__(self, c_in: int, c_out: int, kernel: int) -> None:
+        filters = nn.Conv2d(c_in, c_in, kernel, padding=kernel // 2, groups=c_in, bias=False)
+        first = {"depthwise": filters, "bn1": nn.BatchNorm2d(c_in), "relu1": nn.ReLU6()}
+        mixing = nn.Conv2d(c_in, c_out, 1, bias=False)
+        super().__init__(**first, pointwise=mixing, bn2=nn.BatchNorm2d(c_out), relu2=nn.ReLU6())
 
 
 class Pooling(Chain):
+    """Max pooling, then the mean of each channel."""
+
     def __init__(self, kernel: int, stride: int) -> None:
         super().__init__(maxpool=nn.MaxPool2d(kernel, stride, padding=kernel // 2), avgpool=nn.AdaptiveAvgPool2d(1))
 
@@ -98,6 +101,8 @@ class TransformerBlock(nn.Module):  # type: ignore[misc]
 
 
 class Gemm(nn.Module):  # type: ignore[misc]
+    """A product with a matrix of `inner` x `columns` weights."""
+
     def __init__(self, inner: int, columns: int) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(inner, columns))

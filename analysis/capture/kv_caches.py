@@ -35,7 +35,7 @@ def register() -> None:
     kinds = [getattr(module, "Cache", None)]
     for kind in kinds:
         if kind is not None:
-            add_class(kind, _flatten, _unflatten, _with_keys)
+            add_class(kind, _flatten, lambda leaves, form: _restore_tensors(form, list(leaves)), _with_keys)
         kinds += kind.__subclasses__() if kind is not None else []
 
 
@@ -64,10 +64,6 @@ def _flatten(cache: Any) -> tuple[list[Any], _Form]:
 def _with_keys(cache: Any) -> tuple[list[tuple[Any, Any]], _Form]:
     leaves, form = _flatten(cache)
     return [(pytree.SequenceKey(place), leaf) for place, leaf in enumerate(leaves)], form
-
-
-def _unflatten(leaves: Any, form: _Form) -> Any:
-    return _restore_tensors(form, list(leaves))
 
 
 def _remove_tensors(value: Any, leaves: list[Any]) -> Any:

@@ -15,7 +15,7 @@ import torch
 from torch.nn.modules.lazy import LazyModuleMixin
 from torch.utils._pytree import SUPPORTED_NODES, tree_map
 
-from analysis.capture import failure_text, imported_files, kv_caches, library_models, model_factory
+from analysis.capture import expert_routing, failure_text, imported_files, kv_caches, library_models, model_factory
 from analysis.capture.exporter import MAX_BATCH, Inputs, export, register_class, register_objects, tensors_in
 from analysis.capture.model_factory import Built, check_call
 from analysis.capture.torch_settings import WholeMasks, import_torchvision, remove_classes, without_weights
@@ -102,12 +102,14 @@ def as_arguments(module: torch.nn.Module, given: Any) -> Inputs:
 @dataclass(frozen=True, slots=True)
 class _Way:
     """A way to capture. `weights`: 'none' allocates no weights, 'real' builds the model as it is. `live`: the batch is
-    symbolic. `cached`: a language model returns its key-value cache. `masked`: the inputs get an attention mask."""
+    symbolic. `cached`: a language model returns its key-value cache. `masked`: the inputs get an attention mask.
+    `routed`: masks of the experts that a router chooses have a fixed size."""
 
     weights: str
     live: bool
     cached: bool = True
     masked: bool = False
+    routed: bool = False
     most: int = MAX_BATCH
 
 
@@ -145,6 +147,8 @@ def _capture(
                 left = [replace(other, masked=True) for other in (way, *left)]
             elif way.live and (most := failure_text.largest_batch(error)) and most < way.most:
                 left = [replace(way, most=most), *left]
+            elif not way.routed and (failure_text.is_data_dependent(error) or "numpy()" in str(error)):
+                left = [replace(other, routed=True) for other in (way, *left)]
             elif failure_text.is_final(error) or (
                 way.weights == "none" and not way.live and not failure_text.is_of_weights(error) and _repeats(failures)
             ):
@@ -157,7 +161,7 @@ def _capture(
             why = f"its code takes another path for larger ones ({failure_text.reason(failures[-1][1])})"
             notes.append(batch_limits.range_note(way.most, why))
         if batch_dim is not None and not way.live:
-            why = failure_text.reason(next(error for tried, error in failures if tried.live))
+            why = failure_text.reason(next(e for tried, e in failures if tried.live and tried.routed == way.routed))
             batch = next((item.shape[batch_dim] for item in graph.inputs if len(item.shape) > batch_dim), 1)
             notes.append(batch_limits.fixed_note(int(batch), f"the model fixes it ({why})"))
         return replace(graph, notes=tuple(notes))
@@ -229,8 +233,10 @@ def _attempt(
     if any(isinstance(part, LazyModuleMixin) for part in module.modules()):
         with torch.no_grad():  # lazy modules take their sizes from their first inputs
             module(*arguments, **keywords)
-    with WholeMasks() if is_graph else nullcontext():
-        return export(module, arguments, batch_dims=dims, keywords=keywords, most=way.most)
+    routing = expert_routing.ExpertRouting()
+    with WholeMasks() if is_graph else routing if way.routed else nullcontext():
+        graph = export(module, arguments, batch_dims=dims, keywords=keywords, most=way.most)
+    return replace(graph, notes=(*graph.notes, expert_routing.NOTE)) if routing.is_used else graph
 
 
 def _edges(module: Any, arguments: Sequence[Any], keywords: dict[str, Any]) -> bool:

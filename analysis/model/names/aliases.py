@@ -49,14 +49,14 @@ def model(text: str, names: list[str]) -> str:
     tagged = re.match(r"([^:]+):([^:,=]+)", head)
     if (
         tagged
-        and match_name(tagged[1], names) is None
+        and (match_name(tagged[1], names) is None or re.fullmatch(r"[0-9.]+[bm]", tagged[2]))
         and (meant := _find_model(f"{tagged[1].rpartition('/')[2]}-{tagged[2]}", names))
     ):
         return meant + text[tagged.end() :]
     first, _, rest = head.partition("/")
     second = re.split("[/:]", rest, maxsplit=1)[0]
     if second and not second.endswith(".py"):
-        library, meant = match_name(first, libraries()), _find_model(second, names)
+        library, meant = match_name(first, libraries()), _find_model(re.sub(known["before"], "", second), names)
         ships = library is not None and match_name(second, zoo.libraries().get(library, ())) is not None
         if library is not None and (meant is None or ships or find_spec(library) is not None):
             return f"{library}:{second}{text[len(first) + len(second) + 1 :]}"
@@ -97,4 +97,4 @@ def stored_precision(text: str) -> str:
 
 
 def _ends(name: str, word: str) -> bool:
-    return name.lower().endswith(word) and name[-len(word) - 1 : -len(word)] in ("-", "_", " ")
+    return name.lower().endswith(word) and name[-len(word) - 1 : -len(word)] in tuple("-_ .")

@@ -61,17 +61,12 @@ def _refer(text: str, image_size: int | None) -> ModelRef:
 
 def phases(model: str) -> dict[str, str]:
     """Return the names of a language model by phase (`Request.phases`); {} for any other model or text."""
-    try:
-        meant = refer(model)
-    except ModelError:
-        return {}
-    return meant.phases
+    return getattr(_meaning(model), "phases", {})
 
 
 def load_words(model: str) -> str:
     """Return the load in a model's name in words: `5 requests/s`; '' for a name without a load."""
-    load = getattr(_meaning(model), "load", None)
-    return load.text if load is not None else ""
+    return getattr(getattr(_meaning(model), "load", None), "text", "")
 
 
 def scale_load(model: str, up: bool) -> str | None:
@@ -82,9 +77,6 @@ def scale_load(model: str, up: bool) -> str | None:
 
 
 def _meaning(model: str) -> ModelRef | None:
-    """Return the model of a name that may have a load; None for any other name, without parsing it."""
-    if ":" not in model or "=" not in model:
-        return None
     try:
         return refer(model)
     except ModelError:

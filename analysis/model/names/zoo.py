@@ -238,18 +238,12 @@ def _check_size(info: ModelInfo, size: int) -> None:
 
 def size_multiple(name: str) -> int:
     """Return the number that divides valid image sizes: ViT's patch, MaxViT's windows at every stage, RAFT's eighth."""
-    if name.startswith("vit_"):
-        return int(name.rsplit("_", 1)[1])
-    multiples = {"maxvit": 224, "raft": 8, "mvit": 32}
-    return next((size for beginning, size in multiples.items() if name.startswith(beginning)), 1)
+    return next((size for beginning, size in _DATA["multiples"].items() if name.startswith(beginning)), 1)
 
 
 def smallest_size(info: ModelInfo) -> int:
     """Return the smallest image size. For transformers torchvision only states the size of the weights, not a limit."""
-    if info.name.startswith(("vit_", "maxvit", "mvit")):
-        return size_multiple(info.name)
-    if info.name == "ssd300_vgg16":
-        return 300  # its last convolutions have no padding
-    if info.family == "detection":
-        return 128  # the pyramid's last level still has a pixel
-    return 32 if info.name.startswith("swin") else info.min_size
+    stated: dict[str, int] = _DATA["smallest"]
+    by_name = (size for beginning, size in stated.items() if info.name.startswith(beginning))
+    multiple = size_multiple(info.name)
+    return next(by_name, multiple if multiple > 1 else stated.get(info.family, info.min_size))

@@ -46,13 +46,10 @@ class LoadSpec(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def words(self) -> tuple[str, ...]:
         """The options of a name that state this load, without defaults."""
-        plain = LoadSpec()
-        given = {
-            name: value for name in self.__struct_fields__ if (value := getattr(self, name)) != getattr(plain, name)
-        }
-        return tuple(
-            f"{name}={value:g}" if isinstance(value, float) else f"{name}={value}" for name, value in given.items()
-        )
+        fields, plain = msgspec.structs.asdict(self), LoadSpec()
+        given = {name: value for name, value in fields.items() if value != getattr(plain, name)}
+        written = {name: f"{value:g}" if isinstance(value, float) else value for name, value in given.items()}
+        return tuple(f"{name}={value}" for name, value in written.items())
 
     @property
     def text(self) -> str:
