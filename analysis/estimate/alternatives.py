@@ -15,7 +15,8 @@ import msgspec
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.model.ir.batch_limits import refusal
 from analysis.model.ir.workload import Ints
-from hardware.device import Device, device_in_mode
+from hardware.device import Device
+from hardware.device_catalog import device_in_mode
 from hardware.errors import RequestError
 from hardware.memo import memoize
 from hardware.plan import make_plan

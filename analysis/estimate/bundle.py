@@ -51,7 +51,6 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True):
     ops: tuple[Indices, ...]
     transfers: tuple[Indices, ...]
     n_kernels: int
-    places_models: bool
 
 
 class BundleDemand(msgspec.Struct, frozen=True):
@@ -63,9 +62,9 @@ class BundleDemand(msgspec.Struct, frozen=True):
     convolution: tuple[bool | None, ...]
 
 
-def make_bundle(workloads: Sequence[Workload], execution: str, places_models: bool = False) -> Bundle:
-    """Find the distinct kernels of the workloads under an execution mode ('eager', 'fused' ..). With `places_models`
-    (devices that place whole models) every kernel is distinct."""
+def make_bundle(workloads: Sequence[Workload], execution: str, keeps_order: bool = False) -> Bundle:
+    """Find the distinct kernels of the workloads under an execution mode ('eager', 'fused' ..). With `keeps_order`
+    every kernel is distinct, because its time depends on the others (`Runtime.keeps_order`)."""
     distinct: dict[bytes, tuple[int, int]] = {}  # signature -> distinct kernel and its first operator
     ops, transfers, kernel_of, op_of = [], [], [], []
     n_kernels = n_ops = 0
@@ -76,7 +75,7 @@ def make_bundle(workloads: Sequence[Workload], execution: str, places_models: bo
         kernels = np.zeros(s.n_kernels, dtype=np.int64)
         first_op = np.zeros(s.n_kernels, dtype=np.int64)
         alone = (b"%d" % k for k in range(n_kernels, n_kernels + s.n_kernels))
-        for k, signature in enumerate(alone if places_models else _signatures(workload, s)):
+        for k, signature in enumerate(alone if keeps_order else _signatures(workload, s)):
             place = distinct.get(signature)
             if place is None:
                 place = distinct[signature] = (n_kernels, n_ops)
@@ -99,7 +98,6 @@ def make_bundle(workloads: Sequence[Workload], execution: str, places_models: bo
         ops=tuple(ops),
         transfers=tuple(transfers),
         n_kernels=n_kernels,
-        places_models=places_models,
     )
 
 

@@ -1,10 +1,11 @@
 """Build the Demand, which is what a workload asks of a device, from operators and a way to group them into kernels.
 
-A runtime groups operators in one of five ways (`Setup.joins`, here `execution`): `eager` runs each operator as a
+A runtime groups operators in one of seven ways (`Setup.joins`, here `execution`): `eager` runs each operator as a
 kernel, but a bias with its contraction; `apart` is the same, except that the bias of a convolution is a kernel;
-`compiled` runs contractions alone and the operators after each as one kernel; `served` joins products of one input;
-`fused` runs each subgraph as one kernel. Values between the operators of a kernel stay on chip; all others are
-transfers. Each has the traffic since its data was last touched, which decides whether a cache still holds it.
+`split` is `eager` with some activations in parts; `compiled` runs contractions alone and the operators after each as
+one kernel; `served` joins products of one input; `fused` runs each subgraph as one kernel; `clamped` is the same, but
+smooth activations leave a contraction. Values between the operators of a kernel stay on chip; all others are transfers.
+Each has the traffic since its data was last touched, which decides whether a cache still holds it.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ from hardware.precision import CACHE, QUANTIZED, Widths, uniform
 
 Bools = NDArray[np.bool_]
 _Move = tuple[int, int, int, int, int, int, bool]  # op, role, row of numel, tensor, kernel, previous, wraps
+_SMOOTH = ("silu", "sigmoid", "hardswish", "hardsigmoid", "tanh")  # activations that do not only clamp
+_PARTS = {"silu": 1, "hardswish": 3}  # kernels before the last: a sigmoid; a sum, a clamp and a product
 _KEEP = 16  # cached demands per workload: neighbouring batches and precisions while a user steps through them
 
 
@@ -88,8 +91,8 @@ def _group(workload: Workload, execution: str) -> list[list[int]]:
     """Return the operators of each kernel, in the order in which kernels run. The first operator is the head."""
     if execution == "fused":
         return [list(members) for members in partition(workload).members]
-    if execution == "compiled":
-        return _compile(workload)
+    if execution in ("compiled", "clamped"):
+        return _compile(workload, execution == "clamped")
     if execution == "served":
         return _join_served(workload)
     kinds, runs = workload.operators.kind, list[list[int]]()
@@ -101,14 +104,16 @@ def _group(workload: Workload, execution: str) -> list[list[int]]:
     return runs
 
 
-def _compile(workload: Workload) -> list[list[int]]:
-    """Group contractions (with their bias) as library kernels, and what follows each in a subgraph as one kernel."""
+def _compile(workload: Workload, clamps: bool) -> list[list[int]]:
+    """Group contractions (with their bias) as library kernels, and what follows each in a subgraph as one kernel. If it
+    `clamps`, a library kernel also takes what follows, up to a smooth activation."""
     kinds = workload.operators.kind
     runs: list[list[int]] = []
     for members in partition(workload).members:
         current: list[int] = []
         for i in members:
-            after_library = bool(current) and KINDS[kinds[current[0]]].fuses == "anchor" and kinds[i] != "bias"
+            leaves = kinds[i] in _SMOOTH if clamps else kinds[i] != "bias"
+            after_library = bool(current) and KINDS[kinds[current[0]]].fuses == "anchor" and leaves
             if current and (KINDS[kinds[i]].fuses == "anchor" or after_library):
                 runs.append(current)
                 current = []
@@ -189,6 +194,9 @@ def structure(workload: Workload, execution: str) -> Structure:
                 rows.append((runs[k][0], WRITE, first_tensor + t, t, k, last, False))
             if t in read_inside and t not in touched:
                 local.append((i, t, first_tensor + t))
+            if passes := _PARTS.get(ops.kind[i], 0) * (execution == "split"):
+                kept = [(i, role, first_tensor + t, t, k, k, False) for role in (WRITE, READ)]
+                rows += kept * passes + kept[1:]  # the last part also reads the argument
     written = np.zeros((n, len(workload.monomials)))
     np.add.at(written, np.repeat(np.arange(n), np.diff(ops.out_ptr)), tensors.numel[ops.out_tensor])
     moves = _moves(workload, rows, numel)
