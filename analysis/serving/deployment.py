@@ -9,6 +9,7 @@ from functools import lru_cache
 import msgspec
 import numpy as np
 
+from analysis.document import record
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.scenario import Scenario
 from analysis.explore.deployment_cost import prices, settings
@@ -20,9 +21,8 @@ from analysis.model.transformer.transformer_workload import build
 from analysis.serving.request_load import Load
 from analysis.serving.scheduler import Scheduler, find_scheduler
 from analysis.serving.simulation import Run, simulate
-from analysis.serving.speculation import speculate
-from analysis.serving.split_simulation import Split, simulate_split
-from analysis.serving.step_costs import NO_CACHE, StepCosts, StepLine, StepModel, step_costs
+from analysis.serving.split_simulation import simulate_split
+from analysis.serving.step_costs import NO_CACHE, StepCosts, StepLine, StepModel, speculate, step_costs
 from hardware.device import Device
 from hardware.errors import RequestError
 from hardware.memo import memoize
@@ -208,15 +208,14 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
         layout, device = self.layout, self.first.device
         if not layout.prefill:
             return simulate(self.costs, self.scheduler, load, layout.dp)
-        split = Split(
-            prefill=self.prompt_costs or self.costs,
-            decode=self.costs,
-            prefill_workers=layout.prefill,
-            decode_workers=layout.decode,
-            hop_s=device.link_latency_s,
-            token_hop_s=self.costs.token_bytes / device.link_bandwidth,
+        token_s = self.costs.token_bytes / device.link_bandwidth
+        return simulate_split(
+            [self.prompt_costs or self.costs] * layout.prefill,
+            [self.costs] * layout.decode,
+            lambda tokens: device.link_latency_s + token_s * tokens,
+            self.scheduler,
+            load,
         )
-        return simulate_split(split, self.scheduler, load)
 
 
 def open_stage(
@@ -264,7 +263,7 @@ def arrange(stage: Server, layout: ParallelDegrees, hidden: int, longest: int, l
     Raises DoesNotFitError if no request of `longest` tokens fits."""
     _check_fit(stage, layout, longest)
     scheduler = stage.scheduler
-    costs = speculate(stage.costs, load.spec, load.accept) if load is not None and load.spec else stage.costs
+    costs = speculate(stage.costs, load.spec, load.accept) if load is not None else stage.costs
     if layout.pp > 1:
         costs = _pipelined(costs, layout.pp, hidden, stage.first, scheduler)
         scheduler = msgspec.structs.replace(scheduler, max_tokens=scheduler.max_tokens * layout.pp)
@@ -276,9 +275,11 @@ def _pipelined(costs: StepCosts, stages: int, hidden: int, first: Estimate, sche
     device = first.device
     room = max(stages * device.memory_bytes * scheduler.memory_share - first.memory.weight_bytes, 0.0)
     cache_tokens = costs.copies * room / costs.token_bytes if costs.token_bytes > 0 else np.inf
-    fields = {name: getattr(costs, name) for name in StepCosts.__struct_fields__}
-    return PipelinedCosts(
-        **fields | {"static_w": costs.static_w * stages, "cache_tokens": cache_tokens},
+    return record(
+        PipelinedCosts,
+        costs,
+        static_w=costs.static_w * stages,
+        cache_tokens=cache_tokens,
         micro_batch=costs,
         stages=stages,
         hop_s=device.link_latency_s,

@@ -13,17 +13,14 @@ from analysis.document import column
 from analysis.explore import verdict
 from analysis.explore.odds import odds_below
 from analysis.model.transformer.config import Config, degrees
-from analysis.model.transformer.load_spec import LoadSpec
 from analysis.model.transformer.transformer_request import Request
 from analysis.serving.deployment import DoesNotFitError, ParallelDegrees, Server
-from analysis.serving.request_load import Load
-from analysis.serving.served_load import Limits, Served, ServedLoad, lengths_of, load_of_spec, longest_of, serve_load
+from analysis.serving.request_load import AskedLoad, Load
+from analysis.serving.served_load import Served, ServedLoad, serve_load
 from analysis.serving.server_flags import CommandLine, command_lines
 from analysis.serving.serving_report import AIMS, odds_first
-from hardware.quantity import quantity
 
 STAGES = (1, 2, 4, 8)
-NO_LIMITS = "no limits"
 ORDERS = ("edp", "energy", "latency", "throughput", "cost")
 
 
@@ -87,26 +84,18 @@ def split_layouts(server: Server, load: Load, most: int) -> Iterator[ParallelDeg
 
 def search_layouts(
     request: Request,
-    trace: Load | None,
+    asked: AskedLoad,
     devices: Sequence[str],
     most: int,
-    limits: Limits,
     order: str,
     find_server: Callable[[str, ParallelDegrees], Server],
     tick: Callable[[int, int], None] | None,
 ) -> LoadSearch:
-    """Serve the load of a request on each device in each layout of at most `most` devices; the load is `trace` if it
-    names a file. Use as many replicas, or prefill and decode engines, as keep up and satisfy the limits."""
-    spec, lengths = request.load or LoadSpec(), lengths_of(request)
-    load = load_of_spec(spec, lengths, trace)
-
-    def serve(device: str, server: Server) -> Served:
-        """Serve the load in the layout of a server."""
-        count = server.layout.devices
-        return serve_load(server, f"{device}*{count}" if count > 1 else device, spec, lengths, trace, limits)
-
+    """Serve the load that is asked of a model on each device in each layout of at most `most` devices. Use as many
+    replicas, or prefill and decode engines, as keep up and satisfy the limits."""
+    load, drafts = asked.load, asked.spec.spec
     # A layout opens its model once. Stages do not take drafts (vLLM: features, speculative decoding).
-    shapes = (layout for layout in layouts(request.config, most) if layout.pp == 1 or not spec.spec)
+    shapes = (layout for layout in layouts(request.config, most) if layout.pp == 1 or not drafts)
     candidates = list(product(shapes, devices))
     tried, not_fitting = list[Served](), 0
     for done, (layout, device) in enumerate(candidates, 1):
@@ -120,39 +109,32 @@ def search_layouts(
         for choices in (replicated_layouts(server, load, most), split_layouts(server, load, most)):
             last: list[Served] = []
             for each in choices:  # until one keeps the limits
-                last = [serve(device, msgspec.structs.replace(server, layout=each))]
-                if _keeps(last[0], limits):
+                count = each.devices
+                key = f"{device}*{count}" if count > 1 else device
+                last = [serve_load(msgspec.structs.replace(server, layout=each), key, asked)]
+                if last[0].is_within_limits:
                     break
             tried += last
-    within = sorted((one for one in tried if _keeps(one, limits)), key=lambda one: _order(one, order))
-    misses = [one for one in tried if not _keeps(one, limits)]
+    within = sorted((one for one in tried if one.is_within_limits), key=lambda one: _order(one, order))
     first = within[0] if within else None
     return LoadSearch(
         model=request.text,
         devices=tuple(devices),
-        limits=_limits_text(limits),
+        limits=asked.limits.words,
         order=order,
         evaluated=len(tried) + not_fitting,
         not_fitting=not_fitting,
         falling_behind=sum(one.row.lag_per_s > 0 for one in tried),
-        found=tuple(LoadCandidate(row=one.row, odds=_odds_of_keeping(one, limits)) for one in within),
+        found=tuple(LoadCandidate(row=one.row, odds=_odds_of_keeping(one)) for one in within),
         first_odds=odds_first(within[0], within[1], order) if _has_rival(within) and order in AIMS else None,
-        nearest=None if within or not misses else min(misses, key=lambda one: _excess(one, limits)).row,
-        commands=command_lines(first.server, longest_of(lengths, trace), spec.spec) if first is not None else (),
+        nearest=None if within or not tried else min(tried, key=lambda one: (one.row.lag_per_s > 0, one.excess)).row,
+        commands=command_lines(first.server, asked.longest, drafts) if first is not None else (),
     )
 
 
 def _has_rival(within: Sequence[Served]) -> bool:
     """Return True if the second deployment competes with the first: both exist, or both are on paper."""
     return len({one.server.first.device.silicon for one in within[:2]}) == 1 < len(within)
-
-
-def _keeps(served: Served, limits: Limits) -> bool:
-    return not served.row.lag_per_s and _excess(served, limits) <= 1
-
-
-def _excess(served: Served, limits: Limits) -> float:
-    return limits.excess(served.row.ttft_p99_s, served.row.tpot_p99_s)
 
 
 def _order(served: Served, order: str) -> tuple[bool, float, int]:
@@ -162,16 +144,8 @@ def _order(served: Served, order: str) -> tuple[bool, float, int]:
     return not served.server.first.device.silicon, own.get(order, row.figure(order)), row.devices
 
 
-def _odds_of_keeping(served: Served, limits: Limits) -> float:
-    row = served.row
+def _odds_of_keeping(served: Served) -> float:
+    row, limits = served.row, served.asked.limits
     figures = ((row.ttft_p99_s, limits.ttft_s, True), (row.tpot_p99_s, limits.tpot_s, False))
     odds = [odds_below(value, row.band(value, first), limit) for value, limit, first in figures if limit < math.inf]
     return min([verdict.MOST, *odds])
-
-
-def _limits_text(limits: Limits) -> str:
-    stated = (("TTFT", limits.ttft_s), ("TPOT", limits.tpot_s))
-    return (
-        ", ".join(f"{name} p99 at most {quantity(limit, 's')}" for name, limit in stated if math.isfinite(limit))
-        or NO_LIMITS
-    )

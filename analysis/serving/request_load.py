@@ -10,9 +10,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from analysis.explore import constraint
 from analysis.model.ir.workload import Floats
+from analysis.model.request_bounds import TOKENS
+from analysis.model.transformer.load_spec import LoadSpec
+from analysis.model.transformer.transformer_request import Request
 from hardware import file_access, policy
 from hardware.errors import RequestError
+from hardware.quantity import quantity
 
 Counts = NDArray[np.int64]
 REQUESTS = 400  # least requests of an open load, so that the slowest four are above the 99th percentile
@@ -20,6 +25,7 @@ MOST_OPEN = 4000  # most requests of an open load, whose run must be long relati
 ROUNDS, LEAST = 6, 32  # of a closed load: requests of each client, and least requests in total
 MAX_REQUESTS = 20_000
 MOST_TRACE_BYTES = 32 << 20
+NO_LIMITS = "no limits"
 TRACE_COLUMNS = ("arrival_s", "prompt_tokens", "output_tokens")
 
 
@@ -66,11 +72,6 @@ class Lengths(msgspec.Struct, frozen=True, kw_only=True):
     spread: float = 0.0
     seed: int = 0
 
-    @property
-    def longest(self) -> int:
-        """The most tokens that the cache of a request holds."""
-        return self.prompt + self.output
-
     def draw(self, arrival_s: Floats, concurrency: int = 0) -> Load:
         """Return requests of these lengths, the same ones for each call."""
         random = np.random.default_rng(self.seed)
@@ -102,6 +103,67 @@ def closed_load(concurrency: int, lengths: Lengths) -> Load:
     prompt[first], output[first] = 1, left
     output[last] = np.ceil(output[last] * place[::-1]).astype(np.int64)
     return msgspec.structs.replace(load, prompt=prompt, cached=cached, output=output)
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """The most seconds that a request may take to its first token, and for each token after it."""
+
+    ttft_s: float = np.inf
+    tpot_s: float = np.inf
+
+    @property
+    def is_set(self) -> bool:
+        """True if there is a limit."""
+        return min(self.ttft_s, self.tpot_s) < np.inf
+
+    def excess(self, ttft_s: float, tpot_s: float) -> float:
+        """Return the factor by which times exceed the limits; at most 1 if they do not."""
+        return max(ttft_s / self.ttft_s, tpot_s / self.tpot_s, 1e-9)
+
+    @property
+    def words(self) -> str:
+        """The limits in words: `TTFT p99 at most 1.00 s`."""
+        stated = (("TTFT", self.ttft_s), ("TPOT", self.tpot_s))
+        said = [f"{name} p99 at most {quantity(limit, 's')}" for name, limit in stated if limit < np.inf]
+        return ", ".join(said) or NO_LIMITS
+
+
+class AskedLoad(msgspec.Struct, frozen=True, kw_only=True):
+    """A load that a user asks a server to serve: the load of a model's name, the lengths of its requests, the requests
+    of its file if it names one, and limits."""
+
+    spec: LoadSpec
+    lengths: Lengths
+    trace: Load | None = None
+    limits: Limits = Limits()
+
+    @property
+    def load(self) -> Load:
+        """The requests."""
+        if self.trace is not None:
+            return self.trace
+        concurrency = self.spec.concurrency
+        return closed_load(concurrency, self.lengths) if concurrency else open_load(self.spec.rate, self.lengths)
+
+    @property
+    def longest(self) -> int:
+        """The most tokens that the cache of a request holds. Raises RequestError if a model may not have so many."""
+        longest = self.trace.longest if self.trace is not None else self.lengths.prompt + self.lengths.output
+        if longest > TOKENS:
+            raise RequestError(f"a request of {longest:,} tokens, prompt and answer: at most {TOKENS:,}")
+        return longest
+
+
+def ask_load(request: Request, limits: str = "") -> AskedLoad:
+    """Return what a model's name and the limits of a state (`ttft<1s tpot<30ms L<5ms`) ask. Raises RequestError."""
+    spec, run = request.load or LoadSpec(), request.run
+    most_s = {f"{one.figure}_s": one.amount for one in constraint.parse_limits(limits)}
+    return AskedLoad(
+        spec=spec,
+        lengths=Lengths(prompt=run.sequence, output=run.output, cached=spec.cached, spread=spec.spread, seed=spec.seed),
+        trace=read_load_file(spec.requests, spec.cached) if spec.requests else None,
+        limits=Limits(**{name: value for name, value in most_s.items() if name in Limits.__struct_fields__}),
+    )
 
 
 def file_stamp(path: str) -> tuple[str, int, int]:

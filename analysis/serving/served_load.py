@@ -17,25 +17,19 @@ import numpy as np
 from analysis.document import column
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.trust import MOST, ClassEvidence
-from analysis.explore import constraint
 from analysis.explore.deployment_cost import S_PER_HOUR
 from analysis.model.ir.workload import Floats
-from analysis.model.request_bounds import TOKENS
-from analysis.model.transformer.load_spec import LoadSpec
-from analysis.model.transformer.transformer_request import Request
 from analysis.serving.deployment import Server
-from analysis.serving.request_load import MOST_OPEN, ROUNDS, Lengths, Load, closed_load, open_load
+from analysis.serving.request_load import MOST_OPEN, ROUNDS, AskedLoad, Load, closed_load, open_load
 from analysis.serving.simulation import Run
 from hardware import file_access
-from hardware.errors import RequestError
+from hardware.device import ON_PAPER
 from hardware.quantity import percent, plain_number
 
 FILLING = 0.2  # share of random arrivals that come while the server fills
 NEAR = 0.75  # share of capacity above which a full server is simulated too
 WAITING = 1.1  # clients of a full server, as a multiple of the sequences that it holds
 BEHIND = 1.1  # times the time until the last arrival: a longer run has fallen behind
-
-
 EVIDENCE = Path(__file__).with_name("load_trust.json")
 
 
@@ -44,22 +38,6 @@ def load_evidence() -> dict[str, ClassEvidence]:
     """Return the evidence for TTFT, TPOT, energy and throughput, by these names."""
     known = msgspec.json.decode(file_access.read(EVIDENCE, MOST), type=list[ClassEvidence])
     return {each.quantity: each for each in known}
-
-
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """The most seconds that a request may take to its first token, and for each token after it."""
-
-    ttft_s: float = np.inf
-    tpot_s: float = np.inf
-
-    @property
-    def is_set(self) -> bool:
-        """True if there is a limit."""
-        return min(self.ttft_s, self.tpot_s) < np.inf
-
-    def excess(self, ttft_s: float, tpot_s: float) -> float:
-        """Return the factor by which times exceed the limits; at most 1 if they do not."""
-        return max(ttft_s / self.ttft_s, tpot_s / self.tpot_s, 1e-9)
 
 
 class ServedLoad(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,6 +87,11 @@ class ServedLoad(msgspec.Struct, frozen=True, kw_only=True):
         return math.prod(factors.get(metric, (self.request_p50_s, self.energy_j_per_token)))
 
     @property
+    def marked_key(self) -> str:
+        """The devices, marked if they exist on paper only."""
+        return self.key + ON_PAPER * self.device.endswith(ON_PAPER)
+
+    @property
     def edp_js(self) -> float:
         """Joules per output token x time of a request."""
         return self.figure("edp")
@@ -135,12 +118,23 @@ class ServedLoad(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Served(msgspec.Struct, frozen=True, kw_only=True):
-    """A load that a server has served: its requests, their simulated times, and the figures."""
+    """A load that a server has served: what was asked, its requests, their simulated times, and the figures."""
 
     row: ServedLoad
+    asked: AskedLoad
     load: Load
     run: Run
     server: Server
+
+    @property
+    def excess(self) -> float:
+        """The factor by which 99th percentiles exceed the limits; at most 1 if they do not."""
+        return self.asked.limits.excess(self.row.ttft_p99_s, self.row.tpot_p99_s)
+
+    @property
+    def is_within_limits(self) -> bool:
+        """True if it keeps up with the load within its limits."""
+        return not self.row.lag_per_s and self.excess <= 1
 
     @property
     def output_token(self) -> Estimate:
@@ -161,63 +155,31 @@ class Served(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def serve_load(
-    server: Server, key: str, spec: LoadSpec, lengths: Lengths, trace: Load | None, limits: Limits
-) -> Served:
-    """Serve the load of a name on a server that is spelt `key`; `trace` are the requests of its file. Random arrivals
-    are numerous enough that filling and draining the server takes only a small part of the run."""
-    load = load_of_spec(spec, lengths, trace)
+def serve_load(server: Server, key: str, asked: AskedLoad) -> Served:
+    """Serve a load on a server that is spelt `key`. Random arrivals are numerous enough that filling and draining the
+    server takes only a small part of the run."""
+    load, rate = asked.load, asked.spec.rate
     run, full = server.serve(load), None
-    rate, capacity_per_s = spec.rate if trace is None else 0.0, server.capacity_per_s(load)
-    if rate and (rate > NEAR * capacity_per_s or _lag(load, run)):
-        full = _serve_full(server, load, run, lengths)
+    if rate and (rate > NEAR * server.capacity_per_s(load) or _lag(load, run)):
+        full = _serve_full(server, load, run, asked)
     inside = rate * float((run.end_s - run.arrival_s).mean())
     if ROUNDS * inside > load.requests and (full is None or rate <= full[0]):
-        load = open_load(spec.rate, lengths, min(int(ROUNDS * inside), MOST_OPEN))
+        load = open_load(rate, asked.lengths, min(int(ROUNDS * inside), MOST_OPEN))
         run = server.serve(load)
-    row = _row(server, key, spec, load, run, limits, full)
-    return Served(row=row, load=load, run=run, server=server)
+    return Served(row=_row(server, key, asked, load, run, full), asked=asked, load=load, run=run, server=server)
 
 
-def _serve_full(server: Server, load: Load, run: Run, lengths: Lengths) -> tuple[float, Run]:
+def _serve_full(server: Server, load: Load, run: Run, asked: AskedLoad) -> tuple[float, Run]:
     """Serve more clients than a replica holds, so that its batches are full and requests always wait. Return the
     requests per second of all replicas, at least the rate of `run`, and the run of all replicas."""
     copies = server.layout.dp
     one = msgspec.structs.replace(server, layout=msgspec.structs.replace(server.layout, dp=1))
-    clients = closed_load(math.ceil(WAITING * server.sequences(load) * one.layout.workers), lengths)
+    clients = closed_load(math.ceil(WAITING * server.sequences(load) * one.layout.workers), asked.lengths)
     full = one.serve(clients)
     whole = {name: copies * getattr(full, name) for name in ("busy_s", "step_j", "idle_j", "sequence_seconds")}
     served = clients.requests - clients.concurrency  # the first and the last request of each client are cut short
     rate = max(copies * served / full.end_of_run_s, load.requests / run.end_of_run_s)
     return rate, msgspec.structs.replace(full, **whole)
-
-
-def lengths_of(request: Request) -> Lengths:
-    """Return the lengths of the requests of a load."""
-    load = request.load or LoadSpec()
-    run, rest = request.run, {name: getattr(load, name) for name in ("cached", "spread", "seed")}
-    return Lengths(prompt=run.sequence, output=run.output, **rest)
-
-
-def longest_of(lengths: Lengths, trace: Load | None) -> int:
-    """Return the most tokens that the cache of a request holds. Raises RequestError if a model may not have so many."""
-    longest = trace.longest if trace is not None else lengths.longest
-    if longest > TOKENS:
-        raise RequestError(f"a request of {longest:,} tokens, prompt and answer: at most {TOKENS:,}")
-    return longest
-
-
-def parse_limits(text: str) -> Limits:
-    """Return the limits of a load among the limits of a state of the screen (`ttft<1s tpot<30ms L<5ms`)."""
-    found = {one.figure: one.amount for one in constraint.parse_limits(text)}
-    return Limits(ttft_s=found.get("ttft", np.inf), tpot_s=found.get("tpot", np.inf))
-
-
-def load_of_spec(spec: LoadSpec, lengths: Lengths, trace: Load | None = None) -> Load:
-    """Return the requests of a load in a model's name; `trace` are the requests of its file."""
-    if trace is not None:
-        return trace
-    return closed_load(spec.concurrency, lengths) if spec.concurrency else open_load(spec.rate, lengths)
 
 
 def time_per_token_s(run: Run) -> Floats:
@@ -235,11 +197,11 @@ def _steady(run: Run, load: Load, is_random: bool) -> slice:
 
 
 def _row(
-    server: Server, key: str, spec: LoadSpec, load: Load, run: Run, limits: Limits, full: tuple[float, Run] | None
+    server: Server, key: str, asked: AskedLoad, load: Load, run: Run, full: tuple[float, Run] | None
 ) -> ServedLoad:
     """Return the figures of a load. Random arrivals are served as fast as they arrive. A server that falls behind has
     the rate and power of a full one, at any arrival rate."""
-    is_random = bool(spec.rate) and not spec.requests
+    is_random = bool(asked.spec.rate)
     capacity_per_s, full_run = full or (server.capacity_per_s(load), run)
     kept = _steady(run, load, is_random)
     arrivals = load.arrivals_per_s
@@ -258,7 +220,7 @@ def _row(
     ttft_s, tpot_s = (run.first_s - run.arrival_s)[kept], time_per_token_s(run)[kept]
     costs, ttft_p50_s, tpot_p50_s = server.costs, float(np.median(ttft_s)), float(np.median(tpot_s))
     per_token_j = power_w / tokens_per_s
-    is_good = (ttft_s <= limits.ttft_s) & (tpot_s <= limits.tpot_s)
+    is_good = (ttft_s <= asked.limits.ttft_s) & (tpot_s <= asked.limits.tpot_s)
     if did is not run:  # the simulated requests of an endless queue begin in batches that are not yet full
         cut = len(did.end_s) // ROUNDS
         tpot_s = time_per_token_s(did)[cut:-cut]
@@ -269,7 +231,7 @@ def _row(
         device=server.name,
         layout=server.layout.words or "one device",
         runtime=server.first.runtime.name,
-        load=spec.text,
+        load=asked.spec.text,
         request_p50_s=float(np.median((run.end_s - run.arrival_s)[kept])),
         **{f"ttft_p{p}_s": float(np.percentile(ttft_s, p)) for p in (50, 90, 99)},
         **{f"tpot_p{p}_s": float(np.percentile(tpot_s, p)) for p in (50, 90, 99)},

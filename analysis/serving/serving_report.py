@@ -11,9 +11,9 @@ import numpy as np
 from analysis.explore import verdict
 from analysis.explore.odds import correlation, middle_and_spread, odds_of_less
 from analysis.serving.deployment import Server
-from analysis.serving.request_load import Lengths, closed_load, open_load
+from analysis.serving.request_load import AskedLoad, Lengths, Limits, closed_load, open_load
 from analysis.serving.scheduler import Scheduler
-from analysis.serving.served_load import Limits, Served, ServedLoad, time_per_token_s
+from analysis.serving.served_load import Served, ServedLoad, time_per_token_s
 from analysis.serving.waits import Wait, list_waits
 from analysis.text.headline import describe_change
 from hardware.quantity import percent
@@ -39,9 +39,8 @@ class ServingReport(msgspec.Struct, frozen=True, kw_only=True):
 def serving_report(
     model: str,
     metric: str,
+    asked: AskedLoad,
     by_server: Sequence[Sequence[Served]],
-    lengths: Lengths,
-    limits: Limits,
     not_fitting: Sequence[str] = (),
 ) -> ServingReport:
     """Report the loads that each server has served. If each has served one, the best by `metric` is first; else the
@@ -57,7 +56,7 @@ def serving_report(
         server, own = served[0].server, [one.row for one in served]
         rows += own
         waits += list_waits(server.name, served[-1].run)
-        answers += _answers(server, own, lengths, limits, says_lag=len(ordered) == 1 or not is_single)
+        answers += _answers(server, own, asked, says_lag=len(ordered) == 1 or not is_single)
     if count := max((one.load.requests for served in ordered for one in served if one.row.lag_per_s > 0), default=0):
         answers.append(f"TTFT of a load that falls behind covers {count:,} simulated requests: later ones wait longer")
     said = dict.fromkeys(
@@ -65,8 +64,8 @@ def serving_report(
     )
     return ServingReport(
         model=model,
-        prompt_tokens=lengths.prompt,
-        output_tokens=lengths.output,
+        prompt_tokens=asked.lengths.prompt,
+        output_tokens=asked.lengths.output,
         metric=metric,
         loads=tuple(rows),
         waits=tuple(waits),
@@ -124,7 +123,7 @@ def _scheduler_words(scheduler: Scheduler) -> str:
     )
 
 
-def _answers(server: Server, rows: Sequence[ServedLoad], lengths: Lengths, limits: Limits, says_lag: bool) -> list[str]:
+def _answers(server: Server, rows: Sequence[ServedLoad], asked: AskedLoad, says_lag: bool) -> list[str]:
     name, behind = server.name, [row for row in rows if row.lag_per_s > 0 and says_lag]
     more = " and more" * (len(rows) > 1)
     lines = [
@@ -140,26 +139,22 @@ def _answers(server: Server, rows: Sequence[ServedLoad], lengths: Lengths, limit
             lines.append(f"{name} still gains at {knee.load}: {highest:,.0f} tokens/s")
         else:
             lines.append(f"{name}: {knee.load} reach {knee.tokens_per_s:,.0f} of {highest:,.0f} tokens/s (the knee)")
-    if limits.is_set:
-        lines += _limit_answers(server, rows, lengths, limits)
+    if not asked.limits.is_set:
+        return lines
+    rate = highest_rate(server, asked.lengths, asked.limits)
+    if not rate:
+        return [*lines, f"{name} is within the limits at no load"]
+    lines.append(f"{name} holds {rate:.3g} requests/s within the limits (99 % of requests)")
+    if wanted := max((row.arrivals_per_s for row in rows), default=0.0):
+        copies = math.ceil(wanted / rate)
+        devices = f" of {server.layout.devices} devices" * (server.layout.devices > 1)
+        lines.append(f"{wanted:.3g} requests/s take {copies:,} such server{'s' * (copies > 1)}{devices}")
     return lines
 
 
 def find_knee(rates: Sequence[float]) -> int:
     """Return the index of the load, from light to heavy, beyond which more load gains little throughput."""
     return next(place for place, rate in enumerate(rates) if rate >= KNEE * max(rates))
-
-
-def _limit_answers(server: Server, rows: Sequence[ServedLoad], lengths: Lengths, limits: Limits) -> list[str]:
-    name, rate = server.name, highest_rate(server, lengths, limits)
-    if not rate:
-        return [f"{name} is within the limits at no load"]
-    lines = [f"{name} holds {rate:.3g} requests/s within the limits (99 % of requests)"]
-    if wanted := max((row.arrivals_per_s for row in rows), default=0.0):
-        copies = math.ceil(wanted / rate)
-        devices = f" of {server.layout.devices} devices" * (server.layout.devices > 1)
-        lines.append(f"{wanted:.3g} requests/s take {copies:,} such server{'s' * (copies > 1)}{devices}")
-    return lines
 
 
 def highest_rate(server: Server, lengths: Lengths, limits: Limits) -> float:
@@ -175,10 +170,9 @@ def highest_rate(server: Server, lengths: Lengths, limits: Limits) -> float:
     low = 0.01 * alone.output_tokens / lengths.output / alone.end_of_run_s
     if not holds(low):
         return 0.0
-    high = low
-    while holds(high * 4) and high < 1e6:
-        high *= 4
-    low, high = high, high * 4
+    while holds(low * 4) and low < 1e6:
+        low *= 4
+    high = low * 4
     for _ in range(6):
         middle = float(np.sqrt(low * high))
         low, high = (middle, high) if holds(middle) else (low, middle)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -11,18 +12,6 @@ from analysis.serving.request_load import Load
 from analysis.serving.scheduler import Scheduler
 from analysis.serving.simulation import BatchEngine, Requests, Run, make_run
 from analysis.serving.step_costs import StepCosts
-
-
-class Split(msgspec.Struct, frozen=True, kw_only=True):
-    """The workers that prefill and the workers that decode, each kind with its costs. To move from one to the other, a
-    cache takes `hop_s`, plus `token_hop_s` per token."""
-
-    prefill: StepCosts
-    decode: StepCosts
-    prefill_workers: int
-    decode_workers: int
-    hop_s: float
-    token_hop_s: float
 
 
 class _Decoder(BatchEngine):
@@ -60,10 +49,12 @@ class _Prefiller(BatchEngine):
     """An engine that computes the first token of each request, and passes it to the decoder with the fewest requests,
     which sends the token to the client."""
 
-    def __init__(self, split: Split, requests: Requests, scheduler: Scheduler, decoders: list[_Decoder]) -> None:
-        super().__init__(split.prefill, requests)
-        self.scheduler = scheduler
-        self.split, self.decoders = split, decoders
+    def __init__(
+        self, costs: StepCosts, requests: Requests, decoders: list[_Decoder], send_s: Callable[[int], float]
+    ) -> None:
+        super().__init__(costs, requests)
+        self.scheduler = msgspec.structs.replace(self.scheduler, reserves=False)
+        self.decoders, self.send_s = decoders, send_s
 
     def _takes_more(self) -> bool:
         held = sum(self.requests.prompt[request] for request in (*self.waiting, *self.prefilling))
@@ -78,17 +69,22 @@ class _Prefiller(BatchEngine):
             requests.send_next(self.outlet_s, self.queue)
             return
         decoder = min(self.decoders, key=lambda each: each.requests_held)
-        hop_s = self.split.hop_s + self.split.token_hop_s * tokens
-        there_s = self.now + self.scheduler.request_s.value + hop_s
+        there_s = self.now + self.scheduler.request_s.value + self.send_s(tokens)
         heapq.heappush(decoder.coming, (there_s, request))
 
 
-def simulate_split(split: Split, scheduler: Scheduler, load: Load) -> Run:
-    """Serve a load by workers that prefill and workers that decode. Deterministic."""
+def simulate_split(
+    prefill: Sequence[StepCosts],
+    decode: Sequence[StepCosts],
+    send_s: Callable[[int], float],
+    scheduler: Scheduler,
+    load: Load,
+) -> Run:
+    """Serve a load by workers that prefill and workers that decode, with the costs of each. A cache of so many tokens
+    takes `send_s` from one to the other. Deterministic."""
     requests = Requests(load, scheduler)
-    decoders = [_Decoder(split.decode, requests) for _ in range(split.decode_workers)]
-    of_prompts = msgspec.structs.replace(scheduler, reserves=False)
-    prefillers = [_Prefiller(split, requests, of_prompts, decoders) for _ in range(split.prefill_workers)]
+    decoders = [_Decoder(costs, requests) for costs in decode]
+    prefillers = [_Prefiller(costs, requests, decoders, send_s) for costs in prefill]
     engines = [*prefillers, *decoders]
     while (engine := min(engines, key=lambda each: each.next_s)).next_s < math.inf:
         until_s = math.inf

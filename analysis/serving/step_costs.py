@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -17,17 +18,19 @@ import numpy as np
 
 from analysis.estimate.bundle import evaluate_steps
 from analysis.estimate.estimate import Estimate, estimate
-from analysis.estimate.peak_memory import peak_memory
+from analysis.estimate.peak_memory import Memory, peak_memory
 from analysis.estimate.roles import select_values
 from analysis.estimate.scenario import Scenario
 from analysis.model.ir.workload import INPUT, Floats, Workload
 from analysis.serving.scheduler import Scheduler
+from hardware import file_access
 from hardware.device import Device
 from hardware.memo import memoize
 
 NO_CACHE = 1  # tokens in the cache of a step that counts as a step without attention
 SHORT, LONG = 64, 512  # tokens of a prompt with negligible attention, and of one that shows its cost
 CONTEXT = 3584  # tokens before the long prompt
+_DRAFT = Path(__file__).with_name("speculation.toml")
 
 
 class StepLine(NamedTuple):
@@ -141,12 +144,10 @@ class StepModel(msgspec.Struct, frozen=True, kw_only=True):
         """Return the estimate of a step of one sequence that attends to so many tokens."""
         return estimate(self.decode, self.device, msgspec.structs.replace(self.scenario, sequence=1, kv=cached))
 
-    def activation_bytes(self, tokens: int) -> float:
-        """Return the bytes of activations of a step of so many prompt tokens."""
-        prompt = self.prefill.bound(sequence=LONG, kv=0)
-        setup = self.scenario.setup_on(self.device, prompt)
-        held = peak_memory(prompt, 1, setup.plan.widths, setup.joins).activation_peak_bytes
-        return held * tokens / LONG
+    def memory(self, step: Workload) -> Memory:
+        """Return the peak memory of a step of one sequence."""
+        setup = self.scenario.setup_on(self.device, step)
+        return peak_memory(step, 1, setup.plan.widths, setup.joins)
 
     @property
     def state_bytes(self) -> float:
@@ -193,11 +194,12 @@ def step_costs(steps: StepModel, first: Estimate, longest: int, scheduler: Sched
     slope = np.maximum(longest_each - halfway, 0.0) / (knots[1] - knots[0])
     base = np.stack([_along(tokens, linear, n) for n in sequences], axis=1)
     decoding = np.stack([np.maximum(halfway - slope * knots[0] - base, 0.0), slope], axis=1)
-    full_bytes, state_bytes = steps.estimate(knots[1]).peak_memory_bytes, steps.state_bytes
-    token_bytes = (full_bytes - first.peak_memory_bytes) / (knots[1] - NO_CACHE)
+    full_bytes = steps.memory(steps.decode.bound(sequence=1, kv=knots[1])).peak_bytes
+    token_bytes, state_bytes = (full_bytes - first.peak_memory_bytes) / (knots[1] - NO_CACHE), steps.state_bytes
     room = first.device.memory_bytes * scheduler.memory_share - first.memory.weight_bytes
     if not scheduler.activations_apart:
-        room = max(room - steps.activation_bytes(scheduler.max_tokens // copies), 0.0)
+        of_prompt = steps.memory(steps.prefill.bound(sequence=LONG, kv=0)).activation_peak_bytes
+        room = max(room - of_prompt * (scheduler.max_tokens // copies) / LONG, 0.0)
     return StepCosts(
         tokens=tokens,
         linear=linear,
@@ -215,6 +217,26 @@ def step_costs(steps: StepModel, first: Estimate, longest: int, scheduler: Sched
         latency_factors=(first.latency_band_s[0] / first.latency_s, first.latency_band_s[1] / first.latency_s),
         energy_factors=(first.energy_band_j[0] / first.energy_j, first.energy_band_j[1] / first.energy_j),
     )
+
+
+def tokens_per_step(drafts: int, accept: float) -> float:
+    """Return the tokens of a sequence that a step gives: proposals up to the first that is rejected, and one more.
+    `accept` is the probability that a proposal is accepted if those before it are."""
+    return sum(accept**kept for kept in range(drafts + 1))
+
+
+def speculate(costs: StepCosts, drafts: int, accept: float) -> StepCosts:
+    """Return the costs of a token if steps check `drafts` proposals of a cheap draft for each sequence, in addition to
+    its next token. The cache is read once for all of them."""
+    if not drafts:
+        return costs
+    draft, tokens = file_access.shipped(_DRAFT)["draft"]["value"], tokens_per_step(drafts, accept)
+    base, checked = (
+        np.array([costs.without_attention(int(n) * times) for n in costs.sequences]).T for times in (1, drafts + 1)
+    )
+    decoding = costs.decoding * (1.0 + drafts * draft) / tokens
+    decoding[:, 0] += (checked + drafts * draft * base) / tokens - base
+    return msgspec.structs.replace(costs, decoding=decoding)
 
 
 def _doubling(most: int) -> list[int]:
