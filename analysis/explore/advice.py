@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from analysis.estimate.alternatives import Alternative, alternatives, best_setting
+from analysis.estimate.alternatives import Alternative, alternatives, best_setting, gain_per_inference
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import Figures, Head, figures, head_fields
 from analysis.estimate.metrics import AIMS, METRICS
@@ -124,12 +124,13 @@ def _try(before: Estimate, other: Alternative) -> tuple[Suggestion, Estimate]:
 
 
 def _try_devices(result: Estimate, devices: Sequence[Device]) -> list[Suggestion]:
-    """Return the devices with the least energy and the least latency, among others that can run the model."""
+    """Return the devices with the least energy and the least latency, among others that run the model at a lower EDP:
+    a tenth of the energy in a hundred times the time is no advice."""
     others = [estimate(result.workload, one, result.scenario) for one in devices if one.id != result.device.id]
     fitting = [
         _try(result, Alternative("device", f"device {after.device.marked_key}", after.device.key, after))[0]
         for after in others
-        if after.can_win
+        if after.can_win and gain_per_inference(result, after).mean > 1.0
     ]
     best = [min(fitting, key=lambda s: METRICS[name].figure(s.after), default=None) for name in ("energy", "latency")]
     return [s for i, s in enumerate(best) if s is not None and s not in best[:i]]

@@ -23,6 +23,7 @@ from analysis.text.headline import headlines
 from analysis.text.insight import comparison_sentence, design_price_sentence, device_sentences, request_sentence
 from hardware.area import area
 from hardware.device import Device
+from hardware.device_catalog import device_as_designed
 from hardware.errors import RequestError
 from hardware.memo import memoize
 
@@ -164,7 +165,7 @@ def insights(results: Sequence[Estimate], reference: Estimate) -> tuple[str, ...
 @memoize()
 def as_designed(result: Estimate) -> Estimate | None:
     """Return the estimate of a design target at its designer's prices; None for a device that exists."""
-    device = result.device.as_designed
+    device = device_as_designed(result.device)
     return None if device is None else estimate(result.workload, device, result.scenario)
 
 

@@ -4,6 +4,7 @@ measured or read on the machine."""
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -11,8 +12,10 @@ import numpy as np
 
 from analysis.annexes.machine.measurement_log import MeasuredMachine, MeasurementLog, TimedCase
 from hardware import file_access
-from hardware.device import Device, device_in_mode, load_devices
+from hardware.device import Device
+from hardware.device_catalog import device_in_mode, load_device, load_devices
 from hardware.device_file import DeviceFile, Fact
+from hardware.errors import RequestError
 from hardware.quantity import percent
 
 SETS = Path(__file__).parents[3] / "hardware" / "instruction_sets.toml"
@@ -28,10 +31,9 @@ _NOT_SHARED = ("memory_bus_bits", "memory_transfer_rate", "vector_clock_hz", "ma
 def nearest_device(machine: MeasuredMachine, facts: dict[str, Fact]) -> Device:
     """Return the most similar device of the catalogue: by name if the catalogue has it, else by facts."""
     devices = [d for d in load_devices()[0] if d.architecture == machine.architecture and d.silicon]
-    title = machine.name.lower()
-    named = [d for d in devices if any(name.lower() in title for name in (d.file.name, *d.file.aliases))]
-    if named:
-        return named[0]
+    with suppress(RequestError):  # no device of the catalogue has this name
+        if (named := load_device(machine.name)) in devices:
+            return named
     known = {name: facts[name].value for name in ("units", "clock_hz", "memory_bandwidth", "l2_bytes") if name in facts}
 
     def distance(device: Device) -> float:

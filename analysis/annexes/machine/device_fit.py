@@ -29,7 +29,8 @@ from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model.ir.workload import Floats
 from hardware.demand import OpClass
-from hardware.device import Device, device_in_mode
+from hardware.device import Device
+from hardware.device_catalog import device_in_mode
 from hardware.device_file import DeviceFile, OwnEvidence
 from hardware.errors import RequestError
 from hardware.quantity import percent

@@ -13,6 +13,7 @@ import json
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -321,32 +322,28 @@ def _trust_json(left_out_s: Mapping[tuple[object, ...], tuple[float, float]]) ->
     return trust_bands.encode_trust(trust_bands.trust_table(residuals))
 
 
-def _print_progress(phase: str) -> None:
-    print(phase, file=sys.stderr)
-
-
 def main() -> None:
     """Print the fitted and the shipped values and the cross-validation in the format of efficiency.toml. Write
     trust.json, from which bands of estimates follow."""
+    progress: Progress = partial(print, file=sys.stderr)
     validations: list[CrossValidation] = []
     left_out_s: dict[tuple[object, ...], tuple[float, float]] = {}
     for software, rows in fit_rows_by_software(shipped_rows(FITTED_ON)).items():
-        full = fit_software(software, rows, _print_progress)
-        errors, latency_s = cross_validate_fit(software, rows, full, _print_progress)
+        full = fit_software(software, rows, progress)
+        errors, latency_s = cross_validate_fit(software, rows, full, progress)
         validations.append(errors)
         pairs = zip(latency_s["device"].tolist(), latency_s["family"].tolist(), strict=True)
         left_out_s.update(zip((row.identity for row in rows), pairs, strict=True))
         print(f"# {software}: {len(rows)} rows, mean absolute log error {mean_error(full.error, full.weight):.3f}")
         for rate, value in zip(full.rates, full.values, strict=True):
-            shipped = (
-                full.shipped.nchw[0] if rate.table == "nchw" else getattr(full.shipped, rate.table)[0, rate.classes[0]]
-            )
+            shipped = getattr(full.shipped, rate.table)[0]
+            shipped = shipped[rate.classes[0]] if rate.classes else shipped
             print(f"#   {rate.table}.{rate.name:10} {shipped:.3f} -> {value:.3f}")
     for errors in validations:
         print("\n[[cross_validation]]")
         for name, field in msgspec.to_builtins(errors).items():
             print(f"{name} = {round(field, 4) if isinstance(field, float) else json.dumps(field)}")
-    _print_progress("bands")
+    progress("bands")
     file_access.write(PATH, [_trust_json(left_out_s)])
 
 

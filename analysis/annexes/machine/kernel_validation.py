@@ -8,7 +8,7 @@ cache if it fits. In the second, weights come from memory. `operator_rows` has o
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -19,12 +19,13 @@ from analysis.annexes.machine.measured_rows import SHIPPED, read_rows
 from analysis.annexes.machine.prediction_errors import ErrorRow, PredictionErrors, measure_errors
 from analysis.annexes.machine.row_validation import PredictionPoint
 from analysis.document import column
-from analysis.estimate.trust import find_trust, work_class
+from analysis.estimate.trust import Factors, find_trust, work_class
 from analysis.model.ir.lengths import through_window
 from analysis.model.ir.workload import Floats
 from analysis.model.operators.contractions import ATTENTION_FLOPS, ATTENTION_SPECIAL
 from hardware.demand import READ, READ_WEIGHT, WRITE, Calls, Demand, OpClass, Transfers
-from hardware.device import Device, load_device
+from hardware.device import Device
+from hardware.device_catalog import load_device
 from hardware.errors import RequestError
 from hardware.execute import execute
 from hardware.plan import make_plan
@@ -90,10 +91,12 @@ def attention(shape: Shape) -> SingleKernel:
     if window:  # a row sees only its last keys
         seen = through_window(window, rows, columns - rows) if shape["causal"] else min(seen, 2.0 * window + 1.0)
         columns = min(columns, rows + (1.0 if shape["causal"] else 2.0) * window)
-    queries = key_heads * rows * shape["heads"] / shape["kv_heads"]  # heads that share keys are rows of one product
+    queries = key_heads * rows * shape["heads"] / shape["kv_heads"]
+    # Heads that share keys are the rows of one product, unless the kernel gives each head blocks of its own.
+    products = key_heads if shape.get("packed", 1.0) else queries / rows
     scores, dim = queries * seen, (shape["dim_qk"], shape["dim_v"])
     return SingleKernel(
-        OpClass.ATTENTION, (key_heads, queries / key_heads, seen, dim[0]), scores * ATTENTION_FLOPS,
+        OpClass.ATTENTION, (products, queries / products, seen, dim[0]), scores * ATTENTION_FLOPS,
         scores * ATTENTION_SPECIAL, queries * dim[0], 0, queries * dim[1], macs=scores * sum(dim),
         cached=key_heads * columns * shape.get("dim_kept", sum(dim)),
     )  # fmt: skip
@@ -170,32 +173,37 @@ def _predict_kernels(
     device: Device, form: str, op: str, rows: Sequence[dict[str, str]], newest: bool = True
 ) -> list[PredictionPoint]:
     kinds = KINDS if form == "fp32" else NARROW_KINDS
-    kernels = [kinds[op](_parse_shape(row["shape"])) for row in rows]
     runs = make_plan(device, form)
     if form == "fp32":  # fp32 also in matrix products and, with TF32 off, convolutions
         runs = msgspec.structs.replace(runs, convolution=("vector", "fp32"), contraction=("vector", "fp32"))
     runtime = msgspec.structs.replace(runtime_of_mode(device, "fused"), asynchronous=newest)
     # The sources of 16 bit and less time kernels within a layer (vidur), after a flush of the caches (DeepGEMM), or
     # with weights larger than any cache (LLMCompass), so weights are never on chip.
-    needs = kernel_demand(kernels, runs.widths, in_layers=form != "fp32")
-    setup = Setup(device, runs, runtime, "blocked")
-    run = execute(needs, setup)
-    measured = [float(row.get("seconds") or float(row["latency_ms"]) * 1e-3) for row in rows]
-    return make_points(setup, [op] * len(rows), measured, run.kernel_s.tolist())
+    setup, kernels = Setup(device, runs, runtime, "blocked"), (kinds[op](_parse_shape(row["shape"])) for row in rows)
+    measured = (float(row.get("seconds") or float(row["latency_ms"]) * 1e-3) for row in rows)
+    members = [(op, seconds, (kernel,)) for seconds, kernel in zip(measured, kernels, strict=True)]
+    return make_points(setup, members, in_layers=form != "fp32")
 
 
 def make_points(
-    setup: Setup, names: Sequence[str], measured: Sequence[float], predicted: Sequence[float]
+    setup: Setup,
+    rows: Sequence[tuple[str, float, Sequence[SingleKernel]]],
+    in_layers: bool = True,
+    bands: Mapping[str, Factors] | None = None,
 ) -> list[PredictionPoint]:
-    """Return the points of kernels, with the band of single kernels. `names` are their families of work."""
+    """Return the points of rows: family of work, seconds, and kernels that run in turn. The band is that of single
+    kernels, or the one in `bands` by family."""
+    demand = kernel_demand([kernel for row in rows for kernel in row[2]], setup.plan.widths, in_layers)
+    first = np.cumsum([0, *(len(row[2]) for row in rows)])[:-1]
+    predicted = np.add.reduceat(execute(demand, setup).kernel_s, first).tolist()
     work, runtime = work_class(setup, "kernel", 1, False), setup.runtime
-    low, high = find_trust(setup, work)[0].band
+    ends = [(bands or {}).get(name) or find_trust(setup, work)[0].band for name, _, _ in rows]
     return [
         PredictionPoint(
             work, "latency", setup.device.key, name, runtime.id, runtime.mode, work, seconds, each,
             (low * each, high * each),
         )
-        for name, seconds, each in zip(names, measured, predicted, strict=True)
+        for (name, seconds, _), each, (low, high) in zip(rows, predicted, ends, strict=True)
     ]  # fmt: skip
 
 

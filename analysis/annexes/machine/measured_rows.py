@@ -20,7 +20,8 @@ import msgspec
 from analysis.estimate.scenario import Scenario
 from hardware import file_access, policy, precision
 from hardware import runtime as runtimes
-from hardware.device import Device, load_device
+from hardware.device import Device
+from hardware.device_catalog import load_device
 from hardware.errors import RequestError
 
 SHIPPED = Path(__file__).parent / "measured"
@@ -170,9 +171,8 @@ def interpret_vision_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
     if device.arch.is_host and has_idle_cores(row, device.units):
         raise Unpredictable("fewer threads than cores")
     framework = row.get("framework", "").lower()
-    execution = check_runtime(
-        _execution(framework, device.vendor), device, "encoder" if row.get("sequence") else "vision"
-    )
+    named = find_runtime_name(framework, device.vendor) or "fused"
+    execution = check_runtime(named, device, "encoder" if row.get("sequence") else "vision")
     if execution == "tensorrt":  # MLPerf records engines as graphs, with plugins for BERT; others enqueue
         execution = "tensorrt_enqueue" if not is_mlperf else "tensorrt_plugins" if row.get("sequence") else execution
     if row.get("precision") == "fp32" and is_submission and execution.startswith(("tensorrt", "openvino")):
@@ -290,11 +290,3 @@ def check_runtime(runtime: str, device: Device, work: str) -> str:
     if device.arch.has_layouts or device.arch.is_host:
         raise Unpredictable(f"{runtimes.runtimes()[runtime].name} does not run on this device here")
     return "fused"
-
-
-def _execution(framework: str, vendor: str) -> str:
-    if framework.startswith("tensorflow 2."):
-        # Since 2.9 oneDNN is on by default: its optimiser fuses the operators that follow a contraction.
-        minor = framework.removeprefix("tensorflow 2.").partition(".")[0]
-        return "compiled" if minor.isdigit() and int(minor) >= 9 else "eager"
-    return find_runtime_name(framework, vendor) or "fused"

@@ -21,13 +21,15 @@ from analysis.model.ir.lengths import Routing
 from analysis.model.ir.workload import Parallel
 from hardware import file_access
 from hardware.demand import OpClass
-from hardware.device import load_device
+from hardware.device_catalog import load_device
 from hardware.errors import RequestError
-from hardware.execute import execute
+from hardware.precision import FORMATS
 from hardware.runtime import runtimes
 from hardware.setup import make_setup
 
 _Kernels = tuple[SingleKernel, ...]
+# Device, engine, precision, format of attention ('' for that of the precision), and what differs from the runtime.
+_Key = tuple[str, str, str, str, tuple[tuple[str, Any], ...]]
 _gather = kernels.rowwise(OpClass.GATHER, 1, 0, 0)
 
 
@@ -46,7 +48,7 @@ def predict_operators(
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[list[PredictionPoint], Counter[str]]:
     """Return the predicted rows, in families by operator and format, and the number of other rows by reason."""
-    groups: dict[tuple[str, str, str], list[tuple[str, float, _Kernels]]] = {}
+    groups: dict[_Key, list[tuple[str, float, _Kernels]]] = {}
     points, skipped = list[PredictionPoint](), Counter[str]()
     for row in rows:
         try:
@@ -54,8 +56,9 @@ def predict_operators(
             groups.setdefault(key, []).append(member)
         except Unpredictable as reason:
             skipped[str(reason)] += 1
-    for (device, engine, precision), members in groups.items():
+    for (device, engine, precision, attended, changes), members in groups.items():
         runtime = runtimes()[_rules()["engines"][engine]]
+        runtime = msgspec.structs.replace(runtime, **dict(changes))
         if engine not in runtimes():
             runtime = msgspec.structs.replace(runtime, library_collectives=True)
         try:
@@ -63,23 +66,21 @@ def predict_operators(
         except RequestError:
             skipped[f"device is not in the catalogue: {device}"] += len(members)
             continue
-        names, measured, started = zip(*members, strict=True)
-        needs = kernels.kernel_demand([each for row in started for each in row], setup.plan.widths, in_layers=True)
-        first = np.cumsum([0, *map(len, started)])[:-1]
-        seconds = np.add.reduceat(execute(needs, setup).kernel_s, first)
-        found = kernels.make_points(setup, names, measured, seconds.tolist())
+        if attended:
+            setup = msgspec.structs.replace(setup, plan=msgspec.structs.replace(setup.plan, attention=attended))
+        bands = _rules()["bands"] if setup.device.vendor == "NVIDIA" else None
+        found = kernels.make_points(setup, members, bands=bands)
         points += [msgspec.structs.replace(point, name=point.family) for point in found]
         if progress is not None:
             progress(len(points), len(rows))
     return sorted(points, key=lambda point: point.name), skipped
 
 
-def _read(row: dict[str, str]) -> tuple[tuple[str, str, str], tuple[str, float, _Kernels]]:
-    """Return the device, engine and precision of a row, and its family, seconds and kernels. Raises Unpredictable."""
+def _read(row: dict[str, str]) -> tuple[_Key, tuple[str, float, _Kernels]]:
+    """Return what sets up the prediction of a row, and its family, seconds and kernels. Raises Unpredictable."""
     rules, operator = _rules(), row["operator"]
-    for rule in rules["unfit"]:
-        if all(part in (row.get(name) or "") for name, part in rule.items() if name != "reason"):
-            raise Unpredictable(rule["reason"])
+    if rule := _first_rule(row, "unfit"):
+        raise Unpredictable(rule["reason"])
     if row["engine"] not in rules["engines"] or operator not in _OPERATORS:
         raise Unpredictable(f"unknown engine or operator: {row['engine'][:20]} {operator[:20]}")
     stored, multiplied = row.get("weights_format", ""), row.get("activations_format", "")
@@ -98,23 +99,48 @@ def _read(row: dict[str, str]) -> tuple[tuple[str, str, str], tuple[str, float, 
         started = ()
     if not sizes["latency_s"] or not any(min(kernel.gemm) > 0 or kernel.sent for kernel in started):
         raise Unpredictable(f"a size or the time of {operator} is missing")
-    return (row["device"], row["engine"], rules["precision"][form]), (family, sizes["latency_s"], started)
+    rule = _first_rule(row, "experts" if operator == "moe" else "attention")
+    is_divided = sizes["ep"] > 1 and sizes["tokens"] * sizes["ep"] > sizes["experts"]
+    changes = rule.get("runtime", {}) | (rule.get("runtime_of_divided", {}) if is_divided else {})
+    attended = multiplied if cache and multiplied in FORMATS else ""
+    key = row["device"], row["engine"], rules["precision"][form], attended, tuple(changes.items())
+    return key, (family, sizes["latency_s"], started)
 
 
 def _attend(row: dict[str, str], sizes: Shape) -> _Kernels:
-    """Return attention, after a kernel that writes new keys and values where the engine's table includes it."""
+    """Return attention, after the kernels that the engine's table includes."""
     operator, dim, rows = row["operator"], sizes["head_dim"], sizes["seq"] or 1.0
+    rule = _first_rule(row, "attention")
     shape = {"dim_qk": dim, "dim_v": dim, **sizes, "q": rows, "kv": sizes["kv"] or rows}
     shape["causal"] = float(operator != "attention_encoder")
-    if operator == "mla_prefill":  # each head has keys of its own
+    if rule.get("is_absorbed"):
+        shape |= _rules()["sizes"]["mla_decode"]
+    elif operator == "mla_prefill":  # each head has keys of its own
         shape["kv_heads"] = sizes["heads"]
-    is_apart = operator.startswith("attention") and shape["causal"] and "flashinfer" not in row.get("kernel", "")
-    written = {"tokens": sizes["batch"] * rows, "width": 2.0 * sizes["kv_heads"] * dim}
-    stores = (_gather(written),) if is_apart and row["engine"] != "sglang" else ()
-    return (*stores, kernels.attention(shape))
+    if rule.get("masks_window"):
+        shape["window"] = 0.0
+    packs = rule.get("packs", rows == 1)
+    shape["packed"] = float(packs and sizes["heads"] <= sizes["kv_heads"] * rule.get("largest_group", np.inf))
+    tokens, rotated = sizes["batch"] * rows, sizes["rotated"] or dim
+    widths = {"q": sizes["heads"] * rotated, "k": shape["kv_heads"] * rotated, "v": shape["kv_heads"] * dim}
+    widths["c"] = (sizes["kv"] or rows) / rows * sizes["dim_kept"]
+    widths["x"] = sizes["heads"] * (2.0 * shape["dim_qk"] + shape["dim_v"])
+    before = (_gather({"tokens": tokens, "width": sum(widths[each] for each in moved)}) for moved in rule["before"])
+    return (*before, kernels.attention(shape))
+
+
+def _first_rule(row: dict[str, str], table: str) -> dict[str, Any]:
+    """Return the first rule of a table that holds: each cell that it names contains one of the parts that it lists."""
+    rules: list[dict[str, Any]] = _rules()[table]
+    for rule in rules:
+        if all(any(part in (row.get(name) or "") for part in parts) for name, parts in rule["of"].items()):
+            return rule
+    return {}
 
 
 def _experts(row: dict[str, str], sizes: Shape) -> _Kernels:
+    """Return an expert layer. Kernels differ in whether they copy rows, and write and add up rows of other devices."""
+    rule = _first_rule(row, "experts")
     tokens, experts, active, devices = (sizes[name] or 1.0 for name in ("tokens", "experts", "topk", "ep"))
     touched = max(min(experts, tokens * active) / devices, 1.0)
     rows = max(tokens * active / devices, 1.0) / touched
@@ -126,10 +152,20 @@ def _experts(row: dict[str, str], sizes: Shape) -> _Kernels:
         msgspec.structs.replace(product(touched, rows, n, k), is_expert=True)
         for n, k in ((2.0 * inter, hidden), (hidden, inter))
     )
-    flops, read, written = 2 * chosen * hidden, chosen * hidden, tokens * hidden
-    summed = SingleKernel(OpClass.GATHER, (0, 0, 0, 0), flops, 0, read, 0, written)
-    gated = NARROW_KINDS["activation"]({"tokens": chosen, "width": inter})
-    return _gather({"tokens": chosen, "width": hidden}), up, gated, down, summed
+    pads, others = rule.get("pads", 0.0), max(tokens * active - chosen, 0.0)
+    copied = max(chosen, experts / devices * np.ceil(rows / pads) * pads) if pads else chosen
+    read, zeros = (chosen + others * rule.get("adds_all", False)) * hidden, others * rule.get("writes_all", False)
+    written = tokens * hidden + zeros * (2.0 * inter + hidden)
+    summed = SingleKernel(OpClass.GATHER, (0, 0, 0, 0), 2 * read, 0, read, 0, written)
+    gated = NARROW_KINDS["activation"]({"tokens": copied + zeros, "width": inter})
+    before = (_gather({"tokens": copied, "width": hidden}),) if rule.get("copies") else ()
+    return *before, up, gated, down, summed
+
+
+def _multiply(row: dict[str, str], sizes: Shape) -> _Kernels:
+    """Return a product, after the small kernels that the engine's table includes."""
+    beside: int = _first_rule(row, "products").get("starts", 0)
+    return (*(_gather({"tokens": 0.0, "width": 0.0}),) * beside, product(1, *(sizes[name] for name in "mnk")))
 
 
 def _exchange(row: dict[str, str], sizes: Shape) -> _Kernels:
@@ -142,7 +178,7 @@ _COLLECTIVES = {"allreduce": "all_reduce", "alltoall": "all_to_all"}
 _COLLECTIVES |= dict.fromkeys(("allgather", "reducescatter"), "all_gather")
 _ATTENTION = ("attention_prefill", "attention_decode", "attention_encoder", "mla_prefill", "mla_decode")
 _OPERATORS: dict[str, Callable[[dict[str, str], Shape], _Kernels]] = {
-    "gemm": lambda _, sizes: (product(1, *(sizes[name] for name in "mnk")),),
+    "gemm": _multiply,
     "mla_bmm": lambda _, sizes: (product(*(sizes[name] for name in ("heads", "tokens", "n", "k"))),),
     "moe": _experts,
     **dict.fromkeys(_ATTENTION, _attend),

@@ -26,7 +26,7 @@ from analysis.model.ir.workload import INPUT, Workload
 from analysis.model.model_errors import ModelError, ModelSpecError
 from hardware import file_access, known_architectures
 from hardware.architecture_data import common
-from hardware.device import load_device
+from hardware.device_catalog import load_device
 
 REPEATS_DIFFER = 2.0  # least ratio of repeats at which one of them must be another measurement
 LARGE = 10  # least rows of a group that counts in the summary

@@ -28,7 +28,7 @@ from analysis.serving.deployment import ParallelDegrees, Server, open_stage
 from analysis.serving.request_load import Lengths, Load
 from analysis.serving.scheduler import Scheduler, find_scheduler
 from analysis.serving.simulation import Run
-from analysis.serving.speculation import speculate
+from analysis.serving.step_costs import speculate
 from hardware import file_access, precision
 from hardware.device import Device
 from hardware.errors import RequestError
@@ -113,19 +113,19 @@ def interpret_served_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
     row = row | next((dict(rule["sets"]) for rule in facts["layouts"] if rule["note"] in row["note"]), {})
     device = find_device(row["device"].lower(), "", row["source"], folders)
     software, scheduler = facts["runtimes"][row["runtime"]]
-    software = next((rule["is"] for rule in facts["software"] if rule["note"] in row["note"]), software)
+    model = str(facts["models"].get(row["public_model"].lower(), row["model"]))
+    setup = _setup(row, model)
+    software = setup.get("software", software)
     if row["measured_on"].startswith("2024"):
         software += " (2024)"
         is_chunked = device.vendor != "AMD" and row["load_kind"] != "one batch"
         scheduler += "_2024" if is_chunked else "_2024_whole"
-    model = str(facts["models"].get(row["public_model"].lower(), row["model"]))
     decode_workers = int(parse_cell(row, "decode_workers") or 1)
     prefill_workers = int(parse_cell(row, "prefill_workers") or 0)
     each = _devices_per_worker(row, is_split=prefill_workers > 0)
     prefill_devices = int(parse_cell(row, "devices_per_prefill_worker") or each)
     experts, copies = (int(parse_cell(row, f"{name}_parallel") or 1) for name in ("expert", "attention_data"))
     workers = {"prefill": prefill_workers, "decode": decode_workers} if prefill_workers else {}
-    setup = _setup(row, model)
     deployment = Deployment(
         device=device,
         model=model,
@@ -162,17 +162,16 @@ def interpret_served_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
 
 
 def _setup(row: dict[str, str], model: str) -> dict[str, Any]:
-    """Return how a source ran its loads and servers: the first benchmark and the first flags that fit a row."""
+    """Return how a source ran its loads and servers: the first benchmark, flags and software that fit a row."""
+
+    stated = {name: row[name] for name in ("source", "runtime", "note")}
+    stated |= {"version": row["runtime_version"], "model": model}
 
     def fits(rule: dict[str, str]) -> bool:
-        """Return True if a rule is about the source, engine, version and model of the row."""
-        starts = (("source", row["source"]), ("version", row["runtime_version"]))
-        equals = (("runtime", row["runtime"]), ("model", model))
-        return all(text.startswith(rule.get(name, "")) for name, text in starts) and all(
-            rule.get(name, text) == text for name, text in equals
-        )
+        """Return True if the texts of a rule are in those of the row."""
+        return all(rule.get(name, "") in text for name, text in stated.items())
 
-    kinds = (file_access.shipped(_FACTS)[kind] for kind in ("benchmark", "flags"))
+    kinds = (file_access.shipped(_FACTS)[kind] for kind in ("benchmark", "flags", "software"))
     return {name: value for rules in kinds for name, value in next(filter(fits, rules), {}).items()}
 
 
@@ -245,12 +244,12 @@ def _scheduler(row: dict[str, str], deployment: Deployment, setup: dict[str, Any
 
 def make_server(rows: Sequence[ServedRow]) -> Callable[[ServedRow], Run]:
     """Return a function that serves the rows of a deployment. Raises Unpredictable."""
-    setup, longest = rows[0].deployment, max(row.lengths.longest for row in rows)
+    setup, longest = rows[0].deployment, max(row.lengths.prompt + row.lengths.output for row in rows)
     try:
         server = setup.open(setup.layout, longest)
         prompts = setup.open(setup.prompt_layout, longest).costs if setup.layout.prefill else None
     except (ModelError, RequestError) as error:
         raise Unpredictable(str(error).partition(";")[0]) from None
-    costs = speculate(server.costs, setup.drafts, ACCEPT) if setup.drafts else server.costs
+    costs = speculate(server.costs, setup.drafts, ACCEPT)
     server = msgspec.structs.replace(server, costs=costs, prompt_costs=prompts, layout=setup.layout)
     return lambda row: msgspec.structs.replace(server, scheduler=row.scheduler).serve(row.load)

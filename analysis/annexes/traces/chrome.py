@@ -250,6 +250,7 @@ def _run_windows(events: Sequence[ChromeEvent], operators: Sequence[ChromeEvent]
         return sum(o.seconds for e in rows for o in _in_window(operators, e.span))
 
     def rank(rows: Sequence[ChromeEvent]) -> tuple[bool, bool, float]:
+        """Return a key that is largest for the profiler's steps, then for `measure`, then for the longest work."""
         name = rows[0].name.lower()
         return name.startswith("profilerstep"), "measure" in name, operators_s(rows)
 
@@ -271,13 +272,14 @@ class RecordedEvents:
         self.causes = _gap_causes(events, bool(kernels)) if events else {}
         lanes = _group_by_lane(self.nodes)
         calls = [e for e in events if e.category in LAUNCHES and "correlation" in e.args] if kernels else []
-        launches = {e.args["correlation"]: e for e in calls}
-        times = Counter(event.args.get("correlation") for event in kernels)
-        for event in kernels:
-            launch = launches.get(event.args.get("correlation"))
+        launches = {str(e.args["correlation"]): e for e in calls}  # as text: some files have lists
+        numbers = [str(event.args.get("correlation", "")) for event in kernels]
+        times = Counter(numbers)
+        for event, number in zip(kernels, numbers, strict=True):
+            launch = launches.get(number)
             node = _find_innermost(lanes, launch.lane, launch.start_s) if launch else None
             # A replayed graph launches all its kernels at once: their names say more than the surrounding call.
-            if node is None or times[event.args.get("correlation")] > GRAPH:
+            if node is None or times[number] > GRAPH:
                 self.orphans.append(event)
             else:
                 node.launched.append(event)

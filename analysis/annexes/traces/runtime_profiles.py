@@ -70,11 +70,8 @@ def _typed_shapes(value: Any) -> tuple[Shape, ...]:
     if not isinstance(value, list):
         return ()
     rows = [next(iter(item.values()), None) for item in value[:64] if isinstance(item, dict)]
-    return tuple(tuple(row[:16]) for row in rows if isinstance(row, list) and all(map(_is_side, row)))
-
-
-def _is_side(size: Any) -> bool:
-    return isinstance(size, int) and 0 <= size < SIZE_MAX
+    shapes = [row for row in rows if isinstance(row, list) and all(isinstance(side, int) for side in row)]
+    return tuple(tuple(shape[:16]) for shape in shapes if all(0 <= side < SIZE_MAX for side in shape))
 
 
 def read_trtexec(rows: list[Any]) -> Trace:

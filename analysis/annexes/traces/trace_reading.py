@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -43,7 +44,7 @@ class TraceReading(ChildJob[Trace]):
 
 def file_stamp(file: str) -> FileStamp:
     """Return the path, time of writing and size of a file: they differ after a change. Raises TraceError."""
-    path = Path(file).expanduser()
+    path = Path(os.path.expanduser(file))  # leaves ~name if there is no such user
     try:
         stat = path.stat()
     except (OSError, ValueError) as error:

@@ -167,7 +167,8 @@ def _mean_op(ops: Sequence[TraceOp]) -> TraceOp:
 def clean_text(text: object, most: int = 400) -> str:
     """Return text from an untrusted file as one printable line of at most `most` characters."""
     shown = str(text)[: 2 * most]
-    return "".join(c if c.isprintable() else " " for c in shown).strip()[:most]
+    printable = shown if shown.isprintable() else "".join(c if c.isprintable() else " " for c in shown)
+    return printable.strip()[:most]
 
 
 def parse_number(value: Any) -> float | None:

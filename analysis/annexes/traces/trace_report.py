@@ -104,6 +104,7 @@ def measured_tree(measured: MeasuredOperators) -> MeasuredNode:
     def node(
         id: str, name: str, kind: str, members: Sequence[int], children: tuple[MeasuredNode, ...] = ()
     ) -> MeasuredNode:
+        """Return a node with the times of its operators `members`."""
         time = msgspec.structs.asdict(measured.time(members))
         return MeasuredNode(id=id, name=name, kind=kind, children=children, **time)
 

@@ -31,7 +31,8 @@ from analysis.explore.search.grid import check_lists, list_scenarios
 from analysis.model import store
 from analysis.model.ir.workload import Floats, Workload
 from analysis.model.names import zoo
-from hardware.device import Device, catalogue_devices, load_device
+from hardware.device import Device
+from hardware.device_catalog import catalogue_devices, load_device
 from hardware.errors import RequestError
 from hardware.mapping.common import Mapping
 from hardware.plan import Plan
@@ -102,9 +103,9 @@ def join(form: str, parts: Iterator[str]) -> Iterator[str]:
 
 
 @lru_cache(maxsize=4)
-def bundled(models: tuple[str, ...], execution: str, places_models: bool) -> Bundle:
+def bundled(models: tuple[str, ...], execution: str, keeps_order: bool) -> Bundle:
     """Return models as a bundle. Cached."""
-    return make_bundle([shipped_workload(name) for name in models], execution, places_models)
+    return make_bundle([shipped_workload(name) for name in models], execution, keeps_order)
 
 
 @lru_cache(maxsize=2 * GROUP)
@@ -135,7 +136,8 @@ def run_chunk(chunk: Chunk) -> str:
         device = named_device(key, chunk.folders)
         runtime = resolve_runtime(device, chunk.execution, work)
         joins = runtime.joins(device)
-        many = bundled(models, joins, device.arch.places_models)
+        keeps_order = runtime.keeps_order(device)
+        many = bundled(models, joins, keeps_order)
         names = [write_names((name, key)) for name in models]
         for batches in together:
             costs: dict[Plan, list[str]] = {}  # plans that differ in words alone cost the same
@@ -144,7 +146,7 @@ def run_chunk(chunk: Chunk) -> str:
             for precision in chunk.precisions:
                 setup = make_setup(device, precision, runtime, chunk.layout)
                 widths, ran = setup.plan.widths, msgspec.structs.replace(setup.plan, requested="", marks=())
-                asked_key = (work, batches, widths, joins, device.arch.places_models)
+                asked_key = (work, batches, widths, joins, keeps_order)
                 if asked_key not in demands:
                     demands[asked_key] = bundle_demand(many, batches, widths)
                 held_key = (*asked_key[:-1], block_channels(device, runtime.mode))

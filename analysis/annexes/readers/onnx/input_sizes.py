@@ -38,8 +38,7 @@ def shapes_of(
     symbols = dict.fromkeys(batch_names(declared, batch_axis), batch)
     pairs = [(info, chosen.get(info.name) if info.shape != () else None) for info in declared]
     for info, given in pairs:
-        sizes = zip(info.shape or (), given.shape if given else (), strict=False)
-        for size, to in sizes:
+        for size, to in zip(info.shape or (), given.shape if given else (), strict=False):
             if isinstance(size, str) and symbols.setdefault(size, poly(to)) not in (poly(to), batch):
                 raise UnreadableError(
                     f"{info.name[:40]!r} sets {size[:24]!r} to {to}, but it is {symbols[size]} elsewhere"
@@ -70,8 +69,10 @@ def _shape(info: ValueInfo, given: Input | None, symbols: dict[str, Poly], batch
         if given is None:
             raise OpenSizeError(f"the file does not state the shape of {info.name[:40]!r}: give --input 1x3x224x224")
         declared = (None,) * len(given.shape)
-    if given is not None and not _fits(declared, given):
-        raise UnreadableError(f"{info.name[:40]!r} is {format_shape(declared)}, not {given}")
+    if given is not None:
+        known = [own if isinstance(size, int) else size for size, own in zip(declared, given.shape, strict=False)]
+        if len(declared) != len(given.shape) or known != list(declared):
+            raise UnreadableError(f"{info.name[:40]!r} is {format_shape(declared)}, not {given}")
     shape: list[Poly] = []
     for place, size in enumerate(declared):
         if isinstance(size, int):
@@ -87,12 +88,6 @@ def _shape(info: ValueInfo, given: Input | None, symbols: dict[str, Poly], batch
                 f"{info.name[:40]!r} is {format_shape(declared)}: give its sizes, e.g. {example_option(declared)}"
             )
     return tuple(shape)
-
-
-def _fits(declared: Sequence[int | str | None], wanted: Input) -> bool:
-    return len(declared) == len(wanted.shape) and all(
-        not isinstance(size, int) or size == own for size, own in zip(declared, wanted.shape, strict=True)
-    )
 
 
 def format_shape(shape: Sequence[int | str | None]) -> str:

@@ -81,10 +81,12 @@ class StoredTensor:
 
     @property
     def dtype(self) -> str:
+        """The element type as numpy names it; `unknown` for a number that ONNX does not define."""
         return DTYPES.get(self.kind, "unknown")
 
     @cached_property
     def shape(self) -> tuple[int, ...]:
+        """The sizes of the axes. Raises UnreadableError if they are impossible."""
         if len(self.dims) > _MAX_RANK or any(not 0 <= size <= _MAX_SIZE for size in self.dims):
             raise UnreadableError(f"the constant {self.name[:40]!r} has an impossible shape")
         return tuple(self.dims)
@@ -207,6 +209,7 @@ class OnnxNode:
 
     @cached_property
     def attributes(self) -> dict[str, Any]:
+        """The attributes by name; of a name that is given twice, the last."""
         return dict(self.given)
 
 
@@ -263,6 +266,7 @@ class OnnxModel:
 
     @property
     def opset(self) -> int:
+        """The version of ONNX's own operators; 0 if the file does not state it."""
         return dict(self.opsets).get("", 0)
 
     @property

@@ -76,6 +76,7 @@ class OnnxOp:
 
     @property
     def rank(self) -> int:
+        """The number of axes of the first input. Raises ShapeError if it is missing."""
         return len(self.shape())
 
     def dtype(self, index: int = 0) -> str:
