@@ -8,7 +8,7 @@ from analysis.explore.deployment_cost import settings
 from analysis.explore.search.candidates import Candidate, judge
 from analysis.explore.search.grid import BATCHES, Tick, check_lists, estimate_grid, list_scenarios
 from analysis.model.ir.batch_limits import batches_of
-from hardware.device import catalogue_devices as all_devices
+from hardware.device_catalog import catalogue_devices as all_devices
 from hardware.precision import SWEEP
 from hwexplorer import engine
 from hwexplorer.options import option, precisions, whole_list

@@ -25,8 +25,7 @@ from analysis.model.names.model_ref import ModelRef, refer, user_target
 from analysis.model.names.targets import Target
 from analysis.model.process.process_limits import USER_LIMITS, ProcessLimits
 from analysis.model.reading_budget import Progress
-from hardware import device as catalogue
-from hardware import places, policy
+from hardware import device_catalog, places, policy
 from hardware.device import Device
 from hardware.errors import RequestError
 from hardware.memo import forget_memos, memoize, share_memos
@@ -38,7 +37,6 @@ if TYPE_CHECKING:
     from analysis.model.transformer.load_spec import LoadSpec
     from analysis.model.transformer.transformer_request import Request
     from analysis.serving.deployment import ParallelDegrees, Server
-    from analysis.serving.request_load import Load
     from analysis.serving.served_load import Served
 
 _COUNT = re.compile(r"(?P<name>.*[^*])\*(?P<count>[1-9][0-9]{0,3})")  # `h100_sxm*8`: eight of them share a load
@@ -65,7 +63,7 @@ class Engine:
             return
         for folder in folders:
             policy.require_unserved(f"reading {folder}", str(folder))
-        catalogue.device_files(list(folders))
+        device_catalog.device_files(list(folders))
         self._folders = tuple(folders)
         self.devices_changed()
 
@@ -84,8 +82,8 @@ class Engine:
         one, count = split_count(name)
         if count:
             return self.device(one)
-        shipped = name.partition(":")[0] in catalogue.device_files(self._folders)
-        return catalogue.load_device(name, self._folders if shipped else self.folders())
+        shipped = name.partition(":")[0] in device_catalog.device_files(self._folders)
+        return device_catalog.load_device(name, self._folders if shipped else self.folders())
 
     def refer(self, model: str | ModelRef, image_size: int | None = None) -> ModelRef:
         """Return the reference that a model's name means."""
@@ -195,22 +193,15 @@ class Engine:
 
     @memoize(keep=64)
     def _serve(self, ref: Request, scenario: Scenario, device: str, limits: str, file: tuple[str, int, int]) -> Served:
-        from analysis.serving import served_load
         from analysis.serving.deployment import find_layout
+        from analysis.serving.request_load import ask_load
+        from analysis.serving.served_load import serve_load
 
-        assert ref.load is not None
-        lengths, trace = served_load.lengths_of(ref), self.read_trace(ref)
         one, count = split_count(device)
-        longest = served_load.longest_of(lengths, trace)
-        server = self.server_in_layout(ref, find_layout(ref, count), scenario, one, longest)
-        limit = served_load.parse_limits(limits)
-        return served_load.serve_load(server, device, ref.load, lengths, trace, limit)
-
-    def read_trace(self, ref: Request) -> Load | None:
-        """Return the requests of the file that a load names; None if it names no file."""
-        from analysis.serving.request_load import read_load_file
-
-        return read_load_file(ref.load.requests, ref.load.cached) if ref.load and ref.load.requests else None
+        asked = ask_load(ref, limits)
+        return serve_load(
+            self.server_in_layout(ref, find_layout(ref, count), scenario, one, asked.longest), device, asked
+        )
 
     def server_in_layout(
         self, ref: Request, layout: ParallelDegrees, scenario: Scenario, device: str, longest: int
@@ -385,7 +376,7 @@ ENGINE = Engine()
 use_folders, folders, device = ENGINE.use_folders, ENGINE.folders, ENGINE.device
 ref, captured_model, fixed_batch = ENGINE.ref, ENGINE.captured_model, ENGINE.fixed_batch
 workload, result = ENGINE.workload, ENGINE.result
-request_under_load, load_of, read_trace = ENGINE.request_under_load, ENGINE.load_of, ENGINE.read_trace
+request_under_load, load_of = ENGINE.request_under_load, ENGINE.load_of
 server_in_layout = ENGINE.server_in_layout
 serve_load, find_served, count_devices = ENGINE.serve_load, ENGINE.find_served, ENGINE.count_devices
 is_ready, is_edited, is_adopted = ENGINE.is_ready, ENGINE.is_edited, ENGINE.is_adopted

@@ -106,15 +106,21 @@ class ServedExplorer(AppService):  # type: ignore[misc,unused-ignore]
         await super().set_terminal_size(_clamp(width, COLUMNS), _clamp(height, ROWS))
 
     async def stop(self) -> None:
-        """Ask the explorer to leave, wait up to LEAVE_S, then kill it and its children."""
+        """End the explorer, which has LEAVE_S to leave, and kill its children."""
         process, self._process = self._process, None
         if process is None:
             return
+        await self._download_manager.cancel_app_downloads(app_service_id=self.app_service_id)
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        with suppress(ProcessLookupError):
+            process.terminate()  # a message would wait behind the input that the explorer has not read
         with suppress(TimeoutError):
-            await asyncio.wait_for(super().stop(), LEAVE_S)
+            await asyncio.wait_for(process.communicate(), LEAVE_S)
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
+        await process.communicate()  # read to the end: otherwise the wait does not end
 
 
 class GuardedConnection(RequestHandler):  # type: ignore[misc,unused-ignore]
@@ -198,16 +204,13 @@ class Gate(Server):  # type: ignore[misc,unused-ignore]
             lambda: GuardedConnection(runner.server, waiting, loop), self.host, self.port, backlog=128
         )
         try:
-            self._announce("")
+            print(f"{self.address}\n(anyone with this address has access; ctrl+c stops the server)", flush=True)
             await asyncio.Event().wait()
         except asyncio.CancelledError:
             pass  # by SIGTERM or ctrl+c
         finally:
             listener.close()
             await runner.cleanup()
-
-    def _announce(self, _: str) -> None:
-        print(f"{self.address}\n(anyone with this address has access; ctrl+c stops the server)", flush=True)
 
     async def _make_app(self) -> web.Application:
         app = web.Application(middlewares=[self._check_token])
@@ -277,13 +280,10 @@ class Gate(Server):  # type: ignore[misc,unused-ignore]
         self._check_room()
         page = await super().handle_index(request)
         assert isinstance(page, web.Response)  # rendered from a template, not streamed
-        head = _HEAD.replace("DOWNLOADS", f"{self.public_url}/{self._token}/download/")
-        page.text = _LINK.sub(self._keep_own_link, page.text or "").replace("</head>", head)
+        own = f"{self.public_url}/"  # keep the style sheet, and drop a font that would be fetched from elsewhere
+        text = _LINK.sub(lambda link: link[0] if link[1].startswith(own) else "", page.text or "")
+        page.text = text.replace("</head>", _HEAD.replace("DOWNLOADS", f"{own}{self._token}/download/"))
         return page
-
-    def _keep_own_link(self, link: re.Match[str]) -> str:
-        """Keep the style sheet, and drop a font that would be fetched from elsewhere."""
-        return link[0] if link[1].startswith(self.public_url + "/") else ""
 
     async def handle_websocket(self, request: web.Request) -> web.WebSocketResponse:
         """Run an explorer for as long as the browser is connected."""

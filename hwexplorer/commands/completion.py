@@ -78,7 +78,7 @@ def _models() -> tuple[str, ...]:
 
 def _devices() -> tuple[str, ...]:
     from hardware import known_architectures
-    from hardware.device import load_devices
+    from hardware.device_catalog import load_devices
     from hwexplorer import engine
 
     return (*known_architectures.classes(), *(device.key for device in load_devices(engine.folders())[0]))

@@ -26,6 +26,7 @@ from hwexplorer.views.plain import (
     scale_values,
     write_amount,
 )
+from hwexplorer.views.tables import keep_columns
 
 BAR = 12
 STEPS = 32
@@ -46,10 +47,17 @@ def render(view: View | Page, width: int = 0, is_whole: bool = True) -> str:
 
 
 def _first_rows(view: Table) -> Table:
-    """Return the table with its first rows, and a line that counts the others."""
-    if view.columns and view.columns[0].key == "model" and len({row.cells[0] for row in view.rows}) == 1:
-        rows = tuple(replace(row, cells=row.cells[1:]) for row in view.rows)
-        view = replace(view, columns=view.columns[1:], rows=rows)  # the title names the only model
+    """Return the table with its first rows, and a line that counts the others. It has no column that is empty in every
+    row or names the only model, which the title does."""
+
+    def is_said(place: int) -> bool:
+        """Return True if the cells of a column say something."""
+        cells = {row.cells[place] for row in view.rows}
+        return not cells <= {None, ""} and not (view.columns[place].key == "model" and len(cells) == 1)
+
+    kept = [place for place in range(len(view.columns)) if is_said(place)] if view.rows else []
+    if len(kept) < len(view.columns) and kept:
+        view = keep_columns(view, kept)
     more = len(view.rows) - view.first
     if not view.first or more <= 0:
         return view

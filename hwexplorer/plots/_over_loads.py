@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 from msgspec.structs import replace as with_fields
 
-from analysis.model.transformer.transformer_request import Request
-from analysis.serving.served_load import ServedLoad, parse_limits
+from analysis.serving.request_load import ask_load
+from analysis.serving.served_load import ServedLoad
 from analysis.serving.serving_report import KNEE
 from hardware.quantity import Unit
 from hwexplorer import engine
@@ -29,7 +29,7 @@ def plot(state: State) -> Plot:
     title, unit, figure = _AXES[state.metric]
     lines, points, knees, notes = list[Series](), list[Series](), list[tuple[str, ServedLoad]](), list[str]()
     kept: list[str] = []  # the highest load of each device that keeps the limits
-    limits = parse_limits(state.limits)
+    limits = ask_load(engine.load_of(state)[0], state.limits).limits
     for place, device in enumerate(state.devices):
         rows = curve(state, device)
         if not rows:
@@ -68,14 +68,12 @@ def plot(state: State) -> Plot:
 
 def curve(state: State, device: str) -> list[ServedLoad]:
     """Serve random arrivals on a device at `PARTS` of its capacity. Return nothing if the model does not fit."""
-    served, request = engine.find_served(state, device), engine.request_under_load(state)
-    if served is None or request is None or request.load is None:
+    (request, load), served = engine.load_of(state), engine.find_served(state, device)
+    if served is None:
         return []
     capacity_per_s = served.server.capacity_per_s(served.load)
-    return [engine.serve_load(_at_rate(state, request, part * capacity_per_s), device).row for part in PARTS]
-
-
-def _at_rate(state: State, request: Request, rate: float) -> State:
-    assert request.load is not None
-    load = with_fields(request.load, rate=float(f"{rate:.3g}"), concurrency=0, requests="")
-    return replace(state, model=request.with_load(load, *request.shares))
+    loads = [
+        with_fields(load, rate=float(f"{part * capacity_per_s:.3g}"), concurrency=0, requests="") for part in PARTS
+    ]
+    names = [request.with_load(each, *request.shares) for each in loads]
+    return [engine.serve_load(replace(state, model=name), device).row for name in names]

@@ -9,7 +9,7 @@ from msgspec.structs import replace as with_fields
 
 from analysis.estimate.alternatives import alternatives
 from analysis.serving.deployment import DoesNotFitError
-from analysis.serving.served_load import lengths_of, parse_limits
+from analysis.serving.request_load import ask_load
 from analysis.serving.serving_report import AIMS, ServingReport, serving_report
 from hwexplorer import engine
 from hwexplorer.declare import DEVICE, Report, summary_text
@@ -30,7 +30,7 @@ def _document(state: State, aim: str, instead: tuple[str, ...] | None, on_paper:
             served = engine.serve_load(changed, device)
             by_server.append([with_fields(served, row=with_fields(served.row, key=words))])
     metric = aim if aim in AIMS else "edp"
-    return serving_report(state.model, metric, by_server, lengths_of(request), parse_limits(state.limits))
+    return serving_report(state.model, metric, ask_load(request, state.limits), by_server)
 
 
 def _changes(state: State, instead: tuple[str, ...] | None) -> Iterator[tuple[str, State, str]]:

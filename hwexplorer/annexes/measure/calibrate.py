@@ -19,7 +19,7 @@ from analysis.annexes.machine.measured_rows import read_rows
 from analysis.annexes.machine.measurement_log import read_log
 from analysis.document import Column, column, columns, record
 from hardware import places, policy
-from hardware.device import device_files as shipped_files
+from hardware.device_catalog import device_files as shipped_files
 from hardware.errors import RequestError
 from hardware.quantity import of_fact, percent
 from hardware.sentence import count_noun

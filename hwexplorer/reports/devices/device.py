@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import zip_longest
 from typing import Any
 
-from hardware import device as catalogue
 from hardware.area import Area, area
+from hardware.device import Device
+from hardware.device_catalog import describe_device, device_as_designed
 from hardware.device_file import Fact
 from hardware.event_prices import price
 from hardware.plan import make_plan
@@ -29,10 +30,10 @@ def _value(fact: Fact) -> str:
 
 def _document(state: State, device: str) -> dict[str, Any]:
     spec = engine.device(device)
-    return {**catalogue.describe_device(spec), "die_by_rule": area(spec)}
+    return {**describe_device(spec), "die_by_rule": area(spec)}
 
 
-def _identity(spec: catalogue.Device) -> tuple[str, ...]:
+def _identity(spec: Device) -> tuple[str, ...]:
     file = spec.file
     return (
         f"{spec.name} ({spec.vendor}{f', {file.year}' if file.year else ''})",
@@ -91,18 +92,19 @@ def _view(state: State, device: str) -> Text:
     return Text("device", spec.name, tuple(sections))
 
 
-def _effective_price(spec: catalogue.Device, name: str) -> str:
+def _effective_price(spec: Device, name: str) -> str:
     label, _, form = name.partition(":")
     event = spec.arch.events[spec.arch.row[label]]
     return f"{price(spec, make_plan(spec, form or DEFAULT), event).value_j * 1e12:.4g} pJ"
 
 
-def _as_designed(spec: catalogue.Device) -> tuple[str, ...]:
-    if spec.as_designed is None:
+def _as_designed(spec: Device) -> tuple[str, ...]:
+    designed = device_as_designed(spec)
+    if designed is None:
         return ()
     rule = f"prices here are those of silicon at {spec.process_nm:g} nm"
     return (
-        f"{rule}; {spec.as_designed.key} has its designer's, and {spec.as_designed.active_w:.3g} W of clocks while "
+        f"{rule}; {designed.key} has its designer's, and {designed.active_w:.3g} W of clocks while "
         f"busy where it has {spec.active_w:.3g} W here",
     )
 

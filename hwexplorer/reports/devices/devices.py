@@ -5,8 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from analysis.document import Column, record
-from hardware import device as catalogue
-from hardware import known_architectures
+from hardware import device_catalog, known_architectures
 from hardware.device import Device
 from hardware.precision import FORMATS
 from hwexplorer import engine
@@ -44,7 +43,7 @@ class DeviceList(msgspec.Struct, frozen=True):
 
 
 def _devices(arch: str | None) -> tuple[list[Device], list[str]]:
-    devices, errors = catalogue.load_devices(engine.folders())
+    devices, errors = device_catalog.load_devices(engine.folders())
     return [device for device in devices if arch in (None, device.architecture)], errors
 
 
@@ -72,6 +71,7 @@ def _widest_peak(device: Device) -> float:
     return max(wide or device.peaks.values())
 
 
+LISTED = 80  # names of a kind in brief text
 COLUMNS = (
     Column("id", "Device", role="text", keep=0, of="marked_key"),
     Column("name", "Name", role="text", keep=3),
@@ -105,7 +105,9 @@ def _brief(state: State, arch: str | None = None) -> Table | Text:
     table = _view(state, arch)
     if arch or not output.width():
         return msgspec.structs.replace(table, first=35 if output.width() else 0)
-    return list_by_kind(table, "Peaks, bandwidth, memory and power: hwexplorer devices --all, or --arch gpu")
+    return list_by_kind(
+        table, "All names: hwexplorer devices --arch gpu. Peaks, bandwidth, memory and power: --all", most=LISTED
+    )
 
 
 VERB = Report(

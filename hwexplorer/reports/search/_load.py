@@ -11,14 +11,15 @@ from analysis.document import columns
 from analysis.explore import verdict
 from analysis.explore.deployment_cost import hired_devices
 from analysis.serving.deployment import ParallelDegrees, Server
-from analysis.serving.load_search import NO_LIMITS, LoadCandidate, LoadSearch, search_layouts
-from analysis.serving.served_load import ServedLoad, lengths_of, longest_of, parse_limits
+from analysis.serving.load_search import LoadCandidate, LoadSearch, search_layouts
+from analysis.serving.request_load import NO_LIMITS, ask_load
+from analysis.serving.served_load import ServedLoad
 from analysis.serving.serving_report import AIMS
 from hardware.quantity import percent, quantity
 from hwexplorer import engine
 from hwexplorer.configurations import catalogue
 from hwexplorer.declare import EVERYWHERE, Report, Rows, summary_text
-from hwexplorer.reports.show.load import EDP, add_limits, marked_key
+from hwexplorer.reports.show.load import EDP, add_limits
 from hwexplorer.state import State, replace
 from hwexplorer.views.captions import headline_of_state
 from hwexplorer.views.plain import Text
@@ -28,7 +29,7 @@ _COLUMNS = columns(
     ServedLoad,
     "key layout ttft_p99 tpot_p99 edp energy_per_token usd_per_million_tokens utilization odds tokens good power",
     *columns(LoadCandidate, "odds", odds=1), with_fields(EDP, of="row.edp_js", keep=0),
-    within="row", key={"of": lambda one: marked_key(one.row)}, layout=0, tokens=2, good=3, power=4,
+    within="row", key={"of": "row.marked_key"}, layout=0, tokens=2, good=3, power=4,
 )  # fmt: skip
 _AIMS = {**AIMS, "throughput": "most tokens/s of each device", "cost": "USD per token"}
 
@@ -37,17 +38,15 @@ def _document(
     state: State, most: int, order: str, tick: Callable[[int, int], None] | None = None, **given: Any
 ) -> LoadSearch:
     request, _ = engine.load_of(state)
-    trace = engine.read_trace(request)
-    longest = longest_of(lengths_of(request), trace)
+    asked = ask_load(request, add_limits(state, given).limits)
     everywhere = set(state.devices) >= set(catalogue())
     devices = [name for name in state.devices if not everywhere or name in hired_devices()]
 
     def find_server(device: str, layout: ParallelDegrees) -> Server:
         """Return a server of devices in a layout."""
-        return engine.server_in_layout(request, layout, engine.scenario(state), device, longest)
+        return engine.server_in_layout(request, layout, engine.scenario(state), device, asked.longest)
 
-    limits = parse_limits(add_limits(state, given).limits)
-    return search_layouts(request, trace, devices, most, limits, order, find_server, tick)
+    return search_layouts(request, asked, devices, most, order, find_server, tick)
 
 
 def _answer(search: LoadSearch, state: State) -> Iterator[str]:
@@ -56,8 +55,9 @@ def _answer(search: LoadSearch, state: State) -> Iterator[str]:
         yield f"No deployment keeps {search.limits}"
         if search.nearest is not None:
             yield f"nearest: {describe(search.nearest)}; {search.nearest.state}"
+            yield "--devices N allows more devices"
         return
-    existing = [one for one in search.found if marked_key(one.row) == one.row.key]
+    existing = [one for one in search.found if one.row.marked_key == one.row.key]
     if not existing:
         yield f"Only on paper: {describe(search.found[0].row)}. No device that exists keeps up with {search.limits}"
         return
@@ -84,7 +84,7 @@ def describe(row: ServedLoad) -> str:
     """Write `h100_sxm*4 (tp=2,dp=2), TTFT p99 0.3 s, TPOT p99 20 ms, 0.5 J and 1.1 USD a million tokens`."""
     usd = f", {row.usd_per_million_tokens:.3g} USD/M tokens" if row.usd_per_million_tokens else ""
     times = f"TTFT p99 {quantity(row.ttft_p99_s, 's')}, TPOT p99 {quantity(row.tpot_p99_s, 's')}"
-    return f"{marked_key(row)} ({row.layout}), {times}, {quantity(row.energy_j_per_token, 'J')}/token{usd}"
+    return f"{row.marked_key} ({row.layout}), {times}, {quantity(row.energy_j_per_token, 'J')}/token{usd}"
 
 
 def _left_out(search: LoadSearch, state: State) -> Iterator[str]:

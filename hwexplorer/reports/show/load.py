@@ -8,10 +8,10 @@ from typing import Any
 from analysis.document import Column, columns
 from analysis.model.transformer.load_spec import LoadSpec
 from analysis.serving.deployment import DoesNotFitError
-from analysis.serving.served_load import ServedLoad, lengths_of, parse_limits
+from analysis.serving.request_load import ask_load
+from analysis.serving.served_load import ServedLoad
 from analysis.serving.serving_report import ServingReport, serving_report
 from analysis.serving.waits import Wait
-from hardware.device import ON_PAPER
 from hardware.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.declare import DEVICES, Report, Rows, summary_text
@@ -19,26 +19,17 @@ from hwexplorer.options import LOAD_LIMITS
 from hwexplorer.state import State, replace
 from hwexplorer.views.captions import band_words, headline_of_state, list_names
 
-
-def marked_key(row: ServedLoad) -> str:
-    """Return the devices of a load, marked if they exist on paper only."""
-    return row.key + ON_PAPER * row.device.endswith(ON_PAPER)
-
-
 EDP = Column("edp", "EDP/token", "Js", keep=1, of="edp_js", help="joules per token x median time of a request")
 _LOADS = columns(
     ServedLoad,
     "key load ttft_p50 ttft_p99 tpot_p50 tpot_p99 tokens energy_per_token edp usd_per_million_tokens utilization "
     "requests good power mean_batch layout device runtime ttft_p90 tpot_p90 request_p50",
-    EDP, key={"of": marked_key}, load=2, tpot_p50=2, requests=4, mean_batch=3, layout=3, device=6, runtime=5,
+    EDP, key={"of": "marked_key"}, load=2, tpot_p50=2, requests=4, mean_batch=3, layout=3, device=6, runtime=5,
     ttft_p90=6, tpot_p90=6,
 )  # fmt: skip
 # The columns of brief text, without --all.
 _SHOWN = "key layout ttft_p50 ttft_p99 tpot_p50 tpot_p99 tokens energy_per_token edp usd_per_million_tokens utilization"
 _BRIEF = tuple(column for column in _LOADS if column.key in _SHOWN.split())
-
-
-MORE = "More: --all (what slow requests wait for, how steps are formed, all columns)"
 
 
 def add_limits(state: State, given: dict[str, Any]) -> State:
@@ -61,8 +52,7 @@ def find_document(state: State, loads: Sequence[LoadSpec] = (), **given: Any) ->
             by_server.append([engine.serve_load(at, device) for at in states])
         except DoesNotFitError as error:
             not_fitting.append(str(error))
-    limits = parse_limits(state.limits)
-    return serving_report(state.model, state.metric, by_server, lengths_of(request), limits, not_fitting)
+    return serving_report(state.model, state.metric, ask_load(request, state.limits), by_server, not_fitting)
 
 
 def _title(report: ServingReport, state: State) -> str:
@@ -86,7 +76,7 @@ def _lines(report: ServingReport, state: State) -> Iterator[str]:
 
 def _brief_lines(report: ServingReport, state: State) -> Iterator[str]:
     yield from _lines(report, state)
-    yield MORE
+    yield "More: --all (what slow requests wait for, how steps are formed, all columns)"
 
 
 def _answer(report: ServingReport, state: State) -> Iterator[str]:
@@ -94,9 +84,8 @@ def _answer(report: ServingReport, state: State) -> Iterator[str]:
     yield from report.not_fitting
 
 
-LOADS = Rows(
-    "loads", "Devices", _LOADS, key=("key", "load"), footer=_lines, brief={"columns": _BRIEF, "footer": _brief_lines}
-)
+_TEXT = {"columns": _BRIEF, "footer": _brief_lines}
+LOADS = Rows("loads", "Devices", _LOADS, key=("key", "load"), footer=_lines, optional=True, brief=_TEXT)
 VERB = Report(
     subject=DEVICES,
     options=LOAD_LIMITS,
