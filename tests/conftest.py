@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from analysis.model.process.workload_jobs import ModelCapture
 from hwexplorer.answer import Answer
+from hwexplorer.engine import ENGINE
 from hwexplorer.headless import answers
 from tests import forks
 
@@ -39,9 +41,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def pytest_collection_finish(session: pytest.Session) -> None:
     """In the cache of a test is what it puts there: from here on nobody keeps compiled modules and tables, nor does a
     child process. What was imported until now is compiled for the next run and for child processes."""
+    if settings.get_current_profile_name() == "suite":
+        # Hypothesis also tries the constants of the modules imported so far: which these are depends on the worker.
+        providers._get_local_constants = lambda: providers._local_constants
     sys.dont_write_bytecode = True
     os.environ["PYTHONDONTWRITEBYTECODE"] = "1"
     gc.freeze()  # modules are never garbage: to look at a million objects of torch and Textual takes 0.4 s
+
+
+@pytest.fixture(autouse=True)
+def forget_folders() -> Iterator[None]:
+    """Forget the folders of devices that a test named: their devices are no others' (`main` keeps them)."""
+    yield
+    ENGINE.use_folders([])
 
 
 @pytest.fixture(scope="session")

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from analysis.model.names.model_ref import plain
 from hardware import precision
 from hardware.errors import RequestError
 from hwexplorer import settings
@@ -19,9 +20,17 @@ from hwexplorer.tui.session.history import History, push, redo, undo
 
 TEXT = st.text(st.characters(codec=None), max_size=30)  # surrogates too: a path need not be UTF-8
 NAMES = st.sampled_from(["h100_sxm", "tpu_v4", "jetson_agx_orin:30w", "gpu", "a,b@c/d?e&f=g%h", "naïve ☃"])
+
+
+def is_canonical(model: str) -> bool:
+    """Return whether a name is no other spelling of a known model (`GPTJ` is read as `gptj_6b`)."""
+    text = states.format(State(model=model))
+    return plain(text) == text
+
+
 STATES = st.builds(
     State,
-    model=TEXT.filter(bool),
+    model=TEXT.filter(bool).filter(is_canonical),
     image_size=st.none() | st.integers(1, settings.IMAGE_MAX),
     batch=st.integers(1, settings.BATCH_MAX),
     precision=st.builds(str.__add__, st.sampled_from(precision.NAMES), st.sampled_from(("", "kv4", "kv8"))),
