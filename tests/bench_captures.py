@@ -20,6 +20,7 @@ from contextlib import suppress
 from datetime import UTC, datetime
 from functools import partial
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,7 @@ from analysis.annexes.readers.onnx import onnx_model
 from analysis.annexes.readers.onnx.input_sizes import OpenSizeError
 from analysis.annexes.readers.onnx.onnx_file import read
 from analysis.capture import user_model
+from analysis.capture.exporter import tensors_in
 from analysis.capture.torch_settings import import_torchvision, versions, without_weights
 from analysis.model.ir.coverage import coverage
 from analysis.model.ir.workload import Workload
@@ -40,8 +42,15 @@ from analysis.model.names import targets
 from analysis.model.process.answering import one_line
 from analysis.model.reading_budget import Budget
 from hardware import file_access
+from tests import (
+    bench_configurations,
+    captured_more,
+    captured_strangers,
+    captured_wider,
+    captured_written,
+    onnx_counter,
+)
 from tests import captured_families as families
-from tests import captured_more, captured_wider, captured_written, onnx_counter
 
 _ABOUT = (
     "Random weights, each library's own input size; models of transformers are cut to two layers, where their "
@@ -50,7 +59,7 @@ _ABOUT = (
     "model asks for values, and for ONNX against the shapes that ONNX Runtime sees; equal means within 0.1 %, not "
     "counted that neither runs it (or that it has more than 0.5 G parameters and asks for values)."
 )
-_ALL = families.ALL | captured_more.ALL | captured_wider.ALL | captured_written.ALL
+_ALL = families.ALL | captured_more.ALL | captured_wider.ALL | captured_written.ALL | captured_strangers.ALL
 LIMIT_S, WAIT_S, MEMORY = 180, 1800, 9 << 30  # of processor; until it is given up
 _INPUTS = 40  # of an ONNX file
 _PARAMETERS = 1 << 29  # of a model that is run with weights
@@ -70,7 +79,9 @@ def main() -> None:
         rows.append(row)
         print(json.dumps(row), file=options.log.open("a") if options.log else None, flush=True)
     if options.o:
-        file_access.write(options.o, [_table(rows)])
+        page = _table(rows)
+        known = options.o.read_text() if options.o.exists() else ""
+        file_access.write(options.o, [_merge_pages(known, page, {row["family"] for row in rows}) if known else page])
 
 
 def _run(chosen: list[str], known: set[tuple[str, str]]) -> Iterator[dict[str, Any]]:
@@ -125,7 +136,7 @@ def _row(load: Callable[[], Workload], build: Callable[[], Any] | None) -> dict[
     seconds = time.process_time() - start
     return {
         "macs": float((workload.operators.macs @ workload.value_at(batch=1)).sum()),
-        "counted": _counted(build) if build else None,
+        "counted": _counted(build, "batch" in workload.inputs[0].shape[:1]) if build and workload.inputs else None,
         "coverage": coverage(workload).work,
         "missing": [name for name, _ in coverage(workload).missing],
         "batch": bool(workload.inputs) and "batch" in workload.inputs[0].shape,
@@ -165,21 +176,21 @@ def _opened(path: Path) -> tuple[Workload, list[targets.Input]]:
             given.append(msgspec.structs.replace(targets.parse_input(name[2]), name=name[1]))
 
 
-def _counted(build: Callable[[], Any]) -> float | None:
-    """Multiply-accumulates by torch's counter: on the meta device, and where the model asks for values that this has
-    not, with weights, unless they are many. None where it runs neither way."""
+def _counted(build: Callable[[], Any], has_batch: bool) -> float | None:
+    """Multiply-accumulates of one input by torch's counter: on the meta device, and with weights where the model asks
+    for values that this has not, unless they are many. None where it runs neither way."""
     with suppress(Exception), without_weights():
         module, given = build()
         with suppress(Exception):
-            return _run_counted(module, given, "meta")
+            return _run_counted(module, given, "meta", has_batch)
         if sum(parameter.numel() for parameter in module.parameters()) > _PARAMETERS:
             return None
     with suppress(Exception):
-        return _run_counted(*build(), "cpu")
+        return _run_counted(*build(), "cpu", has_batch)
     return None
 
 
-def _run_counted(module: Any, given: Any, device: str) -> float:
+def _run_counted(module: Any, given: Any, device: str, has_batch: bool) -> float:
     module.eval().to(device)
     inputs = torch.utils._pytree.tree_map_only(
         torch.Tensor, lambda value: value.to(device), user_model.as_arguments(module, given)
@@ -187,7 +198,8 @@ def _run_counted(module: Any, given: Any, device: str) -> float:
     plain = sdpa_kernel(SDPBackend.MATH)  # what processors fuse is not counted
     with torch.no_grad(), plain, FlopCounterMode(display=False) as counter:
         module(*inputs[0], **inputs[1])
-    return counter.get_total_flops() / 2
+    batch = tensors_in(inputs)[0].shape[0] if has_batch else 1
+    return counter.get_total_flops() / 2 / batch
 
 
 def _agrees(row: dict[str, Any]) -> bool:
@@ -195,7 +207,7 @@ def _agrees(row: dict[str, Any]) -> bool:
 
 
 def _table(rows: list[dict[str, Any]]) -> str:
-    used = versions() | {name: version(name) for name in families.PACKAGES}
+    used = versions() | {name: version(name) for name in families.PACKAGES if find_spec(name)}
     lines = [
         "# Models tried",
         "",
@@ -224,7 +236,7 @@ def _table(rows: list[dict[str, Any]]) -> str:
     lines += _listed(
         "Counted differently",
         (
-            f"{_name(row)}: {row['macs'] / 1e6:,.1f} M here, {row['counted'] / 1e6:,.1f} M there"
+            f"{_name(row)}: {row['macs'] / 1e6:,.4g} M here, {row['counted'] / 1e6:,.4g} M there"
             for row in captured
             if row["counted"] is not None and not _agrees(row)
         ),
@@ -247,6 +259,51 @@ def _table(rows: list[dict[str, Any]]) -> str:
             f"| {row['operators']} | {row['seconds']} |"
         )
     return "\n".join(lines) + "\n"
+
+
+def _merge_pages(known: str, page: str, families_tried: set[str]) -> str:
+    """Return the known page with the families that were tried now, whose earlier lines go, and the configurations."""
+    old, new = _sections(known), _sections(page)
+    begins = tuple(f"{mark}{family}{end}" for family in families_tried for mark, end in (("- ", " "), ("| ", " |")))
+    merged = {name: [line for line in lines if not line.startswith(begins)] for name, lines in old.items()}
+    for name, lines in new.items():
+        merged.setdefault(name, []).extend(line for line in lines if line.startswith(begins))
+    head = merged["# Models tried"]
+    title = next(place for place, line in enumerate(head) if line.startswith("Written by"))
+    listed = ", ".join(f'"{family}"' for family in sorted(families_tried))
+    head[title] = head[title].replace(
+        ". Random weights", f"; on {datetime.now(UTC):%Y-%m-%d} also {listed}. Random weights", 1
+    )
+    last = [line for line in head if line.startswith((f"| {families.SUITE} ", "| **all models**"))]
+    rows = [line for line in head if re.match(r"\| .* \| \d+ \|", line) and line not in last]
+    counts = [[int(cell) for cell in line.split("|")[2:9]] for line in rows]
+    cells = ["**all models**", *map(sum, zip(*counts, strict=True)), last[-1].split("|")[9].strip()]
+    suite = [line for line in last if line.startswith(f"| {families.SUITE} ")]
+    text = [line for line in head if line not in rows and line not in last]
+    merged["# Models tried"] = [*text, *rows, *suite, "| " + " | ".join(map(str, cells)) + " |"]
+    configurations = merged.get("## Configurations of language models", [])
+    configurations[:] = [line for line in configurations if not line.startswith("|")] + bench_configurations.lines()
+    return "\n\n".join("\n".join((name, "", *_without_blanks(lines))) for name, lines in merged.items()) + "\n"
+
+
+def _sections(page: str) -> dict[str, list[str]]:
+    """Return the lines of a page under each heading."""
+    sections: dict[str, list[str]] = {}
+    for line in page.splitlines():
+        if line.startswith("#"):
+            sections[line] = []
+        else:
+            sections[list(sections)[-1]].append(line)
+    return sections
+
+
+def _without_blanks(lines: list[str]) -> list[str]:
+    """Return the lines with blank ones only between text and a table."""
+    lines = [line for line in lines if line]
+    starts = [place for place, line in enumerate(lines) if line[0] == "|" and (not place or lines[place - 1][0] != "|")]
+    return [
+        part for place, line in enumerate(lines) for part in (("", line) if place in starts[:1] and place else (line,))
+    ]
 
 
 def _name(row: dict[str, Any]) -> str:

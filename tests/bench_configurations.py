@@ -17,10 +17,15 @@ _BYTES = 2  # of a number in bf16
 
 
 def main() -> None:
-    print("| configuration | type | parameters G | card G | cache KB/token | state MB | GFLOP/token |")
-    print("|---|---|--:|--:|--:|--:|--:|")
-    for name, row in json.loads(RECENT.read_text()).items():
-        print(_line(name, row, hf_config.parse_config(_text_part(row["config"]))))
+    print(*lines(), sep="\n")
+
+
+def lines() -> list[str]:
+    """Return the table, a line for each configuration."""
+    head = ["| configuration | type | parameters G | card G | cache KB/token | state MB | GFLOP/token |"]
+    rows = json.loads(RECENT.read_text()).items()
+    parsed = [_line(name, row, hf_config.parse_config(_text_part(row["config"]))) for name, row in rows]
+    return [*head, "|---|---|--:|--:|--:|--:|--:|", *parsed]
 
 
 def _text_part(raw: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,8 @@ from analysis.estimate.tree_figures import tree
 from analysis.model import store
 from analysis.model.ir.workload import Workload
 from analysis.model.names import zoo
-from hardware import device as catalogue
+from hardware import device_catalog
+from hardware.device import Device
 
 DEVICES = ("xeon_8490h", "h100_sxm", "tpu_v4", "kpu_t256")
 
@@ -53,11 +54,11 @@ def evaluation(name: str, times: int) -> None:
     print(f"\n{name}: {workload.n_operators} operators; loading its capture {loading:.2f} ms (best {quickest:.2f})")
     print(f"  {'device':14}{'first touch':>14}{'again, median':>16}{'best':>9}{'tree':>9}   ms")
     for device_name in DEVICES:
-        device, fresh = catalogue.load_device(device_name), store.load(name)
+        device, fresh = device_catalog.load_device(device_name), store.load(name)
         first = milliseconds(lambda fresh=fresh, device=device: estimate(fresh, device, Scenario()))  # type: ignore[misc]
         batches = iter(range(2, 4096))  # another batch each time, as when one scrubs: nothing remembered helps
 
-        def again(fresh: Workload = fresh, device: catalogue.Device = device) -> None:
+        def again(fresh: Workload = fresh, device: Device = device) -> None:
             estimate(fresh, device, Scenario(batch=next(batches)))  # noqa: B023
 
         middle, best = median(again, times)
@@ -73,7 +74,7 @@ def main() -> None:
     arguments = parser.parse_args()
     start = time.perf_counter()
     for name in DEVICES:
-        catalogue.load_device(name)
+        device_catalog.load_device(name)
     print(f"loading four device files: {(time.perf_counter() - start) * 1e3:.1f} ms")
     for name in arguments.models or ("resnet50", "vit_b_16", largest()):
         evaluation(name, arguments.times)

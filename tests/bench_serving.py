@@ -25,7 +25,7 @@ from analysis.serving.deployment import ParallelDegrees, open_stage
 from analysis.serving.request_load import Lengths, Load, closed_load, open_load
 from analysis.serving.scheduler import find_scheduler
 from analysis.serving.simulation import simulate
-from hardware.device import load_device
+from hardware.device_catalog import load_device
 from hwexplorer import engine
 from hwexplorer.state import State
 

@@ -60,7 +60,7 @@ def _segmentation() -> dict[str, Build]:
     return {f"{model}-{encoder}": partial(build, model, encoder) for encoder, model in _NAMES["encoders_of"].items()}
 
 
-def _graph() -> dict[str, Build]:
+def _graph(names: str = "graph") -> dict[str, Build]:
     import torch_geometric.nn
 
     ring = torch.arange(100)
@@ -69,27 +69,30 @@ def _graph() -> dict[str, Build]:
         edges = torch.stack([ring, (ring + 1) % len(ring)])
         return getattr(torch_geometric.nn, name)(*sizes), {"x": torch.rand(len(ring), 16), "edge_index": edges}
 
-    return {name: partial(build, name, *sizes) for name, sizes in _NAMES["graph"].items()}
+    return {name: partial(build, name, *sizes) for name, sizes in _NAMES[names].items()}
 
 
-def _monai() -> dict[str, Build]:
+def _monai(names: str = "monai") -> dict[str, Build]:
     import monai.networks.nets
 
     def build(name: str, sizes: list[Any], named: dict[str, Any]) -> tuple[Any, Any]:
         return getattr(monai.networks.nets, name)(*sizes, **named), torch.zeros(1, 1, 64, 64, 64)
 
-    return {name: partial(build, name, *row) for name, row in _NAMES["monai"].items()}
+    return {name: partial(build, name, *row) for name, row in _NAMES[names].items()}
 
 
-def _vit_pytorch() -> dict[str, Build]:
+def _vit_pytorch(names: str = "vit") -> dict[str, Build]:
     importlib.import_module("vit_pytorch")
 
     def build(name: str, row: dict[str, Any]) -> tuple[Any, Any]:
         common = _NAMES["vit_shape"] if row.get("is_plain") else {}
         module = importlib.import_module(f"vit_pytorch.{row['module']}")
-        return getattr(module, name)(num_classes=1000, **common, **row.get("config", {})), _image(row.get("size", 224))
+        config = {
+            key: tuple(value) if isinstance(value, list) else value for key, value in row.get("config", {}).items()
+        }
+        return getattr(module, name)(num_classes=1000, **common, **config), _image(row.get("size", 224))
 
-    return {name: partial(build, name, row) for name, row in _NAMES["vit"].items()}
+    return {name: partial(build, name, row) for name, row in _NAMES[names].items()}
 
 
 def _x_transformers() -> dict[str, Build]:
@@ -143,6 +146,16 @@ ALL: dict[str, Callable[[], dict[str, Build]]] = {
     ),
     "transformers, texts of 2026": partial(
         families._transformers, _NAMES["newest_texts"], "AutoModel", families._tokens
+    ),
+    "timm, further": partial(families._named, "timm", _NAMES["further_timm"]),
+    "vit_pytorch, further": partial(_vit_pytorch, "further_vit"),
+    "monai, further": partial(_monai, "further_monai"),
+    "torch_geometric, further layers": partial(_graph, "further_graph"),
+    "transformers, further language": partial(
+        families._transformers, _NAMES["further_language"], "AutoModel", families._tokens
+    ),
+    "transformers, further images": partial(
+        families._transformers, _NAMES["further_images"], "AutoModel", families._pixels
     ),
     "transformers, sound of 2026": partial(families._transformers, _NAMES["newest_sound"], "AutoModel", _features),
 }

@@ -13,7 +13,7 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from hardware.area import area
-from hardware.device import load_device
+from hardware.device_catalog import load_device
 
 MACHINES = Path(__file__).parent / "architectures" / "published"
 
@@ -26,14 +26,19 @@ def _found(result: Estimate, part: str, times: int) -> dict[str, float]:
     flow = result.run.mapping.traffic
     latency_s = result.run.latency_s[mine].sum() / times
     chip_j = (energy.sum() - energy[dram].sum()) / times
+    per_kernel = result.demand.per_kernel
+    product = per_kernel(mine * result.demand.macs) > 0
+    kernel_j = per_kernel(np.delete(result.event_energy_j, np.flatnonzero(dram), axis=0).sum(axis=0))[product]
     return {
         "latency_s": latency_s,
         "throughput_per_s": result.scenario.batch / latency_s,
         "energy_j": energy.sum() / times,
         "chip_j": chip_j,
         "chip_w": chip_j / latency_s,
+        "peak_w": (kernel_j / per_kernel(result.run.latency_s)[product]).max(),
         "dram_bytes": (flow.dram_read + flow.dram_write)[mine].sum() / times,
         "area_mm2": area(result.device).total_mm2,
+        "compute_mm2": area(result.device).compute_mm2,
         "core_mm2": area(result.device).compute_mm2 + area(result.device).memory_mm2,
     }
 

@@ -7,7 +7,7 @@ import inspect
 import time
 import traceback
 from collections.abc import Callable, Collection, Sequence
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -19,6 +19,12 @@ Test = Callable[..., None]
 def first(values: Sequence[Any], count: int) -> list[Any]:
     """Return the values as cases of `parametrize`; those after the first `count` are marked slow."""
     return [value if place < count else _marked(value) for place, value in enumerate(values)]
+
+
+def every(nth: int) -> Callable[[Test], Test]:
+    """Give a test `nth`: its quick run takes every nth of a long list, the one of `make test-slow` takes all."""
+    marks = pytest.mark.parametrize("nth", [pytest.param(nth, id="part"), pytest.param(1, id="all", marks=slow)])
+    return cast("Callable[[Test], Test]", marks)
 
 
 def for_each(names: str | tuple[str, ...], cases: Collection[Any]) -> Callable[[Test], Test]:

@@ -20,7 +20,8 @@ from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from analysis.model.ir.workload import Workload
 from hardware import runtime
-from hardware.device import Device, load_device, load_devices
+from hardware.device import Device
+from hardware.device_catalog import load_device, load_devices
 from hardware.precision import NAMES
 
 MODELS = (

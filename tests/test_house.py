@@ -10,7 +10,6 @@ import re
 import subprocess
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -43,12 +42,13 @@ def room(path: str) -> str:
     return max((name for name in RULES["rooms"] if path.startswith(f"{name}/")), key=len, default="")
 
 
-def definitions() -> Iterator[tuple[str, ast.ClassDef | Function]]:
-    """Yield path and syntax tree of every function and class."""
-    for path, text in sources().items():
-        for node in ast.walk(ast.parse(text)):
-            if isinstance(node, ast.ClassDef | Function):
-                yield path, node
+@lru_cache(maxsize=1)
+def definitions() -> list[tuple[str, ast.ClassDef | Function]]:
+    """Return path and syntax tree of every function and class."""
+    trees = [(path, ast.parse(text)) for path, text in sources().items()]
+    return [
+        (path, node) for path, tree in trees for node in ast.walk(tree) if isinstance(node, ast.ClassDef | Function)
+    ]
 
 
 def rooms_over_budget() -> list[str]:
@@ -95,7 +95,7 @@ def banned_names() -> list[str]:
 
 def undocumented() -> list[str]:
     """Return the public functions and classes without a docstring, but methods whose base class documents them."""
-    found = list(definitions())
+    found = definitions()
     classes = {node.name: node for _, node in found if isinstance(node, ast.ClassDef)}
 
     def documented_by_bases(kind: ast.ClassDef) -> set[str]:

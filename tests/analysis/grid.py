@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,8 @@ from analysis.model import store
 from analysis.model.ir.workload import Workload
 from analysis.reports.event_report import is_dynamic
 from hardware import known_architectures
-from hardware.device import CATALOG, Device, load_device, load_devices
+from hardware.device import Device
+from hardware.device_catalog import CATALOG, load_device, load_devices
 from hardware.plan import Plan, make_plan
 from hardware.precision import KEYS, parse
 from tests.models import load_once as workload
@@ -180,6 +181,7 @@ def batch_scan() -> Iterator[int]:
     yield from (2**k for k in range(8, 13))
 
 
+@lru_cache(maxsize=256)
 def toy_gemm(m: int, n: int, k: int) -> Workload:
     return store.load(f"gemm:M={m},N={n},K={k}")
 

@@ -14,12 +14,12 @@ MODELS = ("resnet18", "resnet34", "mobilenet_v2", "vit_b_16", "swin_t")
 
 
 @pytest.mark.parametrize("runtime", ["eager", "fused"])
-@pytest.mark.parametrize("on", ["h100_sxm", "tpu_v4"])
+@pytest.mark.parametrize("on", ["h100_sxm", "tpu_v4", "cloud_ai_100_pro"])
 def test_models_cost_the_same_in_bulk(on: str, runtime: str) -> None:
     device, work = grid.device(on), [load_once(name) for name in MODELS]
     asked = Scenario(3, "fp16", runtime)
     setup = asked.setup_on(device, work[0])
-    many = make_bundle(work, setup.joins)
+    many = make_bundle(work, setup.joins, setup.runtime.keeps_order(device))
     whole, _ = evaluate_bundle(bundle_demand(many, (3,), setup.plan.widths), setup)
     alone = [estimate(one, device, asked) for one in work]
     assert whole.latency_s.tolist() == [one.latency_s for one in alone]

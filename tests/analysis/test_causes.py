@@ -11,8 +11,8 @@ from analysis.estimate.estimate import estimate
 from analysis.estimate.metrics import ADDITIVE
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.tree_figures import shares as shapley
-from hardware.device import load_device
-from tests.sampling import for_each
+from hardware.device_catalog import load_device
+from tests.sampling import every, for_each
 
 
 def _holds(result) -> None:
@@ -46,8 +46,9 @@ def test_causes_add_up_on_every_architecture(device, mode):
 
 
 @pytest.mark.xdist_group("searched")  # mappings that one has searched for are remembered for all
-def test_causes_add_up_on_every_device_and_for_a_request():
-    for device in catalogue(modes=False):
+@every(3)
+def test_causes_add_up_on_every_device_and_for_a_request(nth):
+    for device in catalogue(modes=False)[::nth]:
         _holds(estimate(workload(small_model(device, "resnet18")), device, Scenario(8, "int8")))
     for device in DEFAULTS:
         _holds(estimate(workload("llama3_8b:in=128,out=16"), load_device(device), Scenario(4, "w4a16")))

@@ -8,12 +8,14 @@ import pytest
 from grid import EXACT
 
 from analysis.estimate.estimate import Estimate
+from analysis.estimate.kernels import structure
 from analysis.estimate.peak_memory import peak_memory
 from analysis.estimate.tree_figures import TELLING_WORK, tree
+from analysis.model.ir.workload import Workload
 from analysis.reports.nodes import node
 from hardware.device import Device
 from hardware.plan import make_plan
-from tests.sampling import for_each
+from tests.sampling import for_each, slow
 
 BATCHES = (1, 64, 512)
 
@@ -36,12 +38,17 @@ def relu_figures(result: Estimate) -> tuple[float, float, float]:
     return float(level.modifier[i]), float(level.share[i]) * result.edp_js, float(level.fusion_benefit_js[i])
 
 
-def test_relu_pays_when_separate_and_hides_when_fused() -> None:
-    """Above 1 wherever arithmetic is cheaper than bytes. A small Arm CPU beside a GPU's memory is no such place:
+@pytest.mark.parametrize("nth", [3, pytest.param(1, marks=slow)])
+def test_relu_pays_when_separate_and_hides_when_fused(nth: int) -> None:
+    """Each device in every `nth` of its precisions, of the default devices in all.
+
+    Above 1 wherever arithmetic is cheaper than bytes. A small Arm CPU beside a GPU's memory is no such place:
     with more than a byte per 50 FLOP the convolution is the dear part, fused or not."""
     strict = 0
     for turn, on in enumerate(grid.catalogue(modes=False)):
         for i, precision in enumerate(grid.distinct_precisions(on)):
+            if (turn + i) % nth and on.id not in grid.DEFAULTS:
+                continue
             for batch in BATCHES if on.id in grid.DEFAULTS else (BATCHES[(turn + i) % len(BATCHES)],):
                 deployed = grid.run("conv2d", on, batch, precision, "fused")
                 eager, fused = (relu_figures(deployed.in_mode(mode)) for mode in grid.MODES)
@@ -173,3 +180,29 @@ def test_fusion_is_judged_by_one_software_on_both_sides(runtime: str) -> None:
     assert apart.demand.n_kernels > fused.demand.n_kernels == len(result.partition.id)
     starts_s = (apart.demand.n_kernels - fused.demand.n_kernels) * apart.latency_s / apart.demand.n_kernels
     assert 0 < apart.latency_s - fused.latency_s < 1.5 * starts_s  # kernels saved, not another dispatcher
+
+
+def test_smooth_activations_leave_products_where_the_runtime_joins_clamps_alone() -> None:
+    smooth, clamps = (grid.workload(name) for name in ("efficientnet_b0", "mobilenet_v2"))
+    count = sum(kind in ("silu", "sigmoid") for kind in smooth.operators.kind)
+    kernels = {mode: structure(smooth, mode).n_kernels for mode in ("fused", "clamped")}
+    assert 0 < kernels["clamped"] - kernels["fused"] <= count
+    assert structure(clamps, "clamped").n_kernels == structure(clamps, "fused").n_kernels
+    runtimes = ("fused", "onnxruntime")
+    on_cpu = [grid.run("efficientnet_b0", "xeon_8380", 64, "fp32", mode).latency_s for mode in runtimes]
+    assert on_cpu[1] > 1.1 * on_cpu[0]
+
+
+def test_activations_in_parts_move_their_value_again() -> None:
+    """SiLU as a sigmoid and a product writes one value more and reads two more."""
+    work = grid.workload("efficientnet_b0")
+    one = work.value_at(batch=1)
+    eager, split = (structure(work, mode).moves for mode in ("eager", "split"))
+    size = [float((moves.numel @ one).sum()) for moves in (eager, split)]
+    silu = [t for t in range(len(work.tensors.producer)) if _kind(work, t) == "silu"]
+    assert size[1] - size[0] == pytest.approx(3.0 * float((work.tensors.numel[silu] @ one).sum()))
+
+
+def _kind(work: Workload, tensor: int) -> str:
+    producer = int(work.tensors.producer[tensor])
+    return work.operators.kind[producer] if producer >= 0 else ""

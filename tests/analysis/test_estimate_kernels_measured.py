@@ -7,7 +7,7 @@ import pytest
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
-from hardware.device import load_device
+from hardware.device_catalog import load_device
 
 # name as M x N x K, device, precision, measured seconds and joules (None: outside, and why)
 MEASURED = [

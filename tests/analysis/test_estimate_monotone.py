@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from hypothesis import strategies as st
 
 from analysis.model import store
 from analysis.model.ir.workload import Workload
-from hardware.device import Device, load_device
+from hardware.device import Device
+from hardware.device_catalog import load_device
 from hardware.plan import make_plan
 from tests.models import load_once
 from tests.sampling import first, for_each, slow
@@ -142,8 +144,8 @@ BETTER = {
 @pytest.mark.parametrize("what", [w for w in BETTER if w != "power limit"])
 @pytest.mark.parametrize("name", first(grid.representatives(), 5))
 def test_better_hardware_is_never_slower(name: str, what: str, tmp_path: Path) -> None:
-    """In time per kernel, hence in total; where layers share a chip, and with it their time, in
-    total, before the power limit that acts on the share of each."""
+    """In time per kernel, hence in total. In total alone where a quicker kernel leaves the next one to wait for the
+    host, and, before the power limit that acts on the share of each, where layers share a chip and its time."""
     original = grid.device(name)
     better = grid.altered(tmp_path, name, BETTER[what])
     worse = []
@@ -155,6 +157,8 @@ def test_better_hardware_is_never_slower(name: str, what: str, tmp_path: Path) -
                     before, after = (r.run.kernel_s for r in (a, b))
                     if original.arch.places_models:
                         before, after = (r.run.unthrottled_s.sum(keepdims=True) for r in (a, b))
+                    elif mode != "fused":
+                        before, after = (each.sum(keepdims=True) for each in (before, after))
                     slower = np.flatnonzero(after > before * ROUNDING)
                     if len(slower):
                         ratio = float((after / before).max())
@@ -196,6 +200,7 @@ def test_a_memory_bound_kernel_does_not_change_with_the_peak(name: str, tmp_path
                 np.testing.assert_array_equal(b.run.kernel_memory_s[bound], a.run.kernel_memory_s[bound])
                 # The roofline is rounded where compute and memory time are within a factor of two; else exact.
                 far = bound & (a.run.kernel_compute_s < 0.5 * a.run.kernel_memory_s)
+                far &= b.run.overhead_s == a.run.overhead_s  # quicker kernels before leave one to wait for the host
                 np.testing.assert_allclose(b.run.kernel_s[far], a.run.kernel_s[far], rtol=1e-12)
                 least = a.run.kernel_memory_s + a.run.overhead_s
                 assert (b.run.kernel_s[bound] >= least[bound] / ROUNDING).all()
@@ -221,6 +226,7 @@ def test_what_loads_does_not_change_with_the_peak(name: str, tmp_path: Path) -> 
 def test_energy_falls_with_every_price(name: str, tmp_path: Path) -> None:
     """Halving any one coefficient never raises energy or time of any kernel, and lowers the energy of some."""
     original = grid.device(name)
+    before = cache(lambda model, precision, mode: grid.run(model, original, 8, precision, mode))
     rows = grid.run("transformer_block", original, 8, "fp32").run.prices.rows
     for index, row in enumerate(rows):
         label = f"{row.category}.{row.event}"
@@ -244,7 +250,7 @@ def test_energy_falls_with_every_price(name: str, tmp_path: Path) -> None:
             large = ("vgg11",) if original.arch.places_models else ()
             for model in ("depthwise_separable", "transformer_block", "conv2d", *large):
                 for mode in grid.MODES:
-                    a, b = (grid.run(model, d, 8, precision, mode) for d in (original, cheap))
+                    a, b = before(model, precision, mode), grid.run(model, cheap, 8, precision, mode)
                     energies = [grid.per_kernel(r, r.run.energy_j) for r in (a, b)]
                     assert (energies[1] <= energies[0] * ROUNDING).all(), label
                     assert (b.run.kernel_s <= a.run.kernel_s * ROUNDING).all(), label

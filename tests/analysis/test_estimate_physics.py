@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from analysis.estimate.estimate import Estimate
+from hardware.architectures import gpu
 from hardware.demand import OpClass
-from tests.sampling import slow
+from tests.sampling import every, for_each, slow
 
 ROUNDING = 1 + 1e-9
 
@@ -57,9 +58,10 @@ def _least_seconds(result: Estimate) -> list[grid.Floats]:
     return [on_matrix_s, on_vector + (flops - 2.0 * macs) / vector_peak]
 
 
+@every(3)
 @pytest.mark.parametrize("model", ["mobilenet_v2", "attention_head"])
-def test_every_device_and_power_mode_with_its_default(model: str) -> None:
-    for device in grid.catalogue():
+def test_every_device_and_power_mode_with_its_default(model: str, nth: int) -> None:
+    for device in grid.catalogue()[::nth]:
         if device.arch.describe is None:
             check_physics(grid.run(model, device, 8, "fp16"))
 
@@ -80,11 +82,12 @@ def test_every_power_mode_leaves_power_for_work() -> None:
         assert grid.static_w(device) < 0.9 * device.power_limit_w, device.key
 
 
-def test_published_peaks_are_never_exceeded() -> None:
+@every(4)
+def test_published_peaks_are_never_exceeded(nth: int) -> None:
     """Not even those of the data sheet, where it states one: the fastest kernels run at what it promises, twice that on
     cards that accumulate fp16 in fp16 faster, under engines that do."""
     work = grid.toy_gemm(8192, 8192, 8192)
-    for device in grid.catalogue():
+    for device in grid.catalogue()[::nth]:
         for precision in grid.distinct_precisions(device):
             result = grid.run(work, device, 1, precision)
             stated = device.file.peak_flops.get(result.plan.contraction[1])
@@ -124,3 +127,13 @@ def test_fusing_never_adds_bytes(name: str) -> None:
                     loaded = [r.run.mapping.traffic.weight_read.sum() for r in (less, more)]
                     assert loaded[0] == pytest.approx(loaded[1], rel=1e-12), what
                 check_physics(less)
+
+
+@for_each("name", ["h100_sxm", "t4", "rtx_4090", "mi300x", "jetson_agx_orin"])
+def test_accumulators_of_resident_blocks_fit_in_registers(name: str) -> None:
+    """Of 32 bits each; where not even one block fits, one runs."""
+    for model in ("gemm:M=4096,N=4096,K=1024", "gemm:M=64,N=4096,K=4096", "resnet18"):
+        result = grid.run(model, name, 8, "fp16")
+        device, tiling = result.device, result.run.mapping.tiling
+        held = gpu.resident_limit(device, result.run.mapping) * tiling.tile_m * tiling.tile_n * 4
+        assert (held <= np.maximum(device.registers_bytes_per_unit, tiling.tile_m * tiling.tile_n * 4)).all()

@@ -19,6 +19,7 @@ from tests.models import load_once
 from tests.sampling import for_each, slow
 
 MODELS = ("llama3_8b:decode,layers=2,kv=512", "llama3_8b:prefill,layers=1,sequence=256", "mobilenet_v2", "resnet18")
+SMALL = ("conv2d", "mlp")  # where the mapping of each operator is searched for
 DEVICES = tuple(device.key for device in grid.catalogue(modes=False) if not device.arch.is_searched)
 SEARCHED = tuple(device.key for device in grid.catalogue(modes=False) if device.arch.is_searched)
 precisions = st.builds(str.__add__, st.sampled_from(NAMES), st.sampled_from(("", "kv4", "kv8", "kv16")))
@@ -44,15 +45,21 @@ def test_within_physics(model: str, on: str, precision: str, mode: str, batch: i
 
 
 @settings(max_examples=20, deadline=None)
-@given(st.sampled_from(SEARCHED), precisions, st.sampled_from(grid.ALL_MODES), st.integers(1, 64))
-def test_within_physics_where_mappings_are_searched(on: str, precision: str, mode: str, batch: int) -> None:
-    check_random("transformer_block", on, precision, mode, batch)
+@given(
+    st.sampled_from(SMALL), st.sampled_from(SEARCHED), precisions, st.sampled_from(grid.ALL_MODES), st.integers(1, 64)
+)
+def test_within_physics_where_mappings_are_searched(model: str, on: str, precision: str, mode: str, batch: int) -> None:
+    check_random(model, on, precision, mode, batch)
 
 
 @slow
 @settings(max_examples=60, deadline=None)
 @given(
-    st.sampled_from(MODELS), st.sampled_from(SEARCHED), precisions, st.sampled_from(grid.ALL_MODES), st.integers(1, 64)
+    st.sampled_from((*MODELS, "transformer_block")),
+    st.sampled_from(SEARCHED),
+    precisions,
+    st.sampled_from(grid.ALL_MODES),
+    st.integers(1, 64),
 )
 def test_within_physics_where_models_are_searched(model: str, on: str, precision: str, mode: str, batch: int) -> None:
     check_random(model, on, precision, mode, batch)
@@ -121,7 +128,7 @@ def test_block_scaled_units_multiply_four_bits() -> None:
     for device in grid.catalogue(modes=False):
         runs, has = make_plan(device, "nvfp4"), ("matrix", "fp4") in device.peaks
         assert has == (
-            device.id in ("b200", "b300", "gb200", "gb300", "mi355x", "jetson_thor", "dgx_spark")
+            device.id in ("b200", "b300", "gb200", "gb300", "mi350x", "mi355x", "jetson_thor", "dgx_spark")
             or re.fullmatch(r"rtx_(pro_6000|50\d0).*(?<!_ada)", device.id) is not None
         )
         assert bool(runs.marks) != has

@@ -17,7 +17,7 @@ from test_estimate_physics import check_physics
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.explore.tuning.knob_bench import change_knobs, facts, nearest_factor
-from hardware.device import catalogue_devices, load_device
+from hardware.device_catalog import catalogue_devices, load_device
 from hardware.errors import RequestError
 
 MANY = settings(

@@ -28,12 +28,12 @@ from analysis.estimate import trust
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.serving.served_load import load_evidence
-from hardware.device import load_device, load_devices
+from hardware.device_catalog import load_device, load_devices
 from hardware.runtime import resolve_runtime
 from hardware.setup import make_setup
 from hwexplorer.cli import main
 from tests.models import load_once
-from tests.sampling import for_each
+from tests.sampling import every, for_each
 
 TABLE = trust.trust_table()
 PAGE = Path(__file__).parents[2] / "docs" / "trust.md"
@@ -176,8 +176,9 @@ def test_levels(
 
 
 @pytest.mark.xdist_group("searched")  # mappings that one has searched for are remembered for all
-def test_every_device_holds_its_own_figures() -> None:
-    for device in load_devices()[0]:
+@every(3)
+def test_every_device_holds_its_own_figures(nth: int) -> None:
+    for device in load_devices()[0][::nth]:
         models = ("resnet18", "bert_base", "llama3_2_1b:decode", "gemm:M=64,N=64,K=64")
         for model in models[-1:] if device.arch.is_searched else models:  # to search for a mapping takes a second
             result = run(model, device.key)

@@ -14,7 +14,7 @@ from analysis.estimate.figures import serving
 from analysis.estimate.peak_memory import Memory
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
-from hardware.device import load_device
+from hardware.device_catalog import load_device
 
 REQUEST = "llama3_8b:request,in=2048,out=2048"
 DEVICE = "a100_sxm4_40gb"

@@ -11,7 +11,8 @@ from typing import Any
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from hardware import known_architectures
-from hardware.device import Device, load_device
+from hardware.device import Device
+from hardware.device_catalog import load_device
 from tests.models import load_once as workload
 
 MODELS = (

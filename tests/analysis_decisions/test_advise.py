@@ -45,6 +45,14 @@ def test_figures_are_those_of_the_run_the_command_names(on: str) -> None:
         assert math.isclose(s.saved_energy_j, found.now.energy_j_per_inference - s.after.energy_j_per_inference)
 
 
+def test_a_device_of_higher_edp_is_not_suggested() -> None:
+    """A slow chip may take the least energy of all: it is no advice if the product with its time is worse."""
+    model = "llama3_8b:decode,kv=2048"
+    found = advise(run(model, "h100_sxm"), [device("qcs9075_npu"), device("h100_nvl")])
+    assert run(model, "qcs9075_npu").energy_j < run(model, "h100_sxm").energy_j
+    assert [s.change for s in found.suggestions if s.kind == "device"] == ["device h100_nvl"]
+
+
 def test_what_the_device_lacks_is_not_suggested() -> None:
     found = advise(run("resnet18", "tpu_v4"), OTHERS)
     assert all(s.change != "precision fp16" for s in found.suggestions)

@@ -10,7 +10,7 @@ from decisions import DEFAULTS, hwexplorer, run
 
 from analysis.explore.deployment_cost import PRICES, S_PER_YEAR, break_even, cost, cost_per_million, defaults, settings
 from hardware import file_access
-from hardware.device import catalogue_devices
+from hardware.device_catalog import catalogue_devices
 from hardware.errors import RequestError
 
 

@@ -13,7 +13,7 @@ from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.explore.constraint import Constraint
 from hardware.area import area
-from hardware.device import load_device
+from hardware.device_catalog import load_device
 from hardware.errors import RequestError
 from hwexplorer.engine import Engine
 

@@ -10,7 +10,7 @@ from analysis.estimate.scenario import Scenario
 from analysis.explore.tuning.knob_bench import ModelCost, change_knobs, check_knobs, model_cost
 from analysis.explore.tuning.knob_curve import KnobRow, find_knee, knobs
 from analysis.explore.tuning.least_change import Turn, _least_change, crossover
-from hardware.device import load_device
+from hardware.device_catalog import load_device
 from hardware.errors import RequestError
 from hwexplorer.engine import Engine
 

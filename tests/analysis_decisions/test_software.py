@@ -12,7 +12,7 @@ from analysis.estimate.scenario import Scenario
 from analysis.explore.attribution import attribute_to_software
 from analysis.explore.comparison import insights
 from analysis.explore.explanation import explain
-from hardware.device import load_device
+from hardware.device_catalog import load_device
 from tests.models import load_once
 
 

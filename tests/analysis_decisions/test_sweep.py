@@ -41,7 +41,7 @@ def test_many_models_at_once_have_the_bits_of_each_alone(on: str, precision: str
     loaded = [workload(name) for name in SOME]
     setup = make_setup(device(on), precision, runtime_of_mode(device(on), execution))
     widths = setup.plan.widths
-    asked = bundle_demand(make_bundle(loaded, setup.joins, device(on).arch.places_models), (batch,), widths)
+    asked = bundle_demand(make_bundle(loaded, setup.joins, setup.runtime.keeps_order(device(on))), (batch,), widths)
     block = block_channels(device(on), execution)
     held = [peak_memory(one, batch, widths, setup.joins, block).peak_bytes for one in loaded]
     found, formats = evaluate_bundle(asked, setup)
@@ -62,7 +62,12 @@ def test_the_order_of_models_does_not_matter() -> None:
     setup = make_setup(device("h100_sxm"), "fp16", runtime_of_mode(device("h100_sxm"), "eager"))
     loaded = [workload(name) for name in SOME]
     there, back = (
-        evaluate_bundle(bundle_demand(make_bundle(order, "eager"), (3,), setup.plan.widths), setup)[0]
+        evaluate_bundle(
+            bundle_demand(
+                make_bundle(order, "eager", setup.runtime.keeps_order(setup.device)), (3,), setup.plan.widths
+            ),
+            setup,
+        )[0]
         for order in (loaded, loaded[::-1])
     )
     assert np.array_equal(there.latency_s, back.latency_s[::-1])
@@ -198,7 +203,7 @@ def test_names_are_inert_in_csv() -> None:
 
 
 def test_devices_of_a_folder_are_swept(tmp_path) -> None:  # type: ignore[no-untyped-def]
-    from hardware.device import CATALOG
+    from hardware.device_catalog import CATALOG
 
     text = (CATALOG / "kpu_t256.toml").read_text(encoding="utf-8").replace('id = "kpu_t256"', 'id = "mine"')
     (tmp_path / "mine.toml").write_text(text, encoding="utf-8")

@@ -12,7 +12,7 @@ import numpy as np
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model.ir.workload import ACTIVATION, INPUT, InputSpec, Operators, Tensors, Workload, csr
-from hardware.device import load_device
+from hardware.device_catalog import load_device
 from hwexplorer.cli import main
 from tests.models import load_once
 

@@ -17,7 +17,7 @@ import torch
 
 import hwexplorer as hx
 from analysis.explore.comparison import Comparison
-from hardware import device as device_module
+from hardware import device_catalog
 from hwexplorer import api, cli, registry
 from tests.sampling import for_each
 
@@ -202,7 +202,7 @@ def test_results_pickle() -> None:
 
 
 def test_a_folder_of_devices_is_that_of_its_call_alone(tmp_path: Path) -> None:
-    shipped = Path(device_module.__file__).parent / "catalog" / "l4.toml"
+    shipped = Path(device_catalog.__file__).parent / "catalog" / "l4.toml"
     (tmp_path / "my_l4.toml").write_text(shipped.read_text().replace('id = "l4"', 'id = "my_l4"'))
     mine = hx.compare("resnet18", on=["my_l4"], devices_dir=tmp_path)
     with pytest.raises(hx.RequestError, match="unknown device 'my_l4'"):

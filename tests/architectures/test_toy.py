@@ -11,7 +11,7 @@ import pytest
 
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
-from hardware.device import load_device, load_devices
+from hardware.device_catalog import load_device, load_devices
 from hardware.precision import NAMES
 from hwexplorer import engine, registry
 from hwexplorer.cli import main

@@ -13,11 +13,12 @@ import pytest
 from analysis.annexes.machine.measured_rows import read_rows
 from analysis.annexes.traces.alignment import align_trace
 from analysis.annexes.traces.trace_file import read_trace
+from analysis.annexes.traces.trace_reading import file_stamp
 from analysis.annexes.traces.trace_record import TraceError, TraceOp, assemble_trace
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
-from hardware.device import load_device
+from hardware.device_catalog import load_device
 from hardware.errors import RequestError
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State
@@ -94,3 +95,18 @@ def test_values_of_other_types_in_a_trace_are_left_out(tmp_path: Path) -> None:
     trace = read_trace(path)
     read = msgspec.msgpack.decode(msgspec.msgpack.encode(trace), type=type(trace))  # as the screen gets it
     assert (read.ops[0].shapes, type(read.device)) == (((4, 8),), str)
+
+
+def test_kernels_whose_correlation_is_a_list_belong_to_their_operator(tmp_path: Path) -> None:
+    path, event = tmp_path / "t.json", {"ph": "X", "pid": 1, "tid": 1}
+    operator = {**event, "cat": "cpu_op", "name": "aten::mm", "ts": 1, "dur": 9}
+    launch = {**event, "cat": "cuda_runtime", "name": "cudaLaunchKernel", "ts": 2, "dur": 1}
+    kernel = {**event, "cat": "kernel", "name": "gemm", "ts": 20, "dur": 5}
+    events = [operator, *({**row, "args": {"correlation": [7, {"a": 1}]}} for row in (launch, kernel))]
+    path.write_text(json.dumps({"traceEvents": events}))
+    assert [(op.name, op.kernels) for op in read_trace(path).ops] == [("aten::mm", ("gemm",))]
+
+
+def test_a_trace_of_a_user_who_does_not_exist_is_refused_in_a_line() -> None:
+    with pytest.raises(TraceError, match="cannot be read"):
+        file_stamp("~nobody-of-this-name/trace.json")

@@ -13,7 +13,7 @@ from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from analysis.model.ir import batch_limits
 from analysis.model.names import targets
-from hardware.device import load_device
+from hardware.device_catalog import load_device
 from hwexplorer import engine, registry
 from hwexplorer.answer import Answer
 from hwexplorer.declare import Report

@@ -15,8 +15,7 @@ from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from analysis.model.ir.workload import Workload
-from hardware import device as devices
-from hardware import device_file, known_architectures
+from hardware import device_catalog, device_file, known_architectures
 from hardware.errors import RequestError
 from hardware.event_prices import coefficients
 from hardware.plan import make_plan
@@ -25,7 +24,7 @@ from tests.fuzz import mutate
 from tests.fuzz.running import refused
 
 NAMES = ("t4", "h100_sxm", "tpu_v4", "kpu_t256", "xeon_8490h", "jetson_agx_orin")
-SEEDS = tuple((devices.CATALOG / f"{name}.toml").read_bytes() for name in NAMES)
+SEEDS = tuple((device_file.CATALOG / f"{name}.toml").read_bytes() for name in NAMES)
 WORDS = (
     *UNITS, *device_file.QUALITIES, *(f"matrix:{name}" for name in UNITS),
     *(f"{event.category}.{event.name}" for each in known_architectures.every() for event in each.events),
@@ -48,7 +47,7 @@ def survive(data: bytes) -> bool:
     path.write_bytes(data)
     try:
         spec = device_file.read_device_file(path)
-        found = [devices.device_in_mode(spec, mode) for mode in ("", *list(spec.power_modes)[:2])]
+        found = [device_catalog.device_in_mode(spec, mode) for mode in ("", *list(spec.power_modes)[:2])]
         for device in found:
             for precision in KEYS:
                 prices = coefficients(device, make_plan(device, precision))

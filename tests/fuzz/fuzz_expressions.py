@@ -9,7 +9,7 @@ from random import Random
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
-from hardware.device import load_device
+from hardware.device_catalog import load_device
 from hardware.errors import RequestError
 from tests.fuzz import mutate
 from tests.fuzz.running import refused

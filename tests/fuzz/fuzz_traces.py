@@ -15,7 +15,7 @@ from analysis.annexes.traces.trace_report import make_trace_report
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
-from hardware.device import load_device
+from hardware.device_catalog import load_device
 from tests.fuzz import mutate
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "traces"))

@@ -111,7 +111,8 @@ def cases(reader: str, seed: int) -> Iterator[Any]:
 
 def run(reader: str, mutations: int, seconds: float, seed: int) -> Outcome:
     """All of it in a child process, in an empty folder. A child that ends or stands still has failed in that case."""
-    context = multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")  # it imports once what every reader needs
+    context.set_forkserver_preload(["tests.fuzz.running"])
     at = context.Value("q", 0)
     ours, theirs = context.Pipe(duplex=False)
     patience = 2 * WAITING * getattr(module(reader), "CASE_SECONDS", CASE_SECONDS) + 60.0  # the imports, a busy machine

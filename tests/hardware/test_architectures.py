@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hardware import known_architectures
-from hardware.device import load_device
+from hardware.device_catalog import load_device
 
 ROOT = Path(__file__).parents[2]
 OWN = ("hardware/architectures/", "hardware/spatial/")

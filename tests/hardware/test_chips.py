@@ -9,7 +9,7 @@ from analysis.annexes.machine.kernel_validation import NARROW_KINDS, kernel_dema
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
-from hardware.device import load_device
+from hardware.device_catalog import load_device
 from hardware.execute import execute
 from hardware.precision import uniform
 from hardware.runtime import runtime_of_mode

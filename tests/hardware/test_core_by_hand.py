@@ -12,7 +12,7 @@ from analysis.annexes.machine.kernel_validation import SingleKernel, kernel_dema
 from hardware import file_access
 from hardware.area import PATH, area, level_mm2
 from hardware.demand import OpClass
-from hardware.device import load_device
+from hardware.device_catalog import load_device
 from hardware.execute import execute
 from hardware.map_demand import map_demand
 from hardware.mapping.common import BLOCKS, PASSES, reread
@@ -129,8 +129,9 @@ def test_the_last_tile_of_a_group_is_half_full_on_average() -> None:
     assert blocks.tolist() == [[4.0, 8.0]]
 
 
-def test_a_block_of_attention_loads_its_queries_and_stores_its_results() -> None:
-    """Twice the width of a head moves twice the queries and results of a block, at the bandwidth of one unit."""
+def test_a_block_of_attention_loads_its_queries_and_first_keys_and_stores_its_results() -> None:
+    """Twice the width of a head moves twice the queries, first keys and results of a block, at the bandwidth of one
+    unit."""
     device = load_device("h100_sxm")
     setup, rows, width = make_setup(device, "fp16", runtimes()["tensorrt"]), 128.0, 64.0
     waited_s = []
@@ -141,6 +142,7 @@ def test_a_block_of_attention_loads_its_queries_and_stores_its_results() -> None
         waited_s.append(serial_s[BLOCKS, 0])
     tile_rows = min(rows, device.arch.data.assumed("attention_rows"))
     carried = 2.0 * tile_rows * width * 2.0  # bytes of queries and of results, 2 a value
+    carried += device.arch.data.assumed("attention_columns") * width * 2.0  # a product without values: keys alone
     more_s = carried / device.bytes_per_clock_per_unit / device.clock_hz
     assert waited_s[1] - waited_s[0] == pytest.approx(more_s)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from hardware import file_access
-from hardware.device import device_files, find_duplicates
+from hardware.device_catalog import device_files, find_duplicates
 
 
 @pytest.mark.parametrize(("size", "most"), [(0, 0), (10, 10), (10, 100)])

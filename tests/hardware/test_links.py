@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from hardware.demand import Floats
-from hardware.device import load_device
+from hardware.device_catalog import load_device
 from hardware.map_demand import link_seconds
 
 SENT = np.array([0.0, 1e3, 1e5, 1e7, 1e9])

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
-from hardware.device import load_device
+from hardware.device_catalog import load_device
 from hardware.mapping.placement import Room, Steps, quickest
 from tests.models import load_once
 
@@ -140,7 +140,7 @@ def test_weights_of_every_layer_are_read_at_the_rate_of_products() -> None:
     """A chip that runs layer by layer fetches weights ahead and in order; activations move at the lower rate."""
     device = load_device("rk3588_npu")
     shares = device.software.bandwidth
-    assert shares["GEMM"][0] > 1.5 * shares["other"][0]
+    assert shares["GEMM"][0] > 1.2 * shares["other"][0]
     result = estimate(load_once("vgg16"), device, Scenario(1, "int8"))
     mapping = result.run.mapping
     moved = mapping.traffic.dram_read + mapping.traffic.dram_write
@@ -180,3 +180,13 @@ def test_images_in_16_bits_are_converted() -> None:
     for precision, converts in (("fp16", True), ("int8", False)):
         result = estimate(load_once("mobilenet_v2"), load_device(LAYER_BY_LAYER), Scenario(precision=precision))
         assert (result.run.mapping.vector_s[0, 0] > 1e-5) == converts
+
+
+def test_a_batch_beyond_the_memory_of_a_chip_runs_in_parts() -> None:
+    """ResNet-50's weights fit: a larger batch passes no activations through DRAM, and takes no longer per image."""
+    device = load_device("cloud_ai_100_pro")
+    runs = [estimate(load_once("resnet50"), device, Scenario(batch, "int8")) for batch in (16, 64, 256)]
+    each = [run.latency_s_per_inference for run in runs]
+    assert each[0] > each[1] > each[2]
+    small, large = runs[0].run.mapping.traffic, runs[2].run.mapping.traffic
+    assert large.dram_bytes.sum() < 17.0 * small.dram_bytes.sum()

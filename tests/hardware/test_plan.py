@@ -8,7 +8,7 @@ from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model.store import ready
-from hardware.device import load_device, load_devices
+from hardware.device_catalog import load_device, load_devices
 from hardware.errors import RequestError
 from hardware.event_prices import coefficients
 from hardware.plan import Plan, make_plan

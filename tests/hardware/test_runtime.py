@@ -11,7 +11,7 @@ from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from analysis.model.ir.workload import Workload
 from hardware import known_architectures
-from hardware.device import load_device, load_devices
+from hardware.device_catalog import load_device, load_devices
 from hardware.errors import RequestError
 from hardware.map_demand import _with_own_kernels
 from hardware.plan import make_plan
@@ -22,8 +22,8 @@ from tests.sampling import for_each
 DEVICES = ("xeon_8490h", "h100_sxm", "jetson_agx_orin", "tpu_v4", "kpu_t256")
 
 
-def run(model: str, on: str, runtime: str, batch: int = 1, precision: str = "fp16") -> Estimate:
-    return estimate(load_once(model), load_device(on), Scenario(batch, precision, runtime))
+def run(model: str, on: str, runtime: str, batch: int = 1, precision: str = "fp16", **lengths: int) -> Estimate:
+    return estimate(load_once(model).bound(**lengths), load_device(on), Scenario(batch, precision, runtime))
 
 
 @for_each("name", runtimes())
@@ -254,10 +254,31 @@ def test_llama_cpp_multiplies_packed_weights_as_the_generation_of_the_device_all
     assert prefill[0].latency_s < 0.2 * prefill[1].latency_s
 
 
+def test_llama_cpp_scales_blocks_on_lanes_and_waits_for_matrix_units() -> None:
+    """Seven billion weights in Q4_0, 512 tokens: 935 a second on a P40 (ggml-org/llama.cpp pull request 4766; 681 were
+    predicted). A H100 multiplies twice as fast as a RTX 4090 by warpgroup instructions, which ggml does not use."""
+    prompts = {
+        name: 512 / run("llama2_7b:prefill", name, "llama_cpp", precision="q4_0", sequence=512).latency_s
+        for name in ("p40", "rtx_4090", "h100_pcie")
+    }
+    assert prompts["p40"] == pytest.approx(935, rel=0.1)
+    assert prompts["h100_pcie"] < 1.2 * prompts["rtx_4090"]
+
+
+def test_vllm_of_2024_on_rocm_reads_whole_caches_above_512_heads() -> None:
+    """Mistral 7B on MI300X: from 17 sequences on, a cached token took three times as long."""
+    each = []
+    for batch in (16, 17):
+        lengths = (512, 4096)
+        short, long = (run("mistral_7b:decode", "mi300x", "vllm_rocm_untuned", batch=batch, kv=kv) for kv in lengths)
+        each.append((long.latency_s - short.latency_s) / batch)
+    assert each[1] > 2 * each[0]
+
+
 def test_a_runtime_has_what_its_base_states() -> None:
     older, newer = runtimes()["llama_cpp_2024"], runtimes()["llama_cpp"]
     assert older.base == newer.id
     assert older.streaming == newer.streaming
     assert (older.mode, newer.mode) == ("eager", "fused")
-    assert newer.compute_packed
-    assert not older.compute_packed
+    assert newer.scaling_ops
+    assert not older.scaling_ops

@@ -14,7 +14,7 @@ from analysis.estimate.kernels import structure
 from analysis.estimate.scenario import Scenario
 from analysis.explore.attribution import time_parts
 from analysis.model import store
-from hardware.device import load_device
+from hardware.device_catalog import load_device
 from hardware.execute import Execution, execute
 from hardware.mapping.common import STARTS
 from hardware.runtime import runtimes

@@ -22,7 +22,8 @@ from analysis.estimate.scenario import Scenario
 from analysis.estimate.windows import windows
 from hardware import known_architectures
 from hardware.demand import Floats
-from hardware.device import Device, load_device, load_devices
+from hardware.device import Device
+from hardware.device_catalog import load_device, load_devices
 from hardware.device_file import read_device_file
 from hardware.errors import RequestError
 from hardware.event_prices import coefficients
@@ -34,9 +35,10 @@ from hardware.spatial.machine import find_machine
 from hardware.spatial.mapping_search import Operator, _footprints, _spread, search
 from hwexplorer.cli import main
 from tests.models import load_once
-from tests.sampling import for_each
+from tests.sampling import for_each, slow
 
 SPATIAL = tuple(device.id for device in load_devices()[0] if device.arch.describe is not None)
+BLOCKS = ("conv2d", "transformer_block", "depthwise_separable", "pooling")
 PUBLISHED = tomllib.loads(Path(__file__).with_name("eyeriss.toml").read_text())
 
 
@@ -352,20 +354,37 @@ def result(name: str, model: str, precision: str, batch: int) -> Estimate:
 
 
 @for_each("name", SPATIAL)
-@for_each("model", ["conv2d", "transformer_block", "depthwise_separable", "pooling"])
+@for_each("model", BLOCKS)
 def test_sums_and_limits_hold(name: str, model: str) -> None:
-    for precision, batch in (("fp32", 1), ("int8", 16), ("w4a16", 4)):
-        found = result(name, model, precision, batch)
-        device = found.device
-        assert found.energy_j == pytest.approx(float(found.event_energy_j.sum()), rel=1e-9)
-        assert found.latency_s == pytest.approx(float(found.run.latency_s.sum()), rel=1e-9)
-        assert found.average_power_w <= device.power_limit_w * (1 + 1e-9)
-        assert (found.run.utilization <= 1 + 1e-9).all()
-        assert (found.run.counts >= 0).all()
-        assert np.isfinite(found.run.counts).all()
-        assert found.run.counts[device.arch.row["array.mac"]].sum() == pytest.approx(found.demand.macs.sum())
-        moved = found.run.mapping.traffic.dram_read + found.run.mapping.traffic.dram_write
-        assert (found.demand.per_kernel(moved) <= found.run.kernel_s * device.memory_bandwidth * (1 + 1e-9)).all()
+    check_limits(name, model, "int8", 16)
+
+
+@for_each("name", SPATIAL)
+@for_each(("model", "precision", "batch"), [("conv2d", "fp32", 1), ("mlp", "w4a16", 4)])
+def test_sums_and_limits_hold_in_other_widths(name: str, model: str, precision: str, batch: int) -> None:
+    check_limits(name, model, precision, batch)
+
+
+@slow
+@for_each("name", SPATIAL)
+@for_each("model", BLOCKS)
+@for_each(("precision", "batch"), [("fp32", 1), ("w4a16", 4)])
+def test_sums_and_limits_hold_for_every_block_and_width(name: str, model: str, precision: str, batch: int) -> None:
+    check_limits(name, model, precision, batch)
+
+
+def check_limits(name: str, model: str, precision: str, batch: int) -> None:
+    found = result(name, model, precision, batch)
+    device = found.device
+    assert found.energy_j == pytest.approx(float(found.event_energy_j.sum()), rel=1e-9)
+    assert found.latency_s == pytest.approx(float(found.run.latency_s.sum()), rel=1e-9)
+    assert found.average_power_w <= device.power_limit_w * (1 + 1e-9)
+    assert (found.run.utilization <= 1 + 1e-9).all()
+    assert (found.run.counts >= 0).all()
+    assert np.isfinite(found.run.counts).all()
+    assert found.run.counts[device.arch.row["array.mac"]].sum() == pytest.approx(found.demand.macs.sum())
+    moved = found.run.mapping.traffic.dram_read + found.run.mapping.traffic.dram_write
+    assert (found.demand.per_kernel(moved) <= found.run.kernel_s * device.memory_bandwidth * (1 + 1e-9)).all()
 
 
 @pytest.mark.parametrize("name", SPATIAL)
@@ -418,6 +437,7 @@ CHANGES = {
         "facts.vector_clock_hz: must be greater than 0",
     ),
     'name = "psum"': ('name = "psum"\ntile = "K0"', "psum: 'K0' is not a tile"),
+    'name = "psum"\n': ('name = "ifmap"\n', "'ifmap' names two things"),
     'holds = ["weight"]': ('holds = ["weight"]\norder = "KC"', "filter: 'KC' is not an order"),
     'kind = "register"': ('kind = "register"\nports = ["reads"]', "ifmap: 'reads' is not a port"),
     "glb_bytes = {": ("glb_byte = {", "did you mean glb_bytes"),

@@ -7,7 +7,7 @@ import pytest
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from hardware.area import area
-from hardware.device import device_in_mode, load_device, load_devices
+from hardware.device_catalog import device_in_mode, load_device, load_devices
 from hardware.device_file import CATALOG
 from hardware.errors import RequestError
 from hardware.event_prices import coefficients
@@ -15,7 +15,7 @@ from hardware.plan import make_plan
 from hardware.runtime import runtimes
 from hardware.scaling import logic_scale
 from hwexplorer.engine import Engine
-from tests.sampling import for_each
+from tests.sampling import every, for_each
 
 BASES = ("h100_sxm", "xeon_8490h", "tpu_v4", "kpu_t256", "hailo8")
 
@@ -25,9 +25,10 @@ def _run(device: str, model: str = "resnet18", batch: int = 4, precision: str = 
     return estimate(engine.model(engine.refer(model)), load_device(device), Scenario(batch=batch, precision=precision))
 
 
-def test_nothing_changed_is_the_device_itself() -> None:
+@every(5)
+def test_nothing_changed_is_the_device_itself(nth: int) -> None:
     """Of every device and power mode, every fact, rate and price once its own."""
-    bases = load_devices()[0]
+    bases = load_devices()[0][::nth]
     for base in (device_in_mode(one.file, mode) for one in bases for mode in ("", *one.file.power_modes)):
         assert load_device(base.key + "{}") == base
         same = load_device(f"{base.key}{{{','.join(f'{name}*1' for name in (*base.facts, *base.file.fma_per_clock))}}}")
@@ -147,3 +148,9 @@ def test_a_file_cannot_state_changes(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(f'changes = ["units*2"]\n{text}', encoding="utf-8")
     with pytest.raises(RequestError, match=r"device file mine\.toml: changes: name a changed device by an expression"):
         load_device("mine", (tmp_path,))
+
+
+def test_a_device_takes_64_changes() -> None:
+    with pytest.raises(RequestError, match=r"^65 changes of one device \(allowed: 64\)"):
+        load_device(f"t4{{{','.join(['units*1'] * 65)}}}")
+    assert load_device(f"t4{{{','.join(['units*1'] * 64)}}}").units == load_device("t4").units

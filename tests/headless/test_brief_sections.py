@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from hardware.device import load_device
+from hardware.device_catalog import load_device
 from hwexplorer.views.digest import merge_names
 from tests.headless.conftest import Call
 

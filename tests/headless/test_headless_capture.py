@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Call
 
+from tests.headless.conftest import Call
 from tests.terminal import hear
 
 OWN = Path(__file__).parents[1] / "capture" / "own_models.py"

@@ -17,7 +17,7 @@ from hardware.precision import KEYS, NAMES
 from hardware.quantity import MISSING
 from hwexplorer.cli import main
 from tests.headless.conftest import Call, factor, shows
-from tests.sampling import first, for_each
+from tests.sampling import every, first, for_each
 
 Document = Callable[..., Any]
 NUMBER = (int, float)
@@ -157,7 +157,11 @@ def test_compare_resnet18(document: Document) -> None:
 
 # The other formats differ in the widths of weights: test_estimate_precisions.py has them at any batch.
 @pytest.mark.parametrize(
-    ("precision", "batch"), first([*((name, 8) for name in NAMES), *product(KEYS, (1, 64, 512))], len(NAMES))
+    ("precision", "batch"),
+    first(
+        [*((name, 8) for name in (*KEYS, *(name for name in NAMES if name not in KEYS))), *product(KEYS, (1, 64, 512))],
+        len(KEYS),
+    ),
 )
 def test_never_outside_physics(document: Document, precision: str, batch: int) -> None:
     for model in ("resnet18", "mobilenet_v2", "vit_b_16", "attention_head"):
@@ -168,10 +172,14 @@ def test_never_outside_physics(document: Document, precision: str, batch: int) -
 
 
 # Mappings of ResNet-50's convolutions take half a minute to search for: test_estimate_physics.py does.
+@every(3)
 @pytest.mark.parametrize(("model", "is_searched"), [("resnet50", False), ("mlp", True)])
-def test_every_device_and_power_mode_within_physics(document: Document, model: str, is_searched: bool) -> None:
+def test_every_device_and_power_mode_within_physics(
+    document: Document, model: str, is_searched: bool, nth: int
+) -> None:
     known = [d for d in document("devices")["devices"] if (d["architecture"] == "spatial") == is_searched]
     names = [f"{d['id']}:{mode}" if mode else d["id"] for d in known for mode in ("", *d["power_modes"])]
+    names = names[::nth]
     memory = {d["id"]: d["facts"]["memory_bytes"] for d in known}
     for case in ((model,), (model, "--batch", "64", "--precision", "int8", "--execution", "fused")):
         rows = document("compare", *case, "--on", ",".join(names))["rows"]

@@ -12,7 +12,7 @@ from itertools import accumulate
 import pytest
 
 import hwexplorer
-from hardware.device import load_device
+from hardware.device_catalog import load_device
 from hwexplorer.provider import EngineProvider
 from hwexplorer.state import State, parse
 from hwexplorer.tui.app import HwExplorer

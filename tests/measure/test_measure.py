@@ -28,7 +28,8 @@ from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from analysis.model.ir.workload import encode
-from hardware.device import Device, device_in_mode, load_device
+from hardware.device import Device
+from hardware.device_catalog import device_in_mode, load_device
 from hardware.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.cli import main

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import hwexplorer
-from hardware.device import device_files
+from hardware.device_catalog import device_files
 from hwexplorer import engine
 from hwexplorer.cli import main, parse
 from tests.sampling import first

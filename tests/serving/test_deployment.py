@@ -18,7 +18,7 @@ from analysis.model.transformer.transformer_request import parse
 from analysis.serving.deployment import ParallelDegrees, open_step, open_steps
 from analysis.serving.scheduler import find_scheduler
 from analysis.serving.simulation import simulate
-from hardware.device import load_device
+from hardware.device_catalog import load_device
 from hwexplorer import engine
 from hwexplorer.cli import main
 from hwexplorer.state import State
@@ -60,6 +60,17 @@ def test_a_replica_of_one_is_the_server_itself() -> None:
     one = served(MODEL, "l4")
     alone = simulate(one.server.costs, one.server.scheduler, one.load)
     assert alone.end_s == pytest.approx(one.run.end_s)
+
+
+@pytest.mark.parametrize("stages", [2, 4])
+def test_one_request_is_no_quicker_in_a_pipeline(stages: int) -> None:
+    alone, pipeline = (served(f"llama3_8b:serve,in=256,out=32,rate=0.01,pp={pp}", "l4") for pp in (1, stages))
+    assert pipeline.server.costs.cache_tokens > stages * alone.server.costs.cache_tokens
+    assert pipeline.row.tpot_p50_s >= alone.row.tpot_p50_s
+    costs = pipeline.server.costs
+    of_all, of_one = costs.mixed(1, 100.0, 64, 64 * 132.0), costs.micro_batch.mixed(1, 100.0, 64, 64 * 132.0)
+    waiting_j = (stages - 1) * costs.micro_batch.static_w * of_one[0]
+    assert of_all == pytest.approx((of_one[0], of_one[1] + waiting_j), rel=0.1)  # a short prompt is not divided
 
 
 def test_a_pipeline_holds_more_and_is_no_quicker_for_one_request() -> None:

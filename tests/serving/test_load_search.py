@@ -152,3 +152,11 @@ def test_replicas_of_a_model_with_experts_are_started_one_by_one() -> None:
     assert "start 2 of them" in lines["gpt_oss_20b"]
     assert "--data-parallel-size" not in lines["gpt_oss_20b"]
     assert "--data-parallel-size 2" in lines["llama3_8b"]
+
+
+def test_the_nearest_deployment_keeps_up_if_one_does(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("search", "llama3_8b:serve,in=1024,out=256,rate=8", "--on", "l4", "--devices", "8", "--max-tpot", "1ms")
+    document = answer(capsys, *words)
+    assert not document["found"]
+    assert document["falling_behind"] < document["evaluated"] - document["not_fitting"]
+    assert document["nearest"]["lag_per_s"] == 0

@@ -104,6 +104,21 @@ def test_sglang_runs_as_itself() -> None:
     assert served.scheduler.forms_ahead
 
 
+def test_runs_of_vllm_schedule_a_step_ahead_as_their_version_or_flag_says() -> None:
+    energy = interpret_served_row(row(source="ML.ENERGY v3", runtime_version="0.11.1", flag=""))
+    asked, newer = (
+        interpret_served_row(row(source=PLAIN["source"], runtime="vllm", model="gpt_oss_120b", runtime_version=version))
+        for version in ("0.11.2", "0.18.0")
+    )
+    assert [each.deployment.runtime for each in (energy, asked, newer)] == ["vllm_2025", "vllm", "vllm"]
+
+
+def test_a_run_that_two_sources_keep_counts_once() -> None:
+    copy = row(source="AIConfigurator's own runs", runtime_version="0.16.0")
+    with pytest.raises(Unpredictable, match="the same runs"):
+        interpret_served_row(copy)
+
+
 SPLIT = row(source="dstack, prefill to decode ratio", prefill_workers="2", decode_workers="2", prompt_tokens="2048")
 
 

@@ -6,44 +6,48 @@ import msgspec
 import numpy as np
 import pytest
 
-from analysis.serving.request_load import Lengths, closed_load, open_load
-from analysis.serving.simulation import simulate
-from analysis.serving.speculation import speculate, tokens_per_step
-from analysis.serving.split_simulation import Split, simulate_split
+from analysis.serving.request_load import Lengths, Load, closed_load, open_load
+from analysis.serving.scheduler import Scheduler
+from analysis.serving.simulation import Run, simulate
+from analysis.serving.split_simulation import simulate_split
+from analysis.serving.step_costs import speculate, tokens_per_step
 from tests.serving.test_simulation import COSTS, VLLM
 
-SPLIT = Split(prefill=COSTS, decode=COSTS, prefill_workers=1, decode_workers=2, hop_s=1e-3, token_hop_s=1e-6)
 LENGTHS = Lengths(prompt=500, output=40, spread=0.4)
+
+
+def serve_apart(load: Load, workers: tuple[int, int] = (1, 2), scheduler: Scheduler = VLLM, hop_s: float = 1e-3) -> Run:
+    prefill, decode = ([COSTS] * count for count in workers)
+    return simulate_split(prefill, decode, lambda tokens: hop_s + 1e-6 * tokens, scheduler, load)
 
 
 @pytest.mark.parametrize("load", [open_load(8, LENGTHS), closed_load(12, LENGTHS)], ids=["open", "closed"])
 @pytest.mark.parametrize("workers", [(1, 1), (1, 3), (2, 1), (3, 4)])
-def test_every_request_gets_its_tokens_in_order(workers: tuple[int, int], load: object) -> None:
-    split = msgspec.structs.replace(SPLIT, prefill_workers=workers[0], decode_workers=workers[1])
-    run = simulate_split(split, VLLM, load)  # type: ignore[arg-type]
+def test_every_request_gets_its_tokens_in_order(workers: tuple[int, int], load: Load) -> None:
+    run = serve_apart(load, workers)
     assert run.output_tokens == run.output.sum()
     assert (run.arrival_s < run.first_s).all()
     assert (run.first_s < run.end_s).all()
-    assert run.evictions.any() or run.prompt_tokens == load.prompt.sum()  # type: ignore[attr-defined]
+    assert run.evictions.any() or run.prompt_tokens == load.prompt.sum()
     assert run.busy_s <= sum(workers) * run.end_of_run_s
     idle_s = sum(workers) * run.end_of_run_s - run.busy_s
     assert run.idle_j == pytest.approx(idle_s * COSTS.static_w)
-    assert simulate_split(split, VLLM, load).end_s.tolist() == run.end_s.tolist()  # type: ignore[arg-type]
+    assert serve_apart(load, workers).end_s.tolist() == run.end_s.tolist()
 
 
 def test_decoding_apart_waits_for_no_prompt_but_for_the_cache() -> None:
     load = open_load(5, Lengths(prompt=1500, output=60))
-    together, apart = simulate(COSTS, VLLM, load), simulate_split(SPLIT, VLLM, load)
+    together, apart = simulate(COSTS, VLLM, load), serve_apart(load)
     assert together.others_s.max() > 0
     assert not apart.others_s.any()
-    far = simulate_split(msgspec.structs.replace(SPLIT, hop_s=0.5), VLLM, load)
+    far = serve_apart(load, hop_s=0.5)
     assert (far.first_s - apart.first_s).mean() == pytest.approx(0.5, rel=0.2)
     assert (far.end_s - apart.end_s).mean() == pytest.approx(0.5, rel=0.2)
 
 
 def test_one_request_alone_takes_its_steps_the_hop_and_a_second_server() -> None:
     load = open_load(1e-3, Lengths(prompt=64, output=3))
-    together, apart = simulate(COSTS, VLLM, load), simulate_split(SPLIT, VLLM, load)
+    together, apart = simulate(COSTS, VLLM, load), serve_apart(load)
     hop_s = 1e-3 + 64e-6 + VLLM.request_s.value
     assert apart.first_s[0] - together.first_s[0] == pytest.approx(hop_s)
     assert apart.end_s[0] - together.end_s[0] == pytest.approx(hop_s)
@@ -52,7 +56,7 @@ def test_one_request_alone_takes_its_steps_the_hop_and_a_second_server() -> None
 def test_a_full_decoder_delays_the_first_token() -> None:
     load = closed_load(12, LENGTHS)
     small = msgspec.structs.replace(VLLM, max_sequences=2)
-    wide, narrow = (simulate_split(SPLIT, scheduler, load) for scheduler in (VLLM, small))
+    wide, narrow = (serve_apart(load, scheduler=scheduler) for scheduler in (VLLM, small))
     assert np.median(narrow.first_s - narrow.start_s) > 2 * np.median(wide.first_s - wide.start_s)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from analysis.estimate.bundle import evaluate_steps
 from analysis.estimate.estimate import estimate
@@ -17,8 +19,8 @@ from analysis.serving.deployment import open_step
 from analysis.serving.request_load import Lengths, closed_load
 from analysis.serving.scheduler import find_scheduler
 from analysis.serving.simulation import simulate
-from analysis.serving.step_costs import StepModel, step_costs
-from hardware.device import load_device
+from analysis.serving.step_costs import StepLine, StepModel, step_costs
+from hardware.device_catalog import load_device
 
 
 @pytest.mark.parametrize(
@@ -147,3 +149,18 @@ def test_devices_with_all_tokens_gather_those_of_their_experts_alone() -> None:
         place = next(t for t, name in enumerate(workload.tensors.name) if name.endswith("mlp.dispatch"))
         moved[layout] = float(workload.tensors.numel[place] @ workload.value_at(batch=1, sequence=4096, kv=0))
     assert moved["tp=8"] / 8 < moved["tp=8,ep=8"] < moved["tp=8"] / 3
+
+
+@given(st.floats(1e-4, 1.0), st.floats(1e-9, 1e-3), st.integers(0, 100_000), st.integers(1, 60), st.floats(0.0, 1.2))
+def test_steps_at_once_are_those_one_by_one(
+    first_s: float, slope_s: float, cached: int, most: int, part: float
+) -> None:
+    """As many as begin in time, with the time and energy of each."""
+    line = StepLine(first_s, slope_s, 2.0, 1e-3)
+    times_s, energies_j = zip(*(line.step(cached + place) for place in range(most)), strict=True)
+    within_s = part * sum(times_s)
+    steps, time_s, energy_j = line.run(cached, most, within_s)
+    assert time_s == pytest.approx(sum(times_s[:steps]))
+    assert energy_j == pytest.approx(sum(energies_j[:steps]))
+    assert steps == 1 or sum(times_s[: steps - 1]) <= within_s * (1 + 1e-9)
+    assert steps == most or sum(times_s[:steps]) >= within_s * (1 - 1e-9)

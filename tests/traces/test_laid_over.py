@@ -26,7 +26,7 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.outline import HOST
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
-from hardware.device import load_device
+from hardware.device_catalog import load_device
 from hwexplorer.cli import main
 from hwexplorer.export.render import encode
 from hwexplorer.plots.roofline import plot

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 import sqlite3
@@ -12,6 +13,7 @@ import trace_files as files
 
 from analysis.annexes.traces.alignment import align_trace
 from analysis.annexes.traces.matched_pairs import Alignment, leaf_ops
+from analysis.annexes.traces.nsight_tables import read_nsight_table
 from analysis.annexes.traces.trace_file import FORMATS, read_trace
 from analysis.annexes.traces.trace_record import (
     Trace,
@@ -31,7 +33,7 @@ from analysis.annexes.traces.trace_report import make_trace_report
 from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
-from hardware.device import load_device
+from hardware.device_catalog import load_device
 from hwexplorer.cli import main
 from tests.sampling import for_each
 
@@ -446,3 +448,9 @@ def test_a_trace_of_training_says_so(tmp_path: Path) -> None:
     assert not any("training" in note for note in read_trace(path).notes)
     path.write_text(path.read_text().replace("aten::relu", "autograd::engine::evaluate_function: ReluBackward0"))
     assert any("training" in note for note in read_trace(path).notes)
+
+
+def test_a_short_table_leaves_the_limit_of_other_tables() -> None:
+    before = csv.field_size_limit()
+    read_nsight_table("name,duration\n")
+    assert csv.field_size_limit() >= before

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from analysis.reports.roofline_report import is_launch_dominated
 from hwexplorer import engine
@@ -119,3 +121,21 @@ def test_design_targets_stand_apart() -> None:
     plot = EngineProvider().plot(replace(STATE, plot="pareto"))
     assert [series.name for series in plot.series if series.on_paper] == [MARKED["kpu_t256"]]
     assert "○" in "".join(drawn("pareto", 76, 20)[0])
+
+
+@given(
+    st.lists(st.floats(1e-3, 1e3), min_size=2, max_size=9, unique=True),
+    st.booleans(),
+    st.sampled_from((1e-9, 1.0, 1e9)),
+)
+def test_an_axis_has_room_for_its_values_at_any_scale(values: list[float], log: bool, scale: float) -> None:
+    """All values stand on it, the highest near its end; other units change no place; ticks are few and stand on it."""
+    found = axis([value * scale for value in values], log, "s")
+    places = found.places([value * scale for value in values])
+    assert places == [found.place(value * scale) for value in values]
+    assert all(0 <= place <= 1 for place in places if place is not None)
+    assert places == pytest.approx(axis(values, log, "s").places(values), rel=1e-6, abs=1e-9)
+    if not log:
+        assert max(place for place in places if place is not None) > 0.9
+        assert 3 <= len(found.ticks(6)) <= 13
+    assert all(found.low <= value * (1 + 1e-9) and value <= found.high * (1 + 1e-9) for value, _ in found.ticks(6))

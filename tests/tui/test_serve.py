@@ -20,6 +20,7 @@ from typing import Any, cast
 import pytest
 
 from hwexplorer.cli import main
+from tests.sampling import measure_slowdown
 
 aiohttp = pytest.importorskip("aiohttp")
 pytest.importorskip("textual_serve")
@@ -336,6 +337,11 @@ async def test_more_keys_than_it_can_take_end_it(served: Served) -> None:
         assert resident(served.process.pid) - before[1] < 50e6
         with suppress(FileNotFoundError):
             assert resident(pid) - before[0] < 100e6
+    start = monotonic()
+    assert eventually(lambda: not served.explorers())
+    assert monotonic() - start < web.LEAVE_S / 2 * measure_slowdown()  # it leaves: it is not killed
+    async with served.client(), served.client(), served.client():  # its place is free again
+        pass
 
 
 def resident(pid: int) -> float:

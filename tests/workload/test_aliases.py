@@ -54,6 +54,15 @@ MODELS = {
     "yolo11s": "ultralytics:yolo11s()",
     "T5": "transformers:t5_base()",
     "mamba": "transformers:mamba_130m()",
+    "deepseek-v3:671b": "deepseek_v3",
+    "qwen3:30b": "qwen3_30b_a3b",
+    "qwen3:1.7b:decode,kv=64": "qwen3_1_7b:decode,kv=64",
+    "moonshotai/Kimi-K2-Instruct-0905": "kimi_k2",
+    "google/vit-huge-patch14-224-in21k": "vit_h_14",
+    "yolov8n.pt": "ultralytics:yolov8n()",
+    "torchvision/resnet50": "resnet50",
+    "sentence-transformers/all-MiniLM-L6-v2": "minilm_l6",
+    "zai-org/GLM-4.5-Air-FP8": "glm4_5_air",
 }
 STORED = {
     "Qwen3-235B-A22B-Instruct-2507-FP8": ("qwen3_235b_a22b", "fp8"),
@@ -106,8 +115,8 @@ DEVICES = {
     "QCS6490 NPU": "qcs6490_npu",
 }
 UNKNOWN_DEVICES = {
-    "NVIDIA GeForce RTX 4070 SUPER": "did you mean .*rtx_4070",
-    "Apple M4 Max": "did you mean apple_m._max_gpu",
+    "NVIDIA GeForce RTX 4070 SUPER D": "did you mean .*rtx_4070",
+    "Apple M5 Max": "did you mean apple_m._max_gpu",
     "Snapdragon 8 Gen 2": "did you mean snapdragon_8_gen_3_npu",
     "Groq LPU on a card": "no shipped device is like it .*h100_sxm{units=80,memory_bandwidth=1e12} states one",
 }
@@ -168,8 +177,8 @@ def test_a_model_of_a_library_that_is_not_installed_is_the_one_that_ships(
 
 
 def test_an_unknown_model_of_the_hub_says_how_its_configuration_opens() -> None:
-    with pytest.raises(UnknownModelError, match=r"did you mean phi3_mini.*opens as hf:FOLDER"):
-        refer("microsoft/Phi-4-mini-instruct")
+    with pytest.raises(UnknownModelError, match=r"did you mean phi4_mini.*opens as hf:FOLDER"):
+        refer("microsoft/Phi-4-mini-flash-instruct")
 
 
 def test_what_is_no_alias_is_left_alone() -> None:

@@ -11,7 +11,7 @@ from analysis.model.names import model_ref, targets, zoo
 from analysis.model.names.model_ref import names, refer
 from analysis.model.names.targets import Target
 from analysis.model.names.zoo import Spec
-from hardware import device
+from hardware import device_catalog
 from hardware.errors import RequestError
 from hardware.names import fold_name, match_name, nearest
 from hwexplorer import engine
@@ -71,7 +71,7 @@ def test_each_name_means_itself_however_it_is_spelt() -> None:
 
 
 def test_no_two_devices_sound_alike() -> None:
-    devices = device.load_devices()[0]
+    devices = device_catalog.load_devices()[0]
     by_sound: dict[str, set[str]] = {}
     for one in devices:
         for name in (one.id, one.name, *one.file.aliases):
@@ -84,8 +84,8 @@ def test_names_by_sound() -> None:
     assert match_name("a b", ("a_b", "a-b")) is None  # which of them is meant cannot be told
     assert match_name("a_b", ("a_b", "a-b")) == "a_b"
     assert nearest("FP 61", ("fp16", "bf16", "int8"))[0] == "fp16"
-    assert device.load_device("H100-SXM").id == device.load_device("h100 sxm").id == "h100_sxm"
-    assert device.load_device("Jetson-AGX-Orin:15w").key == "jetson_agx_orin:15w"
+    assert device_catalog.load_device("H100-SXM").id == device_catalog.load_device("h100 sxm").id == "h100_sxm"
+    assert device_catalog.load_device("Jetson-AGX-Orin:15w").key == "jetson_agx_orin:15w"
 
 
 def test_an_engine_of_its_own() -> None:

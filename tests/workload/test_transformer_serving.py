@@ -12,7 +12,7 @@ from analysis.estimate.scenario import Scenario
 from analysis.model.ir.lengths import Routing, derived, through_window
 from analysis.model.model_errors import ModelSpecError
 from analysis.model.transformer import presets, transformer_request
-from hardware.device import load_device
+from hardware.device_catalog import load_device
 from tests.closed_form import macs
 
 LATENT = "hidden=64,layers=2,heads=4,head_dim=24,value_dim=16,rotary=8,kv_lora=32,q_lora=48,ffn=160,vocab=1000"
@@ -192,11 +192,11 @@ def test_what_users_ask_of_a_request() -> None:
     assert (figures.prompt_tokens, figures.output_tokens) == (1024, 256)
     whole = figures.time_to_first_token_s + 255 * figures.time_per_output_token_s
     assert whole == pytest.approx(found.latency_s, rel=1e-9)
-    # Alone, a prefill is over when its caches have left for memory; fused, those of a request are what it goes on with.
+    # Alone, a prefill is over when its caches have left for memory; those of a request are what it goes on with.
     eager = serving(run("llama3_8b:request,in=1024,out=256", batch=4, runtime="eager"))
     alone = run("llama3_8b:sequence=1024", batch=4, runtime="eager").latency_s
     assert eager is not None
-    assert eager.time_to_first_token_s == pytest.approx(alone, rel=1e-6)
+    assert 0.995 * alone < eager.time_to_first_token_s <= alone
     assert figures.time_to_first_token_s <= run("llama3_8b:sequence=1024", batch=4).latency_s
     assert figures.tokens_per_s * figures.energy_j_per_token == pytest.approx(found.energy_j / found.latency_s)
     for batch, waves in ((figures.largest_batch, 1), (int(figures.largest_batch * 1.1), 2)):

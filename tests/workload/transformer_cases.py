@@ -9,7 +9,7 @@ import numpy as np
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model.ir.workload import Workload
-from hardware.device import load_device
+from hardware.device_catalog import load_device
 from tests.models import load_once as workload
 
 # Parameters as published: elements of the tensors on the model's Hugging Face page (safetensors header or state
@@ -42,6 +42,10 @@ PUBLISHED = {
     "opt_30b": 29_974_540_288, "pythia_2_8b": 2_775_208_960, "pythia_1b": 1_011_781_632,
     "bloom_7b1": 7_069_016_064, "mistral_small_24b": 23_572_403_200, "yi_34b": 34_388_917_248,
     "bert_base": 109_482_240, "bert_large": 335_141_888,
+    "yi_6b": 6_061_035_520, "smollm2_135m": 134_515_008, "smollm2_360m": 361_821_120, "smollm2_1_7b": 1_711_376_384,
+    "ministral_8b": 8_019_808_256, "phi4_mini": 3_836_021_760, "glm4_9b": 9_399_951_360, "olmo2_7b": 7_298_617_344,
+    "gpt_neox_20b": 20_554_567_680, "distilbert_base": 66_362_880, "minilm_l6": 22_713_216, "minilm_l12": 33_360_000,
+    "xlm_roberta_base": 278_043_648, "xlm_roberta_large": 559_890_432,
 }  # fmt: skip
 # Known to the digits that the papers print: total and active parameters, billions.
 ROUNDED = {
@@ -59,6 +63,19 @@ ROUNDED = {
     "qwen3_coder_480b_a35b": (480.2, 35.5),
     "kimi_k2": (1026.4, 32.9),
     "minimax_m2": (228.7, 11.0),
+    "qwen3_1_7b": (1.7, 1.7),
+    "deepseek_7b": (6.9, 6.9),
+    "deepseek_coder_6_7b": (6.7, 6.7),
+    "deepseek_coder_33b": (33.3, 33.3),
+    "granite3_2b": (2.5, 2.5),
+    "granite3_8b": (8.2, 8.2),
+    "smollm3_3b": (3.1, 3.1),
+    "olmo2_13b": (13.7, 13.7),
+    "starcoder2_7b": (7.2, 7.2),
+    "opt_66b": (65.7, 65.7),
+    "mpt_7b": (6.6, 6.6),
+    "glm4_5_air": (106.9, 13.4),
+    "glm4_5": (352.8, 33.6),
 }
 # Parameters outside the embedding, from the same README of Pythia (its head counts as embedding too).
 PYTHIA_BODY = {
