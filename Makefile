@@ -5,6 +5,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
+# Three on two cores: a test of the screen or of a process waits for a third of its time.
+WORKERS ?= 3
+
 .PHONY: run test test-slow check test-versions bench fuzz screenshots captures lock clean golden
 
 run: $(VENV)/.run
@@ -16,13 +19,13 @@ test test-slow: export PYTHONDONTWRITEBYTECODE :=
 
 test: check
 	$(BIN)/python -m compileall -q hardware analysis hwexplorer
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup
 
 # Slow tests that rarely fail: whole catalogues, long scans, fresh captures, and properties with new random examples
 # (`make test` repeats the same examples). They run weekly in CI and before a release.
 test-slow: $(VENV)/.test
 	$(BIN)/python -m compileall -q hardware analysis hwexplorer
-	$(BIN)/python -m pytest -q -n 2 --dist loadgroup -m "slow or hypothesis" --hypothesis-profile=random
+	$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadgroup -m "slow or hypothesis" --hypothesis-profile=random
 
 check: $(VENV)/.test
 	$(BIN)/ruff check .
