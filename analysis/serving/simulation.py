@@ -167,6 +167,10 @@ class BatchEngine:
         return min(max(left - overwritten, 0), left - 1) if request in self.evicted else 0
 
     def _begin(self, request: int, left: int) -> None:
+        if left == 1 and request in self.evicted:  # its cache was found: only its newest token is not in it
+            self.cache_used += 1
+            self._decode(request, self.evicted.pop(request))
+            return
         self.prompt_left[request] = left
         self.prefilling.append(request)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from analysis.serving.request_load import Lengths, Load, closed_load, open_load, read_load
@@ -40,9 +40,10 @@ LOADS = st.builds(
     st.integers(1, 200),
 )
 SCHEDULERS = st.builds(
-    lambda mixes, reserves, sequences, tokens: msgspec.structs.replace(
-        VLLM, mixes=mixes, reserves=reserves, max_sequences=sequences, max_tokens=tokens
+    lambda mixes, reserves, finds, sequences, tokens: msgspec.structs.replace(
+        VLLM, mixes=mixes, reserves=reserves, finds_evicted=finds, max_sequences=sequences, max_tokens=tokens
     ),
+    st.booleans(),
     st.booleans(),
     st.booleans(),
     st.integers(1, 64),
@@ -58,12 +59,19 @@ def first_requests(load: Load, count: int) -> Load:
 
 @settings(max_examples=60, deadline=None)
 @given(LOADS, SCHEDULERS)
+@example(
+    closed_load(15, Lengths(prompt=1526, output=6, spread=0.3)),
+    msgspec.structs.replace(VLLM, mixes=False, max_sequences=15, max_tokens=64),
+)
 def test_tokens_time_and_energy_are_conserved(load: Load, scheduler: Scheduler) -> None:
     load = first_requests(load, 60)
     run = simulate(COSTS, scheduler, load)
     assert run.output_tokens == load.output.sum()
     recomputed = run.prompt_tokens - load.prompt.sum()
-    assert recomputed == 0 if not run.evictions.any() else recomputed > 0
+    if not run.evictions.any():
+        assert recomputed == 0
+    else:  # a cache that is found whole needs no token of it again
+        assert recomputed >= 0 if scheduler.finds_evicted else recomputed > 0
     assert (run.arrival_s <= run.start_s).all()
     assert (run.start_s < run.first_s).all()
     assert (run.first_s <= run.end_s).all()
@@ -139,6 +147,14 @@ def test_what_nothing_overwrote_of_an_evicted_cache_is_found_again() -> None:
     assert load.prompt.sum() < finds.prompt_tokens < forgets.prompt_tokens
     assert finds.end_of_run_s < forgets.end_of_run_s
     assert finds.output_tokens == forgets.output_tokens
+
+
+def test_an_evicted_sequence_whose_cache_is_found_whole_decodes_at_once() -> None:
+    scheduler = msgspec.structs.replace(VLLM, mixes=False, max_sequences=15, max_tokens=64)
+    load = first_requests(closed_load(15, Lengths(prompt=1526, output=6, spread=0.3)), 60)
+    run = simulate(COSTS, scheduler, load)
+    assert run.evictions.sum() == 1
+    assert run.prompt_tokens == load.prompt.sum()
 
 
 def test_a_cached_prompt_starts_sooner() -> None:
