@@ -68,6 +68,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     not_vendors: tuple[str, ...] = ()
     memory: tuple[str, ...] = ()
     work: tuple[str, ...] = WORK
+    superseded: bool = False  # a later version is recorded
 
     # The host. `dispatch` and `launch` multiply the device's facts of these names, `_on` for some classes.
     dispatch: SourcedValue = _plain(1.0)
@@ -225,9 +226,8 @@ def is_unsupported(device: Device, work: str) -> bool:
 
 def find_runtime(device: Device, name: str) -> Runtime | None:
     """Return a runtime as measured on the device, else as in runtimes.toml; None for an unknown name."""
-    general = runtimes().get(name)
     own = device.file.runtimes.get(name)
-    return general if own is None else msgspec.structs.replace(own, id=name)
+    return runtimes().get(name) if own is None else msgspec.structs.replace(own, id=name)
 
 
 def deployed_runtime(device: Device, work: str) -> Runtime:

@@ -29,6 +29,9 @@ GROUP = ("source", "device", "device_mode", "runtime", "weights_format", "phase"
 
 def interpret_row(row: dict[str, str], folders: tuple[Path, ...] = ()) -> MeasuredRow:
     """Return the request of a row of any measured table. Raises Unpredictable with the reason."""
+    for rule in file_access.shipped(ROWS)["unfit"]:
+        if all(part in (row.get(name) or "").lower() for name, part in rule.items() if name != "reason"):
+            raise Unpredictable(rule["reason"])
     return _interpret_language_row(row, folders) if "phase" in row else interpret_vision_row(row, folders)
 
 
