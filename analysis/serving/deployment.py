@@ -161,7 +161,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def hire_usd(self) -> float | None:
         """The published price to hire all its devices for an hour, USD; None if unknown."""
-        known = prices(self.first, settings({}, {}, {}))
+        known = prices(self.first, settings())
         hire = next((price.value for price in known if price.kind == "hire"), None)
         return hire and hire * self.layout.devices
 

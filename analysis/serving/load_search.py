@@ -117,6 +117,8 @@ def search_layouts(
             tried += last
     within = sorted((one for one in tried if one.is_within_limits), key=lambda one: _order(one, order))
     first = within[0] if within else None
+    # The second deployment competes with the first if both exist, or both are on paper.
+    has_rival = len({one.server.first.device.silicon for one in within[:2]}) == 1 < len(within)
     return LoadSearch(
         model=request.text,
         devices=tuple(devices),
@@ -126,15 +128,10 @@ def search_layouts(
         not_fitting=not_fitting,
         falling_behind=sum(one.row.lag_per_s > 0 for one in tried),
         found=tuple(LoadCandidate(row=one.row, odds=_odds_of_keeping(one)) for one in within),
-        first_odds=odds_first(within[0], within[1], order) if _has_rival(within) and order in AIMS else None,
+        first_odds=odds_first(within[0], within[1], order) if has_rival and order in AIMS else None,
         nearest=None if within or not tried else min(tried, key=lambda one: (one.row.lag_per_s > 0, one.excess)).row,
         commands=command_lines(first.server, asked.longest, drafts) if first is not None else (),
     )
-
-
-def _has_rival(within: Sequence[Served]) -> bool:
-    """Return True if the second deployment competes with the first: both exist, or both are on paper."""
-    return len({one.server.first.device.silicon for one in within[:2]}) == 1 < len(within)
 
 
 def _order(served: Served, order: str) -> tuple[bool, float, int]:

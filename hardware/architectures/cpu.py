@@ -5,9 +5,8 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from hardware.architecture import Architecture
+from hardware.architecture import Architecture, levels_of_units
 from hardware.demand import READ, WRITE, Demand, Floats, OpClass
-from hardware.device import Device
 from hardware.efficiency import Efficiency
 from hardware.mapping import common
 from hardware.mapping.common import Mapping, Traffic
@@ -131,17 +130,11 @@ def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:
     return f"{elements(demand, i, 'elements')} on vector lanes ({plan.vector}), {units}"
 
 
-def _levels(device: Device) -> tuple[tuple[str, float], ...]:
-    third = (("L3", device.l3_bytes),) if "l3_bytes" in device.file.facts else ()
-    near = f"L1 of {device.units:.0f} {device.unit_name}s"
-    return (near, device.l1_bytes_per_unit * device.units), ("L2", device.l2_bytes), *third
-
-
 ARCHITECTURE = Architecture(
     id="cpu",
     name="CPU",
     unit="core",
-    levels=_levels,
+    levels=levels_of_units("L1", "l1_bytes_per_unit", {"L2": "l2_bytes", "L3": "l3_bytes"}),
     is_managed=False,
     map_operators=map_operators,
     sentence=_sentence,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from hardware.architecture import Architecture
+from hardware.architecture import Architecture, levels_of_units
 from hardware.demand import Demand, Floats, OpClass
 from hardware.device import Device
 from hardware.efficiency import Efficiency
@@ -237,16 +237,11 @@ def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:
     )
 
 
-def _levels(device: Device) -> tuple[tuple[str, float], ...]:
-    near = f"L1 / shared memory of {device.units:.0f} {device.unit_name}s"
-    return (near, device.l1_bytes_per_unit * device.units), ("L2", device.l2_bytes)
-
-
 ARCHITECTURE = Architecture(
     id="gpu",
     name="GPU",
     unit="SM",
-    levels=_levels,
+    levels=levels_of_units("L1 / shared memory", "l1_bytes_per_unit", {"L2": "l2_bytes"}),
     is_managed=False,
     map_operators=map_operators,
     sentence=_sentence,

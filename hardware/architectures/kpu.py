@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hardware.architecture import Architecture
+from hardware.architecture import Architecture, levels_of_units
 from hardware.demand import Demand, Floats, Ints
-from hardware.device import Device
 from hardware.efficiency import Efficiency
 from hardware.mapping import common
 from hardware.mapping.common import Mapping, Traffic
@@ -144,16 +143,11 @@ def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:
     return f"{elements(demand, i, 'elements')} streamed through {units} ({plan.vector})"
 
 
-def _levels(device: Device) -> tuple[tuple[str, float], ...]:
-    near = f"tile memory of {device.units:.0f} {device.unit_name}s"
-    return (near, device.tile_memory_bytes * device.units), ("shared memory", device.scratchpad_bytes)
-
-
 ARCHITECTURE = Architecture(
     id="kpu",
     name="KPU",
     unit="tile",
-    levels=_levels,
+    levels=levels_of_units("tile memory", "tile_memory_bytes", {"shared memory": "scratchpad_bytes"}),
     is_managed=True,
     map_operators=map_operators,
     maps_by_energy=True,

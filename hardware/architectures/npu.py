@@ -305,10 +305,6 @@ def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:
     return f"{elements(demand, i, 'elements')} on the lanes of {where} ({plan.vector}){beside}"
 
 
-def _levels(device: Device) -> tuple[tuple[str, float], ...]:
-    return (("on-chip memory", device.scratchpad_bytes),)
-
-
 _ROUNDING = 1e-6  # of a unit
 _LEAST_BYTES = 0.5  # of a weight in the narrowest format, int4
 
@@ -316,7 +312,7 @@ ARCHITECTURE = Architecture(
     id="npu",
     name="NPU",
     unit="unit",
-    levels=_levels,
+    levels=lambda device: (("on-chip memory", device.scratchpad_bytes),),
     is_managed=True,
     places_models=True,
     map_operators=map_operators,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from hardware.architecture import Architecture
+from hardware.architecture import Architecture, levels_of_units
 from hardware.demand import Demand, Floats, OpClass
 from hardware.device import Device
 from hardware.efficiency import Efficiency
@@ -121,17 +121,12 @@ def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:
     return f"{elements(demand, i, 'elements')} on the vector unit ({plan.vector})"
 
 
-def _levels(device: Device) -> tuple[tuple[str, float], ...]:
-    near = f"vector memory of {device.units:.0f} {device.unit_name}s"
-    return (near, device.vector_memory_bytes_per_unit * device.units), ("scratchpad", device.scratchpad_bytes)
-
-
 ARCHITECTURE = Architecture(
     id="tpu",
     name="TPU",
     unit="core",
     array="array",
-    levels=_levels,
+    levels=levels_of_units("vector memory", "vector_memory_bytes_per_unit", {"scratchpad": "scratchpad_bytes"}),
     is_managed=True,
     map_operators=map_operators,
     sentence=_sentence,

@@ -213,7 +213,11 @@ def read_kineto(data: dict[str, Any]) -> Trace:
     runs = [recorded.run(window) for window in windows]
     devices = data.get("deviceProperties")
     first = devices[0] if isinstance(devices, list) and devices and isinstance(devices[0], dict) else {}
-    producer = _producer(data)
+    producer = "PyTorch profiler"
+    if "roctracer_version" in data or "hip_runtime_version" in data:
+        producer += " (ROCm)"
+    elif devices:
+        producer += " (CUDA)"
     return average_runs(
         "pytorch",
         runs,
@@ -223,12 +227,6 @@ def read_kineto(data: dict[str, Any]) -> Trace:
         runtime=find_runtime([op for run in runs for op in run.ops], producer),
         notes=(*recorded.notes(windows), *hint_notes(event.name for event in operators)),
     )
-
-
-def _producer(data: dict[str, Any]) -> str:
-    if "roctracer_version" in data or "hip_runtime_version" in data:
-        return "PyTorch profiler (ROCm)"
-    return "PyTorch profiler (CUDA)" if data.get("deviceProperties") else "PyTorch profiler"
 
 
 def _run_windows(events: Sequence[ChromeEvent], operators: Sequence[ChromeEvent]) -> list[Span]:

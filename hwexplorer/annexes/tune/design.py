@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 
 from analysis.annexes.silicon.design_search import (
     Design,
-    DesignKnob,
     DesignReport,
     DesignStudy,
     parse_knob,
@@ -97,10 +96,6 @@ def _document(
     return search_designs(study, tick, top or 20)
 
 
-def _knob(knob: DesignKnob) -> str:
-    return f"{knob.name}={'|'.join(f'{value:g}' for value in knob.values)}"
-
-
 def _footer(document: DesignReport, state: State) -> Iterable[str]:
     base = document.as_it_is
     yield f"base: {base.power_w:.3g} W, {base.area_mm2:.3g} mm2, {base.cost_usd:.3g} USD a die"
@@ -129,7 +124,7 @@ VERB = Report(
     states=_states,
     title=lambda document, state: (
         f"{document.evaluated:,} designs of {document.base} by {document.metric} of {', '.join(document.models)}: "
-        f"{', '.join(map(_knob, document.knobs))}"
+        + ", ".join(f"{knob.name}={'|'.join(f'{value:g}' for value in knob.values)}" for knob in document.knobs)
     ),
     parts=(
         Rows(

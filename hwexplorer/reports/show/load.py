@@ -74,17 +74,13 @@ def _lines(report: ServingReport, state: State) -> Iterator[str]:
         yield f"no USD: no price to hire {', '.join(unpriced)} is published"
 
 
-def _brief_lines(report: ServingReport, state: State) -> Iterator[str]:
-    yield from _lines(report, state)
-    yield "More: --all (what slow requests wait for, how steps are formed, all columns)"
-
-
 def _answer(report: ServingReport, state: State) -> Iterator[str]:
     yield from report.answers
     yield from report.not_fitting
 
 
-_TEXT = {"columns": _BRIEF, "footer": _brief_lines}
+_MORE = "More: --all (what slow requests wait for, how steps are formed, all columns)"
+_TEXT = {"columns": _BRIEF, "footer": lambda report, state: (*_lines(report, state), _MORE)}
 LOADS = Rows("loads", "Devices", _LOADS, key=("key", "load"), footer=_lines, optional=True, brief=_TEXT)
 VERB = Report(
     subject=DEVICES,
