@@ -110,3 +110,12 @@ def test_kernels_whose_correlation_is_a_list_belong_to_their_operator(tmp_path: 
 def test_a_trace_of_a_user_who_does_not_exist_is_refused_in_a_line() -> None:
     with pytest.raises(TraceError, match="cannot be read"):
         file_stamp("~nobody-of-this-name/trace.json")
+
+
+def test_a_table_of_more_kernels_than_a_model_has_is_refused_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("Start (ns),Duration (ns),Name\n" + "".join(f"{i},5,k{i}\n" for i in range(200_000)))
+    began = time.process_time()
+    with pytest.raises(TraceError, match="more than any model has"):
+        read_trace(path)
+    assert time.process_time() - began < 2.0

@@ -122,7 +122,7 @@ def estimate_row(row: MeasuredRow) -> Estimate:
     try:
         workload = _workload(row.model, row.image_size)
     except ModelError as error:
-        reason = str(error).partition(";")[0]
+        reason = str(error.args[0]).partition(";")[0]  # without the nearest names
         if reason.startswith(("unknown model", "no module")):
             reason = "model is not known"  # names and suggestions would give hundreds of reasons
         raise Unpredictable(reason.replace(repr(row.model), "").strip()) from None

@@ -18,6 +18,7 @@ from analysis.annexes.traces.trace_record import (
     TraceError,
     TraceOp,
     average_runs,
+    check_names,
     clean_text,
     covered_s,
     find_repeats,
@@ -265,6 +266,7 @@ class RecordedEvents:
     def __init__(
         self, events: Sequence[ChromeEvent], operators: Sequence[ChromeEvent], kernels: Sequence[ChromeEvent]
     ) -> None:
+        check_names({event.name for event in (*operators, *kernels)})
         self.nodes, self.kernels = _nest_events(operators), kernels
         self.orphans: list[ChromeEvent] = []
         self.causes = _gap_causes(events, bool(kernels)) if events else {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
@@ -16,6 +16,7 @@ from analysis.annexes.traces.trace_record import (
     TraceOp,
     assemble_trace,
     average_runs,
+    check_names,
     clean_text,
     find_runtime,
     operator_kind,
@@ -80,32 +81,34 @@ def read_nsight_table(text: str) -> Trace | None:
                 raise TraceError(
                     f"{PRODUCER}: this is not a summary of GPU kernels (give the report cuda_gpu_kern_sum)"
                 )
-            return _read_rows(list(islice(_rows(lines[start:]), MOST_KERNELS)))
+            return _read_table(lines[start:])
     return None
 
 
-def _rows(lines: Sequence[str]) -> Iterator[dict[str, str]]:
+def _read_table(lines: Sequence[str]) -> Trace | None:
     delimiter = max(",;\t", key=lines[0].count)
-    for row in csv.DictReader(lines, delimiter=delimiter, restval=""):
-        cells = {key or "": value for key, value in row.items() if isinstance(value, str)}
-        # In tables with semicolons a comma is the decimal point.
-        yield {key: value.replace(",", ".") for key, value in cells.items()} if delimiter == ";" else cells
-
-
-def _read_rows(rows: Sequence[Mapping[str, str]]) -> Trace | None:
-    columns: dict[str, tuple[str, float]] = {}  # concept -> name of the column, seconds of its unit
-    for key in rows[0] if rows else ():
+    table = csv.reader(lines, delimiter=delimiter)
+    columns: dict[str, tuple[int, float]] = {}  # concept -> place of the column, seconds of its unit
+    for key, place in {key: place for place, key in enumerate(next(table))}.items():
         unit = re.search(r"\((\w+)\)", key)
         plain = re.sub(r"\(.*?\)|[\s_-]", "", key).strip('"').lower()
         for concept, names in NAMES["columns"].items():
-            if plain in names and concept not in columns:
-                columns[concept] = (key, NAMES["units"].get(unit[1].lower() if unit else "", NS))
-    if {"name", "total", "count"} <= set(columns):
-        return _trace_of_sums(rows, columns)
-    if {"name", "start", "duration"} <= set(columns):
-        zero = int(min((_exact_number(row.get(columns["start"][0])) or 0 for row in rows), default=0))
-        kernels = [kernel for row in rows if (kernel := _kernel(row, columns, zero))]
-        return trace_of_kernels(kernels, notes=skipped_note(len(rows) - len(kernels)))
+            if plain in names:
+                columns.setdefault(concept, (place, NAMES["units"].get(unit[1].lower() if unit else "", NS)))
+    for concepts, read in (
+        (("name", "total", "count"), _trace_of_sums),
+        (("name", "start", "duration"), _trace_of_times),
+    ):
+        if columns.keys() >= set(concepts):
+            places = [columns[each][0] for each in (*concepts, "device") if each in columns]
+            rows = [
+                tuple(row[place] if place < len(row) else "" for place in places)
+                for row in islice(filter(None, table), MOST_KERNELS)
+            ]
+            if delimiter == ";":  # then a comma is the decimal point
+                rows = [tuple(cell.replace(",", ".") for cell in row) for row in rows]
+            check_names({row[0] for row in rows})
+            return read(rows, *(columns[each][1] for each in concepts[1:])) if rows else None
     return None
 
 
@@ -114,13 +117,12 @@ def skipped_note(count: int) -> list[str]:
     return [f"{count_noun(count, 'row')} without a time left out"] if count else []
 
 
-def _trace_of_sums(rows: Sequence[Mapping[str, str]], columns: Mapping[str, tuple[str, float]]) -> Trace:
-    (total, scale), (count, _), (name, _) = columns["total"], columns["count"], columns["name"]
+def _trace_of_sums(rows: Sequence[Sequence[str]], scale: float, _: float) -> Trace:
     ops = []
-    for row in rows:
-        spent, times = parse_number(row.get(total)), parse_number(row.get(count))
+    for name, total, count, *_device in rows:
+        spent, times = parse_number(total), parse_number(count)
         if spent and times:
-            kernel = clean_text(row.get(name, ""))
+            kernel = clean_text(name)
             kind = operator_kind(kernel)
             ops.append(TraceOp(name=kernel, kind=kind, seconds=spent * scale, kernels=(kernel,), count=int(times)))
     if ops and sum(bool(_HOST_CALL.match(op.name)) for op in ops) > len(ops) / 2:
@@ -129,15 +131,16 @@ def _trace_of_sums(rows: Sequence[Mapping[str, str]], columns: Mapping[str, tupl
     return assemble_trace("nsys", ops, producer=PRODUCER, on_device=True, is_total=True, notes=notes)
 
 
-def _kernel(row: Mapping[str, str], columns: Mapping[str, tuple[str, float]], zero: int) -> ChromeEvent | None:
-    """Return the kernel or copy of a row, with times from `zero`. Return None if the row has no times."""
-    (start_key, start_scale), (duration_key, duration_scale) = columns["start"], columns["duration"]
-    start, duration = _exact_number(row.get(start_key)), _exact_number(row.get(duration_key))
-    if start is None or not duration:
-        return None
-    device = clean_text(row.get(columns["device"][0]), 60) if "device" in columns else ""
-    name, start_s = clean_text(row.get(columns["name"][0], "")), (start - zero) * start_scale
-    return kernel_event(name, device, start_s, start_s + duration * duration_scale)
+def _trace_of_times(rows: Sequence[Sequence[str]], start_scale: float, duration_scale: float) -> Trace:
+    starts = [_exact_number(row[1]) for row in rows]
+    zero = int(min(start or 0 for start in starts))
+    kernels = []
+    for start, (name, _, lasted, *device) in zip(starts, rows, strict=True):
+        if start is not None and (duration := _exact_number(lasted)):
+            start_s = (start - zero) * start_scale
+            end_s = start_s + duration * duration_scale
+            kernels.append(kernel_event(clean_text(name), clean_text(*device, 60) if device else "", start_s, end_s))
+    return trace_of_kernels(kernels, notes=skipped_note(len(rows) - len(kernels)))
 
 
 def kernel_event(name: str, device: str, start_s: float, end_s: float, launch: object = None) -> ChromeEvent:

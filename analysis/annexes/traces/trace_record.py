@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 from statistics import median
@@ -22,6 +22,7 @@ Span = tuple[float, float]  # start and end, s
 DISTURBED = 1.5  # times the median run; slower runs are left out as disturbed or warm-up
 SHORTEST_RUN = 4  # operators; shorter repeats are layers of one run
 MOST_NAMES = 16  # operator names that are tried to find the length of a run
+MOST_KERNEL_NAMES = 20_000  # different ones of a trace: those of a model are a few hundred, and each is classified
 
 
 class TraceError(RequestError):
@@ -188,6 +189,12 @@ def module_path(name: str) -> str:
     for part in found[1].split("/") if found else ():
         path = part if part.startswith(f"{path}.") or not path else f"{path}.{part}"
     return path
+
+
+def check_names(names: Collection[str]) -> None:
+    """Raise TraceError if there are more names of kernels than a model has."""
+    if len(names) > MOST_KERNEL_NAMES:
+        raise TraceError(f"it names {len(names):,} kernels, more than any model has: too large to read")
 
 
 _KIND_PATTERNS = [(re.compile("|".join(row["names"]), re.IGNORECASE), row["kind"]) for row in NAMES["kinds"]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from functools import lru_cache
+from functools import lru_cache, partial
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -52,7 +52,8 @@ def _refer(text: str, image_size: int | None) -> ModelRef:
     from analysis.model.transformer import transformer_request as transformers  # 10 ms that others do not need
 
     if not transformers.handles(text):
-        raise UnknownModelError(_unknown(text))
+        shown = text if len(text) <= 60 else text[:57] + "..."
+        raise UnknownModelError(f"unknown model {shown!r}", partial(_near, text))
     request = transformers.parse(text)
     if image_size is not None:
         raise ModelSpecError(f"{request.text[:60]} has no image size; it has sequence and kv")
@@ -166,10 +167,9 @@ def names() -> list[str]:
     return [*zoo.names(), *transformers.names()]
 
 
-def _unknown(text: str) -> str:
-    shown = text if len(text) <= 60 else text[:57] + "..."
+def _near(text: str) -> str:
     own = text.rpartition("/")[2]
     near = hint(own.partition(":")[0], [*names(), *aliases.names()])
     is_hub = re.fullmatch(r"[\w-]+/[\w.-]+", text) and not own.endswith(".py")
     listing = "a folder with its config.json opens as hf:FOLDER" if is_hub else "`hwexplorer models` lists all names"
-    return f"unknown model {shown!r}{': ' if near else ''}{near} ({listing})"
+    return f"{': ' if near else ''}{near} ({listing})"
