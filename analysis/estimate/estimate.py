@@ -8,7 +8,7 @@ from functools import cached_property
 import msgspec
 import numpy as np
 
-from analysis.estimate.kernels import demand
+from analysis.estimate.kernels import demand, usual_joins
 from analysis.estimate.peak_memory import Memory, peak_memory
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.subgraphs import Partition, partition
@@ -85,7 +85,7 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
     @property
     def joins(self) -> str:
         """The way to join operators into kernels, as analysis/estimate/kernels.py names it."""
-        return self.setup.joins
+        return usual_joins(self.workload, self.setup.joins)
 
     @property
     def power_limit_w(self) -> float:
@@ -204,8 +204,8 @@ def estimate(workload: Workload, device: Device, scenario: Scenario) -> Estimate
 
 
 def _estimate_on(setup: Setup, workload: Workload, scenario: Scenario) -> Estimate:
-    plan, joins = setup.plan, setup.joins
-    waves, memory = _waves(workload, scenario.batch, setup)
+    plan, joins = setup.plan, usual_joins(workload, setup.joins)
+    waves, memory = _waves(workload, scenario.batch, setup, joins)
     batch = -(-scenario.batch // waves)
     needs = demand(workload, batch, plan.widths, joins)
     run = execute(needs, setup)
@@ -242,15 +242,13 @@ def _estimate_on(setup: Setup, workload: Workload, scenario: Scenario) -> Estima
     )
 
 
-def _waves(workload: Workload, batch: int, setup: Setup) -> tuple[int, Memory]:
+def _waves(workload: Workload, batch: int, setup: Setup, joins: str) -> tuple[int, Memory]:
     """Return the number of waves in which a batch of requests runs (1 for other work), and the peak memory of one wave.
     A server holds back requests that do not fit. If not even one fits, there is one wave."""
 
     def peak(size: int) -> Memory:
         """Return the memory of a batch of this size."""
-        return peak_memory(
-            workload, size, setup.plan.widths, setup.joins, block_channels(setup.device, setup.runtime.mode)
-        )
+        return peak_memory(workload, size, setup.plan.widths, joins, block_channels(setup.device, setup.runtime.mode))
 
     held, room = peak(batch), setup.device.memory_bytes
     if "output" not in workload.defaults or held.peak_bytes <= room or peak(1).peak_bytes > room:

@@ -29,7 +29,8 @@ from hardware.precision import CACHE, QUANTIZED, Widths, uniform
 
 Bools = NDArray[np.bool_]
 _Move = tuple[int, int, int, int, int, int, bool]  # op, role, row of numel, tensor, kernel, previous, wraps
-_SMOOTH = ("silu", "sigmoid", "hardswish", "hardsigmoid", "tanh")  # activations that do not only clamp
+_SMOOTH = {"silu", "sigmoid", "hardswish", "hardsigmoid", "tanh"}  # activations that do not only clamp
+_USUAL = {"clamped": "fused", "split": "eager"}  # the same for a model without smooth activations
 _PARTS = {"silu": 1, "hardswish": 3}  # kernels before the last: a sigmoid; a sum, a clamp and a product
 _KEEP = 16  # cached demands per workload: neighbouring batches and precisions while a user steps through them
 
@@ -85,6 +86,11 @@ class Structure(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     begins: Floats
     prompts: Floats
     times: Floats | None
+
+
+def usual_joins(workload: Workload, execution: str) -> str:
+    """Return the most usual of the ways to join operators that are the same as `execution` for this workload."""
+    return _USUAL.get(execution, execution) if _SMOOTH.isdisjoint(workload.operators.kind) else execution
 
 
 def _group(workload: Workload, execution: str) -> list[list[int]]:

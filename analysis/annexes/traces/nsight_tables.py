@@ -139,7 +139,7 @@ def _trace_of_times(rows: Sequence[Sequence[str]], start_scale: float, duration_
         if start is not None and (duration := _exact_number(lasted)):
             start_s = (start - zero) * start_scale
             end_s = start_s + duration * duration_scale
-            kernels.append(kernel_event(clean_text(name), clean_text(*device, 60) if device else "", start_s, end_s))
+            kernels.append(kernel_event(clean_text(name), clean_text(device[0], 60) if device else "", start_s, end_s))
     return trace_of_kernels(kernels, notes=skipped_note(len(rows) - len(kernels)))
 
 

@@ -23,6 +23,7 @@ from analysis.estimate.bundle import (
     evaluate_bundle,
     make_bundle,
 )
+from analysis.estimate.kernels import usual_joins
 from analysis.estimate.peak_memory import peak_memory
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.totals import Totals, rates
@@ -126,53 +127,57 @@ def named_device(key: str, folders: tuple[str, ...]) -> Device:
 def run_chunk(chunk: Chunk) -> str:
     """Return the rows of a chunk as text, the same in every process."""
     np.empty(KEPT_BYTES, dtype=np.uint8)  # glibc then keeps as much freed memory for later arrays
-    demands: dict[tuple[Any, ...], BundleDemand] = {}
-    held: dict[tuple[Any, ...], Floats] = {}
-    lines: list[str] = []
+    lines: list[tuple[tuple[int, ...], str]] = []  # by place in the chunk
     write_names, write_cost = (_writer(chunk.form, names) for names in (COLUMNS[:2], COLUMNS[ASKED:]))
     row = "%s,%s,%s,%s\n" if chunk.form == "csv" else '{%s, "batch": %s, "precision": "%s", %s}'
     together = [chunk.batches[i : i + TOGETHER] for i in range(0, len(chunk.batches), TOGETHER)]
-    for key, work, models in _by_work(chunk):
-        device = named_device(key, chunk.folders)
-        runtime = resolve_runtime(device, chunk.execution, work)
-        joins = runtime.joins(device)
-        keeps_order = runtime.keeps_order(device)
-        many = bundled(models, joins, keeps_order)
-        names = [write_names((name, key)) for name in models]
-        for batches in together:
-            costs: dict[Plan, list[str]] = {}  # plans that differ in words alone cost the same
-            mapped: dict[tuple[Any, ...], Mapping] = {}
-            texts: dict[str, list[str]] = {}  # by precision
-            for precision in chunk.precisions:
-                setup = make_setup(device, precision, runtime, chunk.layout)
-                widths, ran = setup.plan.widths, msgspec.structs.replace(setup.plan, requested="", marks=())
-                asked_key = (work, batches, widths, joins, keeps_order)
-                if asked_key not in demands:
-                    demands[asked_key] = bundle_demand(many, batches, widths)
-                held_key = (*asked_key[:-1], block_channels(device, runtime.mode))
-                if held_key not in held:
-                    runs = [(one, batch, widths, joins, held_key[-1]) for batch in batches for one in many.workloads]
-                    held[held_key] = np.array([peak_memory(*run).peak_bytes for run in runs])
-                if ran not in costs:
-                    totals, formats = evaluate_bundle(demands[asked_key], setup, mapped)
-                    per_run = np.repeat(batches, len(models)).tolist()
-                    costs[ran] = list(map(write_cost, _costs(per_run, setup, totals, formats, held[held_key])))
-                texts[precision] = costs[ran]
-            for at, batch in zip(range(0, len(batches) * len(models), len(models)), batches, strict=True):
-                for precision, of_runs in texts.items():
-                    pairs = zip(names, of_runs[at : at + len(models)], strict=True)
-                    lines += [row % (name, batch, precision, text) for name, text in pairs]
-    return "".join(lines) if chunk.form == "csv" else ",\n".join(lines)
+    for (work, _), models in _alike(chunk).items():
+        demands: dict[tuple[Any, ...], BundleDemand] = {}
+        held: dict[tuple[Any, ...], Floats] = {}
+        places = list(map(chunk.models.index, models))
+        for device_place, key in enumerate(chunk.devices):
+            device = named_device(key, chunk.folders)
+            runtime = resolve_runtime(device, chunk.execution, work)
+            joins = usual_joins(shipped_workload(models[0]), runtime.joins(device))
+            keeps_order = runtime.keeps_order(device)
+            many = bundled(tuple(models), joins, keeps_order)
+            names = [write_names((name, key)) for name in models]
+            for first, batches in zip(range(0, len(chunk.batches), TOGETHER), together, strict=True):
+                costs: dict[Plan, list[str]] = {}  # plans that differ in words alone cost the same
+                mapped: dict[tuple[Any, ...], Mapping] = {}
+                for precision_place, precision in enumerate(chunk.precisions):
+                    setup = make_setup(device, precision, runtime, chunk.layout)
+                    widths, ran = setup.plan.widths, msgspec.structs.replace(setup.plan, requested="", marks=())
+                    asked_key = (batches, widths, joins, keeps_order)
+                    if asked_key not in demands:
+                        demands[asked_key] = bundle_demand(many, batches, widths)
+                    held_key = (*asked_key[:-1], block_channels(device, runtime.mode))
+                    if held_key not in held:
+                        runs = [
+                            (one, batch, widths, joins, held_key[-1]) for batch in batches for one in many.workloads
+                        ]
+                        held[held_key] = np.array([peak_memory(*run).peak_bytes for run in runs])
+                    if ran not in costs:
+                        totals, formats = evaluate_bundle(demands[asked_key], setup, mapped)
+                        per_run = np.repeat(batches, len(models)).tolist()
+                        costs[ran] = list(map(write_cost, _costs(per_run, setup, totals, formats, held[held_key])))
+                    texts = iter(costs[ran])
+                    for batch_place, batch in enumerate(batches, first):
+                        at = (device_place, batch_place, precision_place)
+                        lines += [
+                            ((*at, place), row % (name, batch, precision, next(texts)))
+                            for place, name in zip(places, names, strict=True)
+                        ]
+    return ("" if chunk.form == "csv" else ",\n").join(text for _, text in sorted(lines))
 
 
-def _by_work(chunk: Chunk) -> Iterator[tuple[str, str, tuple[str, ...]]]:
-    """Yield each device with the models of one kind of work, which run with the same runtime."""
-    works: dict[str, list[str]] = {}
+def _alike(chunk: Chunk) -> dict[tuple[str, str], list[str]]:
+    """Return the models by kind of work, which decides the runtime, and by how runtimes may join them."""
+    groups: dict[tuple[str, str], list[str]] = {}
     for name in chunk.models:
-        works.setdefault(shipped_workload(name).work, []).append(name)
-    for key in chunk.devices:
-        for work, models in works.items():
-            yield key, work, tuple(models)
+        workload = shipped_workload(name)
+        groups.setdefault((workload.work, usual_joins(workload, "clamped")), []).append(name)
+    return groups
 
 
 def _costs(
