@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from functools import lru_cache
 
+from hardware.grouping import group_by
+
 _ONE_MARK = str.maketrans("-. ", "___")
 _NO_MARK = str.maketrans("", "", "-_. ")
 _FAR = 0.3  # least similarity of a single suggestion if no name is near
@@ -69,9 +71,7 @@ def _names_by_key(names: tuple[str, ...], by_sound: bool) -> dict[str, str | Non
 
 def nearest(name: str, names: Iterable[str], most: int = 3, cutoff: float = 0.5) -> list[str]:
     """Return the names most like a wrong one, the nearest first. `cutoff` (0-1) is the least similarity."""
-    by_sound: dict[str, list[str]] = {}
-    for candidate in names:
-        by_sound.setdefault(fold_name(candidate), []).append(candidate)
+    by_sound = group_by(names, fold_name)
     close = get_close_matches(fold_name(name[:80]), by_sound, n=most, cutoff=cutoff)
     return [candidate for sound in close for candidate in by_sound[sound]][:most]
 

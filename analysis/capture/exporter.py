@@ -21,15 +21,7 @@ from analysis.capture.failure_text import NO_GRADIENTS
 from analysis.capture.inner_graphs import BoundValue, ExportError, InnerGraphs
 from analysis.capture.tensor_lifetimes import watch_lifetimes
 from analysis.capture.torch_settings import add_class, export_settings, versions
-from analysis.model.ir.operator_graph import (
-    Graph,
-    GraphNode,
-    Meta,
-    Ref,
-    Scope,
-    Source,
-    references,
-)
+from analysis.model.ir.operator_graph import Graph, GraphNode, Meta, Ref, Scope, Source, references
 from analysis.model.ir.poly import Poly, dim, poly
 from analysis.model.ir.size_expressions import expression
 from analysis.model.ir.workload import BUFFER, INPUT, WEIGHT, InputSpec

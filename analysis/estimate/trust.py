@@ -12,6 +12,7 @@ from pathlib import Path
 import msgspec
 
 from hardware import file_access
+from hardware.grouping import group_by
 from hardware.memo import memoize
 from hardware.precision import FORMATS, parse
 from hardware.runtime import MODES
@@ -118,9 +119,7 @@ def trust_table() -> TrustTable:
 
 @lru_cache(maxsize=1)
 def _by_name() -> tuple[dict[str, ClassEvidence], dict[tuple[str, str], list[DeviceEvidence]]]:
-    cells: dict[tuple[str, str], list[DeviceEvidence]] = {}
-    for cell in trust_table().measured:
-        cells.setdefault((cell.device, cell.work_class), []).append(cell)
+    cells = group_by(trust_table().measured, lambda cell: (cell.device, cell.work_class))
     return {each.name: each for each in trust_table().classes}, cells
 
 

@@ -9,16 +9,8 @@ from hardware.architecture import Architecture, levels_of_units
 from hardware.demand import Demand, Floats, OpClass
 from hardware.device import Device
 from hardware.efficiency import Efficiency
-from hardware.mapping.common import (
-    Mapping,
-    Traffic,
-    add_serial,
-    assemble,
-    empty_counts,
-    on_matrix_unit,
-    traffic,
-    unpack_seconds,
-)
+from hardware.mapping import common
+from hardware.mapping.common import Mapping, Traffic
 from hardware.mapping.tiling import Bools, Tiling, choose, tile_menu, vector_tiling
 from hardware.mapping.winograd import rewrite_convolutions
 from hardware.precision import FORMATS, WIDE
@@ -30,7 +22,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     """Map contractions to tiled products, one block per SM and wave; map the rest to one thread per element."""
     device, plan = setup.device, setup.plan
     demand, staged_s = rewrite_convolutions(demand, setup, rates)
-    on_matrix = on_matrix_unit(demand, plan) & ~demand.is_depthwise
+    on_matrix = common.on_matrix_unit(demand, plan) & ~demand.is_depthwise
     vector = vector_tiling(demand, setup, elsewhere=on_matrix)
     if on_matrix.any():
         rate = device.mac_rate("matrix", plan.matrix) * plan.matrix_rate * device.matrix_sustained
@@ -56,8 +48,8 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
             matrix = _few_rows(demand, (demand.unpack_ops > 0) & ~grouped, device, matrix, rate)
     else:
         matrix = vector
-    flow = traffic(demand, device)
-    mapping = assemble(demand, setup, rates, flow, matrix, vector, on_matrix, _counts)
+    flow = common.traffic(demand, device)
+    mapping = common.assemble(demand, setup, rates, flow, matrix, vector, on_matrix, _counts)
     if _is_untuned(demand, setup):
         works_s = np.maximum(mapping.dram_s[0], mapping.matrix_ideal_s)
         waiting_s = np.where(demand.gemm[0] > 1.0, np.maximum(mapping.matrix_s[0] - works_s, 0.0), 0.0)
@@ -68,7 +60,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
         return mapping
     sorting_s = device.arch.data.assumed("routing_kernels") * device.kernel_start_s
     routed = demand.head & demand.is_expert & on_matrix
-    return add_serial(mapping, demand, starts_s=np.where(routed, sorting_s, 0.0))
+    return common.add_serial(mapping, demand, starts_s=np.where(routed, sorting_s, 0.0))
 
 
 def _group(demand: Demand, setup: Setup, grouped: Bools, matrix: Tiling, macs_per_s: float) -> tuple[Tiling, Demand]:
@@ -90,7 +82,7 @@ def _group(demand: Demand, setup: Setup, grouped: Bools, matrix: Tiling, macs_pe
         again = rows / np.maximum(np.ceil(demand.gemm[1] / assumed("unpack_rows")), 1.0)
         demand = demand.with_values(unpack_ops=np.where(grouped, unpack * again, unpack))
         if is_synchronous:
-            tiled = msgspec.structs.replace(tiled, seconds=tiled.seconds + unpack_seconds(demand, setup))
+            tiled = msgspec.structs.replace(tiled, seconds=tiled.seconds + common.unpack_seconds(demand, setup))
     return choose(grouped, tiled, matrix), demand
 
 
@@ -121,7 +113,7 @@ def _few_rows(demand: Demand, packed: Bools, device: Device, matrix: Tiling, mac
 def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matrix: Bools, units: Floats) -> Floats:
     """Count warp instructions from MACs, FLOPs and bytes; operand traffic from the tiles."""
     device, plan = setup.device, setup.plan
-    (counts, row), assumed = empty_counts(device, demand), device.arch.data.assumed
+    (counts, row), assumed = common.empty_counts(device, demand), device.arch.data.assumed
     tensor_macs = demand.macs * on_matrix
     cuda_macs = demand.macs - tensor_macs
     kept = demand.local_bytes / 2.0  # each value kept is written once and read once

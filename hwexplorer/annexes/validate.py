@@ -14,13 +14,7 @@ from analysis.annexes.machine.efficiency_fit import CrossValidation
 from analysis.annexes.machine.kernel_validation import KernelErrors, is_kernel_table, kernel_points, validate_kernels
 from analysis.annexes.machine.measured_rows import FITTED_ON, SHIPPED, read_rows, shipped_rows
 from analysis.annexes.machine.operator_rows import is_operator_table, predict_operators
-from analysis.annexes.machine.row_validation import (
-    LARGE,
-    ClassErrors,
-    PredictionPoint,
-    Validation,
-    validate,
-)
+from analysis.annexes.machine.row_validation import LARGE, ClassErrors, PredictionPoint, Validation, validate
 from analysis.annexes.machine.serving_rows import TABLE as SERVED_TABLE
 from analysis.annexes.machine.serving_validation import ServedErrors, ServedGroups, predict_served, validate_served
 from analysis.document import columns

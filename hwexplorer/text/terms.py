@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hardware import file_access
+from hardware.grouping import group_by
 
 if TYPE_CHECKING:
     from analysis.document import Column
@@ -31,10 +32,7 @@ def terms() -> tuple[Term, ...]:
 
 def groups() -> dict[str, list[Term]]:
     """Return group -> terms."""
-    grouped: dict[str, list[Term]] = {}
-    for term in terms():
-        grouped.setdefault(term.group, []).append(term)
-    return grouped
+    return group_by(terms(), lambda term: term.group)
 
 
 def term_of_key(key: str) -> str:

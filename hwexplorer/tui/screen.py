@@ -22,13 +22,7 @@ from hwexplorer.tui.prefetch import Prefetch
 from hwexplorer.tui.prompts.prompt import footer
 from hwexplorer.tui.session.screen_layout import Box
 from hwexplorer.tui.session.session import Session
-from hwexplorer.tui.session.session_events import (
-    ActionRequested,
-    Changed,
-    SessionEvent,
-    SheetOpened,
-    TextOpened,
-)
+from hwexplorer.tui.session.session_events import ActionRequested, Changed, SessionEvent, SheetOpened, TextOpened
 from hwexplorer.tui.session.view_cache import Views
 from hwexplorer.tui.typing_screen import TypingScreen
 from hwexplorer.tui.widgets import status_lines

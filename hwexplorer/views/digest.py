@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from analysis.document import Cell, Column
+from hardware.grouping import group_by
 from hardware.quantity import percent
 from hardware.sentence import count_noun
 from hwexplorer.views.plain import Row, Table, Text
@@ -92,11 +93,9 @@ def merge_names(names: Sequence[str]) -> str:
 
 def list_by_kind(table: Table, hint: str, most: int = 0) -> Text:
     """Return the first cells of a table, a line for each kind of row with at most `most` names (0: all)."""
-    names: dict[str, list[str]] = {}
-    for row in table.rows:
-        names.setdefault(row.kind, []).append(str(row.cells[0]))
     lines = []
-    for kind, found in names.items():
+    for kind, rows in group_by(table.rows, lambda row: row.kind).items():
+        found = [str(row.cells[0]) for row in rows]
         shown = found[: most or None]
         rest = f", {len(found) - len(shown)} more" if len(shown) < len(found) else ""
         lines.append(f"{kind} ({len(found)}): {', '.join(shown)}{rest}")

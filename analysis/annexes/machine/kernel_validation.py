@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from analysis.annexes.machine.measured_rows import SHIPPED, read_rows
-from analysis.annexes.machine.prediction_errors import ErrorRow, PredictionErrors, measure_errors
+from analysis.annexes.machine.prediction_errors import PredictionErrors, measure_errors
 from analysis.annexes.machine.row_validation import PredictionPoint
 from analysis.document import column
 from analysis.estimate.trust import Factors, find_trust, work_class
@@ -28,6 +28,7 @@ from hardware.device import Device
 from hardware.device_catalog import load_device
 from hardware.errors import RequestError
 from hardware.execute import execute
+from hardware.grouping import group_by
 from hardware.plan import make_plan
 from hardware.precision import Widths
 from hardware.runtime import runtime_of_mode
@@ -139,10 +140,11 @@ NARROW_KINDS: dict[str, Callable[[Shape], SingleKernel]] = {
 
 def validate_kernels() -> tuple[KernelErrors, ...]:
     """Return the errors by device and operator kind, without devices that are not in the catalogue."""
-    rows: dict[tuple[str, str], list[ErrorRow]] = {}
-    for point in kernel_points(TABLE):
-        rows.setdefault((point.device, point.family), []).append((point.measured, point.predicted, point.band))
-    return tuple(measure_errors(KernelErrors, members, device=device, op=op) for (device, op), members in rows.items())
+    groups = group_by(kernel_points(TABLE), lambda point: (point.device, point.family))
+    return tuple(
+        measure_errors(KernelErrors, [point.error_row for point in points], device=device, op=op)
+        for (device, op), points in groups.items()
+    )
 
 
 def is_kernel_table(columns: Iterable[str]) -> bool:

@@ -27,6 +27,7 @@ from analysis.model.model_errors import ModelError, ModelSpecError
 from hardware import file_access, known_architectures
 from hardware.architecture_data import common
 from hardware.device_catalog import load_device
+from hardware.grouping import group_by
 
 REPEATS_DIFFER = 2.0  # least ratio of repeats at which one of them must be another measurement
 LARGE = 10  # least rows of a group that counts in the summary
@@ -103,6 +104,11 @@ class PredictionPoint(msgspec.Struct, frozen=True):
     measured: float
     predicted: float
     band: tuple[float, float]
+
+    @property
+    def error_row(self) -> ErrorRow:
+        """The measurement, its prediction and the band."""
+        return self.measured, self.predicted, self.band
 
 
 @lru_cache(maxsize=256)
@@ -214,9 +220,7 @@ def validate(
     if differing := len(agree) - sum(agree):
         skipped[f"repeats of one configuration differ by more than {REPEATS_DIFFER:g}x"] += differing
     predictions = [p for p, agrees in zip(predictions, agree, strict=True) if agrees]
-    members: dict[tuple[str, ...], list[RowPrediction]] = {}
-    for p in predictions:
-        members.setdefault(p.row.group, []).append(p)
+    members = group_by(predictions, lambda p: p.row.group)
     groups = {key: _group_errors(key, rows_of_group) for key, rows_of_group in members.items()}
     vision = {p.row.group for p in predictions if p.kind == "vision"}
     replaced = Counter(
@@ -254,10 +258,11 @@ def predict_rows(
 def repeats_agree(rows: Sequence[MeasuredRow]) -> list[bool]:
     """Return False for each row of a configuration whose repeats differ by more than REPEATS_DIFFER: one of them must
     be another measurement."""
-    values: dict[tuple[object, ...], list[float]] = {}
-    for row in rows:
-        values.setdefault(_configuration(row), []).append(row.latency_s or row.energy_j or 0.0)
-    return [max(repeats) <= REPEATS_DIFFER * min(repeats) for repeats in (values[_configuration(row)] for row in rows)]
+    agree = {}
+    for configuration, repeats in group_by(rows, _configuration).items():
+        values = [row.latency_s or row.energy_j or 0.0 for row in repeats]
+        agree[configuration] = max(values) <= REPEATS_DIFFER * min(values)
+    return [agree[_configuration(row)] for row in rows]
 
 
 def _configuration(row: MeasuredRow) -> tuple[object, ...]:
@@ -280,15 +285,13 @@ def class_errors(
     predictions: Iterable[RowPrediction], kernels: Sequence[PredictionPoint] = ()
 ) -> tuple[ClassErrors, ...]:
     """Return the errors of each class of work in the declared order: first latency, then energy."""
-    members: dict[tuple[str, str], list[PredictionPoint]] = {}
-    for point in (*prediction_points(predictions), *kernels):
-        members.setdefault((point.quantity, point.name), []).append(point)
+    members = group_by((*prediction_points(predictions), *kernels), lambda point: (point.quantity, point.name))
     order = [each.name for each in work_classes()]
     keys = sorted(members, key=lambda key: (QUANTITIES.index(key[0]), order.index(key[1]) if key[1] in order else 0))
     return tuple(
         measure_errors(
             ClassErrors,
-            [(point.measured, point.predicted, point.band) for point in members[quantity, name]],
+            [point.error_row for point in members[quantity, name]],
             name=name,
             quantity=quantity,
             devices=len({point.device for point in members[quantity, name]}),

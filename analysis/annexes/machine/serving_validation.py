@@ -120,7 +120,7 @@ def validate_served(predicted: Sequence[PredictedLoad], skipped: Counter[str]) -
     groups: dict[tuple[str, int, str], list[ErrorRow]] = defaultdict(list)
     for point in (point for each in predicted for point in each.points):
         for kind, group in enumerate(("all", point.runtime, point.device, point.name)):
-            groups[point.quantity, kind, group].append((point.measured, point.predicted, point.band))
+            groups[point.quantity, kind, group].append(point.error_row)
     curves = _group_closed(
         predicted,
         LEAST_CURVE,

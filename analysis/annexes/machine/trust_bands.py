@@ -8,7 +8,7 @@ predicted by a fit without their device or without their family.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -20,6 +20,7 @@ from analysis.annexes.machine.row_validation import LARGE, PredictionPoint
 from analysis.estimate.trust import ENGINEERING, ClassEvidence, DeviceEvidence, Factors, TrustTable, work_classes
 from analysis.model.ir.workload import Floats
 from hardware import known_architectures
+from hardware.grouping import group_by
 
 TARGET = 0.82  # share of left-out rows that a band must hold; the aim is 80 to 90 %
 LEAST = float(np.log(1.05))  # least half-width: the repeatability of measurements
@@ -136,12 +137,10 @@ def class_factors(name: str, quantity: str, rows: Sequence[Residual], band: Fact
 
 def trust_table(residuals: Sequence[Residual]) -> TrustTable:
     """Return the evidence of each class of work, of each measured device, and of work without measurements."""
-    by_class = _group_rows(residuals, lambda row: (row.point.quantity, row.point.name))
+    by_class = group_by(residuals, lambda row: (row.point.quantity, row.point.name))
     factors = [class_factors(name, quantity, rows) for (quantity, name), rows in by_class.items()]
     energy = {each.name: each for each in factors if each.quantity == "energy"}
-    metered = _group_rows(
-        [row for row in residuals if row.point.quantity == "energy"], lambda row: row.point.work_class
-    )
+    metered = group_by([row for row in residuals if row.point.quantity == "energy"], lambda row: row.point.work_class)
     order = [each.name for each in work_classes()]
     factors.sort(key=lambda each: (each.quantity != "latency", order.index(each.name) if each.name in order else 0))
     known = []
@@ -159,7 +158,7 @@ def trust_table(residuals: Sequence[Residual]) -> TrustTable:
     reach = max(float(np.quantile(each, TARGET)) for each in ([abs(row.shipped) for row in unfitted], reaches))
     known.append(class_factors(ENGINEERING, "latency", unfitted, (float(np.exp(-reach)), float(np.exp(reach)))))
     latency = [row for row in residuals if row.point.quantity == "latency" and row.point.name]
-    cells = _group_rows(latency, lambda row: (row.point.device, row.point.name, row.point.runtime, row.point.mode))
+    cells = group_by(latency, lambda row: (row.point.device, row.point.name, row.point.runtime, row.point.mode))
     return TrustTable(
         classes=tuple(known), measured=tuple(measure_device(key, rows) for key, rows in sorted(cells.items()))
     )
@@ -191,13 +190,6 @@ def widen_by_hosts(band: Factors) -> Factors:
         np.hypot(*np.log(pair)) for pair in ((band[0], fact.low / fact.value), (band[1], fact.high / fact.value))
     )
     return float(np.exp(-low)), float(np.exp(high))
-
-
-def _group_rows(rows: Iterable[Residual], key: Callable[[Residual], Any]) -> dict[Any, list[Residual]]:
-    groups: dict[Any, list[Residual]] = {}
-    for row in rows:
-        groups.setdefault(key(row), []).append(row)
-    return groups
 
 
 def encode_trust(trust: TrustTable) -> str:

@@ -22,6 +22,7 @@ from analysis.annexes.traces.trace_record import (
     operator_kind,
     parse_number,
 )
+from hardware.grouping import group_by
 from hardware.quantity import percent
 from hardware.sentence import count_noun
 
@@ -41,9 +42,7 @@ def trace_of_kernels(
 ) -> Trace:
     """Return a trace of the device with the most kernel time, divided into runs if operators and kernels repeat. `host`
     are the events of the host, including `operators`. Raises TraceError without a kernel."""
-    by_device: dict[str, list[ChromeEvent]] = {}
-    for kernel in kernels:
-        by_device.setdefault(kernel.lane[0], []).append(kernel)
+    by_device = group_by(kernels, lambda kernel: kernel.lane[0])
     if not by_device:
         raise TraceError(f"{PRODUCER}: it holds no kernel with a time")
     spent_s = {name: sum(row.seconds for row in rows) for name, rows in by_device.items()}

@@ -15,6 +15,7 @@ import numpy as np
 
 from hardware import file_access
 from hardware.errors import RequestError
+from hardware.grouping import group_by
 
 NAMES = file_access.table(Path(__file__).with_name("names.toml"))  # names that profilers use
 Shape = tuple[int, ...]
@@ -123,9 +124,7 @@ def average_runs(format_: str, runs: Sequence[TracedRun], *, notes: Sequence[str
     runs = [run for run in runs if run.ops]
     if not runs:
         raise TraceError(f"{format_}: it holds no operator with a time")
-    by_names: dict[tuple[str, ...], list[TracedRun]] = {}
-    for run in runs:
-        by_names.setdefault(tuple(op.name for op in run.ops), []).append(run)
+    by_names = group_by(runs, lambda run: tuple(op.name for op in run.ops))
     alike = max(by_names.values(), key=lambda group: (len(group), sum(run.seconds for run in group)))
     middle_s = median(run.seconds for run in alike)
     steady = [run for run in alike if run.seconds <= DISTURBED * middle_s]

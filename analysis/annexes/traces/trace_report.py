@@ -19,6 +19,7 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.model.ir.workload import Floats, Ints
 from hardware.execute import BOUNDS
+from hardware.grouping import group_by
 from hardware.quantity import percent
 from hardware.sentence import count_noun
 
@@ -257,12 +258,9 @@ def _kernel_names(op: TraceOp) -> list[str]:
 
 
 def _unmatched_rows(ops: Sequence[TraceOp], wall_s: float) -> tuple[UnmatchedRow, ...]:
-    by_name: dict[str, list[TraceOp]] = {}
-    for op in ops:
-        by_name.setdefault(op.name, []).append(op)
     rows = [
         UnmatchedRow(name=name, type=group[0].kind, time_s=spent_s, share=spent_s / wall_s, count=len(group))
-        for name, group in by_name.items()
+        for name, group in group_by(ops, lambda op: op.name).items()
         if (spent_s := sum(op.seconds for op in group)) > 0
     ]
     return tuple(sorted(rows, key=lambda row: -row.time_s))

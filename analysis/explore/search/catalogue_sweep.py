@@ -16,13 +16,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from analysis.estimate.bundle import (
-    Bundle,
-    BundleDemand,
-    bundle_demand,
-    evaluate_bundle,
-    make_bundle,
-)
+from analysis.estimate.bundle import Bundle, BundleDemand, bundle_demand, evaluate_bundle, make_bundle
 from analysis.estimate.kernels import usual_joins
 from analysis.estimate.peak_memory import peak_memory
 from analysis.estimate.scenario import Scenario

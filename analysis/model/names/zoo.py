@@ -13,6 +13,7 @@ import msgspec
 from analysis.model import request_bounds
 from analysis.model.model_errors import ModelSpecError
 from hardware import file_access
+from hardware.grouping import group_by
 from hardware.names import match_name as known_name
 
 _TABLE = Path(__file__).with_name("torchvision.csv")
@@ -111,10 +112,9 @@ class Spec(msgspec.Struct, frozen=True):
 @cache
 def table() -> dict[str, ModelInfo]:
     """Return every torchvision model of the table, by name."""
-    by_model: dict[str, list[dict[str, str]]] = {}
     with _TABLE.open(encoding="utf-8", newline="") as lines:
-        for row in csv.DictReader(line for line in lines if not line.startswith("#")):
-            by_model.setdefault(row["model"], []).append(row)
+        rows = csv.DictReader(line for line in lines if not line.startswith("#"))
+        by_model = group_by(rows, lambda row: row["model"])
     return {name: _info(name, rows) for name, rows in by_model.items()}
 
 

@@ -5,13 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from analysis.annexes.silicon.design_search import (
-    Design,
-    DesignReport,
-    DesignStudy,
-    parse_knob,
-    search_designs,
-)
+from analysis.annexes.silicon.design_search import Design, DesignReport, DesignStudy, parse_knob, search_designs
 from analysis.document import Column
 from analysis.explore.constraint import Constraint
 from analysis.explore.tuning.knob_bench import KNOB_METRICS

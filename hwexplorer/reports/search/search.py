@@ -89,10 +89,13 @@ def _words(search: ConstrainedSearch, state: State) -> Text:
     if search.not_fitting:
         lines.append(f"{search.not_fitting} of {search.evaluated} do not fit in device memory")
     if search.nearest is not None:
-        times = search.nearest_excess
-        excess = f"by {percent(times - 1)}" if times < 10 else f"{quantity(times, 'SI')} times"
+        excess = _excess_text(search.nearest_excess)
         lines.append(f"nearest miss: {_describe_figures(search.nearest)}; exceeds a limit {excess}")
     return Text("limits", "", (("Limits", tuple(lines)),))
+
+
+def _excess_text(excess: float) -> str:
+    return f"by {percent(excess - 1)}" if excess < 10 else f"{quantity(excess, 'SI')} times"
 
 
 def _describe_figures(c: Candidate) -> str:

@@ -11,6 +11,7 @@ from analysis.estimate.causes import CAUSES
 from analysis.estimate.tree_figures import find_node
 from analysis.reports.event_report import EventReport, EventRow, event_report
 from hardware.errors import RequestError
+from hardware.grouping import group_by
 from hardware.quantity import percent
 from hardware.sentence import count_noun
 from hwexplorer import engine
@@ -101,9 +102,8 @@ def view(state: State) -> Table:
 def _event_table(state: State, by: str = "category") -> Table:
     """Return the categories or families at depth 0 and their events at depth 1, the largest energy first."""
     report = document(state)
-    members: dict[str, list[EventRow]] = {}
-    for row in sorted(report.events, key=lambda row: -row.energy_j):
-        members.setdefault(getattr(row, by), []).append(row)
+    largest_first = sorted(report.events, key=lambda row: -row.energy_j)
+    members: dict[str, list[EventRow]] = group_by(largest_first, lambda row: getattr(row, by))
     sums = ((name, _sum(events, "energy_j"), _sum(events, "fraction"), events) for name, events in members.items())
     groups = [EventGroup(name, energy, energy / report.batch, share, events) for name, energy, share, events in sums]
     groups.sort(key=lambda group: -group.energy_j)

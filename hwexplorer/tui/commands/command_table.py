@@ -213,13 +213,9 @@ def _open_state(session: Session, text: str) -> None:
         session.say(note, "warn")
 
 
-SESSION_COLUMNS = (
-    ("name", "Session", 0),
-    ("model", "Model", 0),
-    ("settings", "Settings", 0),
-    ("figures", "Figures", 0),
-    ("date", "Saved", 0),
-    ("devices", "Devices", 2),
+SESSION_COLUMNS = tuple(
+    Column(key, {"name": "Session", "date": "Saved"}.get(key, key.title()), role="text", keep=2 * (key == "devices"))
+    for key in ("name", "model", "settings", "figures", "date", "devices")
 )
 
 
@@ -238,9 +234,8 @@ def _list_sessions(session: Session, words: list[str]) -> None:
     saved = session.saved_sessions.all() if session.saved_sessions is not None else {}
     if not saved:
         raise RequestError("no session is saved yet: `:save NAME` saves one")
-    columns = tuple(Column(key, title, role="text", keep=keep) for key, title, keep in SESSION_COLUMNS)
     rows = tuple(Row(name, (name, *_session_cells(one)), leads=one.state) for name, one in saved.items())
-    sheet = Sheet(f"{len(saved)} saved", "", Table("sessions", "Sessions", columns, rows))
+    sheet = Sheet(f"{len(saved)} saved", "", Table("sessions", "Sessions", SESSION_COLUMNS, rows))
     session.emit(SheetOpened("sessions", sheet, states.parse))
 
 

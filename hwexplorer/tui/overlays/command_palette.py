@@ -96,7 +96,10 @@ class PaletteItems:
     def __init__(self, session: Session, keymap: Keymap, ask: Callable[[Prompt], None]) -> None:
         self._session = session
         self._ask = lambda line: ask(CommandPrompt(session, line))  # a text to be completed
-        self._first = [*_task_items(session, keymap, self._ask), *_action_items(session, keymap)]
+        pane = session.state.pane
+        here = [action for action in keymap.actions if not action.panes or pane in action.panes]
+        actions = [_action_item(session, action, action.title, action.title, ACTION) for action in here]
+        self._first = [*_task_items(session, keymap, self._ask), *actions]
 
     @cached_property
     def _all(self) -> list[PaletteItem]:
@@ -126,12 +129,6 @@ def _task_items(session: Session, keymap: Keymap, ask: Callable[[str], None]) ->
         for title, words, does in TASKS
     ]
     return [*of_phases, *items] if on_screen else [*items, *of_phases]
-
-
-def _action_items(session: Session, keymap: Keymap) -> Iterator[PaletteItem]:
-    for action in keymap.actions:
-        if not action.panes or session.state.pane in action.panes:
-            yield _action_item(session, action, action.title, action.title, ACTION)
 
 
 def _action_item(session: Session, action: Action, title: str, words: str, rank: float) -> PaletteItem:

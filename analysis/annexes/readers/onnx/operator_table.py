@@ -173,10 +173,6 @@ def _top_k(op: OnnxOp) -> TableRow:
     )
 
 
-def _dft_row(op: OnnxOp) -> TableRow:
-    return TableRow("onnx.DFT", shape_rules.spectrum_shape, given={"dim": ("", shape_rules.transform_axis(op))})
-
-
 def _stft(op: OnnxOp) -> TableRow:
     points = constant(op.number(3) if op.has_input(3) and op.number(3) is not None else op.shape(2)[0])
     is_half = bool(op.int_attr("onesided", 1))
@@ -220,7 +216,9 @@ _ROWS: dict[str, Callable[[OnnxOp], TableRow | None]] = {
     "scatter": _scatter,
     "fill": _fill,
     "top_k": _top_k,
-    "dft": _dft_row,
+    "dft": lambda op: TableRow(
+        "onnx.DFT", shape_rules.spectrum_shape, given={"dim": ("", shape_rules.transform_axis(op))}
+    ),
     "stft": _stft,
     "linear_attention": _linear_attention,
     "causal_convolution": _causal_convolution,
