@@ -47,10 +47,16 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     activations = beside.dram_read + beside.dram_write - beside.weight_read
     dram_s = common.memory_seconds_of(device, activations, bandwidth)
     dram_s = dram_s + common.memory_seconds_of(device, beside.weight_read, rates.bandwidth[:, [OpClass.GEMM]])
-    alone = np.stack([matrix_s / usable, vector_s / usable, dram_s, np.broadcast_to(chip_s, dram_s.shape)], axis=1)
+    # While layers stream to each other, images enter and results leave: the link then limits all layers together.
+    link_s = dram_s * _streams(device)
+    alone = [matrix_s / usable, vector_s / usable, dram_s - link_s, np.broadcast_to(chip_s, dram_s.shape)]
+    matrix_ideal_s = 2.0 * demand.macs * on_matrix / setup.matrix_flops
+    vector_ideal_s = 2.0 * demand.macs * ~on_matrix / setup.vector_mac_flops + demand.vector_flops / setup.vector_flops
+    ideal_s = np.maximum(demand.per_kernel(matrix_ideal_s), demand.per_kernel(vector_ideal_s))
     steps = Steps(
         weight_bytes=np.zeros(0),
-        need_s=common.overlapped(common.per_kernel(demand, alone), device.software.overlap.value),
+        need_s=common.overlapped(common.per_kernel(demand, np.stack(alone, axis=1)), device.software.overlap.value),
+        least_s=np.maximum(ideal_s, common.per_kernel(demand, link_s[None])[0]),
         stream_s=_stream_seconds(demand, device),
         lag=demand.per_kernel(_lag(demand, device)),
     )
@@ -58,28 +64,32 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     unit_work_s = np.maximum(demand.per_kernel(matrix_s[0]), demand.per_kernel(vector_s[0]))
     placed = _place(demand, device, steps, usable, unit_work_s)
     loaded, flow = _flow(demand, beside, placed) if _streams(device) else (beside.weight_read, beside)
-    waits = flow.dram_read + flow.dram_write - beside.dram_read - beside.dram_write
-    waits_s = common.memory_seconds_of(device, waits, bandwidth)
+    # A context waits for its weights. It hands data on while its layers work.
+    waits_s = common.memory_seconds_of(device, loaded * _streams(device), bandwidth)
+    handed = flow.dram_read + flow.dram_write - beside.dram_read - beside.dram_write - loaded * _streams(device)
+    handed_s = common.memory_seconds_of(device, handed, bandwidth)
+    least_s = np.maximum(ideal_s, common.per_kernel(demand, (link_s + handed_s)[None])[0])
     begins = (np.diff(placed.context, prepend=-1) != 0) & placed.reloads  # a context that is switched to
     switch_s = (begins[demand.kernel] & demand.head & _streams(device)) * device.context_switch_s
     # Layers of a context work at once, each on units in proportion to its work, at the pace of the slowest stream.
     # Each has a share of that time in proportion to its need.
     all_need_s = _of_context(placed, np.add, steps.need_s)
+    all_least_s = _of_context(placed, np.add, least_s)
     stream_s = _of_context(placed, np.maximum, steps.stream_s[None])
-    pace_s = np.maximum(all_need_s, stream_s)
+    pace_s = np.maximum(np.maximum(all_need_s, all_least_s), stream_s)
     stretch = pace_s / np.where(all_need_s > 0, all_need_s, 1.0)
     fill_s = pace_s[:, demand.kernel] * _lag(demand, device)
-    taken_s = steps.need_s * stretch
+    shared_s = (pace_s - all_least_s) / np.where(all_need_s > 0, all_need_s, 1.0)
+    taken_s = least_s + steps.need_s * shared_s
     busy_s = taken_s + common.per_kernel(demand, (fill_s + waits_s + switch_s)[None])[0]
     paced = stretch[:, demand.kernel] / usable
     return Mapping(
         matrix_s=matrix_s * paced + fill_s,
         vector_s=vector_s * paced + fill_s,
-        dram_s=dram_s + waits_s + switch_s,
+        dram_s=dram_s + handed_s + waits_s + switch_s,
         chip_s=chip_s,
-        matrix_ideal_s=2.0 * demand.macs * on_matrix / setup.matrix_flops,
-        vector_ideal_s=2.0 * demand.macs * ~on_matrix / setup.vector_mac_flops
-        + demand.vector_flops / setup.vector_flops,
+        matrix_ideal_s=matrix_ideal_s,
+        vector_ideal_s=vector_ideal_s,
         on_matrix=on_matrix,
         units=placed.placed[demand.kernel],
         traffic=flow,
@@ -161,7 +171,9 @@ def _place(demand: Demand, device: Device, steps: Steps, usable: float, work_s: 
         switch_s=device.context_switch_s,
         byte_s=1.0 / (device.memory_bandwidth * float(nominal)),
     )
-    layers = msgspec.structs.replace(steps, weight_bytes=weight_bytes * stored, need_s=steps.need_s[0])
+    layers = msgspec.structs.replace(
+        steps, weight_bytes=weight_bytes * stored, need_s=steps.need_s[0], least_s=steps.least_s[0]
+    )
     context = placement.contexts(demand, layers, room)
     contexts_of = np.bincount(model[placement.starts(context)])[model]
     reloads = (contexts_of > 1) | (whole_model * stored > _room(device))
