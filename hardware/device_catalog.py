@@ -83,6 +83,10 @@ def load_device(name: str, folders: tuple[Path, ...] = ()) -> Device:
     """Return the device of an `id`, `id:power_mode`, alias or class, with `{changes}`. Raises RequestError."""
     available, classes = device_files(folders), known_architectures.classes()
     name, changes = split_changes(name)
+    if name.startswith((".", "/", "~")) or Path(name).suffix in (".toml", ".yaml", ".yml", ".json"):
+        raise RequestError(
+            f"{name[-80:]!r}: a device file is TOML, named by folder and id: --devices-dir FOLDER --on ID"
+        )
     mode = ""
     path = _by_alias(name, available)  # an alias may contain a colon
     if path is None:
@@ -150,10 +154,6 @@ def _read_or_none(path: Path) -> DeviceFile | None:
 def _unknown_device(name: str, available: dict[str, Path]) -> RequestError:
     """Return the error of an unknown device. It names the products with the most similar words, of the same vendor if
     the name states one, and says how a device is stated by its data sheet."""
-    if Path(name).suffix in (".toml", ".yaml", ".yml", ".json"):
-        return RequestError(
-            f"{name[-80:]!r}: a device file is TOML, named by folder and id: --devices-dir FOLDER --on ID"
-        )
     specs = [spec for path in available.values() if (spec := _read_or_none(path)) is not None]
     typed, vendors = product_name(name[:80]), {spec.vendor.casefold() for spec in specs}
     stated = vendors & typed.words

@@ -58,9 +58,9 @@ def size(config: Config) -> Size:
 def _projections(c: Config) -> int:
     q, out = c.heads * c.head_dim, c.heads * c.value_dim * c.hidden
     q += q if c.attention_gate else 0
-    if not c.kv_lora:
-        return c.hidden * (q + c.kv_heads * (c.head_dim + c.value_dim)) + out
     query = c.q_lora * (c.hidden + q) if c.q_lora else c.hidden * q
+    if not c.kv_lora:
+        return query + c.hidden * c.kv_heads * (c.head_dim + c.value_dim) + out
     expanded = c.heads * (c.head_dim - c.rotary + c.value_dim)
     return query + c.hidden * (c.kv_lora + c.rotary) + c.kv_lora * expanded + out
 

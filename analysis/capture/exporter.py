@@ -17,7 +17,7 @@ import torch
 from torch.export.graph_signature import InputKind
 from torch.utils._pytree import SUPPORTED_NODES, GetAttrKey, tree_leaves, tree_map
 
-from analysis.capture.failure_text import NO_GRADIENTS
+from analysis.capture.failure_text import NO_GRADIENTS, SPARSE
 from analysis.capture.inner_graphs import BoundValue, ExportError, InnerGraphs
 from analysis.capture.tensor_lifetimes import watch_lifetimes
 from analysis.capture.torch_settings import add_class, export_settings, versions
@@ -231,12 +231,12 @@ class _Walk:
 
     def meta(self, value: Any, prefix: str = "") -> Meta:
         """Return the description of a tensor. `prefix` names the inner graph that holds the tensor."""
+        if value.layout is not torch.strided:  # its work depends on its values
+            raise ExportError(SPARSE)
         shape = tuple(self.size(size) for size in value.shape)
         return Meta(shape, _dtype(value), self.inline.storage(value, prefix), self._is_flat(value, shape))
 
     def _is_flat(self, value: Any, shape: tuple[Poly, ...]) -> bool:
-        if value.layout is not torch.strided:
-            return True
         rows = [(size, stride) for size, stride in zip(shape, value.stride(), strict=True) if size != poly(1)][:-1]
         try:
             known = [(size, self.size(stride)) for size, stride in rows]

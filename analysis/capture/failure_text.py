@@ -14,10 +14,12 @@ _OURS = str(Path(__file__).resolve().parents[1])
 _folders: list[str] = []  # folders of the user's model: an error is located in these files if possible
 _DETAIL = 220
 NO_GRADIENTS = "gradients inside forward cannot be captured; capture the module whose gradient it takes"
+SPARSE = "sparse tensors cannot be captured; give a dense one, or its indices and values with index_add"
 # A pattern in the message or source line of an error -> what to do about it.
 _ADVICE = {
     r"\.numpy\(\)": "NumPy cannot be captured; stay with torch functions",
     "PackedSequence": "a packed sequence cannot be captured; give its module the padded tensor",
+    "Tensor that doesn't have storage|Sparse C\\w+ tensors do not have": SPARSE,
     "nested_tensor|torch\\.jagged|NestedTensor": "nested tensors cannot be captured; give a padded tensor and its mask",
     rf"not require grad|\b(jacrev|jacfwd|hessian|vjp|jvp|grad|backward)\(|{NO_GRADIENTS}": NO_GRADIENTS,
 }

@@ -325,6 +325,20 @@ class Loops(nn.Module):
         return torch.zeros_like(x[:, :8]).index_add(0, edges[1], self.fc(x)[edges[0]])
 
 
+class Adjacency(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("edges", torch.eye(4).to_sparse_csr())
+
+    def forward(self, x: Any) -> Any:
+        return self.edges @ x
+
+
+class Densities(nn.Module):
+    def forward(self, x: Any) -> Any:
+        return torch.sparse.mm(x.to_sparse(), x.T)
+
+
 class Nested(nn.Module):
     def forward(self, x: Any) -> Any:
         return torch.nested.nested_tensor([x, x[:2]]).to_padded_tensor(0.0)

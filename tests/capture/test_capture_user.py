@@ -80,6 +80,8 @@ def test_packed_sequences_are_called_that() -> None:
 @pytest.mark.parametrize(
     ("factory", "said"),
     [
+        ("Adjacency", "sparse tensors cannot be captured; give a dense one, or its indices"),
+        ("Densities", "sparse tensors cannot be captured; give a dense one, or its indices"),
         ("Nested", "nested tensors cannot be captured; give a padded"),
         ("Forces", "gradients inside forward cannot be"),
         ("Tangents", "gradients inside forward cannot be"),
@@ -292,6 +294,7 @@ def test_an_endless_loop_is_stopped(factory: str) -> None:
         (f"{OWN}:Net(1x3:int46)", ["did you mean int64"]),
         (f"{OWN}:Net(1x3,batch=x)", ["batch dimension 'x'"]),
         ("no.such:Net(1)", ["no module no.such"]),
+        ("gemma3n:e4b", ["no module gemma3n", "did you mean gemma3"]),
         (str(OWN.parent) + ".py:Net(1)", ["no file"]),
         ("missing.pt2", ["no file missing.pt2"]),
     ],

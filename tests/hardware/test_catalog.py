@@ -503,6 +503,8 @@ def test_missing_folder(tmp_path: Path) -> None:
         ("jetson_agx_orin:16w", r"unknown power mode of jetson_agx_orin '16w'"),
         ("t4:maxn", r"device t4 has no power modes"),
         ("", r"unknown device ''"),
+        ("../l4", r"'../l4': a device file is TOML, named by folder and id"),
+        ("/home/me/l4", r"a device file is TOML, named by folder and id"),
         ("./mine.yaml", r"a device file is TOML, named by folder and id: --devices-dir FOLDER --on ID"),
     ],
 )

@@ -17,17 +17,16 @@ import msgspec
 
 from analysis.model import request_bounds
 from analysis.model.model_errors import ModelSpecError, UnknownModelError
-from analysis.model.names import aliases
-from analysis.model.names.zoo import CAPTURE_SUFFIX
-from analysis.model.transformer import hub_files
+from analysis.model.names import aliases, zoo
+from analysis.model.transformer import hub_files, presets
 from hardware import policy
-from hardware.names import hint, split_list
+from hardware.names import hint, nearest, split_list
 
 DTYPES = (
     "float32", "float16", "bfloat16", "float64", "int64", "int32", "int16", "int8", "uint8", "bool",
     "complex64", "complex128",
 )  # fmt: skip
-STORED = CAPTURE_SUFFIX  # a workload as `hwexplorer capture -o` writes it
+STORED = zoo.CAPTURE_SUFFIX  # a workload as `hwexplorer capture -o` writes it
 WEIGHTS = ".gguf"  # may be followed by options of the transformer: `net.gguf:decode,kv=4096`
 PROGRAM = ".pt2"  # of torch.export; loading one may run code from the file
 _READ = (".onnx", STORED, WEIGHTS)  # read as data: no code in them runs
@@ -259,7 +258,11 @@ def source(target: Target) -> Path:
         raise UnknownModelError("models of MLPerf take neither --input nor --batch-dim")
     if target.is_library:
         raise UnknownModelError(f"{target.path} is not installed: pip install {target.path}")
-    raise UnknownModelError(f"no module {target.path} here or on the Python path (a file is named as net.py:make)")
+    near = nearest(target.path, [*zoo.names(), *presets.names(), *aliases.names()])
+    right = f"; did you mean {' or '.join(near)}?" * bool(near)
+    raise UnknownModelError(
+        f"no module {target.path} here or on the Python path (a file is named as net.py:make){right}"
+    )
 
 
 def mark(data: bytes) -> str:

@@ -45,7 +45,9 @@ def _projected(step: StepWriter, x: Tensor) -> list[Tensor]:
         packed = w.linear("qkv_proj", x, sum(count * width for count, width in parts), c.qkv_bias)
         return w.views(packed, [(*step.rows, count, width) for count, width in parts])
     names = ("q_proj", "k_proj", "v_proj")
-    wide = [w.linear(n, x, count * width, c.qkv_bias) for n, (count, width) in zip(names, parts, strict=True)]
+    inputs = (_query_input(step, x), x, x)
+    sizes = [count * width for count, width in parts]
+    wide = [w.linear(n, given, size, c.qkv_bias) for n, given, size in zip(names, inputs, sizes, strict=True)]
     if c.qk_norm == "full":
         wide[:2] = [w.norm(f"{n}_norm", part, c.norm) for n, part in zip("qk", wide, strict=False)]
     return [w.view(part, (*step.rows, count, width)) for part, (count, width) in zip(wide, parts, strict=True)]
@@ -83,10 +85,14 @@ def _latent(step: StepWriter, x: Tensor, caches: list[Tensor], layer: int) -> Te
 
 def _latent_query(step: StepWriter, x: Tensor) -> Tensor:
     c, w = step.config, step.w
-    if c.q_lora:
-        x = w.norm("q_a_norm", w.linear("q_a_proj", x, c.q_lora), c.norm)
-    wide = w.linear("q_b_proj" if c.q_lora else "q_proj", x, step.heads * c.head_dim)
+    wide = w.linear("q_b_proj" if c.q_lora else "q_proj", _query_input(step, x), step.heads * c.head_dim)
     return _rotated(step, "q", w.view(wide, (*step.rows, step.heads, c.head_dim)))
+
+
+def _query_input(step: StepWriter, x: Tensor) -> Tensor:
+    """Write the bottleneck of the queries, if there is one."""
+    c, w = step.config, step.w
+    return w.norm("q_a_norm", w.linear("q_a_proj", x, c.q_lora), c.norm) if c.q_lora else x
 
 
 def _per_head(step: StepWriter, name: str, x: Tensor, widths: tuple[int, int], width: int) -> Tensor:

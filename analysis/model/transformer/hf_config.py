@@ -13,7 +13,7 @@ from analysis.model.model_errors import ModelSpecError
 from analysis.model.transformer import hub_files, presets
 from analysis.model.transformer.config import MAX_LAYERS, Config
 from hardware import file_access, policy
-from hardware.names import hint
+from hardware.names import hint, match_name
 from hardware.precision import find, parse
 
 _MAX_BYTES = 4 << 20
@@ -71,8 +71,7 @@ def _kind(raw: Raw) -> str:
     kind, named = str(raw.get("model_type", "")), raw.get("architectures")
     if kind in _TABLE["types"] or not isinstance(named, list) or not named:
         return kind
-    architecture = str(named[0]).lower().partition("for")[0]
-    return next((known for known in _TABLE["types"] if known.replace("_", "") == architecture), kind)
+    return match_name(str(named[0]).lower().partition("for")[0], _TABLE["types"]) or kind
 
 
 def _pattern(raw: Raw) -> str:
@@ -97,10 +96,10 @@ def _unsupported(kind: str, raw: Raw) -> str:
     if raw.get("is_encoder_decoder") is True:
         known = "transformers:t5_base, transformers:whisper_base and transformers:whisper_large_v3 are here without it"
         return f"config.json: {shown!r} is an encoder-decoder: install transformers to capture it ({known})"
-    right = hint(kind, _TABLE["types"])
+    right = hint(kind.removesuffix("_text"), _TABLE["types"])
     said = f"; {right}" if right else ""
-    other = f"{', '.join(sorted(_TABLE['types']))}; others need transformers here, and take no parameters after ':'"
-    return f"config.json: model_type {shown!r} is not supported{said} (supported: {other})"
+    other = "hf_config.toml lists all that are; others need transformers here, and take no parameters after ':'"
+    return f"config.json: model_type {shown!r} is not supported{said} ({other})"
 
 
 def _read_at(where: str) -> Raw:
@@ -128,8 +127,8 @@ def _notes(raw: Raw) -> list[str]:
     left_out = [f"{ALONE}: without its {' and its '.join(parts)}"] if parts else []
     kind, stated = _kind(raw), raw.get("model_type")
     by_name = [f"read as {kind}, by the name of its architecture"] if kind != stated and kind in _TABLE["types"] else []
-    sparse = ["its sparse attention (index_topk) is counted as attention to all tokens"] if "index_topk" in raw else []
-    return left_out + by_name + sparse + _weight_notes(raw)
+    special = [said for key, said in _TABLE["said"].items() if raw.get(key)]
+    return left_out + by_name + special + _weight_notes(raw)
 
 
 # --- fields -----------------------------------------------------------------------------------------------
@@ -166,20 +165,33 @@ def _value(raw: Raw, name: str, stated: Any) -> Any:
 
 def _derived_fields(raw: Raw, kind: str) -> Raw:
     """Return the fields that follow from several keys. Raises a `ModelSpecError` for an unsupported structure."""
-    if raw.get("mlp_only_layers") or raw.get("decoder_sparse_step", 1) != 1 or raw.get("moe_layer_freq", 1) != 1:
+    stated = raw.get("moe_layer_freq", 1)  # a list has a number per layer, 0 without experts
+    is_mixed = stated != sorted(stated) if isinstance(stated, list) else stated != 1
+    if raw.get("mlp_only_layers") or raw.get("decoder_sparse_step", 1) != 1 or is_mixed:
         raise ModelSpecError("config.json: layers with and without experts in turn are not supported")
     match kind:
-        case "deepseek" | "ernie4_5_moe":
+        case "deepseek" | "ernie4_5_moe" | "afmoe":
             keys = ("n_shared_experts", "num_shared_experts", "moe_num_shared_experts")
             shared = next((raw[key] for key in keys if raw.get(key)), 0)
-            return {"shared_ffn": raw["moe_intermediate_size"] * shared}
+            return {"shared_ffn": shared and raw["moe_intermediate_size"] * shared}
         case "deepseek_v2":  # a head has a rotated and an unrotated part
             width = raw["qk_nope_head_dim"] + raw["qk_rope_head_dim"]
             return {"head_dim": width, "router_bias": raw.get("topk_method") == "noaux_tc"}
-        case "glm" | "glm4_moe" | "qwen3_next" | "stablelm":
+        case "glm" | "glm4_moe" | "qwen3_next" | "stablelm" | "mimo_v2_flash":
             head_dim = raw.get("head_dim") or raw["hidden_size"] // raw["num_attention_heads"]
             rotary = int(float(raw.get("partial_rotary_factor", 0.5)) * head_dim)
-            return {"rotary": rotary} | ({"qk_norm": "head"} if raw.get("use_qk_norm") else {})
+            dense = {"dense_layers": stated.count(0)} if isinstance(stated, list) else {}
+            return {"rotary": rotary} | dense | ({"qk_norm": "head"} if raw.get("use_qk_norm") else {})
+        case "step3_text":  # the numbers of the layers that have experts: all but the first, if none are stated
+            sparse, layers = raw.get("moe_layers_enum"), raw["num_hidden_layers"]
+            sparse = sparse.split(",") if isinstance(sparse, str) else sparse or range(1, layers)
+            return {"dense_layers": layers - len(sparse)}
+        case "longcat_flash":  # a layer has two attentions and FFNs; experts that do nothing take part in the choice
+            experts, idle = raw["n_routed_experts"], raw.get("zero_expert_num") or 0
+            active = max(1, round(raw["moe_topk"] * experts / (experts + idle)))
+            return {"layers": 2 * raw["num_layers"], "active": active}
+        case "grok-1" if raw.get("residual_moe"):
+            return {"shared_ffn": raw["intermediate_size"]}
         case "jamba":
             hidden, rank = raw["hidden_size"], raw.get("mamba_dt_rank", "auto")
             return {
