@@ -80,7 +80,7 @@ def cache_bytes(workload: Workload, batch: int, widths: Widths) -> float:
     which = roles(workload) == CACHE
     if workload.kind == "request":
         which &= workload.tensors.role == INPUT
-    return float((workload.tensors.numel[which] @ workload.value_at(batch=batch)).sum() * widths.cache)
+    return float(select_values(workload, which).size_bytes(workload.value_at(batch=batch), widths).sum())
 
 
 def live_bytes(lives: Lifetimes, size: Floats, n_kernels: int) -> Floats:

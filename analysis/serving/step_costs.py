@@ -153,7 +153,8 @@ class StepModel(msgspec.Struct, frozen=True, kw_only=True):
     def state_bytes(self) -> float:
         """The bytes that each sequence takes on a device at any length: the states of recurrent layers."""
         tensors, widths = self.decode.tensors, self.scenario.setup_on(self.device, self.decode).plan.widths
-        states = select_values(self.decode, (tensors.role == INPUT) & (tensors.fixed_bytes == 0))
+        is_state = (tensors.role == INPUT) & [kind.startswith("float") for kind in tensors.dtype]
+        states = select_values(self.decode, is_state)
         return float(states.size_bytes(self.decode.value_at(batch=1, sequence=1, kv=0), widths).sum())
 
     def decoding(self, sequences: Sequence[int], cached: Sequence[int]) -> Floats:

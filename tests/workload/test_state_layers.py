@@ -66,6 +66,18 @@ def test_the_state_does_not_grow_with_tokens_and_the_cache_beside_it_does() -> N
         assert (long > short * growth) if growth > 1 else (long == short > 0)
 
 
+def test_a_state_in_fp32_takes_four_bytes_a_value_at_any_precision() -> None:
+    configs = {is_fp32: Config(**SMALL, mixer="mamba2", pattern="R", state_fp32=is_fp32) for is_fp32 in (False, True)}
+    held = {
+        name: {is_fp32: cache_bytes(step(config, "decode"), 1, parse(name).widths) for is_fp32, config in configs.items()}
+        for name in ("fp16", "fp32")
+    }
+    m = configs[True].mixer_sizes()
+    state_values = configs[True].layers * m.heads * m.keys * m.values
+    assert held["fp16"][True] - held["fp16"][False] == 2 * state_values
+    assert held["fp32"][True] == held["fp32"][False]
+
+
 def test_prefill_writes_the_state_and_does_not_read_it() -> None:
     config = Config(**SMALL, mixer="delta", pattern="R")
     read = {}

@@ -86,13 +86,15 @@ def test_flops_of_a_token_are_twice_the_active_parameters_and_attention(name: st
     model = workload(f"{shorten(name)},decode" if config.kv_lora else shorten(name))
     sizes = size(config)
     active = sizes.linear + sizes.head
-    seen = [min(kv + 1, config.window_of(layer) or kv + 1) for layer in range(config.layers)]
+    attending = [layer for layer in range(config.layers) if config.has("attention", layer)]
+    seen = [min(kv + 1, config.window_of(layer) or kv + 1) for layer in attending]
     # Latent attention: scores over the vector and the rotated part, results over the vector.
     width = 2 * config.kv_lora + config.rotary if config.kv_lora else 2 * config.head_dim
     attention = 2 * config.heads * width * sum(seen)
     at = {"batch": 1, "sequence": 1, "kv": kv}
     contraction = 2 * total(model.operators.macs, model, **at)
-    assert contraction == 2 * active + attention
+    states = 2 * config.count("mixer") * config.mixer_sizes().state_macs(True) if config.count("mixer") else 0
+    assert contraction == 2 * active + attention + states
     # Element-wise work (norms, rotation, softmax, activations) is small beside it.
     assert contraction < total(model.operators.flops, model, **at) < 1.02 * contraction
 

@@ -60,6 +60,8 @@ ROUNDED = {
     "gemma3_27b": (27.0, 27.0),
     "nemotron4_15b": (15.6, 15.6),
     "nemotron4_340b": (341.0, 341.0),
+    "nemotron_nano_9b_v2": (8.9, 8.9),
+    "nemotron_3_nano_30b_a3b": (31.6, 3.6),
     "qwen3_coder_480b_a35b": (480.2, 35.5),
     "kimi_k2": (1026.4, 32.9),
     "minimax_m2": (228.7, 11.0),

@@ -79,12 +79,12 @@ class Writer:
         """Add an input of the model."""
         return self._source(name, meta(tuple(shape), self._storage(), dtype), INPUT)
 
-    def state(self, name: str, shape: Shape) -> Tensor:
+    def state(self, name: str, shape: Shape, dtype: str = "float32") -> Tensor:
         """Return an input that `update` overwrites; all phases share it."""
-        return self._shared_tensor(name, shape, INPUT)
+        return self._shared_tensor(name, shape, INPUT, dtype)
 
-    def _shared_tensor(self, label: str, shape: Shape, role: int) -> Tensor:
-        return self._weights.get(label) or self._source(label, meta(tuple(shape), self._storage()), role)
+    def _shared_tensor(self, label: str, shape: Shape, role: int, dtype: str = "float32") -> Tensor:
+        return self._weights.get(label) or self._source(label, meta(tuple(shape), self._storage(), dtype), role)
 
     def _source(self, label: str, description: Meta, role: int) -> Tensor:
         value = Tensor(label, description)

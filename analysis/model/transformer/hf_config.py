@@ -181,7 +181,9 @@ def _derived_fields(raw: Raw, kind: str) -> Raw:
             head_dim = raw.get("head_dim") or raw["hidden_size"] // raw["num_attention_heads"]
             rotary = int(float(raw.get("partial_rotary_factor", 0.5)) * head_dim)
             dense = {"dense_layers": stated.count(0)} if isinstance(stated, list) else {}
-            return {"rotary": rotary} | dense | ({"qk_norm": "head"} if raw.get("use_qk_norm") else {})
+            is_fp32 = raw.get("mamba_ssm_dtype") == "float32"
+            fields = {"rotary": rotary, "state_fp32": is_fp32} | dense
+            return fields | ({"qk_norm": "head"} if raw.get("use_qk_norm") else {})
         case "step3_text":  # the numbers of the layers that have experts: all but the first, if none are stated
             sparse, layers = raw.get("moe_layers_enum"), raw["num_hidden_layers"]
             sparse = sparse.split(",") if isinstance(sparse, str) else sparse or range(1, layers)
@@ -199,7 +201,10 @@ def _derived_fields(raw: Raw, kind: str) -> Raw:
                 "state_rank": rank if isinstance(rank, int) else -(-hidden // 16),
             }
         case "nemotron_h":  # a layer is one part
-            return {"pattern": _pattern(raw).upper()}
+            return {
+                "pattern": _pattern(raw).upper(),
+                "state_fp32": raw.get("mamba_ssm_cache_dtype", "float32") == "float32",
+            }
         case "rwkv7":
             ranks = [raw[f"{gate}_low_rank_dim"] for gate in ("decay", "gate", "a", "v")]
             heads = raw["hidden_size"] // raw.get("head_dim", 64)

@@ -44,7 +44,8 @@ def _convolved(step: StepWriter, m: Mixer, wide: Tensor, layer: int) -> Tensor:
 
 def _recurred(step: StepWriter, m: Mixer, mixed: Tensor, low: Tensor, layer: int) -> Tensor:
     w, kind, resumes = step.w, m.kind, step.run.phase == "decode"
-    state = w.state(f"layers.{layer}.mixer.state_cache", (step.batch, m.heads, m.keys, m.values))
+    dtype = "float32 state" if step.config.state_fp32 else "float32"
+    state = w.state(f"layers.{layer}.mixer.state_cache", (step.batch, m.heads, m.keys, m.values), dtype)
     steps = (*step.rows, m.heads)
     gates = w.view(low, steps)
     if kind.vectors:
