@@ -69,7 +69,9 @@ def test_the_state_does_not_grow_with_tokens_and_the_cache_beside_it_does() -> N
 def test_a_state_in_fp32_takes_four_bytes_a_value_at_any_precision() -> None:
     configs = {is_fp32: Config(**SMALL, mixer="mamba2", pattern="R", state_fp32=is_fp32) for is_fp32 in (False, True)}
     held = {
-        name: {is_fp32: cache_bytes(step(config, "decode"), 1, parse(name).widths) for is_fp32, config in configs.items()}
+        name: {
+            is_fp32: cache_bytes(step(config, "decode"), 1, parse(name).widths) for is_fp32, config in configs.items()
+        }
         for name in ("fp16", "fp32")
     }
     m = configs[True].mixer_sizes()

@@ -40,8 +40,8 @@ class Config(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     `parallel`: attention and FFN read the same input (with `shared_norm` through the same norm). `post_norm`: norms
     follow each residual add (BERT); `sandwich_norm`: before and after each part. `sinks`: a learned score per head.
     `pattern`: a letter per layer, repeated cyclically: attention (a), a recurrent `mixer` (r) or both in parallel (p),
-    each followed by an FFN; A, R, M: attention, mixer or FFN alone. `state_*`: sizes of the mixer (`Mixer`), whose state
-    is kept in fp32 with `state_fp32`, else in the type of activations.
+    each followed by an FFN; A, R, M: attention, mixer or FFN alone. `state_*`: sizes of the mixer (`Mixer`), whose
+    state is kept in fp32 with `state_fp32`, else in the type of activations.
     """
 
     hidden: int
