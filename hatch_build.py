@@ -22,7 +22,10 @@ _DOTTED = re.compile(rf"({'|'.join(INNER)})\.[\w.]*")  # in a string: the name o
 
 
 class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]
+    """Puts `hardware` and `analysis` inside `hwexplorer` when a wheel is built."""
+
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Write the files of the wheel to a temporary folder, and name it in `build_data`."""
         if version == "editable":
             return
         self._made = tempfile.TemporaryDirectory(prefix="hwexplorer-wheel-")
@@ -37,6 +40,7 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]
         build_data["force_include"][str(folder / OUTER)] = OUTER
 
     def finalize(self, version: str, build_data: dict[str, Any], artifact_path: str) -> None:
+        """Remove the temporary folder."""
         if version != "editable":
             self._made.cleanup()
 

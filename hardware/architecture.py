@@ -28,18 +28,6 @@ if TYPE_CHECKING:
     Occupancy = Callable[[Demand, Device, Mapping], Floats]
 
 
-def levels_of_units(name: str, unit_bytes: str, shared: dict[str, str]) -> Levels:
-    """Return a function that returns the levels of a device: memories of its units, of the fact `unit_bytes` each, then
-    the `shared` levels, each with the name of its fact, that its file states."""
-
-    def levels(device: Device) -> tuple[tuple[str, float], ...]:
-        """Return the levels of a device, innermost first, with the bytes of all units."""
-        near = f"{name} of {device.units:.0f} {device.unit_name}s", device.values[unit_bytes] * device.units
-        return near, *((level, device.values[fact]) for level, fact in shared.items() if fact in device.file.facts)
-
-    return levels
-
-
 class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """One architecture. `id` is its name in device files and on the command line; `name` is how texts write it.
 

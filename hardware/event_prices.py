@@ -107,9 +107,8 @@ def _sram(device: Device, event: Event) -> tuple[Triple, str, str]:
         own, wide = data["sram_width"]["value"], max(width / data["sram_width"]["bytes"], 1.0)
         value = _scale(sram_read(device.process_nm, capacity / banks), 1.0 - own + own / wide)
         if banks > 1.0:
-            value = _add(
-                value, _wire(device, math.sqrt(level_mm2(device, event.argument, capacity)) / 2)
-            )  # half the side
+            half_side_mm = math.sqrt(level_mm2(device, event.argument, capacity)) / 2
+            value = _add(value, _wire(device, half_side_mm))
     macro = f"{capacity / 1024:.0f} KiB" if capacity >= 1024 else f"{capacity:.0f} byte"
     source = f"{macro} macro: {data['sram']['7']['source']}"
     if event.family.endswith("write"):

@@ -5,7 +5,8 @@ from __future__ import annotations
 import msgspec
 import numpy as np
 
-from hardware.architecture import Architecture, levels_of_units
+from hardware.architecture import Architecture
+from hardware.architectures import levels_of_units
 from hardware.demand import READ, WRITE, Demand, Floats, OpClass
 from hardware.efficiency import Efficiency
 from hardware.mapping import common

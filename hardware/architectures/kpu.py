@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from hardware.architecture import Architecture, levels_of_units
+from hardware.architecture import Architecture
+from hardware.architectures import levels_of_units
 from hardware.demand import Demand, Floats, Ints
 from hardware.efficiency import Efficiency
 from hardware.mapping import common

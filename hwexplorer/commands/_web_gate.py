@@ -136,6 +136,7 @@ class GuardedConnection(RequestHandler):  # type: ignore[misc,unused-ignore]
         assert make_request is not None
 
         def begin_request(*parts: Any) -> Any:
+            """Stop waiting when the first request comes."""
             self._waiting.pop(self, None)
             return make_request(*parts)
 

@@ -58,6 +58,7 @@ def rows(
 
 def _lenient(column: Column, read: Callable[[Any], Cell]) -> Callable[[Any], Cell]:
     def cell(item: Any) -> Cell:
+        """Return the cell of an item, an empty one if the item lacks the field."""
         try:
             return read(item)
         except AttributeError:

@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 import msgspec
 
 from hardware import precision as formats
+from hardware.grouping import group_by
 from hardware.runtime import AUTO, LAYOUTS, LIKE_FOR_LIKE
 from hwexplorer import settings
 from hwexplorer import state as states
@@ -203,19 +204,7 @@ Hint = tuple[str, str, str]  # id of the action, its keys, its word in the foote
 # The action that goes up -> the one that goes down.
 PAIRS = {"batch_up": "batch_down", "precision_up": "precision_down", "turn_up": "turn_down"}
 _ORDER = (
-    *(
-        "help",
-        "palette",
-        "turn_up",
-        "turn_back",
-        "to_tree",
-        "try_it",
-        "choose",
-        "filter",
-        "remove",
-        "baseline",
-        "rank",
-    ),
+    *("help", "palette", "turn_up", "turn_back", "to_tree", "try_it", "choose", "filter", "remove", "baseline", "rank"),
     *("pane_models", "devices", "phase", "toggle", "batch_up", "quit", "find", "pin", "export", "sessions"),
     *("pane_knobs", "zoom", "precision_up", "advise", "undo", "heaviest", "why", "sort", "metric", "execution"),
 )
@@ -260,14 +249,9 @@ class Keymap:
 
     def groups(self, pane: str = "") -> list[tuple[str, list[Action]]]:
         """Return (group, actions) pairs; with a pane, its own actions come first."""
-        grouped: dict[str, list[Action]] = {}
-        if pane:
-            grouped[f"In {pane}"] = [a for a in self.actions if pane in a.panes]
-            grouped[pane.title()] = []  # the group of the pane's name comes next
-        for action in self.actions:
-            if pane and pane in action.panes:
-                continue
-            grouped.setdefault(action.group, []).append(action)
+        own = [action for action in self.actions if pane in action.panes]
+        others = group_by((action for action in self.actions if pane not in action.panes), lambda action: action.group)
+        grouped = {f"In {pane}": own, pane.title(): [], **others}  # the group of the pane's name comes next
         return [(name, actions) for name, actions in grouped.items() if actions]
 
 
@@ -280,7 +264,10 @@ def remap(keys: Mapping[str, Iterable[str]]) -> tuple[Keymap, list[str]]:
     wanted = {name: tuple(those) for name, those in keys.items() if name in BY_ID}
     placed = []
     for action in ACTIONS:
-        taken = {key for name, those in wanted.items() if _share_panes(BY_ID[name], action) for key in those}
+        rivals = [
+            name for name in wanted if BY_ID[name].panes == action.panes or {*BY_ID[name].panes} & {*action.panes}
+        ]
+        taken = {key for name in rivals for key in wanted[name]}
         left = tuple(key for key in action.keys if key not in taken)
         placed.append(replace(action, keys=wanted.get(action.id, left)))
     keymap = Keymap(tuple(placed))
@@ -288,7 +275,3 @@ def remap(keys: Mapping[str, Iterable[str]]) -> tuple[Keymap, list[str]]:
         if not keymap.by_id[name].keys:
             return DEFAULT, [*wrong, f"{name} would have no key left"]
     return keymap, wrong
-
-
-def _share_panes(one: Action, other: Action) -> bool:
-    return one.panes == other.panes or bool(set(one.panes) & set(other.panes))

@@ -245,10 +245,13 @@ class PalettePrompt(Prompt):
         return f"enter: {item.help}" if item is not None else "nothing has these words · esc closes"
 
     def follow(self, text: str) -> None:
+        """List the items that fit the words."""
         self._palette.fill(text)
 
     def enter(self) -> None:
+        """Do the item under the cursor."""
         self._palette.run_item()
 
     def leave(self) -> None:
+        """Close the palette."""
         self._palette.close()

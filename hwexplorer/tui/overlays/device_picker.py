@@ -133,13 +133,16 @@ class DevicesPrompt(Prompt):
         return f"{counted}{space} · enter {enter} · {' '.join(EXAMPLES)}"
 
     def offers(self) -> dict[str, str]:
+        """Return examples of limits."""
         return self._append_words(EXAMPLES)
 
     def follow(self, text: str) -> None:
+        """List the devices that fit the words and limits."""
         self._picker.is_pointed = False
         self._picker.fill(self.search_text)
 
     def edit(self, key: str, character: str | None) -> None:
+        """Add or remove a device by space where it begins no word, else edit the line."""
         if key == "space" and (row_query.ends_in_condition(self.text) or not self._picker.picks):
             super().edit(key, " ")  # another word or limit follows
         elif key == "space":
@@ -161,4 +164,5 @@ class DevicesPrompt(Prompt):
         self._picker.close()
 
     def leave(self) -> None:
+        """Close the picker without the typed limits."""
         self._picker.close()

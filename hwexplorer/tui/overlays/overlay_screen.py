@@ -32,11 +32,20 @@ class Host(Protocol):
     keymap: Keymap
     colours: Palette
 
-    def press_key(self, key: str, character: str | None) -> bool: ...
-    def paste(self, text: str) -> None: ...
-    def ask(self, prompt: Prompt | None) -> None: ...
-    def click_prompt(self, word: str) -> None: ...
-    def show(self) -> None: ...
+    def press_key(self, key: str, character: str | None) -> bool:
+        """Do what a key means in the uppermost layer."""
+
+    def paste(self, text: str) -> None:
+        """Insert text into the open prompt."""
+
+    def ask(self, prompt: Prompt | None) -> None:
+        """Open a prompt, or close it with None."""
+
+    def click_prompt(self, word: str) -> None:
+        """Take an offered word, or press a key of the note."""
+
+    def show(self) -> None:
+        """Draw all that changed."""
 
 
 def _sign(keys: str) -> str:
@@ -192,6 +201,7 @@ class SearchPrompt(Prompt):
         return f"{count} line{'s' * (count != 1)} · enter keeps them, esc shows all"
 
     def follow(self, text: str) -> None:
+        """Show only the lines with these words."""
         self._reader.search(text)
 
 

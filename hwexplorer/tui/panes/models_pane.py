@@ -15,6 +15,7 @@ class ModelsPane(ViewPane):
     content: TreeTable
 
     def fill(self, views: Views) -> None:
+        """Take the models that the filter leaves, with a mark on the one on screen."""
         is_new = not self.content.key
         is_captured = self.session.views is not None
         names = {row.key for row in views.models.rows}

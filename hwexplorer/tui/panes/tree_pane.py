@@ -20,6 +20,7 @@ class TreePane(ViewPane):
     finds_rows = False  # the session searches the tree, since matches may be in closed branches
 
     def fill(self, views: Views) -> None:
+        """Take the tree with the open branches and the cursor of the state."""
         state = self.state
         sought = row_query.plain_words(state.find)
         self.content.find = sought[0] if sought else ""

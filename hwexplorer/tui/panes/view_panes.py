@@ -147,6 +147,7 @@ class ComparePane(ViewPane):
     sort_keys, sort_fields = RANKS, ("rank", "rank_reverse", False)
 
     def fill(self, views: Views) -> None:
+        """Take the comparison, with a mark on the device under the cursor."""
         state = self.state
         self.content.mark = state.on
         self.content.update(self._table(views), hide=self.hidden_roles())
@@ -175,6 +176,7 @@ class EventsPane(ViewPane):
     make_content = staticmethod(lambda: TreeTable(fold=True))
 
     def fill(self, views: Views) -> None:
+        """Take the events of the node; the title names it."""
         self.content.update(views.events, hide=self.hidden_roles())
         self.set_title(self.state.at or self.state.model)
 
@@ -203,6 +205,7 @@ class HeatPane(ViewPane):
     content: TreeTable
 
     def fill(self, views: Views) -> None:
+        """Take the blocks, without bars in a narrow pane."""
         self.content.update(views.heat, hide=("bar", "delta") if self.size.width < BAR_WIDTH else ("delta",))
         self.content.go(self.state.at)
         self.heading = f"Blocks x devices · {METRICS[self.state.metric].title}"
@@ -222,6 +225,7 @@ class KnobsPane(ViewPane):
     make_content = KnobContent
 
     def fill(self, views: Views) -> None:
+        """Take the knobs, with the cursor on the one that a key turns."""
         self.content.show(views.knobs, self.state.metric, split_changes(self.state.on)[0])
         self.content.go(self.state.fact or self.content.curve.title.removesuffix(" turned"))  # the one a key turns
         self.set_title(views.device_name(self.state.on))
@@ -255,12 +259,14 @@ class PlotPane(ViewPane):
     make_content = PlotArea
 
     def fill(self, views: Views) -> None:
+        """Take the plot, with the cursor on the point of the state."""
         self.content.update(views.plot, point_of(self.state), views.marked_points)
         place = f"{PLOTS.index(self.state.plot) + 1}/{len(PLOTS)}"  # the title has the name
         node = "" if is_over_batches(self.state.plot) else self.state.at  # the node under the cursor
         self.set_title(f"{self.state.plot.replace('_', ' ')} · {node or views.device_name(self.state.on)}", place)
 
     def put_cursor(self, key: str) -> None:
+        """Go to what the point stands for."""
         if not self._move_to_point(key):
             self.redraw()
 
@@ -302,6 +308,7 @@ class WhyPane(ViewPane):
             self.do_toggle()
 
     def fill(self, views: Views) -> None:
+        """Take the causes of the node, all of them if the pane has the whole screen."""
         self.content.update(views.why, self.state.zoom)
         self.set_title(self.state.at or self.state.model)
 

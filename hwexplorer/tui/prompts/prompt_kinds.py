@@ -55,6 +55,7 @@ class FindPrompt(Prompt):
         return f"{count} row{'s' * (count != 1)} · enter, then n goes to the next" if count else "no row here has it"
 
     def offers(self) -> dict[str, str]:
+        """Return examples of conditions."""
         return self._append_words(row_query.HINT.split()[2:])
 
     def follow(self, text: str) -> None:
@@ -80,13 +81,16 @@ class FilterPrompt(Prompt):
         self._models = self.rows = models
 
     def note(self) -> str:
+        """Return how many models match."""
         count = len(self._models.content.visible)
         return f"{count} model{'s' * (count != 1)} · enter loads" if count else NO_MATCH
 
     def follow(self, text: str) -> None:
+        """Narrow the list of models."""
         self.session.apply(replace(self.session.state, filter=text))
 
     def enter(self) -> None:
+        """Load the model under the cursor."""
         self._models.do_choose()
 
 
@@ -96,19 +100,23 @@ class CommandPrompt(Prompt):
     label = ":"
 
     def note(self) -> str:
+        """Return what the command does."""
         return "enter runs it · " * bool(self.text.strip()) + command_line.describe(self.session, self.text)
 
     def offers(self) -> dict[str, str]:
+        """Return the completions of the line."""
         completions = command_line.completions_by_word(self.session, self.text)
         return {word: f"{line} " for word, line in completions.items()}
 
     def edit(self, key: str, character: str | None) -> None:
+        """Complete the line by tab and arrows, else edit it."""
         if key in ("tab", "shift+tab", "up", "down"):
             self.change(command_line.complete_line(self.session, self.line, key))
         else:
             super().edit(key, character)
 
     def enter(self) -> None:
+        """Run the command."""
         command_line.submit(self.session, self.text)
 
 
@@ -124,11 +132,13 @@ class ExportPrompt(Prompt):
         super().__init__(session, f"{self._stem}.txt", selected=True)
 
     def note(self) -> str:
+        """Return what is wrong with the name, or where the file goes."""
         path = self._path()
         saves = f" to {path}" if path != self.text.strip() else ""
         return self._error or f"{' '.join(SUFFIXES)} · enter saves{saves}, esc cancels"
 
     def offers(self) -> dict[str, str]:
+        """Return the name with each suffix."""
         path = PurePath(self.text)
         stem = str(path.with_suffix("")) if path.name else self.text
         return {suffix: stem + suffix for suffix in SUFFIXES}
@@ -160,6 +170,7 @@ class ExportPrompt(Prompt):
         self._error = ""
 
     def enter(self) -> None:
+        """Write the file."""
         self.session.request("export", self._path())
 
 
@@ -173,6 +184,7 @@ class OverwritePrompt(Prompt):
         self.label, self._overwrite = question, overwrite
 
     def note(self) -> str:
+        """Return what the keys do."""
         return "y overwrites it, n keeps it"
 
     def ends_prompt(self, key: str, character: str | None) -> bool:
