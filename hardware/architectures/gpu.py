@@ -25,12 +25,14 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     demand, staged_s = rewrite_convolutions(demand, setup, rates)
     on_matrix = common.on_matrix_unit(demand, plan) & ~demand.is_depthwise
     vector = vector_tiling(demand, setup, elsewhere=on_matrix)
+    is_served = setup.runtime.serves and plan.operand == plan.stored
+    is_product = on_matrix & (demand.op_class == OpClass.GEMM)
     if on_matrix.any():
         rate = device.mac_rate("matrix", plan.matrix) * plan.matrix_rate * device.matrix_sustained
         rate *= setup.runtime.matrix_share(device, plan.operand_bytes)
         kind = "block_scaled" if FORMATS[plan.operand].bits == FORMATS["fp4"].bits else "quantised"
         menu, quantised = device.arch.data.tiles["matrix"], device.arch.data.tiles[kind]
-        narrow = setup.runtime.serves and plan.operand != plan.stored
+        narrow = setup.runtime.serves and not is_served
         if narrow and device.vendor == quantised.vendor:
             menu = quantised
         # With small tiles, narrow operands are multiplied only as fast as a multiprocessor reads them.
@@ -39,10 +41,12 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
         if at_once := setup.runtime.micro_batch.get(device.software_class):
             times = np.where(demand.op_class == OpClass.GEMM, np.maximum(np.ceil(sizes[1] / at_once.value), 1.0), 1.0)
             sizes[1] = np.ceil(sizes[1] / times)
-        store_s = _store_s(demand, device) if menu is quantised else 0.0
-        matrix = tile_menu(demand, sizes, menu, device, rate, plan.operand_bytes, fed_s, store_s=store_s)
+        timing = {"operand_s": fed_s, "store_s": _store_s(demand, device) if is_served or menu is quantised else 0.0}
+        if is_served:
+            timing |= {"step_s": _step_s(device), "split_s": device.light_start_s}
+        matrix = tile_menu(demand, sizes, menu, device, rate, plan.operand_bytes, **timing)
         matrix = msgspec.structs.replace(matrix, seconds=matrix.seconds * times)
-        grouped = on_matrix & (demand.gemm[0] > 1.0) & (demand.op_class == OpClass.GEMM) & setup.runtime.serves
+        grouped = is_product & demand.is_expert & (demand.gemm[0] > 1.0) & setup.runtime.serves
         if grouped.any() and device.vendor == device.arch.data.tiles["grouped"].vendor:
             matrix, demand = _group(demand, setup, grouped, matrix, rate)
         if demand.unpack_ops is not None:
@@ -56,12 +60,14 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
         waiting_s = np.where(demand.gemm[0] > 1.0, np.maximum(mapping.matrix_s[0] - works_s, 0.0), 0.0)
         mapping = msgspec.structs.replace(mapping, waiting_s=waiting_s * (demand.op_class == OpClass.GEMM))
     mapping = msgspec.structs.replace(mapping, vector_s=mapping.vector_s + staged_s, is_reduced=staged_s > 0)
-    is_fused = (setup.runtime.experts or "fused") == "fused" and ("matrix", "fp4") in device.peaks
-    if is_fused or not setup.runtime.serves or not demand.is_expert.any():
+    if not setup.runtime.serves:
         return mapping
-    sorting_s = device.arch.data.assumed("routing_kernels") * device.kernel_start_s
-    routed = demand.head & demand.is_expert & on_matrix
-    return common.add_serial(mapping, demand, starts_s=np.where(routed, sorting_s, 0.0))
+    is_fused = (setup.runtime.experts or "fused") == "fused" and ("matrix", "fp4") in device.peaks
+    sorting_s = 0.0 if is_fused else device.arch.data.assumed("routing_kernels") * device.kernel_start_s
+    # The start of a kernel holds the mean fill of a product's pipeline: replace it by the first steps of K.
+    fill_s = device.arch.data.assumed("fill_steps") * _step_s(device) + device.light_start_s - device.kernel_start_s
+    starts_s = np.where(demand.is_expert, sorting_s, fill_s * is_served)
+    return common.add_serial(mapping, demand, starts_s=np.where(demand.head & is_product, starts_s, 0.0))
 
 
 def _group(demand: Demand, setup: Setup, grouped: Bools, matrix: Tiling, macs_per_s: float) -> tuple[Tiling, Demand]:
@@ -76,8 +82,8 @@ def _group(demand: Demand, setup: Setup, grouped: Bools, matrix: Tiling, macs_pe
     menu, step_s = tiles["packed" if is_synchronous else kind], assumed(f"{kind}_step_cycles") / device.clock_hz
     fed_s = 0.0 if is_synchronous else plan.operand_bytes / (assumed(f"{kind}_feed") * device.clock_hz)
     rate = macs_per_s * (device.synchronous_matrix_rate if is_synchronous else 1.0)
-    store_s = _store_s(demand, device)
-    tiled = tile_menu(demand, demand.gemm * grouped, menu, device, rate, plan.operand_bytes, fed_s, step_s, store_s)
+    timing = {"operand_s": fed_s, "step_s": step_s, "store_s": _store_s(demand, device), "partly_full": 0.5}
+    tiled = tile_menu(demand, demand.gemm * grouped, menu, device, rate, plan.operand_bytes, **timing)
     if unpack is not None and is_packed:
         rows = np.maximum(demand.gemm[1] / assumed("grouped_unpack_rows") + 0.5, 1.0)
         again = rows / np.maximum(np.ceil(demand.gemm[1] / assumed("unpack_rows")), 1.0)
@@ -85,6 +91,12 @@ def _group(demand: Demand, setup: Setup, grouped: Bools, matrix: Tiling, macs_pe
         if is_synchronous:
             tiled = msgspec.structs.replace(tiled, seconds=tiled.seconds + common.unpack_seconds(demand, setup))
     return choose(grouped, tiled, matrix), demand
+
+
+def _step_s(device: Device) -> float:
+    """Return the seconds in which a block of a product that waits for memory advances by a step of K."""
+    kind = "bulk_step_cycles" if device.synchronous_matrix_rate < 1.0 else "step_cycles"
+    return device.arch.data.assumed(kind) / device.clock_hz
 
 
 def _store_s(demand: Demand, device: Device) -> float:

@@ -54,22 +54,13 @@ def tile_menu(
     device: Device,
     macs_per_s: float,
     element_bytes: float,
-    operand_s: float = 0.0,
     step_s: float = 0.0,
-    store_s: float = 0.0,
+    **timing: float,
 ) -> Tiling:
-    """Return the fastest of a menu's tiles for each contraction of a demand, `gemm` (4, n), over the device's units."""
+    """Return the fastest of a menu's tiles for each contraction of a demand, `gemm` (4, n), over the device's units. A
+    step of the menu in K takes `step_s` at least; `timing` are other fields of TileChoices."""
     k_step = menu.k_step_bytes / element_bytes if menu.k_step_bytes else menu.k_step
-    choices = TileChoices(
-        menu.shapes,
-        menu.splits,
-        device,
-        macs_per_s,
-        k_step,
-        operand_s=operand_s,
-        step_s=step_s / k_step,
-        store_s=store_s,
-    )
+    choices = TileChoices(menu.shapes, menu.splits, device, macs_per_s, k_step, step_s=step_s / k_step, **timing)
     return by_shape(demand, gemm, lambda few: fastest_tiles(few, choices))
 
 
@@ -78,8 +69,9 @@ class TileChoices(msgspec.Struct, frozen=True):
 
     `macs_per_s` is the rate of one unit. `fill_s`, per row and column of a tile, fills and drains a spatial pipeline.
     In `operand_s` one value of a row or column comes from the last on-chip level to the unit. `step_s`, per value of K,
-    is how long a block of grouped products (groups of unequal rows, K undivided) waits for memory. In `store_s` a unit
-    stores a result, before its next tile begins."""
+    is how long a block waits for memory. In `store_s` a unit stores a result, before its next tile begins. If K is
+    divided, a kernel that adds up the parts takes `split_s`. Groups of unequal rows end in a part of a tile that is
+    `partly_full` in the mean, 0 for equal groups."""
 
     tiles: Floats
     splits: tuple[int, ...]
@@ -90,6 +82,8 @@ class TileChoices(msgspec.Struct, frozen=True):
     operand_s: float = 0.0
     step_s: float = 0.0
     store_s: float = 0.0
+    split_s: float = 0.0
+    partly_full: float = 0.0
 
 
 def fastest_tiles(gemm: Floats, choices: TileChoices) -> Tiling:
@@ -115,8 +109,7 @@ def _evaluate_tiles(gemm: Floats, choices: TileChoices) -> Sequence[Floats]:
     g, m, n, k = gemm
     tm, tn, rate = (choices.tiles[:, i, None, None] for i in range(3))
     split = np.array(choices.splits, dtype=np.float64)[None, :, None]
-    # Groups have unequal rows: the last tile of each is half full on average.
-    tiles_m = np.maximum(m / tm + 0.5, 1.0) if choices.step_s else np.ceil(m / tm)
+    tiles_m = np.maximum(m / tm + choices.partly_full, 1.0) if choices.partly_full else np.ceil(m / tm)
     results = g * tiles_m * np.ceil(n / tn)
     waves = np.ceil(results * (split / units))
     depth = np.ceil(k / split / choices.k_step) * choices.k_step
@@ -126,8 +119,8 @@ def _evaluate_tiles(gemm: Floats, choices: TileChoices) -> Sequence[Floats]:
     seconds *= np.maximum(tm * tn / (rate * choices.macs_per_s), (tm + tn) * choices.operand_s)
     if choices.step_s:  # blocks that share a unit wait for memory at the same time
         beside = device.arch.data.assumed("grouped_blocks")
-        seconds = np.maximum(seconds, np.ceil(results / (units * beside)) * depth * choices.step_s)
-    seconds = seconds + waves * tm * tn * choices.store_s
+        seconds = np.maximum(seconds, np.ceil(results * split / (units * beside)) * depth * choices.step_s)
+    seconds = seconds + waves * tm * tn * choices.store_s + np.where(split > 1, choices.split_s, 0.0)
     # K is divided among units that would idle: if the result alone fills them all, a split only adds blocks.
     np.copyto(seconds, np.inf, where=(split > 1) & (results >= units))
     if fill_s:

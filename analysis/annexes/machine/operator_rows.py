@@ -165,7 +165,8 @@ def _experts(row: dict[str, str], sizes: Shape) -> _Kernels:
 def _multiply(row: dict[str, str], sizes: Shape) -> _Kernels:
     """Return a product, after the small kernels that the engine's table includes."""
     beside: int = _first_rule(row, "products").get("starts", 0)
-    return (*(_gather({"tokens": 0.0, "width": 0.0}),) * beside, product(1, *(sizes[name] for name in "mnk")))
+    shape = (sizes["heads"], sizes["tokens"] or sizes["m"], sizes["n"], sizes["k"])
+    return (*(_gather({"tokens": 0.0, "width": 0.0}),) * beside, product(*shape))
 
 
 def _exchange(row: dict[str, str], sizes: Shape) -> _Kernels:
@@ -178,8 +179,7 @@ _COLLECTIVES = {"allreduce": "all_reduce", "alltoall": "all_to_all"}
 _COLLECTIVES |= dict.fromkeys(("allgather", "reducescatter"), "all_gather")
 _ATTENTION = ("attention_prefill", "attention_decode", "attention_encoder", "mla_prefill", "mla_decode")
 _OPERATORS: dict[str, Callable[[dict[str, str], Shape], _Kernels]] = {
-    "gemm": _multiply,
-    "mla_bmm": lambda _, sizes: (product(*(sizes[name] for name in ("heads", "tokens", "n", "k"))),),
+    **dict.fromkeys(("gemm", "mla_bmm"), _multiply),
     "moe": _experts,
     **dict.fromkeys(_ATTENTION, _attend),
     **dict.fromkeys(_COLLECTIVES, _exchange),
