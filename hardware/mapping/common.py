@@ -240,14 +240,14 @@ def assemble(
     scale = np.where((padded > 0) & ~demand.is_depthwise, demand.macs / np.maximum(padded, 1.0), 1.0)
     ideal = 2.0 * demand.macs / np.where(on_matrix, setup.matrix_flops, setup.vector_mac_flops)
     tiled = np.where(on_matrix, matrix.seconds, vector.seconds) * scale / demand.product_rate
-    contraction_s = np.where(contraction, np.maximum(tiled, ideal / np.maximum(demand.product_rate, 1.0)), 0.0)
+    contraction_s = np.where(tiled > 0, tiled, ideal / np.maximum(demand.product_rate, 1.0))
     if plan.attention != plan.contraction[1]:
         slower = np.where(demand.is_attention, _attention_s(setup), 1.0)
         ideal, contraction_s = ideal * slower, contraction_s * slower
     elementwise_s, vector_units = elementwise_seconds(demand, device, setup.vector_flops)
-    other = rates.compute[:, demand.vector_class]
-    matrix_s = np.where(on_matrix, contraction_s, 0.0) / compute_rate
-    vector_s = np.where(on_matrix, 0.0, contraction_s) / compute_rate + elementwise_s / other
+    product_s = np.maximum(contraction_s / compute_rate, ideal / np.maximum(demand.product_rate, 1.0))
+    matrix_s = np.where(on_matrix, product_s, 0.0)
+    vector_s = np.where(on_matrix, 0.0, product_s) + elementwise_s / rates.compute[:, demand.vector_class]
     vector_ideal_s = np.where(on_matrix, 0.0, ideal) + demand.vector_flops / setup.vector_flops
     dram_s, chip_s = memory_seconds(device, flow, bandwidth)
     if demand.unpack_ops is not None:
