@@ -203,7 +203,7 @@ def test_kernels_of_both_tables() -> None:
     assert Counter(point.name for point in found)["kernel, fp32"] == 12_809
     narrow = kernel_points(NARROW)
     assert {point.device for point in narrow} == {
-        "a40", "a100_sxm4_80gb", "gh200_144gb", "h100_sxm", "h200_sxm", "mi210", "mi325x",
+        "a40", "a100_sxm4_80gb", "gaudi2", "gaudi3", "gh200_144gb", "h100_sxm", "h200_sxm", "mi210", "mi325x",
     }  # fmt: skip
     assert {point.family for point in narrow} <= set(NARROW_KINDS)
     for point in narrow:
