@@ -42,10 +42,9 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     usable = max(float(np.floor(device.units * share)), 1.0)
     bandwidth = rates.bandwidth[:, demand.op_class]
     beside = _streamed_traffic(demand, setup)
-    chip_s = (beside.chip_read + beside.chip_write) / device.last_level_bandwidth
+    chip_s = beside.chip_bytes / device.last_level_bandwidth
     # Weights are read in order and ahead of their layer: at the rate of products, whatever the layer.
-    activations = beside.dram_read + beside.dram_write - beside.weight_read
-    dram_s = common.memory_seconds_of(device, activations, bandwidth)
+    dram_s = common.memory_seconds_of(device, beside.dram_bytes - beside.weight_read, bandwidth)
     dram_s = dram_s + common.memory_seconds_of(device, beside.weight_read, rates.bandwidth[:, [OpClass.GEMM]])
     # While layers stream to each other, images enter and results leave: the link then limits all layers together.
     link_s = dram_s * _streams(device)
@@ -66,23 +65,19 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     loaded, flow = _flow(demand, beside, placed) if _streams(device) else (beside.weight_read, beside)
     # A context waits for its weights. It hands data on while its layers work.
     waits_s = common.memory_seconds_of(device, loaded * _streams(device), bandwidth)
-    handed = flow.dram_read + flow.dram_write - beside.dram_read - beside.dram_write - loaded * _streams(device)
-    handed_s = common.memory_seconds_of(device, handed, bandwidth)
+    handed_s = common.memory_seconds_of(device, flow.dram_bytes - beside.dram_bytes, bandwidth) - waits_s
     least_s = np.maximum(ideal_s, common.per_kernel(demand, (link_s + handed_s)[None])[0])
     begins = (np.diff(placed.context, prepend=-1) != 0) & placed.reloads  # a context that is switched to
     switch_s = (begins[demand.kernel] & demand.head & _streams(device)) * device.context_switch_s
     # Layers of a context work at once, each on units in proportion to its work, at the pace of the slowest stream.
-    # Each has a share of that time in proportion to its need.
-    all_need_s = _of_context(placed, np.add, steps.need_s)
-    all_least_s = _of_context(placed, np.add, least_s)
-    stream_s = _of_context(placed, np.maximum, steps.stream_s[None])
-    pace_s = np.maximum(np.maximum(all_need_s, all_least_s), stream_s)
-    stretch = pace_s / np.where(all_need_s > 0, all_need_s, 1.0)
+    # Each takes its least time and a share of the rest in proportion to its need.
+    need_s, all_least_s = (_of_context(placed, np.add, each) for each in (steps.need_s, least_s))
+    pace_s = np.maximum(np.maximum(need_s, all_least_s), _of_context(placed, np.maximum, steps.stream_s[None]))
+    need_s = np.where(need_s > 0, need_s, 1.0)
     fill_s = pace_s[:, demand.kernel] * _lag(demand, device)
-    shared_s = (pace_s - all_least_s) / np.where(all_need_s > 0, all_need_s, 1.0)
-    taken_s = least_s + steps.need_s * shared_s
+    taken_s = least_s + steps.need_s * (pace_s - all_least_s) / need_s
     busy_s = taken_s + common.per_kernel(demand, (fill_s + waits_s + switch_s)[None])[0]
-    paced = stretch[:, demand.kernel] / usable
+    paced = (pace_s / need_s)[:, demand.kernel] / usable
     return Mapping(
         matrix_s=matrix_s * paced + fill_s,
         vector_s=vector_s * paced + fill_s,
@@ -293,7 +288,7 @@ def _counts(
     counts[row["interconnect.port"]] = flow.chip_write
     counts[row["link.dram_read"]] = flow.dram_read
     counts[row["link.dram_write"]] = flow.dram_write
-    counts[row["link.descriptor"]] = np.ceil((flow.dram_read + flow.dram_write) / assumed("dma_bytes"))
+    counts[row["link.descriptor"]] = np.ceil(flow.dram_bytes / assumed("dma_bytes"))
     counts[row["control.row_start"]] = image_rows * placed.units[demand.kernel] * demand.head
     counts[row["control.layer_sync"]] = image_rows * demand.head
     counts[row["control.layer_program"]] = reprogrammed

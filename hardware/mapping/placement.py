@@ -57,13 +57,8 @@ def contexts(demand: Demand, steps: Steps, room: Room) -> Ints:
             alike.setdefault(tuple(each.tobytes() for each in network), []).append((kernels, of))
     for runs in alike.values():
         kernels, of = runs[0]
-        many = Steps(
-            weight_bytes=steps.weight_bytes[kernels],
-            need_s=np.stack([steps.need_s[each] for each, _ in runs], axis=1),
-            least_s=np.stack([steps.least_s[each] for each, _ in runs], axis=1),
-            stream_s=np.stack([steps.stream_s[each] for each, _ in runs], axis=1),
-            lag=np.stack([steps.lag[each] for each, _ in runs], axis=1),
-        )
+        shared = {each: np.stack([getattr(steps, each)[some] for some, _ in runs], axis=1) for each in _OF_BATCH}
+        many = Steps(weight_bytes=steps.weight_bytes[kernels], **shared)
         handed_s = np.stack([seconds[each] for _, each in runs], axis=1)
         found = quickest(many, begins[of] - kernels.start, ends[of] - kernels.start, handed_s, room)
         for (each, _), parts in zip(runs, found, strict=True):
@@ -115,3 +110,6 @@ def quickest(steps: Steps, begins: Ints, ends: Ints, seconds: Floats, room: Room
             parts.append(end)
         found.append(parts)
     return found
+
+
+_OF_BATCH = ("need_s", "least_s", "stream_s", "lag")  # steps that depend on the batch
