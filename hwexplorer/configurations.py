@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from analysis.explore.deployment_cost import settings
 from analysis.explore.search.candidates import Candidate, judge
-from analysis.explore.search.grid import BATCHES, Tick, check_lists, estimate_grid, list_scenarios
+from analysis.explore.search.grid import BATCHES, Tick, check_lists, estimate_grid
 from analysis.model.ir.batch_limits import batches_of
 from hardware.device_catalog import catalogue_devices as all_devices
 from hardware.precision import SWEEP
@@ -65,6 +65,7 @@ def evaluate_grid(
     for workload in map(engine.workload, members):
         sizes, formats = batches or batches_of(workload, BATCHES), precisions or SWEEP
         check_lists("choose from", model=[workload], device=on, batch=sizes, precision=formats)
-        scenarios = list_scenarios(engine.scenario(members[0]), sizes, formats)
-        results += [judge(result, settings()) for result in estimate_grid([workload], on, scenarios, tick)]
+        grid = estimate_grid([workload], on, engine.scenario(members[0]), sizes, formats, tick)
+        lines = [judge(result, settings()) for result in grid]
+        results += [each for at in range(len(sizes)) for each in lines[at :: len(sizes)]]
     return results

@@ -7,30 +7,38 @@ model; every figure has the same bits as `analysis.estimate.estimate` for the mo
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.estimate.estimate import mostly_convolution, precision_run
-from analysis.estimate.kernels import Structure, demand, structure
+from analysis.estimate.estimate import Estimate, add_up, estimate, mostly_convolution, precision_run
+from analysis.estimate.kernels import Structure, demand, structure, usual_joins
+from analysis.estimate.peak_memory import Memory, peak_memory
 from analysis.estimate.roles import Values
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.totals import Places, Totals, totals
 from analysis.estimate.windows import windows
+from analysis.estimate.workspace import block_channels
+from analysis.model.ir.batch_limits import check_batch
 from analysis.model.ir.workload import Floats, Workload
 from hardware.demand import Calls, Demand, Transfers
 from hardware.device import Device
 from hardware.execute import execute, repeat_kernels
 from hardware.map_demand import map_demand
 from hardware.mapping.common import Mapping, mapping_key
+from hardware.memo import memoize
 from hardware.precision import ACTIVATION, CACHE, KEPT, QUANTIZED, Widths
 from hardware.setup import Setup
 
 Indices = NDArray[np.int64]
 _ROLES = (ACTIVATION, QUANTIZED, KEPT, CACHE)
+_BY_KERNEL = (  # of an execution
+    "pipelined_s", "kernel_s", "unthrottled_s", "busy_s", "overhead_s", "serial_s", "kernel_compute_s",
+    "kernel_memory_s", "bound", "resource", "utilization",
+)  # fmt: skip
 # The fields of a demand that are per operator, or the same for all operators.
 _COLUMNS = (
     "op_class", "macs", "vector_flops", "special", "elements", "gemm", "local_bytes", "weight_bytes", "largest_bytes",
@@ -245,6 +253,39 @@ def evaluate_steps(
         sums = totals(run, joint.places)
         figures += [sums.latency_s, sums.energy_j * first.devices]
     return np.stack(figures).reshape(len(figures), len(batches), len(steps)).swapaxes(1, 2)
+
+
+def estimate_batches(workload: Workload, device: Device, base: Scenario, batches: Sequence[int]) -> Iterator[Estimate]:
+    """Yield the estimate at each batch, bit for bit as `estimate` does, from one execution of all. The mapping in it is
+    that of all batches, except for `is_reduced`."""
+    setup = base.setup_on(device, workload)
+    scenarios = [msgspec.structs.replace(base, batch=batch) for batch in batches]
+    if workload.repeats is not None or workload.parallel is not None or device.arch.is_searched:
+        yield from (estimate(workload, device, scenario) for scenario in scenarios)
+        return
+    for batch in batches:
+        check_batch(workload, batch)
+    workload, runtime = workload.bound(sequence=base.sequence, kv=base.kv), setup.runtime
+    about = usual_joins(workload, setup.joins), runtime.keeps_order(device), block_channels(device, runtime.mode)
+    joint, demands, memories = _at_batches(workload, tuple(batches), setup.plan.widths, *about)
+    run = execute(joint.demand, setup)
+    by_kernel = _BY_KERNEL[run.pipelined_s is None :]
+    kernels, operators = (np.split(of, len(batches)) for of in (joint.places.kernel_of, joint.places.op_of))
+    for scenario, needs, memory, kernel, op in zip(scenarios, demands, memories, kernels, operators, strict=True):
+        own = {name: np.take(getattr(run, name), kernel, axis=-1) for name in by_kernel}
+        own |= {name: np.take(getattr(run, name), op, axis=-1) for name in ("latency_s", "energy_j", "counts")}
+        mapping = msgspec.structs.replace(run.mapping, is_reduced=run.mapping.is_reduced[op])
+        yield add_up(setup, workload, scenario, needs, msgspec.structs.replace(run, mapping=mapping, **own), memory)
+
+
+@memoize(keep=16)
+def _at_batches(
+    workload: Workload, batches: tuple[int, ...], widths: Widths, joins: str, keeps_order: bool, block: float
+) -> tuple[BundleDemand, list[Demand], list[Memory]]:
+    """Return the demand of all batches, and the demand and the memory of each."""
+    joint = bundle_demand(make_bundle([workload], joins, keeps_order), batches, widths)
+    demands = [demand(workload, batch, widths, joins) for batch in batches]
+    return joint, demands, [peak_memory(workload, batch, widths, joins, block) for batch in batches]
 
 
 def evaluate_bundle(

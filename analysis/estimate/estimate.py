@@ -211,6 +211,13 @@ def _estimate_on(setup: Setup, workload: Workload, scenario: Scenario) -> Estima
     run = execute(needs, setup)
     if workload.repeats is not None:
         run, needs = repeat_kernels(run, needs, workload.repeats @ workload.value_at(batch=batch) * waves)
+    return add_up(setup, workload, scenario, needs, run, memory, waves)
+
+
+def add_up(
+    setup: Setup, workload: Workload, scenario: Scenario, needs: Demand, run: Execution, memory: Memory, waves: int = 1
+) -> Estimate:
+    """Return the estimate of an execution."""
     if (devices := workload.devices) > 1:  # count events and energy of all devices, and the time of one
         run = msgspec.structs.replace(run, energy_j=run.energy_j * devices, counts=run.counts * devices)
     sums = totals(run)
@@ -235,7 +242,7 @@ def _estimate_on(setup: Setup, workload: Workload, scenario: Scenario) -> Estima
         utilization=float(sums.utilization[0]),
         bound=sums.bound[0],
         bound_s=tuple(sums.bound_s[0].tolist()),
-        precision_run=precision_run(plan, mostly_convolution(needs)),
+        precision_run=precision_run(setup.plan, mostly_convolution(needs)),
         work_class=work,
         trust=trust,
         waves=waves,

@@ -27,7 +27,7 @@ from analysis.explore.search.candidates import (
     rank,
     search,
 )
-from analysis.explore.search.grid import estimate_grid, list_scenarios
+from analysis.explore.search.grid import estimate_grid
 from analysis.model.ir.workload import Workload
 from hardware.amount import parse_amount
 from hardware.device import Device
@@ -38,8 +38,7 @@ from tests.sampling import for_each
 def _evaluate(
     workloads: Sequence[Workload], devices: Sequence[Device], batches: tuple[int, ...], precisions: tuple[str, ...]
 ) -> list[Candidate]:
-    scenarios = list_scenarios(Scenario(), batches, precisions)
-    return [judge(result, settings()) for result in estimate_grid(workloads, devices, scenarios)]
+    return [judge(result, settings()) for result in estimate_grid(workloads, devices, Scenario(), batches, precisions)]
 
 
 @cache

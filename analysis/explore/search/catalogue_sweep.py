@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from analysis.estimate.peak_memory import peak_memory
 from analysis.estimate.scenario import Scenario
 from analysis.estimate.totals import Totals, rates
 from analysis.estimate.workspace import block_channels
-from analysis.explore.search.grid import check_lists, list_scenarios
+from analysis.explore.search.grid import TOGETHER, check_lists
 from analysis.model import store
 from analysis.model.ir.workload import Floats, Workload
 from analysis.model.names import zoo
@@ -36,7 +37,6 @@ from hardware.safe_text import inert
 from hardware.setup import Setup, make_setup
 
 GROUP = 12  # models evaluated together: enough to fill an array operation, few enough to stay in the cache
-TOGETHER = 8  # batches of them evaluated together, so that memory does not grow with the request
 KEPT_BYTES = 24 << 20  # of memory for short-lived arrays
 FORMATS = ("csv", "json")
 
@@ -79,7 +79,8 @@ def chunks(
     named = tuple(info.name for info in zoo.models() if store.is_ready(info.name))
     on = tuple(devices) or tuple(device.key for device in catalogue_devices(tuple(folders)))
     check_lists("sweep", model=named, device=on, batch=batches, precision=precisions)
-    list_scenarios(scenario, batches, precisions)
+    for batch, precision in product(batches, precisions):
+        msgspec.structs.replace(scenario, batch=batch, precision=precision)  # raises
     return [
         Chunk(
             named[i : i + GROUP], on, tuple(batches), tuple(precisions), scenario.execution, scenario.layout,

@@ -7,12 +7,14 @@ from itertools import product
 
 import msgspec
 
-from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.bundle import estimate_batches
+from analysis.estimate.estimate import Estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model.ir.workload import Workload
 from hardware.device import Device
 from hardware.errors import RequestError
 
+TOGETHER = 8  # batches evaluated together, so that memory does not grow with the request
 BATCHES = (1, 2, 4, 8, 16, 32, 64, 128)
 Tick = Callable[[int, int], None]  # called with the number of estimates done, and of all
 
@@ -24,20 +26,20 @@ def check_lists(purpose: str, **lists: Sequence[object]) -> None:
             raise RequestError(f"nothing to {purpose}: no {name.replace('_', ' ')} is given")
 
 
-def list_scenarios(base: Scenario, batches: Sequence[int], precisions: Sequence[str]) -> list[Scenario]:
-    """Return the scenarios of a grid. Raises RequestError for an invalid batch or precision."""
-    return [
-        msgspec.structs.replace(base, batch=batch, precision=precision)
-        for batch, precision in product(batches, precisions)
-    ]
-
-
 def estimate_grid(
-    workloads: Sequence[Workload], devices: Sequence[Device], scenarios: Sequence[Scenario], tick: Tick | None = None
+    workloads: Sequence[Workload],
+    devices: Sequence[Device],
+    base: Scenario,
+    batches: Sequence[int],
+    precisions: Sequence[str],
+    tick: Tick | None = None,
 ) -> Iterator[Estimate]:
-    """Estimate every configuration, devices innermost, so that all devices share the cached demand of a scenario."""
-    total = len(workloads) * len(scenarios) * len(devices)
-    for done, (workload, scenario, device) in enumerate(product(workloads, scenarios, devices), 1):
-        yield estimate(workload, device, scenario)
-        if tick is not None:
-            tick(done, total)
+    """Estimate every configuration, batches innermost. Raises RequestError for an invalid batch or precision."""
+    together = [batches[at : at + TOGETHER] for at in range(0, len(batches), TOGETHER)]
+    total, done = len(workloads) * len(batches) * len(precisions) * len(devices), 0
+    for workload, precision, device, some in product(workloads, precisions, devices, together):
+        for result in estimate_batches(workload, device, msgspec.structs.replace(base, precision=precision), some):
+            yield result
+            done += 1
+            if tick is not None:
+                tick(done, total)

@@ -14,7 +14,7 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.figures import Figures, figures
 from analysis.estimate.metrics import ADDITIVE, METRICS
 from analysis.estimate.scenario import Scenario
-from analysis.explore.search.grid import Tick, check_lists, estimate_grid, list_scenarios
+from analysis.explore.search.grid import Tick, check_lists, estimate_grid
 from analysis.model.ir.workload import Workload
 from hardware.device import Device
 
@@ -69,11 +69,9 @@ def sweep(
     leave out design targets. Raises RequestError for an empty or invalid list."""
     sizes, formats = tuple(sorted(set(batches))), tuple(dict.fromkeys(precisions))
     check_lists("sweep", image_size=workloads, device=devices, batch=sizes, precision=formats)
-    results = estimate_grid(workloads, devices, list_scenarios(base, sizes, formats), tick)
-    lines: dict[tuple[int, int, int], list[Estimate]] = {}  # by workload, device and precision, over the batches
-    keys = product(range(len(workloads)), sizes, range(len(formats)), range(len(devices)))
-    for (workload, _, precision, device), result in zip(keys, results, strict=True):
-        lines.setdefault((workload, device, precision), []).append(result)
+    results = iter(estimate_grid(workloads, devices, base, sizes, formats, tick))
+    keys = [(w, d, p) for w, p, d in product(*map(range, (len(workloads), len(formats), len(devices))))]
+    lines = {key: [next(results) for _ in sizes] for key in keys}  # by workload, device and precision
     series = [(line, [figures(result) for result in line]) for _, line in sorted(lines.items())]
     return record(
         Sweep,
