@@ -44,7 +44,13 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
         timing = {"operand_s": fed_s, "store_s": _store_s(demand, device) if is_served or menu is quantised else 0.0}
         if is_served:
             timing |= {"step_s": _step_s(device), "split_s": device.light_start_s}
-        matrix = tile_menu(demand, sizes, menu, device, rate, plan.operand_bytes, **timing)
+        whole = demand
+        if setup.runtime.serves and demand.n_kernels < demand.n:  # products of one input are one product
+            columns = sizes[2] * (sizes[0] == 1.0) * is_product
+            sizes[2] = np.where(columns > 0.0, demand.per_kernel(columns)[demand.kernel], sizes[2])
+            times = np.where(columns > 0.0, columns / np.maximum(sizes[2], 1.0), 1.0)
+            whole = msgspec.structs.replace(demand, gemm=sizes)
+        matrix = tile_menu(whole, sizes, menu, device, rate, plan.operand_bytes, **timing)
         matrix = msgspec.structs.replace(matrix, seconds=matrix.seconds * times)
         grouped = is_product & demand.is_expert & (demand.gemm[0] > 1.0) & setup.runtime.serves
         if grouped.any() and device.vendor == device.arch.data.tiles["grouped"].vendor:
@@ -153,16 +159,9 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     counts[row["compute.cuda_core_flop"]] = demand.vector_flops
     counts[row["compute.special_function"]] = demand.special
     counts[row["compute.integer_address"]] = integer
-    counts[row["register.file_read"]] = (
-        matrix_instructions * assumed("matrix_instruction_read_bytes")
-        + lane_instructions * assumed("lane_read_bytes")
-        + kept
-    )
-    counts[row["register.file_write"]] = (
-        matrix_instructions * assumed("matrix_instruction_write_bytes")
-        + lane_instructions * assumed("lane_write_bytes")
-        + kept
-    )
+    for way in ("read", "write"):
+        per_matrix, per_lane = (assumed(f"{kind}_{way}_bytes") for kind in ("matrix_instruction", "lane"))
+        counts[row[f"register.file_{way}"]] = matrix_instructions * per_matrix + lane_instructions * per_lane + kept
     counts[row["register.operand_collector"]] = instructions
     for stage in ("fetch", "decode", "schedule"):
         counts[row[f"pipeline.warp_{stage}"]] = instructions
