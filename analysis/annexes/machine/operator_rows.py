@@ -30,7 +30,7 @@ from hardware.setup import make_setup
 _Kernels = tuple[SingleKernel, ...]
 # Device, engine, precision, format of attention ('' for that of the precision), and what differs from the runtime.
 _Key = tuple[str, str, str, str, tuple[tuple[str, Any], ...]]
-_gather = kernels.rowwise(OpClass.GATHER, 1, 0, 0)
+_gather, _round = (kernels.rowwise(kind, 1, 0, 0) for kind in (OpClass.GATHER, OpClass.ELEMENTWISE))
 
 
 def _rules() -> dict[str, Any]:
@@ -102,7 +102,7 @@ def _read(row: dict[str, str]) -> tuple[_Key, tuple[str, float, _Kernels]]:
     rule = _first_rule(row, "experts" if operator == "moe" else "attention")
     is_divided = sizes["ep"] > 1 and sizes["tokens"] * sizes["ep"] > sizes["experts"]
     changes = rule.get("runtime", {}) | (rule.get("runtime_of_divided", {}) if is_divided else {})
-    attended = multiplied if cache and multiplied in FORMATS else ""
+    attended = rule.get("computes", multiplied if multiplied in FORMATS else "") if cache else ""
     key = row["device"], row["engine"], rules["precision"][form], attended, tuple(changes.items())
     return key, (family, sizes["latency_s"], started)
 
@@ -124,9 +124,10 @@ def _attend(row: dict[str, str], sizes: Shape) -> _Kernels:
     tokens, rotated = sizes["batch"] * rows, sizes["rotated"] or dim
     widths = {"q": sizes["heads"] * rotated, "k": shape["kv_heads"] * rotated, "v": shape["kv_heads"] * dim}
     widths["c"] = (sizes["kv"] or rows) / rows * sizes["dim_kept"]
-    widths["x"] = sizes["heads"] * (2.0 * shape["dim_qk"] + shape["dim_v"])
-    before = (_gather({"tokens": tokens, "width": sum(widths[each] for each in moved)}) for moved in rule["before"])
-    return (*before, kernels.attention(shape))
+    widths["x"] = sizes["heads"] * (2.0 * shape["dim_qk"] + shape["dim_v"]) * 0.75  # 16 bits are read, 8 written
+    moved = ((kind, {"tokens": tokens, "width": sum(widths[each] for each in kind)}) for kind in rule["before"])
+    before = (_round(size) if kind == "x" else _gather(size) for kind, size in moved)
+    return *_beside(row), *before, kernels.attention(shape)
 
 
 def _first_rule(row: dict[str, str], table: str) -> dict[str, Any]:
@@ -163,10 +164,14 @@ def _experts(row: dict[str, str], sizes: Shape) -> _Kernels:
 
 
 def _multiply(row: dict[str, str], sizes: Shape) -> _Kernels:
-    """Return a product, after the small kernels that the engine's table includes."""
-    beside: int = _first_rule(row, "products").get("starts", 0)
     shape = (sizes["heads"], sizes["tokens"] or sizes["m"], sizes["n"], sizes["k"])
-    return (*(_gather({"tokens": 0.0, "width": 0.0}),) * beside, product(*shape))
+    return *_beside(row), product(*shape)
+
+
+def _beside(row: dict[str, str]) -> _Kernels:
+    """Return the small kernels that the engine's table includes."""
+    starts: int = _first_rule(row, "beside").get("starts", 0)
+    return (_gather({"tokens": 0.0, "width": 0.0}),) * starts
 
 
 def _exchange(row: dict[str, str], sizes: Shape) -> _Kernels:
