@@ -127,7 +127,7 @@ def _attend(row: dict[str, str], sizes: Shape) -> _Kernels:
     widths["x"] = sizes["heads"] * (2.0 * shape["dim_qk"] + shape["dim_v"]) * 0.75  # 16 bits are read, 8 written
     moved = ((kind, {"tokens": tokens, "width": sum(widths[each] for each in kind)}) for kind in rule["before"])
     before = (_round(size) if kind == "x" else _gather(size) for kind, size in moved)
-    return *_beside(row), *before, kernels.attention(shape)
+    return *_small_kernels(row), *before, kernels.attention(shape)
 
 
 def _first_rule(row: dict[str, str], table: str) -> dict[str, Any]:
@@ -165,10 +165,10 @@ def _experts(row: dict[str, str], sizes: Shape) -> _Kernels:
 
 def _multiply(row: dict[str, str], sizes: Shape) -> _Kernels:
     shape = (sizes["heads"], sizes["tokens"] or sizes["m"], sizes["n"], sizes["k"])
-    return *_beside(row), product(*shape)
+    return *_small_kernels(row), product(*shape)
 
 
-def _beside(row: dict[str, str]) -> _Kernels:
+def _small_kernels(row: dict[str, str]) -> _Kernels:
     """Return the small kernels that the engine's table includes."""
     starts: int = _first_rule(row, "beside").get("starts", 0)
     return (_gather({"tokens": 0.0, "width": 0.0}),) * starts
