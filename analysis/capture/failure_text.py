@@ -18,6 +18,7 @@ SPARSE = "sparse tensors cannot be captured; give a dense one, or its indices an
 # A pattern in the message or source line of an error -> what to do about it.
 _ADVICE = {
     r"\.numpy\(\)": "NumPy cannot be captured; stay with torch functions",
+    "BadZipFile|File is not a zip file": "the file is no program that torch.export.save wrote, or is damaged",
     "PackedSequence": "a packed sequence cannot be captured; give its module the padded tensor",
     "Tensor that doesn't have storage|Sparse C\\w+ tensors do not have": SPARSE,
     "nested_tensor|torch\\.jagged|NestedTensor": "nested tensors cannot be captured; give a padded tensor and its mask",

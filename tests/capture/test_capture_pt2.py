@@ -96,6 +96,9 @@ def test_a_program_of_fixed_size_says_so(tmp_path: Path) -> None:
 
 
 def test_damaged_file_is_one_line(tmp_path: Path) -> None:
+    (tmp_path / "text.pt2").write_text("no archive")
+    with pytest.raises(CaptureError, match=r"no program that torch\.export\.save wrote, or is damaged"):
+        store.load(str(tmp_path / "text.pt2"))
     (tmp_path / "bad.pt2").write_bytes(b"PK\x03\x04")
     with pytest.raises(CaptureError, match=r"cannot capture bad\.pt2: building it") as caught:
         store.load(str(tmp_path / "bad.pt2"))

@@ -102,7 +102,7 @@ def read_rows(paths: Sequence[Path], needed: Sequence[str] = ("device", "model")
                 raise RequestError(f"{path.name}: has more than {CELLS_MAX:,} cells")
         except (OSError, csv.Error) as error:
             reason = getattr(error, "strerror", None) or error
-            raise RequestError(f"{path.name}: cannot be read ({reason})") from None
+            raise RequestError(f"{path.name or path}: cannot be read ({reason})") from None
     return rows
 
 

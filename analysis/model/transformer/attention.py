@@ -45,9 +45,8 @@ def _projected(step: StepWriter, x: Tensor) -> list[Tensor]:
         packed = w.linear("qkv_proj", x, sum(count * width for count, width in parts), c.qkv_bias)
         return w.views(packed, [(*step.rows, count, width) for count, width in parts])
     names = ("q_proj", "k_proj", "v_proj")
-    inputs = (_query_input(step, x), x, x)
-    sizes = [count * width for count, width in parts]
-    wide = [w.linear(n, given, size, c.qkv_bias) for n, given, size in zip(names, inputs, sizes, strict=True)]
+    rows = zip(names, (_query_input(step, x), x, x), parts, strict=True)
+    wide = [w.linear(name, given, count * width, c.qkv_bias) for name, given, (count, width) in rows]
     if c.qk_norm == "full":
         wide[:2] = [w.norm(f"{n}_norm", part, c.norm) for n, part in zip("qk", wide, strict=False)]
     return [w.view(part, (*step.rows, count, width)) for part, (count, width) in zip(wide, parts, strict=True)]

@@ -97,9 +97,8 @@ def _unsupported(kind: str, raw: Raw) -> str:
         known = "transformers:t5_base, transformers:whisper_base and transformers:whisper_large_v3 are here without it"
         return f"config.json: {shown!r} is an encoder-decoder: install transformers to capture it ({known})"
     right = hint(kind.removesuffix("_text"), _TABLE["types"])
-    said = f"; {right}" if right else ""
     other = "hf_config.toml lists all that are; others need transformers here, and take no parameters after ':'"
-    return f"config.json: model_type {shown!r} is not supported{said} ({other})"
+    return f"config.json: model_type {shown!r} is not supported{'; ' * bool(right)}{right} ({other})"
 
 
 def _read_at(where: str) -> Raw:
@@ -184,14 +183,12 @@ def _derived_fields(raw: Raw, kind: str) -> Raw:
             is_fp32 = raw.get("mamba_ssm_dtype") == "float32"
             fields = {"rotary": rotary, "state_fp32": is_fp32} | dense
             return fields | ({"qk_norm": "head"} if raw.get("use_qk_norm") else {})
-        case "step3_text":  # the numbers of the layers that have experts: all but the first, if none are stated
-            sparse, layers = raw.get("moe_layers_enum"), raw["num_hidden_layers"]
-            sparse = sparse.split(",") if isinstance(sparse, str) else sparse or range(1, layers)
-            return {"dense_layers": layers - len(sparse)}
+        case "step3_text":  # states which layers have experts; if not, all but the first
+            layers, sparse = raw["num_hidden_layers"], raw.get("moe_layers_enum")  # "4,5,6" or [4, 5, 6]
+            return {"dense_layers": layers - str(sparse).count(",") - 1 if sparse else 1}
         case "longcat_flash":  # a layer has two attentions and FFNs; experts that do nothing take part in the choice
-            experts, idle = raw["n_routed_experts"], raw.get("zero_expert_num") or 0
-            active = max(1, round(raw["moe_topk"] * experts / (experts + idle)))
-            return {"layers": 2 * raw["num_layers"], "active": active}
+            idle_share = (raw.get("zero_expert_num") or 0) / raw["n_routed_experts"]
+            return {"layers": 2 * raw["num_layers"], "active": max(1, round(raw["moe_topk"] / (1 + idle_share)))}
         case "grok-1" if raw.get("residual_moe"):
             return {"shared_ffn": raw["intermediate_size"]}
         case "jamba":
