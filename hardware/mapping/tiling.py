@@ -152,7 +152,7 @@ def vector_tiling(demand: Demand, setup: Setup, elsewhere: Bools | None = None) 
     narrowest = min(plan.widths.weights, demand.element_bytes)
     fed_s = narrowest / (feed.value * device.clock_hz) if feed else 0.0
     sizes = demand.gemm * tiled
-    dense = tile_menu(demand, sizes, data.tiles["vector"], device, unit_rate, demand.element_bytes, fed_s)
+    dense = tile_menu(demand, sizes, data.tiles["vector"], device, unit_rate, demand.element_bytes, operand_s=fed_s)
     if not depthwise.any():
         return dense
     peak = 2.0 * unit_rate * device.units
