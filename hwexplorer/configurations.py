@@ -24,7 +24,7 @@ GRID = (
 )  # fmt: skip
 INCLUDE_PAPER = option(
     "--include-design-targets", dest="on_paper", action="store_true",
-    help="rank devices on paper too, in a group of their own; naming one does the same",
+    help="also rank devices that exist only on paper, in a group of their own; so does naming one",
 )  # fmt: skip
 
 

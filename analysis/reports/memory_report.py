@@ -42,7 +42,7 @@ class LiveValue(msgspec.Struct, frozen=True, kw_only=True):
     name: Annotated[str, column("Value", key="value")]
     made_by: Annotated[str, column("Made by", keep=2)]
     bytes: Annotated[float, column("Size", "byte")]
-    fraction: Annotated[float, column("of live", "%")]
+    fraction: Annotated[float, column("Share of live", "%")]
     first: Annotated[str, column("Held from", keep=3)]
     last: Annotated[str, column("Until", keep=3)]
 
@@ -55,7 +55,7 @@ class TensorRole(msgspec.Struct, frozen=True):
     bits: Annotated[float, column("Bits", help="bits of a value, with its share of the scales")]
     values: Annotated[float, column("Values", keep=2)]
     bytes: Annotated[float, column("Size", "byte")]
-    fraction: Annotated[float, column("of peak", "%")]
+    fraction: Annotated[float, column("Share of peak", "%")]
 
 
 class MemoryLevel(msgspec.Struct, frozen=True, kw_only=True):

@@ -31,8 +31,9 @@ COLUMNS = columns(
     Column("known", "Evidence", role="text", keep=1, of="point.trust.level", shown=EVIDENCE),
     within="point",
     device={"shown": MARKED},
+    edp=0,
 )
-ODDS = Column("odds", "Odds", "%", keep=1, help="odds that a measurement keeps the limits of time and energy")
+ODDS = Column("odds", "Odds", "%", keep=2, help="odds that a measurement keeps the limits of time and energy")
 # Rows of candidates; each row opens its configuration on the screen.
 candidate_rows = partial(Rows, key=KEY, kind="point.architecture", leads=lambda of: figures_lead(of.point))
 # Designs on paper do not compete with existing devices, so they have a table of their own.

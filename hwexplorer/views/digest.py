@@ -54,7 +54,7 @@ def summarize(table: Table, digest: Digest) -> Table:
     )
     footer = table.footer
     if any(len(alike) > 1 for alike in shown):
-        footer = (f"×2 and more: the figures are of one {digest.what}, {digest.title} of all", *footer)
+        footer = (f"×2 and more: figures are of one {digest.what}, but {digest.title} is of all of them", *footer)
     if rest:
         count = count_noun(sum(map(len, rest)), digest.what)
         footer = (f"{count} more, {percent(sum(map(amount, rest)) / total, 1)}: --all", *footer)

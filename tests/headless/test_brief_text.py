@@ -33,7 +33,9 @@ def test_a_request_has_the_figures_of_its_users_as_columns() -> None:
 
 
 def test_merged_rows_say_whose_figures_they_have() -> None:
-    assert "×2 and more: the figures are of one kernel, Time % of all" in brief("roofline", "resnet50/h100_sxm")
+    assert "×2 and more: figures are of one kernel, but Time % is of all of them" in brief(
+        "roofline", "resnet50/h100_sxm"
+    )
 
 
 def test_a_sweep_answers_before_it_lists() -> None:

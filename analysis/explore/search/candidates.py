@@ -251,9 +251,9 @@ def _verdict(
     if within:
         surely = sum(map(is_beyond_doubt, within))
         running = sum(c.point.can_win for c in fitting)
-        count = f"{len(within)} of {running} configurations keep all limits, {surely} surely"
+        count = f"{len(within):,} of {running:,} configurations keep all limits, {surely:,} almost surely"
         if out := len(fitting) - running:
-            count += f"; {out} more run in a wider format than asked, or by no known software"
+            count += f"; {out:,} more run in a wider format than asked, or by no known software"
         return f"{count}; on paper {len(on_paper)} more ({designs})" if on_paper else count
     if on_paper:
         kept = f"{count_noun(len(on_paper), 'configuration')} of {designs} keep all limits"

@@ -93,11 +93,11 @@ def _document(
 def _footer(document: DesignReport, state: State) -> Iterable[str]:
     base = document.as_it_is
     yield f"base: {base.power_w:.3g} W, {base.area_mm2:.3g} mm2, {base.cost_usd:.3g} USD a die"
-    yield f"best: {document.best[0].device}, {quantity(document.best[0].score, 'x')} the {document.metric} of the base"
+    yield f"score: {document.metric} over the base's; best {document.best[0].score:.3g}: {document.best[0].device}"
     if document.refused:
         out = f"{document.refused:,} of {document.evaluated:,}"
         yield f"{out} cannot be or exceed a limit, most: {document.why_refused}"
-    yield "each design is a device expression: hwexplorer compare MODEL --on BASE,'DESIGN'"
+    yield f"to compare a design: hwexplorer compare MODEL --on {document.base},'{document.base}{{DESIGN}}'"
 
 
 VERB = Report(

@@ -16,7 +16,7 @@ from hwexplorer import engine
 from hwexplorer.declare import Report, Rows, Subject
 from hwexplorer.options import ON_ONE, OWN_MODEL, SCENARIO, choice, option
 from hwexplorer.state import State, replace, with_model
-from hwexplorer.views.captions import MARKED
+from hwexplorer.views.captions import MARKED, list_names
 
 COLUMNS = (
     *columns(Figures, "model", within="candidate.point", model=0),
@@ -55,7 +55,7 @@ def _title(ranking: Rank) -> str:
 
 def _front(ranking: Rank, state: State) -> tuple[str, ...]:
     best = [r.candidate.point.model for r in ranking.rows if r.on_front]
-    return (f"{len(best)} on the front of energy, latency and accuracy: {', '.join(best[:12])}",) if best else ()
+    return (f"{len(best)} on the front of energy, latency and accuracy: {list_names(best, 12)}",) if best else ()
 
 
 VERB = Report(

@@ -28,7 +28,7 @@ SHOWN = 40
 _COLUMNS = columns(
     ServedLoad,
     "key layout ttft_p99 tpot_p99 edp energy_per_token usd_per_million_tokens utilization odds tokens good power",
-    *columns(LoadCandidate, "odds", odds=1), with_fields(EDP, of="row.edp_js", keep=0),
+    *columns(LoadCandidate, "odds", odds=1), with_fields(EDP, of="row.edp_js"),
     within="row", key={"of": "row.marked_key"}, layout=0, tokens=2, good=3, power=4,
 )  # fmt: skip
 _AIMS = {**AIMS, "throughput": "most tokens/s of each device", "cost": "USD per token"}
@@ -106,7 +106,7 @@ VERB = Report(
     subject=EVERYWHERE,
     document=_document,
     title=lambda search, state: (
-        f"{headline_of_state(replace(state, devices=search.devices))}; {search.limits}; by {search.order}"
+        f"{headline_of_state(replace(state, devices=search.devices))}; {search.limits}; sorted by {_AIMS[search.order]}"
     ),
     parts=(
         summary_text(_answer),

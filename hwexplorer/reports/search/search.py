@@ -64,7 +64,7 @@ def _document(
 
 
 def _title(search: ConstrainedSearch, state: State) -> str:
-    subject = headline_of_state(state, f"{search.evaluated:,} settings")
+    subject = headline_of_state(state, f"{search.evaluated:,} configurations")
     return f"{subject}: {', '.join(search.constraints)}, sorted by {METRICS[search.order].noun}"
 
 
@@ -74,8 +74,7 @@ def _answer(search: ConstrainedSearch, state: State) -> Iterator[str]:
     best = next(iter(search.found), None)
     if best is None:
         return
-    words = {"throughput": "most throughput", "edp": "least EDP"}
-    least = words.get(search.order, f"least {search.order}")
+    least = {"throughput": "most throughput", "edp": "least EDP"}.get(search.order, f"least {search.order}")
     yield f"{least}: {describe_candidate(best)}"
     sure = next((c for c in search.found if is_beyond_doubt(c)), None)
     measured = next(iter(select_measured(search.found)), None)
@@ -87,7 +86,7 @@ def _answer(search: ConstrainedSearch, state: State) -> Iterator[str]:
 def _words(search: ConstrainedSearch, state: State) -> Text:
     lines = [f"{r.constraint}: {r.leaves:,} keep it; the best has {quantity(r.best, r.unit)}" for r in search.rulings]
     if search.not_fitting:
-        lines.append(f"{search.not_fitting} of {search.evaluated} do not fit in device memory")
+        lines.append(f"{search.not_fitting:,} of {search.evaluated:,} do not fit in device memory")
     if search.nearest is not None:
         excess = _excess_text(search.nearest_excess)
         lines.append(f"nearest miss: {_describe_figures(search.nearest)}; exceeds a limit {excess}")

@@ -39,7 +39,7 @@ UNITS = (
     *columns(SubgraphUnits),
     Column(
         "splits",
-        "Can be divided along (parts; repeated or exchanged for each more)",
+        "Can be divided along",
         role="text",
         keep=3,
         of=lambda units: "; ".join(map(_split, units.splits)),
@@ -50,7 +50,7 @@ UNITS = (
 def _summary(report: ConcurrencyReport, state: State) -> tuple[str, ...]:
     path = report.critical_path
     return (
-        f"running branches at once would be {report.theoretical_speedup:.2f}x as fast",
+        f"with its branches run at once the model would be {report.theoretical_speedup:.2f}x as fast",
         f"{count_noun(report.n_stages, 'stage')} of subgraphs, {report.operator_stages} of operators; the widest has "
         f"{count_noun(len(report.widest_subgraphs), 'subgraph')}, or {count_noun(report.widest_operators, 'operator')}",
         f"the critical path has {count_noun(path.operators, 'operator')}, {percent(path.flops_fraction)} of the "

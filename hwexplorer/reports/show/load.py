@@ -19,13 +19,13 @@ from hwexplorer.options import LOAD_LIMITS
 from hwexplorer.state import State, replace
 from hwexplorer.views.captions import band_words, headline_of_state, list_names
 
-EDP = Column("edp", "EDP/token", "Js", keep=1, of="edp_js", help="joules per token x median time of a request")
+EDP = Column("edp", "EDP/token", "Js", of="edp_js", help="joules per token x median time of a request")
 _LOADS = columns(
     ServedLoad,
     "key load ttft_p50 ttft_p99 tpot_p50 tpot_p99 tokens energy_per_token edp usd_per_million_tokens utilization "
     "requests good power mean_batch layout device runtime ttft_p90 tpot_p90 request_p50",
-    EDP, key={"of": "marked_key"}, load=2, tpot_p50=2, requests=4, mean_batch=3, layout=3, device=6, runtime=5,
-    ttft_p90=6, tpot_p90=6,
+    EDP, key={"of": "marked_key"}, load=2, ttft_p50=1, tpot_p50=2, tokens=2,
+    usd_per_million_tokens=1, requests=4, mean_batch=3, layout=3, device=6, runtime=5, ttft_p90=6, tpot_p90=6,
 )  # fmt: skip
 # The columns of brief text, without --all.
 _SHOWN = "key layout ttft_p50 ttft_p99 tpot_p50 tpot_p99 tokens energy_per_token edp usd_per_million_tokens utilization"

@@ -40,7 +40,7 @@ def _summary(report: MemoryReport, state: State) -> tuple[str, ...]:
         f"{report.peak_kernel}",
         f"{'fits' if report.fits else 'DOES NOT FIT'} in {quantity(report.device_bytes, 'byte')}",
         f"workspace: {report.workspace_rule or workspace.UNKNOWN}",
-        f"memory of activations is used {report.reuse:.1f} times over: all values together are "
+        f"activations reuse their memory {report.reuse:.1f} times: all values together would take "
         f"{quantity(report.total_activation_bytes, 'byte')}",
         f"training would keep {quantity(kept.kept_bytes, 'byte')} of activations, or "
         f"{quantity(kept.checkpointed_bytes, 'byte')} with checkpoints in {kept.segments} segments and "
@@ -62,7 +62,7 @@ VERB = Report(
             brief={
                 "title": "Largest at the peak",
                 "columns": columns(LiveValue, "value bytes"),
-                "digest": Digest("bytes", "value", "of live", lambda name: re.sub(r"\.\d+\.", ".", name)),
+                "digest": Digest("bytes", "value", "Share of live", lambda name: re.sub(r"\.\d+\.", ".", name)),
             },
         ),
         Rows("levels", "What fits where", columns(MemoryLevel)),

@@ -95,7 +95,7 @@ def _curve_rows(document: KnobReport) -> list[tuple[CurvePoint, str, str]]:
 
 _CURVE = (
     Column("value", "Value", role="text", keep=0, of=lambda row: row[1]),
-    Column("factor", "Turned", "x", keep=0, of=lambda row: row[0].factor, help="multiple of the unchanged value"),
+    Column("factor", "Factor", "x", keep=0, of=lambda row: row[0].factor, help="multiple of the unchanged value"),
     Column("latency", "Latency", "s", role="quantity", keep=0, of=lambda row: row[0].latency_s),
     Column("energy", "Energy", "J", role="quantity", keep=0, help="per inference",
            of=lambda row: row[0].energy_j_per_inference),
@@ -108,7 +108,7 @@ COLUMNS = (
     Column("was", "Was", role="text", keep=1, help="change against the unchanged device",
            of=lambda knob: _short_amount(knob.was, knob.unit) if _is_turned(knob) else ""),
     *columns(KnobRow, "latency energy edp"),
-    Column("way", "Turns from, to", role="text", keep=4,
+    Column("way", "Range", role="text", keep=4,
            of=lambda knob: f"{_short_amount(knob.least, knob.unit)} to {_short_amount(knob.most, knob.unit)}"),
     *columns(KnobRow, "quality source"),
 )  # fmt: skip
@@ -117,7 +117,7 @@ COLUMNS = (
 def _curve_title(document: KnobReport) -> str:
     """Return the knob with the ends of its curve, which is empty until it is evaluated."""
     ends = [_short_amount(point.value, document.unit) for point in document.curve]
-    return f"{document.knob} from {ends[0]} to {ends[-1]}" if ends else document.knob
+    return f"{document.knob} from {ends[0]} to {ends[-1]}; beyond the knee more pays less" if ends else document.knob
 
 
 # Brief text has the metrics that changed, few points of the curve, and the earlier values if a knob is turned.
