@@ -23,6 +23,8 @@ _MONEY = (
     ),
     *columns(DeviceCost, "pays_for kwh carbon_kg"),
 )  # fmt: skip
+_SETUP = Column("device", "Device", role="text", keep=0,
+                of=lambda row: MARKED[row.device] + f"*{row.devices}" * (row.devices > 1))  # fmt: skip
 COLUMNS = (*_MONEY, *columns(DeviceCost, "electricity_usd hire_usd purchase_usd time lifetime"))
 _Price = tuple[str, float]
 
@@ -84,10 +86,8 @@ VERB = Report(
     options=(
         option("--electricity", type=amount("USD"), metavar="USD", help="price of a kWh"),
         option("--carbon", type=amount(""), metavar="G", help="grams of CO2 per kWh"),
-        option(
-            "--overhead", type=amount(""), metavar="X",
-            help="energy of the data centre per energy of the device (PUE)",
-        ),
+        option("--overhead", type=amount(""), metavar="X",
+               help="energy of the data centre per energy of the device (PUE)"),
         option("--lifetime", type=amount(""), metavar="YEARS", help="lifetime of a device in years"),
         option(
             "--duty", type=amount("fraction"), metavar="X", help="share of its lifetime spent on this work: 0.5 or 50%"
@@ -102,7 +102,7 @@ VERB = Report(
         summary_text(lambda bill, state: (bill.cheapest,)),
         Rows(
             "cost", lambda bill: f"Per million {bill.counted}", COLUMNS, of="rows", key="device",
-            brief={"columns": _MONEY, "footer": _assumed},
+            brief={"columns": (_SETUP, *_MONEY[1:]), "footer": _assumed},
         ),
         Rows(
             "break_even", "Break-even", columns(BreakEven, first={"shown": MARKED}, then={"shown": MARKED}),

@@ -19,7 +19,7 @@ from hwexplorer.options import LOAD_LIMITS
 from hwexplorer.state import State, replace
 from hwexplorer.views.captions import band_words, headline_of_state, list_names
 
-EDP = Column("edp", "EDP/token", "Js", of="edp_js", help="joules per token x median time of a request")
+EDP = Column("edp", "EDP/token", "Js", keep=0, of="edp_js", help="joules per token x median time of a request")
 _LOADS = columns(
     ServedLoad,
     "key load ttft_p50 ttft_p99 tpot_p50 tpot_p99 tokens energy_per_token edp usd_per_million_tokens utilization "

@@ -298,7 +298,7 @@ class CardStrip(Widget, can_focus=False):
             phrase = re.sub(r".*\((.*)\)", r"\1", phrase)
         if width_of(phrase) > width:
             phrase = re.sub("|".join(_SHORTER), lambda match: _SHORTER[match[0]], phrase)
-        phrase = "1x, the reference" if phrase == "1x" and width >= len("1x, the reference") else phrase
+        phrase = "1x, the baseline" if phrase == "1x" and width >= len("1x, the baseline") else phrase
         role = "warn" if card.over or not card.fits else "good" if card.rank == 1 else "text"
         return [Segment(pad(shorten(phrase, width), width), self.palette.get(role))]
 
