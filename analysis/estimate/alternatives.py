@@ -18,7 +18,7 @@ from analysis.model.ir.workload import Ints
 from hardware.device import Device
 from hardware.device_catalog import device_in_mode
 from hardware.errors import RequestError
-from hardware.memo import memoize
+from hardware.memo import forget_memos, memoize
 from hardware.plan import make_plan
 from hardware.precision import FORMATS, KEYS, NARROWER, Precision, parse
 from hardware.runtime import MODES, runtimes
@@ -39,7 +39,11 @@ class Alternative(msgspec.Struct, frozen=True):
     result: Estimate
 
 
-@memoize()
+_KEEP = 8  # estimates whose alternatives are cached, and alternatives of each: one takes up to 2 MB
+_recent: list[Estimate] = []
+
+
+@memoize(keep=_KEEP)
 def _estimate_with(result: Estimate, name: str, value: int | str) -> Estimate | None:
     """Estimate with one field of the scenario changed. Return None if the model or device does not allow it."""
     try:
@@ -50,6 +54,10 @@ def _estimate_with(result: Estimate, name: str, value: int | str) -> Estimate | 
 
 def _change_setting(result: Estimate, kind: str, name: str, value: int | str, words: str = "") -> list[Alternative]:
     """Return the alternative as a list, empty if it is invalid. `words`, by default `name`, describe the setting."""
+    if not any(each is result for each in _recent):
+        _recent.append(result)
+        if len(_recent) > _KEEP:
+            forget_memos(_recent.pop(0), _estimate_with)
     other, setting = _estimate_with(result, name, value), f"b{value}" if name == "batch" else str(value)
     return [] if other is None else [Alternative(kind, f"{words or name} {value}", setting, other)]
 
