@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from decisions import DEFAULTS, MODELS, device, hwexplorer, run, workload
 
-from analysis.estimate.bundle import bundle_demand, evaluate_bundle, make_bundle
+from analysis.estimate.bundle import bundle_demand, estimate_batches, evaluate_bundle, make_bundle
 from analysis.estimate.estimate import estimate
+from analysis.estimate.figures import figures
 from analysis.estimate.metrics import ADDITIVE, METRICS
 from analysis.estimate.peak_memory import peak_memory
 from analysis.estimate.scenario import Scenario
@@ -22,10 +23,11 @@ from analysis.explore.search import catalogue_sweep
 from analysis.explore.search.catalogue_sweep import COLUMNS, Chunk, chunks, join, run_chunk
 from analysis.explore.search.model_sweep import sweep
 from analysis.explore.search.workers import local
+from hardware.device_catalog import catalogue_devices
 from hardware.errors import RequestError
 from hardware.runtime import runtime_of_mode
 from hardware.setup import make_setup
-from tests.sampling import for_each
+from tests.sampling import every, for_each
 
 SOME = (
     "resnet18", "vit_b_16", "maskrcnn_resnet50_fpn_v2", "swin_v2_t", "raft_small", "mobilenet_v3_small", "gemm",
@@ -50,6 +52,18 @@ def test_many_models_at_once_have_the_bits_of_each_alone(on: str, precision: str
         assert (found.latency_s[i], found.energy_j[i]) == (alone.latency_s, alone.energy_j), one.name
         assert (found.utilization[i], found.bound[i]) == (alone.utilization, alone.bound)
         assert (formats[i], held[i]) == (alone.precision_run, alone.memory.peak_bytes)
+
+
+@every(9)
+@for_each("name", (*SOME, "llama3_8b:request,in=64,out=8,layers=2"))
+def test_batches_at_once_have_the_figures_of_each_alone(nth: int, name: str) -> None:
+    batches, model = (1, 6, 64), workload(name)
+    for place, on in enumerate(catalogue_devices()[::nth]):
+        base = Scenario(precision=("fp32", "fp16", "int8")[place % 3])
+        together = estimate_batches(model, on, base, batches)
+        for batch, found in zip(batches, together, strict=True):
+            alone = estimate(model, on, msgspec.structs.replace(base, batch=batch))
+            assert figures(found) == figures(alone), (on.key, batch)
 
 
 def test_equal_kernels_are_evaluated_once() -> None:
