@@ -78,10 +78,11 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     taken_s = least_s + steps.need_s * (pace_s - all_least_s) / need_s
     busy_s = taken_s + common.per_kernel(demand, (fill_s + waits_s + switch_s)[None])[0]
     # Units work at the pace of the slowest layer too, within the time of their own.
-    paced, most_s = (pace_s / need_s)[:, demand.kernel] / usable, taken_s[:, demand.kernel]
+    most = taken_s / np.where(unit_work_s > 0, unit_work_s, np.inf)
+    paced = np.minimum(pace_s / need_s / usable, most)[:, demand.kernel]
     return Mapping(
-        matrix_s=np.minimum(matrix_s * paced, most_s) + fill_s,
-        vector_s=np.minimum(vector_s * paced, most_s) + fill_s,
+        matrix_s=matrix_s * paced + fill_s,
+        vector_s=vector_s * paced + fill_s,
         dram_s=dram_s + handed_s + waits_s + switch_s,
         chip_s=chip_s,
         matrix_ideal_s=matrix_ideal_s,
