@@ -41,8 +41,8 @@ def parse_amount(text: str, unit: str) -> float:
     if factor is None:
         raise _wrong(text, unit, f"has an unknown unit {source[number.end() :].strip()[:20]!r}")
     value = float(number[0].replace(",", "").replace("_", "")) * factor
-    if not math.isfinite(value):
-        raise _wrong(text, unit, "is not finite")
+    if not abs(value) < 1e30:  # products of amounts stay finite
+        raise _wrong(text, unit, "is too large" if math.isfinite(value) else "is not finite")
     return value
 
 

@@ -141,6 +141,8 @@ def _refuse_file(text: str) -> None:
     suffix = re.search(r"\.[a-z0-9]+$", text.lower())
     folder = os.path.join(text, "config.json")
     if not suffix and (os.sep not in text or not os.path.isfile(folder)):
+        if re.match(r"[.~]+/", text):
+            raise ModelSpecError(f"unknown model {text[:80]!r}: a file ends in .onnx, .pt2, .gguf or .py:NAME")
         return
     from analysis.model.transformer import weight_headers
 
@@ -154,7 +156,8 @@ def plain(text: str) -> str:
     """Return a model's name, or a state string that begins with one, with the canonical name in it."""
     text = text.strip()
     first = text.partition("@")[0].partition("?")[0].partition("/")[0].partition(":")[0]
-    return text if zoo.find_name(first) or first.lower() == "hf" else aliases.model(text, names())
+    is_file = re.match(r"[./~]|[^@?]*\.(onnx|pt2|gguf)\b", text)  # a path is never another model
+    return text if is_file or zoo.find_name(first) or first.lower() == "hf" else aliases.model(text, names())
 
 
 _remembered = lru_cache(maxsize=256)(_refer)

@@ -258,11 +258,8 @@ def source(target: Target) -> Path:
         raise UnknownModelError("models of MLPerf take neither --input nor --batch-dim")
     if target.is_library:
         raise UnknownModelError(f"{target.path} is not installed: pip install {target.path}")
-    near = nearest(target.path, [*zoo.names(), *presets.names(), *aliases.names()])
-    right = f"; did you mean {' or '.join(near)}?" * bool(near)
-    raise UnknownModelError(
-        f"no module {target.path} here or on the Python path (a file is named as net.py:make){right}"
-    )
+    near = [*nearest(target.path, [*zoo.names(), *presets.names(), *aliases.names()]), "a file, as net.py:make"]
+    raise UnknownModelError(f"no module {target.path} here or on the Python path; did you mean {' or '.join(near)}?")
 
 
 def mark(data: bytes) -> str:

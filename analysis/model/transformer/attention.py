@@ -89,7 +89,6 @@ def _latent_query(step: StepWriter, x: Tensor) -> Tensor:
 
 
 def _query_input(step: StepWriter, x: Tensor) -> Tensor:
-    """Write the bottleneck of the queries, if there is one."""
     c, w = step.config, step.w
     return w.norm("q_a_norm", w.linear("q_a_proj", x, c.q_lora), c.norm) if c.q_lora else x
 
