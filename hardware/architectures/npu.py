@@ -300,9 +300,8 @@ def _counts(
 
 
 def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:
-    device, plan = setup.device, setup.plan
-    tiling, unit = mapping.tiling, device.unit_name
-    where = f"{whole(tiling.units[i])}/{whole(device.units)} {unit}s"
+    device, plan, tiling = setup.device, setup.plan, mapping.tiling
+    where = f"{whole(tiling.units[i])}/{whole(device.units)} {device.unit_name}s"
     beside = f", {whole(mapping.units[i])} at work beside each other" if _streams(device) else ""
     if demand.macs[i] > 0:
         how = "arrays" if mapping.on_matrix[i] else "lanes"
