@@ -55,7 +55,6 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     steps = Steps(
         weight_bytes=np.zeros(0),
         need_s=common.overlapped(common.per_kernel(demand, np.stack(alone, axis=1)), device.software.overlap.value),
-        least_s=np.maximum(ideal_s, common.per_kernel(demand, link_s[None])[0]),
         stream_s=_stream_seconds(demand, device),
         lag=demand.per_kernel(_lag(demand, device)),
     )
@@ -70,12 +69,15 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     begins = (np.diff(placed.context, prepend=-1) != 0) & placed.reloads  # a context that is switched to
     switch_s = (begins[demand.kernel] & demand.head & _streams(device)) * device.context_switch_s
     # Layers of a context work at once, each on units in proportion to its work, at the pace of the slowest stream.
-    # Each takes its least time and a share of the rest in proportion to its need.
+    # Each takes its least time, and those that need more have a share of the rest.
     need_s, all_least_s = (_of_context(placed, np.add, each) for each in (steps.need_s, least_s))
     pace_s = np.maximum(np.maximum(need_s, all_least_s), _of_context(placed, np.maximum, steps.stream_s[None]))
-    need_s = np.where(need_s > 0, need_s, 1.0)
+    more_s = np.maximum(steps.need_s - least_s, 0.0)
+    more_s = np.where(_of_context(placed, np.add, more_s) > 0, more_s, steps.need_s)
+    rest = (pace_s - all_least_s) / np.maximum(_of_context(placed, np.add, more_s), 1e-300)
     fill_s = pace_s[:, demand.kernel] * _lag(demand, device)
-    taken_s = least_s + steps.need_s * (pace_s - all_least_s) / need_s
+    taken_s = least_s + more_s * rest
+    need_s = np.where(need_s > 0, need_s, 1.0)
     busy_s = taken_s + common.per_kernel(demand, (fill_s + waits_s + switch_s)[None])[0]
     # Units work at the pace of the slowest layer too, within the time of their own.
     most = taken_s / np.where(unit_work_s > 0, unit_work_s, np.inf)
@@ -168,9 +170,7 @@ def _place(demand: Demand, device: Device, steps: Steps, usable: float, work_s: 
         switch_s=device.context_switch_s,
         byte_s=1.0 / (device.memory_bandwidth * float(nominal)),
     )
-    layers = msgspec.structs.replace(
-        steps, weight_bytes=weight_bytes * stored, need_s=steps.need_s[0], least_s=steps.least_s[0]
-    )
+    layers = msgspec.structs.replace(steps, weight_bytes=weight_bytes * stored, need_s=steps.need_s[0])
     context = placement.contexts(demand, layers, room)
     contexts_of = np.bincount(model[placement.starts(context)])[model]
     reloads = (contexts_of > 1) | (whole_model * stored > _room(device))

@@ -19,13 +19,11 @@ class Room(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Steps(msgspec.Struct, frozen=True, kw_only=True):
-    """k kernels in order, (k,) each: `weight_bytes`; `need_s` of the whole chip, which a part shares; `least_s` of what
-    it shares beside that, such as its link; `stream_s`, the least seconds in which data passes; `lag` behind the
-    inputs, as a fraction of the part's time."""
+    """k kernels in order, (k,) each: `weight_bytes`; `need_s` of the whole chip, which a part shares; `stream_s`, the
+    least seconds in which data passes; `lag` behind the inputs, as a fraction of the part's time."""
 
     weight_bytes: Floats
     need_s: Floats
-    least_s: Floats
     stream_s: Floats
     lag: Floats
 
@@ -74,9 +72,9 @@ def quickest(steps: Steps, begins: Ints, ends: Ints, seconds: Floats, room: Room
     Each of h transfers goes from one kernel to a later one and takes `seconds` (h, b) if a cut separates these: it
     crosses the link once, at the first cut."""
     n, b = steps.need_s.shape
-    weights, need, least_part, lag = (
+    weights, need, lag = (
         np.concatenate([np.zeros((1, *each.shape[1:])), each]).cumsum(axis=0)
-        for each in (steps.weight_bytes, steps.need_s, steps.least_s, steps.lag)
+        for each in (steps.weight_bytes, steps.need_s, steps.lag)
     )
     low = np.maximum(np.searchsorted(weights, weights[1:] - room.weight_bytes), np.arange(n) + 1 - room.layers)
     low = np.minimum(np.maximum.accumulate(low), np.arange(n))  # a kernel that is too large is a part by itself
@@ -95,11 +93,10 @@ def quickest(steps: Steps, begins: Ints, ends: Ints, seconds: Floats, room: Room
         streams = slowest[part]
         np.maximum(streams, steps.stream_s[end - 1], out=streams)
         cost = np.subtract(need[end], need[part])
-        waiting = np.add.accumulate(np.maximum(under_way[part][::-1], 0.0), axis=0)[::-1]
-        np.maximum(cost, least_part[end] - least_part[part] + waiting, out=cost)
         np.maximum(cost, streams, out=cost)
         cost *= 1.0 + lag[end] - lag[part]
         cost += least[part]
+        cost += np.add.accumulate(np.maximum(under_way[part][::-1], 0.0), axis=0)[::-1]
         best = cost.argmin(axis=0)
         least[end], before[end] = cost[best, batches] + room.switch_s, start + best
     found = []
@@ -112,4 +109,4 @@ def quickest(steps: Steps, begins: Ints, ends: Ints, seconds: Floats, room: Room
     return found
 
 
-_OF_BATCH = ("need_s", "least_s", "stream_s", "lag")  # steps that depend on the batch
+_OF_BATCH = ("need_s", "stream_s", "lag")  # steps that depend on the batch

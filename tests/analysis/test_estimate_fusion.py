@@ -43,7 +43,8 @@ def test_relu_pays_when_separate_and_hides_when_fused(nth: int) -> None:
     """Each device in every `nth` of its precisions, of the default devices in all.
 
     Above 1 wherever arithmetic is cheaper than bytes. A small Arm CPU beside a GPU's memory is no such place:
-    with more than a byte per 50 FLOP the convolution is the dear part, fused or not."""
+    with more than a byte per 50 FLOP the convolution is the dear part, fused or not. So it is on an NPU whose one call
+    to the host, which the first kernel bears, is more than a tenth of the time."""
     strict = 0
     for turn, on in enumerate(grid.catalogue(modes=False)):
         for i, precision in enumerate(grid.distinct_precisions(on)):
@@ -61,6 +62,8 @@ def test_relu_pays_when_separate_and_hides_when_fused(nth: int) -> None:
                 assert eager[0] > fused[0], what
                 assert eager[1] > fused[1], what
                 assert eager[2] == pytest.approx(eager[1] - fused[1], rel=1e-6), what
+                if on.arch.id == "npu" and on.dispatch_s > 0.1 * deployed.in_mode("eager").latency_s:
+                    continue
                 if on.memory_bandwidth / on.peaks[conv_unit(on, precision)] < 0.02 or on.id in grid.DEFAULTS:
                     strict += 1
                     assert relu_figures(grid.run("conv2d", on, batch, precision, "eager"))[0] > 1.0, what

@@ -90,7 +90,7 @@ def chips(draw: st.DrawFn) -> tuple[Steps, Handed, Room]:
     n = draw(st.integers(1, 7))
     two = st.tuples(seconds, seconds)
     row, rows = (st.lists(each, min_size=n, max_size=n).map(np.array) for each in (seconds, two))
-    steps = Steps(weight_bytes=draw(row), need_s=draw(rows), least_s=draw(rows), stream_s=draw(rows), lag=draw(rows))
+    steps = Steps(weight_bytes=draw(row), need_s=draw(rows), stream_s=draw(rows), lag=draw(rows))
     handed = [
         (draw(st.integers(0, end - 1)), end, draw(two)) for end in range(1, n) for _ in range(draw(st.integers(0, 2)))
     ]
@@ -107,11 +107,10 @@ def cost(steps: Steps, handed: Handed, room: Room, begins: tuple[int, ...], batc
         mine = part == one
         if mine.sum() > 1 and (mine.sum() > room.layers or steps.weight_bytes[mine].sum() > room.weight_bytes):
             return np.inf
-        leaving = sum(each[batch] for begin, end, each in handed if part[begin] == one != part[end])
-        least = steps.least_s[mine, batch].sum() + leaving
-        pace = max(steps.need_s[mine, batch].sum(), least, steps.stream_s[mine, batch].max())
+        pace = max(steps.need_s[mine, batch].sum(), steps.stream_s[mine, batch].max())
         total += pace * (1.0 + steps.lag[mine, batch].sum()) + room.switch_s
-    return float(total)
+    crossing = sum(each[batch] for begin, end, each in handed if part[begin] != part[end])
+    return float(total + crossing)
 
 
 @given(chips())
