@@ -39,7 +39,7 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     runtime is known. `is_host` says that the cores that compute also dispatch, so both times add up. `reduction` says
     how convolutions run with fewer multiplications. `dispatch_event` and `instruction_event` are labels of events.
     `has_layouts`: the framework chooses the layout. `keeps_weights`: as many weights as fit stay on chip between calls.
-    `places_models`: a whole model is laid out at once. `maps_by_energy`: the mapping depends on prices. `is_searched`:
+    `places_models`: a whole model is laid out at once. `is_searched`:
     mapping a model takes seconds. `describe(hierarchy)` returns the architecture of files with a hierarchy.
     `reachable_bandwidth(device)` is a limit below the memory's. `misses` are rates by name: (events missed, all
     events). `occupancy` is the share of resident threads."""
@@ -52,7 +52,6 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     levels: Levels
     is_managed: bool
     map_operators: MapOperators
-    maps_by_energy: bool = False
     is_searched: bool = False
     sentence: Sentence
     execution: str

@@ -27,8 +27,6 @@ from analysis.model.ir.workload import Floats, Workload
 from hardware.demand import Calls, Demand, Transfers
 from hardware.device import Device
 from hardware.execute import execute, repeat_kernels
-from hardware.map_demand import map_demand
-from hardware.mapping.common import Mapping, mapping_key
 from hardware.memo import memoize
 from hardware.precision import ACTIVATION, CACHE, KEPT, QUANTIZED, Widths
 from hardware.setup import Setup
@@ -288,16 +286,9 @@ def _at_batches(
     return joint, demands, [peak_memory(workload, batch, widths, joins, block) for batch in batches]
 
 
-def evaluate_bundle(
-    demands: BundleDemand, setup: Setup, mapped: dict[tuple[Any, ...], Mapping] | None = None
-) -> tuple[Totals, tuple[str, ...]]:
+def evaluate_bundle(demands: BundleDemand, setup: Setup) -> tuple[Totals, tuple[str, ...]]:
     """Evaluate all workloads of a bundle on one device, bit for bit as `estimate` does. Return also the format that
-    most multiply-accumulates of each run in. `mapped` caches mappings of this demand on this device, by the parts of
-    the plan that they depend on, for other plans."""
-    key = (setup.plan,) if setup.device.arch.maps_by_energy else mapping_key(setup)
-    mapped = {} if mapped is None else mapped
-    if key not in mapped:
-        mapped[key] = map_demand(demands.demand, setup, setup.efficiency)
-    run = execute(demands.demand, setup, mapped[key])
+    most multiply-accumulates of each run in."""
+    run = execute(demands.demand, setup)
     formats = {mostly: precision_run(setup.plan, mostly) for mostly in (None, False, True)}
     return totals(run, demands.places), tuple(map(formats.__getitem__, demands.convolution))

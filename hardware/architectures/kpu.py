@@ -151,7 +151,6 @@ ARCHITECTURE = Architecture(
     levels=levels_of_units("tile memory", "tile_memory_bytes", {"shared memory": "scratchpad_bytes"}),
     is_managed=True,
     map_operators=map_operators,
-    maps_by_energy=True,
     sentence=_sentence,
     execution="fused",
 )

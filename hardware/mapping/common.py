@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -13,7 +12,6 @@ from hardware.device import Device
 from hardware.efficiency import Efficiency, usable_cache
 from hardware.mapping.tiling import NO_TILES, Bools, Tiling, choose, vector_seconds
 from hardware.plan import Plan
-from hardware.precision import BASE
 from hardware.setup import Setup
 
 Seconds = Floats | float
@@ -204,16 +202,6 @@ def on_matrix_unit(demand: Demand, plan: Plan) -> Bools:
     taken = [pair[0] == "matrix" for pair in (plan.contraction, plan.convolution)]
     on_matrix: Bools = np.where(demand.is_convolution, taken[1], taken[0]) & (demand.macs > 0)
     return on_matrix
-
-
-def mapping_key(setup: Setup) -> tuple[Any, ...]:
-    """Return everything in a plan that a mapping depends on. Formats of equal width and rate are mapped alike."""
-    device, plan = setup.device, setup.plan
-    lanes = [("vector", name) for name in (plan.vector_mac, plan.vector, plan.unpacking)]
-    units = plan.convolution, plan.contraction, (plan.contraction[0], plan.attention), ("matrix", plan.matrix), *lanes
-    rates = [(unit, device.mac_rate(unit, name)) for unit, name in units]
-    named = plan.convolution == ("vector", BASE), plan.attention == plan.contraction[1]
-    return plan.widths, plan.operand_bytes, plan.matrix_rate, setup.has_own_rates, *named, *rates
 
 
 def assemble(

@@ -112,7 +112,6 @@ ARCHITECTURE = Architecture(
     levels=_levels,
     is_managed=True,
     map_operators=map_operators,
-    maps_by_energy=True,
     is_searched=True,
     sentence=_sentence,
     execution="fused",

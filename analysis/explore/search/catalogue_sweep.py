@@ -30,7 +30,6 @@ from analysis.model.names import zoo
 from hardware.device import Device
 from hardware.device_catalog import catalogue_devices, load_device
 from hardware.errors import RequestError
-from hardware.mapping.common import Mapping
 from hardware.plan import Plan
 from hardware.runtime import resolve_runtime
 from hardware.safe_text import inert
@@ -139,7 +138,6 @@ def run_chunk(chunk: Chunk) -> str:
             names = [write_names((name, key)) for name in models]
             for first, batches in zip(range(0, len(chunk.batches), TOGETHER), together, strict=True):
                 costs: dict[Plan, list[str]] = {}  # plans that differ in words alone cost the same
-                mapped: dict[tuple[Any, ...], Mapping] = {}
                 for precision_place, precision in enumerate(chunk.precisions):
                     setup = make_setup(device, precision, runtime, chunk.layout)
                     widths, ran = setup.plan.widths, msgspec.structs.replace(setup.plan, requested="", marks=())
@@ -153,7 +151,7 @@ def run_chunk(chunk: Chunk) -> str:
                         ]
                         held[held_key] = np.array([peak_memory(*run).peak_bytes for run in runs])
                     if ran not in costs:
-                        totals, formats = evaluate_bundle(demands[asked_key], setup, mapped)
+                        totals, formats = evaluate_bundle(demands[asked_key], setup)
                         per_run = np.repeat(batches, len(models)).tolist()
                         costs[ran] = list(map(write_cost, _costs(per_run, setup, totals, formats, held[held_key])))
                     texts = iter(costs[ran])
