@@ -24,7 +24,8 @@ def rewrite_convolutions(demand: Demand, setup: Setup, rates: Efficiency) -> tup
     products; zero where a convolution stays as it is."""
     device, (unit, stored) = setup.device, setup.plan.convolution
     many = demand.patches
-    is_float = FORMATS[stored].kind == "float" if device.arch.is_host else stored == BASE
+    # Where lanes multiply in another format, such as int8 for packed weights, so they do in convolutions.
+    is_float = FORMATS[stored].kind == "float" if device.arch.is_host else stored == BASE == setup.plan.vector_mac
     is_allowed = is_float and unit == "vector" and (setup.runtime.winograd or not device.arch.is_host)
     if not is_allowed or not many.any():
         return demand, np.zeros(demand.n)
