@@ -38,7 +38,8 @@ class Suggestion(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Advice(Head, frozen=True, kw_only=True):
-    """The document of `hwexplorer advise`: suggestions sorted by `aim`; `next` is the change in compare and why too."""
+    """The document of `hwexplorer advise`: changes of settings, then of the device, each sorted by `aim`; `next` is
+    the change in compare and why too."""
 
     aim: str
     now: Figures
@@ -70,7 +71,7 @@ def advise(result: Estimate, devices: Sequence[Device], aim: str = "energy") -> 
     combined = _combine(result, [one for one in settings if helps(one[0])], aim) if is_whole else None
     if combined is not None:
         useful.append(combined)
-    useful.sort(key=lambda suggestion: -gain(suggestion, now, aim))
+    useful.sort(key=lambda suggestion: (suggestion.kind == "device", -gain(suggestion, now, aim)))
     best = best_setting(result) if is_whole else None
     return Advice(
         **head_fields(result, on_device=True),

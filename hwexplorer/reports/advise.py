@@ -81,7 +81,8 @@ def _document(state: State, aim: str, instead: tuple[str, ...] | None, on_paper:
 
 
 def _heading(advice: Advice) -> str:
-    return f"{len(advice.suggestions)} of {advice.tried} changes improve {METRICS[advice.aim].noun}, the best first"
+    order = "the best first" + ", other devices last" * any(s.kind == "device" for s in advice.suggestions)
+    return f"{len(advice.suggestions)} of {advice.tried} changes improve {METRICS[advice.aim].noun}, {order}"
 
 
 def _cautions(suggestion: Suggestion, now: Figures) -> Iterator[str]:

@@ -205,7 +205,7 @@ def test_compare_has_its_eight_columns_at_a_hundred_characters(
     [
         (("sweep", "resnet18", "--batches", "1,8"), "resnet18, batches 1, 8, fp32, TensorRT on NVIDIA L4"),
         (("search", "resnet18", "--max-power", "25W"), "resnet18, 32 configurations, TensorRT on NVIDIA L4: power <= "),
-        (("pareto", "resnet18", "--batches", "1"), "resnet18, 4 settings, TensorRT on NVIDIA L4"),
+        (("pareto", "resnet18", "--batches", "1"), "resnet18, 4 configurations, TensorRT on NVIDIA L4"),
         (("memory", "resnet18"), "Memory of resnet18, batch 1, fp32, TensorRT on NVIDIA L4"),
         (("advise", "resnet18"), "resnet18, batch 1, fp32, TensorRT on NVIDIA L4"),
         (("cost", "resnet18"), "Cost of resnet18, batch 1, fp32, TensorRT on NVIDIA L4"),

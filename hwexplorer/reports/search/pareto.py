@@ -36,7 +36,7 @@ def _document(
 
 def _title(pareto: Pareto, state: State) -> str:
     models = f"{list_names(pareto.models)}: " if len(pareto.models) > 1 else ""
-    return f"{models}{headline_of_state(state, f'{pareto.evaluated:,} settings')}"
+    return f"{models}{headline_of_state(state, f'{pareto.evaluated:,} configurations')}"
 
 
 def _answer(pareto: Pareto, state: State) -> Iterator[str]:
