@@ -66,13 +66,13 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     the operator that a kernel was started for: launch and result belong to it. `element_bytes` is the size of an
     activation; `right_bytes` is the size of a product's right operand, (n,) if sizes differ. `unpack_ops` (n,) unpack
     each stored value once. `product_rate` (n,) is the share of the rates of its tiles that software reaches. `links`
-    (3, n): bytes and messages of collectives, and the speed of the links, bytes/s, zero for the device's. `windows` (6,
-    n): rows and columns of the results of convolutions and of the window, its stride, and the part under windows that
-    is not padding; ones for other contractions. `patches` (n,): the 4 x 4 patches of the results of dense 3 x 3
-    convolutions at stride 1, zero elsewhere. `is_expert` (n,) marks products of experts and what is between them.
-    `mean_work` (n,): if devices have separate experts, their mean work over the work of the busiest, which is timed.
-    For hardware that lays out many operators at once: `model` (k,) of each kernel; `batch` (n,), its inferences; `lag`
-    (n,) behind the inputs, as a fraction of the time between frames."""
+    (4, n): bytes and messages of collectives, the speed of links, bytes/s, zero for the device's, and peers of an
+    exchange. `windows` (6, n): rows and columns of the results of convolutions and of the window, its stride, and the
+    part under windows that is not padding; ones for other contractions. `patches` (n,): the 4 x 4 patches of the
+    results of dense 3 x 3 convolutions at stride 1, zero elsewhere. `is_expert` (n,) marks products of experts and what
+    is between them. `mean_work` (n,): if devices have separate experts, their mean work over the work of the busiest,
+    which is timed. For hardware that lays out many operators at once: `model` (k,) of each kernel; `batch` (n,), its
+    inferences; `lag` (n,) behind the inputs, as a fraction of the time between frames."""
 
     op_class: Ints
     kernel: Ints

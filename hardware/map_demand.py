@@ -50,8 +50,7 @@ def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     mapping = quantise_activations(mapping, demand, setup, rates)
     if demand.links is None:
         return mapping
-    link_s = link_seconds(demand.links, device, runtime.library_collectives)
-    link_s = link_s + np.where(demand.links[1] > 0, runtime.collective_s.value, 0.0)
+    link_s = link_seconds(demand.links, device, runtime.library_collectives, runtime.collective_s.value)
     busy_s = None if mapping.busy_s is None else mapping.busy_s + demand.per_kernel(link_s)
     return msgspec.structs.replace(mapping, dram_s=mapping.dram_s + link_s, busy_s=busy_s)
 
@@ -62,17 +61,18 @@ def _converts_weights(setup: Setup) -> bool:
     return setup.device.software_class in setup.runtime.micro_batch and is_packed
 
 
-def link_seconds(links: Floats, device: Device, by_library: bool = False) -> Floats:
-    """Return the seconds of collectives, (n,), from `links` (3, n) of a Demand. Take the faster of words with flags, at
-    a part of the speed, and large blocks that are waited for. A library sends messages in a ring and starts later."""
-    sent, messages, stated = links
+def link_seconds(links: Floats, device: Device, by_library: bool = False, start_s: float = 0.0) -> Floats:
+    """Return the seconds of collectives, (n,), from `links` (4, n) of a Demand. Take the faster of words with flags, at
+    a part of the speed, and large blocks that are waited for. A library waits for the first of a ring alone."""
+    sent, messages, stated, peers = links
     speed, assumed = np.where(stated > 0, stated, device.link_bandwidth), device.arch.data.assumed
-    words_reached, message_s, start_s = assumed("link_words_reached"), device.link_latency_s, 0.0
+    in_words = sent / (speed * assumed("library_words_reached" if by_library else "link_words_reached"))
+    message_s, wait_s = device.link_latency_s, messages * assumed("link_block_s")
     if by_library:
-        words_reached, start_s = assumed("library_words_reached"), assumed("library_start_s")
-        message_s = max(message_s, assumed("library_message_s"))
-    in_words = sent / (speed * words_reached)
-    in_blocks = sent / (speed * assumed("link_blocks_reached")) + messages * assumed("link_block_s")
+        message_s, start_s = max(message_s, device.library_message_s), start_s + device.library_start_s
+        wait_s = np.where(peers > 0, wait_s, assumed("library_block_s"))
+        in_words[(peers > 0) & (sent > peers * assumed("library_exchange_words"))] = np.inf
+    in_blocks = sent / (speed * assumed("link_blocks_reached")) + wait_s
     seconds: Floats = np.minimum(in_words, in_blocks) + messages * message_s + np.where(messages > 0, start_s, 0.0)
     return seconds
 

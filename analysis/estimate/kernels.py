@@ -371,13 +371,13 @@ def _unpack_ops(moves: Moves, point: Floats, widths: Widths, n: int) -> Floats |
 
 
 def _links(workload: Workload, result_bytes: Floats) -> Floats | None:
-    """Return for each collective the bytes and messages that a device sends, and the speed of the links (zero means the
-    device's own), (3, n). Return None for a model on one device."""
+    """Return for each collective the bytes and messages that a device sends, the speed of the links (zero means the
+    device's own), and the peers of an exchange, (4, n). Return None for a model on one device."""
     parallel = workload.parallel
     if parallel is None:
         return None
-    parts, messages = _sent(workload)
-    return np.stack([result_bytes * parts, messages, np.full(len(parts), parallel.link_bytes_per_s)])
+    parts, messages, peers = _sent(workload)
+    return np.stack([result_bytes * parts, messages, np.full(len(parts), parallel.link_bytes_per_s), peers])
 
 
 @memoize(shared=True)

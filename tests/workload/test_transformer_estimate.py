@@ -166,7 +166,7 @@ def test_collectives_send_their_bytes() -> None:
     """Two all-reduces a layer of (batch x sequence x hidden), each 2 (N - 1) / N of its bytes over the link."""
     result = run("llama2_7b:tp=4,link=100", sequence=1000, execution="fused")
     assert result.demand.links is not None
-    sent, messages, speed = result.demand.links
+    sent, messages, speed, _ = result.demand.links
     link = link_seconds(result.demand.links, result.device)
     kinds = result.workload.operators.kind
     reduces = [i for i, kind in enumerate(kinds) if kind == "all_reduce"]
@@ -208,7 +208,7 @@ def test_a_collective_takes_words_or_blocks() -> None:
     kernel for 2 MB by the kernels of vLLM and SGLang (AIConfigurator: 19.4 and 20.1); few bytes end with the kernel,
     and through memory of the host each message waits."""
     rounds, sizes = 14.0, np.array([16e3, 2.0**21, 2.0**25])
-    links = np.stack([sizes * rounds / 8, np.full(3, rounds), np.zeros(3)])
+    links = np.stack([sizes * rounds / 8, np.full(3, rounds), np.zeros(3), np.zeros(3)])
     own, hosted = (link_seconds(links, load_device(name)) * 1e6 for name in ("h100_sxm", "rtx_4090"))
     assert own[0] < 3
     assert own[1:] == pytest.approx([16.4, 195.0], rel=0.35)
@@ -262,6 +262,6 @@ def test_measured_decoding_lies_in_the_band(name: str, tp: int) -> None:
 def test_each_message_takes_the_latency_of_its_link() -> None:
     device = load_device("h100_sxm")
     sent, messages, stated = np.full(3, 1e6), np.array([0.0, 10.0, 20.0]), np.zeros(3)
-    none, few, many = link_seconds(np.stack([sent, messages, stated]), device)
+    none, few, many = link_seconds(np.stack([sent, messages, stated, stated]), device)
     assert few - none >= 10 * device.link_latency_s * (1 - 1e-9) > 0
     assert many - few >= 10 * device.link_latency_s * (1 - 1e-9)

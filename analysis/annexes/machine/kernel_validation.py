@@ -46,7 +46,7 @@ class SingleKernel(msgspec.Struct, frozen=True):
     """The work of one kernel: its class, GEMM dimensions (G, M, N, K; zeros for none), element-wise FLOPs and special
     functions, and elements read, of weights, and written. `patches` are the 4 x 4 patches of the result of a 3 x 3
     convolution at stride 1. `macs` is None if it is the product of `gemm`. `cached` elements are read in the format of
-    the cache. A collective sends `sent` bytes in `messages`."""
+    the cache. `links` are those of a Demand."""
 
     op_class: OpClass
     gemm: tuple[float, float, float, float]
@@ -59,8 +59,7 @@ class SingleKernel(msgspec.Struct, frozen=True):
     macs: float | None = None
     cached: float = 0.0
     is_expert: bool = False
-    sent: float = 0.0
-    messages: float = 0.0
+    links: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
 
 
 class KernelErrors(PredictionErrors, frozen=True, kw_only=True):
@@ -227,7 +226,7 @@ def kernel_demand(kernels: Sequence[SingleKernel], widths: Widths, in_layers: bo
     others: Floats = moved.sum(axis=1, keepdims=True) - moved
     others[:, 1] = np.inf if in_layers else others[:, 1]
     unpack_ops = weights * widths.unpack_weights + cached * widths.unpack_cache
-    links = np.array([[kernel.sent, kernel.messages, 0.0] for kernel in kernels]).T
+    links = np.array([kernel.links for kernel in kernels]).T
     return Demand(
         op_class=np.array([kernel.op_class for kernel in kernels]),
         macs=macs,

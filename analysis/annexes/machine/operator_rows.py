@@ -97,7 +97,7 @@ def _read(row: dict[str, str]) -> tuple[_Key, tuple[str, float, _Kernels]]:
         started = _OPERATORS[operator](row, sizes)
     except ZeroDivisionError:
         started = ()
-    if not sizes["latency_s"] or not any(min(kernel.gemm) > 0 or kernel.sent for kernel in started):
+    if not sizes["latency_s"] or not any(min(kernel.gemm) > 0 or kernel.links[0] for kernel in started):
         raise Unpredictable(f"a size or the time of {operator} is missing")
     rule = _first_rule(row, "experts" if operator == "moe" else "attention")
     is_divided = sizes["ep"] > 1 and sizes["tokens"] * sizes["ep"] > sizes["experts"]
@@ -175,9 +175,10 @@ def _small_kernels(row: dict[str, str]) -> _Kernels:
 
 
 def _exchange(row: dict[str, str], sizes: Shape) -> _Kernels:
-    share, messages = Parallel(int(sizes["devices"]), 0.0).sent(_COLLECTIVES[row["operator"]])
-    values, sent = sizes["bytes"] / 2.0, share * sizes["bytes"]
-    return (SingleKernel(OpClass.OTHER, (0, 0, 0, 0), values, 0, values, 0, values, sent=sent, messages=messages),)
+    share, messages, peers = Parallel(int(sizes["devices"]), 0.0).sent(_COLLECTIVES[row["operator"]])
+    values = sizes["bytes"] / 2.0 * (sizes["devices"] if _first_rule(row, "parts") else 1.0)
+    links = (share * 2.0 * values, messages, 0.0, peers)
+    return (SingleKernel(OpClass.OTHER, (0, 0, 0, 0), values, 0, values, 0, values, links=links),)
 
 
 _COLLECTIVES = {"allreduce": "all_reduce", "alltoall": "all_to_all"}

@@ -95,10 +95,11 @@ class Parallel(msgspec.Struct, frozen=True):
     degree: int
     link_bytes_per_s: float
 
-    def sent(self, kind: str) -> tuple[float, int]:
-        """Return the fraction of its result that a collective sends per device, and its sequential messages."""
+    def sent(self, kind: str) -> tuple[float, int, int]:
+        """Return the sent fraction of a collective's result, its messages in turn, and the peers in an exchange."""
         rounds = {"all_reduce": 2, "all_gather": 1, "all_to_all": 1}.get(kind, 0) * (self.degree - 1)
-        return rounds / self.degree, min(rounds, 1) if kind == "all_to_all" else rounds
+        is_exchange = kind == "all_to_all" and rounds > 0
+        return rounds / self.degree, self.degree.bit_length() if is_exchange else rounds, rounds * is_exchange
 
 
 class Workload(msgspec.Struct, frozen=True, dict=True):
