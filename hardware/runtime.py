@@ -110,6 +110,8 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     plain_attention: bool = False  # stores all scores between the products of attention
     asynchronous: bool = False  # attention does not wait for matrix instructions (FlashAttention-3, cuDNN)
     attention_kernels: SourcedValue = _plain(1.0)  # kernels of one attention
+    # Of its attention: constants of the architecture, the most `parts` of keys, the `rate` of products.
+    attention: dict[str, float] = {}
     paged_blocks: SourcedValue | None = None  # decoding reads shared keys once per query head
     paged_share: SourcedValue = _plain(1.0)  # of the speed, for more than `paged_blocks` heads of sequences
     experts: str = ""  # tokens are 'sorted' in kernels before products, or in them ('fused'); 'untuned' default tiles

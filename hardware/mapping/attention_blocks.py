@@ -19,7 +19,7 @@ from hardware.setup import Setup
 def time_attention(mapping: Mapping, demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     """Return the mapping with the time of fused attention on matrix units: its tiles, its softmax, and the seconds in
     which its blocks and further kernels start."""
-    device, runtime = setup.device, setup.runtime
+    device, runtime, own = setup.device, setup.runtime, setup.runtime.attention
     is_attention = demand.is_attention & mapping.on_matrix
     if "special_per_clock" not in device.facts or not demand.is_attention.any():
         return mapping
@@ -27,7 +27,7 @@ def time_attention(mapping: Mapping, demand: Demand, setup: Setup, rates: Effici
         return _with_stored_scores(mapping, demand, setup, rates)
     if not is_attention.any():
         return mapping
-    assumed = device.arch.data.assumed
+    assumed = device.arch.data.assumed_with(own)
     index = np.flatnonzero(is_attention)
     g, rows, seen, width = np.maximum(demand.gemm[:, index], 1.0)
     values = np.maximum(demand.macs[index] / (g * rows * seen) - width, 0.0)  # the width of a value
@@ -35,17 +35,16 @@ def time_attention(mapping: Mapping, demand: Demand, setup: Setup, rates: Effici
     tile_rows = np.minimum(np.ceil(rows / few) * few, most)
     blocks = g * np.ceil(rows / most)
     # Keys are divided among idle units where the rows of one head are a single block.
-    idle = np.floor(np.maximum(device.units / blocks, 1.0))
+    idle = np.minimum(np.floor(np.maximum(device.units / blocks, 1.0)), own.get("parts", np.inf))
     tiles = seen / columns + assumed("attention_partial_tile")
     splits = np.where(rows <= most, np.clip(idle, 1.0, np.ceil(tiles)), 1.0)
-    waves = np.ceil(blocks / device.units)
     is_step = rows <= assumed("packed_rows")
-    padding = tiles / splits * columns * tile_rows * waves * device.units / (g * rows * seen)
+    padding = tiles / splits * columns * tile_rows * np.ceil(blocks / device.units) * device.units / (g * rows * seen)
     rate = device.matrix_sustained * (1.0 if runtime.asynchronous else device.synchronous_matrix_rate)
     products_s = demand.macs[index] / (
         device.units * device.mac_rate("matrix", setup.plan.attention) * setup.plan.matrix_rate
     )
-    products_s = products_s / (rates.compute[:, demand.op_class[index]] * rate)
+    products_s = products_s / (rates.compute[:, demand.op_class[index]] * rate * own.get("rate", 1.0))
     special_s = demand.special[index] / (device.units * device.special_per_clock * device.vector_clock_hz)
     lanes_s = (demand.vector_flops - demand.special)[index] / (device.units * device.mac_rate("vector", BASE))
     has_tensor_memory = ("matrix", "fp4") in device.peaks and device.synchronous_matrix_rate < 1.0

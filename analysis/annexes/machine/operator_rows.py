@@ -24,12 +24,12 @@ from hardware.demand import OpClass
 from hardware.device_catalog import load_device
 from hardware.errors import RequestError
 from hardware.precision import FORMATS
-from hardware.runtime import runtimes
+from hardware.runtime import Runtime, runtimes
 from hardware.setup import make_setup
 
 _Kernels = tuple[SingleKernel, ...]
-# Device, engine, precision, format of attention ('' for that of the precision), and what differs from the runtime.
-_Key = tuple[str, str, str, str, tuple[tuple[str, Any], ...]]
+# Device, engine, precision, format of attention ('' for that of the precision), what differs from the runtime (JSON).
+_Key = tuple[str, str, str, str, bytes]
 _gather, _round = (kernels.rowwise(kind, 1, 0, 0) for kind in (OpClass.GATHER, OpClass.ELEMENTWISE))
 
 
@@ -58,7 +58,7 @@ def predict_operators(
             skipped[str(reason)] += 1
     for (device, engine, precision, attended, changes), members in groups.items():
         runtime = runtimes()[_rules()["engines"][engine]]
-        runtime = msgspec.structs.replace(runtime, **dict(changes))
+        runtime = msgspec.convert(msgspec.structs.asdict(runtime) | msgspec.json.decode(changes), Runtime)
         if engine not in runtimes():
             runtime = msgspec.structs.replace(runtime, library_collectives=True)
         try:
@@ -103,7 +103,7 @@ def _read(row: dict[str, str]) -> tuple[_Key, tuple[str, float, _Kernels]]:
     is_divided = sizes["ep"] > 1 and sizes["tokens"] * sizes["ep"] > sizes["experts"]
     changes = rule.get("runtime", {}) | (rule.get("runtime_of_divided", {}) if is_divided else {})
     attended = rule.get("computes", multiplied if multiplied in FORMATS else "") if cache else ""
-    key = row["device"], row["engine"], rules["precision"][form], attended, tuple(changes.items())
+    key = row["device"], row["engine"], rules["precision"][form], attended, msgspec.json.encode(changes)
     return key, (family, sizes["latency_s"], started)
 
 
