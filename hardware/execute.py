@@ -84,10 +84,8 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
         counts *= demand.mean_work
     clocks, unclocked = device.arch.clock_rows, prices.value.copy()
     unclocked[clocks] = unclocked[device.arch.static_rows] = 0.0
-    unclocked_j, clocked_j = (
-        _operator_energy_j(unclocked, counts),
-        _operator_energy_j(prices.value[clocks], counts[clocks]),
-    )
+    unclocked_j = _operator_energy_j(unclocked, counts)
+    clocked_j = _operator_energy_j(prices.value[clocks], counts[clocks])
     dynamic_j = unclocked_j + clocked_j
     dynamic, clock_j = demand.per_kernel(dynamic_j), demand.per_kernel(clocked_j)
     static_w = float(prices.value[device.arch.static_rows].sum())
@@ -190,10 +188,8 @@ def _operator_energy_j(price: Floats, counts: Floats) -> Floats:
 
 
 def _per_resource(demand: Demand, mapping: Mapping) -> Floats:
-    seconds = np.empty((len(mapping.dram_s), 4, demand.n))
-    for i, each in enumerate((mapping.matrix_s, mapping.vector_s, mapping.dram_s, mapping.chip_s)):
-        seconds[:, i] = each
-    return per_kernel(demand, seconds)
+    every = np.broadcast_arrays(mapping.matrix_s, mapping.vector_s, mapping.dram_s, mapping.chip_s)
+    return per_kernel(demand, np.stack(every, axis=1))
 
 
 def _busy(mapping: Mapping, resources: Floats, device: Device) -> Floats:

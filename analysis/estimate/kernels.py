@@ -3,7 +3,7 @@
 A runtime groups operators in one of seven ways (`Setup.joins`, here `execution`): `eager` runs each operator as a
 kernel, but a bias with its contraction; `apart` is the same, except that the bias of a convolution is a kernel;
 `split` is `eager` with some activations in parts; `compiled` runs contractions alone and the operators after each as
-one kernel; `served` joins products of one input; `fused` runs each subgraph as one kernel; `clamped` is the same, but
+one kernel; `served` joins products of one input; `fused` runs each subgraph as one kernel; `clamped` does both, but
 smooth activations leave a contraction. Values between the operators of a kernel stay on chip; all others are transfers.
 Each has the traffic since its data was last touched, which decides whether a cache still holds it.
 """
@@ -30,7 +30,8 @@ from hardware.precision import CACHE, QUANTIZED, Widths, uniform
 Bools = NDArray[np.bool_]
 _Move = tuple[int, int, int, int, int, int, bool]  # op, role, row of numel, tensor, kernel, previous, wraps
 _SMOOTH = {"silu", "sigmoid", "hardswish", "hardsigmoid", "tanh"}  # activations that do not only clamp
-_USUAL = {"clamped": "fused", "split": "eager"}  # the same for a model without smooth activations
+# The same for a model without these operators; heads of attention have products of one input.
+_USUAL = {"clamped": ("fused", {*_SMOOTH, "attention", "softmax"}), "split": ("eager", _SMOOTH)}
 _PARTS = {"silu": 1, "hardswish": 3}  # kernels before the last: a sigmoid; a sum, a clamp and a product
 _KEEP = 16  # cached demands per workload: neighbouring batches and precisions while a user steps through them
 
@@ -90,7 +91,8 @@ class Structure(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 def usual_joins(workload: Workload, execution: str) -> str:
     """Return the most usual of the ways to join operators that are the same as `execution` for this workload."""
-    return _USUAL.get(execution, execution) if _SMOOTH.isdisjoint(workload.operators.kind) else execution
+    usual, without = _USUAL.get(execution, (execution, set()))
+    return usual if without.isdisjoint(workload.operators.kind) else execution
 
 
 def _group(workload: Workload, execution: str) -> list[list[int]]:
@@ -112,8 +114,9 @@ def _group(workload: Workload, execution: str) -> list[list[int]]:
 
 def _compile(workload: Workload, clamps: bool) -> list[list[int]]:
     """Group contractions (with their bias) as library kernels, and what follows each in a subgraph as one kernel. If it
-    `clamps`, a library kernel also takes what follows, up to a smooth activation."""
-    kinds = workload.operators.kind
+    `clamps`, a library kernel also takes what follows, up to a smooth activation, and products of one input (queries,
+    keys and values of one module) are one."""
+    ops, kinds = workload.operators, workload.operators.kind
     runs: list[list[int]] = []
     for members in partition(workload).members:
         current: list[int] = []
@@ -125,7 +128,12 @@ def _compile(workload: Workload, clamps: bool) -> list[list[int]]:
                 current = []
             current.append(i)
         runs.append(current)
-    return sorted(runs, key=lambda run: run[-1])
+    joined: dict[object, list[int]] = {}
+    for run in sorted(runs, key=lambda run: run[-1]):
+        is_plain = clamps and {kinds[i] for i in run} <= {"linear", "bias"}
+        key = (ops.path[run[0]].rpartition(".")[0], ops.in_tensor[ops.in_ptr[run[0]]]) if is_plain else run[0]
+        joined.setdefault(key, []).extend(run)
+    return list(joined.values())
 
 
 def _join_served(workload: Workload) -> list[list[int]]:

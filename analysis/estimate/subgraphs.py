@@ -126,11 +126,7 @@ def _leaf(path: str, head: str) -> str:
 
 def op_classes(workload: Workload) -> Ints:
     """Return the hardware class of every operator, shape (n,); OTHER without a cost rule."""
-    rule = workload.operators.has_rule
-    return np.array(
-        [
-            KINDS[kind].op_class if known else OpClass.OTHER
-            for kind, known in zip(workload.operators.kind, rule.tolist(), strict=True)
-        ],
-        dtype=np.int32,
-    )
+    ops = workload.operators
+    ruled = zip(ops.kind, ops.has_rule.tolist(), strict=True)
+    classes = [KINDS[kind].op_class if has_rule else OpClass.OTHER for kind, has_rule in ruled]
+    return np.array(classes, dtype=np.int32)

@@ -14,7 +14,7 @@ from hardware.mapping import common
 from hardware.mapping.common import Mapping, Traffic
 from hardware.mapping.tiling import Bools, Tiling, choose, tile_menu, vector_tiling
 from hardware.mapping.winograd import rewrite_convolutions
-from hardware.precision import FORMATS, WIDE
+from hardware.precision import BASE, FORMATS, WIDE
 from hardware.sentence import count_noun, elements, format_run, product, split, whole
 from hardware.setup import Setup
 
@@ -41,11 +41,14 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
         if at_once := setup.runtime.micro_batch.get(device.software_class):
             times = np.where(demand.op_class == OpClass.GEMM, np.maximum(np.ceil(sizes[1] / at_once.value), 1.0), 1.0)
             sizes[1] = np.ceil(sizes[1] / times)
-        timing = {"operand_s": fed_s, "store_s": _store_s(demand, device) if is_served or menu is quantised else 0.0}
+        stores = is_served or menu is quantised
+        timing = {"operand_s": fed_s, "store_s": _store_s(device, demand.element_bytes) if stores else 0.0}
         if is_served:
             timing |= {"step_s": _step_s(device), "split_s": device.light_start_s}
+        elif not setup.runtime.serves:  # parts are written and read again
+            timing |= {"step_s": _step_s(device), "part_s": _store_s(device, 2.0 * FORMATS[BASE].bytes)}
         whole = demand
-        if setup.runtime.serves and demand.n_kernels < demand.n:  # products of one input are one product
+        if demand.n_kernels < demand.n:  # products of one input are one product
             columns = sizes[2] * (sizes[0] == 1.0) * is_product
             sizes[2] = np.where(columns > 0.0, demand.per_kernel(columns)[demand.kernel], sizes[2])
             times = np.where(columns > 0.0, columns / np.maximum(sizes[2], 1.0), 1.0)
@@ -88,7 +91,8 @@ def _group(demand: Demand, setup: Setup, grouped: Bools, matrix: Tiling, macs_pe
     menu, step_s = tiles["packed" if is_synchronous else kind], assumed(f"{kind}_step_cycles") / device.clock_hz
     fed_s = 0.0 if is_synchronous else plan.operand_bytes / (assumed(f"{kind}_feed") * device.clock_hz)
     rate = macs_per_s * (device.synchronous_matrix_rate if is_synchronous else 1.0)
-    timing = {"operand_s": fed_s, "step_s": step_s, "store_s": _store_s(demand, device), "partly_full": 0.5}
+    store_s = _store_s(device, demand.element_bytes)
+    timing = {"operand_s": fed_s, "step_s": step_s, "store_s": store_s, "partly_full": 0.5}
     tiled = tile_menu(demand, demand.gemm * grouped, menu, device, rate, plan.operand_bytes, **timing)
     if unpack is not None and is_packed:
         rows = np.maximum(demand.gemm[1] / assumed("grouped_unpack_rows") + 0.5, 1.0)
@@ -105,9 +109,9 @@ def _step_s(device: Device) -> float:
     return device.arch.data.assumed(kind) / device.clock_hz
 
 
-def _store_s(demand: Demand, device: Device) -> float:
+def _store_s(device: Device, value_bytes: float) -> float:
     """Return the seconds in which a multiprocessor stores a value."""
-    return demand.element_bytes / (device.bytes_per_clock_per_unit * device.clock_hz)
+    return value_bytes / (device.bytes_per_clock_per_unit * device.clock_hz)
 
 
 def _is_untuned(demand: Demand, setup: Setup) -> bool:
@@ -176,11 +180,8 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     counts[row["memory.dram_write"]] = flow.dram_write
     counts[row["simt_control.divergence"]] = instructions * assumed("divergent")
     counts[row["simt_control.coalescing"]] = (l2_read + flow.chip_write) / line
-    counts[row["simt_control.barrier"]] = np.where(
-        demand.macs > 0,
-        blocks * np.ceil(depth / assumed("barrier_k_step")) * assumed("barriers_per_k_step"),
-        blocks * demand.head,
-    )
+    barriers = np.ceil(depth / assumed("barrier_k_step")) * assumed("barriers_per_k_step")
+    counts[row["simt_control.barrier"]] = blocks * np.where(demand.macs > 0, barriers, demand.head)
     counts[row["simt_control.coherence"]] = (l2_read + flow.chip_write) / line
     counts[row["launch.kernel_launch"]] = demand.head
     counts[row["launch.grid_drain"]] = np.where(demand.head, units, 0.0)

@@ -41,10 +41,9 @@ def time_attention(mapping: Mapping, demand: Demand, setup: Setup, rates: Effici
     is_step = rows <= assumed("packed_rows")
     padding = tiles / splits * columns * tile_rows * np.ceil(blocks / device.units) * device.units / (g * rows * seen)
     rate = device.matrix_sustained * (1.0 if runtime.asynchronous else device.synchronous_matrix_rate)
-    products_s = demand.macs[index] / (
-        device.units * device.mac_rate("matrix", setup.plan.attention) * setup.plan.matrix_rate
-    )
-    products_s = products_s / (rates.compute[:, demand.op_class[index]] * rate * own.get("rate", 1.0))
+    macs_per_s = device.units * device.mac_rate("matrix", setup.plan.attention) * setup.plan.matrix_rate
+    reached = rates.compute[:, demand.op_class[index]] * rate * own.get("rate", 1.0)
+    products_s = demand.macs[index] / macs_per_s / reached
     special_s = demand.special[index] / (device.units * device.special_per_clock * device.vector_clock_hz)
     lanes_s = (demand.vector_flops - demand.special)[index] / (device.units * device.mac_rate("vector", BASE))
     has_tensor_memory = ("matrix", "fp4") in device.peaks and device.synchronous_matrix_rate < 1.0
