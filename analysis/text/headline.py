@@ -99,7 +99,7 @@ def _parts(result: Estimate, rank: str, reference: Estimate, leads_by: str) -> l
     elif leads_by == "edp":
         change = METRICS["edp"].figure(result) / (METRICS["edp"].figure(reference) or 1.0)
         compared[:0] = [describe_change(change, "less EDP", "more EDP", "the EDP") or "the same EDP"]
-    compared = compared or ["within 5 % of the reference"]
+    compared = compared or ["within 5 % of the baseline"]
     return [f"{rank}: {compared[0]}", *compared[1:]] if rank in UNRANKED else [rank, *compared]
 
 

@@ -18,6 +18,7 @@ Refused = Callable[..., str]
 # Words, and what the line must say.
 CASES: list[tuple[tuple[str, ...], str]] = [
     (("compare", "resnet5"), "did you mean resnet50"),
+    (("compare", "resnet50,vgg16"), "hwexplorer compare rank resnet50 vgg16 --on DEV"),
     (("resnet5",), "did you mean resnet50"),
     (("tree", "vit_c_16"), "vit_b_16"),
     (("compare", "nothing_like_it"), "hwexplorer models"),
