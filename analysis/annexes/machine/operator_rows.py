@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,6 @@ from analysis.annexes.machine import kernel_validation as kernels
 from analysis.annexes.machine.kernel_validation import NARROW_KINDS, Shape, SingleKernel, product
 from analysis.annexes.machine.measured_rows import SHIPPED, Unpredictable, parse_cell
 from analysis.annexes.machine.row_validation import PredictionPoint
-from analysis.model.ir.lengths import Routing
 from analysis.model.ir.workload import Parallel
 from hardware import file_access
 from hardware.demand import OpClass
@@ -95,7 +95,7 @@ def _read(row: dict[str, str]) -> tuple[_Key, tuple[str, float, _Kernels]]:
     sizes = defaultdict(float, cells)
     try:
         started = _OPERATORS[operator](row, sizes)
-    except ZeroDivisionError:
+    except (ZeroDivisionError, ValueError, IndexError):
         started = ()
     if not sizes["latency_s"] or not any(min(kernel.gemm) > 0 or kernel.links[0] for kernel in started):
         raise Unpredictable(f"a size or the time of {operator} is missing")
@@ -146,8 +146,7 @@ def _experts(row: dict[str, str], sizes: Shape) -> _Kernels:
     touched = max(min(experts, tokens * active) / devices, 1.0)
     rows = max(tokens * active / devices, 1.0) / touched
     if "power_law" in row.get("distribution", ""):  # the device with the most tokens was timed
-        routing = Routing(int(experts), int(active), int(devices), _rules()["power_law"]["spread"])
-        touched, rows = (max(each, 1.0) for each in routing.expert_load(tokens))
+        touched, rows = _power_law_load(*map(int, (tokens, experts, active, devices)), float(row["distribution"].split("_")[2]))
     hidden, inter, chosen = sizes["hidden"], sizes["inter"] / (sizes["tp"] or 1.0), touched * rows
     up, down = (
         msgspec.structs.replace(product(touched, rows, n, k), is_expert=True)
@@ -161,6 +160,29 @@ def _experts(row: dict[str, str], sizes: Shape) -> _Kernels:
     gated = NARROW_KINDS["activation"]({"tokens": copied + zeros, "width": inter})
     before = (_gather({"tokens": copied, "width": hidden}),) if rule.get("copies") else ()
     return *before, up, gated, down, summed
+
+
+@lru_cache(8192)
+def _power_law_load(tokens: int, experts: int, active: int, devices: int, exponent: float) -> tuple[float, float]:
+    """Return the experts hit on the device with the most tokens, and the tokens at each, as the benchmark draws them:
+    loads by a power law are rounded, no expert has more than all tokens, and the least loaded experts of each device in
+    turn get the rest."""
+    rule, experts = _rules()["power_law"], min(experts // devices, 4096) * devices
+    low, high = (1.0, rule["most"] * tokens) if tokens * active > experts else rule["few"]
+    drawn = np.random.default_rng(0).random((rule["draws"], experts))
+    ends = low ** (1.0 - exponent), high ** (1.0 - exponent)
+    loads = (ends[0] + (ends[1] - ends[0]) * drawn) ** (1.0 / (1.0 - exponent))
+    loads = np.minimum(np.round(loads * (tokens * active / loads.sum(axis=1, keepdims=True))), tokens)
+    loads = np.sort(loads.reshape(rule["draws"], devices, -1))
+    lacking = np.maximum(tokens * active - loads.sum(axis=(1, 2)), 0.0)[:, None]
+    lacking = np.ceil((lacking - np.arange(devices)) / devices)[:, :, None]  # of each device in turn
+    place = np.arange(1, loads.shape[2] + 1)
+    levelled = (loads * place - np.cumsum(loads, axis=2) <= lacking).sum(axis=2, keepdims=True)
+    held = np.where(place <= levelled, loads, 0.0).sum(axis=2, keepdims=True) + lacking
+    loads = np.where(place <= levelled, np.floor(held / levelled) + (place <= held % levelled), loads)
+    busiest = np.take_along_axis(loads, loads.sum(axis=2).argmax(axis=1)[:, None, None], axis=1)
+    hit = max(float((busiest > 0).sum(axis=2).mean()), 1.0)
+    return hit, float(busiest.sum(axis=2).mean()) / hit
 
 
 def _multiply(row: dict[str, str], sizes: Shape) -> _Kernels:
