@@ -71,7 +71,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     mapping = msgspec.structs.replace(mapping, vector_s=mapping.vector_s + staged_s, is_reduced=staged_s > 0)
     if not setup.runtime.serves:
         return mapping
-    is_fused = (setup.runtime.experts or "fused") == "fused" and ("matrix", "fp4") in device.peaks
+    is_fused = (setup.runtime.experts or "fused").startswith("fused") and ("matrix", "fp4") in device.peaks
     sorting_s = 0.0 if is_fused else device.arch.data.assumed("routing_kernels") * device.kernel_start_s
     # The start of a kernel holds the mean fill of a product's pipeline: replace it by the first steps of K.
     fill_s = device.arch.data.assumed("fill_steps") * _step_s(device) + device.light_start_s - device.kernel_start_s
@@ -86,9 +86,11 @@ def _group(demand: Demand, setup: Setup, grouped: Bools, matrix: Tiling, macs_pe
     assumed, tiles = device.arch.data.assumed, device.arch.data.tiles
     unpack = demand.unpack_ops
     is_packed = plan.widths.unpack_weights > 0 and unpack is not None
-    is_synchronous = is_packed and setup.runtime.experts != "fused"  # else products hide the unpacking
-    kind = "untuned" if _is_untuned(demand, setup) else "grouped"
-    menu, step_s = tiles["packed" if is_synchronous else kind], assumed(f"{kind}_step_cycles") / device.clock_hz
+    kind = setup.runtime.experts or "sorted"
+    is_synchronous = is_packed and not kind.startswith("fused")  # else products hide the unpacking
+    if kind == "untuned" or kind not in tiles:
+        kind = "packed" if is_synchronous else "untuned" if _is_untuned(demand, setup) else "grouped"
+    menu, step_s = tiles[kind], assumed(f"{kind}_step_cycles") / device.clock_hz
     fed_s = 0.0 if is_synchronous else plan.operand_bytes / (assumed(f"{kind}_feed") * device.clock_hz)
     rate = macs_per_s * (device.synchronous_matrix_rate if is_synchronous else 1.0)
     store_s = _store_s(device, demand.element_bytes)

@@ -148,14 +148,15 @@ def _experts(row: dict[str, str], sizes: Shape) -> _Kernels:
     if "power_law" in row.get("distribution", ""):  # the device with the most tokens was timed
         touched, rows = _power_law_load(*map(int, (tokens, experts, active, devices)), float(row["distribution"].split("_")[2]))
     hidden, inter, chosen = sizes["hidden"], sizes["inter"] / (sizes["tp"] or 1.0), touched * rows
+    wide = (1.0 if _first_rule(row, "ungated") else 2.0) * inter
     up, down = (
         msgspec.structs.replace(product(touched, rows, n, k), is_expert=True)
-        for n, k in ((2.0 * inter, hidden), (hidden, inter))
+        for n, k in ((wide, hidden), (hidden, inter))
     )
     pads, others = rule.get("pads", 0.0), max(tokens * active - chosen, 0.0)
     copied = max(chosen, experts / devices * np.ceil(rows / pads) * pads) if pads else chosen
     read, zeros = (chosen + others * rule.get("adds_all", False)) * hidden, others * rule.get("writes_all", False)
-    written = tokens * hidden + zeros * (2.0 * inter + hidden)
+    written = tokens * hidden + zeros * (wide + hidden)
     summed = SingleKernel(OpClass.GATHER, (0, 0, 0, 0), 2 * read, 0, read, 0, written)
     gated = NARROW_KINDS["activation"]({"tokens": copied + zeros, "width": inter})
     before = (_gather({"tokens": copied, "width": hidden}),) if rule.get("copies") else ()
