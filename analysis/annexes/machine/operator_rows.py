@@ -146,7 +146,9 @@ def _experts(row: dict[str, str], sizes: Shape) -> _Kernels:
     touched = max(min(experts, tokens * active) / devices, 1.0)
     rows = max(tokens * active / devices, 1.0) / touched
     if "power_law" in row.get("distribution", ""):  # the device with the most tokens was timed
-        touched, rows = _power_law_load(*map(int, (tokens, experts, active, devices)), float(row["distribution"].split("_")[2]))
+        touched, rows = _power_law_load(
+            *map(int, (tokens, experts, active, devices)), float(row["distribution"].split("_")[2])
+        )
     hidden, inter, chosen = sizes["hidden"], sizes["inter"] / (sizes["tp"] or 1.0), touched * rows
     wide = (1.0 if _first_rule(row, "ungated") else 2.0) * inter
     up, down = (
