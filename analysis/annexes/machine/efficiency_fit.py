@@ -32,11 +32,12 @@ from hardware.demand import Demand, OpClass
 from hardware.efficiency import PATH as EFFICIENCY
 from hardware.efficiency import Efficiency
 from hardware.execute import kernel_seconds
+from hardware.mapping.tiling import Bools
 from hardware.setup import Setup
 
 STEP = 0.05  # of the logarithm of a rate, for derivatives
 ROUNDS = 8
-PULL = 1e-6  # share of the weight of all rows; keeps rates that no row depends on unchanged
+PULL = 0.03  # of the weight of all rows, to the middles of ranges: what rows of few kinds of operators leave open
 SMALL_ERROR = 0.05  # about the noise of repeated measurements; smaller errors count as squares
 
 Progress = Callable[[str], None]
@@ -196,31 +197,29 @@ def fit_rates(
     progress: Progress,
     pull: float = PULL,
 ) -> RateFit:
-    """Return the rates within their ranges that minimise the weighted absolute log error, searched from their start."""
-    low, high = _log_range(rates)
-    measured = np.array([row.measured_s for row in rows])
-    x = np.array(
-        [(a + b) / 2.0 if r.start is None else np.log(r.start) for r, a, b in zip(rates, low, high, strict=True)]
-    )
-    best: RateFit | None = None
-    damping = 1.0
+    """Return the rates within their ranges that minimise the weighted absolute log error, searched from their start.
+    `pull` is the weight of a distance of one, in logarithms, from the start."""
+    measured, start = np.array([row.measured_s for row in rows]), _log_range(rates)[2]
+    best, least, damping, x = None, np.inf, 1.0, start
     for round_ in range(ROUNDS):
         progress(f"fitting {name}, round {round_ + 1} of {ROUNDS}")
         points = np.exp(np.vstack([x, x + STEP * np.eye(len(rates))]))
         logs = np.log(predict_latency(rows, shipped, rates, points) / measured)
         now = RateFit(rates, shipped, weight, points[0], logs[0], (logs[1:] - logs[0]).T / STEP, pull)
-        if best is None or mean_error(now.error, weight) < mean_error(best.error, weight):
-            best = now
+        cost = mean_error(now.error, weight) + pull / 2.0 * float(np.square(x - start).sum())
+        if best is None or cost < least:
+            best, least = now, cost
         else:
             damping *= 0.5
-        at = np.log(best.values)
-        x = at + damping * _least_absolute_step(best.error, best.slope, weight, low - at, high - at, pull)
+        x = np.log(best.values) + damping * _least_absolute_step(best, slice(None))
     assert best is not None
     return best
 
 
-def _log_range(rates: Sequence[FittedRate]) -> tuple[Floats, Floats]:
-    return np.log([rate.low for rate in rates]), np.log([rate.high for rate in rates])
+def _log_range(rates: Sequence[FittedRate]) -> tuple[Floats, Floats, Floats]:
+    """Return logarithms of the ends of the ranges and of the starts."""
+    low, high = np.log([rate.low for rate in rates]), np.log([rate.high for rate in rates])
+    return low, high, np.log([rate.start or np.sqrt(rate.low * rate.high) for rate in rates])
 
 
 def group_weights(rows: Sequence[FitRow]) -> Floats:
@@ -234,34 +233,26 @@ def mean_error(error: Floats, weight: Floats) -> float:
     return float((weight * np.abs(error)).sum() / weight.sum())
 
 
-def _least_absolute_step(
-    error: Floats, slope: Floats, weight: Floats, low: Floats, high: Floats, pull: float
-) -> Floats:
-    """Return the step (rates,) between `low` and `high` that minimises sum(weight |error + slope step|), by iteratively
-    reweighted least squares. Rates that no row depends on stay unchanged."""
-    step = np.zeros(slope.shape[1])
-    for _ in range(30):
+def _least_absolute_step(fit: RateFit, rows: Bools | slice) -> Floats:
+    """Return the step (rates,) within the ranges that minimises the cost of `rows` with linear errors, by iteratively
+    reweighted least squares. Rates that no row depends on go to their start."""
+    at, error, slope, weight = np.log(fit.values), fit.error[rows], fit.slope[rows], fit.weight[rows]
+    low, high, start = (each - at for each in _log_range(fit.rates))
+    step, prior = np.zeros(len(at)), np.full(len(at), fit.pull * weight.sum())
+    for _ in range(30 if len(error) else 0):
         w = weight / np.maximum(np.abs(error + slope @ step), SMALL_ERROR)
-        normal = (slope.T * w) @ slope + pull * weight.sum() * np.eye(len(step))
-        step = np.clip(np.linalg.solve(normal, -(slope.T * w) @ error), low, high)
-    return step
+        normal = (slope.T * w) @ slope + np.diag(prior)
+        step = np.clip(np.linalg.solve(normal, prior * start - (slope.T * w) @ error), low, high)
+    return step if len(error) else start
 
 
 def left_out_latency(rows: Sequence[FitRow], full: RateFit, labels: Sequence[str]) -> Floats:
     """Return the latency (rows,) of each row, predicted by a fit without the rows that share its label.
 
     Each fit is one step with the derivatives of the full fit; its predictions are computed without linearisation."""
-    weight, at = full.weight, np.log(full.values)
-    low, high = (end - at for end in _log_range(full.rates))
     names = list(dict.fromkeys(labels))
     place = np.array([names.index(label) for label in labels])
-    values = []
-    for f in range(len(names)):
-        others = place != f
-        step = (low + high) / 2.0  # without other rows: the middle of the range
-        if others.any():
-            step = _least_absolute_step(full.error[others], full.slope[others], weight[others], low, high, full.pull)
-        values.append(np.exp(at + step))
+    values = [full.values * np.exp(_least_absolute_step(full, place != f)) for f in range(len(names))]
     latency = predict_latency(rows, full.shipped, full.rates, np.array(values))
     selected: Floats = latency[place, np.arange(len(rows))]
     return selected
