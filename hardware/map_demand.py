@@ -91,8 +91,8 @@ def _with_own_kernels(demand: Demand, setup: Setup) -> Demand:
             packed = _scaled_share(setup) if name in runtime.scaling_ops else own
             rate = np.where(demand.unpack_ops > 0, packed, rate)
         demand = demand.with_values(product_rate=np.where(m > 1, rate, 1.0))
-    if demand.unpack_ops is not None and on_vector and not device.arch.is_host:
-        demand = demand.with_values(unpack_ops=demand.unpack_ops * runtime.widening.value)
+    if demand.unpack_ops is not None and on_vector and name in runtime.widening:
+        demand = demand.with_values(unpack_ops=demand.unpack_ops * runtime.widening[name].value)
     if rows and demand.unpack_ops is not None:
         again = np.ceil(m / rows.value) / np.maximum(np.ceil(m / device.arch.data.assumed("unpack_rows")), 1.0)
         demand = demand.with_values(unpack_ops=demand.unpack_ops * np.maximum(again, 1.0))

@@ -92,7 +92,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     casts_weights: bool = False  # keeps fp32 weights and casts them in each call
     scaling_ops: dict[str, SourcedValue] = {}  # lane operations for each block of K of packed weights
     unpack_rows: dict[str, SourcedValue] = {}  # rows of activations that share one unpacking of weights
-    widening: SourcedValue = _plain(1.0)  # how much longer lanes unpack if they do not multiply bytes
+    widening: dict[str, SourcedValue] = {}  # operations of lanes that unpack, over those of the format
     micro_batch: dict[str, SourcedValue] = {}  # rows of a prompt for which 16-bit kernels unpack weights once
 
     # Memory. Weights and cache are read at the share `streaming` of the bandwidth.

@@ -108,11 +108,30 @@ def test_a_prompt_and_a_whole_request() -> None:
         ({"model": "rwkv-raven-7b"}, "model is not known"),
         ({"phase": "prefill"}, "the length of the prompt is not stated"),
         ({"latency_s": ""}, "neither latency nor energy"),
-        ({"device": "ryzen9_7950x", "runtime": "llama.cpp", "device_mode": "2 threads"}, "fewer threads than cores"),
+        ({"device": "ryzen9_7950x", "runtime": "llama.cpp", "device_mode": "0 threads"}, "fewer threads than cores"),
+        ({"runtime": "llama.cpp CPU (BLAS)"}, "matrix coprocessor"),
     ],
 )
 def test_what_cannot_be_predicted_says_why(changes: dict[str, str], why: str) -> None:
     assert why in refused({**LLM, **changes})
+
+
+def test_language_models_on_few_threads_have_as_many_cores() -> None:
+    cpu = {**LLM, "device": "ryzen9_7950x", "runtime": "llama.cpp", "weights_format": "int4"}
+    rows = [interpret_row({**cpu, "device_mode": mode}) for mode in ("2 threads", "16 threads", "32 threads", "")]
+    assert [row.device.units for row in rows] == [2, 16, 16, 16]
+    assert {row.scenario.precision for row in rows} == {"q4_0"}
+    vision = {**BERT, "device": "ryzen9_7950x", "framework": "ncnn", "model": "resnet50", "sequence": ""}
+    vision |= {"scenario": "", "latency_ms": "5", "precision": "fp32", "n_devices": "1"}
+    assert "fewer threads than cores" in refused({**vision, "device_mode": "7 threads"})
+    assert interpret_row({**vision, "device_mode": "8 threads"}).device.units == 8
+
+
+def test_rows_of_weights_interleaved_have_their_own_runtime() -> None:
+    row = {**LLM, "device": "ryzen9_7950x", "runtime": "ik_llama.cpp Dec 2024"}
+    plain, repacked = (interpret_row({**row, "weights_format": name}) for name in ("Q6_K", "Q6_K_R4"))
+    assert (plain.scenario.execution, repacked.scenario.execution) == ("ik_llama_cpp", "ik_llama_cpp_repacked")
+    assert row_validation.estimate_row(repacked).latency_s <= row_validation.estimate_row(plain).latency_s
 
 
 def test_servers_and_software_that_does_not_run_here() -> None:

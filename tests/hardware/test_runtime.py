@@ -123,12 +123,13 @@ def test_serving_spends_on_each_sequence_of_a_step() -> None:
 
 
 def test_weights_are_unpacked_as_often_as_the_runtime_unpacks_them() -> None:
-    """A prefill of llama.cpp unpacks for each row of activations, ik_llama.cpp for eight; one row costs the same."""
+    """A prefill of llama.cpp unpacks for each row of activations, ik_llama.cpp for eight; for one row ik_llama.cpp
+    takes `widening` of the instructions."""
     prefill, decode = "llama2_7b:prefill,sequence=512", "llama2_7b:decode,kv=64"
     slow, fast = (run(prefill, "ryzen9_7950x", name, precision="iq3_s") for name in ("llama_cpp", "ik_llama_cpp"))
     assert slow.latency_s > 3 * fast.latency_s
     slow, fast = (run(decode, "ryzen9_7950x", name, precision="iq3_s") for name in ("llama_cpp", "ik_llama_cpp"))
-    assert slow.latency_s == pytest.approx(fast.latency_s, rel=1e-9)
+    assert runtimes()["ik_llama_cpp"].widening["cpu"].value * slow.latency_s < fast.latency_s < slow.latency_s
 
 
 def test_rows_that_fill_no_block_are_unpacked_for_as_a_whole_block() -> None:

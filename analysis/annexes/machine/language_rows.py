@@ -12,11 +12,11 @@ from analysis.annexes.machine.measured_rows import (
     check_runtime,
     find_device,
     find_runtime_name,
-    has_idle_cores,
     interpret_vision_row,
     parse_cell,
     parse_count,
     row_group,
+    use_threads,
 )
 from analysis.estimate.scenario import Scenario
 from analysis.model.transformer import transformer_request
@@ -38,11 +38,9 @@ def interpret_row(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measur
 def _interpret_language_row(row: dict[str, str], folders: tuple[Path, ...]) -> MeasuredRow:
     """Return the request of a row of a language model. Energy covers all devices and one inference: one token in
     decoding, else the whole request. Raises Unpredictable with the reason."""
-    device = find_device(row["device"], row["device_mode"], row["source"], folders)
-    if has_idle_cores(row, device.units if device.arch.is_host else 0):
-        raise Unpredictable("fewer threads than cores")
+    device = use_threads(find_device(row["device"], row["device_mode"], row["source"], folders), row)
     count = parse_count(row, "n_devices") or 1
-    runtime = find_runtime_name(row["runtime"], device.vendor, "language")
+    runtime = find_runtime_name(f"{row['runtime']} {row['weights_format']}", device.vendor, "language")
     split = (
         "split" in row["device_mode"]
         or (count > 1 and runtime.startswith("llama_cpp"))
@@ -94,8 +92,8 @@ def _precision(row: dict[str, str]) -> tuple[str, str]:
     if (stated := precision.find(_gguf_name(weights))) is not None and not stated.is_uniform:
         return "", stated.name
     for rule in file_access.shipped(ROWS)["weights"]:
-        stated = rule.get("activations", ())
-        if any(part in weights for part in rule["contains"]) and (not stated or activations in stated):
+        fits = activations in rule.get("activations", (activations,)) and rule.get("runtime", "") in row["runtime"]
+        if fits and any(part in weights for part in rule["contains"]):
             there = next(name for name in rule["is"] if precision.find(name))
             return ("" if there == rule["is"][0] else rule["is"][0]), precision.canonical(there)
     raise Unpredictable(f"weights of {weights or 'a format that is not stated'}")
