@@ -101,7 +101,9 @@ def _read(row: dict[str, str]) -> tuple[_Key, tuple[str, float, _Kernels]]:
         raise Unpredictable(f"a size or the time of {operator} is missing")
     rule = _first_rule(row, "experts" if operator == "moe" else "attention")
     is_divided = sizes["ep"] > 1 and sizes["tokens"] * sizes["ep"] > sizes["experts"]
+    is_single = not 1.0 < sizes["heads"] / (sizes["kv_heads"] or 1.0) <= rule.get("largest_group", np.inf)
     changes = rule.get("runtime", {}) | (rule.get("runtime_of_divided", {}) if is_divided else {})
+    changes |= rule.get("runtime_of_single", {}) if is_single else {}
     attended = rule.get("computes", multiplied if multiplied in FORMATS else "") if cache else ""
     key = row["device"], row["engine"], rules["precision"][form], attended, msgspec.json.encode(changes)
     return key, (family, sizes["latency_s"], started)
@@ -126,7 +128,8 @@ def _attend(row: dict[str, str], sizes: Shape) -> _Kernels:
     widths["c"] = (sizes["kv"] or rows) / rows * sizes["dim_kept"]
     widths["x"] = sizes["heads"] * (2.0 * shape["dim_qk"] + shape["dim_v"]) * 0.75  # 16 bits are read, 8 written
     moved = ((kind, {"tokens": tokens, "width": sum(widths[each] for each in kind)}) for kind in rule["before"])
-    before = (_round(size) if kind == "x" else _gather(size) for kind, size in moved)
+    special = {"x": _round, "c": kernels.rowwise(OpClass.ELEMENTWISE, 1, rule.get("cast_flops", 0.0), 0)}
+    before = (special.get(kind, _gather)(size) for kind, size in moved)
     return *_small_kernels(row), *before, kernels.attention(shape)
 
 
