@@ -21,47 +21,11 @@ from hardware.setup import Setup
 
 def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     """Map contractions to tiled products, one block per SM and wave; map the rest to one thread per element."""
-    device, plan = setup.device, setup.plan
+    device = setup.device
     demand, staged_s = rewrite_convolutions(demand, setup, rates)
-    on_matrix = common.on_matrix_unit(demand, plan) & ~demand.is_depthwise
+    on_matrix = common.on_matrix_unit(demand, setup.plan) & ~demand.is_depthwise
     vector = vector_tiling(demand, setup, elsewhere=on_matrix)
-    is_served = setup.runtime.serves and plan.operand == plan.stored
-    is_product = on_matrix & (demand.op_class == OpClass.GEMM)
-    if on_matrix.any():
-        rate = device.mac_rate("matrix", plan.matrix) * plan.matrix_rate * device.matrix_sustained
-        rate *= setup.runtime.matrix_share(device, plan.operand_bytes)
-        kind = "block_scaled" if FORMATS[plan.operand].bits == FORMATS["fp4"].bits else "quantised"
-        menu, quantised = device.arch.data.tiles["matrix"], device.arch.data.tiles[kind]
-        narrow = setup.runtime.serves and not is_served
-        if narrow and device.vendor == quantised.vendor:
-            menu = quantised
-        # With small tiles, narrow operands are multiplied only as fast as a multiprocessor reads them.
-        fed_s = plan.operand_bytes / (device.operand_bytes_per_clock * device.clock_hz) if narrow else 0.0
-        sizes, times = demand.gemm * on_matrix, np.ones(1)
-        if at_once := setup.runtime.micro_batch.get(device.software_class):
-            times = np.where(demand.op_class == OpClass.GEMM, np.maximum(np.ceil(sizes[1] / at_once.value), 1.0), 1.0)
-            sizes[1] = np.ceil(sizes[1] / times)
-        stores = is_served or menu is quantised
-        timing = {"operand_s": fed_s, "store_s": _store_s(device, demand.element_bytes) if stores else 0.0}
-        if is_served:
-            timing |= {"step_s": _step_s(device), "split_s": device.light_start_s}
-        elif not setup.runtime.serves:  # parts are written and read again
-            timing |= {"step_s": _step_s(device), "part_s": _store_s(device, 2.0 * FORMATS[BASE].bytes)}
-        whole = demand
-        if demand.n_kernels < demand.n:  # products of one input are one product
-            columns = sizes[2] * (sizes[0] == 1.0) * is_product
-            sizes[2] = np.where(columns > 0.0, demand.per_kernel(columns)[demand.kernel], sizes[2])
-            times = np.where(columns > 0.0, columns / np.maximum(sizes[2], 1.0), 1.0)
-            whole = msgspec.structs.replace(demand, gemm=sizes)
-        matrix = tile_menu(whole, sizes, menu, device, rate, plan.operand_bytes, **timing)
-        matrix = msgspec.structs.replace(matrix, seconds=matrix.seconds * times)
-        grouped = is_product & demand.is_expert & (demand.gemm[0] > 1.0) & setup.runtime.serves
-        if grouped.any() and device.vendor == device.arch.data.tiles["grouped"].vendor:
-            matrix, demand = _group(demand, setup, grouped, matrix, rate)
-        if demand.unpack_ops is not None:
-            matrix = _few_rows(demand, (demand.unpack_ops > 0) & ~grouped, device, matrix, rate)
-    else:
-        matrix = vector
+    matrix, demand = _tile_products(demand, setup, on_matrix) if on_matrix.any() else (vector, demand)
     flow = common.traffic(demand, device)
     mapping = common.assemble(demand, setup, rates, flow, matrix, vector, on_matrix, _counts)
     if _is_untuned(demand, setup):
@@ -71,12 +35,55 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     mapping = msgspec.structs.replace(mapping, vector_s=mapping.vector_s + staged_s, is_reduced=staged_s > 0)
     if not setup.runtime.serves:
         return mapping
+    is_product = on_matrix & (demand.op_class == OpClass.GEMM)
     is_fused = (setup.runtime.experts or "fused").startswith("fused") and ("matrix", "fp4") in device.peaks
     sorting_s = 0.0 if is_fused else device.arch.data.assumed("routing_kernels") * device.kernel_start_s
     # The start of a kernel holds the mean fill of a product's pipeline: replace it by the first steps of K.
     fill_s = device.arch.data.assumed("fill_steps") * _step_s(device) + device.light_start_s - device.kernel_start_s
-    starts_s = np.where(demand.is_expert, sorting_s, fill_s * is_served)
+    starts_s = np.where(demand.is_expert, sorting_s, fill_s * _is_served(setup))
     return common.add_serial(mapping, demand, starts_s=np.where(demand.head & is_product, starts_s, 0.0))
+
+
+def _tile_products(demand: Demand, setup: Setup, on_matrix: Bools) -> tuple[Tiling, Demand]:
+    """Return the tiles of products on tensor cores, and the demand, with weights unpacked as often as they need."""
+    device, plan, runtime = setup.device, setup.plan, setup.runtime
+    tiles, is_product = device.arch.data.tiles, on_matrix & (demand.op_class == OpClass.GEMM)
+    rate = device.mac_rate("matrix", plan.matrix) * plan.matrix_rate * device.matrix_sustained
+    rate *= runtime.matrix_share(device, plan.operand_bytes)
+    narrow = tiles["block_scaled" if FORMATS[plan.operand].bits == FORMATS["fp4"].bits else "quantised"]
+    is_narrow = runtime.serves and not _is_served(setup)
+    menu = narrow if is_narrow and device.vendor == narrow.vendor else tiles["matrix"]
+    sizes, times, whole = demand.gemm * on_matrix, np.ones(1), demand
+    if at_once := runtime.micro_batch.get(device.software_class):
+        times = np.where(is_product, np.maximum(np.ceil(sizes[1] / at_once.value), 1.0), 1.0)
+        sizes[1] = np.ceil(sizes[1] / times)
+    if demand.n_kernels < demand.n:  # products of one input are one product
+        columns = sizes[2] * (sizes[0] == 1.0) * is_product
+        sizes[2] = np.where(columns > 0.0, demand.per_kernel(columns)[demand.kernel], sizes[2])
+        times = np.where(columns > 0.0, columns / np.maximum(sizes[2], 1.0), 1.0)
+        whole = msgspec.structs.replace(demand, gemm=sizes)
+    # With small tiles, narrow operands are multiplied only as fast as a multiprocessor reads them.
+    fed_s = plan.operand_bytes / (device.operand_bytes_per_clock * device.clock_hz) * is_narrow
+    stores = _is_served(setup) or menu is narrow
+    timing = {"operand_s": fed_s, "store_s": _store_s(device, demand.element_bytes) if stores else 0.0}
+    if _is_served(setup):
+        fill_s = device.arch.data.assumed("fill_steps") * _step_s(device)
+        timing |= {"step_s": _step_s(device), "split_s": device.light_start_s, "refill_s": fill_s}
+    elif not runtime.serves:  # parts are written and read again
+        timing |= {"step_s": _step_s(device), "part_s": _store_s(device, 2.0 * FORMATS[BASE].bytes)}
+    matrix = tile_menu(whole, sizes, menu, device, rate, plan.operand_bytes, **timing)
+    matrix = msgspec.structs.replace(matrix, seconds=matrix.seconds * times)
+    grouped = is_product & demand.is_expert & (demand.gemm[0] > 1.0) & runtime.serves
+    if grouped.any() and device.vendor == tiles["grouped"].vendor:
+        matrix, demand = _group(demand, setup, grouped, matrix, rate)
+    if demand.unpack_ops is not None:
+        matrix = _few_rows(demand, (demand.unpack_ops > 0) & ~grouped, device, matrix, rate)
+    return matrix, demand
+
+
+def _is_served(setup: Setup) -> bool:
+    """Return True if an engine of language models multiplies operands as they are stored."""
+    return setup.runtime.serves and setup.plan.operand == setup.plan.stored
 
 
 def _group(demand: Demand, setup: Setup, grouped: Bools, matrix: Tiling, macs_per_s: float) -> tuple[Tiling, Demand]:

@@ -69,9 +69,10 @@ class TileChoices(msgspec.Struct, frozen=True):
 
     `macs_per_s` is the rate of one unit. `fill_s`, per row and column of a tile, fills and drains a spatial pipeline.
     In `operand_s` one value of a row or column comes from the last on-chip level to the unit. `step_s`, per value of K,
-    is how long a block waits for memory. In `store_s` a unit stores a result, before its next tile begins. If K is
-    divided, a unit moves a value of a part in `part_s`, and a kernel that adds up the parts takes `split_s`. Groups of
-    unequal rows end in a part of a tile that is `partly_full` in the mean, 0 for equal groups."""
+    is how long a block waits for memory; each further round of blocks fills in `refill_s`. In `store_s` a unit stores a
+    result, before its next tile begins. If K is divided, a unit moves a value of a part in `part_s`, and a kernel that
+    adds up the parts takes `split_s`. Groups of unequal rows end in a part of a tile that is `partly_full` in the mean,
+    0 for equal groups."""
 
     tiles: Floats
     splits: tuple[int, ...]
@@ -84,6 +85,7 @@ class TileChoices(msgspec.Struct, frozen=True):
     store_s: float = 0.0
     split_s: float = 0.0
     part_s: float = 0.0
+    refill_s: float = 0.0
     partly_full: float = 0.0
 
 
@@ -120,7 +122,8 @@ def _evaluate_tiles(gemm: Floats, choices: TileChoices) -> Sequence[Floats]:
     seconds *= np.maximum(tm * tn / (rate * choices.macs_per_s), (tm + tn) * choices.operand_s)
     if choices.step_s:  # blocks that share a unit wait for memory at the same time
         beside = device.arch.data.assumed("grouped_blocks")
-        seconds = np.maximum(seconds, np.ceil(results * split / (units * beside)) * depth * choices.step_s)
+        rounds = np.ceil(results * split / (units * beside))
+        seconds = np.maximum(seconds, rounds * depth * choices.step_s) + (rounds - 1.0) * choices.refill_s
     stored_s = choices.store_s + np.where(split > 1, choices.part_s, 0.0)
     seconds = seconds + waves * tm * tn * stored_s + np.where(split > 1, choices.split_s, 0.0)
     # K is divided among units that would idle: if the result alone fills them all, a split only adds blocks.
