@@ -37,7 +37,7 @@ def time_attention(mapping: Mapping, demand: Demand, setup: Setup, rates: Effici
     # Keys are divided among idle units where the rows of one head are a single block.
     idle = np.minimum(np.floor(np.maximum(device.units / blocks, 1.0)), own.get("parts", np.inf))
     tiles = seen / columns + assumed("attention_partial_tile")
-    splits = np.where(rows <= most, np.clip(idle, 1.0, np.ceil(tiles)), 1.0)
+    splits = np.where(rows <= device.arch.data.assumed("attention_rows"), np.clip(idle, 1.0, np.ceil(tiles)), 1.0)
     is_step = rows <= assumed("packed_rows")
     padding = tiles / splits * columns * tile_rows * np.ceil(blocks / device.units) * device.units / (g * rows * seen)
     rate = device.matrix_sustained * (1.0 if runtime.asynchronous else device.synchronous_matrix_rate)

@@ -126,7 +126,8 @@ def _attend(row: dict[str, str], sizes: Shape) -> _Kernels:
     tokens, rotated = sizes["batch"] * rows, sizes["rotated"] or dim
     widths = {"q": sizes["heads"] * rotated, "k": shape["kv_heads"] * rotated, "v": shape["kv_heads"] * dim}
     widths["c"] = (sizes["kv"] or rows) / rows * sizes["dim_kept"]
-    widths["x"] = sizes["heads"] * (2.0 * shape["dim_qk"] + shape["dim_v"]) * 0.75  # 16 bits are read, 8 written
+    widths["x"] = sizes["heads"] * shape["dim_qk"] + shape["kv_heads"] * (shape["dim_qk"] + shape["dim_v"])
+    widths["x"] *= 0.75  # 16 bits are read, 8 written
     moved = ((kind, {"tokens": tokens, "width": sum(widths[each] for each in kind)}) for kind in rule["before"])
     special = {"x": _round, "c": kernels.rowwise(OpClass.ELEMENTWISE, 1, rule.get("cast_flops", 0.0), 0)}
     before = (special.get(kind, _gather)(size) for kind, size in moved)
