@@ -105,7 +105,7 @@ def _read(row: dict[str, str]) -> tuple[_Key, tuple[str, float, _Kernels]]:
     changes = rule.get("runtime", {}) | (rule.get("runtime_of_divided", {}) if is_divided else {})
     changes |= rule.get("runtime_of_single", {}) if is_single else {}
     attended = rule.get("computes", multiplied if multiplied in FORMATS else "") if cache else ""
-    key = row["device"], row["engine"], rules["precision"][form], attended, msgspec.json.encode(changes)
+    key = row["device"], row["engine"], rule.get("precision", rules["precision"][form]), attended, msgspec.json.encode(changes)
     return key, (family, sizes["latency_s"], started)
 
 
@@ -153,7 +153,9 @@ def _experts(row: dict[str, str], sizes: Shape) -> _Kernels:
         touched, rows = _power_law_load(
             *map(int, (tokens, experts, active, devices)), float(row["distribution"].split("_")[2])
         )
-    hidden, inter, chosen = sizes["hidden"], sizes["inter"] / (sizes["tp"] or 1.0), touched * rows
+    part = rule.get("widens", 1.0)
+    hidden, inter = (np.ceil(width / part) * part for width in (sizes["hidden"], sizes["inter"] / (sizes["tp"] or 1.0)))
+    chosen = touched * rows
     wide = (1.0 if _first_rule(row, "ungated") else 2.0) * inter
     up, down = (
         msgspec.structs.replace(product(touched, rows, n, k), is_expert=True)
