@@ -114,7 +114,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     attention: dict[str, float] = {}
     paged_blocks: SourcedValue | None = None  # decoding reads shared keys once per query head
     paged_share: SourcedValue = _plain(1.0)  # of the speed, for more than `paged_blocks` heads of sequences
-    experts: str = ""  # tokens are 'sorted' in kernels before products, or in them ('fused'); 'untuned' default tiles
+    experts: str = ""  # tokens are 'sorted' in kernels before products, or in them ('fused'); or a library's tiles
     untuned_experts: bool = False  # 16-bit experts that are divided among devices take default tiles
     library_collectives: bool = False  # NCCL instead of own kernels
     collective_s: SourcedValue = _plain(0.0)  # the start of each collective

@@ -105,7 +105,13 @@ def _read(row: dict[str, str]) -> tuple[_Key, tuple[str, float, _Kernels]]:
     changes = rule.get("runtime", {}) | (rule.get("runtime_of_divided", {}) if is_divided else {})
     changes |= rule.get("runtime_of_single", {}) if is_single else {}
     attended = rule.get("computes", multiplied if multiplied in FORMATS else "") if cache else ""
-    key = row["device"], row["engine"], rule.get("precision", rules["precision"][form]), attended, msgspec.json.encode(changes)
+    key = (
+        row["device"],
+        row["engine"],
+        rule.get("precision", rules["precision"][form]),
+        attended,
+        msgspec.json.encode(changes),
+    )
     return key, (family, sizes["latency_s"], started)
 
 
