@@ -60,7 +60,7 @@ def _tile_products(demand: Demand, setup: Setup, on_matrix: Bools) -> tuple[Tili
     if demand.n_kernels < demand.n:  # products of one input are one product
         columns = sizes[2] * (sizes[0] == 1.0) * is_product
         sizes[2] = np.where(columns > 0.0, demand.per_kernel(columns)[demand.kernel], sizes[2])
-        times = np.where(columns > 0.0, columns / np.maximum(sizes[2], 1.0), 1.0)
+        times = times * np.where(columns > 0.0, columns / np.maximum(sizes[2], 1.0), 1.0)
         whole = msgspec.structs.replace(demand, gemm=sizes)
     # With small tiles, narrow operands are multiplied only as fast as a multiprocessor reads them.
     fed_s = plan.operand_bytes / (device.operand_bytes_per_clock * device.clock_hz) * is_narrow

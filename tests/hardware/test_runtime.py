@@ -11,6 +11,7 @@ from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from analysis.model.ir.workload import Workload
 from hardware import known_architectures
+from hardware.demand import OpClass
 from hardware.device_catalog import load_device, load_devices
 from hardware.errors import RequestError
 from hardware.map_demand import _with_own_kernels
@@ -285,3 +286,19 @@ def test_a_runtime_has_what_its_base_states() -> None:
     assert (older.mode, newer.mode) == ("eager", "fused")
     assert newer.scaling_ops
     assert not older.scaling_ops
+
+
+def test_llama_cpp_multiplies_a_prompt_in_micro_batches() -> None:
+    def products_s(tokens: int) -> float:
+        result = run(f"llama3_8b:prefill,sequence={tokens}", "rtx_4090", "llama_cpp")
+        return float(result.run.mapping.matrix_s[0][result.demand.op_class == OpClass.GEMM].sum())
+
+    assert products_s(2048) == pytest.approx(4.0 * products_s(512), rel=0.02)
+
+
+def test_engines_join_products_of_one_input() -> None:
+    def products(runtime: str) -> int:
+        demand = run("bert_base:sequence=64", "a100_sxm4_80gb", runtime).demand
+        return int((demand.head & (demand.op_class == OpClass.GEMM)).sum())
+
+    assert products("fused") - products("tensorrt") == 2 * 12  # keys and values of twelve layers join queries
