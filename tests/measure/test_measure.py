@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from analysis.annexes.machine import device_fit, host_facts, torch_process
+from analysis.annexes.machine import device_fit, few_rows, host_facts, torch_process
 from analysis.annexes.machine.device_toml import device_toml
 from analysis.annexes.machine.measurement_log import (
     BenchmarkCase,
@@ -270,6 +270,13 @@ def test_one_row_moves_further_where_rows_of_one_software_agree(
         one = made["rows"][0]
         moved[framework] = np.log(one["after_s"] / one["before_s"]) / np.log(one["measured_s"] / one["before_s"])
     assert moved["OpenVINO"] > 1.5 * moved["ncnn"] > 0.0
+
+
+def test_a_row_far_beyond_the_spreads_moves_rates_by_a_smaller_share() -> None:
+    part = ("compute", "convolutions")
+    variances = few_rows.spreads("gpu")
+    moved = [few_rows.condition([{part: 1.0}], [error], variances).parts[part] / error for error in (0.1, 0.2, 0.4, 0.8)]
+    assert 1.0 > moved[0] == pytest.approx(moved[1]) > moved[2] > moved[3] > 0.0
 
 
 def test_a_row_in_one_format_says_nothing_of_the_rates_in_another(own_folder: Path, tmp_path: Path) -> None:

@@ -79,13 +79,15 @@ def spreads(group: str) -> dict[str, float]:
 
 def condition(rows: Sequence[Shares], errors: Sequence[float], variances: Mapping[str, float]) -> Posterior:
     """Return the posterior mean of each part's logarithm, given the time shares and errors (logarithm of measured over
-    predicted) of rows. The prior: parts and rows are independent Gaussians with the given `variances`."""
+    predicted) of rows. The prior: parts and rows are independent Gaussians with the given `variances`; a row beyond
+    one standard deviation has a wider distribution, as Student's has, so it moves the parts less."""
     parts = sorted({part for row in rows for part in row})
     shares = np.array([[row.get(part, 0.0) for part in parts] for row in rows])
     prior = np.array([variances[limit] for limit, _ in parts])
     seen = (shares * prior) @ shares.T
-    joint = seen + variances["row"] * np.eye(len(rows))
     e: Floats = np.clip(np.array(errors), -MOST_ERROR, MOST_ERROR)
+    far = np.maximum(np.square(e) / (seen.diagonal() + variances["row"]), 1.0)  # an outlier has a cause of its own
+    joint = seen + np.diag(variances["row"] * far)
     moved = prior * (shares.T @ np.linalg.solve(joint, e))
     typical = shares.mean(axis=0)
     before = typical @ (prior * typical)
