@@ -275,7 +275,9 @@ def test_one_row_moves_further_where_rows_of_one_software_agree(
 def test_a_row_far_beyond_the_spreads_moves_rates_by_a_smaller_share() -> None:
     part = ("compute", "convolutions")
     variances = few_rows.spreads("gpu")
-    moved = [few_rows.condition([{part: 1.0}], [error], variances).parts[part] / error for error in (0.1, 0.2, 0.4, 0.8)]
+    moved = [
+        few_rows.condition([{part: 1.0}], [error], variances).parts[part] / error for error in (0.1, 0.2, 0.4, 0.8)
+    ]
     assert 1.0 > moved[0] == pytest.approx(moved[1]) > moved[2] > moved[3] > 0.0
 
 
