@@ -429,7 +429,7 @@ def test_the_bands_of_operators_hold_most_rows() -> None:
     point = operator_rows.predict_operators([{**_STEP, "device": "h100_sxm", "engine": "vllm"}])[0][0]
     low, high = (end / point.predicted for end in point.band)
     assert 0.5 < low < 0.9
-    assert 1.5 < high < 2.0
+    assert 1.0 / low < high < 1.6
 
 
 def test_query_heads_of_tensorrt_llm_have_blocks_of_their_own_in_prefill() -> None:
@@ -490,14 +490,14 @@ def test_measured_operators_stay_within_the_errors_of_today() -> None:
         "gemm, fp8": 0.17,
         "gemm, nvfp4": 0.18,
         "gemm, int4": 0.23,
-        "attention_decode": 0.15,
+        "attention_decode": 0.13,
         "allreduce": 0.17,
     }
     most |= {
-        "attention_prefill, cache bf16": 0.17,
-        "attention_prefill, cache fp8": 0.24,
-        "mla_decode": 0.21,
-        "mla_prefill": 0.25,
+        "attention_prefill, cache bf16": 0.13,
+        "attention_prefill, cache fp8": 0.14,
+        "mla_decode": 0.15,
+        "mla_prefill": 0.14,
     }
     most |= {"moe, bf16": 0.17, "moe, fp8 x": 0.20, "moe, fp8_block": 0.17, "moe, int4": 0.17}
     most |= {"moe, mxfp4 x bf16": 0.19, "moe, mxfp4 x mxfp8": 0.18, "moe, nvfp4": 0.18}
