@@ -46,7 +46,7 @@ class SingleKernel(msgspec.Struct, frozen=True):
     """The work of one kernel: its class, GEMM dimensions (G, M, N, K; zeros for none), element-wise FLOPs and special
     functions, and elements read, of weights, and written. `patches` are the 4 x 4 patches of the result of a 3 x 3
     convolution at stride 1. `macs` is None if it is the product of `gemm`. `cached` elements are read in the format of
-    the cache. `links` are those of a Demand."""
+    the cache. `links` are those of a Demand. In `waits_s` no unit works."""
 
     op_class: OpClass
     gemm: tuple[float, float, float, float]
@@ -59,6 +59,7 @@ class SingleKernel(msgspec.Struct, frozen=True):
     macs: float | None = None
     cached: float = 0.0
     is_expert: bool = False
+    waits_s: float = 0.0
     links: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
 
 
@@ -194,9 +195,10 @@ def make_points(
 ) -> list[PredictionPoint]:
     """Return the points of rows: family of work, seconds, and kernels that run in turn. The band is that of single
     kernels, or the one in `bands` by family."""
-    demand = kernel_demand([kernel for row in rows for kernel in row[2]], setup.plan.widths, in_layers)
+    kernels = [kernel for row in rows for kernel in row[2]]
+    kernel_s = execute(kernel_demand(kernels, setup.plan.widths, in_layers), setup).kernel_s
     first = np.cumsum([0, *(len(row[2]) for row in rows)])[:-1]
-    predicted = np.add.reduceat(execute(demand, setup).kernel_s, first).tolist()
+    predicted = np.add.reduceat(kernel_s + [kernel.waits_s for kernel in kernels], first).tolist()
     work, runtime = work_class(setup, "kernel", 1, False), setup.runtime
     ends = [(bands or {}).get(name) or find_trust(setup, work)[0].band for name, _, _ in rows]
     return [

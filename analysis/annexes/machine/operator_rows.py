@@ -89,7 +89,8 @@ def _read(row: dict[str, str]) -> tuple[_Key, tuple[str, float, _Kernels]]:
         family, form = f"{operator}, cache {cache}", f"cache {cache}"
     elif stored:
         family, form = f"{operator}, {stored} x {multiplied}", f"{stored} {multiplied}"
-    if form not in rules["precision"]:
+    precision = _first_rule(row, "beside").get("precision") or rules["precision"].get(form)
+    if precision is None:
         raise Unpredictable(f"format of {operator}: {form}")
     cells = {name: parse_cell(row, name) or 0.0 for name in row} | rules["sizes"].get(operator, {})
     sizes = defaultdict(float, cells)
@@ -105,13 +106,7 @@ def _read(row: dict[str, str]) -> tuple[_Key, tuple[str, float, _Kernels]]:
     changes = rule.get("runtime", {}) | (rule.get("runtime_of_divided", {}) if is_divided else {})
     changes |= rule.get("runtime_of_single", {}) if is_single else {}
     attended = rule.get("computes", multiplied if multiplied in FORMATS else "") if cache else ""
-    key = (
-        row["device"],
-        row["engine"],
-        rule.get("precision", rules["precision"][form]),
-        attended,
-        msgspec.json.encode(changes),
-    )
+    key = row["device"], row["engine"], rule.get("precision", precision), attended, msgspec.json.encode(changes)
     return key, (family, sizes["latency_s"], started)
 
 
@@ -201,8 +196,10 @@ def _power_law_load(tokens: int, experts: int, active: int, devices: int, expone
 
 
 def _multiply(row: dict[str, str], sizes: Shape) -> _Kernels:
-    shape = (sizes["heads"], sizes["tokens"] or sizes["m"], sizes["n"], sizes["k"])
-    return *_small_kernels(row), product(*shape)
+    rows, rule = sizes["tokens"] or sizes["m"], _first_rule(row, "beside")
+    multiplied = product(sizes["heads"], rows, sizes["n"], sizes["k"])
+    waits_s = rows * sizes["heads"] * rule.get("row_s", 0.0)
+    return *_small_kernels(row), msgspec.structs.replace(multiplied, waits_s=waits_s)
 
 
 def _small_kernels(row: dict[str, str]) -> _Kernels:
