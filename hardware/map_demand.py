@@ -103,7 +103,7 @@ def _scaled_share(setup: Setup) -> float:
     """Return the share of the time of a product in which its unit multiplies, if lanes scale and add up the sum of each
     block of K in between."""
     device, plan, runtime = setup.device, setup.plan, setup.runtime
-    rate = device.mac_rate(*plan.contraction) * runtime.matrix_share(device, plan.operand_bytes)
+    rate = device.mac_rate(*plan.contraction) * runtime.matrix_share(device, plan.operand)
     lane_ops = runtime.scaling_ops[device.software_class].value / device.arch.data.assumed("scaled_block")
     return 1.0 / (1.0 + lane_ops * rate / device.mac_rate("vector", BASE))
 

@@ -85,7 +85,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     compute_packed: dict[str, dict[str, SourcedValue]] = {}  # with packed weights
     compute_vector: dict[str, dict[str, SourcedValue]] = {}  # on vector units, where it differs
     reached: dict[str, SourcedValue] = {}  # the largest share of the peak
-    waits_for_matrix: bool = False  # warps wait for each matrix instruction
+    waits_for: tuple[str, ...] = ()  # operands for which warps wait in each matrix instruction
     narrow_sums: bool = False  # fp16 products accumulate in fp16
     winograd: bool = False  # 3 x 3 convolutions on CPUs take fewer multiplications
     activations: dict[str, str] = {}  # the format between narrower products
@@ -133,9 +133,9 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
         dispatches ahead."""
         return device.arch.places_models or (self.dispatches_ahead and not device.arch.is_host)
 
-    def matrix_share(self, device: Device, operand_bytes: float) -> float:
+    def matrix_share(self, device: Device, operand: str) -> float:
         """Return the share of the matrix unit's peak that instructions of its kernels for these operands reach."""
-        return device.synchronous_matrix_rate if self.waits_for_matrix and operand_bytes <= 2.0 else 1.0
+        return device.synchronous_matrix_rate if operand in self.waits_for else 1.0
 
     def fits(self, device: Device, work: str) -> bool:
         """Return True if the runtime runs this kind of work on the device."""

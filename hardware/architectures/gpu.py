@@ -49,7 +49,7 @@ def _tile_products(demand: Demand, setup: Setup, on_matrix: Bools) -> tuple[Tili
     device, plan, runtime = setup.device, setup.plan, setup.runtime
     tiles, is_product = device.arch.data.tiles, on_matrix & (demand.op_class == OpClass.GEMM)
     rate = device.mac_rate("matrix", plan.matrix) * plan.matrix_rate * device.matrix_sustained
-    rate *= runtime.matrix_share(device, plan.operand_bytes)
+    rate *= runtime.matrix_share(device, plan.operand)
     narrow = tiles["block_scaled" if FORMATS[plan.operand].bits == FORMATS["fp4"].bits else "quantised"]
     is_narrow = runtime.serves and not _is_served(setup)
     menu = narrow if is_narrow and device.vendor == narrow.vendor else tiles["matrix"]
@@ -77,7 +77,9 @@ def _tile_products(demand: Demand, setup: Setup, on_matrix: Bools) -> tuple[Tili
     if grouped.any() and device.vendor == tiles["grouped"].vendor:
         matrix, demand = _group(demand, setup, grouped, matrix, rate)
     if demand.unpack_ops is not None:
-        matrix = _few_rows(demand, (demand.unpack_ops > 0) & ~grouped, device, matrix, rate)
+        matrix = _few_rows(demand, (demand.unpack_ops > 0) & ~grouped, "packed_rows", device, matrix, rate)
+    elif is_narrow and plan.operand in runtime.waits_for:
+        matrix = _few_rows(demand, is_product & ~grouped, "vector_rows", device, matrix, rate)
     return matrix, demand
 
 
@@ -131,14 +133,14 @@ def _is_untuned(demand: Demand, setup: Setup) -> bool:
     return is_wide and (is_untuned or setup.runtime.experts == "untuned")
 
 
-def _few_rows(demand: Demand, packed: Bools, device: Device, matrix: Tiling, macs_per_s: float) -> Tiling:
-    """Return the tiles with faster products of packed weights and few rows: weights are unpacked in registers, at full
-    rate, and rows are padded only to one instruction."""
+def _few_rows(demand: Demand, products: Bools, most: str, device: Device, matrix: Tiling, macs_per_s: float) -> Tiling:
+    """Return the tiles with faster `products` of few rows, at `most` the assumption of this name: weights are unpacked
+    in registers, at full rate, and rows are padded only to one instruction."""
     assumed = device.arch.data.assumed
     g, m, n, k = demand.gemm
     rows = assumed("instruction_rows")
     seconds = g * np.ceil(m / rows) * rows * n * k / (device.units * macs_per_s)
-    few = packed & (m <= assumed("packed_rows"))
+    few = products & (m <= assumed(most))
     return msgspec.structs.replace(matrix, seconds=np.where(few, np.minimum(seconds, matrix.seconds), matrix.seconds))
 
 
