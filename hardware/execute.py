@@ -188,8 +188,8 @@ def _operator_energy_j(price: Floats, counts: Floats) -> Floats:
 
 
 def _per_resource(demand: Demand, mapping: Mapping) -> Floats:
-    every = np.broadcast_arrays(mapping.matrix_s, mapping.vector_s, mapping.dram_s, mapping.chip_s)
-    return per_kernel(demand, np.stack(every, axis=1))
+    chip_s = np.broadcast_to(mapping.chip_s, mapping.dram_s.shape)
+    return per_kernel(demand, np.stack((mapping.matrix_s, mapping.vector_s, mapping.dram_s, chip_s), axis=1))
 
 
 def _busy(mapping: Mapping, resources: Floats, device: Device) -> Floats:

@@ -57,7 +57,7 @@ def _tile_products(demand: Demand, setup: Setup, on_matrix: Bools) -> tuple[Tili
     if at_once := runtime.micro_batch.get(device.software_class):
         times = np.where(is_product, np.maximum(np.ceil(sizes[1] / at_once.value), 1.0), 1.0)
         sizes[1] = np.ceil(sizes[1] / times)
-    if demand.n_kernels < demand.n:  # products of one input are one product
+    if (is_product & ~demand.head).any():  # products of one input are one product
         columns = sizes[2] * (sizes[0] == 1.0) * is_product
         sizes[2] = np.where(columns > 0.0, demand.per_kernel(columns)[demand.kernel], sizes[2])
         times = times * np.where(columns > 0.0, columns / np.maximum(sizes[2], 1.0), 1.0)

@@ -114,7 +114,7 @@ def _evaluate_tiles(gemm: Floats, choices: TileChoices) -> Sequence[Floats]:
     split = np.array(choices.splits, dtype=np.float64)[None, :, None]
     tiles_m = np.maximum(m / tm + choices.partly_full, 1.0) if choices.partly_full else np.ceil(m / tm)
     results = g * tiles_m * np.ceil(n / tn)
-    waves = np.ceil(results * (split / units))
+    blocks, waves = results * split, np.ceil(results * (split / units))
     depth = np.ceil(k / split / choices.k_step) * choices.k_step
     rate = rate * np.where(split > 1, device.arch.data.assumed("split_rate"), 1.0)
     seconds = waves * depth
@@ -122,7 +122,7 @@ def _evaluate_tiles(gemm: Floats, choices: TileChoices) -> Sequence[Floats]:
     seconds *= np.maximum(tm * tn / (rate * choices.macs_per_s), (tm + tn) * choices.operand_s)
     if choices.step_s:  # blocks that share a unit wait for memory at the same time
         beside = device.arch.data.assumed("grouped_blocks")
-        rounds = np.ceil(results * split / (units * beside))
+        rounds = np.ceil(blocks / (units * beside))
         seconds = np.maximum(seconds, rounds * depth * choices.step_s) + (rounds - 1.0) * choices.refill_s
     stored_s = choices.store_s + np.where(split > 1, choices.part_s, 0.0)
     seconds = seconds + waves * tm * tn * stored_s + np.where(split > 1, choices.split_s, 0.0)
@@ -130,7 +130,6 @@ def _evaluate_tiles(gemm: Floats, choices: TileChoices) -> Sequence[Floats]:
     np.copyto(seconds, np.inf, where=(split > 1) & (results >= units))
     if fill_s:
         seconds = seconds + (tm + tn) * fill_s * np.where(split > 1, 2.0, 1.0)
-    blocks = results * split
     return seconds, blocks, waves, np.minimum(blocks, units)
 
 
