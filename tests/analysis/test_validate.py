@@ -467,12 +467,12 @@ def test_padded_widths_and_gates_of_experts_take_time() -> None:
 
 
 def test_loads_under_a_power_law_hit_fewer_experts_and_add_up() -> None:
-    hit, rows = operator_rows._power_law_load(4096, 128, 8, 1, 1.2)
+    hit, rows = operator_rows._power_law_load(4096, 128, 8, 1, "power_law_1.2")
     assert 100.0 < hit <= 128.0
     assert hit * rows == pytest.approx(4096 * 8, rel=0.02)
-    assert operator_rows._power_law_load(1, 256, 8, 1, 1.2) == (8.0, 1.0)
-    assert operator_rows._power_law_load(1, 256, 8, 8, 1.2) == (1.0, 1.0)
-    busiest = operator_rows._power_law_load(4096, 128, 8, 8, 1.2)
+    assert operator_rows._power_law_load(1, 256, 8, 1, "power_law_1.2") == (8.0, 1.0)
+    assert operator_rows._power_law_load(1, 256, 8, 8, "power_law_1.2") == (1.0, 1.0)
+    busiest = operator_rows._power_law_load(4096, 128, 8, 8, "power_law_1.2")
     assert 1.5 < busiest[0] * busiest[1] / 4096 < 4.0  # of the mean load of a device
 
 

@@ -151,12 +151,9 @@ def _experts(row: dict[str, str], sizes: Shape) -> _Kernels:
     touched = max(min(experts, tokens * active) / devices, 1.0)
     rows = max(tokens * active / devices, 1.0) / touched
     if "power_law" in row.get("distribution", ""):  # the device with the most tokens was timed
-        touched, rows = _power_law_load(
-            *map(int, (tokens, experts, active, devices)), float(row["distribution"].split("_")[2])
-        )
-    part = rule.get("widens", 1.0)
+        touched, rows = _power_law_load(int(tokens), int(experts), int(active), int(devices), row["distribution"])
+    part, chosen = rule.get("widens", 1.0), touched * rows
     hidden, inter = (np.ceil(width / part) * part for width in (sizes["hidden"], sizes["inter"] / (sizes["tp"] or 1.0)))
-    chosen = touched * rows
     wide = (1.0 if _first_rule(row, "ungated") else 2.0) * inter
     up, down = (
         msgspec.structs.replace(product(touched, rows, n, k), is_expert=True)
@@ -173,15 +170,18 @@ def _experts(row: dict[str, str], sizes: Shape) -> _Kernels:
 
 
 @lru_cache(8192)
-def _power_law_load(tokens: int, experts: int, active: int, devices: int, exponent: float) -> tuple[float, float]:
+def _power_law_load(tokens: int, experts: int, active: int, devices: int, law: str) -> tuple[float, float]:
     """Return the experts hit on the device with the most tokens, and the tokens at each, as the benchmark draws them:
     loads by a power law are rounded, no expert has more than all tokens, and the least loaded experts of each device in
     turn get the rest."""
-    rule, experts = _rules()["power_law"], min(experts // devices, 4096) * devices
+    rule, power, experts = (
+        _rules()["power_law"],
+        1.0 - float(law.split("_")[2]),
+        min(experts, 8192) // devices * devices,
+    )
     low, high = (1.0, rule["most"] * tokens) if tokens * active > experts else rule["few"]
-    drawn = np.random.default_rng(0).random((rule["draws"], experts))
-    ends = low ** (1.0 - exponent), high ** (1.0 - exponent)
-    loads = (ends[0] + (ends[1] - ends[0]) * drawn) ** (1.0 / (1.0 - exponent))
+    loads = np.random.default_rng(0).random((rule["draws"], experts))
+    loads = (low**power + (high**power - low**power) * loads) ** (1.0 / power)
     loads = np.minimum(np.round(loads * (tokens * active / loads.sum(axis=1, keepdims=True))), tokens)
     loads = np.sort(loads.reshape(rule["draws"], devices, -1))
     lacking = np.maximum(tokens * active - loads.sum(axis=(1, 2)), 0.0)[:, None]
