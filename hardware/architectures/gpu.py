@@ -35,13 +35,13 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     mapping = msgspec.structs.replace(mapping, vector_s=mapping.vector_s + staged_s, is_reduced=staged_s > 0)
     if not setup.runtime.serves:
         return mapping
-    is_product = on_matrix & (demand.op_class == OpClass.GEMM)
+    is_served = setup.plan.operand == setup.plan.stored
     is_fused = (setup.runtime.experts or "fused").startswith("fused") and ("matrix", "fp4") in device.peaks
     sorting_s = 0.0 if is_fused else device.arch.data.assumed("routing_kernels") * device.kernel_start_s
     # The start of a kernel holds the mean fill of a product's pipeline: replace it by the first steps of K.
     fill_s = device.arch.data.assumed("fill_steps") * _step_s(device) + device.light_start_s - device.kernel_start_s
-    starts_s = np.where(demand.is_expert, sorting_s, fill_s * _is_served(setup))
-    return common.add_serial(mapping, demand, starts_s=np.where(demand.head & is_product, starts_s, 0.0))
+    starts_s = np.where(demand.is_expert, sorting_s, fill_s * is_served) * (demand.head & on_matrix)
+    return common.add_serial(mapping, demand, starts_s=np.where(demand.op_class == OpClass.GEMM, starts_s, 0.0))
 
 
 def _tile_products(demand: Demand, setup: Setup, on_matrix: Bools) -> tuple[Tiling, Demand]:
@@ -51,7 +51,8 @@ def _tile_products(demand: Demand, setup: Setup, on_matrix: Bools) -> tuple[Tili
     rate = device.mac_rate("matrix", plan.matrix) * plan.matrix_rate * device.matrix_sustained
     rate *= runtime.matrix_share(device, plan.operand)
     narrow = tiles["block_scaled" if FORMATS[plan.operand].bits == FORMATS["fp4"].bits else "quantised"]
-    is_narrow = runtime.serves and not _is_served(setup)
+    is_served = runtime.serves and plan.operand == plan.stored
+    is_narrow = runtime.serves and not is_served
     menu = narrow if is_narrow and device.vendor == narrow.vendor else tiles["matrix"]
     sizes, times, whole = demand.gemm * on_matrix, np.ones(1), demand
     if at_once := runtime.micro_batch.get(device.software_class):
@@ -64,9 +65,9 @@ def _tile_products(demand: Demand, setup: Setup, on_matrix: Bools) -> tuple[Tili
         whole = msgspec.structs.replace(demand, gemm=sizes)
     # With small tiles, narrow operands are multiplied only as fast as a multiprocessor reads them.
     fed_s = plan.operand_bytes / (device.operand_bytes_per_clock * device.clock_hz) * is_narrow
-    stores = _is_served(setup) or menu is narrow
-    timing = {"operand_s": fed_s, "store_s": _store_s(device, demand.element_bytes) if stores else 0.0}
-    if _is_served(setup):
+    store_s = _store_s(device, demand.element_bytes) if is_served or menu is narrow else 0.0
+    timing = {"operand_s": fed_s, "store_s": store_s}
+    if is_served:
         fill_s = device.arch.data.assumed("fill_steps") * _step_s(device)
         timing |= {"step_s": _step_s(device), "split_s": device.light_start_s, "refill_s": fill_s}
     elif not runtime.serves:  # parts are written and read again
@@ -76,16 +77,13 @@ def _tile_products(demand: Demand, setup: Setup, on_matrix: Bools) -> tuple[Tili
     grouped = is_product & demand.is_expert & (demand.gemm[0] > 1.0) & runtime.serves
     if grouped.any() and device.vendor == tiles["grouped"].vendor:
         matrix, demand = _group(demand, setup, grouped, matrix, rate)
+    rows, assumed = demand.gemm[1], device.arch.data.assumed
     if demand.unpack_ops is not None:
-        matrix = _few_rows(demand, (demand.unpack_ops > 0) & ~grouped, "packed_rows", device, matrix, rate)
+        few = (demand.unpack_ops > 0) & ~grouped & (rows <= assumed("packed_rows"))
+        matrix = _few_rows(demand, few, device, matrix, rate)
     elif is_narrow and plan.operand in runtime.waits_for:
-        matrix = _few_rows(demand, is_product & ~grouped, "vector_rows", device, matrix, rate)
+        matrix = _few_rows(demand, is_product & ~grouped & (rows <= assumed("vector_rows")), device, matrix, rate)
     return matrix, demand
-
-
-def _is_served(setup: Setup) -> bool:
-    """Return True if an engine of language models multiplies operands as they are stored."""
-    return setup.runtime.serves and setup.plan.operand == setup.plan.stored
 
 
 def _group(demand: Demand, setup: Setup, grouped: Bools, matrix: Tiling, macs_per_s: float) -> tuple[Tiling, Demand]:
@@ -133,14 +131,12 @@ def _is_untuned(demand: Demand, setup: Setup) -> bool:
     return is_wide and (is_untuned or setup.runtime.experts == "untuned")
 
 
-def _few_rows(demand: Demand, products: Bools, most: str, device: Device, matrix: Tiling, macs_per_s: float) -> Tiling:
-    """Return the tiles with faster `products` of few rows, at `most` the assumption of this name: weights are unpacked
-    in registers, at full rate, and rows are padded only to one instruction."""
-    assumed = device.arch.data.assumed
+def _few_rows(demand: Demand, few: Bools, device: Device, matrix: Tiling, macs_per_s: float) -> Tiling:
+    """Return the tiles with faster products of `few` rows, padded only to one instruction: at full rate, with weights
+    unpacked in registers."""
     g, m, n, k = demand.gemm
-    rows = assumed("instruction_rows")
+    rows = device.arch.data.assumed("instruction_rows")
     seconds = g * np.ceil(m / rows) * rows * n * k / (device.units * macs_per_s)
-    few = products & (m <= assumed(most))
     return msgspec.structs.replace(matrix, seconds=np.where(few, np.minimum(seconds, matrix.seconds), matrix.seconds))
 
 

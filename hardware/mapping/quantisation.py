@@ -30,8 +30,7 @@ def quantise_activations(mapping: Mapping, demand: Demand, setup: Setup, rates: 
     near = np.minimum(moved, device.last_level_bytes * device.arch.data.assumed("quantised_in_cache"))
     bandwidth = float(rates.bandwidth[0, OpClass.ELEMENTWISE if is_local else OpClass.ROW_NORM])
     passes_s = last_level_seconds(device, near) + memory_seconds_of(device, moved - near, bandwidth)
-    starts_s = np.where(is_narrow, device.light_start_s, 0.0)
-    return add_serial(mapping, demand, passes_s=passes_s, starts_s=starts_s)
+    return add_serial(mapping, demand, passes_s=passes_s, starts_s=is_narrow * device.light_start_s)
 
 
 def widen_residuals(demand: Demand, setup: Setup) -> Demand:

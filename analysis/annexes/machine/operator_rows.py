@@ -196,10 +196,9 @@ def _power_law_load(tokens: int, experts: int, active: int, devices: int, law: s
 
 
 def _multiply(row: dict[str, str], sizes: Shape) -> _Kernels:
-    rows, rule = sizes["tokens"] or sizes["m"], _first_rule(row, "beside")
-    multiplied = product(sizes["heads"], rows, sizes["n"], sizes["k"])
-    waits_s = rows * sizes["heads"] * rule.get("row_s", 0.0)
-    return *_small_kernels(row), msgspec.structs.replace(multiplied, waits_s=waits_s)
+    shape = (sizes["heads"], sizes["tokens"] or sizes["m"], sizes["n"], sizes["k"])
+    waits_s = shape[0] * shape[1] * _first_rule(row, "beside").get("row_s", 0.0)
+    return *_small_kernels(row), msgspec.structs.replace(product(*shape), waits_s=waits_s)
 
 
 def _small_kernels(row: dict[str, str]) -> _Kernels:
