@@ -155,10 +155,8 @@ def _experts(row: dict[str, str], sizes: Shape) -> _Kernels:
     part, chosen = rule.get("widens", 1.0), touched * rows
     hidden, inter = (np.ceil(width / part) * part for width in (sizes["hidden"], sizes["inter"] / (sizes["tp"] or 1.0)))
     wide = (1.0 if _first_rule(row, "ungated") else 2.0) * inter
-    up, down = (
-        msgspec.structs.replace(product(touched, rows, n, k), is_expert=True)
-        for n, k in ((wide, hidden), (hidden, inter))
-    )
+    pair = (product(touched, rows, *shape) for shape in ((wide, hidden), (hidden, inter)))
+    up, down = (msgspec.structs.replace(each, is_expert=True) for each in pair)
     pads, others = rule.get("pads", 0.0), max(tokens * active - chosen, 0.0)
     copied = max(chosen, experts / devices * np.ceil(rows / pads) * pads) if pads else chosen
     read, zeros = (chosen + others * rule.get("adds_all", False)) * hidden, others * rule.get("writes_all", False)
@@ -174,25 +172,20 @@ def _power_law_load(tokens: int, experts: int, active: int, devices: int, law: s
     """Return the experts hit on the device with the most tokens, and the tokens at each, as the benchmark draws them:
     loads by a power law are rounded, no expert has more than all tokens, and the least loaded experts of each device in
     turn get the rest."""
-    rule, power, experts = (
-        _rules()["power_law"],
-        1.0 - float(law.split("_")[2]),
-        min(experts, 8192) // devices * devices,
-    )
+    rule, held, power = _rules()["power_law"], min(experts, 8192) // devices, 1.0 - float(law.split("_")[2])
     low, high = (1.0, rule["most"] * tokens) if tokens * active > experts else rule["few"]
-    loads = np.random.default_rng(0).random((rule["draws"], experts))
+    loads = np.random.default_rng(0).random((rule["draws"], held * devices))
     loads = (low**power + (high**power - low**power) * loads) ** (1.0 / power)
     loads = np.minimum(np.round(loads * (tokens * active / loads.sum(axis=1, keepdims=True))), tokens)
-    loads = np.sort(loads.reshape(rule["draws"], devices, -1))
+    loads, place = np.sort(loads.reshape(rule["draws"], devices, held)), np.arange(1, held + 1)
     lacking = np.maximum(tokens * active - loads.sum(axis=(1, 2)), 0.0)[:, None]
     lacking = np.ceil((lacking - np.arange(devices)) / devices)[:, :, None]  # of each device in turn
-    place = np.arange(1, loads.shape[2] + 1)
     levelled = (loads * place - np.cumsum(loads, axis=2) <= lacking).sum(axis=2, keepdims=True)
-    held = np.where(place <= levelled, loads, 0.0).sum(axis=2, keepdims=True) + lacking
-    loads = np.where(place <= levelled, np.floor(held / levelled) + (place <= held % levelled), loads)
+    lacking = np.where(place <= levelled, loads, 0.0).sum(axis=2, keepdims=True) + lacking
+    loads = np.where(place <= levelled, np.floor(lacking / levelled) + (place <= lacking % levelled), loads)
     busiest = np.take_along_axis(loads, loads.sum(axis=2).argmax(axis=1)[:, None, None], axis=1)
-    hit = max(float((busiest > 0).sum(axis=2).mean()), 1.0)
-    return hit, float(busiest.sum(axis=2).mean()) / hit
+    hit = max((busiest > 0).sum() / rule["draws"], 1.0)
+    return hit, busiest.sum() / rule["draws"] / hit
 
 
 def _multiply(row: dict[str, str], sizes: Shape) -> _Kernels:
