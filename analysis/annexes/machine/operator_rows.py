@@ -196,23 +196,23 @@ def _multiply(row: dict[str, str], sizes: Shape) -> _Kernels:
 
 def _small_kernels(row: dict[str, str]) -> _Kernels:
     """Return the small kernels that the engine's table includes."""
-    starts: int = _first_rule(row, "beside").get("starts", 0)
-    return (_gather({"tokens": 0.0, "width": 0.0}),) * starts
+    return (_gather({"tokens": 0.0, "width": 0.0}),) * int(_first_rule(row, "beside").get("starts", 0))
 
 
 def _exchange(row: dict[str, str], sizes: Shape) -> _Kernels:
-    share, messages, peers = Parallel(int(sizes["devices"]), 0.0).sent(_COLLECTIVES[row["operator"]])
-    values = sizes["bytes"] / 2.0 * (sizes["devices"] if _first_rule(row, "parts") else 1.0)
-    links = (share * 2.0 * values, messages, 0.0, peers)
+    rule, devices = _first_rule(row, "parts"), int(sizes["devices"] or 8)
+    share, messages, peers = Parallel(devices, 0.0).sent(_COLLECTIVES.get(row["operator"], "all_to_all"))
+    width = rule.get("width", 0.0) * devices * (1.0 - (1.0 - 1.0 / devices) ** sizes["topk"])  # once to each device
+    moved = sizes["bytes"] * devices ** rule.get("of_one", 0) or sizes["tokens"] * sizes["hidden"] * width
+    links, values = (share * moved, messages, 0.0, peers), moved / 2.0
     return (SingleKernel(OpClass.OTHER, (0, 0, 0, 0), values, 0, values, 0, values, links=links),)
 
 
-_COLLECTIVES = {"allreduce": "all_reduce", "alltoall": "all_to_all"}
-_COLLECTIVES |= dict.fromkeys(("allgather", "reducescatter"), "all_gather")
+_COLLECTIVES = {"allreduce": "all_reduce", "allgather": "all_gather", "reducescatter": "all_gather"}
 _ATTENTION = ("attention_prefill", "attention_decode", "attention_encoder", "mla_prefill", "mla_decode")
 _OPERATORS: dict[str, Callable[[dict[str, str], Shape], _Kernels]] = {
     **dict.fromkeys(("gemm", "mla_bmm"), _multiply),
     "moe": _experts,
     **dict.fromkeys(_ATTENTION, _attend),
-    **dict.fromkeys(_COLLECTIVES, _exchange),
+    **dict.fromkeys((*_COLLECTIVES, "alltoall", "alltoall_dispatch", "alltoall_combine"), _exchange),
 }
