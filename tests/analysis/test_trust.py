@@ -160,7 +160,8 @@ def test_no_band_leaves_out_the_estimate() -> None:
         ("llama3_8b:request", "mi300x", 1, "fp16", "auto", "engineering", "language models, AMD GPU, other software"),
         ("llama3_8b:request", "jetson_agx_orin", 1, "bf16", "auto", "siblings", "language models, integrated GPU"),
         ("resnet50", "mi300x", 1, "fp16", "auto", "siblings", "vision and encoders, AMD GPU"),
-        ("llama3_8b:decode", "ryzen9_7950x", 1, "fp16", "llama_cpp", "siblings", "decode, CPU"),
+        ("llama3_8b:decode", "ryzen9_7950x", 1, "fp16", "llama_cpp", "measured", "decode, CPU"),
+        ("llama3_8b:decode", "ryzen9_5950x", 1, "fp16", "llama_cpp", "siblings", "decode, CPU"),
         ("bert_large", "a30", 8, "int8", "tensorrt", "measured", "encoder, TensorRT"),
     ],
 )
