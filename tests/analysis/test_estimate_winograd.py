@@ -87,8 +87,11 @@ def test_a_larger_batch_is_never_faster(name: str, execution: str, model: str) -
     assert all(a <= b * (1 + 1e-9) for a, b in pairwise(latencies)), latencies
 
 
-def test_lanes_that_multiply_packed_weights_in_int8_do_not_switch_to_fp32() -> None:
-    runs = [run("resnet18", "p40", batch, "iq3_skv8", "compiled") for batch in (16, 17)]
+@pytest.mark.parametrize(
+    ("model", "precision", "execution"), [("resnet18", "iq3_skv8", "compiled"), ("conv2d", "w4a16", "tensorrt_enqueue")]
+)
+def test_packed_weights_are_not_transformed(model: str, precision: str, execution: str) -> None:
+    runs = [run(model, "p40", batch, precision, execution) for batch in (16, 17)]
     assert not any(each.run.mapping.is_reduced.any() for each in runs)
     assert runs[0].latency_s < runs[1].latency_s
 
