@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from analysis.estimate.trust import work_classes
 from analysis.model import store
 from analysis.model.ir.workload import KINDS
 from hardware import file_access, precision
+from hardware.device_file import CATALOG
 from hardware.runtime import MODES, runtimes
 from hwexplorer.cli import main
 from tests.models import load_once
@@ -125,6 +127,14 @@ def test_language_models_on_few_threads_have_as_many_cores() -> None:
     vision |= {"scenario": "", "latency_ms": "5", "precision": "fp32", "n_devices": "1"}
     assert "fewer threads than cores" in refused({**vision, "device_mode": "7 threads"})
     assert interpret_row({**vision, "device_mode": "8 threads"}).device.units == 8
+
+
+def test_a_device_file_of_the_user_runs_on_as_many_cores_as_threads(tmp_path: Path) -> None:
+    text = (CATALOG / "ryzen9_7950x.toml").read_text()
+    text = re.sub(r"(?m)^aliases = .*$", "", text).replace('id = "ryzen9_7950x"', 'id = "own_cpu"', 1)
+    (tmp_path / "own_cpu.toml").write_text(re.sub(r"(?m)^name = .*$", 'name = "Own CPU"', text, count=1))
+    row = {**LLM, "device": "own_cpu", "runtime": "llama.cpp", "weights_format": "int4", "device_mode": "8 threads"}
+    assert interpret_row(row, (tmp_path,)).device.units == 8
 
 
 def test_rows_of_weights_interleaved_have_their_own_runtime() -> None:

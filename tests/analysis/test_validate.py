@@ -466,6 +466,13 @@ def test_padded_widths_and_gates_of_experts_take_time() -> None:
     assert seconds(kernel="trtllm_nongated") < 0.8 * seconds(kernel="trtllm")
 
 
+@pytest.mark.parametrize("named", ["A100 80GB", "a100_sxm4_80gb"])
+def test_rules_read_the_device_and_not_its_name(named: str) -> None:
+    """A device with GB in its name is no GB200."""
+    row = operator_rows._with_generation({"device": named}, ())
+    assert (row["device"], row["generation"]) == ("a100_sxm4_80gb", "ampere")
+
+
 def test_loads_under_a_power_law_hit_fewer_experts_and_add_up() -> None:
     hit, rows = operator_rows._power_law_load(4096, 128, 8, 1, "power_law_1.2")
     assert 100.0 < hit <= 128.0

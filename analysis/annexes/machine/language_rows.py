@@ -38,7 +38,7 @@ def interpret_row(row: dict[str, str], folders: tuple[Path, ...] = ()) -> Measur
 def _interpret_language_row(row: dict[str, str], folders: tuple[Path, ...]) -> MeasuredRow:
     """Return the request of a row of a language model. Energy covers all devices and one inference: one token in
     decoding, else the whole request. Raises Unpredictable with the reason."""
-    device = use_threads(find_device(row["device"], row["device_mode"], row["source"], folders), row)
+    device = use_threads(find_device(row["device"], row["device_mode"], row["source"], folders), row, folders)
     count = parse_count(row, "n_devices") or 1
     runtime = find_runtime_name(f"{row['runtime']} {row['weights_format']}", device.vendor, "language")
     split = (

@@ -112,7 +112,8 @@ def shipped_rows(tables: Sequence[str] = MODELS) -> list[dict[str, str]]:
 
 
 @lru_cache(maxsize=512)
-def _catalogue_device(name: str, folders: tuple[Path, ...]) -> Device | None:
+def catalogue_device(name: str, folders: tuple[Path, ...]) -> Device | None:
+    """Return the device of a name, None if the catalogue and the folders do not have it. Cached."""
     try:
         return load_device(name, folders)
     except RequestError:
@@ -121,7 +122,7 @@ def _catalogue_device(name: str, folders: tuple[Path, ...]) -> Device | None:
 
 def find_device(name: str, mode: str, source: str, folders: tuple[Path, ...]) -> Device:
     """Return the device of a row in its power mode. Raises Unpredictable if the catalogue does not have it."""
-    device = _catalogue_device(name, folders)
+    device = catalogue_device(name, folders)
     if device is None:
         raise Unpredictable("device is not in the catalogue")
     known = file_access.shipped(SHIPPED / "modes.toml").get(device.id, {})
@@ -165,7 +166,7 @@ def interpret_vision_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
     if energy and latency and is_mlperf and device.software.shares_host_memory:
         wall = file_access.shipped(ROWS)["wall"]  # MLPerf meters the whole system, but the estimate covers the module
         energy = energy * wall["supply"] - wall["board_w"] * latency / batch
-    device = use_threads(device, row, least=0.5)  # a core of few reaches more in vision than the fitted rates
+    device = use_threads(device, row, folders, least=0.5)  # a core of few reaches more in vision than the fitted rates
     framework = row.get("framework", "").lower()
     named = find_runtime_name(framework, device.vendor) or "fused"
     execution = check_runtime(named, device, "encoder" if row.get("sequence") else "vision")
@@ -224,14 +225,14 @@ def _devices(row: dict[str, str], folders: tuple[Path, ...]) -> tuple[Device, in
         return find_device(several[1], *about), int(several[2])
 
 
-def use_threads(device: Device, row: dict[str, str], least: float = 0.0) -> Device:
+def use_threads(device: Device, row: dict[str, str], folders: tuple[Path, ...], least: float = 0.0) -> Device:
     """Return a CPU with as many cores as threads ran. Raises Unpredictable below a share `least` of its cores."""
     threads = re.search(r"\b(\d+) threads?", f"{row.get('device_mode')} {row.get('runtime')}")
     if threads is None or not device.arch.is_host or int(threads[1]) >= device.units:
         return device
     if not 0 < int(threads[1]) >= least * device.units:
         raise Unpredictable("fewer threads than cores")
-    return load_device(f"{device.key}{{units={int(threads[1])}}}")
+    return load_device(f"{device.key}{{units={int(threads[1])}}}", folders)
 
 
 def parse_cell(row: dict[str, str], name: str, scale: float = 1.0) -> float | None:

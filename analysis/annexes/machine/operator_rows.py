@@ -16,7 +16,7 @@ import numpy as np
 
 from analysis.annexes.machine import kernel_validation as kernels
 from analysis.annexes.machine.kernel_validation import NARROW_KINDS, Shape, SingleKernel, product
-from analysis.annexes.machine.measured_rows import SHIPPED, Unpredictable, parse_cell
+from analysis.annexes.machine.measured_rows import SHIPPED, Unpredictable, catalogue_device, parse_cell
 from analysis.annexes.machine.row_validation import PredictionPoint
 from analysis.model.ir.workload import Parallel
 from hardware import file_access
@@ -52,7 +52,7 @@ def predict_operators(
     points, skipped = list[PredictionPoint](), Counter[str]()
     for row in rows:
         try:
-            key, member = _read(row)
+            key, member = _read(_with_generation(row, folders))
             groups.setdefault(key, []).append(member)
         except Unpredictable as reason:
             skipped[str(reason)] += 1
@@ -63,8 +63,8 @@ def predict_operators(
             runtime = msgspec.structs.replace(runtime, library_collectives=True)
         try:
             setup = make_setup(load_device(device, folders), precision, runtime)
-        except RequestError:
-            skipped[f"device is not in the catalogue: {device}"] += len(members)
+        except RequestError as error:
+            skipped[str(error)] += len(members)
             continue
         if attended:
             setup = msgspec.structs.replace(setup, plan=msgspec.structs.replace(setup.plan, attention=attended))
@@ -74,6 +74,17 @@ def predict_operators(
         if progress is not None:
             progress(len(points), len(rows))
     return sorted(points, key=lambda point: point.name), skipped
+
+
+def _with_generation(row: dict[str, str], folders: tuple[Path, ...]) -> dict[str, str]:
+    """Return the row with the id of its device, and its `generation` of kernels. Raises Unpredictable for a device that
+    the catalogue does not have."""
+    device = catalogue_device(row["device"], folders)
+    if device is None:
+        raise Unpredictable(f"device is not in the catalogue: {row['device']}")
+    generations = _rules()["generations"].items()
+    generation = next((name for name, parts in generations if any(part in device.id for part in parts)), "")
+    return {**row, "device": device.id, "generation": generation}
 
 
 def _read(row: dict[str, str]) -> tuple[_Key, tuple[str, float, _Kernels]]:
