@@ -14,7 +14,7 @@ import msgspec
 from hardware.architecture_data import Data, read
 from hardware.demand import Demand, Floats
 from hardware.hierarchy import Hierarchy
-from hardware.taxonomy import Event, taxonomy
+from hardware.taxonomy import STATIC, Event
 
 if TYPE_CHECKING:
     from hardware.device import Device
@@ -77,7 +77,7 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def events(self) -> tuple[Event, ...]:
         """The events of its taxonomy."""
-        return taxonomy(self.data.events, {name: part.component for name, part in self.data.clock.items()})
+        return (*self.data.events, *STATIC)
 
     @cached_property
     def row(self) -> dict[str, int]:
@@ -85,9 +85,9 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return {event.label: i for i, event in enumerate(self.events)}
 
     @cached_property
-    def clock_rows(self) -> list[int]:
-        """Rows of the clock events, counted in cycles of units."""
-        return [i for i, event in enumerate(self.events) if event.family == "clock"]
+    def timed_rows(self) -> list[int]:
+        """Rows of the events by time, counted in cycles of units."""
+        return [i for i, event in enumerate(self.events) if event.is_by_time]
 
     @cached_property
     def static_rows(self) -> list[int]:

@@ -63,18 +63,6 @@ class Field(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return self.unit in WHOLE
 
 
-class Clocked(SourcedValue, frozen=True, kw_only=True):
-    """The share of the clock power that one part takes. `works` is what it serves: 'matrix' or 'vector' products,
-    either ('compute'), the last on-chip level ('chip'), or memory ('dram')."""
-
-    works: str
-
-    @property
-    def component(self) -> str:
-        """`memory` if the part serves on-chip memory or DRAM, else `compute` (see `Event.component`)."""
-        return "memory" if self.works in ("chip", "dram") else "compute"
-
-
 class Story(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Words for explanations: `delivers` completes "this device ..." with how operands reach its arithmetic;
     `instructions` is the device's word for them ('' if it fetches none)."""
@@ -150,8 +138,8 @@ class Software(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 class Data(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
     """The data file of an architecture, joined with the tables that all share. `assumptions` are structural constants
-    of its mapping; `logic` are prices of its own events, J at 7 nm; `clock` are clocked parts, whose shares add up to
-    one (if empty: units as a whole); `matrix_follows` are the facts to which the multiply-adds per clock of its matrix
+    of its mapping; `logic` are prices of its own events, J at 7 nm; `by_time` are the shares of `active_w` of its events
+    by time, which add up to one (if empty: it has one such event); `matrix_follows` are the facts to which the multiply-adds per clock of its matrix
     unit are proportional."""
 
     facts: dict[str, Field]
@@ -162,7 +150,7 @@ class Data(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     events: tuple[Event, ...]
     story: Story
     logic: dict[str, SourcedValue] = {}
-    clock: dict[str, Clocked] = {}
+    by_time: dict[str, SourcedValue] = {}
     matrix_follows: tuple[str, ...] = ()
 
     @cached_property

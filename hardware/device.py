@@ -11,6 +11,7 @@ from hardware.architecture import Architecture
 from hardware.architecture_data import Software
 from hardware.device_file import DeviceFile, Fact
 from hardware.precision import BASE
+from hardware.scaling import table
 
 ON_PAPER = " (paper)"  # follows the name of a design target, wherever it is shown
 
@@ -110,6 +111,17 @@ class Device(msgspec.Struct, frozen=True, dict=True):
         share = self.arch.data.assumed("light_launch")
         fixed_s = share * self.launch_s if self.arch.is_host else self.launch_s
         return fixed_s + share * self.launch_cycles / self.clock_hz
+
+    def voltage_at(self, clock_hz: float) -> float:
+        """Return the voltage at a clock over that at the nominal clock, at which prices are stated."""
+        nominal_hz = self.file.facts.get("nominal_clock_hz", self.file.facts["clock_hz"]).value
+        slope: float = table()["voltage"]["slope"]
+        return 1.0 - slope * (1.0 - clock_hz / nominal_hz)
+
+    @cached_property
+    def voltage_slope(self) -> float:
+        """The relative voltage lost per relative clock lost, at the device's clock."""
+        return 1.0 - self.voltage_at(0.0) / self.voltage_at(self.clock_hz)
 
     @cached_property
     def peaks(self) -> dict[tuple[str, str], float]:

@@ -1,7 +1,7 @@
 """The price of one event on one device: value, spread and source, from hardware/coefficients.toml.
 
-Prices of arithmetic and SRAM are interpolated between published nodes and capacities. Clock and static prices follow
-from idle and active power."""
+Prices of arithmetic and SRAM are interpolated between published nodes and capacities. Static prices and those of
+events by time follow from idle and active power."""
 
 from __future__ import annotations
 
@@ -39,12 +39,14 @@ class Coefficient(msgspec.Struct, frozen=True):
 
 
 class Coefficients(msgspec.Struct, frozen=True):
-    """The prices of all events of a device, in the order of its taxonomy. Arrays are J per count, shape (e,)."""
+    """The prices of all events of a device, in the order of its taxonomy. Arrays are J per count, shape (e,).
+    `follows_voltage` marks events on chip: their prices fall with the voltage."""
 
     rows: tuple[Coefficient, ...]
     value: NDArray[np.float64]
     low: NDArray[np.float64]
     high: NDArray[np.float64]
+    follows_voltage: NDArray[np.bool_]
 
 
 def _scale(value: Triple, factor: float) -> Triple:
@@ -154,18 +156,17 @@ def _logic(device: Device, event: Event) -> tuple[Triple, str, str]:
     return _scale(triple, logic_scale(device.process_nm)), entry.source, entry.quality
 
 
-def _clock(device: Device, event: Event) -> tuple[Triple, str, str]:
+def _by_time(device: Device, event: Event) -> tuple[Triple, str, str]:
     at_rest = _at_rest(device)
     fact, (active, low, high) = device.facts["active_w"], device.ends("active_w")
-    # Clocks alone never use up the power limit of a mode: work has to fit below it too.
-    watts = min(active, table()["clock_share"]["value"] * (device.power_limit_w - device.facts[at_rest].value))
+    # It never uses up the power limit of a mode: work has to fit below it too.
+    watts = min(active, table()["by_time_share"]["value"] * (device.power_limit_w - device.facts[at_rest].value))
     # Energy per cycle is a property of the device, whatever the clock and the units of the power mode.
     stated = device.file.facts
     per_cycle = watts / (stated["units"].value * stated["clock_hz"].value)
     source, quality = f"active_w {watts:g} W over units x clock; {fact.source}", fact.quality
-    if event.argument:
+    if part := device.arch.data.by_time.get(event.name):
         # Each part has the relative spread of the whole: shares add up to one, so the parts move together.
-        part = device.arch.data.clock[event.argument]
         per_cycle *= part.value
         shares = f"{percent(part.value)} ({part.low * 100:.0f} to {percent(part.high)})"
         source = f"{shares} of it: {part.source}; {source}"
@@ -187,14 +188,12 @@ def _static(device: Device, event: Event) -> tuple[Triple, str, str]:
 
 def _at_voltage(device: Device, event: Event, value: Triple, source: str) -> tuple[Triple, str]:
     """Return the price at the device's clock, from the price at nominal voltage: lower clocks need a lower voltage."""
-    stated = device.file.facts
     # A device file states active power at the clock of the file.
-    nominal = stated["clock_hz"] if event.family == "clock" else stated.get("nominal_clock_hz", stated["clock_hz"])
-    clock = device.clock_hz / nominal.value
-    if clock == 1.0:
+    before = device.voltage_at(device.file.facts["clock_hz"].value) if event.is_by_time else 1.0
+    scale = (device.voltage_at(device.clock_hz) / before) ** 2
+    if scale == 1.0:
         return value, source
-    scale = (1.0 - table()["voltage"]["slope"] * (1.0 - clock)) ** 2
-    return _scale(value, scale), f"{source}; x {scale:.2f} at the voltage of {percent(clock)} of the clock"
+    return _scale(value, scale), f"{source}; x {scale:.2f} at the voltage of {device.clock_hz / 1e9:.3g} GHz"
 
 
 def _stated_price(device: Device, plan: Plan, event: Event) -> Fact | None:
@@ -218,9 +217,9 @@ def price(device: Device, plan: Plan, event: Event) -> Coefficient:
     elif "sram" in event.family:
         triple, source, quality = _sram(device, event)
     else:
-        resolve = {"dram": _dram, "logic": _logic, "hop": _hop, "clock": _clock, "static": _static}[event.family]
+        resolve = {"dram": _dram, "logic": _logic, "hop": _hop, "by_time": _by_time, "static": _static}[event.family]
         triple, source, quality = resolve(device, event)
-    if event.family not in ("dram", "static"):
+    if event.is_on_chip:
         triple, source = _at_voltage(device, event, triple, source)
     hierarchy, zeros = device.file.hierarchy, device.values.get("zero_inputs", 0.0)
     if hierarchy and zeros and event.label in hierarchy.gated:
@@ -243,4 +242,5 @@ def coefficients(device: Device, plan: Plan) -> Coefficients:
         np.array([row.value_j for row in rows]),
         np.array([row.low_j for row in rows]),
         np.array([row.high_j for row in rows]),
+        np.array([event.is_on_chip for event in device.arch.events]),
     )

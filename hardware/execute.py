@@ -1,8 +1,9 @@
 """Time and energy of kernels under a power limit, and the share of each operator.
 
-A kernel takes `max(compute, memory) + overhead`, with a smooth maximum (`overlapped`). If its dynamic energy would
-exceed the power limit, `t = max(t, E_dynamic / (P_limit - P_static))`. Its operators share the busy time by their use
-of the resource that bounds it; the overhead belongs to the operator that it was started for. Energy follows events."""
+A kernel takes `max(compute, memory) + overhead`, with a smooth maximum (`overlapped`). If it would draw more than the
+power limit, the clock falls, and the voltage with it, until it does not: see hardware/power_limit.py. Its operators
+share the busy time by their use of the resource that bounds it; the overhead belongs to the operator that it was
+started for. Energy follows events."""
 
 from __future__ import annotations
 
@@ -17,6 +18,7 @@ from hardware.efficiency import Efficiency
 from hardware.event_prices import Coefficients
 from hardware.map_demand import map_demand
 from hardware.mapping.common import BLOCKS, PASSES, STARTS, Mapping, Traffic, overlapped, per_kernel
+from hardware.power_limit import Budget, KernelNeeds, lower_clocks
 from hardware.setup import Setup
 
 # The values of `Execution.bound`, in order.
@@ -31,7 +33,8 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     """The execution of k kernels and n operators on one device. `unthrottled_s` is without the power limit, `busy_s`
     without overhead. `utilization` is the busiest unit's share of its peak; `counts` is (e, n); in `pipelined_s` (k,)
     the next batch already runs. `serial_s` (2, k) are parts of `busy_s`: filling of blocks, and memory passes of
-    auxiliary kernels."""
+    auxiliary kernels. `price_scale` (n,) multiplies the prices of events on chip, because the power limit lowers the
+    voltage: 1 where it does not."""
 
     mapping: Mapping
     prices: Coefficients
@@ -48,7 +51,14 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     latency_s: Floats
     energy_j: Floats
     counts: Floats
+    price_scale: Floats
     pipelined_s: Floats | None = None
+
+    def priced(self, counts: Floats) -> Floats:
+        """Return event counts (e, n) such that their products with the prices are their energy."""
+        if (self.price_scale == 1.0).all():
+            return counts
+        return np.where(self.prices.follows_voltage[:, None], counts * self.price_scale, counts)
 
 
 def kernel_seconds(demand: Demand, setup: Setup, rates: Efficiency) -> Floats:
@@ -71,53 +81,42 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     busy = overlapped_s + serial_s[BLOCKS] + serial_s[PASSES]
     resource = resources[0].argmax(axis=0)
 
+    share = _share(demand, mapping, resource, resources[0].max(axis=0))
     clocked_s = busy + device.arch.data.assumed("launch_clocked") * device.kernel_start_s + serial_s[STARTS]
     clocked_s = clocked_s + runtime.sequence_s.value * demand.per_kernel(demand.calls.sequences)
-    # A share of the clock power rests while the matrix unit works at full rate and the lanes are idle.
-    alone_s = np.maximum(resources[0, 0] - resources[0, 1], 0.0)
-    resting_s = device.matrix_rests_clock * np.minimum(demand.per_kernel(mapping.matrix_ideal_s), alone_s)
-    if mapping.waiting_s is not None:
-        resting_s = resting_s + demand.per_kernel(mapping.waiting_s)
-    share = _share(demand, mapping, resource, resources[0].max(axis=0))
-    counts = _timed_counts(demand, setup, mapping, clocked_s - resting_s, share)
+    counts = _timed_counts(demand, setup, mapping, clocked_s, share)
     if demand.mean_work is not None:
         counts *= demand.mean_work
-    clocks, unclocked = device.arch.clock_rows, prices.value.copy()
-    unclocked[clocks] = unclocked[device.arch.static_rows] = 0.0
-    unclocked_j = _operator_energy_j(unclocked, counts)
-    clocked_j = _operator_energy_j(prices.value[clocks], counts[clocks])
-    dynamic_j = unclocked_j + clocked_j
-    dynamic, clock_j = demand.per_kernel(dynamic_j), demand.per_kernel(clocked_j)
-    static_w = float(prices.value[device.arch.static_rows].sum())
-    budget_w = device.power_limit_w - static_w
-    # At its power limit a device lowers its clock, first in cycles in which it waits anyway: that costs no time.
+    on_chip, statics = prices.follows_voltage, device.arch.static_rows
+    chip_j = _operator_energy_j(np.where(on_chip, prices.value, 0.0), counts)
+    off_chip = np.where(on_chip, 0.0, prices.value)
+    off_chip[statics] = 0.0
+    memory_j = _operator_energy_j(off_chip, counts)
+    static_w = float(prices.value[statics].sum())
+    budget = Budget(device.power_limit_w - static_w, device.voltage_slope)
     compute_s, memory_s = resources[0, :2].max(axis=0), resources[0, 2:].max(axis=0)
-    cycles_s = clocked_s - resting_s
     # If layers stream to each other, some layer always works.
-    needed_s = compute_s if mapping.busy_s is None else overlapped_s
-    spare_j = clock_j * np.where(cycles_s > 0, (clocked_s - needed_s) / np.maximum(cycles_s, 1e-300), 0.0)
-    least_j = dynamic - spare_j
-    throttled_s = np.maximum(own_s, least_j / budget_w)
+    follows_s = compute_s if mapping.busy_s is None else overlapped_s
+    start_s: Floats = np.where(overhead > 0, device.launch_cycles / device.clock_hz, 0.0)
+    needs = KernelNeeds(demand.per_kernel(chip_j), demand.per_kernel(memory_j), own_s, overlapped_s, follows_s, start_s)
+    throttled_s, scale = lower_clocks(needs, budget, 0.0 if runtime.dispatches_ahead else floor)
     kernel_s = _dispatched_s(throttled_s, floor, demand, setup)
     is_waiting = kernel_s > throttled_s  # for the host: a lower clock costs no time
     unthrottled = np.where(is_waiting, kernel_s, own_s)
-    over_j = np.maximum(dynamic - kernel_s * budget_w, 0.0)
-    if over_j.any():
-        left = np.maximum(1.0 - over_j / np.maximum(clock_j, 1e-300), 0.0)[demand.kernel]
-        counts[clocks] *= left
-        dynamic_j = unclocked_j + clocked_j * left
+    price_scale = scale[demand.kernel]
+    dynamic_j = chip_j * price_scale + memory_j
     throttle = np.where(unthrottled > 0, kernel_s / np.maximum(unthrottled, 1e-300), 1.0)
 
     pipelined = None
     if mapping.fill_s is not None and mapping.is_resident is not None:
         fill_s = mapping.fill_s * mapping.is_resident
-        # While a pipeline fills, the clocks run for the batch before.
-        clock_w = float(prices.value[device.arch.clock_rows].sum()) * device.clock_hz * device.units
-        least_s = (demand.per_kernel(dynamic_j) - clock_w * fill_s) / budget_w
+        # While a pipeline fills, its units are busy for the batch before.
+        timed_w = float(prices.value[device.arch.timed_rows].sum()) * device.clock_hz * device.units
+        least_s = (demand.per_kernel(dynamic_j) - timed_w * fill_s) / budget.watts
         pipelined = kernel_s - np.maximum(np.maximum(unthrottled - fill_s, floor), least_s)
     overhead_s = unthrottled - busy
     latency = (share * busy[demand.kernel] + demand.head * overhead_s[demand.kernel]) * throttle[demand.kernel]
-    counts[device.arch.static_rows] = latency
+    counts[statics] = latency
     ideal = np.maximum(demand.per_kernel(mapping.matrix_ideal_s), demand.per_kernel(mapping.vector_ideal_s))
     compute_s, memory_s = compute_s + serial_s[BLOCKS], memory_s + serial_s[PASSES]
     bound = np.stack([compute_s, memory_s, overhead_s]).argmax(axis=0)  # LAUNCH if the host is the slower one
@@ -139,6 +138,7 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
         latency_s=latency,
         energy_j=dynamic_j + static_w * latency,
         counts=counts,
+        price_scale=price_scale,
         pipelined_s=pipelined,
     )
 
@@ -274,9 +274,9 @@ def _timed_counts(demand: Demand, setup: Setup, mapping: Mapping, clocked_s: Flo
     """Add busy cycles and host dispatches to the mapping's counts."""
     device, runtime, counts = setup.device, setup.runtime, mapping.counts
     arch = device.arch
-    # The clocks of all units run during a kernel: idle units wait or spin.
+    # All units are clocked during a kernel: those without work wait or spin.
     cycles = clocked_s * device.clock_hz * device.units
-    counts[arch.clock_rows] = share * cycles[demand.kernel]
+    counts[arch.timed_rows] = share * cycles[demand.kernel]
     enqueued = 1.0 if runtime.dispatch.value else demand.calls.prompts if runtime.prompt_dispatch.value else 0.0
     if arch.dispatch_event:
         counts[arch.row[arch.dispatch_event]] = demand.head * enqueued

@@ -1,7 +1,7 @@
 """One thing that an architecture spends energy on, and the rows that all taxonomies share.
 
 `component` is compute, memory (bytes moved) or static (seconds); `family` and `argument` say where the price comes from
-(event_prices.py). Counts come from the graph and the mapping; only clock and static events count time."""
+(event_prices.py). Counts come from the graph and the mapping; only events by time and static events count time."""
 
 from __future__ import annotations
 
@@ -31,14 +31,20 @@ class Event(msgspec.Struct, frozen=True, array_like=True):
         return self.component == "compute" and self.family not in ARITHMETIC
 
 
-def taxonomy(own: tuple[Event, ...], clocked: dict[str, str]) -> tuple[Event, ...]:
-    """Return an architecture's own events, clock events of the `clocked` parts (name: component), and static power."""
-    parts = [Event("clock", name, "cycle", component, "clock", name) for name, component in clocked.items()]
-    return (*own, *(parts or [_CLOCK]), *_STATIC)
+    @property
+    def is_on_chip(self) -> bool:
+        """True for events whose energy falls with the voltage of the chip."""
+        return self.family not in ("dram", "static")
+
+    @property
+    def is_by_time(self) -> bool:
+        """True for what busy units take in each cycle beside the work that is counted. The argument of such an event is
+        what it serves: 'matrix' or 'vector' products, either ('compute'), the last on-chip level ('chip'), or memory
+        ('dram')."""
+        return self.family == "by_time"
 
 
-_CLOCK = Event("clock", "unit_cycles", "cycle", "compute", "clock")
-_STATIC = (
+STATIC = (
     Event("static", "leakage_and_idle", "s", "static", "static", "logic"),
     Event("static", "memory_background", "s", "static", "static", "memory"),
 )

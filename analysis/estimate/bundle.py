@@ -271,7 +271,7 @@ def estimate_batches(workload: Workload, device: Device, base: Scenario, batches
     kernels, operators = (np.split(of, len(batches)) for of in (joint.places.kernel_of, joint.places.op_of))
     for scenario, needs, memory, kernel, op in zip(scenarios, demands, memories, kernels, operators, strict=True):
         own = {name: np.take(getattr(run, name), kernel, axis=-1) for name in by_kernel}
-        own |= {name: np.take(getattr(run, name), op, axis=-1) for name in ("latency_s", "energy_j", "counts")}
+        own |= {name: np.take(getattr(run, name), op, axis=-1) for name in ("latency_s", "energy_j", "counts", "price_scale")}
         mapping = msgspec.structs.replace(run.mapping, is_reduced=run.mapping.is_reduced[op])
         yield add_up(setup, workload, scenario, needs, msgspec.structs.replace(run, mapping=mapping, **own), memory)
 

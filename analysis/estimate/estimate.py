@@ -137,30 +137,30 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
     @property
     def event_energy_j(self) -> Floats:
         """Energy of each event and operator, shape (e, n). Computed on access, as it is the largest array of all."""
-        return self.run.counts * self.run.prices.value[:, None]
+        return self.run.priced(self.run.counts) * self.run.prices.value[:, None]
 
     @cached_property
     def component_energy_j(self) -> Floats:
         """Compute, memory and static energy of each operator, shape (3, n)."""
-        return self.components_j(self.run.counts)
+        return self.components_j(self.run.priced(self.run.counts))
 
     def components_j(self, counts: Floats) -> Floats:
-        """Return the compute, memory and static energy, (3, n), of event counts (e, n)."""
+        """Return the compute, memory and static energy, (3, n), of priced event counts (e, n)."""
         which = np.array([COMPONENTS.index(event.component) for event in self.events])
         prices = self.run.prices.value
         return np.stack([prices[which == c] @ counts[which == c] for c in range(3)])
 
     @cached_property
-    def event_counts(self) -> Floats:
-        """The number of each event in the whole model, shape (e,)."""
-        counts: Floats = self.run.counts.sum(axis=1)
-        return counts
+    def event_j(self) -> Floats:
+        """The energy of each event in the whole model, shape (e,)."""
+        energy_j: Floats = self.run.priced(self.run.counts).sum(axis=1) * self.run.prices.value
+        return energy_j
 
     @cached_property
     def component_j(self) -> dict[str, float]:
         """Energy of the whole model by component."""
         energy = dict.fromkeys(COMPONENTS, 0.0)
-        for event, joules in zip(self.events, (self.event_counts * self.run.prices.value).tolist(), strict=True):
+        for event, joules in zip(self.events, self.event_j.tolist(), strict=True):
             energy[event.component] += joules
         return energy
 
@@ -171,10 +171,11 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
         the time moves the static energy and counts as one more group."""
         if self.energy_factors is not None:
             return self.energy_j * self.energy_factors[0], self.energy_j * self.energy_factors[1]
-        counts, prices = self.event_counts, self.run.prices
+        prices, energy_j = self.run.prices, self.event_j
+        each = np.where(prices.value > 0.0, prices.value, 1.0)
         groups: dict[str, list[float]] = {}
         for row, down, up in zip(
-            prices.rows, counts * (prices.value - prices.low), counts * (prices.high - prices.value), strict=True
+            prices.rows, energy_j * (1.0 - prices.low / each), energy_j * (prices.high / each - 1.0), strict=True
         ):
             entry = groups.setdefault(row.group, [0.0, 0.0])
             entry[0] += float(down)

@@ -1,4 +1,4 @@
-"""Families of events: eight groups that all architectures share, so that unlike devices can be compared."""
+"""Families of events: seven groups that all architectures share, so that unlike devices can be compared."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ FAMILIES = (
     "launch",  # kernel launch, host dispatch, fork and join, barriers, program load
     "on-chip memory",  # caches, scratchpads, FIFOs and the network between them
     "DRAM",  # bytes that cross the memory interface
-    "clock",  # cycles that units are clocked for while a kernel runs
     "static power",  # leakage, idle and memory background, for as long as the model runs
 )
+_BY_TIME = {
+    "matrix": "arithmetic", "vector": "arithmetic", "compute": "instructions and control", "chip": "on-chip memory",
+    "dram": "DRAM",
+}  # fmt: skip
 _DELIVERY = ("register", "bypass", "operand_collector", "pe_forward")
 _LAUNCH = (
     "launch", "dispatch_kernel", "operator_dispatch", "fork_join", "block_schedule", "host_dispatch", "drain",
@@ -32,8 +35,8 @@ def family_of(event: Event) -> str:
     """Return the family of an event, by the constant that prices it."""
     if event.component == "static":
         return "static power"
-    if event.family == "clock":
-        return "clock"
+    if event.is_by_time:
+        return "operand delivery" if event.category == "register" else _BY_TIME[event.argument]
     if event.family == "dram":
         return "DRAM"
     if event.family in ("mac", "tensor_mac", "flop", "special"):
@@ -48,10 +51,9 @@ def family_of(event: Event) -> str:
 
 
 def family_energy(result: Estimate) -> Floats:
-    """Return the energy of each family in J, shape (8,)."""
+    """Return the energy of each family in J, shape (7,)."""
     index = [FAMILIES.index(family_of(event)) for event in result.events]
-    energy_j = result.event_counts * result.run.prices.value
-    return np.bincount(index, energy_j, minlength=len(FAMILIES)).astype(np.float64)
+    return np.bincount(index, result.event_j, minlength=len(FAMILIES)).astype(np.float64)
 
 
 def instructions(result: Estimate) -> float:

@@ -30,13 +30,13 @@ def divide_host_work(result: Estimate) -> tuple[Estimate, Estimate | None]:
     latency_s = np.where(demand.head, (added_s * throttle)[demand.kernel], 0.0)
     counts = np.zeros_like(run.counts)
     counts[arch.static_rows] = run.counts[arch.static_rows] * ratio(latency_s, run.latency_s)
-    # Clocks run while the host prepares sequences: that part of their cycles is the host's.
-    clocks = arch.clock_rows
+    # Units are clocked while the host prepares sequences: that part of their cycles is the host's.
+    timed = arch.timed_rows
     cycles = result.device.clock_hz * result.device.units * result.workload.devices
-    clocked_s = demand.per_kernel(run.counts[clocks].max(axis=0)) / cycles
+    clocked_s = demand.per_kernel(run.counts[timed].max(axis=0)) / cycles
     part = np.minimum(ratio(sequences_s * times, clocked_s), 1.0)
-    counts[clocks] = run.counts[clocks] * part[demand.kernel]
-    energy_j: Floats = run.prices.value @ counts
+    counts[timed] = run.counts[timed] * part[demand.kernel]
+    energy_j: Floats = run.prices.value @ run.priced(counts)
     host = msgspec.structs.replace(run, latency_s=latency_s, energy_j=energy_j, counts=counts)
     rest = msgspec.structs.replace(
         run,
@@ -51,7 +51,7 @@ def divide_host_work(result: Estimate) -> tuple[Estimate, Estimate | None]:
     divided = msgspec.structs.replace(result, run=rest, setup=setup), msgspec.structs.replace(result, run=host)
     of_host = np.zeros((len(COMPONENTS), result.demand.n))
     members = np.flatnonzero(energy_j)
-    of_host[:, members] = result.components_j(counts[:, members])
+    of_host[:, members] = result.components_j(run.priced(counts)[:, members])
     for estimate, component_j in zip(divided, (result.component_energy_j - of_host, of_host), strict=True):
         vars(estimate)["component_energy_j"] = component_j  # computed only for the few operators with host work
     return divided

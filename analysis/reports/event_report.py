@@ -15,6 +15,7 @@ from analysis.estimate.figures import Head, head_fields
 from analysis.estimate.totals import weighted_mean
 from analysis.estimate.tree_figures import estimate_of_node, operators_of
 from hardware.demand import Ints
+from hardware.event_prices import Coefficient
 from hardware.mapping.common import units_in_all
 from hardware.memo import memoize
 from hardware.taxonomy import Event
@@ -22,8 +23,8 @@ from hardware.taxonomy import Event
 
 class EventRow(msgspec.Struct, frozen=True, kw_only=True):
     """One event. Count and energy are per batch unless the name says otherwise; `fraction` is of the node's energy. The
-    band varies the price at a fixed count. `is_dynamic` events are paid for work, not for time. `waits` is the share of
-    a clocked part's cycles in which the units it serves are idle (None for other events). `cause` is one of CAUSES,
+    band varies the price at a fixed count; `coefficient_j` is the mean price at the voltages at which it happened. `is_dynamic` events are paid for work, not for time. `waits` is the share of
+    the cycles of an event by time in which the units it serves are idle (None for other events). `cause` is one of CAUSES,
     `family` one of FAMILIES, which all architectures share."""
 
     category: str
@@ -66,7 +67,7 @@ def event_report(result: Estimate, path: str = "") -> EventReport:
     """Return the events of a node ('' is the model). Raises RequestError for an unknown node."""
     members, result = operators_of(result, path), estimate_of_node(result, path)
     counts = result.run.counts[:, members].sum(axis=1)
-    energies = counts * result.run.prices.value
+    energies = result.run.priced(result.run.counts)[:, members].sum(axis=1) * result.run.prices.value
     total, batch = float(energies.sum()), result.scenario.batch
     priced = zip(result.run.prices.rows, result.events, counts.tolist(), energies.tolist(), strict=True)
     rows = tuple(
@@ -77,12 +78,12 @@ def event_report(result: Estimate, path: str = "") -> EventReport:
             count=count,
             energy_j=energy,
             energy_j_per_inference=energy / batch,
-            energy_low_j=count * price.low_j,
-            energy_high_j=count * price.high_j,
+            energy_low_j=energy * _relative(price.low_j, price),
+            energy_high_j=energy * _relative(price.high_j, price),
             fraction=energy / total if total else 0.0,
-            coefficient_j=price.value_j,
-            coefficient_low_j=price.low_j,
-            coefficient_high_j=price.high_j,
+            coefficient_j=(each_j := energy / count if count else price.value_j),
+            coefficient_low_j=each_j * _relative(price.low_j, price),
+            coefficient_high_j=each_j * _relative(price.high_j, price),
             cause=CAUSES[cause_of_event(event)],
             family=family_of(event),
             is_dynamic=is_dynamic(event),
@@ -101,15 +102,19 @@ def event_report(result: Estimate, path: str = "") -> EventReport:
     )
 
 
+def _relative(end_j: float, price: Coefficient) -> float:
+    return end_j / price.value_j if price.value_j else 1.0
+
+
 def is_dynamic(event: Event) -> bool:
     """Return True if the event is paid for work done, not for time that passes."""
-    return event.component != "static" and event.family != "clock"
+    return event.component != "static" and not event.is_by_time
 
 
 def _idle_share(result: Estimate, members: Ints, event: Event, cycles: float) -> float | None:
-    """Return the share of a clocked part's cycles in which the units it serves have no work; None for other events."""
-    part = result.device.arch.data.clock.get(event.argument) if event.family == "clock" else None
-    if part is None:
+    """Return the share of the cycles of an event by time in which the units it serves have no work; None for other
+    events."""
+    if not event.is_by_time:
         return None
     mapping = result.run.mapping
     matrix_s, vector_s = mapping.matrix_s[0], mapping.vector_s[0]
@@ -121,7 +126,7 @@ def _idle_share(result: Estimate, members: Ints, event: Event, cycles: float) ->
         "dram": mapping.dram_s[0],
     }
     clocked_s = cycles / (result.device.clock_hz * result.device.units)
-    worked_s = float(seconds[part.works][members].sum())
+    worked_s = float(seconds[event.argument][members].sum())
     return max(1.0 - worked_s / clocked_s, 0.0) if clocked_s else 0.0
 
 

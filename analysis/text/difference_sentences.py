@@ -34,8 +34,6 @@ def _figures(side: Estimate) -> SimpleNamespace:
     device, batch, flow = side.device, side.scenario.batch, side.run.mapping.traffic
     dram, chip = flow.dram_bytes.sum(), flow.chip_bytes.sum()
     launch_s, kernels = float(side.run.overhead_s.sum()), side.demand.n_kernels
-    clocks = (row for row, event in enumerate(side.events) if event.family == "clock")
-    cycles = next((float(side.run.counts[row].sum()) / batch for row in clocks), 0.0)
     peak = max((rate for (_, form), rate in device.peaks.items() if form == side.precision_run), default=0.0)
     used = f"{percent(side.utilization, 1)}"
     return SimpleNamespace(
@@ -51,7 +49,6 @@ def _figures(side: Estimate) -> SimpleNamespace:
         kernels=kernels,
         memory=device.memory_technology,
         bandwidth=quantity(device.memory_bandwidth, "byte/s"),
-        clock=f"{quantity(cycles, 'SI')} unit cycles per inference on {short_name(device)}, {used} of peak used",
         static_power=quantity(static_power_w(side), "W"),
         time=quantity(side.latency_s / batch, "s"),
         compute=f"{short_name(device)} {used} of {quantity(peak, rate_unit(side.precision_run))} {side.precision_run}",

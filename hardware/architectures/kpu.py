@@ -43,12 +43,12 @@ def _within_power(demand: Demand, setup: Setup, mapping: Mapping, which: Ints, p
     """Change the tiles of contractions that the power limit slows down, in place, to those with which their kernels end
     first: the shape that is fastest without a limit may stream too many operands."""
     device = setup.device
-    clock_w = float(prices[device.arch.clock_rows].sum()) * device.clock_hz * device.units
+    timed_w = float(prices[device.arch.timed_rows].sum()) * device.clock_hz * device.units
     budget_w = device.power_limit_w - float(prices[device.arch.static_rows].sum())
     times = np.stack([mapping.matrix_s[0], mapping.vector_s[0], mapping.dram_s[0], mapping.chip_s])[None]
     needs_s, needs_j = common.per_kernel(demand, times)[0], demand.per_kernel(prices @ mapping.counts)
     busy_s = np.maximum(needs_s.max(axis=0), device.kernel_start_s)
-    limited = (needs_j + clock_w * needs_s[:2].max(axis=0)) / budget_w > busy_s
+    limited = (needs_j + timed_w * needs_s[:2].max(axis=0)) / budget_w > busy_s
     which = which[limited[demand.kernel[which]]]
     if not len(which):
         return mapping
@@ -61,7 +61,7 @@ def _within_power(demand: Demand, setup: Setup, mapping: Mapping, which: Ints, p
     rows = np.array([device.arch.row[label] for label in moved])
     moved_j = sum(count * price for count, price in zip(moved.values(), prices[rows], strict=True))
     rest_j = needs_j[kernel] - prices[rows] @ mapping.counts[np.ix_(rows, which)]
-    limited_s = (rest_j + moved_j + clock_w * resources[:, :2].max(axis=1)) / budget_w
+    limited_s = (rest_j + moved_j + timed_w * resources[:, :2].max(axis=1)) / budget_w
     ends_s = np.maximum(common.overlapped(resources, device.software.overlap.value) + device.kernel_start_s, limited_s)
     best = ends_s.argmin(axis=0), np.arange(len(which))
     mapping.matrix_s[:, which] *= longer[best]

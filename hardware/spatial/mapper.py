@@ -129,7 +129,7 @@ def _other_work(
 
 def _power(device: Device, machine: SpatialMachine, prices: Floats) -> Power:
     row = device.arch.row
-    clock_w = float(prices[device.arch.clock_rows].sum()) * device.clock_hz * device.units
+    clock_w = float(prices[device.arch.timed_rows].sum()) * device.clock_hz * device.units
     budget_w = device.power_limit_w - float(prices[device.arch.static_rows].sum())
     return Power(float(prices[row["memory.dram_read"]]), float(prices[row[machine.events[0]]]), clock_w, budget_w)
 

@@ -196,7 +196,7 @@ def test_counts_do_not_depend_on_prices(name: str, mode: str, tmp_path: Path) ->
             # without some in which it would wait for memory. Where tiles are others, so is the work.
             same_work = (grid.untimed(original) == grid.untimed(other)).all(axis=0)
             assert same_work.any()
-            cycles, free = (r.run.counts[r.device.arch.clock_rows[0]] for r in (original, other))
+            cycles, free = (r.run.counts[r.device.arch.timed_rows[0]] for r in (original, other))
             power_w = original.demand.per_kernel(original.run.energy_j) / np.maximum(original.run.kernel_s, 1e-300)
             is_limited = (power_w > original.device.power_limit_w * (1 - 1e-9))[original.demand.kernel]
             np.testing.assert_array_equal(cycles[same_work & ~is_limited], free[same_work & ~is_limited])
@@ -234,7 +234,7 @@ def test_clocks_run_while_a_kernel_works_and_for_a_part_of_its_start() -> None:
     """Kernels without products on a GPU under eager: no matrix unit rests the clocks, and none is near the limit."""
     result = grid.run("resnet18", "h100_sxm", 1, "fp32", "eager")
     run, demand, device = result.run, result.demand, result.device
-    cycles = grid.per_kernel(result, run.counts[device.arch.clock_rows].max(axis=0))
+    cycles = grid.per_kernel(result, run.counts[device.arch.timed_rows].max(axis=0))
     clocked_s = cycles / (device.clock_hz * device.units)
     is_plain = (grid.per_kernel(result, demand.macs) == 0) & (run.kernel_s < 2.0 * run.unthrottled_s)
     expected_s = run.busy_s + device.arch.data.assumed("launch_clocked") * device.kernel_start_s

@@ -125,7 +125,7 @@ def test_static_and_clock_prices_come_from_the_device(name: str) -> None:
     prices = coefficients(device, make_plan(device, "fp32"))
     assert prices.value[-2:].sum() == pytest.approx(max(device.idle_w, device.clocked_idle_w))
     stated = device.file.facts
-    full = prices.value[device.arch.clock_rows].sum() * stated["units"].value * stated["clock_hz"].value
+    full = prices.value[device.arch.timed_rows].sum() * stated["units"].value * stated["clock_hz"].value
     # Clocks alone never exhaust the limit: work has to fit below it in every mode.
     above_rest = device.power_limit_w - prices.value[-2:].sum()
     assert full == pytest.approx(min(device.active_w, constants()["clock_share"]["value"] * above_rest))
@@ -163,7 +163,7 @@ def test_voltage_follows_the_clock_of_a_power_mode() -> None:
 def test_what_the_clock_drives_adds_up_to_it(architecture: str) -> None:
     """Its power is the device's, however it is split; each share has a spread and a source."""
     arch = known_architectures.get(architecture)
-    parts, events = arch.data.clock, [arch.events[row] for row in arch.clock_rows]
+    parts, events = arch.data.clock, [arch.events[row] for row in arch.timed_rows]
     assert [event.name for event in events] == list(parts)
     assert sum(part.value for part in parts.values()) == pytest.approx(1.0)
     for part in parts.values():

@@ -189,13 +189,12 @@ def input_s(row: MeasuredRow, result: Estimate) -> tuple[Ends, Ends]:
 
 
 def _time_power_w(result: Estimate) -> float:
-    """Return the power that each second beyond the prediction takes: static power, and on a CPU also the clocks of its
-    busy cores. (An accelerator idles while it waits for its host; a CPU is the host.)"""
+    """Return the power that each second beyond the prediction takes: static power, and on a CPU also what its busy
+    cores take by time. (An accelerator idles while it waits for its host; a CPU is the host.)"""
     static_w = float(result.run.prices.value[-2:].sum())
     if not result.device.arch.is_host or not result.latency_s:
         return static_w
-    clock = [i for i, event in enumerate(result.events) if event.family == "clock"]
-    return static_w + float(result.event_energy_j[clock].sum()) / result.latency_s
+    return static_w + float(result.event_j[result.device.arch.timed_rows].sum()) / result.latency_s
 
 
 def _input_copy_s(result: Estimate) -> float:
