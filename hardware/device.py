@@ -113,15 +113,19 @@ class Device(msgspec.Struct, frozen=True, dict=True):
         return fixed_s + share * self.launch_cycles / self.clock_hz
 
     def voltage_at(self, clock_hz: float) -> float:
-        """Return the voltage at a clock over that at the nominal clock, at which prices are stated."""
-        nominal_hz = self.file.facts.get("nominal_clock_hz", self.file.facts["clock_hz"]).value
+        """Return the voltage at a clock over that at the nominal clock, at which prices are stated: the clock of the
+        architecture at this node, or that of the device."""
+        facts, assumed = self.file.facts, self.arch.data.assumed
+        stated = facts.get("nominal_clock_hz", facts["clock_hz"]).value
+        at_node = (assumed("price_node") / self.process_nm) ** assumed("price_clock_gain")
+        nominal_hz = assumed("price_clock") * at_node or stated
         slope: float = table()["voltage"]["slope"]
         return 1.0 - slope * (1.0 - clock_hz / nominal_hz)
 
     @cached_property
     def voltage_slope(self) -> float:
         """The relative voltage lost per relative clock lost, at the device's clock."""
-        return 1.0 - self.voltage_at(0.0) / self.voltage_at(self.clock_hz)
+        return 1.0 - self.voltage_at(0.0) / self.voltage_at(self.vector_clock_hz)
 
     @cached_property
     def peaks(self) -> dict[tuple[str, str], float]:

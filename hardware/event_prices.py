@@ -6,6 +6,7 @@ events by time follow from idle and active power."""
 from __future__ import annotations
 
 import math
+import re
 from functools import lru_cache
 
 import msgspec
@@ -89,16 +90,16 @@ def _macro_bytes(device: Device, name: str) -> float:
     return capacity / device.file.facts["units"].value if macro.per_unit else capacity
 
 
-def _wire(device: Device, distance_mm: float) -> Triple:
+def _wire(process_nm: float, distance_mm: float) -> Triple:
     """Return the J per byte moved over a distance on the die."""
     anchors = [(node, (v, lo, hi)) for node, v, lo, hi in table()["wire"]["anchors"]]
-    return _scale(_at_node(device.process_nm, anchors), distance_mm)
+    return _scale(_at_node(process_nm, anchors), distance_mm)
 
 
 def _hop(device: Device, event: Event) -> tuple[Triple, str, str]:
     pitch_mm = element_pitch_mm(device, event.argument)
     source = f"{pitch_mm:.2g} mm from element to element: {table()['wire']['source']}"
-    return _wire(device, pitch_mm), source, "derived"
+    return _wire(device.process_nm, pitch_mm), source, "derived"
 
 
 def _sram(device: Device, event: Event) -> tuple[Triple, str, str]:
@@ -110,7 +111,7 @@ def _sram(device: Device, event: Event) -> tuple[Triple, str, str]:
         value = _scale(sram_read(device.process_nm, capacity / banks), 1.0 - own + own / wide)
         if banks > 1.0:
             half_side_mm = math.sqrt(level_mm2(device, event.argument, capacity)) / 2
-            value = _add(value, _wire(device, half_side_mm))
+            value = _add(value, _wire(device.process_nm, half_side_mm))
     macro = f"{capacity / 1024:.0f} KiB" if capacity >= 1024 else f"{capacity:.0f} byte"
     source = f"{macro} macro: {data['sram']['7']['source']}"
     if event.family.endswith("write"):
@@ -142,18 +143,37 @@ def _arithmetic(device: Device, event: Event, plan: Plan) -> tuple[Triple, str, 
     format_ = plan.vector_mac if event.argument == "vector" else plan.matrix
     value, source, quality = _anchored("mac", format_, node)
     if event.family == "tensor_mac":
-        core, source, quality = _anchored("tensor_core", "fp16", node)
-        fp16 = _anchored("mac", "fp16", node)[0]
-        value = _scale(core, value[0] / fp16[0])
-        source += f"; {format_} by its ratio to fp16"
+        measured = format_ if format_ in table()["tensor_core"] else "fp16"
+        core, source, quality = _anchored("tensor_core", measured, node)
+        if measured != format_:
+            core = _scale(core, value[0] / _anchored("mac", measured, node)[0][0])
+            source += f"; {format_} by its ratio to {measured}"
+        padding = device.arch.data.assumed("padding_price") if event.argument == "padding" else 1.0
+        value = _scale(core, padding * device.tensor_core_energy)
     return value, source, quality
 
 
 def _logic(device: Device, event: Event) -> tuple[Triple, str, str]:
     own = device.arch.data.logic.get(event.argument)
     entry = own or msgspec.convert(table()["logic"][event.argument], SourcedValue)
-    triple = (entry.value, entry.low, entry.high)
-    return _scale(triple, logic_scale(device.process_nm)), entry.source, entry.quality
+    scale, assumed = logic_scale(device.process_nm), device.arch.data.assumed
+    if own is not None:
+        scale = (scale / logic_scale(assumed("price_node"))) ** assumed("price_node_gain")
+    return _scale((entry.value, entry.low, entry.high), scale), entry.source, entry.quality
+
+
+def _path(device: Device, event: Event) -> tuple[Triple, str, str]:
+    """Return the price of a byte on a path across the die, whose length follows its side, or through the controller of
+    its kind of memory."""
+    prices, assumed, node = device.arch.data.logic, device.arch.data.assumed, device.process_nm
+    if event.argument == "controller":
+        kind = re.match("[A-Z]*", device.memory_technology)
+        entry, scale = prices.get(f"controller_{kind[0]}" if kind else "", prices["controller_LPDDR"]), 1.0
+    else:
+        units = device.file.facts["units"].value / assumed("path_units")
+        side = math.sqrt(units * math.sqrt(node / assumed("price_node")))
+        entry, scale = prices[event.argument], side * logic_scale(node) / logic_scale(assumed("price_node"))
+    return _scale((entry.value, entry.low, entry.high), scale), entry.source, entry.quality
 
 
 def _by_time(device: Device, event: Event) -> tuple[Triple, str, str]:
@@ -188,12 +208,24 @@ def _static(device: Device, event: Event) -> tuple[Triple, str, str]:
 
 def _at_voltage(device: Device, event: Event, value: Triple, source: str) -> tuple[Triple, str]:
     """Return the price at the device's clock, from the price at nominal voltage: lower clocks need a lower voltage."""
-    # A device file states active power at the clock of the file.
-    before = device.voltage_at(device.file.facts["clock_hz"].value) if event.is_by_time else 1.0
-    scale = (device.voltage_at(device.clock_hz) / before) ** 2
+    clock_hz, stated = device.vector_clock_hz, device.file.facts
+    before = 1.0
+    if event.is_by_time:  # a device file states active power at the clock of the file
+        before = device.voltage_at(clock_hz * stated["clock_hz"].value / device.clock_hz)
+    scale = (device.voltage_at(clock_hz) / before) ** 2
     if scale == 1.0:
         return value, source
-    return _scale(value, scale), f"{source}; x {scale:.2f} at the voltage of {device.clock_hz / 1e9:.3g} GHz"
+    return _scale(value, scale), f"{source}; x {scale:.2f} at the voltage of {clock_hz / 1e9:.3g} GHz"
+
+
+def _with_activity(device: Device, plan: Plan, event: Event, value: Triple, source: str) -> tuple[Triple, str]:
+    """Return the price at the activity of the data, from the price with random data."""
+    zeros, ends = device.arch.data.zeros[event.label], device.ends("data_activity")
+    is_integer = event.family == "tensor_mac" and FORMATS[plan.matrix].kind == "integer"
+    own = device.arch.data.assumed("integer_activity") if is_integer else 1.0
+    scales = [zeros + (1.0 - zeros) * min(own * end, 1.0) for end in ends]
+    source = f"{source}; x {scales[0]:.2f} at a data activity of {percent(ends[0])}"
+    return (value[0] * scales[0], value[1] * scales[1], value[2] * scales[2]), source
 
 
 def _stated_price(device: Device, plan: Plan, event: Event) -> Fact | None:
@@ -217,8 +249,9 @@ def price(device: Device, plan: Plan, event: Event) -> Coefficient:
     elif "sram" in event.family:
         triple, source, quality = _sram(device, event)
     else:
-        resolve = {"dram": _dram, "logic": _logic, "hop": _hop, "by_time": _by_time, "static": _static}[event.family]
-        triple, source, quality = resolve(device, event)
+        triple, source, quality = _RESOLVE[event.family](device, event)
+    if event.label in device.arch.data.zeros:
+        triple, source = _with_activity(device, plan, event, triple, source)
     if event.is_on_chip:
         triple, source = _at_voltage(device, event, triple, source)
     hierarchy, zeros = device.file.hierarchy, device.values.get("zero_inputs", 0.0)
@@ -231,6 +264,9 @@ def price(device: Device, plan: Plan, event: Event) -> Coefficient:
     return Coefficient(
         event.category, event.name, event.count, *triple, device.file.sources.get(source, source), quality, group
     )
+
+
+_RESOLVE = {"dram": _dram, "logic": _logic, "path": _path, "hop": _hop, "by_time": _by_time, "static": _static}
 
 
 @memoize()

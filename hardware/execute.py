@@ -95,8 +95,11 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     static_w = float(prices.value[statics].sum())
     budget = Budget(device.power_limit_w - static_w, device.voltage_slope)
     compute_s, memory_s = resources[0, :2].max(axis=0), resources[0, 2:].max(axis=0)
+    # The matrix unit's peak is stated at its clock. Products below it wait for operands, not for the clock.
+    reached = device.arch.data.assumed("matrix_clock_bound") * device.vector_clock_hz / device.matrix_clock_hz
+    product_s = np.minimum(resources[0, 0], demand.per_kernel(mapping.matrix_ideal_s) / reached)
     # If layers stream to each other, some layer always works.
-    follows_s = compute_s if mapping.busy_s is None else overlapped_s
+    follows_s = overlapped_s if mapping.busy_s is not None else np.maximum(product_s, resources[0, 1])
     start_s: Floats = np.where(overhead > 0, device.launch_cycles / device.clock_hz, 0.0)
     needs = KernelNeeds(demand.per_kernel(chip_j), demand.per_kernel(memory_j), own_s, overlapped_s, follows_s, start_s)
     throttled_s, scale = lower_clocks(needs, budget, 0.0 if runtime.dispatches_ahead else floor)

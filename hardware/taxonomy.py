@@ -30,7 +30,6 @@ class Event(msgspec.Struct, frozen=True, array_like=True):
         """True for everything but arithmetic, data movement and static power."""
         return self.component == "compute" and self.family not in ARITHMETIC
 
-
     @property
     def is_on_chip(self) -> bool:
         """True for events whose energy falls with the voltage of the chip."""

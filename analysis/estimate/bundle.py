@@ -37,6 +37,7 @@ _BY_KERNEL = (  # of an execution
     "pipelined_s", "kernel_s", "unthrottled_s", "busy_s", "overhead_s", "serial_s", "kernel_compute_s",
     "kernel_memory_s", "bound", "resource", "utilization",
 )  # fmt: skip
+_BY_OPERATOR = ("latency_s", "energy_j", "counts", "price_scale")  # of an execution
 # The fields of a demand that are per operator, or the same for all operators.
 _COLUMNS = (
     "op_class", "macs", "vector_flops", "special", "elements", "gemm", "local_bytes", "weight_bytes", "largest_bytes",
@@ -271,7 +272,7 @@ def estimate_batches(workload: Workload, device: Device, base: Scenario, batches
     kernels, operators = (np.split(of, len(batches)) for of in (joint.places.kernel_of, joint.places.op_of))
     for scenario, needs, memory, kernel, op in zip(scenarios, demands, memories, kernels, operators, strict=True):
         own = {name: np.take(getattr(run, name), kernel, axis=-1) for name in by_kernel}
-        own |= {name: np.take(getattr(run, name), op, axis=-1) for name in ("latency_s", "energy_j", "counts", "price_scale")}
+        own |= {name: np.take(getattr(run, name), op, axis=-1) for name in _BY_OPERATOR}
         mapping = msgspec.structs.replace(run.mapping, is_reduced=run.mapping.is_reduced[op])
         yield add_up(setup, workload, scenario, needs, msgspec.structs.replace(run, mapping=mapping, **own), memory)
 

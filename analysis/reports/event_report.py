@@ -23,9 +23,10 @@ from hardware.taxonomy import Event
 
 class EventRow(msgspec.Struct, frozen=True, kw_only=True):
     """One event. Count and energy are per batch unless the name says otherwise; `fraction` is of the node's energy. The
-    band varies the price at a fixed count; `coefficient_j` is the mean price at the voltages at which it happened. `is_dynamic` events are paid for work, not for time. `waits` is the share of
-    the cycles of an event by time in which the units it serves are idle (None for other events). `cause` is one of CAUSES,
-    `family` one of FAMILIES, which all architectures share."""
+    band varies the price at a fixed count; `coefficient_j` is the mean price at the voltages at which it happened.
+    `is_dynamic` events are paid for work, not for time. `waits` is the share of the cycles of an event by time in which
+    the units it serves are idle (None for other events). `cause` is one of CAUSES, `family` one of FAMILIES, which all
+    architectures share."""
 
     category: str
     event: str

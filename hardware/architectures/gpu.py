@@ -28,10 +28,6 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     matrix, demand = _tile_products(demand, setup, on_matrix) if on_matrix.any() else (vector, demand)
     flow = common.traffic(demand, device)
     mapping = common.assemble(demand, setup, rates, flow, matrix, vector, on_matrix, _counts)
-    if _is_untuned(demand, setup):
-        works_s = np.maximum(mapping.dram_s[0], mapping.matrix_ideal_s)
-        waiting_s = np.where(demand.gemm[0] > 1.0, np.maximum(mapping.matrix_s[0] - works_s, 0.0), 0.0)
-        mapping = msgspec.structs.replace(mapping, waiting_s=waiting_s * (demand.op_class == OpClass.GEMM))
     mapping = msgspec.structs.replace(mapping, vector_s=mapping.vector_s + staged_s, is_reduced=staged_s > 0)
     if not setup.runtime.serves:
         return mapping
@@ -140,51 +136,93 @@ def _few_rows(demand: Demand, few: Bools, device: Device, matrix: Tiling, macs_p
     return msgspec.structs.replace(matrix, seconds=np.where(few, np.minimum(seconds, matrix.seconds), matrix.seconds))
 
 
+class _Delivery(msgspec.Struct, frozen=True):
+    """How operands of 16 bits reach a tensor core: multiply-adds of a warp's instruction, bytes that an instruction of
+    `macs` reads and writes in registers, results that share an operand read from shared memory in each direction, and
+    the sides of the blocks that are staged in shared memory and of the panels that are read from the L2."""
+
+    issued_macs: float
+    macs: float
+    read_bytes: float
+    write_bytes: float
+    sharing: tuple[float, float]
+    tile: float
+    panel: float
+
+
+def _delivery(device: Device) -> _Delivery:
+    """Return the delivery of the device's generation: before Hopper warps fill registers with operands; from Hopper on
+    products read shared memory and registers hold sums; Blackwell keeps sums in tensor memory and pairs its blocks."""
+    assumed = device.arch.data.assumed
+    macs, sums = assumed("matrix_instruction_macs"), assumed("matrix_instruction_write_bytes")
+    tile, warp = assumed("preferred_tile"), assumed("matrix_warp_tile")
+    if device.synchronous_matrix_rate == 1.0:
+        reads = assumed("matrix_instruction_read_bytes")
+        return _Delivery(macs, macs, reads, sums, (warp, warp), tile, assumed("panel_tile"))
+    sides = assumed("bulk_tile_rows"), assumed("bulk_tile_columns")
+    issued, panel = assumed("bulk_instruction_macs"), assumed("bulk_panel_tile")
+    if ("matrix", "fp4") in device.peaks:
+        return _Delivery(issued, macs, 0.0, 0.0, (2.0 * sides[0], 2.0 * sides[1]), 2.0 * tile, panel)
+    return _Delivery(issued, macs, sums, sums, sides, tile, panel)
+
+
 def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matrix: Bools, units: Floats) -> Floats:
     """Count warp instructions from MACs, FLOPs and bytes; operand traffic from the tiles."""
     device, plan = setup.device, setup.plan
     (counts, row), assumed = common.empty_counts(device, demand), device.arch.data.assumed
+    delivery = _delivery(device)
     tensor_macs = demand.macs * on_matrix
     cuda_macs = demand.macs - tensor_macs
     kept = demand.local_bytes / 2.0  # each value kept is written once and read once
-    matrix_instructions = tensor_macs / assumed("matrix_instruction_macs")
+    # An instruction takes as many bytes of operands in any format.
+    halves = tensor_macs * plan.operand_bytes / FORMATS[WIDE].bytes
     moved = flow.chip_bytes
     # Addresses are computed for what is loaded and stored; a fused kernel keeps the rest in registers.
     integer = moved / (2.0 * plan.element_bytes) * assumed("integer_per_element")
-    line = assumed("warp_bytes")
-    lane_instructions = cuda_macs + demand.vector_flops + demand.special + integer
-    simt_instructions = lane_instructions / assumed("warp_threads") + moved / line
-    instructions = simt_instructions + matrix_instructions
+    per_mac = np.where(demand.is_depthwise, assumed("depthwise_instructions"), 1.0)
+    special = demand.special * assumed("special_flops")
+    lane_instructions = cuda_macs * per_mac + demand.vector_flops + special + integer
+    instructions = lane_instructions / assumed("warp_threads") + moved / assumed("load_bytes")
+    instructions = instructions + halves / delivery.issued_macs
     # Count operand traffic for the tile that software prefers: a smaller tile is for parallelism, and the L2 serves
     # its repeated reads. The count must not fall when a size grows and a larger tile is chosen.
-    tile = assumed("preferred_tile")
+    tile, panel = delivery.tile, delivery.panel
     g, m, n, depth = demand.gemm * (tiling.tile_m > 0)
     tiles = g * np.ceil(m / tile) * np.ceil(n / tile)
     elementwise = np.ceil(demand.elements / assumed("elements_per_block"))
     blocks = np.where(tiling.tile_m > 0, tiles, elementwise)
-    staged = g * depth * (m * np.ceil(n / tile) * plan.element_bytes + n * np.ceil(m / tile) * demand.right_bytes)
-    l2_read = np.maximum(staged, flow.chip_read)
+    left, right = g * depth * m * plan.element_bytes, g * depth * n * demand.right_bytes
+    staged = left * np.ceil(n / tile) + right * np.ceil(m / tile)
+    l2_read = np.maximum(left * np.ceil(n / panel) + right * np.ceil(m / panel), flow.chip_read)
+    multiplied = tensor_macs * plan.operand_bytes * sum(1.0 / side for side in delivery.sharing)
+    in_lanes = cuda_macs * ~demand.is_depthwise * plan.element_bytes * 2.0 / assumed("vector_register_tile")
+    line = assumed("warp_bytes")
 
     counts[row["compute.tensor_core_mac"]] = tensor_macs
+    counts[row["compute.tensor_core_padding"]] = tensor_macs * _padding(demand, device)
     counts[row["compute.cuda_core_mac"]] = cuda_macs
     counts[row["compute.cuda_core_flop"]] = demand.vector_flops
     counts[row["compute.special_function"]] = demand.special
     counts[row["compute.integer_address"]] = integer
-    for way in ("read", "write"):
-        per_matrix, per_lane = (assumed(f"{kind}_{way}_bytes") for kind in ("matrix_instruction", "lane"))
-        counts[row[f"register.file_{way}"]] = matrix_instructions * per_matrix + lane_instructions * per_lane + kept
+    for way, per_product in (("read", delivery.read_bytes), ("write", delivery.write_bytes)):
+        per_lane = lane_instructions * assumed(f"lane_{way}_bytes")
+        counts[row[f"register.file_{way}"]] = halves / delivery.macs * per_product + per_lane + kept
     counts[row["register.operand_collector"]] = instructions
     for stage in ("fetch", "decode", "schedule"):
         counts[row[f"pipeline.warp_{stage}"]] = instructions
     counts[row["pipeline.block_schedule"]] = blocks * demand.head
     counts[row["memory.shared_write"]] = staged
-    counts[row["memory.shared_read"]] = staged * assumed("shared_reads")
+    counts[row["memory.shared_read"]] = multiplied + in_lanes
     counts[row["memory.l1_read"]] = np.where(demand.macs > 0, 0.0, flow.chip_read)
     counts[row["memory.l1_write"]] = flow.chip_write
     counts[row["memory.l2_read"]] = l2_read
     counts[row["memory.l2_write"]] = flow.chip_write
     counts[row["memory.dram_read"]] = flow.dram_read
     counts[row["memory.dram_write"]] = flow.dram_write
+    counts[row["memory.dram_controller"]] = flow.dram_bytes
+    sampled_s = demand.calls.sequences * setup.runtime.sequence_s.value * assumed("sampled_on_device")
+    counts[row["memory.sampling"]] = sampled_s * device.memory_bandwidth
+    counts[row["memory.l2_far"]] = flow.dram_bytes * (1.0 - 1.0 / device.l2_partitions)
     counts[row["simt_control.divergence"]] = instructions * assumed("divergent")
     counts[row["simt_control.coalescing"]] = (l2_read + flow.chip_write) / line
     barriers = np.ceil(depth / assumed("barrier_k_step")) * assumed("barriers_per_k_step")
@@ -193,6 +231,18 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     counts[row["launch.kernel_launch"]] = demand.head
     counts[row["launch.grid_drain"]] = np.where(demand.head, units, 0.0)
     return counts
+
+
+def _padding(demand: Demand, device: Device) -> Floats:
+    """Return the multiply-adds on rows without data over those on rows with data, (n,): instructions have a least
+    number of rows, and so have blocks of one expert's tokens and of queries."""
+    assumed = device.arch.data.assumed
+    queries = assumed("bulk_decoding_rows" if device.synchronous_matrix_rate < 1.0 else "decoding_rows")
+    least = np.where(demand.is_expert, assumed("expert_rows"), assumed("instruction_rows"))
+    least = np.where(demand.is_attention, queries, least)
+    rows = np.maximum(demand.gemm[1:3].min(axis=0), 1.0)
+    share: Floats = np.ceil(rows / least) * least / rows - 1.0
+    return share
 
 
 def blocks(demand: Demand, device: Device, mapping: Mapping) -> Floats:

@@ -73,7 +73,8 @@ def test_last_levels_have_a_bandwidth_of_their_own(on: str, bytes_per_s: float) 
 
 @pytest.mark.parametrize(
     ("on", "tflops"),
-    [("h100_sxm", 795), ("b200", 1745), ("a100_sxm4_80gb", 268)],  # ml-engineering's MAMF; A100: 0.8-0.93 of 312
+    # H100: measured for this project, random data; B200: ml-engineering's MAMF; A100: 0.8-0.93 of 312
+    [("h100_sxm", 700), ("b200", 1745), ("a100_sxm4_80gb", 268)],
 )
 def test_large_products_within_the_power_limit(on: str, tflops: float) -> None:
     """8192^3 in bf16: cards at their power limit reach what is measured, not two thirds of it."""

@@ -13,7 +13,6 @@ from hardware import file_access
 from hardware.area import PATH, area, level_mm2
 from hardware.demand import OpClass
 from hardware.device_catalog import load_device
-from hardware.execute import execute
 from hardware.map_demand import map_demand
 from hardware.mapping.common import BLOCKS, PASSES, reread
 from hardware.mapping.tiling import TileChoices, candidates
@@ -93,21 +92,6 @@ def test_a_tile_waits_for_the_values_of_its_rows_and_its_columns() -> None:
     tiles = TileChoices(np.array([[128.0, 64.0, 1.0]]), (1,), device, 1e30, 1.0, operand_s=second_each)
     seconds = candidates(np.array([[1.0], [128.0], [64.0], [values]]), tiles).seconds
     assert seconds == pytest.approx(np.array([[values * (128 + 64) * second_each]]))
-
-
-def test_clocks_rest_only_while_the_matrix_unit_works_alone() -> None:
-    """As much work on the lanes as on the matrix unit leaves it no time alone."""
-    device = load_device("h100_sxm")
-    setup = make_setup(device, "fp16", runtimes()["tensorrt"])
-    rested = []
-    for lane_flops in (0.0, 1e12):
-        product = SingleKernel(OpClass.GEMM, (1.0, 8192.0, 8192.0, 8192.0), lane_flops, 0.0, 6.7e7, 6.7e7, 6.7e7)
-        run = execute(kernel_demand([product], uniform(2.0)), setup)
-        clocked_s = run.counts[device.arch.timed_rows].max() / (device.clock_hz * device.units)
-        worked_s = run.busy_s[0] + device.arch.data.assumed("launch_clocked") * device.kernel_start_s
-        rested.append(1.0 - clocked_s / worked_s)
-    assert rested[0] > 0.1 * device.matrix_rests_clock > 0
-    assert rested[1] == pytest.approx(0.0, abs=1e-3)  # the power limit lowers the clock a little
 
 
 def test_weights_are_unpacked_at_the_efficiency_of_their_product() -> None:

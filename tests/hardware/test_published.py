@@ -146,7 +146,7 @@ def test_zeros_gate_a_product_whose_price_the_file_states() -> None:
                    for name in ("eyeriss{tdp_w*2}", "eyeriss{tdp_w*2,zero_inputs=0.5}"))  # fmt: skip
     row = load_device("eyeriss").arch.row
     for label, share in {"array.mac": 0.5, "filter.read": 0.5, "psum.write": 0.5, "ifmap.read": 1.0, "glb.read": 1.0,
-                         "filter.write": 1.0, "clock.unit_cycles": 1.0}.items():  # fmt: skip
+                         "filter.write": 1.0, "array.elements_by_time": 1.0}.items():  # fmt: skip
         assert half[row[label]] == pytest.approx(share * dense[row[label]]), label
 
 

@@ -81,9 +81,9 @@ def test_static_scales_take_no_kernel() -> None:
     assert older.plan.operand == older.plan.stored
 
 
-@pytest.mark.parametrize(("device", "precision", "share"), [("t4", "fp16", 0.36), ("t4", "int8", 0.42)])
-def test_small_cards_lose_power_to_clocks(device: str, precision: str, share: float) -> None:
-    """A T4 draws 30 of its 70 W before any work: products reach a third of its peak."""
+@pytest.mark.parametrize(("device", "precision", "share"), [("t4", "fp16", 0.40), ("t4", "int8", 0.42)])
+def test_small_cards_lower_their_clock(device: str, precision: str, share: float) -> None:
+    """The power limit of a T4 leaves products two fifths of its peak at most: 24 of 65 TFLOP/s are measured."""
     result = _run(device, "prefill", 1, precision, "fused", sequence=4096)
     products = np.array([kind == "linear" for kind in result.workload.operators.kind])
     seconds = result.run.latency_s[products].sum()
@@ -130,13 +130,14 @@ def test_engines_multiply_one_input_once() -> None:
 
 
 def test_activations_stay_in_a_large_cache() -> None:
-    """The 96 MB of an L40S keep the layers of a batch of 32 images in int8: less than a third of them reach memory."""
+    """The 96 MB of an L40S keep the layers of a batch of 32 images in int8: less than a third of them reach memory. The
+    power limit lowers its clock."""
     workload = store.ready("resnet50", None)
     assert workload is not None
     result = estimate(workload.bound(), load_device("l40s"), Scenario(32, "int8", "tensorrt"))
     flow = result.run.mapping.traffic
     assert (flow.dram_read + flow.dram_write).sum() < 0.35 * (flow.chip_read + flow.chip_write).sum()
-    assert result.throughput_per_s > 37_000
+    assert result.throughput_per_s > 35_000
 
 
 def test_frameworks_of_2020_cast_weights_and_store_scores() -> None:
@@ -217,16 +218,13 @@ def _experts(precision: str, batch: int, layout: str = "tp=8,ep=8", device: str 
 
 
 def test_experts_that_devices_divide_run_by_default_tiles() -> None:
-    """24.1 ms a step of 32 sequences (ML.ENERGY v3, vLLM 0.11.1): reading the weights takes 10. TensorRT-LLM, shards of
-    whole experts and Blackwell have tiles of their own."""
+    """24.1 ms a step of 32 sequences (ML.ENERGY v3, vLLM 0.11.1): reading the weights takes 10. TensorRT-LLM has
+    tiles of its own."""
     assert _experts("bf16", 32).latency_s == pytest.approx(24.1e-3, rel=0.2)
     workload = store.ready("llama4_scout:decode,tp=8,ep=8", None)
     assert workload is not None
     tuned = estimate(workload.bound(kv=460), load_device("h100_sxm"), Scenario(32, "bf16", "tensorrt_llm"))
-    assert tuned.run.mapping.waiting_s is None
-    assert _experts("bf16", 32).run.mapping.waiting_s is not None
-    for other in (_experts("bf16", 32, "tp=8"), _experts("fp8", 32), _experts("bf16", 32, device="b200")):
-        assert other.run.mapping.waiting_s is None
+    assert tuned.latency_s < 0.8 * _experts("bf16", 32).latency_s
 
 
 def test_devices_rest_while_the_busiest_reads_its_experts() -> None:

@@ -16,6 +16,7 @@ from analysis.annexes.machine.measured_rows import (
     parse_cell,
     parse_count,
     row_group,
+    unstated_prompt,
     use_threads,
 )
 from analysis.estimate.scenario import Scenario
@@ -72,7 +73,7 @@ def _interpret_language_row(row: dict[str, str], folders: tuple[Path, ...]) -> M
         device=device,
         scenario=scenario,
         latency_s=latency * (tokens if _is_per_token(row) else 1),
-        energy_j=energy * tokens if energy else None,
+        energy_j=energy * tokens if energy and not (phase == "decode" and unstated_prompt(row)[1]) else None,
         asked_precision=asked_precision,
         lengths=lengths,
     )
@@ -108,7 +109,7 @@ def _gguf_name(text: str) -> str:
 
 def _request(row: dict[str, str]) -> tuple[str, dict[str, int]]:
     prompt, output = (int(parse_cell(row, name) or 0) for name in ("prompt_tokens", "output_tokens"))
-    start = prompt or int(file_access.shipped(ROWS)["prompt_unstated"])
+    start = prompt or unstated_prompt(row)[0]
     if row["phase"] == "prefill":
         if not prompt:
             raise Unpredictable("the length of the prompt is not stated")

@@ -245,6 +245,13 @@ def parse_cell(row: dict[str, str], name: str, scale: float = 1.0) -> float | No
     return value * scale if LEAST < value < MOST else None
 
 
+def unstated_prompt(row: dict[str, str]) -> tuple[int, bool]:
+    """Return the prompt tokens of a row that states none, and whether its benchmark is known for long prompts."""
+    rows, note = file_access.shipped(ROWS), row.get("note") or ""
+    tokens = next((tokens for name, tokens in rows["prompt_of"].items() if name in note), 0)
+    return tokens or int(rows["prompt_unstated"]), tokens > 0
+
+
 def parse_count(row: dict[str, str], name: str) -> int:
     """Return a cell as a whole number, 0 if it is empty. Raises Unpredictable for anything else."""
     value = parse_cell(row, name)
@@ -258,7 +265,7 @@ def _precision(row: dict[str, str]) -> tuple[str, str]:
     # MLPerf's TensorRT submissions state no precision; they run ResNet-50 in int8.
     unstated = "int8" if "tensorrt" in (row.get("framework") or "").lower() else "fp32"
     text = (row.get("precision") or unstated).lower()
-    if "tf32" in text:
+    if "tf32" in text and "in convolutions" not in text:  # that is fp32: convolutions take TF32 unless forbidden
         return "", "tf32"
     for rule in file_access.shipped(ROWS)["ran"]:
         if text == rule["precision"] and all(

@@ -18,6 +18,7 @@ from analysis.annexes.machine.measured_rows import (
     find_device,
     find_runtime_name,
     parse_cell,
+    unstated_prompt,
 )
 from analysis.estimate.scenario import Scenario
 from analysis.model.model_errors import ModelError
@@ -138,15 +139,17 @@ def interpret_served_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
     )
     if not (output := int(parse_cell(row, "output_tokens") or 0)):
         raise Unpredictable("the lengths of the requests are not stated")
-    prompt = int(parse_cell(row, "prompt_tokens") or file_access.shipped(ROWS)["prompt_unstated"])
+    prompt = int(parse_cell(row, "prompt_tokens") or unstated_prompt(row)[0])
     lengths = Lengths(prompt=prompt, output=output, spread=setup["spread"])
     load = _load(row, lengths, setup)
     rate = parse_cell(row, "output_tokens_per_s")
     if rate is None and (total := parse_cell(row, "total_tokens_per_s")):
         rate = total * float(load.output.sum() / (load.output.sum() + load.prompt.sum()))
+    running = parse_cell(row, "running_batch")
+    mean_s = running / rate if running and rate else None  # a median gap between tokens leaves out waits for prompts
     measured = {
         "TTFT": None if "queue" in row["flag"] else parse_cell(row, "ttft_s"),
-        "TPOT": parse_cell(row, "tpot_s") or parse_cell(row, "itl_median_s"),
+        "TPOT": parse_cell(row, "tpot_s") or mean_s or parse_cell(row, "itl_median_s"),
         "energy": parse_cell(row, "energy_j_per_output_token"),
         "throughput": None if prefill_workers else rate,  # some of these contradict the times of their rows
     }
