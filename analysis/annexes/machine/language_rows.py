@@ -60,6 +60,8 @@ def _interpret_language_row(row: dict[str, str], folders: tuple[Path, ...]) -> M
     text = f"{_model(row['model'])}:{phase}" + (f",tp={count}" if count > 1 else "")
     text += f",ep={count}" if row["device_mode"] == f"EP{count}" else ""
     latency, energy = _latency_s(row, batch), parse_cell(row, "energy_j_per_token")
+    if energy is None and (whole := parse_cell(row, "energy_j")):
+        energy = whole / batch
     if latency is None:
         raise Unpredictable("row states neither latency nor energy")
     try:
