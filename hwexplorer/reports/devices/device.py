@@ -104,7 +104,7 @@ def _as_designed(spec: Device) -> tuple[str, ...]:
         return ()
     rule = f"prices here are those of silicon at {spec.process_nm:g} nm"
     return (
-        f"{rule}; {designed.key} has its designer's, and {designed.active_w:.3g} W of clocks while "
+        f"{rule}; {designed.key} has its designer's, and {designed.active_w:.3g} W by time while "
         f"busy where it has {spec.active_w:.3g} W here",
     )
 

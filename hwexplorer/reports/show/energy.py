@@ -16,7 +16,7 @@ from hwexplorer.views.captions import category_words, energy_words
 from hwexplorer.views.digest import Digest
 from hwexplorer.views.plain import Table
 
-# The component `compute` is more than the cause of that name: it includes control and clocks.
+# The component `compute` is more than the cause of that name: it includes control and waiting units.
 _WORDS = {"compute": "logic", "memory": "data movement", "static": "static power"}
 PARTS = (
     Column("name", "Part", role="text", keep=0, of=lambda part: category_words(part.name)),

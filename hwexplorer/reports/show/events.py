@@ -114,7 +114,7 @@ def _event_table(state: State, by: str = "category") -> Table:
     total = energy_words(report.total_j, report.batch, 4)
     footer = (
         f"{len(report.events)} events add up to the node's {total}",
-        f"{percent(overhead)} of the energy is registers, control, launches and clocks; {rates}",
+        f"{percent(overhead)} of the energy is registers, control, launches and waiting units; {rates}",
     )
     table_rows = rows(COLUMNS, groups, key=_key, kind="component", children=lambda group: group.events)
     return Table("events", place_in_words(state), COLUMNS, table_rows, footer=footer)
