@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import msgspec
 import numpy as np
@@ -39,15 +39,23 @@ class Coefficient(msgspec.Struct, frozen=True):
     group: str
 
 
-class Coefficients(msgspec.Struct, frozen=True):
+class Coefficients(msgspec.Struct, frozen=True, dict=True):
     """The prices of all events of a device, in the order of its taxonomy. Arrays are J per count, shape (e,).
-    `follows_voltage` marks events on chip: their prices fall with the voltage."""
+    `follows_voltage` marks events on chip, whose prices fall with the voltage, `by_time` those by time among them."""
 
     rows: tuple[Coefficient, ...]
     value: NDArray[np.float64]
     low: NDArray[np.float64]
     high: NDArray[np.float64]
     follows_voltage: NDArray[np.bool_]
+    by_time: NDArray[np.bool_]
+    is_static: NDArray[np.bool_]
+
+    @cached_property
+    def kinds(self) -> tuple[NDArray[np.float64], ...]:
+        """The prices of events on chip, of those by time, and of those in memory, zero for other events, (e,) each."""
+        chip, memory = self.follows_voltage & ~self.by_time, ~self.follows_voltage & ~self.is_static
+        return tuple(np.where(kind, self.value, 0.0) for kind in (chip, self.by_time, memory))
 
 
 def _scale(value: Triple, factor: float) -> Triple:
@@ -278,5 +286,8 @@ def coefficients(device: Device, plan: Plan) -> Coefficients:
         np.array([row.value_j for row in rows]),
         np.array([row.low_j for row in rows]),
         np.array([row.high_j for row in rows]),
-        np.array([event.is_on_chip for event in device.arch.events]),
+        *(
+            np.array([getattr(event, name) for event in device.arch.events])
+            for name in ("is_on_chip", "is_by_time", "is_static")
+        ),
     )

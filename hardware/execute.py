@@ -18,7 +18,8 @@ from hardware.efficiency import Efficiency
 from hardware.event_prices import Coefficients
 from hardware.map_demand import map_demand
 from hardware.mapping.common import BLOCKS, PASSES, STARTS, Mapping, Traffic, overlapped, per_kernel
-from hardware.power_limit import Budget, KernelNeeds, lower_clocks
+from hardware.mapping.tiling import Bools
+from hardware.power_limit import Budget, KernelNeeds, Throttled, lower_clocks
 from hardware.setup import Setup
 
 # The values of `Execution.bound`, in order.
@@ -26,6 +27,7 @@ BOUNDS = ("compute", "memory", "launch", "power")
 COMPUTE, MEMORY, LAUNCH, POWER = range(4)
 # The values of `Execution.resource`, in order.
 RESOURCES = ("matrix unit", "vector unit", "DRAM", "on-chip memory")
+_SCHEDULES = 4  # tries to find the waits for the host that are left at lower clocks
 _FEW = 4096  # operators whose events fit into a core's cache
 
 
@@ -82,16 +84,13 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     resource = resources[0].argmax(axis=0)
 
     share = _share(demand, mapping, resource, resources[0].max(axis=0))
-    clocked_s = busy + device.arch.data.assumed("launch_clocked") * device.kernel_start_s + serial_s[STARTS]
+    clocked_s = busy + device.arch.data.assumed("launch_clocked") * _start_s(demand, setup) + serial_s[STARTS]
     clocked_s = clocked_s + runtime.sequence_s.value * demand.per_kernel(demand.calls.sequences)
     counts = _timed_counts(demand, setup, mapping, clocked_s, share)
     if demand.mean_work is not None:
         counts *= demand.mean_work
-    on_chip, statics = prices.follows_voltage, device.arch.static_rows
-    chip_j = _operator_energy_j(np.where(on_chip, prices.value, 0.0), counts)
-    off_chip = np.where(on_chip, 0.0, prices.value)
-    off_chip[statics] = 0.0
-    memory_j = _operator_energy_j(off_chip, counts)
+    statics, timed = device.arch.static_rows, device.arch.timed_rows
+    chip_j, timed_j, memory_j = (_operator_energy_j(each, counts) for each in prices.kinds)
     static_w = float(prices.value[statics].sum())
     budget = Budget(device.power_limit_w - static_w, device.voltage_slope)
     compute_s, memory_s = resources[0, :2].max(axis=0), resources[0, 2:].max(axis=0)
@@ -100,21 +99,23 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     product_s = np.minimum(resources[0, 0], demand.per_kernel(mapping.matrix_ideal_s) / reached)
     # If layers stream to each other, some layer always works.
     follows_s = overlapped_s if mapping.busy_s is not None else np.maximum(product_s, resources[0, 1])
-    start_s: Floats = np.where(overhead > 0, device.launch_cycles / device.clock_hz, 0.0)
-    needs = KernelNeeds(demand.per_kernel(chip_j), demand.per_kernel(memory_j), own_s, overlapped_s, follows_s, start_s)
-    throttled_s, scale = lower_clocks(needs, budget, 0.0 if runtime.dispatches_ahead else floor)
-    kernel_s = _dispatched_s(throttled_s, floor, demand, setup)
+    start_s = np.minimum(_start_cycles_s(demand, setup), overhead)
+    on_chip_j, by_time_j, off_chip_j = (demand.per_kernel(each) for each in (chip_j, timed_j, memory_j))
+    needs = KernelNeeds(on_chip_j, by_time_j, off_chip_j, own_s, overlapped_s, follows_s, start_s)
+    throttled, kernel_s = _throttle(needs, budget, floor, demand, setup)
+    throttled_s, price_scale = throttled.seconds, throttled.price_scale[demand.kernel]
+    cycles = throttled.cycle_scale[demand.kernel]
+    counts[timed] *= cycles
     is_waiting = kernel_s > throttled_s  # for the host: a lower clock costs no time
     unthrottled = np.where(is_waiting, kernel_s, own_s)
-    price_scale = scale[demand.kernel]
-    dynamic_j = chip_j * price_scale + memory_j
+    dynamic_j = (chip_j + timed_j * cycles) * price_scale + memory_j
     throttle = np.where(unthrottled > 0, kernel_s / np.maximum(unthrottled, 1e-300), 1.0)
 
     pipelined = None
     if mapping.fill_s is not None and mapping.is_resident is not None:
         fill_s = mapping.fill_s * mapping.is_resident
         # While a pipeline fills, its units are busy for the batch before.
-        timed_w = float(prices.value[device.arch.timed_rows].sum()) * device.clock_hz * device.units
+        timed_w = float(prices.value[timed].sum()) * device.clock_hz * device.units
         least_s = (demand.per_kernel(dynamic_j) - timed_w * fill_s) / budget.watts
         pipelined = kernel_s - np.maximum(np.maximum(unthrottled - fill_s, floor), least_s)
     overhead_s = unthrottled - busy
@@ -201,13 +202,30 @@ def _busy(mapping: Mapping, resources: Floats, device: Device) -> Floats:
     return overlapped(resources, device.software.overlap.value)
 
 
+def _starts(demand: Demand, setup: Setup) -> tuple[Bools, float]:
+    """Return where a kernel multiplies or sends, (k,), and how many starts of a kernel the runtime takes for one."""
+    works = demand.macs if demand.links is None else demand.macs + demand.links[0]
+    runtime, software = setup.runtime, setup.device.software_class
+    return demand.per_kernel(works) > 0, runtime.launch_on.get(software, runtime.launch).value
+
+
+def _start_s(demand: Demand, setup: Setup) -> Floats:
+    """Return the seconds in which each kernel starts and ends, (k,)."""
+    device, (works, starting) = setup.device, _starts(demand, setup)
+    return np.where(works, device.kernel_start_s, device.light_start_s) * starting
+
+
+def _start_cycles_s(demand: Demand, setup: Setup) -> Floats:
+    """Return the seconds of starting each kernel that follow the device's clock, (k,)."""
+    device, (works, starting) = setup.device, _starts(demand, setup)
+    share = np.where(works, 1.0, device.arch.data.assumed("light_launch"))
+    return share * starting * device.launch_cycles / device.clock_hz
+
+
 def _overhead(demand: Demand, setup: Setup) -> tuple[Floats, Floats | float]:
     """Return the seconds added to each kernel, and those that the host takes to dispatch it beside the device."""
     device, runtime = setup.device, setup.runtime
-    starting = runtime.launch_on.get(device.software_class, runtime.launch).value
-    works = demand.macs if demand.links is None else demand.macs + demand.links[0]
-    start_s = np.where(demand.per_kernel(works) > 0, device.kernel_start_s, device.light_start_s)
-    launch = start_s * starting
+    launch = _start_s(demand, setup)
     if runtime.call_s.value:
         launch = launch + runtime.call_s.value * demand.per_kernel(demand.calls.begins)
     if runtime.sequence_s.value:
@@ -223,8 +241,24 @@ def _overhead(demand: Demand, setup: Setup) -> tuple[Floats, Floats | float]:
         enqueued = demand.per_kernel(np.where(demand.head, demand.calls.prompts, 0.0))
         dispatch = dispatch + device.dispatch_s * runtime.prompt_dispatch.value * enqueued
     if device.arch.is_host:
-        return launch + dispatch + device.thread_join_s * starting * _joins(demand, setup), 0.0
+        return launch + dispatch + device.thread_join_s * _starts(demand, setup)[1] * _joins(demand, setup), 0.0
     return launch, dispatch
+
+
+def _throttle(
+    needs: KernelNeeds, budget: Budget, floor_s: Floats | float, demand: Demand, setup: Setup
+) -> tuple[Throttled, Floats]:
+    """Return the kernels within the power budget and their seconds with waits for the host, (k,): a kernel that waits
+    has that time for its energy too. A kernel that takes longer leaves the next ones less to wait for."""
+    waits_s = _dispatched_s(needs.own_s, floor_s, demand, setup)
+    for _ in range(_SCHEDULES):
+        throttled = lower_clocks(needs, budget, waits_s)
+        kernel_s = _dispatched_s(throttled.seconds, floor_s, demand, setup)
+        if (kernel_s >= waits_s).all():
+            return throttled, kernel_s
+        waits_s = np.minimum(waits_s, kernel_s)
+    throttled = lower_clocks(needs, budget, 0.0)
+    return throttled, _dispatched_s(throttled.seconds, floor_s, demand, setup)
 
 
 def _dispatched_s(own_s: Floats, dispatch_s: Floats | float, demand: Demand, setup: Setup) -> Floats:

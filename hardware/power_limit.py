@@ -1,9 +1,10 @@
 """Kernels under a power limit: the clock falls, and the voltage with it, until a kernel stays within the limit.
 
-At a share x of its clock a kernel takes `fixed + start / x + max(busy, compute / x)` seconds, and its events on chip
-take `v(x)^2` of their energy, with `v(x) = 1 - slope (1 - x)`. Memory keeps its clock and its energy. The largest x at
-which the energy fits into the time is the clock. So a chip that may throttle is never slower than at a lower clock, and
-work that waits for memory slows down only when the clock has fallen until its arithmetic takes as long."""
+At a share x of its clock a kernel takes `t(x) = fixed + start / x + max(busy, compute / x)` seconds. Its events on chip
+take `v(x)^2` of their energy, with `v(x) = 1 - slope (1 - x)`; what units take by time also follows the cycles, x t(x).
+Memory keeps its clock and its energy. The largest x at which the energy fits into the time is the clock. So a chip that
+may throttle is never slower than at a lower clock, and work that waits for memory slows down only when the clock has
+fallen until its arithmetic takes as long."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ import numpy as np
 
 from hardware.demand import Floats
 
-_ROUNDS = 6  # of Newton's method: from above to 1e-6 of the clock; the limit itself holds exactly
+_ROUNDS = 8  # of Newton's method, from above; the limit itself holds exactly
 
 
 class Budget(msgspec.Struct, frozen=True):
@@ -23,10 +24,11 @@ class Budget(msgspec.Struct, frozen=True):
 
 
 class KernelNeeds(msgspec.Struct, frozen=True):
-    """What kernels take at the full clock, each (k,): energy of events on chip and off chip, seconds, the part of them
-    at work, the arithmetic in that part, and the start of a kernel that takes cycles."""
+    """What kernels take at the full clock, each (k,): energy of events on chip, by time and in memory; seconds, the
+    part of them at work, the arithmetic in that part, and the start of a kernel that takes cycles."""
 
     chip_j: Floats
+    timed_j: Floats
     memory_j: Floats
     own_s: Floats
     busy_s: Floats
@@ -34,32 +36,49 @@ class KernelNeeds(msgspec.Struct, frozen=True):
     start_s: Floats
 
 
-def lower_clocks(needs: KernelNeeds, budget: Budget, least_s: Floats | float) -> tuple[Floats, Floats]:
-    """Return the seconds of each kernel within the power budget, and the factor of its energy on chip, (k,) each.
-    `least_s` are seconds that it takes in any case, because it waits for its host."""
-    seconds, scale = needs.own_s.copy(), np.ones_like(needs.own_s)
-    over = np.flatnonzero(needs.chip_j + needs.memory_j > budget.watts * np.maximum(seconds, least_s))
+class Throttled(msgspec.Struct, frozen=True):
+    """Kernels within a power budget, each (k,): seconds, the factor of prices on chip, and that of cycles of units."""
+
+    seconds: Floats
+    price_scale: Floats
+    cycle_scale: Floats
+
+
+def lower_clocks(needs: KernelNeeds, budget: Budget, least_s: Floats | float) -> Throttled:
+    """Return the kernels at the highest clocks that keep each within the budget. `least_s` are seconds that a kernel
+    takes in any case, because it waits for its host."""
+    found = Throttled(needs.own_s.copy(), np.ones_like(needs.own_s), np.ones_like(needs.own_s))
+    energy_j = needs.chip_j + needs.timed_j + needs.memory_j
+    over = np.flatnonzero(energy_j > budget.watts * np.maximum(needs.own_s, least_s))
     if len(over):
         part = KernelNeeds(*(getattr(needs, name)[over] for name in KernelNeeds.__struct_fields__))
-        floor_s = np.broadcast_to(least_s, seconds.shape)[over]
-        seconds[over], scale[over] = _solve(part, budget, floor_s)
-    return seconds, scale
+        limited = _solve(part, budget, np.broadcast_to(least_s, needs.own_s.shape)[over])
+        for name in Throttled.__struct_fields__:
+            getattr(found, name)[over] = getattr(limited, name)
+    return found
 
 
-def _solve(needs: KernelNeeds, budget: Budget, least_s: Floats) -> tuple[Floats, Floats]:
+def _solve(needs: KernelNeeds, budget: Budget, least_s: Floats) -> Throttled:
     fixed_s = needs.own_s - needs.busy_s - needs.start_s
-    # The seconds are the largest of these: held by the host, by memory or by arithmetic. Each root is a clock.
+    # The seconds are the largest of these: held by the host, by memory or by arithmetic. Each has a clock.
     constant_s = np.stack([least_s, fixed_s + needs.busy_s, fixed_s])
     cycles_s = np.stack([np.zeros_like(least_s), needs.start_s, needs.start_s + needs.compute_s])
-    clock, slope = np.ones_like(constant_s), budget.slope
+    timed_w, slope = needs.timed_j / needs.own_s, budget.slope
     surplus_j = needs.memory_j - budget.watts * constant_s
+    clock = np.ones_like(constant_s)
     for _ in range(_ROUNDS):
-        voltage = 1.0 - slope * (1.0 - clock)
-        energy_j = needs.chip_j * voltage**2 + surplus_j
-        over_j = np.maximum(clock * energy_j - budget.watts * cycles_s, 0.0)
-        steepness = energy_j + 2.0 * slope * clock * voltage * needs.chip_j
-        clock = np.clip(clock - over_j / np.maximum(steepness, 1e-300), 0.0, 1.0)
+        voltage, cycles = 1.0 - slope * (1.0 - clock), clock * constant_s + cycles_s
+        chip_j = needs.chip_j + timed_w * cycles
+        over_j = clock * (chip_j * voltage**2 + surplus_j) - budget.watts * cycles_s
+        steepness = (chip_j + clock * timed_w * constant_s) * voltage**2 + surplus_j
+        steepness = steepness + 2.0 * slope * clock * voltage * chip_j
+        clock = np.clip(clock - np.maximum(over_j, 0.0) / np.maximum(steepness, 1e-300), 0.0, 1.0)
     lowest = clock.max(axis=0)
-    scale = (1.0 - slope * (1.0 - lowest)) ** 2
-    at_clock_s = np.maximum(needs.own_s, constant_s[1:] + cycles_s[1:] / np.maximum(lowest, 1e-9)).max(axis=0)
-    return np.maximum(at_clock_s, (needs.chip_j * scale + needs.memory_j) / budget.watts), scale
+    at_clock_s = constant_s[1:] + cycles_s[1:] / np.maximum(lowest, 1e-9)
+    cycle_scale = np.minimum(lowest * at_clock_s.max(axis=0) / needs.own_s, 1.0)
+    chip_j = needs.chip_j + needs.timed_j * cycle_scale
+    seconds = np.maximum(at_clock_s.max(axis=0), needs.own_s)
+    seconds = np.maximum(seconds, (chip_j * (1.0 - slope) ** 2 + needs.memory_j) / budget.watts)
+    # The energy is what the budget allows: exactly the limit, whatever the last digits of the clock.
+    allowed_j = budget.watts * np.maximum(seconds, least_s) - needs.memory_j
+    return Throttled(seconds, np.minimum(allowed_j / np.maximum(chip_j, 1e-300), 1.0), cycle_scale)

@@ -31,9 +31,14 @@ class Event(msgspec.Struct, frozen=True, array_like=True):
         return self.component == "compute" and self.family not in ARITHMETIC
 
     @property
+    def is_static(self) -> bool:
+        """True for power that is drawn whatever happens."""
+        return self.component == "static"
+
+    @property
     def is_on_chip(self) -> bool:
         """True for events whose energy falls with the voltage of the chip."""
-        return self.family not in ("dram", "static")
+        return self.family != "dram" and not self.is_static
 
     @property
     def is_by_time(self) -> bool:

@@ -49,7 +49,9 @@ class Consumer(msgspec.Struct, frozen=True, kw_only=True):
     compute_j: Annotated[float, column("Logic/batch", "J", keep=9, scale="energy")]
     memory_j: Annotated[float, column("Data/batch", "J", keep=9, scale="energy")]
     static_j: Annotated[float, column("Static/batch", "J", keep=9, scale="energy")]
-    compute_j_per_inference: Annotated[float, _per_inference("Logic", "compute", help="arithmetic, registers, control and waiting units")]
+    compute_j_per_inference: Annotated[
+        float, _per_inference("Logic", "compute", help="arithmetic, registers, control and waiting units")
+    ]
     memory_j_per_inference: Annotated[float, _per_inference("Data", "memory", help="moving data, on and off the chip")]
     static_j_per_inference: Annotated[float, _per_inference("Static", "static")]
     latency_s: Annotated[float, column("Latency", "s", keep=3)]

@@ -26,7 +26,9 @@ def check_sums(result: Estimate) -> None:
     """The columns of the tree against each other, recomputed from the members of each subgraph."""
     run, figures = result.run, tree(result)
     operators, subgraphs = figures.operators, figures.subgraphs
-    np.testing.assert_allclose((run.counts * run.prices.value[:, None]).sum(axis=0), run.energy_j, rtol=EXACT, atol=0)
+    np.testing.assert_allclose(
+        (run.priced(run.counts) * run.prices.value[:, None]).sum(axis=0), run.energy_j, rtol=EXACT, atol=0
+    )
     np.testing.assert_allclose(result.component_energy_j.sum(axis=0), operators.energy_j, rtol=EXACT, atol=0)
     members = result.partition.members
     assert sorted(i for group in members for i in group) == list(range(result.workload.n_operators))
