@@ -37,7 +37,8 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     `map_operators` returns times, traffic and counts; `sentence` describes one operator. `execution` is the mode if no
     runtime is known. `is_host` says that the cores that compute also dispatch, so both times add up. `reduction` says
-    how convolutions run with fewer multiplications. `dispatch_event` and `instruction_event` are labels of events.
+    how convolutions run with fewer multiplications. `dispatch_event`, `sampling_event` and
+    `instruction_event` are labels of events.
     `has_layouts`: the framework chooses the layout. `keeps_weights`: as many weights as fit stay on chip between calls.
     `places_models`: a whole model is laid out at once. `is_searched`:
     mapping a model takes seconds. `describe(hierarchy)` returns the architecture of files with a hierarchy.
@@ -60,6 +61,7 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         "of 3 x 3 run with a quarter of the multiplications (Winograd): figures per FLOP may exceed the peak"
     )
     dispatch_event: str = ""
+    sampling_event: str = ""
     instruction_event: str = ""
     has_layouts: bool = False
     keeps_weights: bool = False

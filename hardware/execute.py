@@ -122,6 +122,8 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     latency = (share * busy[demand.kernel] + demand.head * overhead_s[demand.kernel]) * throttle[demand.kernel]
     counts[statics] = latency
     ideal = np.maximum(demand.per_kernel(mapping.matrix_ideal_s), demand.per_kernel(mapping.vector_ideal_s))
+    if mapping.busy_s is not None:  # a link serves all layers at once
+        memory_s = np.minimum(memory_s, overlapped_s)
     compute_s, memory_s = compute_s + serial_s[BLOCKS], memory_s + serial_s[PASSES]
     bound = np.stack([compute_s, memory_s, overhead_s]).argmax(axis=0)  # LAUNCH if the host is the slower one
     bound = np.where(is_waiting & (kernel_s <= floor * (1 + 1e-9)), LAUNCH, bound)

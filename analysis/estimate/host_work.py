@@ -36,6 +36,8 @@ def divide_host_work(result: Estimate) -> tuple[Estimate, Estimate | None]:
     clocked_s = demand.per_kernel(run.counts[timed].max(axis=0)) / cycles
     part = np.minimum(ratio(sequences_s * times, clocked_s), 1.0)
     counts[timed] = run.counts[timed] * part[demand.kernel]
+    if arch.sampling_event:
+        counts[arch.row[arch.sampling_event]] = run.counts[arch.row[arch.sampling_event]]
     energy_j: Floats = run.prices.value @ run.priced(counts)
     host = msgspec.structs.replace(run, latency_s=latency_s, energy_j=energy_j, counts=counts)
     rest = msgspec.structs.replace(

@@ -309,6 +309,7 @@ ARCHITECTURE = Architecture(
     sentence=_sentence,
     execution="eager",
     dispatch_event="launch.host_dispatch",
+    sampling_event="memory.sampling",
     instruction_event="pipeline.warp_decode",
     has_layouts=True,
     # Few SMs at low clocks cannot keep a wide memory busy.

@@ -256,7 +256,7 @@ def test_energy_falls_with_every_price(name: str, tmp_path: Path) -> None:
                     assert (energies[1] <= energies[0] * ROUNDING).all(), label
                     assert (b.run.kernel_s <= a.run.kernel_s * ROUNDING).all(), label
                     lowered = max(lowered, 1 - b.energy_j / a.energy_j)
-        if row.event not in ("host_dispatch",):
+        if row.event not in ("host_dispatch", "sampling"):
             assert lowered > 0.0, f"{label} costs nothing anywhere"
 
 
