@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 
 import msgspec
@@ -30,6 +31,7 @@ class Device(msgspec.Struct, frozen=True, dict=True):
     power_mode: str
     file: DeviceFile
     facts: dict[str, Fact]
+    operating_point: tuple[str, ...] = ()  # its power cap and clock lock: `400W`, `1400MHz`
 
     def __getattr__(self, name: str) -> float:
         """The value of a fact by its name, in its SI unit: `device.tdp_w`."""
@@ -45,8 +47,10 @@ class Device(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def key(self) -> str:
-        """The id as a user writes it: with the power mode where it is not the default, and what was changed."""
-        return (f"{self.id}:{self.power_mode}" if self.power_mode else self.id) + self.changes
+        """The id as a user writes it: with the power mode if it is not the default, a power cap and a clock lock, and
+        what was changed."""
+        mode = f":{self.power_mode}" if self.power_mode else ""
+        return f"{self.id}{mode}{''.join(f'@{setting}' for setting in self.operating_point)}{self.changes}"
 
     @property
     def changes(self) -> str:
@@ -54,7 +58,8 @@ class Device(msgspec.Struct, frozen=True, dict=True):
         return f"{{{','.join(self.file.changes)}}}" if self.file.changes else ""
 
     @property
-    def _mark(self) -> str:
+    def mark(self) -> str:
+        """The mark of a design target, which follows its name."""
         return "" if self.silicon or self.changes else ON_PAPER
 
     @property
@@ -65,12 +70,23 @@ class Device(msgspec.Struct, frozen=True, dict=True):
     @property
     def marked_key(self) -> str:
         """The key, with the mark of a design target."""
-        return self.key + self._mark
+        return self.key + self.mark
 
     @property
     def label(self) -> str:
-        """The name with the power mode, and with the changes or the mark of a design target."""
-        return f"{self.file.name} {self.power_mode}".rstrip() + (f" {self.changes}" if self.changes else self._mark)
+        """The name with the power mode and the operating point, and with the changes or the mark of a design target."""
+        return self.name_in_mode + (f" {self.changes}" if self.changes else self.mark)
+
+    @property
+    def name_in_mode(self) -> str:
+        """The name with the power mode, the power cap and the clock lock: `NVIDIA H100 SXM5 80GB at 400 W`."""
+        return f"{self.file.name} {self.power_mode}".rstrip() + self.operating_words
+
+    @property
+    def operating_words(self) -> str:
+        """The power cap and the clock lock as they follow the name: ` at 400 W and 1400 MHz`."""
+        amounts = (re.sub("[WM]", r" \g<0>", setting, count=1) for setting in self.operating_point)
+        return f" at {' and '.join(amounts)}" if self.operating_point else ""
 
     @cached_property
     def arch(self) -> Architecture:

@@ -17,6 +17,7 @@ from hardware.device import ON_PAPER, Device
 from hardware.device_file import CATALOG, DESIGNER, DeviceFile, Fact, complete_facts, fail, read_device_file
 from hardware.errors import RequestError, unknown
 from hardware.names import fold_name, match_name, nearest
+from hardware.operating_point import set_operating_point, split_operating_point
 from hardware.product_names import FORMS, product_name
 from hardware.what_if import apply_changes, parse_changes, split_changes
 
@@ -80,9 +81,11 @@ def _list_cached(stamps: tuple[tuple[Path, int], ...]) -> tuple[dict[str, Path],
 
 
 def load_device(name: str, folders: tuple[Path, ...] = ()) -> Device:
-    """Return the device of an `id`, `id:power_mode`, alias or class, with `{changes}`. Raises RequestError."""
+    """Return the device of an `id`, `id:power_mode`, alias or class, with a power cap and a clock lock
+    (`h100_sxm@400W@1400MHz`) and `{changes}`. Raises RequestError."""
     available, classes = device_files(folders), known_architectures.classes()
     name, changes = split_changes(name)
+    name, settings = split_operating_point(name)
     if name.startswith((".", "/", "~")) or Path(name).suffix in (".toml", ".yaml", ".yml", ".json"):
         raise RequestError(
             f"{name[-80:]!r}: a device file is TOML, named by folder and id: --devices-dir FOLDER --on ID"
@@ -96,7 +99,10 @@ def load_device(name: str, folders: tuple[Path, ...] = ()) -> Device:
         raise _unknown_device(base, available)
     if folders and path.stem in (twice := find_duplicates(folders)):
         raise twice[path.stem]
-    return apply_changes(device_in_mode(_read(path), mode), parse_changes(changes or ""))
+    device = device_in_mode(_read(path), mode)
+    if settings:
+        device = set_operating_point(device, settings)
+    return apply_changes(device, parse_changes(changes or ""))
 
 
 def _by_alias(name: str, available: dict[str, Path]) -> Path | None:
@@ -193,9 +199,9 @@ def device_in_mode(spec: DeviceFile, mode: str = "") -> Device:
 
 
 def device_as_designed(device: Device) -> Device | None:
-    """Return a design target at its designer's prices; None for other devices, and for those in a mode or with
-    changes."""
-    if DESIGNER not in device.file.power_modes or device.power_mode or device.file.changes:
+    """Return a design target at its designer's prices; None for other devices, and for those in a mode, at another
+    operating point or with changes."""
+    if DESIGNER not in device.file.power_modes or device.key != device.id:
         return None
     return device_in_mode(device.file, DESIGNER)
 

@@ -19,6 +19,7 @@ from hardware.device import Device
 from hardware.device_file import DESIGN_TARGET, DeviceFile, Fact, check_physics, fraction_error
 from hardware.errors import RequestError, unknown
 from hardware.names import match_name, split_list
+from hardware.operating_point import CAPPED
 from hardware.precision import UNITS
 from hardware.scaling import logic_scale
 
@@ -44,6 +45,8 @@ class Change(msgspec.Struct, frozen=True):
 def split_changes(text: str) -> tuple[str, str | None]:
     """Return the device and the text in its braces, None without braces. Raises RequestError if a brace is missing."""
     base, brace, rest = text.strip().partition("{")
+    if at := re.fullmatch(r"(.*\})\s*(@[^{}]*)", rest):  # a power cap or clock lock may follow the changes
+        base, rest = base.strip() + at[2], at[1]
     if not brace:
         return base, None
     if not rest.endswith("}"):
@@ -153,7 +156,8 @@ class _DeviceEditor:
         self.coefficients = dict(device.file.coefficients)
         self.factors = dict(device.file.price_factors)
         self.ratios: dict[str, float] = {}
-        self.followed: set[str] = set()
+        # A power cap stays as it is set.
+        self.followed = set(CAPPED) if any(each.endswith("W") for each in device.operating_point) else set()
 
     def take(self, change: Change) -> Change:
         """Make one change. Return it with its name spelt in full."""
@@ -251,7 +255,7 @@ class _DeviceEditor:
             coefficients=self.coefficients, price_factors=self.factors, is_silicon=False, peak_flops={}, exceptions={},
             changes=changes,
         )  # fmt: skip
-        name = self.device.file.name + f" {{{','.join(changes)}}}"
+        name = self.device.file.name + self.device.operating_words + f" {{{','.join(changes)}}}"
         return msgspec.structs.replace(self.device, name=name, facts=self.facts, file=file)
 
 

@@ -78,11 +78,12 @@ class Engine:
 
     @memoize(keep=4096)
     def device(self, name: str) -> Device:
-        """Return a device by id, `id:power_mode`, alias or class; one device for several that share a load (`l4*8`)."""
+        """Return a device by id, `id:power_mode`, alias or class, with a power cap, a clock lock and `{changes}`; one
+        device for several that share a load (`l4*8`)."""
         one, count = split_count(name)
         if count:
             return self.device(one)
-        shipped = name.partition(":")[0] in device_catalog.device_files(self._folders)
+        shipped = re.split("[:@{]", name, maxsplit=1)[0] in device_catalog.device_files(self._folders)
         return device_catalog.load_device(name, self._folders if shipped else self.folders())
 
     def refer(self, model: str | ModelRef, image_size: int | None = None) -> ModelRef:

@@ -45,12 +45,13 @@ _CHOICES = {"pane": PANES, "metric": METRICS, "by": BYS, "sort": SORTS, "plot": 
 class State(msgspec.Struct, frozen=True):
     """Everything the screen shows follows from this; keys map State -> State.
 
-    `devices` are ids, `id:power_mode`, classes or these with `{changes}`; `l4*8` is eight that share a load. `on` is
-    the device under the cursor and `baseline` what others are compared with, both spelt as in `devices`. `at` is the
-    node under the cursor ("" is the model), `open` the expanded nodes, `pin` the setup for deltas while `diff` is on
-    (see `pinned`). `find` searches the tree, `filter` the model list, `rank` orders devices, `heat` shows each of them
-    in the tree, `limits` are constraints on devices (`L<5ms E<1J`), `trace` is a file of measured times for the tree,
-    `fact` the selected knob. A wrong value raises RequestError."""
+    `devices` are ids, `id:power_mode`, classes or these with a power cap, a clock lock (`h100_sxm@400W@1400MHz`) and
+    `{changes}`; `l4*8` is eight that share a load. `on` is the device under the cursor and `baseline` what others are
+    compared with, both spelt as in `devices`. `at` is the node under the cursor ("" is the model), `open` the expanded
+    nodes, `pin` the setup for deltas while `diff` is on (see `pinned`). `find` searches the tree, `filter` the model
+    list, `rank` orders devices, `heat` shows each of them in the tree, `limits` are constraints on devices (`L<5ms
+    E<1J`), `trace` is a file of measured times for the tree, `fact` the selected knob. A wrong value raises
+    RequestError."""
 
     model: str = "resnet50"
     image_size: int | None = None
@@ -248,9 +249,20 @@ def removed_note(text: str) -> str:
     return f"the setting {', '.join(removed)} no longer exists" if removed else ""
 
 
+# The `@` before settings, not that of a power cap or a clock lock: no setting is a number with such a unit.
+_SETTINGS_MARK = re.compile(r"@(?![0-9.]+[kmg]?(?:w|hz)(?![^@{%*]))", re.IGNORECASE)
+
+
+def split_settings(text: str) -> tuple[str, str]:
+    """Return the device and the settings of a configuration: of `h100_sxm@400W@b8,fp16` `h100_sxm@400W`, `b8,fp16`."""
+    device, *words = _SETTINGS_MARK.split(text, maxsplit=1)
+    return device, "".join(words)
+
+
 def pin_string(state: State) -> str:
     """Return the string that the key `p` pins: the device under the cursor and every setting; the model is implied."""
-    return _encode(state.on) + settings.write_words(settings.changed_settings(state, settings.DEFAULTS))
+    device = _encode(state.on, "@" if split_settings(state.on)[0] == state.on else "")
+    return device + settings.write_words(settings.changed_settings(state, settings.DEFAULTS))
 
 
 def other_device(state: State) -> str:
@@ -263,7 +275,7 @@ def pinned(state: State) -> State | None:
     with the model that a pin may name: `resnet18/tpu_v4@b8`."""
     if not state.pin:
         return None
-    head, _, words = state.pin.partition("@")
+    head, words = split_settings(state.pin)
     model, slash, device = head.rpartition("/")
     device = _decode(device)
     if not device:

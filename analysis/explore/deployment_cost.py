@@ -146,14 +146,15 @@ def hired_devices() -> frozenset[str]:
 
 def prices(result: Estimate, by: CostSettings) -> tuple[DevicePrice, ...]:
     """Return the known prices of a device: given ones, else published hire, else a published list price. A changed
-    device has no published price; a power mode has the price of its device."""
+    device has no published price; a power mode, a cap or a lock has the price of its device."""
     key = result.device.key
+    chip = key if result.device.changes else result.device.id
     given = tuple(
-        DevicePrice(device=key, kind=kind, value=usd[key], low=usd[key], high=usd[key], source="given")
-        for kind, usd in zip(KINDS, (by.hourly, by.purchase), strict=True)
-        if key in usd
+        DevicePrice(device=key, kind=kind, value=usd, low=usd, high=usd, source="given")
+        for kind, prices in zip(KINDS, (by.hourly, by.purchase), strict=True)
+        if (usd := prices.get(key, prices.get(chip))) is not None
     )
-    rows = ((kind, _published().get((key.partition(":")[0], kind))) for kind in KINDS)
+    rows = ((kind, _published().get((chip, kind))) for kind in KINDS)
     return given or tuple(DevicePrice(device=key, kind=kind, **row) for kind, row in rows if row)[:1]
 
 

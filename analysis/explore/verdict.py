@@ -102,7 +102,7 @@ def _against_unchanged(one: Estimate, results: Sequence[Estimate], best: Estimat
     """Write `H100 with 2x memory_bandwidth (hypothetical): EDP -9 % against H100; TPU v4 still has 3.5x less.`"""
     figure, device = METRICS[metric].figure, one.device
     changes = " and ".join(re.sub(r"^(.+)\*(.+)$", r"\2x \1", change) for change in device.file.changes)
-    name = f"{device.file.name} {device.power_mode}".removeprefix(f"{device.vendor} ").rstrip()
+    name = device.name_in_mode.removeprefix(f"{device.vendor} ")
     key = device.key.removesuffix(device.changes)
     base = next((other for other in results if other.device.key == key), None)
     parts = []

@@ -222,7 +222,7 @@ def _base_metric(state: State, device: str) -> float:
 def _name(subject: _Subject) -> str:
     """Return the name of a device without its vendor, which is long and says little, and with its changes and count."""
     device = subject.result.device
-    name = f"{device.file.name.removeprefix(device.vendor)} {device.power_mode}".strip()
+    name = device.name_in_mode.removeprefix(device.vendor).strip()
     count = f" x {subject.row.devices}" if subject.row and subject.row.devices > 1 else ""
     return f"{name or device.id} {device.changes}".strip() + count
 

@@ -22,10 +22,11 @@ SEEDS = (
     "jetson_agx_orin:30w{units*2,tdp_w=60,matrix.fp16*0.5}",
     "xeon_8490h{units*2,l3_bytes=1G,vector*2}",
     "hailo8{array_rows=16,clock_hz*1.5}",
+    "h100_sxm@400W@1.4GHz{units*2}",
 )
 WORDS = ("{", "}", "{}", ",", "*", "/", "=", "1e308", "1e-300", "nan", "inf", "-1", "0", "0x8", "8x", "units*1,",
          "process_nm=180", "memory_bytes*1e9", "idle_w*2", "power_limit_w/9", "matrix", "vector.fp32", "launch_s=0",
-         "clock_hz=20G", "units=1")  # fmt: skip
+         "clock_hz=20G", "units=1", "@", "@300W", "@1400MHz", "@0.01kw")  # fmt: skip
 
 
 def mutations(random: Random) -> Iterator[str]:

@@ -17,6 +17,7 @@ SEEDS = (
     "resnet18@b64,int8,eager,channels_last,i320/xeon_8490h,t4?on=t4&baseline=xeon_8490h&pane=plot&plot=pareto&zoom=1",
     "llama3_8b:decode,kv=4096@fp16,s2048,kv4096/h100_sxm?find=share%3E5&filter=vit&descending=0&metric=energy",
     "gemm:M=512,N=512,K=512/cpu,gpu?open=a.b,c%2Fd&rank=energy&rank_reverse=1&heat=1&diff=0",
+    "resnet18/h100_sxm@400W,l4@50W@1.4GHz?on=l4@50W@1.4GHz&pin=resnet50/h100_sxm@400W@b8",
     "%2Ftmp%2Fnet.py:make?pin=resnet18/tpu_v4@b8&at=x/~more",
 )
 WORDS = (
@@ -29,7 +30,7 @@ WORDS = (
     *state.PLOTS,
     *state.RANKS,
     *(f"&{key}=" for key in ("on", "at", "pin", "open", "find", "fold", "zoom", "baseline", "rank", "heat")),
-    *("@b8", "@i0", "@kv0", "@s1", "b4096", "/h100_sxm", ",tpu_v4", "?", "~more", "resnet18/t4@b2"),
+    *("@b8", "@i0", "@kv0", "@s1", "b4096", "/h100_sxm", "@400W", ",tpu_v4", "?", "~more", "resnet18/t4@b2"),
 )
 
 

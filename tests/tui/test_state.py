@@ -19,7 +19,8 @@ from hwexplorer.tui.keys.key_table import BY_ID
 from hwexplorer.tui.session.history import History, push, redo, undo
 
 TEXT = st.text(st.characters(codec=None), max_size=30)  # surrogates too: a path need not be UTF-8
-NAMES = st.sampled_from(["h100_sxm", "tpu_v4", "jetson_agx_orin:30w", "gpu", "a,b@c/d?e&f=g%h", "naïve ☃"])
+CAPPED = ("h100_sxm@400W", "jetson_agx_orin:30w@20W@1.4GHz", "h100_sxm@400w{units*2,clock_hz*0.5}", "l4@50W*2")
+NAMES = st.sampled_from(["h100_sxm", "tpu_v4", "jetson_agx_orin:30w", "gpu", "a,b@c/d?e&f=g%h", "naïve ☃", *CAPPED])
 
 
 def is_canonical(model: str) -> bool:
@@ -49,7 +50,7 @@ STATES = st.builds(
     find=TEXT,
     filter=TEXT,
     open=st.lists(TEXT.filter(bool), max_size=4).map(tuple),
-    pin=st.sampled_from(["", "tpu_v4@b8,fp16", "h100_sxm", "resnet18/gpu@int8,i64", "a%2Fb@b2"]),
+    pin=st.sampled_from(["", "tpu_v4@b8,fp16", "h100_sxm", "resnet18/gpu@int8,i64", "a%2Fb@b2", "l4@50W@b2"]),
     diff=st.booleans(),
     rank=st.sampled_from(states.RANKS),
     rank_reverse=st.booleans(),

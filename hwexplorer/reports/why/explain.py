@@ -15,7 +15,7 @@ from hardware.quantity import quantity
 from hwexplorer import engine
 from hwexplorer.declare import Report, Subject
 from hwexplorer.options import MODEL, OWN_MODEL, SCENARIO, choice, option
-from hwexplorer.state import State, other_device, pinned, replace
+from hwexplorer.state import State, other_device, pinned, replace, split_settings
 from hwexplorer.views.digest import merge_names, name_pattern
 from hwexplorer.views.plain import Page, Table, Text
 from hwexplorer.views.tables import rows
@@ -39,7 +39,7 @@ def _states(state: State, a: str | None, b: str | None, measure: str | None) -> 
 
 def _side(state: State, text: str) -> State:
     """Return the state of one side: `h100_sxm`, or with settings `h100_sxm@b8,fp16`."""
-    device, settings, _ = text.partition("@")
+    device, settings = split_settings(text)
     engine.device(device)
     other = pinned(replace(state, pin=text)) if settings else None
     return replace(other or state, devices=(device,), on=device, pin="")

@@ -1,0 +1,151 @@
+"""Power caps and clock locks of chips that exist: how they are written, what they change, and what they leave."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.scenario import Scenario
+from analysis.explore.deployment_cost import prices, settings
+from analysis.text.headline import rank_words
+from hardware.device import Device
+from hardware.device_catalog import catalogue_devices, load_device
+from hardware.errors import RequestError
+from hardware.operating_point import least_cap_w, power_caps
+from hwexplorer.engine import Engine
+from tests.sampling import every, for_each
+
+ENGINE = Engine()
+DEVICES = catalogue_devices()
+POINTS = ("h100_sxm", "rtx_4090", "xeon_8490h", "tpu_v4", "kpu_t256", "jetson_agx_orin:30w", "hailo8")
+ROUNDING = 1 + 1e-9
+WORK = (("resnet18", 1, "fp16"), ("resnet18", 64, "int8"), ("attention_head", 8, "bf16"), ("conv2d", 16, "fp32"))
+
+
+def _run(device: Device, work: tuple[str, int, str] = WORK[1]) -> Estimate:
+    model, batch, precision = work
+    return estimate(ENGINE.model(ENGINE.refer(model)), device, Scenario(batch=batch, precision=precision))
+
+
+SPELLINGS = {
+    "h100_sxm@400W": "h100_sxm@400W",
+    "H100@400w": "h100_sxm@400W",
+    "H100 SXM @ 400 W": "h100_sxm@400W",
+    "h100_sxm@0.4kW": "h100_sxm@400W",
+    "h100_sxm@1.4ghz": "h100_sxm@1400MHz",
+    "h100_sxm@1400MHZ@400W": "h100_sxm@400W@1400MHz",
+    "Jetson AGX Orin:30w@20w": "jetson_agx_orin:30w@20W",
+    "jetson_agx_orin:pm2@20W": "jetson_agx_orin:30w@20W",
+    "h100_sxm{units*2}@400W": "h100_sxm@400W{units*2}",
+    "h100_sxm@400W { units * 2 }": "h100_sxm@400W{units*2}",
+    "Intel(R) Xeon(R) W-2155 CPU @ 3.30GHz": "xeon_w2155",
+}
+
+
+@for_each("text", SPELLINGS)
+def test_each_spelling_has_one_key(text: str) -> None:
+    device = load_device(text)
+    assert device.key == SPELLINGS[text]
+    assert load_device(device.key) == device
+
+
+WRONG = {
+    "h100_sxm@900W": "h100_sxm@900W: the power limit is 700 W (allowed: 140 to 700 W)",
+    "h100_sxm@100W": "h100_sxm@100W: the least that works is 140 W (allowed: 140 to 700 W)",
+    "h100_sxm@0W": "the least that works is 140 W",
+    "h100_sxm@-400W": "the least that works is 140 W",
+    "jetson_agx_orin:30w@40W": "jetson_agx_orin:30w@40W: the power limit is 30 W",
+    "h100_sxm@2.5GHz": "h100_sxm@2500MHz: the highest clock is 1980 MHz (allowed: 183 to 1980 MHz)",
+    "h100_sxm@10MHz": "the least that works is 183 MHz",
+    "h100_sxm@400": "@400: expected a power or a clock, as h100_sxm@400W or h100_sxm@1400MHz",
+    "h100_sxm@": "@: expected a power or a clock",
+    "h100_sxm@W": "does not start with a number",
+    "h100_sxm@4tW": "unknown unit",
+    "h100_sxm@400W@300W": "h100_sxm: power cap is set twice",
+    "h100_sxm@1GHz@2GHz": "h100_sxm: clock lock is set twice",
+    "h101@400W": "unknown device 'h101'",
+    "h100_sxm@400W{idle_w=450}": "450 W is not below the power limit of 400 W",
+}
+
+
+@for_each("text", WRONG)
+def test_a_wrong_setting_is_one_line(text: str) -> None:
+    with pytest.raises(RequestError) as error:
+        load_device(text)
+    assert WRONG[text] in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_a_set_chip_remains_the_chip() -> None:
+    """Its evidence, its price, its power at rest and its prices at a nominal clock are its own; it is ranked."""
+    free, capped, locked = (load_device(f"h100_sxm{setting}") for setting in ("", "@400W", "@1400MHz"))
+    assert (capped.power_limit_w, capped.sustained_w, capped.tdp_w) == (400, 400, 700)
+    assert (locked.clock_hz, locked.matrix_clock_hz) == (1.4e9, 1.4e9)
+    assert locked.vector_clock_hz / locked.clock_hz == pytest.approx(free.vector_clock_hz / free.clock_hz)
+    assert locked.voltage_at(locked.clock_hz) < 1.0 == capped.voltage_at(capped.clock_hz)
+    results = [_run(device) for device in (free, capped, locked)]
+    for result in results:
+        device = result.device
+        assert (device.id, device.silicon, device.changes, device.file) == ("h100_sxm", True, "", free.file)
+        assert all(getattr(device, name) == getattr(free, name) for name in ("idle_w", "clocked_idle_w", "active_w"))
+        assert result.trust == results[0].trust
+        assert [price.value for price in prices(result, settings())] == [3.99]
+    assert sorted(rank_words(results, "energy")) == ["1st", "2nd", "3rd"]
+    assert capped.label == capped.name == "NVIDIA H100 SXM5 80GB at 400 W"
+    assert load_device("jetson_agx_orin:30w@20W@500MHz").label == "NVIDIA Jetson AGX Orin 64GB 30w at 20 W and 500 MHz"
+    highest = load_device("h100_sxm@1980MHz")
+    assert highest.matrix_clock_hz == pytest.approx(1.98e9) == highest.vector_clock_hz
+
+
+def test_a_cap_holds_whatever_else_changes() -> None:
+    assert load_device("h100_sxm@400W{units*2}").power_limit_w == 400
+    assert load_device("h100_sxm@400W{power_limit_w=500}").power_limit_w == 500
+    assert not load_device("h100_sxm@400W{units*2}").silicon
+    assert load_device("h100_sxm{power_limit_w=400}").file.changes == ("power_limit_w=400",)
+
+
+@every(9)
+def test_a_lower_cap_is_never_faster_and_holds(nth: int) -> None:
+    for device, work in ((device, work) for device in DEVICES[::nth] for work in WORK):
+        latency_s = 0.0
+        for key in [*power_caps(device)][::-1]:
+            result = _run(load_device(key), work)
+            assert result.average_power_w <= result.device.power_limit_w * ROUNDING, (key, work)
+            assert result.latency_s * ROUNDING >= latency_s, (key, work)
+            latency_s = result.latency_s
+
+
+@every(9)
+def test_a_lower_clock_is_never_faster(nth: int) -> None:
+    for device, work in ((device, work) for device in DEVICES[::nth] for work in WORK):
+        clocks = [device.clock_hz / 1e6 * share for share in (0.999, 0.8, 0.5, 0.2)]
+        results = [_run(load_device(f"{device.key}@{clock:g}MHz"), work) for clock in clocks]
+        times = [result.latency_s for result in (_run(device, work), *results)]
+        # A chip that throttles counts the cycles of its full clock while it waits: up to 3.5 % too many joules.
+        assert all(a <= b * 1.05 for a, b in pairwise(times)), (device.key, work, times)
+
+
+def test_a_cap_that_nothing_reaches_changes_nothing() -> None:
+    free, capped = (_run(load_device(f"h100_sxm{cap}"), WORK[0]) for cap in ("", "@650W"))
+    assert free.average_power_w < 600
+    assert (free.latency_s, free.energy_j) == (capped.latency_s, capped.energy_j)
+
+
+@given(st.sampled_from(POINTS), st.floats(0.0, 1.0), st.floats(0.1, 1.0))
+def test_round_trip(name: str, power: float, clock: float) -> None:
+    device = load_device(name)
+    least_w = least_cap_w(device)
+    watts, megahertz = least_w + power * (device.power_limit_w - least_w), device.clock_hz * clock / 1e6
+    point = load_device(f"{name}@{megahertz:.9f}mhz@{watts:.9f}w")
+    assert load_device(point.key) == point
+    assert point.power_limit_w == pytest.approx(watts, rel=1e-5)
+
+
+def test_caps_of_a_search_are_round_and_end_without_one() -> None:
+    caps = [*power_caps(load_device("h100_sxm"))]
+    assert caps == [*(f"h100_sxm@{watts}W" for watts in (280, 340, 400, 460, 520, 580, 640)), "h100_sxm"]
+    assert next(power_caps(load_device("h100_sxm{units*2}"))) == "h100_sxm@520W{units*2}"
