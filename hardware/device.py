@@ -53,6 +53,11 @@ class Device(msgspec.Struct, frozen=True, dict=True):
         return f"{self.id}{mode}{''.join(f'@{setting}' for setting in self.operating_point)}{self.changes}"
 
     @property
+    def power_cap(self) -> str:
+        """Its power cap, `400W`; '' without one."""
+        return next((setting for setting in self.operating_point if setting.endswith("W")), "")
+
+    @property
     def changes(self) -> str:
         """The changes of a what-if device, in braces; '' for others."""
         return f"{{{','.join(self.file.changes)}}}" if self.file.changes else ""

@@ -43,8 +43,7 @@ def set_operating_point(device: Device, settings: Sequence[str]) -> Device:
     if (cap_w := amounts.get("W")) is not None:
         point.append(f"{cap_w:g}W")
         _check_range(f"{device.key}@{cap_w:g}W", cap_w, least_cap_w(device), device.power_limit_w, "W", "power limit")
-        ratios = {name: cap_w / facts[name].value for name in CAPPED}
-        _scale(facts, {name: ratio for name, ratio in ratios.items() if ratio < 1.0}, point[-1])
+        _scale(facts, {name: min(cap_w / facts[name].value, 1.0) for name in CAPPED}, point[-1])
     if (lock := amounts.get("MHz")) is not None:
         point.append(f"{lock:g}MHz")
         own, units = device.clock_hz / 1e6, {name: facts[name].value / 1e6 for name in _UNIT_CLOCKS}
@@ -64,11 +63,11 @@ def least_cap_w(device: Device) -> float:
 
 
 def power_caps(device: Device) -> Iterator[str]:
-    """Yield the keys of a device at caps from 40 % of its power limit, in watts of two digits; without a cap last."""
+    """Yield names of a device at caps from 40 % of its power limit, in watts of two digits; last, its own key."""
     limit_w, least_w = device.power_limit_w, least_cap_w(device)
     shares = (_LEAST_SHARE + (1.0 - _LEAST_SHARE) * step / _STEPS for step in range(_STEPS))
     for cap_w in dict.fromkeys(float(f"{share * limit_w:.2g}") for share in shares):
-        if least_w <= cap_w < limit_w:
+        if least_w <= cap_w < limit_w and not device.power_cap:
             yield f"{device.key.removesuffix(device.changes)}@{cap_w:g}W{device.changes}"
     yield device.key
 

@@ -157,7 +157,7 @@ class _DeviceEditor:
         self.factors = dict(device.file.price_factors)
         self.ratios: dict[str, float] = {}
         # A power cap stays as it is set.
-        self.followed = set(CAPPED) if any(each.endswith("W") for each in device.operating_point) else set()
+        self.followed = set(CAPPED) if device.power_cap else set()
 
     def take(self, change: Change) -> Change:
         """Make one change. Return it with its name spelt in full."""

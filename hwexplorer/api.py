@@ -245,6 +245,7 @@ def search(
     batches: Wholes = None,
     precisions: Names = None,
     power_modes: bool = False,
+    cap: bool = False,
     include_design_targets: bool = False,
     **options: Unpack[ScenarioOptions],
 ) -> Result[Any]:

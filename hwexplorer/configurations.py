@@ -9,6 +9,7 @@ from analysis.explore.search.candidates import Candidate, judge
 from analysis.explore.search.grid import BATCHES, Tick, check_lists, estimate_grid
 from analysis.model.ir.batch_limits import batches_of
 from hardware.device_catalog import catalogue_devices as all_devices
+from hardware.operating_point import power_caps
 from hardware.precision import SWEEP
 from hwexplorer import engine
 from hwexplorer.options import option, precisions, whole_list
@@ -22,6 +23,7 @@ GRID = (
            help=f"precisions, as fp32,fp16 (default {','.join(SWEEP)}; of sweep: that of the model)"),
     option("--power-modes", action="store_true", help="every power mode of each device as well"),
 )  # fmt: skip
+CAP = option("--cap", action="store_true", dest="caps", help="power caps of each device too, from 40 % of its limit")
 INCLUDE_PAPER = option(
     "--include-design-targets", dest="on_paper", action="store_true",
     help="also rank devices that exist only on paper, in a group of their own; so does naming one",
@@ -39,9 +41,11 @@ def asks_for_paper(state: State, on_paper: bool = False) -> bool:
     return on_paper or state.devices != State().devices
 
 
-def devices(names: Iterable[str], power_modes: bool) -> tuple[str, ...]:
-    """Return the keys of devices, each once; with `power_modes` every mode of each."""
+def devices(names: Iterable[str], power_modes: bool, caps: bool = False) -> tuple[str, ...]:
+    """Return the keys of devices, each once; with `power_modes` every mode of each, with `caps` each at power caps."""
     keys = [key for name in names for key in (_modes(name) if power_modes else [engine.device(name).key])]
+    if caps:
+        keys = [engine.device(name).key for key in keys for name in power_caps(engine.device(key))]
     return tuple(dict.fromkeys(keys))
 
 
@@ -57,10 +61,11 @@ def evaluate_grid(
     precisions: tuple[str, ...] | None,
     power_modes: bool,
     tick: Tick | None,
+    caps: bool = False,
 ) -> list[Candidate]:
     """Evaluate every configuration of the models of the states on the devices of the first state."""
     members = list(states)
-    on = [engine.device(key) for key in devices(members[0].devices, power_modes)]
+    on = [engine.device(key) for key in devices(members[0].devices, power_modes, caps)]
     results = []
     for workload in map(engine.workload, members):
         sizes, formats = batches or batches_of(workload, BATCHES), precisions or SWEEP

@@ -218,8 +218,8 @@ LIKE = option(
 )  # fmt: skip
 INPUT = tuple(each for each in _OF_SETTINGS.values() if each.name not in ("execution", "layout"))
 SCENARIO = tuple(each for own in _OF_SETTINGS.values() for each in ((own, LIKE) if own.name == "execution" else (own,)))
-_DEVICES_HELP = "device ids, id:power_mode, or classes (`hwexplorer devices`)"
-ON_ONE = option("--on", metavar="DEV", help="a device id, id:power_mode, or class (`hwexplorer devices`)")
+_DEVICES_HELP = "device ids, id:power_mode, id@400W, id@1400MHz, or classes (`hwexplorer devices`)"
+ON_ONE = option("--on", metavar="DEV", help="a device id, id:power_mode, id@400W, or class (`hwexplorer devices`)")
 ON_SEVERAL = option("--on", metavar="DEV,..", help=_DEVICES_HELP)
 NODE = option("--node", metavar="PATH", help="a subgraph or operator (default: the model)")
 TOP = option("--top", type=whole(1, 100_000), default=10, metavar="TOP", help="nodes listed (default 10)")

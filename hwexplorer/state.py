@@ -45,13 +45,12 @@ _CHOICES = {"pane": PANES, "metric": METRICS, "by": BYS, "sort": SORTS, "plot": 
 class State(msgspec.Struct, frozen=True):
     """Everything the screen shows follows from this; keys map State -> State.
 
-    `devices` are ids, `id:power_mode`, classes or these with a power cap, a clock lock (`h100_sxm@400W@1400MHz`) and
-    `{changes}`; `l4*8` is eight that share a load. `on` is the device under the cursor and `baseline` what others are
-    compared with, both spelt as in `devices`. `at` is the node under the cursor ("" is the model), `open` the expanded
-    nodes, `pin` the setup for deltas while `diff` is on (see `pinned`). `find` searches the tree, `filter` the model
-    list, `rank` orders devices, `heat` shows each of them in the tree, `limits` are constraints on devices (`L<5ms
-    E<1J`), `trace` is a file of measured times for the tree, `fact` the selected knob. A wrong value raises
-    RequestError."""
+    `devices` are named as `device_catalog.load_device` takes them; `l4*8` is eight that share a load. `on` is
+    the device under the cursor and `baseline` what others are compared with, both spelt as in `devices`. `at` is the
+    node under the cursor ("" is the model), `open` the expanded nodes, `pin` the setup for deltas while `diff` is on
+    (see `pinned`). `find` searches the tree, `filter` the model list, `rank` orders devices, `heat` shows each of them
+    in the tree, `limits` are constraints on devices (`L<5ms E<1J`), `trace` is a file of measured times for the tree,
+    `fact` the selected knob. A wrong value raises RequestError."""
 
     model: str = "resnet50"
     image_size: int | None = None

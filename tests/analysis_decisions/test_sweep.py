@@ -6,6 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -229,3 +230,27 @@ def test_devices_of_a_folder_are_swept(tmp_path) -> None:  # type: ignore[no-unt
 def test_nothing_to_sweep_is_said() -> None:
     with pytest.raises(RequestError, match="no batch"):
         sweep([workload("conv2d")], [device("gpu")], (), ("fp32",), Scenario())
+
+
+def _capped_search(*words: str) -> tuple[list[dict[str, Any]], str]:
+    """Return the candidates that a search with caps finds, and its text."""
+    asked = ("search", *words, "--on", "h100_sxm", "--cap", "--sort", "energy")
+    return hwexplorer(*asked, "--format", "json").json()["found"], hwexplorer(*asked).out
+
+
+@pytest.mark.parametrize("model", ["resnet50@b64,fp16", "llama3_8b:decode,kv=1024"])
+def test_a_search_finds_a_cap_with_less_energy_within_the_latency(model: str) -> None:
+    free = hwexplorer("compare", model, "--on", "h100_sxm", "--format", "json").json()["rows"][0]
+    batch, precision, limit_s = str(free["batch"]), free["precision"], free["latency_s"] * 1.1
+    words = (model, "--batches", batch, "--precisions", precision, "--max-latency", f"{limit_s}s")
+    found, text = _capped_search(*words)
+    points = [each["point"] for each in found]
+    assert "@" in points[0]["device"]
+    assert points[0]["energy_j_per_inference"] < free["energy_j_per_inference"]
+    assert all(point["latency_s"] <= limit_s and point["silicon"] for point in points)
+    assert {point["device"] for point in points} >= {"h100_sxm", points[0]["device"]}
+    assert f"at {points[0]['device'].partition('@')[2].removesuffix('W')} W" in text
+    assert "without a cap" in text
+    # What keeps a tighter limit is no slower cap.
+    tighter, _ = _capped_search(*words[:-1], f"{free['latency_s'] * 1.001}s")
+    assert tighter[0]["point"]["latency_s"] <= points[0]["latency_s"] * (1 + 1e-9)

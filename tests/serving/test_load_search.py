@@ -160,3 +160,15 @@ def test_the_nearest_deployment_keeps_up_if_one_does(capsys: pytest.CaptureFixtu
     assert not document["found"]
     assert document["falling_behind"] < document["evaluated"] - document["not_fitting"]
     assert document["nearest"]["lag_per_s"] == 0
+
+
+def test_a_cap_serves_with_less_energy_within_the_limits(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ("search", MODEL, "--on", "h100_sxm", "--devices", "1", "--max-tpot", "20ms", "--cap", "--sort", "energy")
+    rows = [one["row"] for one in answer(capsys, *words)["found"]]
+    free = next(row for row in rows if row["key"] == "h100_sxm")
+    assert rows[0]["key"].startswith("h100_sxm@")
+    assert rows[0]["energy_j_per_token"] < free["energy_j_per_token"]
+    assert rows[0]["tpot_p99_s"] <= 0.02
+    assert rows[0]["usd_per_million_tokens"] == pytest.approx(free["usd_per_million_tokens"])
+    assert main(list(words)) in (0, None)
+    assert "without a cap: h100_sxm (one device)" in capsys.readouterr().out

@@ -18,6 +18,7 @@ from analysis.serving.serving_report import AIMS
 from hardware.quantity import percent, quantity
 from hwexplorer import engine
 from hwexplorer.configurations import catalogue
+from hwexplorer.configurations import devices as configured
 from hwexplorer.declare import EVERYWHERE, Report, Rows, summary_text
 from hwexplorer.reports.show.load import EDP, add_limits
 from hwexplorer.state import State, replace
@@ -41,6 +42,8 @@ def _document(
     asked = ask_load(request, add_limits(state, given).limits)
     everywhere = set(state.devices) >= set(catalogue())
     devices = [name for name in state.devices if not everywhere or name in hired_devices()]
+    if given.get("caps"):
+        devices = [*configured(devices, power_modes=False, caps=True)]
 
     def find_server(device: str, layout: ParallelDegrees) -> Server:
         """Return a server of devices in a layout."""
@@ -73,7 +76,8 @@ def _answer(search: LoadSearch, state: State) -> Iterator[str]:
     priced = [one.row for one in existing if one.row.usd_per_million_tokens is not None]
     cheapest = min(priced, key=lambda row: row.usd_per_million_tokens or 0.0, default=best.row)
     fewest = min((one.row for one in existing), key=lambda row: row.devices)
-    for what, row in (("cheapest", cheapest), ("fewest devices", fewest)):
+    uncapped = next((one.row for one in existing if not engine.device(one.row.key).power_cap), best.row)
+    for what, row in (("without a cap", uncapped), ("cheapest", cheapest), ("fewest devices", fewest)):
         if row is not best.row:
             yield f"{what}: {describe(row)}"
     if on_paper:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from analysis.estimate.figures import Figures
 from analysis.estimate.metrics import METRICS, SEARCHED
 from analysis.explore.constraint import Constraint
 from analysis.explore.search.candidates import (
@@ -18,11 +19,12 @@ from analysis.explore.search.candidates import (
 from analysis.explore.search.candidates import search as within
 from hardware.errors import RequestError
 from hardware.quantity import percent, quantity
-from hwexplorer.configurations import GRID, INCLUDE_PAPER, evaluate_grid
+from hwexplorer import engine
+from hwexplorer.configurations import CAP, GRID, INCLUDE_PAPER, evaluate_grid
 from hwexplorer.declare import EVERYWHERE, Report, summary_text
 from hwexplorer.options import LOAD_LIMITS, amount, choice, option, whole
 from hwexplorer.reports._candidates import COLUMNS, ODDS, ON_PAPER, candidate_rows, describe_candidate
-from hwexplorer.state import State
+from hwexplorer.state import State, replace
 from hwexplorer.views.captions import headline_of_state
 from hwexplorer.views.plain import Text
 
@@ -44,6 +46,7 @@ def _document(
     precisions: tuple[str, ...] | None,
     power_modes: bool,
     on_paper: bool,
+    caps: bool,
     most: int = 8,
     max_ttft: float | None = None,
     max_tpot: float | None = None,
@@ -59,7 +62,7 @@ def _document(
             if value <= 0:
                 raise RequestError(f"--{option_name.replace('_', '-')} {value:g}: expected more than 0")
             limits.append(Constraint(figure, ">=" if METRICS[figure].more_is_better else "<=", value))
-    grid = evaluate_grid((state,), batches, precisions, power_modes, tick) if limits else ()
+    grid = evaluate_grid((state,), batches, precisions, power_modes, tick, caps) if limits else ()
     return within(grid, limits, order)
 
 
@@ -76,6 +79,8 @@ def _answer(search: ConstrainedSearch, state: State) -> Iterator[str]:
         return
     least = {"throughput": "most throughput", "edp": "least EDP"}.get(search.order, f"least {search.order}")
     yield f"{least}: {describe_candidate(best)}"
+    if engine.device(best.point.device).power_cap:
+        yield _against_uncapped(best.point, state)
     sure = next((c for c in search.found if is_beyond_doubt(c)), None)
     measured = next(iter(select_measured(search.found)), None)
     for what, other in (("that almost surely keeps the limits", sure), ("with measurements behind it", measured)):
@@ -91,6 +96,17 @@ def _words(search: ConstrainedSearch, state: State) -> Text:
         excess = _excess_text(search.nearest_excess)
         lines.append(f"nearest miss: {_describe_figures(search.nearest)}; exceeds a limit {excess}")
     return Text("limits", "", (("Limits", tuple(lines)),))
+
+
+def _against_uncapped(best: Figures, state: State) -> str:
+    """Write `at 400 W 5.34 mJ and 1.72 ms; without a cap 7.74 mJ and 1.53 ms (-31 % energy, +12 % latency)`."""
+    device = engine.device(best.device)
+    key = device.key.replace(f"@{device.power_cap}", "", 1)
+    uncapped = engine.result(replace(state, batch=best.batch, precision=best.precision), key)
+    own, other = ((one.energy_j_per_inference, one.latency_s) for one in (best, uncapped))
+    energy, latency = (f"{mine / its * 100 - 100:+.0f} %" for mine, its in zip(own, other, strict=True))
+    at, without = (f"{quantity(joules, 'J')} and {quantity(seconds, 's')}" for joules, seconds in (own, other))
+    return f"{device.operating_words.strip()} {at}; without a cap {without} ({energy} energy, {latency} latency)"
 
 
 def _excess_text(excess: float) -> str:
@@ -115,6 +131,7 @@ VERB = Report(
         *(_limit(name) for name in SEARCHED),
         choice("--sort", ORDERS, default="edp", metavar="BY", dest="order"),
         *GRID,
+        CAP,
         INCLUDE_PAPER,
         *LOAD_LIMITS,
         option(
