@@ -54,7 +54,7 @@ class Device(msgspec.Struct, frozen=True, dict=True):
 
     @property
     def power_cap(self) -> str:
-        """Its power cap, `400W`; '' without one."""
+        """The power cap, `400W`; '' without one."""
         return next((setting for setting in self.operating_point if setting.endswith("W")), "")
 
     @property

@@ -93,6 +93,20 @@ async def test_devices_stand_by_rank_and_two_changes_of_a_chip_keep_their_amount
     assert sum("*2}" in name for name in names) == sum("*1.6}" in name for name in names) == 1, names
 
 
+async def test_caps_of_a_chip_are_ranked_and_keep_their_amounts() -> None:
+    app = HwExplorer(parse("resnet50@b32,fp16/h100_sxm,h100_sxm@400W,h100_sxm@300W@1.4GHz,tpu_v4"), EngineProvider())
+    async with app.run_test(size=(80, 24)) as pilot:
+        strip = app.explorer.strip
+        names = {card.key: "".join(text for text, *_ in strip._title(card, 22)) for card in strip.cards}
+        await pilot.press(":")
+        app.explorer.paste("add h100_sxm@900W")
+        await pilot.press("enter")
+        assert "the power limit is 700 W" in screen_text(app)
+    assert sorted(card.rank for card in strip.cards) == [1, 2, 3, 4]
+    assert "H100 400W" in names["h100_sxm@400W"]
+    assert "H100 300W 1400MHz" in names["h100_sxm@300W@1.4GHz"]
+
+
 @pytest.mark.parametrize("metric", ["edp", "energy", "latency"])
 def test_the_verdict_begins_with_the_figure_that_ranks(metric: str) -> None:
     words = {"edp": "EDP", "energy": "energy", "latency": "er"}  # faster, slower

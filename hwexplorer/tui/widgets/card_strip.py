@@ -37,7 +37,7 @@ def shorter_names(name: str) -> Iterator[str]:
     yield name + brace + changes
     for words in (_FORM, rf"{_FORM}|{_MEMORY}"):
         yield re.sub(rf" (?:{words})(?= |$)", "", name) + brace + changes
-    first, *rest = re.sub(rf" (?:{_FORM}|{_MEMORY})(?= |$)", "", name).split()
+    first, *rest = re.sub(rf" (?:{_FORM}|{_MEMORY})(?= |$)|(?<=\d) (?=W|MHz)", "", name).split()
     shortest = " ".join((first, *([word for word in rest if re.search(r"\d", word)] or rest))) + brace
     for letters in ("", r"([a-z]{6})\w{2,}(?=[*=])", r"([a-z]{3})\w{2,}(?=[*=])"):
         yield shortest + (re.sub(letters, r"\1…", changes) if letters else changes)
