@@ -125,8 +125,8 @@ def test_a_lower_clock_is_never_faster(nth: int) -> None:
         clocks = [device.clock_hz / 1e6 * share for share in (0.999, 0.8, 0.5, 0.2)]
         results = [_run(load_device(f"{device.key}@{clock:g}MHz"), work) for clock in clocks]
         times = [result.latency_s for result in (_run(device, work), *results)]
-        # A chip that throttles counts the cycles of its full clock while it waits: up to 3.5 % too many joules.
-        assert all(a <= b * 1.05 for a, b in pairwise(times)), (device.key, work, times)
+        # A chip that throttles pays for the cycles of its full clock while it waits: up to 10 % of the time, on a T4.
+        assert all(a <= b * 1.12 for a, b in pairwise(times)), (device.key, work, times)
 
 
 def test_a_cap_that_nothing_reaches_changes_nothing() -> None:
