@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
+import numpy as np
 
 from hardware.architecture_data import Data, read
 from hardware.demand import Demand, Floats
@@ -43,7 +44,8 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     `places_models`: a whole model is laid out at once. `is_searched`:
     mapping a model takes seconds. `describe(hierarchy)` returns the architecture of files with a hierarchy.
     `reachable_bandwidth(device)` is a limit below the memory's. `misses` are rates by name: (events missed, all
-    events). `occupancy` is the share of resident threads."""
+    events). `occupancy` is the share of resident threads. `count_instruction` returns the events of one instruction,
+    (e,), of those that units execute while they wait."""
 
     id: str
     name: str
@@ -69,6 +71,7 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     reachable_bandwidth: Callable[[Device], float] | None = None
     misses: dict[str, tuple[str, str]] = {}
     occupancy: Occupancy | None = None
+    count_instruction: Callable[[Architecture], Floats] | None = None
     describe: Callable[[Hierarchy], Architecture] | None = None
 
     @cached_property
@@ -85,6 +88,11 @@ class Architecture(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def row(self) -> dict[str, int]:
         """The row of each event by its label."""
         return {event.label: i for i, event in enumerate(self.events)}
+
+    @cached_property
+    def scalar_instruction(self) -> Floats:
+        """The events of one scalar instruction, (e,); zeros if units rest while they wait."""
+        return self.count_instruction(self) if self.count_instruction else np.zeros(len(self.events))
 
     @cached_property
     def timed_rows(self) -> list[int]:

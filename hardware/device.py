@@ -133,11 +133,17 @@ class Device(msgspec.Struct, frozen=True, dict=True):
         fixed_s = share * self.launch_s if self.arch.is_host else self.launch_s
         return fixed_s + share * self.launch_cycles / self.clock_hz
 
+    @property
+    def core_size(self) -> float:
+        """The energy of an instruction relative to a core with two 256-bit vector units, whose windows, registers and
+        caches are larger than those of a core with narrower ones. 1 for accelerators."""
+        return min(self.file.fma_per_clock["vector"][BASE].value / 16.0, 1.0) if self.arch.is_host else 1.0
+
     def voltage_at(self, clock_hz: float) -> float:
         """Return the voltage at a clock over that at the nominal clock, at which prices are stated: the clock of the
         architecture at this node, or that of the device."""
-        facts, assumed = self.file.facts, self.arch.data.assumed
-        stated = facts.get("nominal_clock_hz", facts["clock_hz"]).value
+        assumed = self.arch.data.assumed
+        stated = (self.facts.get("nominal_clock_hz") or self.file.facts["clock_hz"]).value
         at_node = (assumed("price_node") / self.process_nm) ** assumed("price_clock_gain")
         nominal_hz = assumed("price_clock") * at_node or stated
         slope: float = table()["voltage"]["slope"]

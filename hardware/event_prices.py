@@ -167,7 +167,7 @@ def _logic(device: Device, event: Event) -> tuple[Triple, str, str]:
     scale, assumed = logic_scale(device.process_nm), device.arch.data.assumed
     if own is not None:
         scale = (scale / logic_scale(assumed("price_node"))) ** assumed("price_node_gain")
-    return _scale((entry.value, entry.low, entry.high), scale), entry.source, entry.quality
+    return _scale((entry.value, entry.low, entry.high), scale * device.core_size), entry.source, entry.quality
 
 
 def _path(device: Device, event: Event) -> tuple[Triple, str, str]:

@@ -86,29 +86,44 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     share = _share(demand, mapping, resource, resources[0].max(axis=0))
     clocked_s = busy + device.arch.data.assumed("launch_clocked") * _start_s(demand, setup) + serial_s[STARTS]
     clocked_s = clocked_s + runtime.sequence_s.value * demand.per_kernel(demand.calls.sequences)
-    counts = _timed_counts(demand, setup, mapping, clocked_s, share)
+    compute_s, memory_s = resources[0, :2].max(axis=0), resources[0, 2:].max(axis=0)
+    waiting_s = np.maximum(clocked_s - compute_s, 0.0)
+    counts, waiting = _timed_counts(demand, setup, mapping, (clocked_s, waiting_s), share)
     if demand.mean_work is not None:
         counts *= demand.mean_work
-    statics, timed = device.arch.static_rows, device.arch.timed_rows
+        waiting *= demand.mean_work
+    statics, timed, instruction = device.arch.static_rows, device.arch.timed_rows, device.arch.scalar_instruction
     chip_j, timed_j, memory_j = (_operator_energy_j(each, counts) for each in prices.kinds)
+    waiting_j = waiting * float(prices.value @ instruction)
     static_w = float(prices.value[statics].sum())
     budget = Budget(device.power_limit_w - static_w, device.voltage_slope)
-    compute_s, memory_s = resources[0, :2].max(axis=0), resources[0, 2:].max(axis=0)
     # The matrix unit's peak is stated at its clock. Products below it wait for operands, not for the clock.
     reached = device.arch.data.assumed("matrix_clock_bound") * device.vector_clock_hz / device.matrix_clock_hz
     product_s = np.minimum(resources[0, 0], demand.per_kernel(mapping.matrix_ideal_s) / reached)
     # If layers stream to each other, some layer always works.
     follows_s = overlapped_s if mapping.busy_s is not None else np.maximum(product_s, resources[0, 1])
     start_s = np.minimum(_start_cycles_s(demand, setup), overhead)
-    on_chip_j, by_time_j, off_chip_j = (demand.per_kernel(each) for each in (chip_j, timed_j, memory_j))
-    needs = KernelNeeds(on_chip_j, by_time_j, off_chip_j, own_s, overlapped_s, follows_s, start_s)
+    needs = KernelNeeds(
+        demand.per_kernel(chip_j),
+        demand.per_kernel(timed_j),
+        demand.per_kernel(waiting_j),
+        demand.per_kernel(memory_j),
+        own_s,
+        overlapped_s,
+        follows_s,
+        start_s,
+        waiting_s,
+    )
     throttled, kernel_s = _throttle(needs, budget, floor, demand, setup)
     throttled_s, price_scale = throttled.seconds, throttled.price_scale[demand.kernel]
-    cycles = throttled.cycle_scale[demand.kernel]
+    cycles, waits = throttled.cycle_scale[demand.kernel], throttled.waiting_scale[demand.kernel]
     counts[timed] *= cycles
+    if device.arch.count_instruction is not None:
+        rows = np.flatnonzero(instruction)
+        counts[rows] += np.outer(instruction[rows], waiting * waits)
     is_waiting = kernel_s > throttled_s  # for the host: a lower clock costs no time
     unthrottled = np.where(is_waiting, kernel_s, own_s)
-    dynamic_j = (chip_j + timed_j * cycles) * price_scale + memory_j
+    dynamic_j = (chip_j + timed_j * cycles + waiting_j * waits) * price_scale + memory_j
     throttle = np.where(unthrottled > 0, kernel_s / np.maximum(unthrottled, 1e-300), 1.0)
 
     pipelined = None
@@ -309,17 +324,26 @@ def _serial(demand: Demand, mapping: Mapping) -> Floats:
     return seconds
 
 
-def _timed_counts(demand: Demand, setup: Setup, mapping: Mapping, clocked_s: Floats, share: Floats) -> Floats:
-    """Add busy cycles and host dispatches to the mapping's counts."""
+def _timed_counts(
+    demand: Demand, setup: Setup, mapping: Mapping, seconds: tuple[Floats, Floats], share: Floats
+) -> tuple[Floats, Floats]:
+    """Add busy cycles, the instructions of computing cycles and host dispatches to the mapping's counts. Return these,
+    and the instructions of waiting units, (n,). `seconds` are clocked, and those of them in which units wait."""
     device, runtime, counts = setup.device, setup.runtime, mapping.counts
-    arch = device.arch
+    arch, waiting = device.arch, np.zeros(demand.n)
     # All units are clocked during a kernel: those without work wait or spin.
-    cycles = clocked_s * device.clock_hz * device.units
-    counts[arch.timed_rows] = share * cycles[demand.kernel]
+    cycles_per_s = device.clock_hz * device.units
+    counts[arch.timed_rows], idle = (share * (part_s * cycles_per_s)[demand.kernel] for part_s in seconds)
+    if arch.count_instruction is not None:
+        # Library code has loops, addresses and packing beside the instructions of ideal kernels.
+        rate, ideal = arch.data.assumed("instructions_per_cycle"), counts[arch.row[arch.instruction_event]]
+        computing = np.maximum(mapping.matrix_s, mapping.vector_s)[0] * cycles_per_s
+        waiting, rows = rate * idle, np.flatnonzero(arch.scalar_instruction)
+        counts[rows] += np.outer(arch.scalar_instruction[rows], np.maximum(rate * computing - ideal, 0.0))
     enqueued = 1.0 if runtime.dispatch.value else demand.calls.prompts if runtime.prompt_dispatch.value else 0.0
     if arch.dispatch_event:
         counts[arch.row[arch.dispatch_event]] = demand.head * enqueued
-    return counts
+    return counts, waiting
 
 
 def _share(demand: Demand, mapping: Mapping, resource: Ints, needed_s: Floats) -> Floats:

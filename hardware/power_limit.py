@@ -1,10 +1,10 @@
 """Kernels under a power limit: the clock falls, and the voltage with it, until a kernel stays within the limit.
 
 At a share x of its clock a kernel takes `t(x) = fixed + start / x + max(busy, compute / x)` seconds. Its events on chip
-take `v(x)^2` of their energy, with `v(x) = 1 - slope (1 - x)`; what units take by time also follows the cycles, x t(x).
-Memory keeps its clock and its energy. The largest x at which the energy fits into the time is the clock. So a chip that
-may throttle is never slower than at a lower clock, and work that waits for memory slows down only when the clock has
-fallen until its arithmetic takes as long."""
+take `v(x)^2` of their energy, with `v(x) = 1 - slope (1 - x)`. What units take by time, and the instructions of units
+that wait, also follow the cycles, x t(x). Memory keeps its clock and its energy. The largest x at which the energy fits
+into the time is the clock. So a chip that may throttle is never slower than at a lower clock, and work that waits for
+memory slows down only when the clock has fallen until its arithmetic takes as long."""
 
 from __future__ import annotations
 
@@ -24,31 +24,36 @@ class Budget(msgspec.Struct, frozen=True):
 
 
 class KernelNeeds(msgspec.Struct, frozen=True):
-    """What kernels take at the full clock, each (k,): energy of events on chip, by time and in memory; seconds, the
-    part of them at work, the arithmetic in that part, and the start of a kernel that takes cycles."""
+    """What kernels take at the full clock, each (k,): energy of work on chip, by time, of instructions while units
+    wait, and in memory; seconds, the part of them at work, the arithmetic in that part, the part of a kernel's start
+    that takes cycles, and the seconds in which units wait."""
 
     chip_j: Floats
     timed_j: Floats
+    waiting_j: Floats
     memory_j: Floats
     own_s: Floats
     busy_s: Floats
     compute_s: Floats
     start_s: Floats
+    waiting_s: Floats
 
 
 class Throttled(msgspec.Struct, frozen=True):
-    """Kernels within a power budget, each (k,): seconds, the factor of prices on chip, and that of cycles of units."""
+    """Kernels within a power budget, each (k,): seconds, and the factors of prices on chip, of cycles of units, and of
+    the instructions of units that wait."""
 
     seconds: Floats
     price_scale: Floats
     cycle_scale: Floats
+    waiting_scale: Floats
 
 
 def lower_clocks(needs: KernelNeeds, budget: Budget, least_s: Floats | float) -> Throttled:
     """Return the kernels at the highest clocks that keep each within the budget. `least_s` are seconds that a kernel
     takes in any case, because it waits for its host."""
-    found = Throttled(needs.own_s.copy(), np.ones_like(needs.own_s), np.ones_like(needs.own_s))
-    energy_j = needs.chip_j + needs.timed_j + needs.memory_j
+    found = Throttled(needs.own_s.copy(), *(np.ones_like(needs.own_s) for _ in range(3)))
+    energy_j = needs.chip_j + needs.timed_j + needs.waiting_j + needs.memory_j
     over = np.flatnonzero(energy_j > budget.watts * np.maximum(needs.own_s, least_s))
     if len(over):
         part = KernelNeeds(*(getattr(needs, name)[over] for name in KernelNeeds.__struct_fields__))
@@ -63,22 +68,29 @@ def _solve(needs: KernelNeeds, budget: Budget, least_s: Floats) -> Throttled:
     # The seconds are the largest of these: held by the host, by memory or by arithmetic. Each has a clock.
     constant_s = np.stack([least_s, fixed_s + needs.busy_s, fixed_s])
     cycles_s = np.stack([np.zeros_like(least_s), needs.start_s, needs.start_s + needs.compute_s])
-    timed_w, slope = needs.timed_j / needs.own_s, budget.slope
-    surplus_j = needs.memory_j - budget.watts * constant_s
+    slope, surplus_j = budget.slope, needs.memory_j - budget.watts * constant_s
+    timed_w = needs.timed_j / needs.own_s + _ratio(needs.waiting_j, needs.waiting_s)
+    rest_j = needs.chip_j + needs.timed_j + needs.waiting_j - timed_w * needs.own_s
     clock = np.ones_like(constant_s)
     for _ in range(_ROUNDS):
-        voltage, cycles = 1.0 - slope * (1.0 - clock), clock * constant_s + cycles_s
-        chip_j = needs.chip_j + timed_w * cycles
+        voltage = 1.0 - slope * (1.0 - clock)
+        chip_j = rest_j + timed_w * (clock * constant_s + cycles_s)
         over_j = clock * (chip_j * voltage**2 + surplus_j) - budget.watts * cycles_s
         steepness = (chip_j + clock * timed_w * constant_s) * voltage**2 + surplus_j
         steepness = steepness + 2.0 * slope * clock * voltage * chip_j
         clock = np.clip(clock - np.maximum(over_j, 0.0) / np.maximum(steepness, 1e-300), 0.0, 1.0)
     lowest = clock.max(axis=0)
-    at_clock_s = constant_s[1:] + cycles_s[1:] / np.maximum(lowest, 1e-9)
-    cycle_scale = np.minimum(lowest * at_clock_s.max(axis=0) / needs.own_s, 1.0)
-    chip_j = needs.chip_j + needs.timed_j * cycle_scale
-    seconds = np.maximum(at_clock_s.max(axis=0), needs.own_s)
+    seconds = (constant_s[1:] + cycles_s[1:] / np.maximum(lowest, 1e-9)).max(axis=0)
+    saved_s = np.maximum(needs.own_s - lowest * seconds, 0.0)
+    cycle_scale = 1.0 - saved_s / needs.own_s
+    waiting_scale = np.maximum(1.0 - _ratio(saved_s, needs.waiting_s), 0.0)
+    chip_j = needs.chip_j + needs.timed_j * cycle_scale + needs.waiting_j * waiting_scale
     seconds = np.maximum(seconds, (chip_j * (1.0 - slope) ** 2 + needs.memory_j) / budget.watts)
+    seconds = np.maximum(seconds, needs.own_s)
     # The energy is what the budget allows: exactly the limit, whatever the last digits of the clock.
     allowed_j = budget.watts * np.maximum(seconds, least_s) - needs.memory_j
-    return Throttled(seconds, np.minimum(allowed_j / np.maximum(chip_j, 1e-300), 1.0), cycle_scale)
+    return Throttled(seconds, np.minimum(_ratio(allowed_j, chip_j), 1.0), cycle_scale, waiting_scale)
+
+
+def _ratio(value: Floats, per: Floats) -> Floats:
+    return np.divide(value, per, out=np.zeros_like(value), where=per > 0.0)

@@ -13,8 +13,12 @@ from hardware.mapping import common
 from hardware.mapping.common import Mapping, Traffic
 from hardware.mapping.tiling import Bools, Tiling, tile_menu, vector_tiling
 from hardware.mapping.winograd import rewrite_convolutions
+from hardware.precision import BASE
 from hardware.sentence import count_noun, elements, format_run, product, split, whole
 from hardware.setup import Setup
+
+_STAGES = ("pipeline.instruction_fetch", "pipeline.decode", "pipeline.rename_dispatch", "pipeline.retire")
+_EVERY_INSTRUCTION = (*_STAGES, "branch.predicted", "branch.mispredicted")
 
 
 def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
@@ -64,9 +68,9 @@ def _add_plain_layout(demand: Demand, setup: Setup, mapping: Mapping) -> Mapping
 def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matrix: Bools, units: Floats) -> Floats:
     """Count the events of each operator. Instructions follow from MACs, FLOPs and bytes per vector register."""
     device, plan = setup.device, setup.plan
-    (counts, row), assumed = common.empty_counts(device, demand), device.arch.data.assumed
-    register = assumed("vector_bytes")
+    row, assumed = device.arch.row, device.arch.data.assumed
     lanes = device.mac_rate("vector", plan.vector_mac) / device.vector_clock_hz / assumed("fma_ports")
+    register = 4.0 * device.mac_rate("vector", BASE) / device.vector_clock_hz / assumed("fma_ports")
     matrix_macs = demand.macs * on_matrix
     vector_macs = demand.macs - matrix_macs
     per_matrix = (
@@ -79,42 +83,49 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     loads = mac_instructions * assumed("loads_per_vector_mac")
     vector_instructions = mac_instructions + loads + demand.vector_flops / lanes + moved / register
     scalar = (vector_instructions + matrix_instructions) * assumed("scalar_per_vector")
-    instructions = vector_instructions + matrix_instructions + scalar
-    branches = instructions / assumed("instructions_per_branch")
-    operand_loads = loads * register + matrix_instructions * assumed("matrix_tile_bytes")
     # Panels are counted for the tile that software prefers: they must not fall when a size grows and a larger tile is
     # chosen, or a kernel at the power limit would be quicker for more work.
     tile = assumed("preferred_tile")
     g, m, n, depth = demand.gemm * (tiling.tile_m > 0)
     panels = g * depth * (m * np.ceil(n / tile) * plan.element_bytes + n * np.ceil(m / tile) * demand.right_bytes)
 
-    for stage in ("instruction_fetch", "decode", "rename_dispatch", "retire"):
-        counts[row[f"pipeline.{stage}"]] = instructions
+    counts = np.outer(device.arch.scalar_instruction, scalar)
+    every = [row[label] for label in _EVERY_INSTRUCTION]
+    counts[every] += np.outer(device.arch.scalar_instruction[every], vector_instructions + matrix_instructions)
     counts[row["pipeline.thread_fork_join"]] = np.where(demand.head, units, 0.0)
-    counts[row["register.scalar_read"]] = scalar * assumed("scalar_read_bytes")
-    counts[row["register.scalar_write"]] = scalar * assumed("scalar_write_bytes")
+    tiles = matrix_instructions * assumed("matrix_tile_bytes")
     counts[row["register.vector_read"]] = (
-        vector_instructions * assumed("vector_reads") + mac_instructions
-    ) * register + kept
-    counts[row["register.vector_write"]] = vector_instructions * register + kept
-    counts[row["register.bypass"]] = (mac_instructions + demand.vector_flops / lanes) * register
-    counts[row["memory.l1_load"]] = operand_loads + flow.chip_read
-    counts[row["memory.l1_store"]] = flow.chip_write
+        (vector_instructions * assumed("vector_reads") + mac_instructions) * register + 3.0 * tiles + kept
+    )
+    counts[row["register.vector_write"]] = vector_instructions * register + tiles + kept
+    counts[row["register.bypass"]] += (mac_instructions + demand.vector_flops / lanes) * register
+    counts[row["memory.l1_load"]] += loads * register + tiles + flow.chip_read
+    counts[row["memory.l1_store"]] += flow.chip_write
     counts[row["memory.l2_load"]] = panels + flow.chip_read
     counts[row["memory.l2_store"]] = flow.chip_write
     counts[row["memory.l3_load"]] = flow.chip_read
     counts[row["memory.l3_store"]] = flow.chip_write
     counts[row["memory.dram_read"]] = flow.dram_read
     counts[row["memory.dram_write"]] = flow.dram_write
-    counts[row["memory.tlb_lookup"]] = (operand_loads + moved) / register
-    counts[row["alu.scalar_operation"]] = scalar
+    counts[row["memory.tlb_lookup"]] += loads + (tiles + moved) / register
     counts[row["alu.vector_mac"]] = vector_macs
     counts[row["alu.vector_flop"]] = demand.vector_flops
     counts[row["alu.matrix_mac"]] = matrix_macs
     counts[row["alu.special_function"]] = demand.special
-    counts[row["branch.predicted"]] = branches
-    counts[row["branch.mispredicted"]] = branches * assumed("mispredicted")
     return counts
+
+
+def _scalar_instruction(arch: Architecture) -> Floats:
+    """Return the events of one scalar instruction, (e,). It works on words of 8 bytes."""
+    assumed, events = arch.data.assumed, np.zeros(len(arch.events))
+    events[[arch.row[label] for label in (*_STAGES, "alu.scalar_operation")]] = 1.0
+    events[arch.row["branch.predicted"]] = 1.0 / assumed("instructions_per_branch")
+    events[arch.row["branch.mispredicted"]] = assumed("mispredicted") / assumed("instructions_per_branch")
+    events[arch.row["register.scalar_read"]] = assumed("scalar_read_bytes")
+    events[arch.row["register.scalar_write"]] = events[arch.row["register.bypass"]] = assumed("scalar_write_bytes")
+    events[arch.row["memory.tlb_lookup"]] = assumed("loads_per_scalar")
+    events[arch.row["memory.l1_load"]] = 8.0 * assumed("loads_per_scalar")
+    return events
 
 
 def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:
@@ -144,5 +155,6 @@ ARCHITECTURE = Architecture(
     dispatch_event="pipeline.operator_dispatch",
     instruction_event="pipeline.decode",
     has_layouts=True,
+    count_instruction=_scalar_instruction,
     misses={"branch_prediction_rate": ("branch.mispredicted", "branch.predicted")},
 )

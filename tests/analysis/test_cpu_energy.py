@@ -1,0 +1,108 @@
+"""Energy of CPUs stands in counted events, and its sum is that of real cores."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import grid
+import numpy as np
+import pytest
+
+from analysis.estimate.estimate import Estimate
+from hardware.device_catalog import load_device
+from hardware.event_prices import coefficients
+from hardware.plan import make_plan
+from tests.sampling import for_each
+
+MODELS = ("resnet18", "mobilenet_v2", "vit_b_16", "bert_base", "llama3_8b:decode,kv=1024")
+CASES = [
+    (name, model, precision)
+    for name in ("xeon_8490h", "i9_13900k")
+    for model in MODELS
+    for precision in ("fp32", "int8")
+]
+
+
+def _watts(result: Estimate) -> tuple[float, float]:
+    """Return the power of counted events and of events by time."""
+    joules = [0.0, 0.0]
+    for event, energy_j in zip(result.events, result.event_j, strict=True):
+        if event.component != "static":
+            joules[event.is_by_time] += float(energy_j)
+    return joules[0] / result.latency_s, joules[1] / result.latency_s
+
+
+@for_each(("name", "model", "precision"), CASES)
+def test_counted_events_hold_most_energy(name: str, model: str, precision: str) -> None:
+    counted, by_time = _watts(grid.run(model, name, 1, precision))
+    assert counted >= 0.6 * (counted + by_time)
+
+
+# W of a core above rest in a large product: half a watt at 1.5 GHz and 28 nm (Raspberry Pi 4 under load, 0.9 of its
+# board), 1 to 3 of Arm servers, 5 to 12 of servers with 512 bits, up to 20 at 5 GHz and more.
+BOUNDS = {
+    "raspberry_pi_4": (0.3, 1.2),
+    "raspberry_pi_5": (0.8, 2.2),
+    "altra_q80": (0.8, 2.5),
+    "graviton3": (0.7, 2.0),
+    "epyc_9654": (1.5, 4.0),
+    "xeon_8490h": (3.0, 6.0),
+    "xeon_w2155": (8.0, 16.0),
+    "i9_13900k": (10.0, 20.0),
+}
+
+
+@for_each("name", BOUNDS)
+def test_a_core_in_a_product_draws_what_cores_draw(name: str) -> None:
+    result = grid.run(grid.toy_gemm(2048, 2048, 2048), name, 1, "fp32_strict", "fused")
+    low, high = BOUNDS[name]
+    assert low <= sum(_watts(result)) / result.device.units <= high
+
+
+def test_scalar_code_at_two_instructions_a_cycle_draws_watts() -> None:
+    """1 to 3 W a core at 3 GHz, from 5 nm to 10 nm."""
+    for name in ("epyc_9654", "epyc_7763", "xeon_8490h"):
+        on = load_device(name)
+        price_j = float(coefficients(on, make_plan(on, "fp32")).value @ on.arch.scalar_instruction)
+        assert 0.7 <= price_j * 2.0 * 3e9 <= 3.0, name
+
+
+@for_each("name", ["raspberry_pi_4", "epyc_9654", "xeon_8490h", "i9_13900k"])
+def test_prices_of_a_core_are_ordered(name: str) -> None:
+    """Ports cost: registers of scalars have more than those of vectors. Farther memories and writes are dearer."""
+    on = load_device(name)
+    rows = coefficients(on, make_plan(on, "fp32")).rows
+    price = {f"{row.category}.{row.event}": row.value_j for row in rows}
+    for dear, cheap in (
+        ("register.scalar_read", "register.vector_read"),
+        ("register.scalar_write", "register.scalar_read"),
+        ("register.vector_write", "register.vector_read"),
+        ("memory.l2_load", "memory.l1_load"),
+        ("memory.l3_load", "memory.l2_load"),
+        ("memory.dram_read", "memory.l3_load"),
+        ("pipeline.rename_dispatch", "pipeline.decode"),
+        ("branch.mispredicted", "branch.predicted"),
+        ("pipeline.operator_dispatch", "pipeline.thread_fork_join"),
+    ):
+        assert price[dear] > price[cheap], (dear, cheap)
+
+
+def test_a_waiting_core_executes_in_proportion_to_its_clock(tmp_path: Path) -> None:
+    """Streams from memory: as many bytes, and more loops that wait for them."""
+    work = grid.toy_gemm(1, 32768, 32768)
+    usual = grid.run(work, "epyc_9654", 1, "fp32_strict", "fused")
+    quick = grid.altered(
+        tmp_path, "epyc_9654", grid.faster(("clock_hz", "vector_clock_hz", "matrix_clock_hz"), factor=1.2)
+    )
+    faster = grid.run(work, quick, 1, "fp32_strict", "fused")
+    retired = [float(grid.counted(result, "retire").sum()) for result in (usual, faster)]
+    assert 1.05 < retired[1] / retired[0] < 1.21
+    np.testing.assert_array_equal(grid.dram_bytes(usual), grid.dram_bytes(faster))
+
+
+@pytest.mark.parametrize("name", ["xeon_8490h", "i9_13900k", "raspberry_pi_5"])
+def test_cores_retire_no_more_than_they_issue(name: str) -> None:
+    for model in ("resnet18", "mobilenet_v2"):
+        result = grid.run(model, name, 8)
+        cycles = result.run.counts[result.device.arch.timed_rows[0]].sum()
+        assert 1.0 <= grid.counted(result, "retire").sum() / cycles <= 6.0
