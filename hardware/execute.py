@@ -19,7 +19,7 @@ from hardware.event_prices import Coefficients
 from hardware.map_demand import map_demand
 from hardware.mapping.common import BLOCKS, PASSES, STARTS, Mapping, Traffic, overlapped, per_kernel
 from hardware.mapping.tiling import Bools
-from hardware.power_limit import Budget, KernelNeeds, Throttled, lower_clocks
+from hardware.power_limit import PowerBudget, KernelNeeds, Throttled, lower_clocks
 from hardware.setup import Setup
 
 # The values of `Execution.bound`, in order.
@@ -56,7 +56,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     price_scale: Floats
     pipelined_s: Floats | None = None
 
-    def priced(self, counts: Floats) -> Floats:
+    def scale_counts(self, counts: Floats) -> Floats:
         """Return event counts (e, n) such that their products with the prices are their energy."""
         if (self.price_scale == 1.0).all():
             return counts
@@ -96,7 +96,7 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     chip_j, timed_j, memory_j = (_operator_energy_j(each, counts) for each in prices.kinds)
     waiting_j = waiting * float(prices.value @ instruction)
     static_w = float(prices.value[statics].sum())
-    budget = Budget(device.power_limit_w - static_w, device.voltage_slope)
+    budget = PowerBudget(device.power_limit_w - static_w, device.voltage_slope)
     # The matrix unit's peak is stated at its clock. Products below it wait for operands, not for the clock.
     reached = device.arch.data.assumed("matrix_clock_bound") * device.vector_clock_hz / device.matrix_clock_hz
     product_s = np.minimum(resources[0, 0], demand.per_kernel(mapping.matrix_ideal_s) / reached)
@@ -263,7 +263,7 @@ def _overhead(demand: Demand, setup: Setup) -> tuple[Floats, Floats | float]:
 
 
 def _throttle(
-    needs: KernelNeeds, budget: Budget, floor_s: Floats | float, demand: Demand, setup: Setup
+    needs: KernelNeeds, budget: PowerBudget, floor_s: Floats | float, demand: Demand, setup: Setup
 ) -> tuple[Throttled, Floats]:
     """Return the kernels within the power budget and their seconds with waits for the host, (k,): a kernel that waits
     has that time for its energy too. A kernel that takes longer leaves the next ones less to wait for."""

@@ -16,7 +16,7 @@ from hardware.demand import Floats
 _ROUNDS = 8  # of Newton's method, from above; the limit itself holds exactly
 
 
-class Budget(msgspec.Struct, frozen=True):
+class PowerBudget(msgspec.Struct, frozen=True):
     """The power above rest that a device may draw, W, and its voltage lost per unit of clock lost, both relative."""
 
     watts: float
@@ -24,7 +24,7 @@ class Budget(msgspec.Struct, frozen=True):
 
 
 class KernelNeeds(msgspec.Struct, frozen=True):
-    """What kernels take at the full clock, each (k,): energy of work on chip, by time, of instructions while units
+    """Kernels take this at the full clock, each (k,): energy of work on chip, by time, of instructions while units
     wait, and in memory; seconds, the part of them at work, the arithmetic in that part, the part of a kernel's start
     that takes cycles, and the seconds in which units wait."""
 
@@ -49,7 +49,7 @@ class Throttled(msgspec.Struct, frozen=True):
     waiting_scale: Floats
 
 
-def lower_clocks(needs: KernelNeeds, budget: Budget, least_s: Floats | float) -> Throttled:
+def lower_clocks(needs: KernelNeeds, budget: PowerBudget, least_s: Floats | float) -> Throttled:
     """Return the kernels at the highest clocks that keep each within the budget. `least_s` are seconds that a kernel
     takes in any case, because it waits for its host."""
     found = Throttled(needs.own_s.copy(), *(np.ones_like(needs.own_s) for _ in range(3)))
@@ -63,7 +63,7 @@ def lower_clocks(needs: KernelNeeds, budget: Budget, least_s: Floats | float) ->
     return found
 
 
-def _solve(needs: KernelNeeds, budget: Budget, least_s: Floats) -> Throttled:
+def _solve(needs: KernelNeeds, budget: PowerBudget, least_s: Floats) -> Throttled:
     fixed_s = needs.own_s - needs.busy_s - needs.start_s
     # The seconds are the largest of these: held by the host, by memory or by arithmetic. Each has a clock.
     constant_s = np.stack([least_s, fixed_s + needs.busy_s, fixed_s])

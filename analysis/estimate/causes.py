@@ -46,7 +46,7 @@ def causes(result: Estimate) -> Causes:
     """Return the causes of every operator. Sums over them are the latency and the energy of the operator, to
     rounding."""
     time_s, ideal_s = _seconds_by_cause(result)
-    return Causes(time_s, _prices_by_cause(result) @ result.run.priced(result.run.counts), ideal_s)
+    return Causes(time_s, _prices_by_cause(result) @ result.run.scale_counts(result.run.counts), ideal_s)
 
 
 @memoize()
@@ -60,7 +60,7 @@ def causes_without_host(result: Estimate) -> tuple[Causes, Causes | None]:
     before = run.unthrottled_s / np.where(run.kernel_s > 0, run.kernel_s, 1.0)
     own.time_s[LAUNCH] = host.run.latency_s * before[result.demand.kernel]
     own.time_s[THROTTLED] = host.run.latency_s - own.time_s[LAUNCH]
-    own.energy_j[:, members] = _prices_by_cause(result) @ host.run.priced(host.run.counts)[:, members]
+    own.energy_j[:, members] = _prices_by_cause(result) @ host.run.scale_counts(host.run.counts)[:, members]
     return Causes(whole.time_s - own.time_s, whole.energy_j - own.energy_j, whole.ideal_s), own
 
 

@@ -137,12 +137,12 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
     @property
     def event_energy_j(self) -> Floats:
         """Energy of each event and operator, shape (e, n). Computed on access, as it is the largest array of all."""
-        return self.run.priced(self.run.counts) * self.run.prices.value[:, None]
+        return self.run.scale_counts(self.run.counts) * self.run.prices.value[:, None]
 
     @cached_property
     def component_energy_j(self) -> Floats:
         """Compute, memory and static energy of each operator, shape (3, n)."""
-        return self.components_j(self.run.priced(self.run.counts))
+        return self.components_j(self.run.scale_counts(self.run.counts))
 
     def components_j(self, counts: Floats) -> Floats:
         """Return the compute, memory and static energy, (3, n), of priced event counts (e, n)."""
@@ -153,7 +153,7 @@ class Estimate(Rates, frozen=True, dict=True, kw_only=True):
     @cached_property
     def event_j(self) -> Floats:
         """The energy of each event in the whole model, shape (e,)."""
-        energy_j: Floats = self.run.priced(self.run.counts).sum(axis=1) * self.run.prices.value
+        energy_j: Floats = self.run.scale_counts(self.run.counts).sum(axis=1) * self.run.prices.value
         return energy_j
 
     @cached_property

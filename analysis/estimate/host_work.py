@@ -38,7 +38,7 @@ def divide_host_work(result: Estimate) -> tuple[Estimate, Estimate | None]:
     counts[timed] = run.counts[timed] * part[demand.kernel]
     if arch.sampling_event:
         counts[arch.row[arch.sampling_event]] = run.counts[arch.row[arch.sampling_event]]
-    energy_j: Floats = run.prices.value @ run.priced(counts)
+    energy_j: Floats = run.prices.value @ run.scale_counts(counts)
     host = msgspec.structs.replace(run, latency_s=latency_s, energy_j=energy_j, counts=counts)
     rest = msgspec.structs.replace(
         run,
@@ -53,7 +53,7 @@ def divide_host_work(result: Estimate) -> tuple[Estimate, Estimate | None]:
     divided = msgspec.structs.replace(result, run=rest, setup=setup), msgspec.structs.replace(result, run=host)
     of_host = np.zeros((len(COMPONENTS), result.demand.n))
     members = np.flatnonzero(energy_j)
-    of_host[:, members] = result.components_j(run.priced(counts)[:, members])
+    of_host[:, members] = result.components_j(run.scale_counts(counts)[:, members])
     for estimate, component_j in zip(divided, (result.component_energy_j - of_host, of_host), strict=True):
         vars(estimate)["component_energy_j"] = component_j  # computed only for the few operators with host work
     return divided

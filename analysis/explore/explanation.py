@@ -90,19 +90,21 @@ def reasons(a: Estimate, b: Estimate, metric: str, groups: Groups, values: tuple
         return (*lines, *_memory_sentences(groups, swapped))
     main = groups["family"] if metric == "energy" else groups["cause"]
     sign, cancel = -1.0 if swapped else 1.0, parts_cancel(main)
+    # If parts cancel, their sum is no measure of them, and the largest part is.
+    whole = max(abs(p.difference) for p in main) if cancel else abs(values[1] - values[0])
 
     def size(part: Part) -> str:
         """Return a part as a share of the difference, or as an amount if the parts cancel."""
         return quantity(abs(part.difference), unit) if cancel else f"{percent(abs(part.fraction))}"
 
     for part in sorted(main, key=lambda p: -sign * p.difference):
-        if sign * part.difference <= 0 or part.fraction < WORTH_NAMING or ratio < 1.001:
+        if sign * part.difference < WORTH_NAMING * whole or ratio < 1.001:
             break
         timed = metric == "latency" or part.name.startswith("time: ")
         name = part.name.removeprefix("energy: ").removeprefix("time: ")
         if sentence := difference_sentence(more, less, name, "time" if timed else "energy"):
             lines.append(f"{size(part)}: {sentence}")
-    against = [p for p in main if sign * p.difference < 0 and p.fraction < -WORTH_NAMING]
+    against = [p for p in main if -sign * p.difference > WORTH_NAMING * whole]
     lines.extend(
         f"against it, {part.name} favours {names[0]} by {size(part)}{'' if cancel else ' of the difference'}"
         for part in sorted(against, key=lambda p: p.fraction)

@@ -68,7 +68,7 @@ def event_report(result: Estimate, path: str = "") -> EventReport:
     """Return the events of a node ('' is the model). Raises RequestError for an unknown node."""
     members, result = operators_of(result, path), estimate_of_node(result, path)
     counts = result.run.counts[:, members].sum(axis=1)
-    energies = result.run.priced(result.run.counts)[:, members].sum(axis=1) * result.run.prices.value
+    energies = result.run.scale_counts(result.run.counts)[:, members].sum(axis=1) * result.run.prices.value
     total, batch = float(energies.sum()), result.scenario.batch
     priced = zip(result.run.prices.rows, result.events, counts.tolist(), energies.tolist(), strict=True)
     rows = tuple(

@@ -27,7 +27,7 @@ def check_sums(result: Estimate) -> None:
     run, figures = result.run, tree(result)
     operators, subgraphs = figures.operators, figures.subgraphs
     np.testing.assert_allclose(
-        (run.priced(run.counts) * run.prices.value[:, None]).sum(axis=0), run.energy_j, rtol=EXACT, atol=0
+        (run.scale_counts(run.counts) * run.prices.value[:, None]).sum(axis=0), run.energy_j, rtol=EXACT, atol=0
     )
     np.testing.assert_allclose(result.component_energy_j.sum(axis=0), operators.energy_j, rtol=EXACT, atol=0)
     members = result.partition.members

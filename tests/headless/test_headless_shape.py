@@ -42,11 +42,11 @@ TEXT_HEADERS = {
     ("models",): "Model|Family|Params|MACs|Input|Acc",
 }  # fmt: skip
 CATEGORIES = {
-    "cpu": "pipeline register memory alu branch clock static",
-    "gpu": "compute register pipeline memory simt_control launch clock static",
-    "tpu": "systolic weights on_chip vector hbm control clock static",
-    "npu": "array vector weights line_buffer interconnect link control clock static",
-    "kpu": "tile tile_memory shared_memory dram network_on_chip domain_flow synchronisation clock static",
+    "cpu": "pipeline register memory alu branch static",
+    "gpu": "compute register pipeline memory simt_control launch static",
+    "tpu": "systolic weights on_chip vector hbm control static",
+    "npu": "array vector weights line_buffer interconnect link control static",
+    "kpu": "tile tile_memory shared_memory dram network_on_chip domain_flow synchronisation static",
 }
 SUBGRAPHS = [
     "conv1", "maxpool",

@@ -287,17 +287,17 @@ def test_a_row_in_one_format_says_nothing_of_the_rates_in_another(own_folder: Pa
         scenario = Scenario(256, precision, "tensorrt", "channels_last")  # starts of kernels are a small part
         return estimate(store.ready("resnet50"), device, scenario).latency_s
 
-    base = load_device("l40s")
+    base = load_device("h100_sxm")
     head = "device,framework,model,batch,precision,scenario,latency_ms"
-    row = f"l40s,TensorRT,resnet50,256,int8,x,{latency_s(base, 'int8') * 1.3e3}"
+    row = f"h100_sxm,TensorRT,resnet50,256,int8,x,{latency_s(base, 'int8') * 1.3e3}"
     (tmp_path / "row.csv").write_text(f"{head}\n{row}\n")
     assert main(["calibrate", str(tmp_path / "row.csv")]) == 0
-    device = load_device("my_l40s", (own_folder,))
+    device = load_device("my_h100_sxm", (own_folder,))
     assert latency_s(device, "int8") > 1.03 * latency_s(base, "int8")
     assert latency_s(device, "fp16") == pytest.approx(latency_s(base, "fp16"), rel=0.01)
-    (own_folder / "my_l40s.toml").write_text(device_toml(device).replace('["int8"]', '["int9"]'))
+    (own_folder / "my_h100_sxm.toml").write_text(device_toml(device).replace('["int8"]', '["int9"]'))
     with pytest.raises(RequestError, match="rates_in: unknown format 'int9'"):
-        load_device("my_l40s", (own_folder,))
+        load_device("my_h100_sxm", (own_folder,))
 
 
 @pytest.mark.parametrize(
