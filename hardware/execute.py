@@ -19,7 +19,7 @@ from hardware.event_prices import Coefficients
 from hardware.map_demand import map_demand
 from hardware.mapping.common import BLOCKS, PASSES, STARTS, Mapping, Traffic, overlapped, per_kernel
 from hardware.mapping.tiling import Bools
-from hardware.power_limit import PowerBudget, KernelNeeds, Throttled, lower_clocks
+from hardware.power_limit import KernelNeeds, PowerBudget, Throttled, lower_clocks
 from hardware.setup import Setup
 
 # The values of `Execution.bound`, in order.

@@ -137,9 +137,10 @@ def _few_rows(demand: Demand, few: Bools, device: Device, matrix: Tiling, macs_p
 
 
 class _Delivery(msgspec.Struct, frozen=True):
-    """Give the operands of 16 bits of a tensor core their way: multiply-adds of a warp's instruction, bytes that an instruction of
-    `macs` reads and writes in registers, results that share an operand read from shared memory in each direction, and
-    the sides of the blocks that are staged in shared memory and of the panels that are read from the L2."""
+    """Operands of 16 bits reach a tensor core this way: multiply-adds of a warp's instruction, bytes that an
+    instruction of `macs` reads and writes in registers, results that share an operand read from shared memory in each
+    direction, and the sides of the blocks that are staged in shared memory and of the panels that are read from the
+    L2."""
 
     issued_macs: float
     macs: float
