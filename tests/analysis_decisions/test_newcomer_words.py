@@ -26,7 +26,7 @@ def test_parts_that_cancel_are_amounts() -> None:
     assert "The parts cancel to " in out
     assert "Of difference" not in out
     assert "% of the difference" not in out
-    assert "J·s: static power: " in out
+    assert "J·s: compute: " in out
 
 
 @pytest.mark.parametrize("aim", ["energy", "latency"])
