@@ -33,7 +33,7 @@ def _figures(side: Estimate) -> SimpleNamespace:
     """Return the figures of a side that a sentence may name."""
     device, batch, flow = side.device, side.scenario.batch, side.run.mapping.traffic
     dram, chip = flow.dram_bytes.sum(), flow.chip_bytes.sum()
-    launch_s, kernels = float(side.run.overhead_s.sum()), side.demand.n_kernels
+    launch_s = float(side.run.overhead_s.sum())
     peak = max((rate for (_, form), rate in device.peaks.items() if form == side.precision_run), default=0.0)
     used = f"{percent(side.utilization, 1)}"
     return SimpleNamespace(
@@ -42,11 +42,10 @@ def _figures(side: Estimate) -> SimpleNamespace:
         node=f"{device.process_nm:g} nm",
         delivers=device.arch.data.story.delivers,
         instructions=_instructions(side),
-        launch=f"{quantity(launch_s, 's')} for {kernels} kernels of {short_name(device)} "
+        launch=f"{quantity(launch_s, 's')} for {side.demand.n_kernels} kernels of {short_name(device)} "
         f"({percent(launch_s / (side.latency_s or 1.0))} of its time)",
         chip=quantity(float(chip) / batch, "byte"),
         dram=quantity(float(dram) / batch, "byte"),
-        kernels=kernels,
         memory=device.memory_technology,
         bandwidth=quantity(device.memory_bandwidth, "byte/s"),
         static_power=quantity(static_power_w(side), "W"),
