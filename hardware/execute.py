@@ -82,7 +82,7 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     resource = resources[0].argmax(axis=0)
 
     share = _share(demand, mapping, resource, resources[0].max(axis=0))
-    clocked_s = busy + device.arch.data.assumed("launch_clocked") * device.kernel_start_s + serial_s[STARTS]
+    clocked_s = busy + device.arch.data.assumed("launch_clocked") * _start_s(demand, setup) + serial_s[STARTS]
     clocked_s = clocked_s + runtime.sequence_s.value * demand.per_kernel(demand.calls.sequences)
     counts = _timed_counts(demand, setup, mapping, clocked_s, share)
     if demand.mean_work is not None:
@@ -97,7 +97,8 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     compute_s, memory_s = resources[0, :2].max(axis=0), resources[0, 2:].max(axis=0)
     # If layers stream to each other, some layer always works.
     follows_s = compute_s if mapping.busy_s is None else overlapped_s
-    start_s: Floats = np.where(overhead > 0, device.launch_cycles / device.clock_hz, 0.0)
+    cycles_s = device.launch_cycles / device.clock_hz * _starting(setup)
+    start_s: Floats = np.where(overhead > 0, cycles_s, 0.0)
     needs = KernelNeeds(demand.per_kernel(chip_j), demand.per_kernel(memory_j), own_s, overlapped_s, follows_s, start_s)
     throttled_s, scale = lower_clocks(needs, budget, 0.0 if runtime.dispatches_ahead else floor)
     kernel_s = _dispatched_s(throttled_s, floor, demand, setup)
@@ -201,10 +202,7 @@ def _busy(mapping: Mapping, resources: Floats, device: Device) -> Floats:
 def _overhead(demand: Demand, setup: Setup) -> tuple[Floats, Floats | float]:
     """Return the seconds added to each kernel, and those that the host takes to dispatch it beside the device."""
     device, runtime = setup.device, setup.runtime
-    starting = runtime.launch_on.get(device.software_class, runtime.launch).value
-    works = demand.macs if demand.links is None else demand.macs + demand.links[0]
-    start_s = np.where(demand.per_kernel(works) > 0, device.kernel_start_s, device.light_start_s)
-    launch = start_s * starting
+    launch = _start_s(demand, setup)
     if runtime.call_s.value:
         launch = launch + runtime.call_s.value * demand.per_kernel(demand.calls.begins)
     if runtime.sequence_s.value:
@@ -220,8 +218,20 @@ def _overhead(demand: Demand, setup: Setup) -> tuple[Floats, Floats | float]:
         enqueued = demand.per_kernel(np.where(demand.head, demand.calls.prompts, 0.0))
         dispatch = dispatch + device.dispatch_s * runtime.prompt_dispatch.value * enqueued
     if device.arch.is_host:
-        return launch + dispatch + device.thread_join_s * starting * _joins(demand, setup), 0.0
+        return launch + dispatch + device.thread_join_s * _starting(setup) * _joins(demand, setup), 0.0
     return launch, dispatch
+
+
+def _starting(setup: Setup) -> float:
+    return setup.runtime.launch_on.get(setup.device.software_class, setup.runtime.launch).value
+
+
+def _start_s(demand: Demand, setup: Setup) -> Floats:
+    """Return the seconds to start and end each kernel on the device, (k,)."""
+    works = demand.macs if demand.links is None else demand.macs + demand.links[0]
+    is_light = demand.per_kernel(works) == 0
+    seconds: Floats = np.where(is_light, setup.device.light_start_s, setup.device.kernel_start_s) * _starting(setup)
+    return seconds
 
 
 def _dispatched_s(own_s: Floats, dispatch_s: Floats | float, demand: Demand, setup: Setup) -> Floats:
