@@ -82,7 +82,8 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     resource = resources[0].argmax(axis=0)
 
     share = _share(demand, mapping, resource, resources[0].max(axis=0))
-    clocked_s = busy + device.arch.data.assumed("launch_clocked") * _start_s(demand, setup) + serial_s[STARTS]
+    clocked_s = busy if mapping.clocked_s is None else np.minimum(mapping.clocked_s, busy)
+    clocked_s = clocked_s + device.arch.data.assumed("launch_clocked") * _start_s(demand, setup) + serial_s[STARTS]
     clocked_s = clocked_s + runtime.sequence_s.value * demand.per_kernel(demand.calls.sequences)
     counts = _timed_counts(demand, setup, mapping, clocked_s, share)
     if demand.mean_work is not None:
@@ -111,9 +112,9 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     pipelined = None
     if mapping.fill_s is not None and mapping.is_resident is not None:
         fill_s = mapping.fill_s * mapping.is_resident
-        # While a pipeline fills, its units are busy for the batch before.
-        timed_w = float(prices.value[device.arch.timed_rows].sum()) * device.clock_hz * device.units
-        least_s = (demand.per_kernel(dynamic_j) - timed_w * fill_s) / budget.watts
+        if device.layers_at_once > 1:  # a chip that streams is given the next batch before this one ends
+            fill_s = fill_s + setup.call_s * demand.per_kernel(demand.calls.begins)
+        least_s = demand.per_kernel(dynamic_j) / budget.watts
         pipelined = kernel_s - np.maximum(np.maximum(unthrottled - fill_s, floor), least_s)
     overhead_s = unthrottled - busy
     latency = (share * busy[demand.kernel] + demand.head * overhead_s[demand.kernel]) * throttle[demand.kernel]
@@ -203,13 +204,11 @@ def _overhead(demand: Demand, setup: Setup) -> tuple[Floats, Floats | float]:
     """Return the seconds added to each kernel, and those that the host takes to dispatch it beside the device."""
     device, runtime = setup.device, setup.runtime
     launch = _start_s(demand, setup)
-    if runtime.call_s.value:
-        launch = launch + runtime.call_s.value * demand.per_kernel(demand.calls.begins)
+    if setup.call_s:
+        launch = launch + setup.call_s * demand.per_kernel(demand.calls.begins)
     if runtime.sequence_s.value:
         launch = launch + runtime.sequence_s.value * demand.per_kernel(demand.calls.sequences)
     if device.arch.places_models:
-        if device.layers_at_once == 1:  # the host waits for each call; a chip that streams is given the next batch
-            launch = launch + device.dispatch_s * demand.per_kernel(demand.calls.begins)
         return launch, 0.0
     dispatch: Floats | float = (
         device.dispatch_s * runtime.dispatch_on.get(device.software_class, runtime.dispatch).value
@@ -284,7 +283,7 @@ def _timed_counts(demand: Demand, setup: Setup, mapping: Mapping, clocked_s: Flo
     """Add busy cycles and host dispatches to the mapping's counts."""
     device, runtime, counts = setup.device, setup.runtime, mapping.counts
     arch = device.arch
-    # All units are clocked during a kernel: those without work wait or spin.
+    # All units are clocked during a kernel, unless the mapping says otherwise: those without work wait or spin.
     cycles = clocked_s * device.clock_hz * device.units
     counts[arch.timed_rows] = share * cycles[demand.kernel]
     enqueued = 1.0 if runtime.dispatch.value else demand.calls.prompts if runtime.prompt_dispatch.value else 0.0

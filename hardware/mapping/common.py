@@ -52,8 +52,8 @@ class Mapping(msgspec.Struct, frozen=True, kw_only=True):
     multiplications. `busy_s` (s, k) is set if kernels work at once and wait for each other; in its part `fill_s` (k,) a
     pipeline fills, while the batch before runs if the kernel `is_resident`. Nothing hides `serial_s` (3, n): waiting of
     units while blocks fill and drain, memory passes of auxiliary kernels, and their starts. In `waiting_s` (n,) all
-    warps of a product wait for memory, with their clocks at rest. `mark` says what a
-    search left out."""
+    warps of a product wait for memory, with their clocks at rest. `clocked_s` (k,) is the time in which all units are
+    clocked, if those without work are not. `mark` says what a search left out."""
 
     matrix_s: Floats
     vector_s: Floats
@@ -72,6 +72,7 @@ class Mapping(msgspec.Struct, frozen=True, kw_only=True):
     is_resident: Bools | None = None
     serial_s: Floats | None = None
     waiting_s: Floats | None = None
+    clocked_s: Floats | None = None
     mark: str = ""
 
 
