@@ -11,6 +11,7 @@ from hardware.efficiency import Efficiency
 from hardware.mapping import common
 from hardware.mapping.common import Mapping, Traffic
 from hardware.mapping.tiling import Bools, TileChoices, Tiling, by_shape, candidates, fastest_tiles, vector_tiling
+from hardware.precision import FORMATS
 from hardware.sentence import count_noun, elements, product, split, whole
 from hardware.setup import Setup
 
@@ -30,7 +31,8 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
 def domain_flow(setup: Setup) -> TileChoices:
     """Return the choices of output-stationary blocks, one per tile and wavefront. The fabric may take a result's shape.
 
-    A block of R x C results takes R*C*K / (MACs per clock) cycles plus one fill and drain per round."""
+    A block of R x C results takes R*C*K / (MACs per clock) cycles. The next block follows its last operands, so a tile
+    fills and drains once per kernel."""
     device, plan = setup.device, setup.plan
     rows, columns = device.array_rows, device.array_columns
     menu = device.arch.data.tiles["matrix"]
@@ -79,7 +81,8 @@ def _by_tiles(
     device, plan = setup.device, setup.plan
     assumed = device.arch.data.assumed
     contracts, chip_read, chip_write = demand.macs[at] > 0, flow.chip_read[at], flow.chip_write[at]
-    on_array, elements = contracts & on_matrix[at], demand.elements[at]
+    on_array, elements, macs = contracts & on_matrix[at], demand.elements[at], demand.macs[at]
+    cells = device.mac_rate("matrix", plan.matrix) / device.matrix_clock_hz  # of a tile that multiply this format
     depth = demand.gemm[3, at] / np.maximum(tiling.split, 1.0)
     # An operator fused behind another shares its wavefronts; alone, it streams through blocks of lanes.
     lane_blocks = np.ceil(elements / assumed("elements_per_block")) * demand.head[at]
@@ -89,9 +92,13 @@ def _by_tiles(
     # Operands enter at the edge of the fabric and flow from tile to tile: each is fetched once per row or column
     # of tiles, and makes one hop per tile that uses it.
     fetched = np.maximum(operands / np.sqrt(device.units), chip_read)
-    results = elements * assumed("accumulator_bytes") * np.maximum(tiling.split, 1.0)
+    sums = (macs + elements * np.maximum(tiling.split, 1.0)) * assumed("accumulator_bytes")
+    # Cells of tiles at work that do not multiply: beyond the edge of a result, or while a tile fills and drains.
+    edge = tiling.blocks * tiling.tile_m * tiling.tile_n * depth - macs
+    filling = tiling.units * (tiling.tile_m + tiling.tile_n) * np.where(tiling.split > 1, 2.0, 1.0) * cells
     return {
-        "tile.result_stream": np.where(on_array, results, 0.0),
+        "tile.partial_sum": np.where(on_array, sums, 0.0),
+        "tile.idle_cell": np.where(on_array, np.maximum(edge, 0.0) + filling, 0.0),
         "tile_memory.read": fetched,
         "tile_memory.write": fetched,
         "shared_memory.read": fetched,
@@ -100,7 +107,6 @@ def _by_tiles(
         "network_on_chip.token_extraction": fetched + chip_write,
         "domain_flow.domain_tracking": np.where(on_array, tiling.blocks * depth, blocks),
         "domain_flow.wavefront_setup": blocks,
-        "domain_flow.fill_drain": np.where(on_array, tiling.waves * (tiling.tile_m + tiling.tile_n), 0.0),
         "synchronisation.tile_barrier": blocks,
     }
 
@@ -117,7 +123,7 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     for label, count in _by_tiles(demand, setup, flow, tiling, on_matrix, slice(None)).items():
         counts[row[label]] = count
     counts[row["tile.mac"]] = macs
-    counts[row["tile.operand_stream"]] = macs * assumed("streamed_operands") * width
+    counts[row["tile.operand_stream"]] = macs * assumed("streamed_operands") * FORMATS[plan.matrix].bits / 8.0
     counts[row["tile.vector_mac"]] = vector_macs
     counts[row["tile.vector_flop"]] = demand.vector_flops
     counts[row["tile.special_function"]] = demand.special

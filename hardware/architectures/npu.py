@@ -98,6 +98,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
         busy_s=busy_s,
         fill_s=demand.per_kernel(fill_s[0]),
         is_resident=~placed.reloads,
+        clocked_s=unit_work_s / device.units,  # blocks without a layer or without data are not clocked
     )
 
 
@@ -278,7 +279,7 @@ def _counts(
     counts[row["array.mac"]] = macs
     counts[row["array.operand_feed"]] = fed + held
     counts[row["array.partial_sum"]] = macs / rows * assumed("accumulator_bytes")
-    counts[row["array.empty_cell"]] = on_matrix * (padded - demand.macs) * width  # a zero flows through each
+    counts[row["array.idle_cell"]] = on_matrix * (padded - demand.macs)
     counts[row["vector.flop"]] = demand.vector_flops + 2.0 * (demand.macs - macs)
     counts[row["vector.special_function"]] = demand.special
     counts[row["vector.requantisation"]] = np.where(macs > 0, demand.elements, 0.0)
