@@ -12,7 +12,7 @@ import numpy as np
 
 from hardware.demand import Floats
 
-_ROUNDS = 6  # of Newton's method: from above to 1e-6 of the clock; the limit itself holds exactly
+_ROUNDS = 9  # of Newton's method: from above to rounding errors of the clock; the limit itself holds exactly
 
 
 class Budget(msgspec.Struct, frozen=True):

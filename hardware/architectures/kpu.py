@@ -8,9 +8,11 @@ from hardware.architecture import Architecture
 from hardware.architectures import levels_of_units
 from hardware.demand import Demand, Floats, Ints
 from hardware.efficiency import Efficiency
+from hardware.event_prices import Coefficients
 from hardware.mapping import common
 from hardware.mapping.common import Mapping, Traffic
 from hardware.mapping.tiling import Bools, TileChoices, Tiling, by_shape, candidates, fastest_tiles, vector_tiling
+from hardware.power_limit import Budget, KernelNeeds, lower_clocks
 from hardware.precision import FORMATS
 from hardware.sentence import count_noun, elements, product, split, whole
 from hardware.setup import Setup
@@ -25,7 +27,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     array = by_shape(demand, demand.gemm, lambda few: fastest_tiles(few, domain_flow(setup)))
     flow = common.traffic(demand, device)
     mapping = common.assemble(demand, setup, rates, flow, array, vector, on_array, _counts)
-    return _within_power(demand, setup, mapping, np.flatnonzero(on_array), setup.prices.value)
+    return _within_power(demand, setup, mapping, np.flatnonzero(on_array), setup.prices)
 
 
 def domain_flow(setup: Setup) -> TileChoices:
@@ -41,31 +43,42 @@ def domain_flow(setup: Setup) -> TileChoices:
     return TileChoices(shapes, menu.splits, device, rate, menu.k_step, 1.0 / device.clock_hz)
 
 
-def _within_power(demand: Demand, setup: Setup, mapping: Mapping, which: Ints, prices: Floats) -> Mapping:
+def _within_power(demand: Demand, setup: Setup, mapping: Mapping, which: Ints, prices: Coefficients) -> Mapping:
     """Change the tiles of contractions that the power limit slows down, in place, to those with which their kernels end
     first: the shape that is fastest without a limit may stream too many operands."""
-    device = setup.device
-    timed_w = float(prices[device.arch.timed_rows].sum()) * device.clock_hz * device.units
-    budget_w = device.power_limit_w - float(prices[device.arch.static_rows].sum())
+    device, price = setup.device, prices.value
+    statics, timed_w = device.arch.static_rows, price[device.arch.timed_rows].sum() * device.clock_hz * device.units
+    budget = Budget(device.power_limit_w - float(price[statics].sum()), device.voltage_slope)
+    off_chip = np.where(prices.follows_voltage, 0.0, price)
+    off_chip[statics] = 0.0
+    start_s = device.kernel_start_s + setup.call_s * demand.per_kernel(demand.calls.begins)
+
+    def ends_s(resources: Floats, chip_j: Floats, kernel: Ints | slice) -> Floats:
+        """Return the seconds of kernels, (c, w), from those of their resources (c, 4, w) and their energy on chip."""
+        busy_s = common.overlapped(resources, device.software.overlap.value)
+        energy_j, compute_s = (chip_j + timed_w * busy_s, memory_j[kernel]), resources[:, :2].max(axis=1)
+        each = np.broadcast_arrays(*energy_j, busy_s + start_s[kernel], busy_s, compute_s, np.zeros(1))
+        needs = KernelNeeds(*(one.ravel() for one in each))
+        return lower_clocks(needs, budget, 0.0)[0].reshape(busy_s.shape)
+
     times = np.stack([mapping.matrix_s[0], mapping.vector_s[0], mapping.dram_s[0], mapping.chip_s])[None]
-    needs_s, needs_j = common.per_kernel(demand, times)[0], demand.per_kernel(prices @ mapping.counts)
-    busy_s = np.maximum(needs_s.max(axis=0), device.kernel_start_s)
-    limited = (needs_j + timed_w * needs_s[:2].max(axis=0)) / budget_w > busy_s
+    needs_s, memory_j = common.per_kernel(demand, times), demand.per_kernel(off_chip @ mapping.counts)
+    chip_j = demand.per_kernel((price * prices.follows_voltage) @ mapping.counts)
+    free_s = common.overlapped(needs_s, device.software.overlap.value) + start_s
+    limited = ends_s(needs_s, chip_j, slice(None))[0] > free_s[0]
     which = which[limited[demand.kernel[which]]]
     if not len(which):
         return mapping
     tiles = candidates(demand.gemm[:, which], domain_flow(setup))
     kernel, least_s = demand.kernel[which], mapping.tiling.seconds[which]
     longer = np.where(least_s > 0, tiles.seconds / np.where(least_s > 0, least_s, 1.0), 1.0)
-    resources = np.repeat(needs_s[None, :, kernel], len(longer), axis=0)
+    resources = np.repeat(needs_s[:, :, kernel], len(longer), axis=0)
     resources[:, 0] += mapping.matrix_s[0, which] * (longer - 1.0)
     moved = _by_tiles(demand, setup, mapping.traffic, tiles, mapping.on_matrix, which)
     rows = np.array([device.arch.row[label] for label in moved])
-    moved_j = sum(count * price for count, price in zip(moved.values(), prices[rows], strict=True))
-    rest_j = needs_j[kernel] - prices[rows] @ mapping.counts[np.ix_(rows, which)]
-    limited_s = (rest_j + moved_j + timed_w * resources[:, :2].max(axis=1)) / budget_w
-    ends_s = np.maximum(common.overlapped(resources, device.software.overlap.value) + device.kernel_start_s, limited_s)
-    best = ends_s.argmin(axis=0), np.arange(len(which))
+    moved_j = sum(count * each for count, each in zip(moved.values(), price[rows], strict=True))
+    rest_j = chip_j[kernel] - price[rows] @ mapping.counts[np.ix_(rows, which)]
+    best = ends_s(resources, rest_j + moved_j, kernel).argmin(axis=0), np.arange(len(which))
     mapping.matrix_s[:, which] *= longer[best]
     mapping.counts[np.ix_(rows, which)] = [count[best] for count in moved.values()]
     for name in Tiling.__struct_fields__:
