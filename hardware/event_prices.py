@@ -228,6 +228,10 @@ def price(device: Device, plan: Plan, event: Event) -> Coefficient:
         factors, format_ = device.file.price_factors, plan.matrix if event.argument == "matrix" else plan.vector
         triple = _scale(triple, factors.get(event.label, 1.0) * factors.get(f"{event.label}:{format_}", 1.0))
     group = event.family if event.family != "logic" else f"logic.{event.category}"
+    if not (device.silicon or event.is_by_time or event.component == "static"):
+        paper = table()["paper"]  # prices of a chip that was never measured err together
+        triple, group = (*triple[:2], max(triple[2], triple[0] * paper["high"])), "paper"
+        source = f"{device.file.sources.get(source, source)}; high: {paper['source']}"
     return Coefficient(
         event.category, event.name, event.count, *triple, device.file.sources.get(source, source), quality, group
     )
