@@ -92,9 +92,7 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     counts[row["weights.shift_load"]] = weights * rows * assumed("shift_distance")
     counts[row["on_chip.scratchpad_read"]] = flow.chip_read
     counts[row["on_chip.scratchpad_write"]] = flow.chip_write
-    counts[row["on_chip.vector_memory_read"]] = (
-        streamed + lane_bytes + vector_bytes * assumed("vector_memory_writes")
-    )
+    counts[row["on_chip.vector_memory_read"]] = streamed + lane_bytes + vector_bytes * assumed("vector_memory_writes")
     counts[row["on_chip.vector_memory_write"]] = flow.chip_read
     counts[row["on_chip.accumulator_write"]] = partial
     counts[row["on_chip.accumulator_read"]] = partial
