@@ -83,30 +83,33 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
 
     share = _share(demand, mapping, resource, resources[0].max(axis=0))
     clocked_s = busy if mapping.clocked_s is None else np.minimum(mapping.clocked_s, busy)
-    clocked_s = clocked_s + device.arch.data.assumed("launch_clocked") * _start_s(demand, setup) + serial_s[STARTS]
+    started_s, start_cycles_s = _start_s(demand, setup)
+    clocked_s = clocked_s + device.arch.data.assumed("launch_clocked") * started_s + serial_s[STARTS]
     clocked_s = clocked_s + runtime.sequence_s.value * demand.per_kernel(demand.calls.sequences)
     counts = _timed_counts(demand, setup, mapping, clocked_s, share)
     if demand.mean_work is not None:
         counts *= demand.mean_work
-    on_chip, statics = prices.follows_voltage, device.arch.static_rows
-    chip_j = _operator_energy_j(np.where(on_chip, prices.value, 0.0), counts)
-    off_chip = np.where(on_chip, 0.0, prices.value)
-    off_chip[statics] = 0.0
-    memory_j = _operator_energy_j(off_chip, counts)
+    statics, timed = device.arch.static_rows, device.arch.timed_rows
+    on_chip, off_chip = (
+        np.where(rows, prices.value, 0.0) for rows in (prices.follows_voltage, ~prices.follows_voltage)
+    )
+    on_chip[timed] = off_chip[statics] = 0.0
+    chip_j, memory_j = _operator_energy_j(on_chip, counts), _operator_energy_j(off_chip, counts)
+    timed_j = _operator_energy_j(prices.value[timed], counts[timed])
     static_w = float(prices.value[statics].sum())
     budget = Budget(device.power_limit_w - static_w, device.voltage_slope)
     compute_s, memory_s = resources[0, :2].max(axis=0), resources[0, 2:].max(axis=0)
-    # If layers stream to each other, some layer always works.
-    follows_s = compute_s if mapping.busy_s is None else overlapped_s
-    cycles_s = device.launch_cycles / device.clock_hz * _starting(setup)
-    start_s: Floats = np.where(overhead > 0, cycles_s, 0.0)
-    needs = KernelNeeds(demand.per_kernel(chip_j), demand.per_kernel(memory_j), own_s, overlapped_s, follows_s, start_s)
-    throttled_s, scale = lower_clocks(needs, budget, 0.0 if runtime.dispatches_ahead else floor)
-    kernel_s = _dispatched_s(throttled_s, floor, demand, setup)
-    is_waiting = kernel_s > throttled_s  # for the host: a lower clock costs no time
+    follows_s = compute_s if mapping.follows_s is None else np.minimum(mapping.follows_s, overlapped_s)
+    kernel_chip_j, kernel_timed_j, kernel_memory_j = map(demand.per_kernel, (chip_j, timed_j, memory_j))
+    times = own_s, overlapped_s, follows_s, start_cycles_s, clocked_s
+    needs = KernelNeeds(kernel_chip_j, kernel_timed_j, kernel_memory_j, *times)
+    lowered = lower_clocks(needs, budget, 0.0 if runtime.dispatches_ahead else floor)
+    kernel_s = _dispatched_s(lowered.seconds, floor, demand, setup)
+    is_waiting = kernel_s > lowered.seconds  # for the host: a lower clock costs no time
     unthrottled = np.where(is_waiting, kernel_s, own_s)
-    price_scale = scale[demand.kernel]
-    dynamic_j = chip_j * price_scale + memory_j
+    price_scale, passed = lowered.energy[demand.kernel], lowered.cycles[demand.kernel]
+    counts[timed] *= passed
+    dynamic_j = (chip_j + timed_j * passed) * price_scale + memory_j
     throttle = np.where(unthrottled > 0, kernel_s / np.maximum(unthrottled, 1e-300), 1.0)
 
     pipelined = None
@@ -203,7 +206,7 @@ def _busy(mapping: Mapping, resources: Floats, device: Device) -> Floats:
 def _overhead(demand: Demand, setup: Setup) -> tuple[Floats, Floats | float]:
     """Return the seconds added to each kernel, and those that the host takes to dispatch it beside the device."""
     device, runtime = setup.device, setup.runtime
-    launch = _start_s(demand, setup)
+    launch = _start_s(demand, setup)[0]
     if setup.call_s:
         launch = launch + setup.call_s * demand.per_kernel(demand.calls.begins)
     if runtime.sequence_s.value:
@@ -225,12 +228,13 @@ def _starting(setup: Setup) -> float:
     return setup.runtime.launch_on.get(setup.device.software_class, setup.runtime.launch).value
 
 
-def _start_s(demand: Demand, setup: Setup) -> Floats:
-    """Return the seconds to start and end each kernel on the device, (k,)."""
-    works = demand.macs if demand.links is None else demand.macs + demand.links[0]
-    is_light = demand.per_kernel(works) == 0
-    seconds: Floats = np.where(is_light, setup.device.light_start_s, setup.device.kernel_start_s) * _starting(setup)
-    return seconds
+def _start_s(demand: Demand, setup: Setup) -> tuple[Floats, Floats]:
+    """Return the seconds to start and end each kernel on the device, (k,), and those of them that are its cycles."""
+    device, works = setup.device, demand.macs if demand.links is None else demand.macs + demand.links[0]
+    is_light, cycles_s = demand.per_kernel(works) == 0, device.launch_cycles / device.clock_hz
+    seconds = np.where(is_light, device.light_start_s, device.kernel_start_s)
+    cycles = np.where(is_light, device.arch.data.assumed("light_launch"), 1.0) * cycles_s
+    return seconds * _starting(setup), cycles * _starting(setup)
 
 
 def _dispatched_s(own_s: Floats, dispatch_s: Floats | float, demand: Demand, setup: Setup) -> Floats:

@@ -1,9 +1,10 @@
 """Kernels under a power limit: the clock falls, and the voltage with it, until a kernel stays within the limit.
 
 At a share x of its clock a kernel takes `fixed + start / x + max(busy, compute / x)` seconds, and its events on chip
-take `v(x)^2` of their energy, with `v(x) = 1 - slope (1 - x)`. Memory keeps its clock and its energy. The largest x at
-which the energy fits into the time is the clock. So a chip that may throttle is never slower than at a lower clock, and
-work that waits for memory slows down only when the clock has fallen until its arithmetic takes as long."""
+take `v(x)^2` of their energy, with `v(x) = 1 - slope (1 - x)`. Those by time follow the cycles that pass: x of them for
+as long as it waits for memory. Memory keeps its clock and its energy. The largest x at which the energy fits into the
+time is the clock. So a chip that may throttle is never slower than at a lower clock, and work that waits for memory
+slows down only when the clock has fallen until its arithmetic takes as long."""
 
 from __future__ import annotations
 
@@ -23,30 +24,52 @@ class Budget(msgspec.Struct, frozen=True):
 
 
 class KernelNeeds(msgspec.Struct, frozen=True):
-    """What kernels take at the full clock, each (k,): energy of events on chip and off chip, seconds, the part of them
-    at work, the arithmetic in that part, and the start of a kernel that takes cycles."""
+    """What kernels take at the full clock, each (k,): energy of events on chip, counted and by time, and off chip;
+    seconds, the part of them at work, the arithmetic in that part, the start of a kernel that takes cycles, and how
+    long its units are clocked."""
 
     chip_j: Floats
+    timed_j: Floats
     memory_j: Floats
     own_s: Floats
     busy_s: Floats
     compute_s: Floats
     start_s: Floats
+    clocked_s: Floats
 
 
-def lower_clocks(needs: KernelNeeds, budget: Budget, least_s: Floats | float) -> tuple[Floats, Floats]:
-    """Return the seconds of each kernel within the power budget, and the factor of its energy on chip, (k,) each.
-    `least_s` are seconds that it takes in any case, because it waits for its host."""
-    seconds, scale = needs.own_s.copy(), np.ones_like(needs.own_s)
-    over = np.flatnonzero(needs.chip_j + needs.memory_j > budget.watts * np.maximum(seconds, least_s))
+class Lowered(msgspec.Struct, frozen=True):
+    """Kernels within the power budget, each (k,): seconds, the factor of the energy of events on chip by the voltage,
+    and the share of their cycles that pass."""
+
+    seconds: Floats
+    energy: Floats
+    cycles: Floats
+
+
+def lower_clocks(needs: KernelNeeds, budget: Budget, least_s: Floats | float) -> Lowered:
+    """Return the kernels within the power budget. `least_s` are seconds that each takes in any case, because it waits
+    for its host."""
+    seconds, ones = needs.own_s.copy(), np.ones_like(needs.own_s)
+    lowered = Lowered(seconds, ones, ones.copy())
+    energy_j = needs.chip_j + needs.timed_j + needs.memory_j
+    over = np.flatnonzero(energy_j > budget.watts * np.maximum(seconds, least_s))
     if len(over):
         part = KernelNeeds(*(getattr(needs, name)[over] for name in KernelNeeds.__struct_fields__))
         floor_s = np.broadcast_to(least_s, seconds.shape)[over]
-        seconds[over], scale[over] = _solve(part, budget, floor_s)
-    return seconds, scale
+        seconds[over], lowered.energy[over], lowered.cycles[over] = _solve(part, budget, floor_s)
+    return lowered
 
 
-def _solve(needs: KernelNeeds, budget: Budget, least_s: Floats) -> tuple[Floats, Floats]:
+def _cycles(needs: KernelNeeds, clock: Floats) -> tuple[Floats, Floats]:
+    """Return the share of cycles that pass at a share of the clock, and its derivative."""
+    clocked_s = np.maximum(needs.clocked_s, 1e-300)
+    works_s = needs.compute_s - clock * needs.busy_s
+    share = np.clip(clock + np.maximum(works_s, 0.0) / clocked_s, 0.0, 1.0)
+    return share, np.where(works_s > 0, np.maximum(1.0 - needs.busy_s / clocked_s, 0.0), 1.0)
+
+
+def _solve(needs: KernelNeeds, budget: Budget, least_s: Floats) -> tuple[Floats, Floats, Floats]:
     fixed_s = needs.own_s - needs.busy_s - needs.start_s
     # The seconds are the largest of these: held by the host, by memory or by arithmetic. Each root is a clock.
     constant_s = np.stack([least_s, fixed_s + needs.busy_s, fixed_s])
@@ -54,12 +77,14 @@ def _solve(needs: KernelNeeds, budget: Budget, least_s: Floats) -> tuple[Floats,
     clock, slope = np.ones_like(constant_s), budget.slope
     surplus_j = needs.memory_j - budget.watts * constant_s
     for _ in range(_ROUNDS):
-        voltage = 1.0 - slope * (1.0 - clock)
-        energy_j = needs.chip_j * voltage**2 + surplus_j
+        voltage, (share, more) = 1.0 - slope * (1.0 - clock), _cycles(needs, clock)
+        chip_j = needs.chip_j + needs.timed_j * share
+        energy_j = chip_j * voltage**2 + surplus_j
         over_j = np.maximum(clock * energy_j - budget.watts * cycles_s, 0.0)
-        steepness = energy_j + 2.0 * slope * clock * voltage * needs.chip_j
+        steepness = energy_j + clock * voltage * (2.0 * slope * chip_j + voltage * needs.timed_j * more)
         clock = np.clip(clock - over_j / np.maximum(steepness, 1e-300), 0.0, 1.0)
     lowest = clock.max(axis=0)
-    scale = (1.0 - slope * (1.0 - lowest)) ** 2
+    scale, share = (1.0 - slope * (1.0 - lowest)) ** 2, _cycles(needs, lowest)[0]
     at_clock_s = np.maximum(needs.own_s, constant_s[1:] + cycles_s[1:] / np.maximum(lowest, 1e-9)).max(axis=0)
-    return np.maximum(at_clock_s, (needs.chip_j * scale + needs.memory_j) / budget.watts), scale
+    energy_j = (needs.chip_j + needs.timed_j * share) * scale + needs.memory_j
+    return np.maximum(at_clock_s, energy_j / budget.watts), scale, share

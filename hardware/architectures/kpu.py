@@ -56,14 +56,14 @@ def _within_power(demand: Demand, setup: Setup, mapping: Mapping, which: Ints, p
     def ends_s(resources: Floats, chip_j: Floats, kernel: Ints | slice) -> Floats:
         """Return the seconds of kernels, (c, w), from those of their resources (c, 4, w) and their energy on chip."""
         busy_s = common.overlapped(resources, device.software.overlap.value)
-        energy_j, compute_s = (chip_j + timed_w * busy_s, memory_j[kernel]), resources[:, :2].max(axis=1)
-        each = np.broadcast_arrays(*energy_j, busy_s + start_s[kernel], busy_s, compute_s, np.zeros(1))
+        energy_j, compute_s = (chip_j, timed_w * busy_s, memory_j[kernel]), resources[:, :2].max(axis=1)
+        each = np.broadcast_arrays(*energy_j, busy_s + start_s[kernel], busy_s, compute_s, np.zeros(1), busy_s)
         needs = KernelNeeds(*(one.ravel() for one in each))
-        return lower_clocks(needs, budget, 0.0)[0].reshape(busy_s.shape)
+        return lower_clocks(needs, budget, 0.0).seconds.reshape(busy_s.shape)
 
     times = np.stack([mapping.matrix_s[0], mapping.vector_s[0], mapping.dram_s[0], mapping.chip_s])[None]
     needs_s, memory_j = common.per_kernel(demand, times), demand.per_kernel(off_chip @ mapping.counts)
-    chip_j = demand.per_kernel((price * prices.follows_voltage) @ mapping.counts)
+    chip_j = demand.per_kernel((price * prices.follows_voltage) @ mapping.counts)  # cycles are still zero
     free_s = common.overlapped(needs_s, device.software.overlap.value) + start_s
     limited = ends_s(needs_s, chip_j, slice(None))[0] > free_s[0]
     which = which[limited[demand.kernel[which]]]
