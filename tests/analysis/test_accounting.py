@@ -196,8 +196,8 @@ WORK = (*grid.BLOCKS, "resnet18", "mobilenet_v2", "vit_b_16", "bert_base", "llam
 @given(st.sampled_from(sorted(BY_ARCHITECTURE)), st.integers(0, 2**32), st.sampled_from(WORK), st.sampled_from("12"))
 @settings(max_examples=120, deadline=None)
 def test_more_clock_is_never_slower(architecture: str, seed: int, model: str, factor: str) -> None:
-    """Nor where a chip may throttle: it can run at the lower clock. A GPU's library takes other tiles at another clock,
-    and does not ask for their power."""
+    """Nor where a chip may throttle: it can run at the lower clock. Not of GPUs yet where compute waits for memory, or
+    a library takes other tiles at another clock and does not ask for their power."""
     draw = random.Random(seed)
     device = draw.choice(BY_ARCHITECTURE[architecture])
     software, precision = draw.choice(["auto", *_software(device)]), draw.choice(grid.PRECISIONS)
@@ -207,6 +207,6 @@ def test_more_clock_is_never_slower(architecture: str, seed: int, model: str, fa
     fast = grid.run(model, load_device(f"{device.id}{{clock_hz*{more}}}"), batch, precision, software)
     assert slow is not None
     if architecture == "gpu":
-        assume(np.array_equal(slow.run.mapping.tiling.blocks, fast.run.mapping.tiling.blocks))
+        assume(np.allclose(slow.run.kernel_compute_s, float(more) * fast.run.kernel_compute_s))
     case = f"{model} {device.id} {precision} batch {batch} {software} clock x {more}"
     assert fast.latency_s <= slow.latency_s * (1 + 1e-4), case
