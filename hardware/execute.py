@@ -90,24 +90,22 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     if demand.mean_work is not None:
         counts *= demand.mean_work
     statics, timed = device.arch.static_rows, device.arch.timed_rows
-    on_chip, off_chip = (
-        np.where(rows, prices.value, 0.0) for rows in (prices.follows_voltage, ~prices.follows_voltage)
-    )
+    on_chip = np.where(prices.follows_voltage, prices.value, 0.0)
+    off_chip = prices.value - on_chip
     on_chip[timed] = off_chip[statics] = 0.0
     chip_j, memory_j = _operator_energy_j(on_chip, counts), _operator_energy_j(off_chip, counts)
     timed_j = _operator_energy_j(prices.value[timed], counts[timed])
     static_w = float(prices.value[statics].sum())
     budget = Budget(device.power_limit_w - static_w, device.voltage_slope)
     compute_s, memory_s = resources[0, :2].max(axis=0), resources[0, 2:].max(axis=0)
-    follows_s = compute_s if mapping.follows_s is None else np.minimum(mapping.follows_s, overlapped_s)
-    kernel_chip_j, kernel_timed_j, kernel_memory_j = map(demand.per_kernel, (chip_j, timed_j, memory_j))
+    follows_s = np.minimum(compute_s if mapping.clocked_s is None else mapping.clocked_s, overlapped_s)
     times = own_s, overlapped_s, follows_s, start_cycles_s, clocked_s
-    needs = KernelNeeds(kernel_chip_j, kernel_timed_j, kernel_memory_j, *times)
-    lowered = lower_clocks(needs, budget, 0.0 if runtime.dispatches_ahead else floor)
-    kernel_s = _dispatched_s(lowered.seconds, floor, demand, setup)
-    is_waiting = kernel_s > lowered.seconds  # for the host: a lower clock costs no time
+    needs = KernelNeeds(demand.per_kernel(chip_j), demand.per_kernel(timed_j), demand.per_kernel(memory_j), *times)
+    throttled_s, scale, passed = lower_clocks(needs, budget, 0.0 if runtime.dispatches_ahead else floor)
+    kernel_s = _dispatched_s(throttled_s, floor, demand, setup)
+    is_waiting = kernel_s > throttled_s  # for the host: a lower clock costs no time
     unthrottled = np.where(is_waiting, kernel_s, own_s)
-    price_scale, passed = lowered.energy[demand.kernel], lowered.cycles[demand.kernel]
+    price_scale, passed = scale[demand.kernel], passed[demand.kernel]
     counts[timed] *= passed
     dynamic_j = (chip_j + timed_j * passed) * price_scale + memory_j
     throttle = np.where(unthrottled > 0, kernel_s / np.maximum(unthrottled, 1e-300), 1.0)

@@ -38,26 +38,16 @@ class KernelNeeds(msgspec.Struct, frozen=True):
     clocked_s: Floats
 
 
-class Lowered(msgspec.Struct, frozen=True):
-    """Kernels within the power budget, each (k,): seconds, the factor of the energy of events on chip by the voltage,
-    and the share of their cycles that pass."""
-
-    seconds: Floats
-    energy: Floats
-    cycles: Floats
-
-
-def lower_clocks(needs: KernelNeeds, budget: Budget, least_s: Floats | float) -> Lowered:
-    """Return the kernels within the power budget. `least_s` are seconds that each takes in any case, because it waits
-    for its host."""
-    seconds, ones = needs.own_s.copy(), np.ones_like(needs.own_s)
-    lowered = Lowered(seconds, ones, ones.copy())
+def lower_clocks(needs: KernelNeeds, budget: Budget, least_s: Floats | float) -> Floats:
+    """Return the seconds of each kernel within the power budget, the factor of its energy on chip by the voltage, and
+    the share of its cycles that pass, (3, k). `least_s` are seconds that it takes in any case, because it waits for its
+    host."""
+    lowered = np.stack([needs.own_s, np.ones_like(needs.own_s), np.ones_like(needs.own_s)])
     energy_j = needs.chip_j + needs.timed_j + needs.memory_j
-    over = np.flatnonzero(energy_j > budget.watts * np.maximum(seconds, least_s))
+    over = np.flatnonzero(energy_j > budget.watts * np.maximum(needs.own_s, least_s))
     if len(over):
         part = KernelNeeds(*(getattr(needs, name)[over] for name in KernelNeeds.__struct_fields__))
-        floor_s = np.broadcast_to(least_s, seconds.shape)[over]
-        seconds[over], lowered.energy[over], lowered.cycles[over] = _solve(part, budget, floor_s)
+        lowered[:, over] = _solve(part, budget, np.broadcast_to(least_s, needs.own_s.shape)[over])
     return lowered
 
 

@@ -46,26 +46,16 @@ def domain_flow(setup: Setup) -> TileChoices:
 def _within_power(demand: Demand, setup: Setup, mapping: Mapping, which: Ints, prices: Coefficients) -> Mapping:
     """Change the tiles of contractions that the power limit slows down, in place, to those with which their kernels end
     first: the shape that is fastest without a limit may stream too many operands."""
-    device, price = setup.device, prices.value
-    statics, timed_w = device.arch.static_rows, price[device.arch.timed_rows].sum() * device.clock_hz * device.units
-    budget = Budget(device.power_limit_w - float(price[statics].sum()), device.voltage_slope)
-    off_chip = np.where(prices.follows_voltage, 0.0, price)
-    off_chip[statics] = 0.0
-    start_s = device.kernel_start_s + setup.call_s * demand.per_kernel(demand.calls.begins)
-
-    def ends_s(resources: Floats, chip_j: Floats, kernel: Ints | slice) -> Floats:
-        """Return the seconds of kernels, (c, w), from those of their resources (c, 4, w) and their energy on chip."""
-        busy_s = common.overlapped(resources, device.software.overlap.value)
-        energy_j, compute_s = (chip_j, timed_w * busy_s, memory_j[kernel]), resources[:, :2].max(axis=1)
-        each = np.broadcast_arrays(*energy_j, busy_s + start_s[kernel], busy_s, compute_s, np.zeros(1), busy_s)
-        needs = KernelNeeds(*(one.ravel() for one in each))
-        return lower_clocks(needs, budget, 0.0).seconds.reshape(busy_s.shape)
-
+    device, price, exponent = setup.device, prices.value, setup.device.software.overlap.value
+    timed_w = price[device.arch.timed_rows].sum() * device.clock_hz * device.units
+    budget = Budget(device.power_limit_w - float(price[device.arch.static_rows].sum()), device.voltage_slope)
     times = np.stack([mapping.matrix_s[0], mapping.vector_s[0], mapping.dram_s[0], mapping.chip_s])[None]
-    needs_s, memory_j = common.per_kernel(demand, times), demand.per_kernel(off_chip @ mapping.counts)
-    chip_j = demand.per_kernel((price * prices.follows_voltage) @ mapping.counts)  # cycles are still zero
-    free_s = common.overlapped(needs_s, device.software.overlap.value) + start_s
-    limited = ends_s(needs_s, chip_j, slice(None))[0] > free_s[0]
+    needs_s, on_chip = common.per_kernel(demand, times), price * prices.follows_voltage
+    # Seconds and cycles are not counted yet.
+    chip_j, memory_j = (demand.per_kernel(each @ mapping.counts) for each in (on_chip, price - on_chip))
+    start_s = device.kernel_start_s + setup.call_s * demand.per_kernel(demand.calls.begins)
+    busy_s = common.overlapped(needs_s, exponent)[0]
+    limited = chip_j + memory_j + timed_w * busy_s > budget.watts * (busy_s + start_s)
     which = which[limited[demand.kernel[which]]]
     if not len(which):
         return mapping
@@ -78,7 +68,11 @@ def _within_power(demand: Demand, setup: Setup, mapping: Mapping, which: Ints, p
     rows = np.array([device.arch.row[label] for label in moved])
     moved_j = sum(count * each for count, each in zip(moved.values(), price[rows], strict=True))
     rest_j = chip_j[kernel] - price[rows] @ mapping.counts[np.ix_(rows, which)]
-    best = ends_s(resources, rest_j + moved_j, kernel).argmin(axis=0), np.arange(len(which))
+    busy_s, compute_s = common.overlapped(resources, exponent), resources[:, :2].max(axis=1)
+    joules = rest_j + moved_j, timed_w * busy_s, memory_j[kernel]
+    each = np.broadcast_arrays(*joules, busy_s + start_s[kernel], busy_s, compute_s, np.zeros(1), busy_s)
+    ends_s = lower_clocks(KernelNeeds(*(one.ravel() for one in each)), budget, 0.0)[0]
+    best = ends_s.reshape(busy_s.shape).argmin(axis=0), np.arange(len(which))
     mapping.matrix_s[:, which] *= longer[best]
     mapping.counts[np.ix_(rows, which)] = [count[best] for count in moved.values()]
     for name in Tiling.__struct_fields__:

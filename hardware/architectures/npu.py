@@ -83,10 +83,10 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     most = taken_s / np.where(unit_work_s > 0, unit_work_s, np.inf)
     paced = np.minimum(pace_s / need_s / usable, most)[:, demand.kernel]
     idle = on_matrix * (padded - demand.macs)
-    work_s = np.maximum(_of_context(placed, np.add, unit_work_s[None])[0], 1e-300)
-    slowest_s = _of_context(placed, np.maximum, steps.stream_s[None])[0] * _streams(device)
-    paced_s = unit_work_s * np.maximum(usable * slowest_s / work_s, 1.0)
     if _streams(device):  # cells of a context that wait for its slowest layer or stream are clocked with those at work
+        work_s = np.maximum(_of_context(placed, np.add, unit_work_s[None])[0], 1e-300)
+        slowest_s = _of_context(placed, np.maximum, steps.stream_s[None])[0]
+        paced_s = unit_work_s * np.maximum(usable * slowest_s / work_s, 1.0)
         cycles = paced_s * device.clock_hz * device.array_rows * device.array_columns
         idle = demand.head * np.maximum(cycles - demand.per_kernel(on_matrix * demand.macs), 0.0)[demand.kernel]
     return Mapping(
@@ -105,7 +105,6 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
         busy_s=busy_s,
         fill_s=demand.per_kernel(fill_s[0]),
         is_resident=~placed.reloads,
-        follows_s=paced_s / usable,
         clocked_s=unit_work_s / device.units,  # blocks without a layer or without data are not clocked
     )
 

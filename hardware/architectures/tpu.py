@@ -80,7 +80,6 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     per_cell /= device.arrays_per_unit * cells
     streamed_rows = tiling.blocks * np.maximum(tiling.tile_m / per_cell, rows)
     array_cycles = (streamed_rows + tiling.units * (rows + columns)) * on_matrix
-    array_bundles = tiling.waves * (rows + columns) * on_matrix / rows
 
     counts[row["systolic.mac"]] = macs
     counts[row["systolic.operand_forward"]] = macs * width
@@ -100,7 +99,7 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     counts[row["vector.flop"]] = demand.vector_flops
     counts[row["vector.special_function"]] = demand.special
     counts[row["vector.register_access"]] = vector_operations * operand_bytes + demand.local_bytes
-    bundles = vector_operations / bundle_lanes + array_bundles
+    bundles = vector_operations / bundle_lanes + tiling.waves * (rows + columns) * on_matrix / rows
     counts[row["vector.scalar_operation"]] = bundles * assumed("scalar_per_bundle")
     counts[row["hbm.dram_read"]] = flow.dram_read
     counts[row["hbm.dram_write"]] = flow.dram_write

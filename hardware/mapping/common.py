@@ -53,8 +53,7 @@ class Mapping(msgspec.Struct, frozen=True, kw_only=True):
     pipeline fills, while the batch before runs if the kernel `is_resident`. Nothing hides `serial_s` (3, n): waiting of
     units while blocks fill and drain, memory passes of auxiliary kernels, and their starts. In `waiting_s` (n,) all
     warps of a product wait for memory, with their clocks at rest. `clocked_s` (k,) is the time in which all units are
-    clocked, if those without work are not; `follows_s` (k,) is the part of `busy_s` that follows the clock. `mark` says
-    what a search left out."""
+    clocked, if those without work are not. `mark` says what a search left out."""
 
     matrix_s: Floats
     vector_s: Floats
@@ -74,7 +73,6 @@ class Mapping(msgspec.Struct, frozen=True, kw_only=True):
     serial_s: Floats | None = None
     waiting_s: Floats | None = None
     clocked_s: Floats | None = None
-    follows_s: Floats | None = None
     mark: str = ""
 
 
