@@ -13,7 +13,7 @@ import numpy as np
 
 from hardware.demand import Floats
 
-_ROUNDS = 9  # of Newton's method: from above to rounding errors of the clock; the limit itself holds exactly
+_ROUNDS = 8  # of Newton's method: from above to rounding errors of the clock; the limit itself holds exactly
 
 
 class Budget(msgspec.Struct, frozen=True):
@@ -51,30 +51,27 @@ def lower_clocks(needs: KernelNeeds, budget: Budget, least_s: Floats | float) ->
     return lowered
 
 
-def _cycles(needs: KernelNeeds, clock: Floats) -> tuple[Floats, Floats]:
-    """Return the share of cycles that pass at a share of the clock, and its derivative."""
-    clocked_s = np.maximum(needs.clocked_s, 1e-300)
-    works_s = needs.compute_s - clock * needs.busy_s
-    share = np.clip(clock + np.maximum(works_s, 0.0) / clocked_s, 0.0, 1.0)
-    return share, np.where(works_s > 0, np.maximum(1.0 - needs.busy_s / clocked_s, 0.0), 1.0)
-
-
 def _solve(needs: KernelNeeds, budget: Budget, least_s: Floats) -> tuple[Floats, Floats, Floats]:
     fixed_s = needs.own_s - needs.busy_s - needs.start_s
     # The seconds are the largest of these: held by the host, by memory or by arithmetic. Each root is a clock.
     constant_s = np.stack([least_s, fixed_s + needs.busy_s, fixed_s])
     cycles_s = np.stack([np.zeros_like(least_s), needs.start_s, needs.start_s + needs.compute_s])
-    clock, slope = np.ones_like(constant_s), budget.slope
-    surplus_j = needs.memory_j - budget.watts * constant_s
+    surplus_j, budget_j = needs.memory_j - budget.watts * constant_s, budget.watts * cycles_s
+    busy, compute = (each / np.maximum(needs.clocked_s, 1e-300) for each in (needs.busy_s, needs.compute_s))
+    clock, slope, rest, chip_j = np.ones_like(constant_s), budget.slope, np.maximum(1.0 - busy, 0.0), needs.chip_j
     for _ in range(_ROUNDS):
-        voltage, (share, more) = 1.0 - slope * (1.0 - clock), _cycles(needs, clock)
-        chip_j = needs.chip_j + needs.timed_j * share
-        energy_j = chip_j * voltage**2 + surplus_j
-        over_j = np.maximum(clock * energy_j - budget.watts * cycles_s, 0.0)
-        steepness = energy_j + clock * voltage * (2.0 * slope * chip_j + voltage * needs.timed_j * more)
-        clock = np.clip(clock - over_j / np.maximum(steepness, 1e-300), 0.0, 1.0)
+        voltage, works = 1.0 - slope + slope * clock, compute - clock * busy
+        spent_j = chip_j + needs.timed_j * np.minimum(clock + np.maximum(works, 0.0), 1.0)
+        energy_j = spent_j * voltage**2 + surplus_j
+        more_j = 2.0 * slope * spent_j + voltage * needs.timed_j * np.where(works > 0, rest, 1.0)
+        over_j = np.maximum(clock * energy_j - budget_j, 0.0)
+        clock = np.maximum(clock - over_j / np.maximum(energy_j + clock * voltage * more_j, 1e-300), 0.0)
     lowest = clock.max(axis=0)
-    scale, share = (1.0 - slope * (1.0 - lowest)) ** 2, _cycles(needs, lowest)[0]
+    scale = (1.0 - slope + slope * lowest) ** 2
+    share = np.minimum(lowest + np.maximum(compute - lowest * busy, 0.0), 1.0)
     at_clock_s = np.maximum(needs.own_s, constant_s[1:] + cycles_s[1:] / np.maximum(lowest, 1e-9)).max(axis=0)
-    energy_j = (needs.chip_j + needs.timed_j * share) * scale + needs.memory_j
-    return np.maximum(at_clock_s, energy_j / budget.watts), scale, share
+    return (
+        np.maximum(at_clock_s, ((chip_j + needs.timed_j * share) * scale + needs.memory_j) / budget.watts),
+        scale,
+        share,
+    )
