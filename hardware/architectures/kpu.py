@@ -94,11 +94,15 @@ def _by_tiles(
     # An operator fused behind another shares its wavefronts; alone, it streams through blocks of lanes.
     lane_blocks = np.ceil(elements / assumed("elements_per_block")) * demand.head[at]
     blocks = np.where(contracts, tiling.blocks, lane_blocks)
-    across = tiling.tile_m * plan.element_bytes + tiling.tile_n * np.broadcast_to(demand.right_bytes, demand.n)[at]
+    left, right = plan.element_bytes, np.broadcast_to(demand.right_bytes, demand.n)[at]
+    across = tiling.tile_m * left + tiling.tile_n * right
     operands = np.where(on_array, tiling.blocks * across * depth, 0.0)
     # Operands enter at the edge of the fabric and flow from tile to tile: each is fetched once per row or column
-    # of tiles, and makes one hop per tile that uses it.
-    fetched = np.maximum(operands / np.sqrt(device.units), chip_read)
+    # of tiles, and makes one hop per tile that uses it. Streamers narrow what is stored wider than it is multiplied.
+    read, width = np.maximum(operands / np.sqrt(device.units), chip_read), FORMATS[plan.matrix].bits / 8.0
+    narrow = (tiling.tile_m * min(left, width) + tiling.tile_n * np.minimum(right, width)) / np.maximum(across, 1e-300)
+    narrow = np.where(on_array & (across > 0), narrow, 1.0)
+    fetched = read * narrow
     sums = (macs + elements * np.maximum(tiling.split, 1.0)) * assumed("accumulator_bytes")
     # Cells of tiles at work that do not multiply: beyond the edge of a result, or while a tile fills and drains.
     edge = tiling.blocks * tiling.tile_m * tiling.tile_n * depth - macs
@@ -108,8 +112,8 @@ def _by_tiles(
         "tile.idle_cell": np.where(on_array, np.maximum(edge, 0.0) + filling, 0.0),
         "tile_memory.read": fetched,
         "tile_memory.write": fetched,
-        "shared_memory.read": fetched,
-        "network_on_chip.hop": np.maximum(operands, chip_read) + (fetched + chip_write) * assumed("hops"),
+        "shared_memory.read": read,
+        "network_on_chip.hop": np.maximum(operands, chip_read) * narrow + (fetched + chip_write) * assumed("hops"),
         "network_on_chip.token_injection": fetched + chip_write,
         "network_on_chip.token_extraction": fetched + chip_write,
         "domain_flow.domain_tracking": np.where(on_array, tiling.blocks * depth, blocks),

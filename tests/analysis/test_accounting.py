@@ -107,9 +107,10 @@ def test_operands_are_as_wide_as_arrays_multiply(precision: str) -> None:
     assert counts[row["weights.fifo_write"]] % (256 * 256 * width) == 0
     stored = result.demand.read_bytes.sum()
     assert counts[row["on_chip.scratchpad_read"]] == stored == 2 * 256 * 256 * result.plan.element_bytes
-    kpu = grid.run(grid.toy_gemm(256, 256, 256), "kpu_t256", 1, precision)
-    stream, macs = (kpu.run.counts[kpu.device.arch.row[f"tile.{name}"]].sum() for name in ("operand_stream", "mac"))
-    assert stream == 2 * macs * FORMATS[kpu.plan.matrix].bits / 8
+    kpu = grid.run(grid.toy_gemm(256, 256, 256), "kpu_t100", 1, precision)  # multiplies fp32 as bf16
+    counts, row, width = kpu.run.counts.sum(axis=1), kpu.device.arch.row, FORMATS[kpu.plan.matrix].bits / 8
+    assert counts[row["tile.operand_stream"]] == 2 * counts[row["tile.mac"]] * width
+    assert counts[row["tile_memory.write"]] * kpu.plan.element_bytes == counts[row["shared_memory.read"]] * width
 
 
 @for_each("name", STARTED)
