@@ -36,7 +36,7 @@ def _figures(side: Estimate) -> SimpleNamespace:
     dram, chip = flow.dram_bytes.sum(), flow.chip_bytes.sum()
     launch_s, kernels = float(side.run.overhead_s.sum()), side.demand.n_kernels
     own_s = float(divide_host_work(side)[0].run.overhead_s.sum())
-    host = f" and {quantity(launch_s - own_s, 's')} of its host's start" if launch_s > own_s else ""
+    host = f" and {quantity(launch_s - own_s, 's')} for the host" if launch_s > own_s else ""
     peak = max((rate for (_, form), rate in device.peaks.items() if form == side.precision_run), default=0.0)
     used = f"{percent(side.utilization, 1)}"
     return SimpleNamespace(
@@ -45,7 +45,7 @@ def _figures(side: Estimate) -> SimpleNamespace:
         node=f"{device.process_nm:g} nm",
         delivers=device.arch.data.story.delivers,
         instructions=_instructions(side),
-        launch=f"{quantity(own_s, 's')} for {kernels} kernels of {short_name(device)}{host} "
+        launch=f"{quantity(own_s, 's')} for {kernels} kernels{host} of {short_name(device)} "
         f"({percent(launch_s / (side.latency_s or 1.0))} of its time)",
         chip=quantity(float(chip) / batch, "byte"),
         dram=quantity(float(dram) / batch, "byte"),
