@@ -11,7 +11,7 @@ from typing import Any, get_args
 import msgspec
 
 from hardware import file_access as storage
-from hardware import known_architectures
+from hardware import known_architectures, scaling
 from hardware.architecture_data import Field, Software
 from hardware.demand import OpClass
 from hardware.errors import RequestError, unknown
@@ -335,6 +335,10 @@ def complete_facts(spec: DeviceFile, stated: dict[str, Fact]) -> dict[str, Fact]
         check_physics(facts)
     except ValueError as error:
         raise ValueError(f"facts.{error}") from None
+    share, active = scaling.table()["by_time_share"], facts["active_w"]
+    rest_w = max(facts["idle_w"].value, facts["clocked_idle_w"].value)
+    if active.value > (most_w := share["value"] * (facts["power_limit_w"].value - rest_w)):
+        facts["active_w"] = Fact(most_w, "W", f"{active.value:g} W, but {share['source']}", "assumed")
     return facts
 
 

@@ -185,14 +185,11 @@ def _path(device: Device, event: Event) -> tuple[Triple, str, str]:
 
 
 def _by_time(device: Device, event: Event) -> tuple[Triple, str, str]:
-    at_rest = _at_rest(device)
     fact, (active, low, high) = device.facts["active_w"], device.ends("active_w")
-    # It never uses up the power limit of a mode: work has to fit below it too.
-    watts = min(active, table()["by_time_share"]["value"] * (device.power_limit_w - device.facts[at_rest].value))
     # Energy per cycle is a property of the device, whatever the clock and the units of the power mode.
     stated = device.file.facts
-    per_cycle = watts / (stated["units"].value * stated["clock_hz"].value)
-    source, quality = f"active_w {watts:g} W over units x clock; {fact.source}", fact.quality
+    per_cycle = active / (stated["units"].value * stated["clock_hz"].value)
+    source, quality = f"active_w {active:g} W over units x clock; {fact.source}", fact.quality
     if part := device.arch.data.by_time.get(event.name):
         # Each part has the relative spread of the whole: shares add up to one, so the parts move together.
         per_cycle *= part.value
@@ -202,13 +199,9 @@ def _by_time(device: Device, event: Event) -> tuple[Triple, str, str]:
     return (per_cycle, per_cycle * (low / active), per_cycle * (high / active)), source, quality
 
 
-def _at_rest(device: Device) -> str:
-    """Return the name of the larger idle power: a device draws at least that while it runs a program."""
-    return max(("idle_w", "clocked_idle_w"), key=lambda name: device.facts[name].value)
-
-
 def _static(device: Device, event: Event) -> tuple[Triple, str, str]:
-    name = _at_rest(device)
+    # A device draws at least the larger idle power while it runs a program.
+    name = max(("idle_w", "clocked_idle_w"), key=lambda name: device.facts[name].value)
     fact, memory = device.facts[name], table()["static_memory_share"]["value"]
     share = memory if event.argument == "memory" else 1 - memory
     return _scale(device.ends(name), share), f"clocked idle {fact.value:g} W; {fact.source}", fact.quality
@@ -269,6 +262,10 @@ def price(device: Device, plan: Plan, event: Event) -> Coefficient:
         factors, format_ = device.file.price_factors, plan.matrix if event.argument == "matrix" else plan.vector
         triple = _scale(triple, factors.get(event.label, 1.0) * factors.get(f"{event.label}:{format_}", 1.0))
     group = event.family if event.family != "logic" else f"logic.{event.category}"
+    if not (device.silicon or event.is_by_time or event.component == "static"):
+        paper = table()["paper"]  # prices of a chip that was never measured err together
+        triple, group = (*triple[:2], max(triple[2], triple[0] * paper["high"])), "paper"
+        source = f"{device.file.sources.get(source, source)}; high: {paper['source']}"
     return Coefficient(
         event.category, event.name, event.count, *triple, device.file.sources.get(source, source), quality, group
     )

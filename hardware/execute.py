@@ -18,7 +18,6 @@ from hardware.efficiency import Efficiency
 from hardware.event_prices import Coefficients
 from hardware.map_demand import map_demand
 from hardware.mapping.common import BLOCKS, PASSES, STARTS, Mapping, Traffic, overlapped, per_kernel
-from hardware.mapping.tiling import Bools
 from hardware.power_limit import KernelNeeds, PowerBudget, Throttled, lower_clocks
 from hardware.setup import Setup
 
@@ -66,7 +65,7 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
 def kernel_seconds(demand: Demand, setup: Setup, rates: Efficiency) -> Floats:
     """Return the seconds of each kernel without the power limit, (s, k), at each setting s of the efficiencies."""
     mapping = map_demand(demand, setup, rates)
-    overhead, floor = _overhead(demand, setup)
+    overhead, floor = _overhead(demand, setup, _start_s(demand, setup)[0])
     busy = _busy(mapping, _per_resource(demand, mapping), setup.device) + _serial(demand, mapping).sum(axis=0)
     return _dispatched_s(busy + overhead + _of_class(demand, rates), floor, demand, setup)
 
@@ -78,13 +77,16 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     prices = setup.prices
     resources = _per_resource(demand, mapping)  # (1, 4 resources, k)
     overlapped_s, serial_s = _busy(mapping, resources, device)[0], _serial(demand, mapping)
-    overhead, floor = _overhead(demand, setup)
+    start_s, start_cycles_s = _start_s(demand, setup)
+    overhead, floor = _overhead(demand, setup, start_s)
     own_s = overlapped_s + serial_s.sum(axis=0) + overhead + _of_class(demand, setup.efficiency)[0]
     busy = overlapped_s + serial_s[BLOCKS] + serial_s[PASSES]
     resource = resources[0].argmax(axis=0)
 
     share = _share(demand, mapping, resource, resources[0].max(axis=0))
-    clocked_s = busy + device.arch.data.assumed("launch_clocked") * _start_s(demand, setup) + serial_s[STARTS]
+    worked_s = None if mapping.clocked_s is None else np.minimum(mapping.clocked_s, busy)
+    clocked_s = busy if worked_s is None else worked_s
+    clocked_s = clocked_s + device.arch.data.assumed("launch_clocked") * start_s + serial_s[STARTS]
     clocked_s = clocked_s + runtime.sequence_s.value * demand.per_kernel(demand.calls.sequences)
     compute_s, memory_s = resources[0, :2].max(axis=0), resources[0, 2:].max(axis=0)
     waiting_s = np.maximum(clocked_s - compute_s, 0.0)
@@ -95,14 +97,17 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     statics, timed, instruction = device.arch.static_rows, device.arch.timed_rows, device.arch.scalar_instruction
     chip_j, timed_j, memory_j = (_operator_energy_j(each, counts) for each in prices.kinds)
     waiting_j = waiting * float(prices.value @ instruction)
+    if worked_s is not None:  # units without work are not clocked: work takes its cycles at any clock
+        worked = np.divide(worked_s, clocked_s, out=np.zeros_like(worked_s), where=clocked_s > 0.0)[demand.kernel]
+        chip_j, timed_j = chip_j + worked * timed_j, (1.0 - worked) * timed_j
     static_w = float(prices.value[statics].sum())
     budget = PowerBudget(device.power_limit_w - static_w, device.voltage_slope)
     # The matrix unit's peak is stated at its clock. Products below it wait for operands, not for the clock.
     reached = device.arch.data.assumed("matrix_clock_bound") * device.vector_clock_hz / device.matrix_clock_hz
     product_s = np.minimum(resources[0, 0], demand.per_kernel(mapping.matrix_ideal_s) / reached)
     # If layers stream to each other, some layer always works.
-    follows_s = overlapped_s if mapping.busy_s is not None else np.maximum(product_s, resources[0, 1])
-    start_s = np.minimum(_start_cycles_s(demand, setup), overhead)
+    streams = device.arch.places_models and device.layers_at_once > 1.0  # some layer always works
+    follows_s = overlapped_s if streams else np.maximum(product_s, resources[0, 1])
     needs = KernelNeeds(
         demand.per_kernel(chip_j),
         demand.per_kernel(timed_j),
@@ -111,13 +116,13 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
         own_s,
         overlapped_s,
         follows_s,
-        start_s,
+        start_cycles_s,
         waiting_s,
     )
     throttled, kernel_s = _throttle(needs, budget, floor, demand, setup)
     throttled_s, price_scale = throttled.seconds, throttled.price_scale[demand.kernel]
     cycles, waits = throttled.cycle_scale[demand.kernel], throttled.waiting_scale[demand.kernel]
-    counts[timed] *= cycles
+    counts[timed] *= cycles if worked_s is None else worked + (1.0 - worked) * cycles
     if device.arch.count_instruction is not None:
         rows = np.flatnonzero(instruction)
         counts[rows] += np.outer(instruction[rows], waiting * waits)
@@ -129,9 +134,9 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     pipelined = None
     if mapping.fill_s is not None and mapping.is_resident is not None:
         fill_s = mapping.fill_s * mapping.is_resident
-        # While a pipeline fills, its units are busy for the batch before.
-        timed_w = float(prices.value[timed].sum()) * device.clock_hz * device.units
-        least_s = (demand.per_kernel(dynamic_j) - timed_w * fill_s) / budget.watts
+        if streams:  # the chip is given the next batch before this one ends
+            fill_s = fill_s + setup.call_s * demand.per_kernel(demand.calls.begins)
+        least_s = demand.per_kernel(dynamic_j) / budget.watts
         pipelined = kernel_s - np.maximum(np.maximum(unthrottled - fill_s, floor), least_s)
     overhead_s = unthrottled - busy
     latency = (share * busy[demand.kernel] + demand.head * overhead_s[demand.kernel]) * throttle[demand.kernel]
@@ -219,37 +224,30 @@ def _busy(mapping: Mapping, resources: Floats, device: Device) -> Floats:
     return overlapped(resources, device.software.overlap.value)
 
 
-def _starts(demand: Demand, setup: Setup) -> tuple[Bools, float]:
-    """Return where a kernel multiplies or sends, (k,), and how many starts of a kernel the runtime takes for one."""
-    works = demand.macs if demand.links is None else demand.macs + demand.links[0]
-    runtime, software = setup.runtime, setup.device.software_class
-    return demand.per_kernel(works) > 0, runtime.launch_on.get(software, runtime.launch).value
+def _starting(setup: Setup) -> float:
+    """Return how many starts of a kernel the runtime takes for one."""
+    return setup.runtime.launch_on.get(setup.device.software_class, setup.runtime.launch).value
 
 
-def _start_s(demand: Demand, setup: Setup) -> Floats:
-    """Return the seconds in which each kernel starts and ends, (k,)."""
-    device, (works, starting) = setup.device, _starts(demand, setup)
-    return np.where(works, device.kernel_start_s, device.light_start_s) * starting
+def _start_s(demand: Demand, setup: Setup) -> tuple[Floats, Floats]:
+    """Return the seconds in which each kernel starts and ends on the device, (k,), and the part of them that follows
+    the device's clock."""
+    device, works = setup.device, demand.macs if demand.links is None else demand.macs + demand.links[0]
+    is_light, cycles_s = demand.per_kernel(works) == 0, device.launch_cycles / device.clock_hz
+    seconds = np.where(is_light, device.light_start_s, device.kernel_start_s)
+    cycles = np.where(is_light, device.arch.data.assumed("light_launch"), 1.0) * cycles_s
+    return seconds * _starting(setup), np.minimum(cycles, seconds) * _starting(setup)
 
 
-def _start_cycles_s(demand: Demand, setup: Setup) -> Floats:
-    """Return the seconds of starting each kernel that follow the device's clock, (k,)."""
-    device, (works, starting) = setup.device, _starts(demand, setup)
-    share = np.where(works, 1.0, device.arch.data.assumed("light_launch"))
-    return share * starting * device.launch_cycles / device.clock_hz
-
-
-def _overhead(demand: Demand, setup: Setup) -> tuple[Floats, Floats | float]:
+def _overhead(demand: Demand, setup: Setup, start_s: Floats) -> tuple[Floats, Floats | float]:
     """Return the seconds added to each kernel, and those that the host takes to dispatch it beside the device."""
     device, runtime = setup.device, setup.runtime
-    launch = _start_s(demand, setup)
-    if runtime.call_s.value:
-        launch = launch + runtime.call_s.value * demand.per_kernel(demand.calls.begins)
+    launch = start_s
+    if setup.call_s:
+        launch = launch + setup.call_s * demand.per_kernel(demand.calls.begins)
     if runtime.sequence_s.value:
         launch = launch + runtime.sequence_s.value * demand.per_kernel(demand.calls.sequences)
     if device.arch.places_models:
-        if device.layers_at_once == 1:  # the host waits for each call; a chip that streams is given the next batch
-            launch = launch + device.dispatch_s * demand.per_kernel(demand.calls.begins)
         return launch, 0.0
     dispatch: Floats | float = (
         device.dispatch_s * runtime.dispatch_on.get(device.software_class, runtime.dispatch).value
@@ -258,7 +256,7 @@ def _overhead(demand: Demand, setup: Setup) -> tuple[Floats, Floats | float]:
         enqueued = demand.per_kernel(np.where(demand.head, demand.calls.prompts, 0.0))
         dispatch = dispatch + device.dispatch_s * runtime.prompt_dispatch.value * enqueued
     if device.arch.is_host:
-        return launch + dispatch + device.thread_join_s * _starts(demand, setup)[1] * _joins(demand, setup), 0.0
+        return launch + dispatch + device.thread_join_s * _starting(setup) * _joins(demand, setup), 0.0
     return launch, dispatch
 
 

@@ -78,6 +78,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     prompt_dispatch: SourcedValue = _plain(0.0)  # multiplies the dispatch of prompts if graphs hold decoding alone
     dispatches_ahead: bool = False  # dispatches all kernels of a call ahead of the device, not each during the last
     call_s: SourcedValue = _plain(0.0)  # wait of the device in each call
+    starts_calls: bool = True  # False where the work of the host is taken out of an estimate
     sequence_s: SourcedValue = _plain(0.0)  # more wait for each sequence
 
     # Products. `compute` multiplies their efficiency by operator class.

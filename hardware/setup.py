@@ -28,6 +28,12 @@ class Setup(msgspec.Struct, frozen=True, dict=True):
         """The way in which operators are joined into kernels, as analysis/estimate/kernels.py calls it."""
         return self.runtime.joins(self.device)
 
+    @property
+    def call_s(self) -> float:
+        """Seconds of the host to start a call: those of the runtime, and on an NPU its request for a whole model."""
+        request_s = self.device.dispatch_s * self.device.arch.places_models
+        return (self.runtime.call_s.value + request_s) * self.runtime.starts_calls
+
     @memoize(keep=4)
     def in_mode(self, mode: str) -> Setup:
         """Return the same setup with operators joined into kernels as in `mode`."""

@@ -12,7 +12,7 @@ from hardware.taxonomy import Event
 
 FAMILIES = (
     "arithmetic",  # multiply-accumulates, element-wise operations and special functions
-    "operand delivery",  # registers, operand collectors, bypasses, values passed from cell to cell
+    "operand delivery",  # registers, operand collectors, bypasses, values passed from cell to cell, cells that wait
     "instructions and control",  # fetch, decode, schedule, branches, addresses, coherence, descriptors, domain tracking
     "launch",  # kernel launch, host dispatch, fork and join, barriers, program load
     "on-chip memory",  # caches, scratchpads, FIFOs and the network between them
@@ -23,10 +23,10 @@ _BY_TIME = {
     "matrix": "arithmetic", "vector": "arithmetic", "compute": "instructions and control", "chip": "on-chip memory",
     "dram": "DRAM",
 }  # fmt: skip
-_DELIVERY = ("register", "bypass", "operand_collector", "pe_forward")
+_DELIVERY = ("register", "bypass", "operand_collector", "pe_forward", "idle_cell")
 _LAUNCH = (
     "launch", "dispatch_kernel", "operator_dispatch", "fork_join", "block_schedule", "host_dispatch", "drain",
-    "barrier", "sync",
+    "barrier", "sync", "program_load",
 )  # fmt: skip
 
 

@@ -21,7 +21,7 @@ def divide_host_work(result: Estimate) -> tuple[Estimate, Estimate | None]:
     keep the totals of the model."""
     run, demand, runtime, arch = result.run, result.demand, result.runtime, result.device.arch
     times = _runs_of_kernels(result)
-    waits_s = runtime.call_s.value * demand.per_kernel(demand.calls.begins)
+    waits_s = result.setup.call_s * demand.per_kernel(demand.calls.begins)
     sequences_s = runtime.sequence_s.value * demand.per_kernel(demand.calls.sequences)
     added_s = np.minimum((waits_s + sequences_s) * times, run.overhead_s)
     if not added_s.any():
@@ -47,8 +47,9 @@ def divide_host_work(result: Estimate) -> tuple[Estimate, Estimate | None]:
         counts=run.counts - counts,
         overhead_s=run.overhead_s - added_s,
     )
-    none = msgspec.structs.replace(runtime.call_s, value=0.0, low=0.0, high=0.0)
-    quiet = msgspec.structs.replace(runtime, call_s=none, sequence_s=none)  # a second division finds no host work
+    none = msgspec.structs.replace(runtime.sequence_s, value=0.0, low=0.0, high=0.0)
+    # A second division finds no work of the host.
+    quiet = msgspec.structs.replace(runtime, starts_calls=False, sequence_s=none)
     setup = Setup(result.device, result.plan, quiet, result.setup.layout)
     divided = msgspec.structs.replace(result, run=rest, setup=setup), msgspec.structs.replace(result, run=host)
     of_host = np.zeros((len(COMPONENTS), result.demand.n))

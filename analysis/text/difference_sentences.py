@@ -7,6 +7,7 @@ from types import SimpleNamespace
 
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.families import instructions, static_power_w
+from analysis.estimate.host_work import divide_host_work
 from analysis.text.headline import short_name
 from hardware import file_access
 from hardware.precision import rate_unit
@@ -33,7 +34,9 @@ def _figures(side: Estimate) -> SimpleNamespace:
     """Return the figures of a side that a sentence may name."""
     device, batch, flow = side.device, side.scenario.batch, side.run.mapping.traffic
     dram, chip = flow.dram_bytes.sum(), flow.chip_bytes.sum()
-    launch_s = float(side.run.overhead_s.sum())
+    launch_s, kernels = float(side.run.overhead_s.sum()), side.demand.n_kernels
+    own_s = float(divide_host_work(side)[0].run.overhead_s.sum())
+    host = f" and {quantity(launch_s - own_s, 's')} for the host" if launch_s > own_s else ""
     peak = max((rate for (_, form), rate in device.peaks.items() if form == side.precision_run), default=0.0)
     used = f"{percent(side.utilization, 1)}"
     return SimpleNamespace(
@@ -42,7 +45,7 @@ def _figures(side: Estimate) -> SimpleNamespace:
         node=f"{device.process_nm:g} nm",
         delivers=device.arch.data.story.delivers,
         instructions=_instructions(side),
-        launch=f"{quantity(launch_s, 's')} for {side.demand.n_kernels} kernels of {short_name(device)} "
+        launch=f"{quantity(own_s, 's')} for {kernels} kernels{host} of {short_name(device)} "
         f"({percent(launch_s / (side.latency_s or 1.0))} of its time)",
         chip=quantity(float(chip) / batch, "byte"),
         dram=quantity(float(dram) / batch, "byte"),

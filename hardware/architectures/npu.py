@@ -82,6 +82,13 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     # Units work at the pace of the slowest layer too, within the time of their own.
     most = taken_s / np.where(unit_work_s > 0, unit_work_s, np.inf)
     paced = np.minimum(pace_s / need_s / usable, most)[:, demand.kernel]
+    idle = on_matrix * (padded - demand.macs)
+    if _streams(device):  # cells of a context that wait for its slowest layer or stream are clocked with those at work
+        work_s = np.maximum(_of_context(placed, np.add, unit_work_s[None])[0], 1e-300)
+        slowest_s = _of_context(placed, np.maximum, steps.stream_s[None])[0]
+        paced_s = unit_work_s * np.maximum(usable * slowest_s / work_s, 1.0)
+        cycles = paced_s * device.clock_hz * device.array_rows * device.array_columns
+        idle = demand.head * np.maximum(cycles - demand.per_kernel(on_matrix * demand.macs), 0.0)[demand.kernel]
     return Mapping(
         matrix_s=matrix_s * paced + fill_s,
         vector_s=vector_s * paced + fill_s,
@@ -93,11 +100,12 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
         units=placed.placed[demand.kernel],
         traffic=flow,
         tiling=_tiling(demand, device, placed, on_matrix),
-        counts=_counts(demand, setup, flow, loaded, switch_s > 0, placed, on_matrix, padded),
+        counts=_counts(demand, setup, flow, loaded, switch_s > 0, placed, on_matrix, idle),
         is_reduced=np.zeros(demand.n, dtype=np.bool_),
         busy_s=busy_s,
         fill_s=demand.per_kernel(fill_s[0]),
         is_resident=~placed.reloads,
+        clocked_s=unit_work_s / device.units,  # blocks without a layer or without data are not clocked
     )
 
 
@@ -260,7 +268,7 @@ def _counts(
     switch: Bools,
     placed: Placement,
     on_matrix: Bools,
-    padded: Floats,
+    idle: Floats,
 ) -> Floats:
     """Count events: operands are fed to arrays from line buffers, rows stream on to the next layer."""
     device, plan = setup.device, setup.plan
@@ -278,7 +286,7 @@ def _counts(
     counts[row["array.mac"]] = macs
     counts[row["array.operand_feed"]] = fed + held
     counts[row["array.partial_sum"]] = macs / rows * assumed("accumulator_bytes")
-    counts[row["array.empty_cell"]] = on_matrix * (padded - demand.macs) * width  # a zero flows through each
+    counts[row["array.idle_cell"]] = idle
     counts[row["vector.flop"]] = demand.vector_flops + 2.0 * (demand.macs - macs)
     counts[row["vector.special_function"]] = demand.special
     counts[row["vector.requantisation"]] = np.where(macs > 0, demand.elements, 0.0)

@@ -12,6 +12,7 @@ from hardware.device import Device
 from hardware.efficiency import Efficiency
 from hardware.mapping.common import Mapping, Traffic, assemble, empty_counts, on_matrix_unit, total_units, traffic
 from hardware.mapping.tiling import Bools, Tiling, by_shape, choose, vector_tiling
+from hardware.precision import FORMATS
 from hardware.quantity import percent
 from hardware.sentence import elements, product, whole
 from hardware.setup import Setup
@@ -62,11 +63,11 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     (counts, row), assumed = empty_counts(device, demand), device.arch.data.assumed
     g, m, n, k = demand.gemm * on_matrix
     rows, columns = device.array_rows, device.array_columns
-    width = plan.element_bytes
+    width = FORMATS[plan.matrix].bits / 8.0  # operands are converted on their way to the array
     macs = demand.macs * on_matrix
     vector_macs = demand.macs - macs
     k_tiles, n_tiles = np.ceil(k / rows), np.ceil(n / columns)
-    weights = g * k * n * demand.right_bytes * np.maximum(tiling.blocks / np.maximum(g * k_tiles * n_tiles, 1.0), 1.0)
+    weights = g * k * n * width * np.maximum(tiling.blocks / np.maximum(g * k_tiles * n_tiles, 1.0), 1.0)
     streamed = g * m * k * width * n_tiles
     partial = g * m * n * assumed("accumulator_bytes") * k_tiles
     moved = flow.chip_bytes
@@ -74,18 +75,23 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     vector_operations = demand.vector_flops + vector_macs + demand.special
     operand_bytes = assumed("vector_operands") * assumed("accumulator_bytes")
     bundle_lanes = device.mac_rate("vector", plan.vector) / device.vector_clock_hz
-    bubbles = tiling.waves * (rows + columns) * on_matrix
+    lane_bytes = vector_macs * FORMATS[plan.vector_mac].bytes  # weight and sum stay in registers
+    cells, per_cell = rows * columns, device.mac_rate("matrix", plan.matrix) / device.matrix_clock_hz
+    per_cell /= device.arrays_per_unit * cells
+    streamed_rows = tiling.blocks * np.maximum(tiling.tile_m / per_cell, rows)
+    array_cycles = (streamed_rows + tiling.units * (rows + columns)) * on_matrix
 
     counts[row["systolic.mac"]] = macs
     counts[row["systolic.operand_forward"]] = macs * width
     counts[row["systolic.partial_sum_forward"]] = macs * assumed("accumulator_bytes")
-    counts[row["systolic.fill_drain"]] = bubbles
+    # Cells of arrays at work that do not multiply: filling and draining, empty, or waiting for weights.
+    counts[row["systolic.idle_cell"]] = np.maximum(array_cycles * cells - macs / per_cell, 0.0)
     counts[row["weights.fifo_write"]] = weights
     counts[row["weights.fifo_read"]] = weights
     counts[row["weights.shift_load"]] = weights * rows * assumed("shift_distance")
     counts[row["on_chip.scratchpad_read"]] = flow.chip_read
     counts[row["on_chip.scratchpad_write"]] = flow.chip_write
-    counts[row["on_chip.vector_memory_read"]] = streamed + vector_bytes * assumed("vector_memory_writes")
+    counts[row["on_chip.vector_memory_read"]] = streamed + lane_bytes + vector_bytes * assumed("vector_memory_writes")
     counts[row["on_chip.vector_memory_write"]] = flow.chip_read
     counts[row["on_chip.accumulator_write"]] = partial
     counts[row["on_chip.accumulator_read"]] = partial
@@ -93,7 +99,7 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     counts[row["vector.flop"]] = demand.vector_flops
     counts[row["vector.special_function"]] = demand.special
     counts[row["vector.register_access"]] = vector_operations * operand_bytes + demand.local_bytes
-    bundles = vector_operations / bundle_lanes + bubbles / rows
+    bundles = vector_operations / bundle_lanes + tiling.waves * (rows + columns) * on_matrix / rows
     counts[row["vector.scalar_operation"]] = bundles * assumed("scalar_per_bundle")
     counts[row["hbm.dram_read"]] = flow.dram_read
     counts[row["hbm.dram_write"]] = flow.dram_write

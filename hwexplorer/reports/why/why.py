@@ -14,6 +14,7 @@ from analysis.estimate.causes import STEPS, causes, steps, values_by_cause
 from analysis.estimate.deviations import describe_deviations
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import head_fields
+from analysis.estimate.host_work import divide_host_work
 from analysis.estimate.outline import HOST
 from analysis.estimate.tree_figures import TreeFigures, estimate_of_node, find_node, modifier_or_none, operators_of
 from analysis.estimate.tree_figures import tree as tree_figures
@@ -290,10 +291,13 @@ def _time(figures: TreeFigures, kind: str, index: int, members: Ints) -> tuple[s
 
 def _kernel_lines(result: Estimate, k: int) -> tuple[str, ...]:
     run, rows = result.run, kernels(result)
-    compute, memory, overhead = (_s(seconds[k]) for seconds in (rows.compute_s, rows.memory_s, rows.overhead_s))
+    compute, memory, busy = (_s(seconds[k]) for seconds in (rows.compute_s, rows.memory_s, run.busy_s))
+    launch_s = divide_host_work(result)[0].run.overhead_s[k]
+    host_s = run.unthrottled_s[k] - run.busy_s[k] - launch_s
+    host = f" + host's start {_s(host_s)}" if host_s > launch_s * 1e-9 else ""
     limit = quantity(result.power_limit_w, "W")
     return (
-        f"max(compute {compute}, memory {memory}) + launch {overhead} = {_s(run.unthrottled_s[k])}",
+        f"work {busy} (compute {compute}, memory {memory}) + launch {_s(launch_s)}{host} = {_s(run.unthrottled_s[k])}",
         *([f"power limit {limit}: throttled to {_s(run.kernel_s[k])}"] if run.bound[k] == POWER else []),
         f"{quantity(rows.flops[k], 'FLOP')} at {percent(run.utilization[k], 1)} of the peak; "
         f"{quantity(rows.dram_bytes[k], 'byte')} of the {quantity(rows.chip_bytes[k], 'byte')} moved cross DRAM",
