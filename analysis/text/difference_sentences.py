@@ -6,7 +6,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from analysis.estimate.estimate import Estimate
-from analysis.estimate.families import instructions, static_power_w
+from analysis.estimate.families import FAMILIES, family_energy, instructions, static_power_w
 from analysis.estimate.host_work import divide_host_work
 from analysis.text.headline import short_name
 from hardware import file_access
@@ -39,6 +39,8 @@ def _figures(side: Estimate) -> SimpleNamespace:
     host = f" and {quantity(launch_s - own_s, 's')} for the host" if launch_s > own_s else ""
     peak = max((rate for (_, form), rate in device.peaks.items() if form == side.precision_run), default=0.0)
     used = f"{percent(side.utilization, 1)}"
+    energy_j = dict(zip(FAMILIES, family_energy(side).tolist(), strict=True))
+    macs = float(side.demand.macs.sum())
     return SimpleNamespace(
         name=short_name(device),
         format=side.precision_run,
@@ -49,6 +51,9 @@ def _figures(side: Estimate) -> SimpleNamespace:
         f"({percent(launch_s / (side.latency_s or 1.0))} of its time)",
         chip=quantity(float(chip) / batch, "byte"),
         dram=quantity(float(dram) / batch, "byte"),
+        per_mac={family: _price(joules, macs, "MAC") for family, joules in energy_j.items()},
+        per_byte=_price(energy_j["on-chip memory"], float(chip), "byte"),
+        per_dram_byte=_price(energy_j["DRAM"], float(dram), "byte"),
         memory=device.memory_technology,
         bandwidth=quantity(device.memory_bandwidth, "byte/s"),
         static_power=quantity(static_power_w(side), "W"),
@@ -56,6 +61,10 @@ def _figures(side: Estimate) -> SimpleNamespace:
         compute=f"{short_name(device)} {used} of {quantity(peak, rate_unit(side.precision_run))} {side.precision_run}",
         limit=quantity(side.power_limit_w, "W"),
     )
+
+
+def _price(joules: float, count: float, unit: str) -> str:
+    return f" ({quantity(joules / count, 'J')}/{unit})" if count else ""
 
 
 def _instructions(side: Estimate) -> str:

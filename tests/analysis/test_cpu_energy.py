@@ -14,28 +14,10 @@ from hardware.event_prices import coefficients
 from hardware.plan import make_plan
 from tests.sampling import for_each
 
-MODELS = ("resnet18", "mobilenet_v2", "vit_b_16", "bert_base", "llama3_8b:decode,kv=1024")
-CASES = [
-    (name, model, precision)
-    for name in ("xeon_8490h", "i9_13900k")
-    for model in MODELS
-    for precision in ("fp32", "int8")
-]
 
-
-def _watts(result: Estimate) -> tuple[float, float]:
-    """Return the power of counted events and of events by time."""
-    joules = [0.0, 0.0]
-    for event, energy_j in zip(result.events, result.event_j, strict=True):
-        if event.component != "static":
-            joules[event.is_by_time] += float(energy_j)
-    return joules[0] / result.latency_s, joules[1] / result.latency_s
-
-
-@for_each(("name", "model", "precision"), CASES)
-def test_counted_events_hold_most_energy(name: str, model: str, precision: str) -> None:
-    counted, by_time = _watts(grid.run(model, name, 1, precision))
-    assert counted >= 0.6 * (counted + by_time)
+def _watts(result: Estimate) -> float:
+    """Return the power of everything but static events."""
+    return (result.energy_j - result.component_j["static"]) / result.latency_s
 
 
 # W of a core above rest in a large product: half a watt at 1.5 GHz and 28 nm (Raspberry Pi 4 under load, 0.9 of its
@@ -56,7 +38,7 @@ BOUNDS = {
 def test_a_core_in_a_product_draws_what_cores_draw(name: str) -> None:
     result = grid.run(grid.toy_gemm(2048, 2048, 2048), name, 1, "fp32_strict", "fused")
     low, high = BOUNDS[name]
-    assert low <= sum(_watts(result)) / result.device.units <= high
+    assert low <= _watts(result) / result.device.units <= high
 
 
 def test_scalar_code_at_two_instructions_a_cycle_draws_watts() -> None:
