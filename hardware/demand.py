@@ -50,11 +50,13 @@ class Transfers(msgspec.Struct, frozen=True, kw_only=True):
 
 class Calls(msgspec.Struct, frozen=True, kw_only=True):
     """The calls of a runtime, (n,): `begins` is 1 where a call of the model begins; `sequences` is the batch there;
-    `prompts` is 1 for operators that read the prompt of a language model."""
+    `prompts` is 1 for operators that read the prompt of a language model; `dispatched` is 0 for those that the call of
+    another operator starts, as the bias of a convolution."""
 
     begins: Floats
     sequences: Floats
     prompts: Floats
+    dispatched: Floats
 
 
 class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):

@@ -249,9 +249,8 @@ def _overhead(demand: Demand, setup: Setup, start_s: Floats) -> tuple[Floats, Fl
         launch = launch + runtime.sequence_s.value * demand.per_kernel(demand.calls.sequences)
     if device.arch.places_models:
         return launch, 0.0
-    dispatch: Floats | float = (
-        device.dispatch_s * runtime.dispatch_on.get(device.software_class, runtime.dispatch).value
-    )
+    dispatched = demand.per_kernel(np.where(demand.head, demand.calls.dispatched, 0.0))
+    dispatch = device.dispatch_s * runtime.dispatch_on.get(device.software_class, runtime.dispatch).value * dispatched
     if runtime.prompt_dispatch.value:
         enqueued = demand.per_kernel(np.where(demand.head, demand.calls.prompts, 0.0))
         dispatch = dispatch + device.dispatch_s * runtime.prompt_dispatch.value * enqueued

@@ -12,6 +12,7 @@ from hardware.efficiency import Efficiency
 from hardware.mapping.attention_blocks import time_attention
 from hardware.mapping.common import Mapping, add_serial, memory_seconds_of, usable_last_level_bytes
 from hardware.mapping.quantisation import quantise_activations, widen_residuals
+from hardware.mapping.untuned_kernels import untuned_kernels
 from hardware.precision import BASE, FORMATS, WIDE
 from hardware.quantity import SourcedValue
 from hardware.setup import Setup
@@ -27,16 +28,21 @@ def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     if runtime.streams_rest or keeps:
         demand = _with_parameter_cache(demand, device)
     demand = widen_residuals(_with_own_kernels(demand, setup), setup)
-    if (narrow := runtime.narrow.get(device.software_class)) and demand.element_bytes < FORMATS[BASE].bytes:
-        bandwidth = rates.bandwidth.copy()
-        bandwidth[:, OpClass.ELEMENTWISE] *= narrow.value
-        rates = msgspec.structs.replace(rates, bandwidth=bandwidth)
+    is_narrow = demand.element_bytes < FORMATS[BASE].bytes
+    for table in (runtime.bandwidth, runtime.narrow if is_narrow else {}):
+        if shares := table.get(device.software_class):
+            rates = msgspec.structs.replace(rates, bandwidth=rates.bandwidth * _rates(shares))
+    starts = np.zeros(demand.n)
+    if runtime.untuned:
+        demand, starts = untuned_kernels(demand, setup)
     mapping = device.arch.map_operators(demand, setup, rates)
+    if starts.any():
+        mapping = add_serial(mapping, demand, starts_s=starts * device.light_start_s)
     packed = runtime.streaming_packed.get(device.software_class) if setup.plan.widths.unpack_weights else None
     streaming = packed or runtime.streaming.get(device.software_class) or device.software.streaming
     if streaming is not None:
         mapping = _with_streaming(mapping, demand, setup, streaming.value)
-    if runtime.casts_weights and demand.element_bytes < FORMATS[BASE].bytes:
+    if runtime.casts_weights and is_narrow:
         mapping = _with_converted_weights(mapping, demand, setup, rates, FORMATS[BASE].bytes, np.ones(demand.n))
     if _converts_weights(setup):
         at_once = runtime.micro_batch[device.software_class]

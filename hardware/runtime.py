@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -88,6 +88,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     reached: dict[str, SourcedValue] = {}  # the largest share of the peak
     waits_for: tuple[str, ...] = ()  # operands for which warps wait in each matrix instruction
     narrow_sums: bool = False  # fp16 products accumulate in fp16
+    untuned: bool = False  # kernels of a library on GPUs are not timed against each other
     winograd: bool = False  # 3 x 3 convolutions on CPUs take fewer multiplications
     activations: dict[str, str] = {}  # the format between narrower products
     casts_weights: bool = False  # keeps fp32 weights and casts them in each call
@@ -100,7 +101,8 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     streaming: dict[str, SourcedValue] = {}
     streaming_packed: dict[str, SourcedValue] = {}  # if packed
     in_flight: dict[str, SourcedValue] = {}  # most bytes on their way, per unit and clock
-    narrow: dict[str, SourcedValue] = {}  # multiplies the bandwidth of element-wise kernels on narrow values
+    bandwidth: dict[str, dict[str, SourcedValue]] = {}  # multiplies that of kernels by operator class
+    narrow: dict[str, dict[str, SourcedValue]] = {}  # the same on values narrower than 32 bits
     resident: bool = False  # weights stay on chip between calls
     streams_rest: bool = False  # a part of the weights stays if not all fit
 
@@ -152,8 +154,9 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 @lru_cache(maxsize=1)
 def runtimes() -> dict[str, Runtime]:
     """Return all runtimes by id."""
-    rows = file_access.shipped(PATH)["runtimes"]
-    rows = {key: {**rows.get(row.get("base"), {}), **row} for key, row in rows.items()}
+    rows: dict[str, dict[str, Any]] = {}
+    for key, row in file_access.shipped(PATH)["runtimes"].items():  # a base stands before what has its fields
+        rows[key] = {**rows.get(row.get("base"), {}), **row}
     none = msgspec.structs.asdict(_plain(0.0))  # a whole program is started at once
     dispatch = {key: {"dispatch": none} if row["mode"] == "fused" else {} for key, row in rows.items()}
     return {key: msgspec.convert({"id": key, **dispatch[key], **row}, Runtime) for key, row in rows.items()}

@@ -73,8 +73,8 @@ class Structure(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The part of a demand that is the same at every batch: kernels and transfers.
 
     `kernel`, `head`, `op_class` and `n_kernels` are as in Demand; `weights` are the values of all weights that are
-    read; `elements` (n, m) counts the elements that each operator writes; `begins` and `prompts` (n,) are as in
-    hardware.demand.Calls. `times` (k,) is how often kernels of merged layers run, None if no layers are merged."""
+    read; `elements` (n, m) counts the elements that each operator writes; `begins`, `prompts` and `dispatched` (n,) are
+    those of Calls. `times` (k,) is how often kernels of merged layers run, None if no layers are merged."""
 
     op_class: Ints
     kernel: Ints
@@ -86,6 +86,7 @@ class Structure(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     elements: Floats
     begins: Floats
     prompts: Floats
+    dispatched: Floats
     times: Floats | None
 
 
@@ -231,6 +232,7 @@ def structure(workload: Workload, execution: str) -> Structure:
         elements=written,
         begins=_begins(workload, runs),
         prompts=_prompts(workload),
+        dispatched=np.array([float(kind != "bias") for kind in ops.kind]),
         times=_times(workload, kernel),
     )
 
@@ -324,7 +326,7 @@ def _evaluate(workload: Workload, batch: int, widths: Widths, execution: str) ->
         transfers=Transfers(
             op=moves.op, size_bytes=moved, role=moves.role, distance=_distances(s, moved), previous=moves.previous
         ),
-        calls=Calls(begins=s.begins, sequences=s.begins * attended, prompts=s.prompts),
+        calls=Calls(begins=s.begins, sequences=s.begins * attended, prompts=s.prompts, dispatched=s.dispatched),
         links=_links(workload, elements * widths.activations),
         right_bytes=widths.activations if widths.is_uniform else np.array(widths.by_role)[right_roles(workload)],
         unpack_ops=_unpack_ops(moves, point, widths, n),

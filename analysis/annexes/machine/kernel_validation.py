@@ -251,7 +251,7 @@ def kernel_demand(kernels: Sequence[SingleKernel], widths: Widths, in_layers: bo
         element_bytes=widths.activations,
         right_bytes=np.where(weights > 0, widths.weights, np.where(cached > 0, widths.cache, widths.activations)),
         unpack_ops=unpack_ops if unpack_ops.any() else None,
-        calls=Calls(begins=np.zeros(n), sequences=np.zeros(n), prompts=np.zeros(n)),
+        calls=Calls(begins=np.zeros(n), sequences=np.zeros(n), prompts=np.zeros(n), dispatched=np.ones(n)),
         model=np.zeros(n, dtype=np.int64),
         batch=np.ones(n, dtype=np.int64),
         lag=np.zeros(n),

@@ -1,0 +1,49 @@
+"""Kernels of PyTorch eager without tuning: rates, rearranged tensors, parts that the host does not dispatch."""
+
+from __future__ import annotations
+
+import grid
+import numpy as np
+import pytest
+
+from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.scenario import Scenario
+
+
+def _run(model: str, precision: str, layout: str = "channels_last", runtime: str = "eager_graph") -> Estimate:
+    scenario = Scenario(batch=64, precision=precision, execution=runtime, layout=layout)
+    return estimate(grid.run(model, "h100_sxm").workload, grid.device("h100_sxm"), scenario)
+
+
+def test_a_first_layer_reaches_what_was_measured() -> None:
+    """33 TFLOP/s for 3 channels and windows of 7 x 7 in bf16, batch 64, on an H100; it is tuned elsewhere."""
+    result = _run("resnet18", "bf16")
+    first = result.run.busy_s[0]
+    assert 20e12 < 2.0 * result.demand.macs[0] / first < 45e12
+    assert first > 3.0 * _run("resnet18", "bf16", runtime="pytorch_eager").run.busy_s[0]
+
+
+@pytest.mark.parametrize(("precision", "points"), [("bf16", 3.0), ("fp32", 1.0)])
+def test_images_are_rearranged_for_matrix_units(precision: str, points: float) -> None:
+    """Each tensor is read and written once more, but not those of 1 x 1 convolutions in TF32."""
+    last, first = (_run("resnet50", precision, layout) for layout in ("channels_last", "nchw"))
+    written, before = (result.run.mapping.traffic.chip_write for result in (first, last))
+    ratio = np.divide(written, before, out=np.ones_like(written), where=before > 0.0)
+    window = last.demand.windows[2:4].prod(axis=0)
+    is_convolution = last.demand.is_convolution
+    assert ratio[is_convolution & (window > 1.0)] == pytest.approx(3.0)
+    assert ratio[is_convolution & (window == 1.0)] == pytest.approx(points)
+    assert ratio[~is_convolution] == pytest.approx(1.0)
+
+
+def test_parameters_of_a_batch_norm_in_16_bits_are_widened() -> None:
+    wide, narrow = (_run("resnet18", precision) for precision in ("fp32", "bf16"))
+    more_s = (narrow.run.unthrottled_s - narrow.run.busy_s) - (wide.run.unthrottled_s - wide.run.busy_s)
+    assert sorted({round(each / wide.device.light_start_s, 6) for each in more_s[1:]}) == [0.0, 2.0]
+
+
+def test_the_host_dispatches_a_convolution_with_its_bias_once() -> None:
+    result = _run("vgg16", "fp32", runtime="pytorch_untuned")
+    kinds = result.workload.operators.kind
+    assert kinds.count("bias") > 13
+    assert [kind != "bias" for kind in kinds] == result.demand.calls.dispatched.tolist()
