@@ -17,8 +17,6 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from hardware import policy
-
 TABLE_MAX = 1 << 18  # bytes of a TOML file: our largest has 13,000, and the worst of this size takes a second to read
 DOTS_MAX = 100  # dots in a line: a key of 30,000 parts, 64 KB, takes 46 s to read
 _OURS = Path(__file__).parents[1]
@@ -70,8 +68,7 @@ def text(data: bytes, errors: str = "strict") -> str:
 def table(path: Path, most: int = TABLE_MAX) -> dict[str, Any]:
     """Read a TOML file. Raises OSError, FileNotFoundError if the file does not exist."""
     data = read(path, most)
-    is_kept = path.is_relative_to(_OURS) and not policy.is_served()
-    return _compiled(path, data) if is_kept else _parsed(data)
+    return _compiled(path, data) if path.is_relative_to(_OURS) else _parsed(data)
 
 
 def _compiled(path: Path, data: bytes) -> dict[str, Any]:

@@ -27,7 +27,7 @@ TASKS = {
     "decide": ("why", "advise", "search", "sweep", "cost", "check"),
     "what if": ("tune",),
     "measure": ("measure", "trace", "validate"),
-    "files": ("capture", "open", "serve", "completion"),
+    "files": ("capture", "open", "completion"),
 }
 
 OLD_NAMES = {"elasticity": "knobs"}  # old section -> its replacement: the old name works, but is not listed

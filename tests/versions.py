@@ -27,7 +27,6 @@ TESTS = (
     "tests/headless/test_headless_export.py",
     "tests/analysis_decisions/test_sweep.py",
     "tests/tui/test_real.py",
-    "tests/tui/test_serve.py",
 )
 TORCH_TESTS = ("tests/capture/test_capture_zoo.py", "tests/capture/test_capture_user.py")
 
@@ -66,14 +65,13 @@ def make(folder: Path, python: str, name: str, with_torch: bool) -> str:
     """The environment, made anew; the versions of what the product itself needs."""
     rmtree(folder, ignore_errors=True)
     uv("venv", "--python", f"python{python}", str(folder))
-    extras = "serve,torch" if with_torch else "serve"
     wanted = folder / "requirements.txt"
     resolve = ("pip", "compile", "--python", str(folder / "bin" / "python"), "--no-header", "--no-annotate")
-    every = [f"--extra={extra}" for extra in extras.split(",")]
-    uv(*resolve, "--resolution", RESOLUTIONS[name], *every, "-o", str(wanted), "pyproject.toml")
+    extras = ("--extra=torch",) if with_torch else ()
+    uv(*resolve, "--resolution", RESOLUTIONS[name], *extras, "-o", str(wanted), "pyproject.toml")
     uv("pip", "install", "--python", str(folder / "bin" / "python"), "-r", str(wanted), *tools())
     uv("pip", "install", "--python", str(folder / "bin" / "python"), "--no-deps", "-e", ".")
-    ours = ("msgspec", "networkx", "numpy", "platformdirs", "rich", "textual", "textual-serve", "torch")
+    ours = ("msgspec", "networkx", "numpy", "platformdirs", "rich", "textual", "torch")
     lines = wanted.read_text().splitlines()
     return ", ".join(line.replace("==", " ") for line in lines if line.partition("==")[0] in ours)
 

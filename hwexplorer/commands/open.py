@@ -24,9 +24,9 @@ def _run(arguments: argparse.Namespace) -> None:
     wants_text = arguments.format is not None or arguments.output is not None
     # Textual reads keys from stdin and draws on stderr; redirected stdout means that the text is wanted.
     streams = (sys.stdin, sys.stdout, sys.stderr)
-    served = "TEXTUAL_DRIVER" in os.environ  # by `hwexplorer serve`: the browser is the terminal
+    in_browser = "TEXTUAL_DRIVER" in os.environ  # set by `textual serve`
     draws = os.environ.get("TERM") != "dumb" and all(stream is not None and stream.isatty() for stream in streams)
-    if wants_text or not (served or draws):
+    if wants_text or not (in_browser or draws):
         answers.print_report("compare", arguments)
         return
     for name in state.devices:
@@ -41,7 +41,7 @@ def _run(arguments: argparse.Namespace) -> None:
     kept = run_screen(
         state, EngineProvider(), arguments.ascii, mouse, arguments.theme, fresh, removed_note(arguments.model or "")
     )
-    if kept and not served:
+    if kept and not in_browser:
         output.say("hwexplorer --last continues from here")
 
 

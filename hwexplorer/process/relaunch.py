@@ -1,4 +1,4 @@
-"""Start this program again, for jobs beside the screen and for the explorers of `serve`."""
+"""Start this program again, for jobs beside the screen."""
 
 from __future__ import annotations
 

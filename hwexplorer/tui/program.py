@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 
-from hardware import policy
 from hardware.errors import RequestError, unknown
 from hwexplorer.process import signals
 from hwexplorer.state import State
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.palette import THEMES
 from hwexplorer.tui.session.saved_sessions import LAST, SavedSessions, sessions_file
-from hwexplorer.tui.user_settings import UserSettings, read, settings_file
+from hwexplorer.tui.user_settings import read, settings_file
 
 if TYPE_CHECKING:
     from textual.driver import Driver
@@ -42,8 +41,7 @@ def run(
     gc.disable()
     kept = False
     try:
-        # A visitor in a browser gets the documented keys, not the keymap of the user who serves.
-        settings, wrong = (UserSettings(), "") if policy.is_served() else read(settings_file())
+        settings, wrong = read(settings_file())
         saved_sessions = SavedSessions(sessions_file())
         if theme and theme not in THEMES:
             raise unknown("theme", theme, THEMES)

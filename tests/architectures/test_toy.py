@@ -66,7 +66,6 @@ NOT_ABOUT_DEVICES = {
     "open",
     "capture",
     "models",
-    "serve",
     "validate",
     "trace",
     "completion",

@@ -28,7 +28,7 @@ from hwexplorer.tui.user_settings import UserSettings, read, settings_file
 from tests.sampling import first
 
 ROOT = Path(__file__).parents[2]
-# Without an example: these, one that is refused, and `serve`, which listens until it is ended.
+# Without an example: these, and one that is refused.
 OTHERS = {
     "open": "conv2d",
     "capture": "conv2d",
@@ -49,7 +49,7 @@ def example(verb: str) -> tuple[str, ...]:
     return (verb, *shlex.split(words))
 
 
-WORDS = [example(verb) for verb in registry.names() if verb != "serve"]
+WORDS = [example(verb) for verb in registry.names()]
 ANSWERS = {
     "trace": [2, "hwexplorer: out.csv: cannot be read (is no regular file)\n"],
     "calibrate": [2, "hwexplorer: nothing has been measured yet: run `hwexplorer measure`, or name a file\n"],

@@ -1,11 +1,13 @@
-"""The program of this environment in a real terminal: it draws, answers keys, and leaves."""
+"""The program of this environment in a real terminal and in a browser: it draws, answers keys, and leaves."""
 
 from __future__ import annotations
 
 import os
 import re
+import subprocess
 import sys
 from pathlib import Path
+from threading import Timer
 from time import monotonic, sleep
 
 from tests.terminal import Program
@@ -47,3 +49,39 @@ def left(program: Program) -> int | None:
             return os.waitstatus_to_exitcode(status)
         sleep(0.02)
     return None
+
+
+def test_it_opens_in_a_browser_and_sends_exports_there(tmp_path: Path) -> None:
+    """`textual serve` starts the program with this driver and exchanges packets with it: a kind, a length, the data."""
+    driver = {"TEXTUAL_DRIVER": "textual.drivers.web_driver:WebDriver", "COLUMNS": "120", "ROWS": "40"}
+    folders = {"HOME": str(tmp_path / "home"), "HWEXPLORER_CACHE_DIR": str(tmp_path / "home")}
+    (tmp_path / "here").mkdir()
+    with subprocess.Popen(
+        [sys.executable, "-P", "-m", "hwexplorer", "resnet18"],
+        env={**os.environ, **driver, **folders},
+        cwd=tmp_path / "here",
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as program:
+        assert program.stdin is not None
+        assert program.stdout is not None
+        limit = Timer(60.0, program.kill)
+        limit.start()
+        try:
+            seen = b""
+            for wanted, kind, answer in (
+                (b"resnet18", b"D", b":export tree.json\r"),
+                (b"deliver_file_start", b"M", b'{"type": "quit"}'),
+            ):
+                while wanted not in seen and (read := os.read(program.stdout.fileno(), 1 << 16)):
+                    seen += read
+                assert wanted in seen
+                program.stdin.write(kind + len(answer).to_bytes(4, "big") + answer)
+                program.stdin.flush()
+            program.communicate()
+            assert program.returncode == 0
+        finally:
+            program.kill()
+            limit.cancel()
+    assert list((tmp_path / "here").iterdir()) == []

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable, Generator, Sequence
 from typing import TypeVar
 
-from hardware import policy
 from hardware.errors import RequestError
 
 Work = TypeVar("Work")
@@ -15,7 +14,7 @@ Result = TypeVar("Result")
 
 def local(run: Callable[[Work], Result], work: Sequence[Work], workers: int = 0) -> Generator[Result, None, None]:
     """Apply `run`, a module's pure function, to pieces of work on `workers` processes (0: one per core), in order."""
-    count = 1 if policy.is_served() else min(workers or cores(), len(work))
+    count = min(workers or cores(), len(work))
     if count <= 1:
         yield from map(run, work)
         return

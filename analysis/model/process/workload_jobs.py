@@ -14,7 +14,6 @@ from analysis.model.names.model_ref import ModelRef
 from analysis.model.names.targets import Target
 from analysis.model.process.child_job import ChildJob
 from analysis.model.process.process_limits import READ_LIMITS, USER_LIMITS, ProcessLimits
-from hardware import policy
 
 _INSTALL = "pip install torch torchvision"
 
@@ -27,7 +26,7 @@ class WorkloadJob(ChildJob[Workload]):
 
 
 class ModelCapture(WorkloadJob):
-    """One capture. Construction checks that capturing is allowed and that the file of a user's model exists."""
+    """One capture. Construction checks that the file of a user's model exists."""
 
     def __init__(
         self,
@@ -37,9 +36,7 @@ class ModelCapture(WorkloadJob):
         on_done: Callable[[Workload], Any] | None = None,
     ) -> None:
         self._ref, self.name = ref, ref.label
-        policy.require_unserved(f"capturing {ref.label}")
         if isinstance(ref, Target):
-            policy.require_unserved(f"running {ref.label}")
             targets.source(ref)
         size = () if ref.image_size is None else ("--image-size", str(ref.image_size))
         default = USER_LIMITS if isinstance(ref, Target) else ProcessLimits()

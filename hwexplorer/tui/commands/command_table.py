@@ -22,7 +22,7 @@ from hwexplorer.tui.session.session import Session
 from hwexplorer.tui.session.session_events import SheetOpened, TextOpened
 from hwexplorer.views.plain import Row, Table, Text
 
-SHELL_ONLY = ("open", "serve", "check")  # verbs that only the shell takes
+SHELL_ONLY = ("open", "check")  # verbs that only the shell takes
 Run = Callable[[Session, list[str]], object]
 Complete = Callable[[Session], Iterable[str]]
 

@@ -7,7 +7,6 @@ from contextlib import suppress
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
-from hardware import policy
 from hardware.errors import RequestError
 from hwexplorer.export import files
 from hwexplorer.state import replace
@@ -159,9 +158,9 @@ class ExportPrompt(Prompt):
         try:
             if not self._path():
                 return "expected a file name, e.g. resnet50.json"
-            path = path if policy.is_served() else path.expanduser()  # a served explorer sends the file to the browser
+            path = path.expanduser()
             files.format_of(path, dict.fromkeys(SUFFIXES, ""))
-            return "" if policy.is_served() or path.parent.is_dir() else "that folder does not exist"
+            return "" if path.parent.is_dir() else "that folder does not exist"
         except (OSError, RequestError, RuntimeError, ValueError) as error:
             return str(error)
 

@@ -1,1 +1,1 @@
-"""The terminal that the program runs in: drivers for a terminal and a browser, and the clipboard."""
+"""The terminal that the program runs in: its driver and the clipboard."""
