@@ -9,9 +9,10 @@ import msgspec
 from hardware.device import Device
 from hardware.efficiency import Efficiency
 from hardware.event_prices import Coefficients, coefficients
+from hardware.kernels.library import EngineKernels, formats_of, kernel_generation
 from hardware.memo import memoize
 from hardware.plan import Plan, make_plan
-from hardware.precision import FORMATS
+from hardware.precision import FORMATS, WIDE
 from hardware.runtime import LAYOUTS, Runtime, resolve_runtime
 
 
@@ -27,6 +28,14 @@ class Setup(msgspec.Struct, frozen=True, dict=True):
     def joins(self) -> str:
         """The way in which operators are joined into kernels, as analysis/estimate/kernels.py calls it."""
         return self.runtime.joins(self.device)
+
+    @cached_property
+    def kernels(self) -> EngineKernels:
+        """The libraries that its engine uses on its device for its formats."""
+        cache = "bf16" if FORMATS[self.plan.cache].bits == FORMATS[WIDE].bits else self.plan.cache
+        generation = kernel_generation(self.device)
+        products = formats_of(self.plan)
+        return EngineKernels(uses=self.runtime.uses, generation=generation, cache=cache, products=products)
 
     @property
     def call_s(self) -> float:
