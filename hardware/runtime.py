@@ -12,6 +12,7 @@ from hardware import file_access
 from hardware.kernels.library import KernelUse
 from hardware.precision import DEFAULT, FORMATS, parse
 from hardware.quantity import SourcedValue, exact_value
+from hardware.records import read_records
 
 if TYPE_CHECKING:
     from hardware.device import Device
@@ -148,12 +149,13 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 @lru_cache(maxsize=1)
 def runtimes() -> dict[str, Runtime]:
     """Return all runtimes by id."""
-    rows: dict[str, dict[str, Any]] = {}
-    for key, row in file_access.shipped(PATH)["runtimes"].items():  # a base stands before what has its fields
-        rows[key] = {**rows.get(row.get("base"), {}), **row}
-    none = msgspec.structs.asdict(exact_value(0.0))  # a whole program is started at once
-    dispatch = {key: {"dispatch": none} if row["mode"] == "fused" else {} for key, row in rows.items()}
-    return {key: msgspec.convert({"id": key, **dispatch[key], **row}, Runtime) for key, row in rows.items()}
+    none = {"dispatch": msgspec.structs.asdict(exact_value(0.0))}  # a whole program is started at once
+
+    def prepare(name: str, row: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields of a row, with those that its mode and name give."""
+        return {"id": name, **(none if row.get("mode") == "fused" else {}), **row}
+
+    return read_records(PATH, "runtime", Runtime, "runtimes", prepare)
 
 
 @lru_cache(maxsize=1)

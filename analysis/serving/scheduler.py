@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from hardware import file_access
 from hardware.quantity import SourcedValue
+from hardware.records import read_records
 
 LARGE_BYTES = 70 * 2**30  # from this much memory on, servers raise their limits (vLLM, SGLang)
 
@@ -44,7 +44,7 @@ class Scheduler(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 @lru_cache(1)
 def _schedulers() -> dict[str, Scheduler]:
-    return msgspec.convert(file_access.table(Path(__file__).with_name("schedulers.toml")), dict[str, Scheduler])
+    return read_records(Path(__file__).with_name("schedulers.toml"), "scheduler", Scheduler)
 
 
 def find_scheduler(runtime: str, memory_bytes: float) -> Scheduler:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -12,6 +12,7 @@ from hardware import file_access
 from hardware.architecture_data import Tiles
 from hardware.memo import memoize
 from hardware.precision import FORMATS
+from hardware.records import read_records
 
 if TYPE_CHECKING:
     from hardware.device import Device
@@ -138,20 +139,13 @@ _NO_USE = KernelUse(operator=(), library="default")
 @lru_cache(maxsize=1)
 def attention_libraries() -> dict[str, AttentionLibrary]:
     """Return all libraries of attention by name."""
-    return msgspec.convert(_with_bases("attention"), dict[str, AttentionLibrary])
+    return read_records(PATH, "library of attention", AttentionLibrary, "attention")
 
 
 @lru_cache(maxsize=1)
 def expert_libraries() -> dict[str, ExpertLibrary]:
     """Return all libraries of experts by name."""
-    return msgspec.convert(_with_bases("experts"), dict[str, ExpertLibrary])
-
-
-def _with_bases(kind: str) -> dict[str, Any]:
-    rows: dict[str, Any] = {}
-    for name, row in file_access.shipped(PATH)[kind].items():  # a base stands before what has its fields
-        rows[name] = {**rows.get(row.get("base"), {}), **row}
-    return rows
+    return read_records(PATH, "library of experts", ExpertLibrary, "experts")
 
 
 @memoize(keep=256)
