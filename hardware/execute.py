@@ -226,7 +226,7 @@ def _busy(mapping: Mapping, resources: Floats, device: Device) -> Floats:
 
 def _starting(setup: Setup) -> float:
     """Return how many starts of a kernel the runtime takes for one."""
-    return setup.runtime.launch_on.get(setup.device.software_class, setup.runtime.launch).value
+    return setup.runtime.launch.value
 
 
 def _start_s(demand: Demand, setup: Setup) -> tuple[Floats, Floats]:

@@ -25,7 +25,7 @@ def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     if device.arch.is_managed and not (runtime.resident or keeps):  # nothing placed weights on chip before the call
         distance = np.where(demand.transfers.role == READ_WEIGHT, np.inf, demand.transfers.distance)
         demand = demand.with_transfers(distance=distance).with_values(weight_bytes=np.full(demand.n, np.inf))
-    if runtime.streams_rest or keeps:
+    if runtime.resident == "part" or keeps:
         demand = _with_parameter_cache(demand, device)
     demand = widen_residuals(_with_own_kernels(demand, setup), setup)
     is_narrow = demand.element_bytes < FORMATS[BASE].bytes
@@ -150,10 +150,11 @@ def _with_streaming(mapping: Mapping, demand: Demand, setup: Setup, share: float
     is_attention, is_product = demand.is_attention, demand.op_class == OpClass.GEMM
     streamed = np.where(is_attention, flow.dram_read, np.where(is_product, flow.weight_read, 0.0))
     rest = 1.0 - streamed / np.where(flow.dram_bytes > 0, flow.dram_bytes, 1.0)
-    if runtime.paged_blocks is not None:  # query heads that share a cache are the rows of one product
+    library = setup.kernels.attention("attention_decode", 0.0, 1.0) if runtime.uses else None
+    if library is not None and library.paged_blocks:  # query heads that share a cache are the rows of one product
         heads, rows = demand.gemm[:2]
         is_step = is_attention & (rows <= device.arch.data.assumed("packed_rows"))
-        slower = np.where(heads * rows > runtime.paged_blocks.value, runtime.paged_share.value, 1.0)
+        slower = np.where(heads * rows > library.paged_blocks, library.paged_share, 1.0)
         streamed = np.where(is_step, streamed * rows / slower, streamed)
     seconds = memory_seconds_of(device, streamed, share)
     if flight := runtime.in_flight.get(device.software_class):

@@ -68,11 +68,10 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     work: tuple[str, ...] = WORK
     superseded: bool = False  # a later version is recorded
 
-    # The host. `dispatch` and `launch` multiply the device's facts of these names, `_on` for some classes.
+    # The host. `dispatch` and `launch` multiply the device's facts of these names, `dispatch_on` for some classes.
     dispatch: SourcedValue = exact_value(1.0)
     dispatch_on: dict[str, SourcedValue] = {}
     launch: SourcedValue = exact_value(1.0)
-    launch_on: dict[str, SourcedValue] = {}
     prompt_dispatch: SourcedValue = exact_value(0.0)  # multiplies the dispatch of prompts if graphs hold decoding alone
     dispatches_ahead: bool = False  # dispatches all kernels of a call ahead of the device, not each during the last
     call_s: SourcedValue = exact_value(0.0)  # wait of the device in each call
@@ -101,8 +100,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     in_flight: dict[str, SourcedValue] = {}  # most bytes on their way, per unit and clock
     bandwidth: dict[str, dict[str, SourcedValue]] = {}  # multiplies that of kernels by operator class
     narrow: dict[str, dict[str, SourcedValue]] = {}  # the same on values narrower than 32 bits
-    resident: bool = False  # weights stay on chip between calls
-    streams_rest: bool = False  # a part of the weights stays if not all fit
+    resident: str = ""  # weights stay on chip between calls: if all fit ('whole'), else a 'part' of them
 
     # Kernels. Engines that `serve` join products of one input and leave library kernels alone.
     serves: bool = False
@@ -112,8 +110,6 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     asynchronous: bool = False  # attention does not wait for matrix instructions (FlashAttention-3, cuDNN)
     attention_kernels: SourcedValue = exact_value(1.0)  # kernels of one attention
     uses: tuple[KernelUse, ...] = ()  # the libraries of its attention and experts
-    paged_blocks: SourcedValue | None = None  # decoding reads shared keys once per query head
-    paged_share: SourcedValue = exact_value(1.0)  # of the speed, for more than `paged_blocks` heads of sequences
     library_collectives: bool = False  # NCCL instead of own kernels
     collective_s: SourcedValue = exact_value(0.0)  # the start of each collective
 
@@ -180,7 +176,7 @@ _TYPICAL = {"eager": "pytorch_eager", "compiled": "torch_compile"}
 
 
 @lru_cache(maxsize=2 * len(MODES))
-def _plain_mode(mode: str, resident: bool) -> Runtime:
+def _plain_mode(mode: str, resident: str) -> Runtime:
     costs = runtimes()[_TYPICAL[mode]] if mode in _TYPICAL else None
     dispatch = costs.dispatch if costs else exact_value(float(mode != "fused"))
     engine = mode == "fused"  # built for inference
@@ -198,7 +194,7 @@ def runtime_of_mode(device: Device, mode: str) -> Runtime:
     typical = find_runtime(device, _TYPICAL.get(mode, ""))
     if typical is not None and device.software_class in typical.runs_on:
         return typical
-    return _plain_mode(mode, compiler is not None and compiler.resident)
+    return _plain_mode(mode, compiler.resident if compiler is not None else "")
 
 
 @lru_cache(maxsize=1)

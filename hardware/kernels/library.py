@@ -28,7 +28,9 @@ class AttentionLibrary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     `blocks_per_unit` decode beside each other and start in `start_cycles`. Keys are divided among at most `parts`
     blocks. Products run at `rate` of the matrix unit, in the format `computes` if stated. A library that `packs` puts
     query heads that share keys into one block, in prefill too (decoding does, unless it is False); one that
-    `masks_window` computes all keys; latent attention that `is_absorbed` multiplies the compressed cache."""
+    `masks_window` computes all keys; latent attention that `is_absorbed` multiplies the compressed cache. With
+    `paged_blocks`, decoding reads shared keys once per query head, at a `paged_share` of the speed for more heads of
+    sequences."""
 
     source: str
     base: str = ""
@@ -44,6 +46,8 @@ class AttentionLibrary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown
     packs: bool | None = None
     masks_window: bool = False
     is_absorbed: bool = False
+    paged_blocks: float = 0.0
+    paged_share: float = 1.0
 
 
 class ExpertLibrary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):

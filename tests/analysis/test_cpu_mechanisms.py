@@ -179,7 +179,7 @@ def test_threads_join_as_a_tree() -> None:
     wider = msgspec.structs.replace(device, facts={**device.facts, "units": units})
     setups = [msgspec.structs.replace(result.setup, device=each) for each in (device, wider)]
     few, many = (execute(result.demand, setup).overhead_s for setup in setups)
-    step_s = device.thread_join_s * result.runtime.launch_on.get(device.software_class, result.runtime.launch).value
+    step_s = device.thread_join_s * result.runtime.launch.value
     joined = (many - few)[few > np.median(few)]
     assert joined / step_s == pytest.approx(np.round(joined / step_s), abs=1e-6)
     assert (joined > 0).all()
