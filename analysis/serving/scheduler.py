@@ -1,22 +1,23 @@
-"""The schedulers of serving software, from schedulers.toml."""
+"""The schedulers of serving software, from hardware/runtimes.toml."""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from hardware.quantity import SourcedValue
 from hardware.records import read_records
+from hardware.runtime import PATH
 
 LARGE_BYTES = 70 * 2**30  # from this much memory on, servers raise their limits (vLLM, SGLang)
 
 
 class Scheduler(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The values by which a scheduler forms steps; schedulers.toml explains them."""
+    """The values by which a scheduler forms steps; runtimes.toml explains them."""
 
+    base: str = ""
     version: str
     source: str
     max_sequences: int
@@ -43,12 +44,13 @@ class Scheduler(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 @lru_cache(1)
-def _schedulers() -> dict[str, Scheduler]:
-    return read_records(Path(__file__).with_name("schedulers.toml"), "scheduler", Scheduler)
+def schedulers() -> dict[str, Scheduler]:
+    """Return all schedulers by name."""
+    return read_records(PATH, "scheduler", Scheduler, "schedulers")
 
 
 def find_scheduler(runtime: str, memory_bytes: float) -> Scheduler:
-    """Return the scheduler whose name begins the id of the runtime (`vllm` for `vllm_rocm`), on a device with this much
-    memory."""
-    found = next((one for name, one in _schedulers().items() if runtime.startswith(name)), _schedulers()["other"])
+    """Return the scheduler with the longest name that begins the id of the runtime (`vllm` for `vllm_rocm`), on a
+    device with this much memory."""
+    found = schedulers()[max((name for name in schedulers() if runtime.startswith(name)), key=len, default="other")]
     return msgspec.structs.replace(found, **found.large) if memory_bytes >= LARGE_BYTES else found

@@ -1,22 +1,22 @@
-"""The command lines that start the servers of a deployment, from server_flags.toml."""
+"""The command lines that start the servers of a deployment, from hardware/runtimes.toml."""
 
 from __future__ import annotations
 
-from functools import lru_cache
-from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
 from analysis.document import column
 from analysis.serving.deployment import Server
+from analysis.serving.scheduler import schedulers
 from hardware.records import read_records
+from hardware.runtime import PATH
 
 REPLICAS = "# start {dp} of them behind a load balancer"
 
 
 class ServerFlags(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The words of one server; server_flags.toml explains them."""
+    """The words of one server; runtimes.toml explains them."""
 
     title: str
     vendors: tuple[str, ...]
@@ -26,7 +26,6 @@ class ServerFlags(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     dp: str
     ep: str
     attention_dp: str
-    limits_each_copy: bool
     apart: str
     drafts: str
     formats: dict[str, str]
@@ -40,25 +39,20 @@ class CommandLine(msgspec.Struct, frozen=True, kw_only=True):
     command: Annotated[str, column("Command")]
 
 
-@lru_cache(1)
-def _servers() -> dict[str, ServerFlags]:
-    return read_records(Path(__file__).with_suffix(".toml"), "server", ServerFlags)
-
-
 def command_lines(server: Server, longest: int, drafts: int = 0) -> tuple[CommandLine, ...]:
     """Return the command line of each server that runs on these devices, in their layout, with the limits of the
     simulation, for requests of at most `longest` tokens, of which a draft model proposes `drafts` a step."""
     vendor = server.first.device.vendor
     return tuple(
-        CommandLine(server=flags.title, command=_command(flags, server, longest, drafts))
-        for flags in _servers().values()
+        CommandLine(server=flags.title, command=_command(name, flags, server, longest, drafts))
+        for name, flags in read_records(PATH, "server", ServerFlags, "servers").items()
         if vendor in flags.vendors
     )
 
 
-def _command(flags: ServerFlags, server: Server, longest: int, drafts: int) -> str:
+def _command(name: str, flags: ServerFlags, server: Server, longest: int, drafts: int) -> str:
     layout, scheduler, precision = server.layout, server.scheduler, server.first.scenario.precision
-    spreads, each = layout.copies > 1, layout.copies if flags.limits_each_copy else 1
+    spreads, each = layout.copies > 1, layout.copies if schedulers()[name].limits_each_copy else 1
     degrees = {name: value for name in ("tp", "pp", "ep") if (value := getattr(layout, name)) > 1}
     words = [flags.command, flags.formats.get(precision, f"# a checkpoint in {precision}")]
     words += [getattr(flags, name) for name in degrees if not (name == "ep" and spreads)]
