@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hardware import file_access
-from hardware.architecture_data import Tiles
 from hardware.memo import memoize
 from hardware.precision import FORMATS
 from hardware.records import read_records
 
 if TYPE_CHECKING:
+    from hardware.architecture_data import Tiles
     from hardware.device import Device
     from hardware.plan import Plan
 
@@ -78,6 +78,8 @@ class ExpertLibrary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     @cached_property
     def menu(self) -> Tiles:
         """The tiles, with K undivided."""
+        from hardware.architecture_data import Tiles  # with arrays, which the names of runtimes do not need
+
         return Tiles(
             sizes=self.tiles, splits=(1,), k_step_bytes=self.k_step_bytes, source=self.source, quality=self.quality
         )
