@@ -1,0 +1,162 @@
+"""Kernels of PyTorch timed alone: the work of each from its shape, as `n=32 c=64 h=56 w=56 r=3 stride=2 pad=1`.
+
+Weights and inputs come from memory, and no host is waited for, as in a graph of these kernels."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import numpy as np
+
+from analysis.annexes.machine.kernel_validation import (
+    Shape,
+    SingleKernel,
+    attention,
+    make_points,
+    parse_shape,
+    product,
+)
+from analysis.annexes.machine.measured_rows import catalogue_device, read_rows
+from analysis.annexes.machine.row_validation import PredictionPoint
+from analysis.model.operators.contractions import DEPTHWISE_CHANNELS
+from hardware.demand import OpClass
+from hardware.device import Device
+from hardware.errors import RequestError
+from hardware.grouping import group_by
+from hardware.plan import make_plan
+from hardware.precision import FORMATS, WIDE
+from hardware.runtime import runtimes
+from hardware.setup import Setup
+
+_RUNTIME = "eager_graph"  # without waits for the host
+_NONE = (0.0, 0.0, 0.0, 0.0)
+
+
+def _convolution(shape: Shape) -> SingleKernel:
+    groups, window = shape["groups"], shape["r"] ** 2
+    rows, channels = shape["n"] * _side(shape) ** 2, shape["c"] / groups
+    few = groups > 1 and max(channels, shape["k"] / groups) <= DEPTHWISE_CHANNELS
+    patches = shape["n"] * np.ceil(_side(shape) / 4) ** 2 if (shape["r"], shape["stride"], groups) == (3, 1, 1) else 0.0
+    return SingleKernel(
+        OpClass.DEPTHWISE if few else OpClass.CONV, (groups, rows, shape["k"] / groups, channels * window), 0, 0,
+        _image(shape), shape["k"] * channels * window, rows * shape["k"], patches, window=window,
+    )  # fmt: skip
+
+
+def _side(shape: Shape) -> float:
+    return (shape["h"] + 2 * shape["pad"] - shape["r"]) // shape["stride"] + 1
+
+
+def _image(shape: Shape) -> float:
+    return shape["n"] * shape["c"] * shape["h"] * shape["w"]
+
+
+def _max_pool(shape: Shape) -> SingleKernel:
+    written = shape["n"] * shape["c"] * _side(shape) ** 2
+    return SingleKernel(OpClass.POOL, _NONE, written * shape["r"] ** 2, 0, _image(shape), 0, written)
+
+
+def _average_pool(shape: Shape) -> SingleKernel:
+    written = shape["n"] * shape["c"] * shape["out"] ** 2
+    return SingleKernel(OpClass.POOL, _NONE, _image(shape), 0, _image(shape), 0, written)
+
+
+def _batch_norm(shape: Shape) -> SingleKernel:
+    return SingleKernel(OpClass.NORM, _NONE, 2 * _image(shape), 0, _image(shape), 2 * shape["c"], _image(shape))
+
+
+def _elementwise(operands: float, flops: float, special: float) -> Callable[[Shape], SingleKernel]:
+    def build(shape: Shape) -> SingleKernel:
+        """Return the kernel of a number of elements."""
+        n = shape["elements"]
+        return SingleKernel(OpClass.ELEMENTWISE, _NONE, flops * n, special * n, operands * n, 0, n)
+
+    return build
+
+
+def _copy(op_class: OpClass) -> Callable[[Shape], SingleKernel]:
+    def build(shape: Shape) -> SingleKernel:
+        """Return the kernel that copies a matrix, the parts of one, or rows of a table."""
+        n = shape["tokens"] * shape["width"] if "tokens" in shape else shape["m"] * shape["n"] * shape.get("parts", 1.0)
+        return SingleKernel(op_class, _NONE, 0, 0, n, 0, n)
+
+    return build
+
+
+def _softmax(shape: Shape) -> SingleKernel:
+    n = shape["m"] * shape["n"]
+    return SingleKernel(OpClass.SOFTMAX, _NONE, 5 * n, n, n, 0, n)
+
+
+def _row_norm(flops: float) -> Callable[[Shape], SingleKernel]:
+    def build(shape: Shape) -> SingleKernel:
+        """Return the kernel of a norm of each row, with a root for each."""
+        n = shape["tokens"] * shape["width"]
+        return SingleKernel(OpClass.ROW_NORM, _NONE, flops * n, shape["tokens"], n, 0, n)
+
+    return build
+
+
+def _attention(shape: Shape) -> SingleKernel:
+    return attention({**shape, "q": shape["seq"], "dim_qk": shape["head_dim"], "dim_v": shape["head_dim"]})
+
+
+KINDS: dict[str, Callable[[Shape], SingleKernel]] = {
+    "gemm": lambda shape: product(1, *(shape[name] for name in "mnk")),
+    "conv2d": _convolution,
+    **dict.fromkeys(("attention_decode", "attention_encoder", "attention_prefill"), _attention),
+    **dict.fromkeys(("add", "mul"), _elementwise(2, 1, 0)),
+    "relu": _elementwise(1, 1, 0),
+    "gelu": _elementwise(1, 5, 1),
+    "silu": _elementwise(1, 4, 2),
+    "hardswish": _elementwise(1, 5, 0),
+    "batch_norm": _batch_norm,
+    "layer_norm": _row_norm(8),
+    "rms_norm": _row_norm(4),
+    "softmax": _softmax,
+    "max_pool2d": _max_pool,
+    "adaptive_avg_pool2d": _average_pool,
+    **dict.fromkeys(("cat", "transpose_copy"), _copy(OpClass.MOVEMENT)),
+    "embedding": _copy(OpClass.GATHER),
+}
+
+
+def is_framework_table(columns: Iterable[str]) -> bool:
+    """Return True if a table with these columns has kernels of a framework, in a layout of tensors."""
+    return {"op", "shape", "format", "layout", "seconds"} <= set(columns)
+
+
+def predict_framework_kernels(path: Path, folders: tuple[Path, ...] = ()) -> tuple[list[PredictionPoint], Counter[str]]:
+    """Return the predicted rows of a table, in families by operator and format, and the number of others by reason."""
+    points, skipped = list[PredictionPoint](), Counter[str]()
+    rows = read_rows((path,), ("device", "op", "shape", "format", "layout", "seconds"))
+    groups = group_by(rows, lambda row: (row["device"], row["format"].split(" ")[0], row["layout"]))
+    for (name, form, layout), members in groups.items():
+        device = catalogue_device(name, folders)
+        if device is None:
+            skipped[f"device is not in the catalogue: {name[:40]}"] += len(members)
+            continue
+        known = list[tuple[str, float, tuple[SingleKernel]]]()
+        for row in members:
+            try:
+                kernel = KINDS[row["op"]](parse_shape(row["shape"]))
+                known.append((f"{row['op']}, {form}", float(row["seconds"]), (kernel,)))
+            except KeyError as missing:
+                skipped[f"{row['op'][:40]}: {missing.args[0]} is not known"] += 1
+            except ValueError:
+                skipped[f"{row['op'][:40]}: the time is not a number"] += 1
+        try:
+            points += make_points(_setup(device, form, layout), known) if known else []
+        except RequestError as error:
+            skipped[str(error)] += len(known)
+    return points, skipped
+
+
+def _setup(device: Device, form: str, layout: str) -> Setup:
+    """Return the setup of kernels: those of 8 bits are products of a library that a framework does not choose."""
+    runtime = runtimes()[_RUNTIME]
+    is_wide = form not in FORMATS or FORMATS[form].bits >= FORMATS[WIDE].bits
+    plan = make_plan(device, form, runtime) if is_wide else make_plan(device, form)
+    return Setup(device, plan, runtime, layout or "channels_last")
