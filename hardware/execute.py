@@ -102,7 +102,7 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
         chip_j, timed_j = chip_j + worked * timed_j, (1.0 - worked) * timed_j
     static_w = float(prices.value[statics].sum())
     budget = PowerBudget(device.power_limit_w - static_w, device.voltage_slope)
-    # The matrix unit's peak is stated at its clock. Products below it wait for operands, not for the clock.
+    # The matrix unit's peak is stated at its clock. Products below it wait for what has another clock.
     reached = device.arch.data.assumed("matrix_clock_bound") * device.vector_clock_hz / device.matrix_clock_hz
     product_s = np.minimum(resources[0, 0], demand.per_kernel(mapping.matrix_ideal_s) / reached)
     # If layers stream to each other, some layer always works.
