@@ -123,9 +123,10 @@ def test_a_lower_clock_is_never_faster(nth: int) -> None:
     for device, work in ((device, work) for device in DEVICES[::nth] for work in WORK):
         clocks = [device.clock_hz / 1e6 * share for share in (0.999, 0.8, 0.5, 0.2)]
         results = [_run(load_device(f"{device.key}@{clock:g}MHz"), work) for clock in clocks]
-        times = [result.latency_s for result in (_run(device, work), *results)]
-        # A chip that throttles pays for the cycles of its full clock while it waits: up to 10 % of the time, on a T4.
-        assert all(a <= b * 1.12 for a, b in pairwise(times)), (device.key, work, times)
+        # Except Winograd's kernels, whose transforms wait for memory at any clock.
+        for quick, slow in pairwise((_run(device, work), *results)):
+            if not quick.run.mapping.is_reduced.any():
+                assert quick.latency_s <= slow.latency_s * 1.03, (device.key, work)
 
 
 def test_a_cap_and_a_lock_agree() -> None:
