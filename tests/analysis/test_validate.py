@@ -557,3 +557,9 @@ def test_kernels_of_a_framework_are_predicted_as_in_a_graph(tmp_path: Path, caps
     }
     assert main(["validate", "--data", str(path)]) == 0
     assert "max_pool2d, fp32" in capsys.readouterr().out
+
+
+def test_what_cannot_fit_is_not_predicted() -> None:
+    row = {"device": "rtx_3060", "framework": "pytorch eager", "model": "vgg16", "batch": "4096", "precision": "fp32"}
+    points, skipped = row_validation.predict_rows([{**row, "scenario": "x", "latency_ms": "1"}])
+    assert (points, [*skipped]) == ([], ["the model does not fit into the memory of the device"])
