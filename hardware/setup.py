@@ -9,9 +9,10 @@ import msgspec
 from hardware.device import Device
 from hardware.efficiency import Efficiency
 from hardware.event_prices import Coefficients, coefficients
+from hardware.kernels.attention import AttentionKernel, default_kernel, gpu_generation
 from hardware.memo import memoize
 from hardware.plan import Plan, make_plan
-from hardware.precision import FORMATS
+from hardware.precision import FORMATS, WIDE
 from hardware.runtime import LAYOUTS, Runtime, resolve_runtime
 
 
@@ -27,6 +28,20 @@ class Setup(msgspec.Struct, frozen=True, dict=True):
     def joins(self) -> str:
         """The way in which operators are joined into kernels, as analysis/estimate/kernels.py calls it."""
         return self.runtime.joins(self.device)
+
+    @memoize(keep=4)
+    def attention_kernel(self, is_step: bool) -> AttentionKernel:
+        """Return the kernel of attention for a step of decoding, or for a prompt."""
+        runtime, own = self.runtime, AttentionKernel(self.runtime.attention, self.runtime.asynchronous)
+        generation = gpu_generation(self.device) if runtime.kernels_of else ""
+        if not generation:
+            return own
+        operator = "attention_decode" if is_step else "attention_prefill"
+        form = FORMATS.get(self.plan.cache)
+        cache = "fp8" if form is not None and form.bits == FORMATS["fp8"].bits else WIDE
+        changes = default_kernel(runtime.kernels_of, generation, operator, cache)
+        asynchronous = changes.get("asynchronous", own.asynchronous)
+        return AttentionKernel(changes.get("attention", own.constants), asynchronous)
 
     @property
     def call_s(self) -> float:

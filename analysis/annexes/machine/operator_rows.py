@@ -23,6 +23,7 @@ from hardware import file_access
 from hardware.demand import OpClass
 from hardware.device_catalog import load_device
 from hardware.errors import RequestError
+from hardware.kernels.attention import attention_rule, first_rule, gpu_generation
 from hardware.precision import FORMATS
 from hardware.runtime import Runtime, runtimes
 from hardware.setup import make_setup
@@ -58,7 +59,8 @@ def predict_operators(
             skipped[str(reason)] += 1
     for (device, engine, precision, attended, changes), members in groups.items():
         runtime = runtimes()[_rules()["engines"][engine]]
-        runtime = msgspec.convert(msgspec.structs.asdict(runtime) | msgspec.json.decode(changes), Runtime)
+        own = {"kernels_of": ""} | msgspec.json.decode(changes)  # the kernel of the rows, not the default
+        runtime = msgspec.convert(msgspec.structs.asdict(runtime) | own, Runtime)
         if engine not in runtimes():
             runtime = msgspec.structs.replace(runtime, library_collectives=True)
         try:
@@ -82,9 +84,7 @@ def _with_generation(row: dict[str, str], folders: tuple[Path, ...]) -> dict[str
     device = catalogue_device(row["device"], folders)
     if device is None:
         raise Unpredictable(f"device is not in the catalogue: {row['device']}")
-    generations = _rules()["generations"].items()
-    generation = next((name for name, parts in generations if any(part in device.id for part in parts)), "")
-    return {**row, "device": device.id, "generation": generation}
+    return {**row, "device": device.id, "generation": gpu_generation(device)}
 
 
 def _read(row: dict[str, str]) -> tuple[_Key, tuple[str, float, _Kernels]]:
@@ -111,7 +111,7 @@ def _read(row: dict[str, str]) -> tuple[_Key, tuple[str, float, _Kernels]]:
         started = ()
     if not sizes["latency_s"] or not any(min(kernel.gemm) > 0 or kernel.links[0] for kernel in started):
         raise Unpredictable(f"a size or the time of {operator} is missing")
-    rule = _first_rule(row, "experts" if operator == "moe" else "attention")
+    rule = _first_rule(row, "experts") if operator == "moe" else attention_rule(row)
     is_divided = sizes["ep"] > 1 and sizes["tokens"] * sizes["ep"] > sizes["experts"]
     is_single = not 1.0 < sizes["heads"] / (sizes["kv_heads"] or 1.0) <= rule.get("largest_group", np.inf)
     changes = rule.get("runtime", {}) | (rule.get("runtime_of_divided", {}) if is_divided else {})
@@ -124,7 +124,7 @@ def _read(row: dict[str, str]) -> tuple[_Key, tuple[str, float, _Kernels]]:
 def _attend(row: dict[str, str], sizes: Shape) -> _Kernels:
     """Return attention, after the kernels that the engine's table includes."""
     operator, dim, rows = row["operator"], sizes["head_dim"], sizes["seq"] or 1.0
-    rule = _first_rule(row, "attention")
+    rule = attention_rule(row)
     shape = {"dim_qk": dim, "dim_v": dim, **sizes, "q": rows, "kv": sizes["kv"] or rows}
     shape["causal"] = float(operator != "attention_encoder")
     if rule.get("is_absorbed"):
@@ -148,11 +148,7 @@ def _attend(row: dict[str, str], sizes: Shape) -> _Kernels:
 
 def _first_rule(row: dict[str, str], table: str) -> dict[str, Any]:
     """Return the first rule of a table that holds: each cell that it names contains one of the parts that it lists."""
-    rules: list[dict[str, Any]] = _rules()[table]
-    for rule in rules:
-        if all(any(part in (row.get(name) or "") for part in parts) for name, parts in rule["of"].items()):
-            return rule
-    return {}
+    return first_rule(_rules()[table], row)
 
 
 def _experts(row: dict[str, str], sizes: Shape) -> _Kernels:

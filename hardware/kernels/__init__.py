@@ -1,0 +1,1 @@
+"""Kernel libraries of engines: one table for estimates and for measured operators."""
