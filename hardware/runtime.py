@@ -113,7 +113,7 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     plain_attention: bool = False  # stores all scores between the products of attention
     asynchronous: bool = False  # attention does not wait for matrix instructions (FlashAttention-3, cuDNN)
     attention_kernels: SourcedValue = _plain(1.0)  # kernels of one attention
-    kernels_of: str = ""  # the engine whose kernels of attention it runs, of hardware/kernels/attention.toml
+    kernels_of: str = ""  # the engine whose kernels of attention it runs, of hardware/kernels/attention_kernels.toml
     # Of its attention: constants of the architecture, the most `parts` of keys, the `rate` of products.
     attention: dict[str, float] = {}
     paged_blocks: SourcedValue | None = None  # decoding reads shared keys once per query head

@@ -9,7 +9,7 @@ import msgspec
 from hardware.device import Device
 from hardware.efficiency import Efficiency
 from hardware.event_prices import Coefficients, coefficients
-from hardware.kernels.attention import AttentionKernel, default_kernel, gpu_generation
+from hardware.kernels.attention_kernels import AttentionKernel, default_kernel, gpu_generation
 from hardware.memo import memoize
 from hardware.plan import Plan, make_plan
 from hardware.precision import FORMATS, WIDE

@@ -8,7 +8,7 @@ import pytest
 
 from hardware import file_access
 from hardware.device_catalog import load_device
-from hardware.kernels import attention
+from hardware.kernels import attention_kernels as attention
 from hardware.runtime import runtimes
 from hardware.setup import make_setup
 from tests.sampling import for_each

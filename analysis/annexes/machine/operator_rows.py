@@ -23,7 +23,7 @@ from hardware import file_access
 from hardware.demand import OpClass
 from hardware.device_catalog import load_device
 from hardware.errors import RequestError
-from hardware.kernels.attention import attention_rule, first_rule, gpu_generation
+from hardware.kernels.attention_kernels import attention_rule, first_rule, gpu_generation
 from hardware.precision import FORMATS
 from hardware.runtime import Runtime, runtimes
 from hardware.setup import make_setup

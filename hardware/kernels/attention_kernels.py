@@ -11,12 +11,12 @@ import msgspec
 from hardware import file_access
 from hardware.device import Device
 
-_TABLE = Path(__file__).with_name("attention.toml")
+_TABLE = Path(__file__).with_name("attention_kernels.toml")
 
 
 class AttentionKernel(msgspec.Struct, frozen=True):
-    """What a kernel has in place of constants of the architecture: of `constants`, `parts` is the most parts of keys,
-    `rate` the share of the rate of products. `asynchronous` kernels wait for no matrix instruction."""
+    """A kernel of attention has these `constants` in place of the architecture's; of them, `parts` is the most parts of
+    keys and `rate` the share of the rate of products. If it is `asynchronous` it waits for no matrix instruction."""
 
     constants: dict[str, float] = {}
     asynchronous: bool = False
