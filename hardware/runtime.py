@@ -11,6 +11,7 @@ import msgspec
 from hardware import file_access
 from hardware.precision import DEFAULT, FORMATS, parse
 from hardware.quantity import SourcedValue
+from hardware.records import convert_record
 
 if TYPE_CHECKING:
     from hardware.device import Device
@@ -160,13 +161,15 @@ def runtimes() -> dict[str, Runtime]:
         rows[key] = {**rows.get(row.get("base"), {}), **row}
     none = msgspec.structs.asdict(_plain(0.0))  # a whole program is started at once
     dispatch = {key: {"dispatch": none} if row["mode"] == "fused" else {} for key, row in rows.items()}
-    return {key: msgspec.convert({"id": key, **dispatch[key], **row}, Runtime) for key, row in rows.items()}
+    rows = {key: {"id": key, **dispatch[key], **row} for key, row in rows.items()}
+    return {key: convert_record(PATH, f"runtimes.{key}", row, Runtime) for key, row in rows.items()}
 
 
 @lru_cache(maxsize=1)
 def format_rules() -> tuple[FormatRule, ...]:
     """Return the table of formats by runtime and kind of operator."""
-    return tuple(msgspec.convert(file_access.shipped(PATH)["formats"], list[FormatRule]))
+    rows = enumerate(file_access.shipped(PATH)["formats"], 1)
+    return tuple(convert_record(PATH, f"formats, row {place}", row, FormatRule) for place, row in rows)
 
 
 def format_rule(device: Device, runtime: str, asked: str, operator: str) -> FormatRule | None:

@@ -10,6 +10,7 @@ import msgspec
 
 from hardware import file_access
 from hardware.quantity import SourcedValue
+from hardware.records import convert_record
 
 LARGE_BYTES = 70 * 2**30  # from this much memory on, servers raise their limits (vLLM, SGLang)
 
@@ -44,7 +45,8 @@ class Scheduler(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 @lru_cache(1)
 def _schedulers() -> dict[str, Scheduler]:
-    return msgspec.convert(file_access.table(Path(__file__).with_name("schedulers.toml")), dict[str, Scheduler])
+    path = Path(__file__).with_name("schedulers.toml")
+    return {name: convert_record(path, name, row, Scheduler) for name, row in file_access.table(path).items()}
 
 
 def find_scheduler(runtime: str, memory_bytes: float) -> Scheduler:

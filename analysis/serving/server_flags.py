@@ -11,6 +11,7 @@ import msgspec
 from analysis.document import column
 from analysis.serving.deployment import Server
 from hardware import file_access
+from hardware.records import convert_record
 
 REPLICAS = "# start {dp} of them behind a load balancer"
 
@@ -42,7 +43,8 @@ class CommandLine(msgspec.Struct, frozen=True, kw_only=True):
 
 @lru_cache(1)
 def _servers() -> dict[str, ServerFlags]:
-    return msgspec.convert(file_access.table(Path(__file__).with_suffix(".toml")), dict[str, ServerFlags])
+    path = Path(__file__).with_suffix(".toml")
+    return {name: convert_record(path, name, row, ServerFlags) for name, row in file_access.table(path).items()}
 
 
 def command_lines(server: Server, longest: int, drafts: int = 0) -> tuple[CommandLine, ...]:
