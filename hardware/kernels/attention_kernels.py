@@ -45,7 +45,8 @@ def attention_rule(cells: dict[str, str]) -> dict[str, Any]:
 def default_kernel(engine: str, generation: str, operator: str, cache_format: str) -> dict[str, Any]:
     """Return what the default kernel of an engine changes of its runtime, for `attention_decode` or
     `attention_prefill`."""
+    kernel = file_access.shipped(_TABLE)["default"][engine].get(generation, "")
+    kernel = kernel.format(phase=operator.removeprefix("attention_"))
     cells = {"engine": engine, "generation": generation, "operator": operator, "cache_format": cache_format}
-    cells["kernel"] = first_rule(file_access.shipped(_TABLE)["default"], cells).get("kernel", "")
-    changes: dict[str, Any] = attention_rule(cells).get("runtime", {})
+    changes: dict[str, Any] = attention_rule({**cells, "kernel": kernel}).get("runtime", {})
     return changes

@@ -34,6 +34,31 @@ _RUNTIME = "eager_graph"  # without waits for the host
 _NONE = (0.0, 0.0, 0.0, 0.0)
 
 
+def _elements(shape: Shape) -> float:
+    """Return the elements of a result: stated, or those of images, rows or a matrix, in as many parts."""
+    for names in (("n", "c", "h", "w"), ("tokens", "width"), ("m", "n")):
+        if shape.keys() >= set(names):
+            return float(np.prod([shape[name] for name in names])) * shape.get("parts", 1.0)
+    return shape["elements"]
+
+
+def _plain(
+    op_class: OpClass, operands: float = 1, flops: float = 0, special: float = 0
+) -> Callable[[Shape], SingleKernel]:
+    def build(shape: Shape) -> SingleKernel:
+        """Return a kernel with so many operands, FLOPs and special functions for each result; a norm of rows has a
+        root for each row."""
+        n = _elements(shape)
+        roots = shape["tokens"] if op_class == OpClass.ROW_NORM else special * n
+        return SingleKernel(op_class, _NONE, flops * n, roots, operands * n, 0, n)
+
+    return build
+
+
+def _side(shape: Shape) -> float:
+    return shape["out"] if "out" in shape else (shape["h"] + 2 * shape["pad"] - shape["r"]) // shape["stride"] + 1
+
+
 def _convolution(shape: Shape) -> SingleKernel:
     groups, window = shape["groups"], shape["r"] ** 2
     rows, channels = shape["n"] * _side(shape) ** 2, shape["c"] / groups
@@ -41,62 +66,13 @@ def _convolution(shape: Shape) -> SingleKernel:
     patches = shape["n"] * np.ceil(_side(shape) / 4) ** 2 if (shape["r"], shape["stride"], groups) == (3, 1, 1) else 0.0
     return SingleKernel(
         OpClass.DEPTHWISE if few else OpClass.CONV, (groups, rows, shape["k"] / groups, channels * window), 0, 0,
-        _image(shape), shape["k"] * channels * window, rows * shape["k"], patches, window=window,
+        _elements(shape), shape["k"] * channels * window, rows * shape["k"], patches, window=window,
     )  # fmt: skip
 
 
-def _side(shape: Shape) -> float:
-    return (shape["h"] + 2 * shape["pad"] - shape["r"]) // shape["stride"] + 1
-
-
-def _image(shape: Shape) -> float:
-    return shape["n"] * shape["c"] * shape["h"] * shape["w"]
-
-
-def _max_pool(shape: Shape) -> SingleKernel:
-    written = shape["n"] * shape["c"] * _side(shape) ** 2
-    return SingleKernel(OpClass.POOL, _NONE, written * shape["r"] ** 2, 0, _image(shape), 0, written)
-
-
-def _average_pool(shape: Shape) -> SingleKernel:
-    written = shape["n"] * shape["c"] * shape["out"] ** 2
-    return SingleKernel(OpClass.POOL, _NONE, _image(shape), 0, _image(shape), 0, written)
-
-
-def _batch_norm(shape: Shape) -> SingleKernel:
-    return SingleKernel(OpClass.NORM, _NONE, 2 * _image(shape), 0, _image(shape), 2 * shape["c"], _image(shape))
-
-
-def _elementwise(operands: float, flops: float, special: float) -> Callable[[Shape], SingleKernel]:
-    def build(shape: Shape) -> SingleKernel:
-        """Return the kernel of a number of elements."""
-        n = shape["elements"]
-        return SingleKernel(OpClass.ELEMENTWISE, _NONE, flops * n, special * n, operands * n, 0, n)
-
-    return build
-
-
-def _copy(op_class: OpClass) -> Callable[[Shape], SingleKernel]:
-    def build(shape: Shape) -> SingleKernel:
-        """Return the kernel that copies a matrix, the parts of one, or rows of a table."""
-        n = shape["tokens"] * shape["width"] if "tokens" in shape else shape["m"] * shape["n"] * shape.get("parts", 1.0)
-        return SingleKernel(op_class, _NONE, 0, 0, n, 0, n)
-
-    return build
-
-
-def _softmax(shape: Shape) -> SingleKernel:
-    n = shape["m"] * shape["n"]
-    return SingleKernel(OpClass.SOFTMAX, _NONE, 5 * n, n, n, 0, n)
-
-
-def _row_norm(flops: float) -> Callable[[Shape], SingleKernel]:
-    def build(shape: Shape) -> SingleKernel:
-        """Return the kernel of a norm of each row, with a root for each."""
-        n = shape["tokens"] * shape["width"]
-        return SingleKernel(OpClass.ROW_NORM, _NONE, flops * n, shape["tokens"], n, 0, n)
-
-    return build
+def _pool(shape: Shape) -> SingleKernel:
+    read, written = _elements(shape), shape["n"] * shape["c"] * _side(shape) ** 2
+    return SingleKernel(OpClass.POOL, _NONE, written * shape["r"] ** 2 if "r" in shape else read, 0, read, 0, written)
 
 
 def _attention(shape: Shape) -> SingleKernel:
@@ -107,19 +83,18 @@ KINDS: dict[str, Callable[[Shape], SingleKernel]] = {
     "gemm": lambda shape: product(1, *(shape[name] for name in "mnk")),
     "conv2d": _convolution,
     **dict.fromkeys(("attention_decode", "attention_encoder", "attention_prefill"), _attention),
-    **dict.fromkeys(("add", "mul"), _elementwise(2, 1, 0)),
-    "relu": _elementwise(1, 1, 0),
-    "gelu": _elementwise(1, 5, 1),
-    "silu": _elementwise(1, 4, 2),
-    "hardswish": _elementwise(1, 5, 0),
-    "batch_norm": _batch_norm,
-    "layer_norm": _row_norm(8),
-    "rms_norm": _row_norm(4),
-    "softmax": _softmax,
-    "max_pool2d": _max_pool,
-    "adaptive_avg_pool2d": _average_pool,
-    **dict.fromkeys(("cat", "transpose_copy"), _copy(OpClass.MOVEMENT)),
-    "embedding": _copy(OpClass.GATHER),
+    **dict.fromkeys(("add", "mul"), _plain(OpClass.ELEMENTWISE, 2, 1)),
+    "relu": _plain(OpClass.ELEMENTWISE, 1, 1),
+    "gelu": _plain(OpClass.ELEMENTWISE, 1, 5, 1),
+    "silu": _plain(OpClass.ELEMENTWISE, 1, 4, 2),
+    "hardswish": _plain(OpClass.ELEMENTWISE, 1, 5),
+    "batch_norm": _plain(OpClass.NORM, 1, 2),
+    "layer_norm": _plain(OpClass.ROW_NORM, 1, 8),
+    "rms_norm": _plain(OpClass.ROW_NORM, 1, 4),
+    "softmax": _plain(OpClass.SOFTMAX, 1, 5, 1),
+    **dict.fromkeys(("max_pool2d", "adaptive_avg_pool2d"), _pool),
+    **dict.fromkeys(("cat", "transpose_copy"), _plain(OpClass.MOVEMENT)),
+    "embedding": _plain(OpClass.GATHER),
 }
 
 
