@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 from pathlib import Path
 
@@ -162,10 +161,6 @@ class Data(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     def assumed(self, name: str) -> float:
         """Return the value of a structural constant."""
         return self._assumed[name]
-
-    def assumed_with(self, own: dict[str, float]) -> Callable[[str], float]:
-        """Return `assumed` of kernels that have some constants of their `own`."""
-        return {**self._assumed, **own}.__getitem__
 
     def software_for(self, memory_technology: str) -> str:
         """Return the class of software of devices with this memory: the first made for it, else the general one."""

@@ -131,3 +131,8 @@ class SourcedValue(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     def all(self) -> tuple[float, float, float]:
         """The value, low and high. Of times, low is the fast end; of rates and shares, low is the slow end."""
         return self.value, self.low, self.high
+
+
+def exact_value(value: float) -> SourcedValue:
+    """Return a number without spread or source, as a default."""
+    return SourcedValue(value=value, low=value, high=value, source="", quality="")

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from hardware import file_access
+from hardware.kernels.library import KernelUse
 from hardware.precision import DEFAULT, FORMATS, parse
-from hardware.quantity import SourcedValue
+from hardware.quantity import SourcedValue, exact_value
 from hardware.records import convert_record
 
 if TYPE_CHECKING:
@@ -52,10 +53,6 @@ class FormatRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         )
 
 
-def _plain(value: float) -> SourcedValue:
-    return SourcedValue(value=value, low=value, high=value, source="", quality="")
-
-
 class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One runtime: a row of runtimes.toml. Tables are by class of software of the device."""
 
@@ -72,15 +69,15 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     superseded: bool = False  # a later version is recorded
 
     # The host. `dispatch` and `launch` multiply the device's facts of these names, `_on` for some classes.
-    dispatch: SourcedValue = _plain(1.0)
+    dispatch: SourcedValue = exact_value(1.0)
     dispatch_on: dict[str, SourcedValue] = {}
-    launch: SourcedValue = _plain(1.0)
+    launch: SourcedValue = exact_value(1.0)
     launch_on: dict[str, SourcedValue] = {}
-    prompt_dispatch: SourcedValue = _plain(0.0)  # multiplies the dispatch of prompts if graphs hold decoding alone
+    prompt_dispatch: SourcedValue = exact_value(0.0)  # multiplies the dispatch of prompts if graphs hold decoding alone
     dispatches_ahead: bool = False  # dispatches all kernels of a call ahead of the device, not each during the last
-    call_s: SourcedValue = _plain(0.0)  # wait of the device in each call
+    call_s: SourcedValue = exact_value(0.0)  # wait of the device in each call
     starts_calls: bool = True  # False where the work of the host is taken out of an estimate
-    sequence_s: SourcedValue = _plain(0.0)  # more wait for each sequence
+    sequence_s: SourcedValue = exact_value(0.0)  # more wait for each sequence
 
     # Products. `compute` multiplies their efficiency by operator class.
     compute: dict[str, dict[str, SourcedValue]] = {}
@@ -113,16 +110,12 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     bias_apart: tuple[str, ...] = ()  # classes on which the bias of a convolution is a kernel
     plain_attention: bool = False  # stores all scores between the products of attention
     asynchronous: bool = False  # attention does not wait for matrix instructions (FlashAttention-3, cuDNN)
-    attention_kernels: SourcedValue = _plain(1.0)  # kernels of one attention
-    kernels_of: str = ""  # the engine whose kernels of attention it runs, of hardware/kernels/attention_kernels.toml
-    # Of its attention: constants of the architecture, the most `parts` of keys, the `rate` of products.
-    attention: dict[str, float] = {}
+    attention_kernels: SourcedValue = exact_value(1.0)  # kernels of one attention
+    uses: tuple[KernelUse, ...] = ()  # the libraries of its attention and experts
     paged_blocks: SourcedValue | None = None  # decoding reads shared keys once per query head
-    paged_share: SourcedValue = _plain(1.0)  # of the speed, for more than `paged_blocks` heads of sequences
-    experts: str = ""  # tokens are 'sorted' in kernels before products, or in them ('fused'); or a library's tiles
-    untuned_experts: bool = False  # 16-bit experts that are divided among devices take default tiles
+    paged_share: SourcedValue = exact_value(1.0)  # of the speed, for more than `paged_blocks` heads of sequences
     library_collectives: bool = False  # NCCL instead of own kernels
-    collective_s: SourcedValue = _plain(0.0)  # the start of each collective
+    collective_s: SourcedValue = exact_value(0.0)  # the start of each collective
 
     def joins(self, device: Device) -> str:
         """Return how operators are joined: 'served', as engines of language models do; 'apart', eager with the bias of
@@ -159,7 +152,7 @@ def runtimes() -> dict[str, Runtime]:
     rows: dict[str, dict[str, Any]] = {}
     for key, row in file_access.shipped(PATH)["runtimes"].items():  # a base stands before what has its fields
         rows[key] = {**rows.get(row.get("base"), {}), **row}
-    none = msgspec.structs.asdict(_plain(0.0))  # a whole program is started at once
+    none = msgspec.structs.asdict(exact_value(0.0))  # a whole program is started at once
     dispatch = {key: {"dispatch": none} if row["mode"] == "fused" else {} for key, row in rows.items()}
     rows = {key: {"id": key, **dispatch[key], **row} for key, row in rows.items()}
     return {key: convert_record(PATH, f"runtimes.{key}", row, Runtime) for key, row in rows.items()}
@@ -190,7 +183,7 @@ _TYPICAL = {"eager": "pytorch_eager", "compiled": "torch_compile"}
 @lru_cache(maxsize=2 * len(MODES))
 def _plain_mode(mode: str, resident: bool) -> Runtime:
     costs = runtimes()[_TYPICAL[mode]] if mode in _TYPICAL else None
-    dispatch = costs.dispatch if costs else _plain(float(mode != "fused"))
+    dispatch = costs.dispatch if costs else exact_value(float(mode != "fused"))
     engine = mode == "fused"  # built for inference
     return Runtime(
         id=mode, name="ahead of time" if engine else mode, mode=mode, runs_on=(), dispatch=dispatch, resident=resident,

@@ -9,7 +9,7 @@ import msgspec
 from hardware.device import Device
 from hardware.efficiency import Efficiency
 from hardware.event_prices import Coefficients, coefficients
-from hardware.kernels.attention_kernels import AttentionKernel, default_kernel, gpu_generation
+from hardware.kernels.library import EngineKernels, formats_of, kernel_generation
 from hardware.memo import memoize
 from hardware.plan import Plan, make_plan
 from hardware.precision import FORMATS, WIDE
@@ -29,19 +29,13 @@ class Setup(msgspec.Struct, frozen=True, dict=True):
         """The way in which operators are joined into kernels, as analysis/estimate/kernels.py calls it."""
         return self.runtime.joins(self.device)
 
-    @memoize(keep=4)
-    def attention_kernel(self, is_step: bool) -> AttentionKernel:
-        """Return the kernel of attention for a step of decoding, or for a prompt."""
-        runtime, own = self.runtime, AttentionKernel(self.runtime.attention, self.runtime.asynchronous)
-        generation = gpu_generation(self.device) if runtime.kernels_of else ""
-        if not generation:
-            return own
-        operator = "attention_decode" if is_step else "attention_prefill"
-        form = FORMATS.get(self.plan.cache)
-        cache = "fp8" if form is not None and form.bits == FORMATS["fp8"].bits else WIDE
-        changes = default_kernel(runtime.kernels_of, generation, operator, cache)
-        asynchronous = changes.get("asynchronous", own.asynchronous)
-        return AttentionKernel(changes.get("attention", own.constants), asynchronous)
+    @cached_property
+    def kernels(self) -> EngineKernels:
+        """The libraries that its engine uses on its device for its formats."""
+        cache = "bf16" if FORMATS[self.plan.cache].bits == FORMATS[WIDE].bits else self.plan.cache
+        generation = kernel_generation(self.device)
+        products = formats_of(self.plan)
+        return EngineKernels(uses=self.runtime.uses, generation=generation, cache=cache, products=products)
 
     @property
     def call_s(self) -> float:

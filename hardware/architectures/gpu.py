@@ -10,6 +10,7 @@ from hardware.architectures import levels_of_units
 from hardware.demand import Demand, Floats, OpClass
 from hardware.device import Device
 from hardware.efficiency import Efficiency
+from hardware.kernels.library import ExpertLibrary
 from hardware.mapping import common
 from hardware.mapping.common import Mapping, Traffic
 from hardware.mapping.tiling import Bools, Tiling, choose, tile_menu, vector_tiling
@@ -32,8 +33,9 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     if not setup.runtime.serves:
         return mapping
     is_served = setup.plan.operand == setup.plan.stored
-    is_fused = (setup.runtime.experts or "fused").startswith("fused") and ("matrix", "fp4") in device.peaks
-    sorting_s = 0.0 if is_fused else device.arch.data.assumed("routing_kernels") * device.kernel_start_s
+    sorting_s = (
+        0.0 if _experts(demand, setup).is_fused else device.arch.data.assumed("routing_kernels") * device.kernel_start_s
+    )
     # The start of a kernel holds the mean fill of a product's pipeline: replace it by the first steps of K.
     fill_s = device.arch.data.assumed("fill_steps") * _step_s(device) + device.light_start_s - device.kernel_start_s
     starts_s = np.where(demand.is_expert, sorting_s, fill_s * is_served) * (demand.head & on_matrix)
@@ -71,8 +73,11 @@ def _tile_products(demand: Demand, setup: Setup, on_matrix: Bools) -> tuple[Tili
     matrix = tile_menu(whole, sizes, menu, device, rate, plan.operand_bytes, **timing)
     matrix = msgspec.structs.replace(matrix, seconds=matrix.seconds * times)
     grouped = is_product & demand.is_expert & (demand.gemm[0] > 1.0) & runtime.serves
-    if grouped.any() and device.vendor == tiles["grouped"].vendor:
+    if grouped.any() and device.vendor == _experts(demand, setup).vendor:
         matrix, demand = _group(demand, setup, grouped, matrix, rate)
+    if grouped.any() and (library_rate := _experts(demand, setup).rate) != 1.0:
+        share = np.where(grouped & (demand.gemm[1] > 1.0), library_rate, 1.0)
+        demand = demand.with_values(product_rate=demand.product_rate * share)
     rows, assumed = demand.gemm[1], device.arch.data.assumed
     if demand.unpack_ops is not None:
         few = (demand.unpack_ops > 0) & ~grouped & (rows <= assumed("packed_rows"))
@@ -85,20 +90,17 @@ def _tile_products(demand: Demand, setup: Setup, on_matrix: Bools) -> tuple[Tili
 def _group(demand: Demand, setup: Setup, grouped: Bools, matrix: Tiling, macs_per_s: float) -> tuple[Tiling, Demand]:
     """Return the tiles, with `grouped` products (of experts) in one kernel with K undivided, and the demand. Packed
     weights use instructions that warps wait for, and are unpacked between these, once per block of rows."""
-    device, plan = setup.device, setup.plan
-    assumed, tiles = device.arch.data.assumed, device.arch.data.tiles
-    unpack = demand.unpack_ops
+    device, plan, library = setup.device, setup.plan, _experts(demand, setup)
+    assumed, unpack = device.arch.data.assumed, demand.unpack_ops
     is_packed = plan.widths.unpack_weights > 0 and unpack is not None
-    kind = setup.runtime.experts or "sorted"
-    is_synchronous = is_packed and not kind.startswith("fused")  # else products hide the unpacking
-    if kind == "untuned" or kind not in tiles:
-        kind = "packed" if is_synchronous else "untuned" if _is_untuned(demand, setup) else "grouped"
-    menu, step_s = tiles[kind], assumed(f"{kind}_step_cycles") / device.clock_hz
-    fed_s = 0.0 if is_synchronous else plan.operand_bytes / (assumed(f"{kind}_feed") * device.clock_hz)
+    is_synchronous = is_packed and not library.is_fused  # else products hide the unpacking
+    step_s = library.step_cycles / device.clock_hz
+    is_fed = library.feed > 0 and not is_synchronous
+    fed_s = plan.operand_bytes / (library.feed * device.clock_hz) if is_fed else 0.0
     rate = macs_per_s * (device.synchronous_matrix_rate if is_synchronous else 1.0)
     store_s = _store_s(device, demand.element_bytes)
     timing = {"operand_s": fed_s, "step_s": step_s, "store_s": store_s, "partly_full": 0.5}
-    tiled = tile_menu(demand, demand.gemm * grouped, menu, device, rate, plan.operand_bytes, **timing)
+    tiled = tile_menu(demand, demand.gemm * grouped, library.menu, device, rate, plan.operand_bytes, **timing)
     if unpack is not None and is_packed:
         rows = np.maximum(demand.gemm[1] / assumed("grouped_unpack_rows") + 0.5, 1.0)
         again = rows / np.maximum(np.ceil(demand.gemm[1] / assumed("unpack_rows")), 1.0)
@@ -119,12 +121,8 @@ def _store_s(device: Device, value_bytes: float) -> float:
     return value_bytes / (device.bytes_per_clock_per_unit * device.clock_hz)
 
 
-def _is_untuned(demand: Demand, setup: Setup) -> bool:
-    """Return True if products are 16-bit experts in the runtime's default tiles; Blackwell has special kernels."""
-    is_wide = setup.plan.operand_bytes == setup.plan.widths.weights == FORMATS[WIDE].bytes
-    is_divided = demand.mean_work is not None and setup.runtime.untuned_experts
-    is_untuned = is_divided and ("matrix", "fp4") not in setup.device.peaks
-    return is_wide and (is_untuned or setup.runtime.experts == "untuned")
+def _experts(demand: Demand, setup: Setup) -> ExpertLibrary:
+    return setup.kernels.experts(demand.mean_work is not None)
 
 
 def _few_rows(demand: Demand, few: Bools, device: Device, matrix: Tiling, macs_per_s: float) -> Tiling:

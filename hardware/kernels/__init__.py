@@ -1,1 +1,0 @@
-"""Kernel libraries of engines: one table for estimates and for measured operators."""

@@ -6,13 +6,16 @@ their results (FlashDecoding)."""
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import msgspec
 import numpy as np
 
-from hardware.demand import Demand, Floats, Ints, OpClass
-from hardware.device import Device
+from hardware.demand import Demand, Floats, OpClass
 from hardware.efficiency import Efficiency
 from hardware.mapping.common import Mapping, add_serial, last_level_seconds, memory_seconds_of, usable_last_level_bytes
+from hardware.mapping.tiling import Bools
+from hardware.memo import memoize
 from hardware.precision import BASE
 from hardware.setup import Setup
 
@@ -20,69 +23,105 @@ from hardware.setup import Setup
 def time_attention(mapping: Mapping, demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     """Return the mapping with the time of fused attention on matrix units: its tiles, its softmax, and the seconds in
     which its blocks and further kernels start."""
-    device = setup.device
+    device, runtime = setup.device, setup.runtime
     is_attention = demand.is_attention & mapping.on_matrix
     if "special_per_clock" not in device.facts or not demand.is_attention.any():
         return mapping
-    if setup.runtime.plain_attention:
+    if runtime.plain_attention:
         return _with_stored_scores(mapping, demand, setup, rates)
     if not is_attention.any():
         return mapping
-    matrix_s, blocks_s = mapping.matrix_s.copy(), np.zeros(demand.n)
-    is_step = demand.gemm[1] <= device.arch.data.assumed("packed_rows")
-    for steps, chosen in ((True, is_attention & is_step), (False, is_attention & ~is_step)):
-        if len(index := np.flatnonzero(chosen)):
-            _time_blocks(matrix_s, blocks_s, index, demand, setup, rates, steps)
-    more = max(setup.runtime.attention_kernels.value - 1.0, float(_has_tensor_memory(device)))
-    starts_s = np.where(is_attention, more * device.kernel_start_s, 0.0)  # a kernel adds up divided keys
-    mapping = msgspec.structs.replace(mapping, matrix_s=matrix_s)
-    return add_serial(mapping, demand, blocks_s=blocks_s, starts_s=starts_s)
-
-
-def _has_tensor_memory(device: Device) -> bool:
-    return ("matrix", "fp4") in device.peaks and device.synchronous_matrix_rate < 1.0
-
-
-def _time_blocks(
-    matrix_s: Floats, blocks_s: Floats, index: Ints, demand: Demand, setup: Setup, rates: Efficiency, is_step: bool
-) -> None:
-    """Write the seconds of products with softmax, (s, n), and of starting blocks, (n,), of the operators `index`: steps
-    of decoding, or prompts."""
-    device, kernel = setup.device, setup.attention_kernel(is_step)
-    assumed = device.arch.data.assumed_with(kernel.constants)
+    assumed = device.arch.data.assumed
+    index = np.flatnonzero(is_attention)
     g, rows, seen, width = np.maximum(demand.gemm[:, index], 1.0)
     values = np.maximum(demand.macs[index] / (g * rows * seen) - width, 0.0)  # the width of a value
-    few, most, columns = assumed("instruction_rows"), assumed("attention_rows"), assumed("attention_columns")
+    kernels = _choose_kernels(setup, demand.calls.prompts[index] > 0.0, rows, width, values)
+    few, most, columns = kernels.instruction_rows, kernels.rows, kernels.columns
     tile_rows = np.minimum(np.ceil(rows / few) * few, most)
     blocks = g * np.ceil(rows / most)
     # Keys are divided among idle units where the rows of one head are a single block.
-    idle = np.minimum(np.floor(np.maximum(device.units / blocks, 1.0)), kernel.constants.get("parts", np.inf))
+    idle = np.minimum(np.floor(np.maximum(device.units / blocks, 1.0)), kernels.parts)
     tiles = seen / columns + assumed("attention_partial_tile")
-    splits = np.where(rows <= device.arch.data.assumed("attention_rows"), np.clip(idle, 1.0, np.ceil(tiles)), 1.0)
+    splits = np.where(rows <= assumed("attention_rows"), np.clip(idle, 1.0, np.ceil(tiles)), 1.0)
+    is_step = rows <= assumed("packed_rows")
     padding = tiles / splits * columns * tile_rows * np.ceil(blocks / device.units) * device.units / (g * rows * seen)
-    rate = device.matrix_sustained * (1.0 if kernel.asynchronous else device.synchronous_matrix_rate)
-    macs_per_s = device.units * device.mac_rate("matrix", setup.plan.attention) * setup.plan.matrix_rate
-    reached = rates.compute[:, demand.op_class[index]] * rate * kernel.constants.get("rate", 1.0)
-    products_s = demand.macs[index] / macs_per_s / reached
+    macs_per_s = device.units * device.matrix_sustained * setup.plan.matrix_rate * kernels.macs_per_s
+    products_s = demand.macs[index] / macs_per_s / rates.compute[:, demand.op_class[index]]
     special_s = demand.special[index] / (device.units * device.special_per_clock * device.vector_clock_hz)
     lanes_s = (demand.vector_flops - demand.special)[index] / (device.units * device.mac_rate("vector", BASE))
-    has_tensor_memory = _has_tensor_memory(device)
+    has_tensor_memory = ("matrix", "fp4") in device.peaks and device.synchronous_matrix_rate < 1.0
     alternates = has_tensor_memory & (values <= most)  # two blocks of rows fit into tensor memory
     # From Hopper on, the rest of a softmax hides behind products that no warp waits for.
     softmax_s = special_s + (lanes_s if has_tensor_memory or device.synchronous_matrix_rate == 1.0 else 0.0)
-    own_s = padding * np.where(alternates, np.maximum(products_s, softmax_s), products_s + softmax_s)
+    matrix_s, ideal_s = mapping.matrix_s.copy(), mapping.matrix_ideal_s.copy()
+    ideal_s[index] /= kernels.speedup
+    matrix_s[:, index] = padding * np.where(alternates, np.maximum(products_s, softmax_s), products_s + softmax_s)
+    more = max(runtime.attention_kernels.value - 1.0, float(has_tensor_memory))  # a kernel adds up divided keys
     # First keys and values, queries and results pass at the bandwidth of one multiprocessor.
     key_bytes = (width + values) * np.broadcast_to(demand.right_bytes, demand.n)[index]
     carried = 2.0 * tile_rows * width * demand.element_bytes + key_bytes * np.minimum(columns, seen)
-    start_s = (assumed("attention_start_cycles") + carried / device.bytes_per_clock_per_unit) / device.clock_hz
-    at_once = np.ones(len(index))
-    if is_step and has_tensor_memory:
-        at_once = np.floor(device.l1_bytes_per_unit * assumed("shared_part") / (key_bytes * columns))
-        at_once = np.clip(at_once, 1.0, assumed("decoding_blocks"))
-    rounds_s = np.ceil(blocks / (device.units * at_once)) * start_s
+    start_s = (kernels.start_cycles + carried / device.bytes_per_clock_per_unit) / device.clock_hz
+    beside = np.floor(device.l1_bytes_per_unit * assumed("shared_part") / (key_bytes * columns))
+    beside = np.where(is_step & has_tensor_memory, np.clip(beside, 1.0, kernels.blocks_per_unit), 1.0)
+    rounds_s = np.ceil(blocks / (device.units * beside)) * start_s
     # In decoding, blocks start while others read: only the first start is not hidden.
-    blocks_s[index] = start_s if is_step else rounds_s
-    matrix_s[:, index] = np.maximum(own_s, rounds_s - start_s) if is_step else own_s
+    blocks_s = np.zeros(demand.n)
+    blocks_s[index] = np.where(is_step, start_s, rounds_s)
+    matrix_s[:, index] = np.maximum(matrix_s[:, index], np.where(is_step, rounds_s - start_s, 0.0))
+    starts_s = np.where(is_attention, more * device.kernel_start_s, 0.0)
+    mapping = msgspec.structs.replace(mapping, matrix_s=matrix_s, matrix_ideal_s=ideal_s)
+    return add_serial(mapping, demand, blocks_s=blocks_s, starts_s=starts_s)
+
+
+# By whether an operator reads a prompt, and whether keys and values differ in width (latent attention).
+_OPERATORS = {
+    (False, False): "attention_decode",
+    (True, False): "attention_prefill",
+    (False, True): "mla_decode",
+    (True, True): "mla_prefill",
+}
+
+
+class _Kernels(NamedTuple):
+    """Constants of the libraries of operators, (a,): the fields of AttentionLibrary with those of the
+    architecture, the multiply-adds a second of a unit, and its peak over that of the plan's format."""
+
+    rows: Floats
+    instruction_rows: Floats
+    columns: Floats
+    blocks_per_unit: Floats
+    start_cycles: Floats
+    parts: Floats
+    macs_per_s: Floats
+    speedup: Floats
+
+
+def _choose_kernels(setup: Setup, is_prompt: Bools, rows: Floats, width: Floats, values: Floats) -> _Kernels:
+    """Return the constants of the libraries that the engine uses for operators of `rows`, heads of a `width`, and
+    `values` of a width, (a,) each."""
+    if not setup.kernels.uses:  # all have the same
+        return _Kernels(*np.array([_constants(setup, "", 0.0, 0.0)]).T)
+    kinds = zip(is_prompt.tolist(), (np.abs(values - width) > 0.5).tolist(), width.tolist(), rows.tolist(), strict=True)
+    constants = (_constants(setup, _OPERATORS[kind[:2]], kind[2], 0.0 if kind[0] else kind[3]) for kind in kinds)
+    return _Kernels(*np.array(list(constants)).T)
+
+
+@memoize(keep=64)
+def _constants(setup: Setup, operator: str, width: float, group: float) -> tuple[float, ...]:
+    device, plan, assumed = setup.device, setup.plan, setup.device.arch.data.assumed
+    library = setup.kernels.attention(operator, width, group)
+    is_synchronous = library.is_synchronous or not setup.runtime.asynchronous
+    peak, planned = (device.mac_rate("matrix", form) for form in (library.computes or plan.attention, plan.attention))
+    return (
+        library.rows or assumed("attention_rows"),
+        library.instruction_rows or assumed("instruction_rows"),
+        library.columns or assumed("attention_columns"),
+        library.blocks_per_unit or assumed("decoding_blocks"),
+        library.start_cycles or assumed("attention_start_cycles"),
+        library.parts,
+        peak * library.rate * (device.synchronous_matrix_rate if is_synchronous else 1.0),
+        peak / planned,
+    )
 
 
 def _with_stored_scores(mapping: Mapping, demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:

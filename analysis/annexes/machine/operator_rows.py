@@ -23,14 +23,16 @@ from hardware import file_access
 from hardware.demand import OpClass
 from hardware.device_catalog import load_device
 from hardware.errors import RequestError
-from hardware.kernels.attention_kernels import attention_rule, first_rule, gpu_generation
+from hardware.kernels import library as libraries
+from hardware.kernels.library import KernelUse
 from hardware.precision import FORMATS
-from hardware.runtime import Runtime, runtimes
+from hardware.quantity import exact_value
+from hardware.runtime import runtimes
 from hardware.setup import make_setup
 
 _Kernels = tuple[SingleKernel, ...]
-# Device, engine, precision, format of attention ('' for that of the precision), what differs from the runtime (JSON).
-_Key = tuple[str, str, str, str, bytes]
+# Device, engine, precision, format of attention ('' for that of the precision), library, host's time for an operator.
+_Key = tuple[str, str, str, str, KernelUse, float]
 _gather, _round = (kernels.rowwise(kind, 1, 0, 0) for kind in (OpClass.GATHER, OpClass.ELEMENTWISE))
 
 
@@ -57,12 +59,13 @@ def predict_operators(
             groups.setdefault(key, []).append(member)
         except Unpredictable as reason:
             skipped[str(reason)] += 1
-    for (device, engine, precision, attended, changes), members in groups.items():
-        runtime = runtimes()[_rules()["engines"][engine]]
-        own = {"kernels_of": ""} | msgspec.json.decode(changes)  # the kernel of the rows, not the default
-        runtime = msgspec.convert(msgspec.structs.asdict(runtime) | own, Runtime)
-        if engine not in runtimes():
-            runtime = msgspec.structs.replace(runtime, library_collectives=True)
+    for (device, engine, precision, attended, use, dispatch), members in groups.items():
+        runtime = msgspec.structs.replace(
+            runtimes()[_rules()["engines"][engine]],
+            uses=(use,),
+            dispatch=exact_value(dispatch),
+            library_collectives=engine not in runtimes(),
+        )
         try:
             setup = make_setup(load_device(device, folders), precision, runtime)
         except RequestError as error:
@@ -84,7 +87,7 @@ def _with_generation(row: dict[str, str], folders: tuple[Path, ...]) -> dict[str
     device = catalogue_device(row["device"], folders)
     if device is None:
         raise Unpredictable(f"device is not in the catalogue: {row['device']}")
-    return {**row, "device": device.id, "generation": gpu_generation(device)}
+    return {**row, "device": device.id, "generation": libraries.kernel_generation(device)}
 
 
 def _read(row: dict[str, str]) -> tuple[_Key, tuple[str, float, _Kernels]]:
@@ -100,7 +103,8 @@ def _read(row: dict[str, str]) -> tuple[_Key, tuple[str, float, _Kernels]]:
         family, form = f"{operator}, cache {cache}", f"cache {cache}"
     elif stored:
         family, form = f"{operator}, {stored} x {multiplied}", f"{stored} {multiplied}"
-    precision = _first_rule(row, "beside").get("precision") or rules["precision"].get(form)
+    beside = _first_rule(row, "beside")
+    precision = beside.get("precision") or rules["precision"].get(form)
     if precision is None:
         raise Unpredictable(f"format of {operator}: {form}")
     cells = {name: parse_cell(row, name) or 0.0 for name in row} | rules["sizes"].get(operator, {})
@@ -111,66 +115,82 @@ def _read(row: dict[str, str]) -> tuple[_Key, tuple[str, float, _Kernels]]:
         started = ()
     if not sizes["latency_s"] or not any(min(kernel.gemm) > 0 or kernel.links[0] for kernel in started):
         raise Unpredictable(f"a size or the time of {operator} is missing")
-    rule = _first_rule(row, "experts") if operator == "moe" else attention_rule(row)
-    is_divided = sizes["ep"] > 1 and sizes["tokens"] * sizes["ep"] > sizes["experts"]
-    is_single = not 1.0 < sizes["heads"] / (sizes["kv_heads"] or 1.0) <= rule.get("largest_group", np.inf)
-    changes = rule.get("runtime", {}) | (rule.get("runtime_of_divided", {}) if is_divided else {})
-    changes |= rule.get("runtime_of_single", {}) if is_single else {}
-    attended = rule.get("computes", multiplied if multiplied in FORMATS else "") if cache else ""
-    key = row["device"], row["engine"], rule.get("precision", precision), attended, msgspec.json.encode(changes)
+    use = KernelUse(operator=("moe",) if operator == "moe" else _ATTENTION, library=_use(row, sizes).library)
+    attended = multiplied if cache and multiplied in FORMATS else ""
+    key = row["device"], row["engine"], precision, attended, use, beside.get("dispatch", 0.0)
     return key, (family, sizes["latency_s"], started)
+
+
+def _use(row: dict[str, str], sizes: Shape) -> KernelUse:
+    """Return the use of the engine that holds for a row."""
+    cached, multiplied = row.get("cache_format", ""), row.get("activations_format", "")
+    call = libraries.KernelCall(
+        operator=row["operator"],
+        generation=row["generation"],
+        formats=f"{cached or row.get('weights_format', '')} {multiplied}",
+        width=sizes["head_dim"],
+        group=sizes["heads"] / (sizes["kv_heads"] or 1.0),
+        divided=sizes["ep"] > 1 and sizes["tokens"] * sizes["ep"] > sizes["experts"],
+        kernel=row.get("kernel", ""),
+        version=row.get("engine_version", ""),
+        windowed=sizes["window"] > 0,
+    )
+    return libraries.find_use(runtimes()[_rules()["engines"][row["engine"]]].uses, call)
 
 
 def _attend(row: dict[str, str], sizes: Shape) -> _Kernels:
     """Return attention, after the kernels that the engine's table includes."""
     operator, dim, rows = row["operator"], sizes["head_dim"], sizes["seq"] or 1.0
-    rule = attention_rule(row)
+    library = libraries.attention_libraries()[(use := _use(row, sizes)).library]
     shape = {"dim_qk": dim, "dim_v": dim, **sizes, "q": rows, "kv": sizes["kv"] or rows}
     shape["causal"] = float(operator != "attention_encoder")
-    if rule.get("is_absorbed"):
+    if library.is_absorbed:
         shape |= _rules()["sizes"]["mla_decode"]
     elif operator == "mla_prefill":  # each head has keys of its own
         shape["kv_heads"] = sizes["heads"]
-    if rule.get("masks_window"):
+    if library.masks_window:
         shape["window"] = 0.0
-    packs = rule.get("packs", rows == 1)
-    shape["packed"] = float(packs and sizes["heads"] <= sizes["kv_heads"] * rule.get("largest_group", np.inf))
+    shape["packed"] = float(rows == 1 if library.packs is None else library.packs)
     tokens, rotated = sizes["batch"] * rows, sizes["rotated"] or dim
     widths = {"q": sizes["heads"] * rotated, "k": shape["kv_heads"] * rotated, "v": shape["kv_heads"] * dim}
     widths["c"] = (sizes["kv"] or rows) / rows * sizes["dim_kept"]
     widths["x"] = sizes["heads"] * shape["dim_qk"] + shape["kv_heads"] * (shape["dim_qk"] + shape["dim_v"])
     widths["x"] *= 0.75  # 16 bits are read, 8 written
-    moved = ((kind, {"tokens": tokens, "width": sum(widths[each] for each in kind)}) for kind in rule["before"])
-    special = {"x": _round, "c": kernels.rowwise(OpClass.ELEMENTWISE, 1, rule.get("cast_flops", 0.0), 0)}
+    moved = ((kind, {"tokens": tokens, "width": sum(widths[each] for each in kind)}) for kind in use.before)
+    special = {"x": _round, "c": kernels.rowwise(OpClass.ELEMENTWISE, 1, use.cast_flops, 0)}
     before = (special.get(kind, _gather)(size) for kind, size in moved)
     return *_small_kernels(row), *before, kernels.attention(shape)
 
 
 def _first_rule(row: dict[str, str], table: str) -> dict[str, Any]:
     """Return the first rule of a table that holds: each cell that it names contains one of the parts that it lists."""
-    return first_rule(_rules()[table], row)
+    rules: list[dict[str, Any]] = _rules()[table]
+    for rule in rules:
+        if all(any(part in (row.get(name) or "") for part in parts) for name, parts in rule["of"].items()):
+            return rule
+    return {}
 
 
 def _experts(row: dict[str, str], sizes: Shape) -> _Kernels:
     """Return an expert layer. Kernels differ in whether they copy rows, and write and add up rows of other devices."""
-    rule = _first_rule(row, "experts")
+    library = libraries.expert_libraries()[_use(row, sizes).library]
     tokens, experts, active, devices = (sizes[name] or 1.0 for name in ("tokens", "experts", "topk", "ep"))
     touched = max(min(experts, tokens * active) / devices, 1.0)
     rows = max(tokens * active / devices, 1.0) / touched
     if "power_law" in row.get("distribution", ""):  # the device with the most tokens was timed
         touched, rows = _power_law_load(int(tokens), int(experts), int(active), int(devices), row["distribution"])
-    part, chosen = rule.get("widens", 1.0), touched * rows
+    part, chosen = library.widens, touched * rows
     hidden, inter = (np.ceil(width / part) * part for width in (sizes["hidden"], sizes["inter"] / (sizes["tp"] or 1.0)))
     wide = (1.0 if _first_rule(row, "ungated") else 2.0) * inter
     pair = (product(touched, rows, *shape) for shape in ((wide, hidden), (hidden, inter)))
     up, down = (msgspec.structs.replace(each, is_expert=True) for each in pair)
-    pads, others = rule.get("pads", 0.0), max(tokens * active - chosen, 0.0)
+    pads, others = library.pads, max(tokens * active - chosen, 0.0)
     copied = max(chosen, experts / devices * np.ceil(rows / pads) * pads) if pads else chosen
-    read, zeros = (chosen + others * rule.get("adds_all", False)) * hidden, others * rule.get("writes_all", False)
+    read, zeros = (chosen + others * library.adds_all) * hidden, others * library.writes_all
     written = tokens * hidden + zeros * (wide + hidden)
     summed = SingleKernel(OpClass.GATHER, (0, 0, 0, 0), 2 * read, 0, read, 0, written)
     gated = NARROW_KINDS["activation"]({"tokens": copied + zeros, "width": inter})
-    before = (_gather({"tokens": copied, "width": hidden}),) if rule.get("copies") else ()
+    before = (_gather({"tokens": copied, "width": hidden}),) if library.copies else ()
     return *before, up, gated, down, summed
 
 

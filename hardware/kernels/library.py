@@ -1,0 +1,210 @@
+"""Libraries of kernels: how fast attention and experts run in each, and which of them an engine uses for what."""
+
+from __future__ import annotations
+
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from hardware import file_access
+from hardware.memo import memoize
+from hardware.precision import FORMATS
+
+if TYPE_CHECKING:
+    from hardware.architecture_data import Tiles
+    from hardware.device import Device
+    from hardware.plan import Plan
+
+PATH = Path(__file__).with_name("libraries.toml")
+
+
+class AttentionLibrary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Kernels of fused attention. Zero stands for the constant of the architecture.
+
+    A block has at most `rows` of queries, padded to multiples of `instruction_rows`, and reads `columns` keys at once;
+    `blocks_per_unit` decode beside each other and start in `start_cycles`. Keys are divided among at most `parts`
+    blocks. Products run at `rate` of the matrix unit, in the format `computes` if stated. A library that `packs` puts
+    query heads that share keys into one block, in prefill too (decoding does, unless it is False); one that
+    `masks_window` computes all keys; latent attention that `is_absorbed` multiplies the compressed cache."""
+
+    source: str
+    base: str = ""
+    rows: float = 0.0
+    instruction_rows: float = 0.0
+    columns: float = 0.0
+    blocks_per_unit: float = 0.0
+    start_cycles: float = 0.0
+    parts: float = float("inf")
+    rate: float = 1.0
+    is_synchronous: bool = False
+    computes: str = ""
+    packs: bool | None = None
+    masks_window: bool = False
+    is_absorbed: bool = False
+
+
+class ExpertLibrary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
+    """Kernels of experts: `tiles` (rows, columns, relative rate) of the products of all experts in one kernel.
+
+    A step of `k_step_bytes` of K waits `step_cycles` for memory; operands reach a unit at `feed` bytes/clock (0: no
+    limit). One that `is_fused` routes tokens and unpacks weights within its products; others `copies` rows in the order
+    of experts, in blocks of `pads` rows, or read them by index. `adds_all` is what the sum over the experts of a token
+    takes for rows of other devices, over reading them; with `writes_all` these are also written as zeros and activated.
+    Widths of a device's experts are padded to multiples of `widens`."""
+
+    source: str
+    quality: str = "fitted"
+    base: str = ""
+    tiles: tuple[tuple[float, float, float], ...] = ()
+    vendor: str = "NVIDIA"
+    k_step_bytes: float = 128.0
+    step_cycles: float
+    feed: float = 0.0
+    rate: float = 1.0
+    is_fused: bool = False
+    copies: bool = False
+    pads: float = 0.0
+    adds_all: float = 0.0
+    writes_all: bool = False
+    widens: float = 1.0
+
+    @cached_property
+    def menu(self) -> Tiles:
+        """The tiles, with K undivided."""
+        from hardware.architecture_data import Tiles  # needs numpy, which names of runtimes do without
+
+        return Tiles(
+            sizes=self.tiles, splits=(1,), k_step_bytes=self.k_step_bytes, source=self.source, quality=self.quality
+        )
+
+
+class KernelUse(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The library that an engine uses for some calls: the first use that fits a call holds.
+
+    `operator`: attention_prefill, attention_decode, attention_encoder, mla_prefill, mla_decode (latent attention) or
+    moe. `generation` of the device; `formats` of the cache, or of weights and activations, by their first words;
+    `widths` of a head; `groups`: least and most query heads that share keys; `divided` among devices. `kernel`,
+    `version` and `windowed` tell apart kernels that tables name. `before`: each kernel before attention reads and
+    writes new queries, keys or values ("q", "k", "v"), nothing (""), all that is cached ("c", with `cast_flops` a
+    value), or all queries, keys and values in 16 bits to write them in 8 ("x")."""
+
+    operator: tuple[str, ...]
+    library: str
+    generation: tuple[str, ...] = ()
+    formats: tuple[str, ...] = ()
+    widths: tuple[float, ...] = ()
+    groups: tuple[float, float] | None = None
+    divided: bool | None = None
+    kernel: tuple[str, ...] = ()
+    version: str = ""
+    windowed: bool | None = None
+    before: tuple[str, ...] = ()
+    cast_flops: float = 0.0
+    source: str = ""
+
+    def fits(self, call: KernelCall) -> bool:
+        """Return True if the use holds for a call. A call that names no kernel takes the engine's usual one."""
+        form = f"{call.formats} "
+        return (
+            call.operator in self.operator
+            and (not self.generation or call.generation in self.generation)
+            and (not self.formats or any(form.startswith(f"{name} ") for name in self.formats))
+            and (not self.widths or call.width in self.widths)
+            and (self.groups is None or self.groups[0] <= call.group <= self.groups[1])
+            and self.divided in (None, call.divided)
+            and (not self.kernel or not call.kernel or any(part in call.kernel for part in self.kernel))
+            and self.version in call.version
+            and self.windowed in (None, call.windowed)
+        )
+
+
+class KernelCall(msgspec.Struct, frozen=True, kw_only=True):
+    """A call of an engine, for which a KernelUse gives the library; the fields are those of KernelUse."""
+
+    operator: str
+    generation: str = ""
+    formats: str = ""
+    width: float = 0.0
+    group: float = 1.0
+    divided: bool = False
+    kernel: str = ""
+    version: str = ""
+    windowed: bool = False
+
+
+_NO_USE = KernelUse(operator=(), library="default")
+
+
+@lru_cache(maxsize=1)
+def attention_libraries() -> dict[str, AttentionLibrary]:
+    """Return all libraries of attention by name."""
+    return msgspec.convert(_with_bases("attention"), dict[str, AttentionLibrary])
+
+
+@lru_cache(maxsize=1)
+def expert_libraries() -> dict[str, ExpertLibrary]:
+    """Return all libraries of experts by name."""
+    return msgspec.convert(_with_bases("experts"), dict[str, ExpertLibrary])
+
+
+def _with_bases(kind: str) -> dict[str, Any]:
+    rows: dict[str, Any] = {}
+    for name, row in file_access.shipped(PATH)[kind].items():  # a base stands before what has its fields
+        rows[name] = {**rows.get(row.get("base"), {}), **row}
+    return rows
+
+
+@memoize(keep=256)
+def kernel_generation(device: Device) -> str:
+    """Return the generation whose instructions the kernels of a GPU use, by its facts."""
+    if device.vendor != "NVIDIA":
+        return device.vendor.lower()
+    stated = device.facts.get("synchronous_matrix_rate")
+    if stated is None or stated.value == 1.0:
+        return "ampere"  # warps wait for all products, on Ada and workstation Blackwell too
+    return "blackwell" if ("matrix", "fp4") in device.peaks else "hopper"
+
+
+def formats_of(plan: Plan) -> str:
+    """Return the formats of weights and activations of a plan as uses name them. Weights of 8 bits are stored with
+    scales of blocks, as models that are published in them; all integers of fewer bits are `int4`."""
+    weights, operand, form = plan.weights, plan.operand, FORMATS[plan.weights]
+    if operand == "fp4":
+        return f"{weights} {'mxfp8' if weights == 'mxfp4' else weights}"
+    if form.kind == "integer" and form.bits < FORMATS["int8"].bits:
+        weights = "int4"
+    names = file_access.shipped(PATH)["formats"]
+    return f"{names.get(weights, weights)} {names.get(operand, operand)}"
+
+
+class EngineKernels(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """The libraries that an engine `uses` on a generation of devices, with formats of the cache and of products."""
+
+    uses: tuple[KernelUse, ...]
+    generation: str
+    cache: str
+    products: str
+
+    @memoize(keep=64)
+    def attention(self, operator: str, width: float, group: float) -> AttentionLibrary:
+        """Return the library of attention with heads of a `width`, of which a `group` shares keys."""
+        call = KernelCall(operator=operator, generation=self.generation, formats=self.cache, width=width, group=group)
+        return attention_libraries()[find_use(self.uses, call).library]
+
+    @memoize()
+    def experts(self, is_divided: bool) -> ExpertLibrary:
+        """Return the library of experts, which are divided among devices or not."""
+        call = KernelCall(operator="moe", generation=self.generation, formats=self.products, divided=is_divided)
+        return expert_libraries()[find_use(self.uses, call).library]
+
+
+def find_use(uses: tuple[KernelUse, ...], call: KernelCall) -> KernelUse:
+    """Return the first use that fits a call; without one, that of the default library, or of the one that unpacks
+    weights."""
+    if use := next((use for use in uses if use.fits(call)), None):
+        return use
+    weights, _, activations = call.formats.partition(" ")
+    is_packed = call.operator == "moe" and activations == "bf16" != weights
+    return msgspec.structs.replace(_NO_USE, library="packed") if is_packed else _NO_USE

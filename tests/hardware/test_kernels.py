@@ -1,0 +1,112 @@
+"""Libraries of kernels: each is used by an engine, and estimates use the constants of the library that fits."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.scenario import Scenario
+from analysis.reports.event_report import event_report
+from hardware import architecture_data, file_access
+from hardware.architecture_data import Data
+from hardware.device_catalog import load_device
+from hardware.kernels.library import (
+    KernelCall,
+    attention_libraries,
+    expert_libraries,
+    find_use,
+    kernel_generation,
+)
+from hardware.runtime import runtimes
+from hardware.setup import find_setup
+from tests.models import load_once
+
+USES = [use for runtime in runtimes().values() for use in runtime.uses]
+
+
+def run(model: str, on: str, runtime: str, precision: str, batch: int = 1) -> Estimate:
+    return estimate(load_once(model), load_device(on), Scenario(batch, precision, runtime))
+
+
+def test_every_library_is_used_by_an_engine() -> None:
+    used = {use.library for use in USES} | {"default", "packed"}
+    assert used == attention_libraries().keys() | expert_libraries().keys()
+
+
+def test_every_library_is_reached_by_an_estimate_or_named_by_a_table() -> None:
+    """Those that no estimate takes are other kernels of an engine, which a table or a window tells apart."""
+    reached = {"default", "packed"}
+    formats = (
+        "bf16",
+        "fp8",
+        "bf16 bf16",
+        "fp8_block fp8_block",
+        "int4 bf16",
+        "mxfp4 bf16",
+        "mxfp4 mxfp8",
+        "nvfp4 nvfp4",
+    )
+    for runtime in runtimes().values():
+        for use in runtime.uses:
+            for generation in ("ampere", "hopper", "blackwell", "intel"):
+                for form in formats:
+                    for width in (64.0, 72.0, 128.0, 192.0, 256.0, 512.0):
+                        call = KernelCall(operator=use.operator[0], generation=generation, formats=form, width=width)
+                        for changes in ({}, {"group": 8.0}, {"group": 64.0}, {"divided": True}):
+                            reached.add(find_use(runtime.uses, msgspec.structs.replace(call, **changes)).library)
+    rest = {use.library for use in USES} - reached
+    others = [use for use in USES if use.library in rest]
+    assert all(use.kernel or use.windowed or use.formats == ("fp8",) for use in others)
+    assert len(rest) <= 12
+
+
+@pytest.mark.parametrize("kind", [attention_libraries, expert_libraries], ids=["attention", "experts"])
+def test_every_library_has_a_source_and_plain_constants(kind: object) -> None:
+    libraries = kind()  # type: ignore[operator]
+    for name, library in libraries.items():
+        assert len(library.source) > 8, name
+        assert 0 < library.rate <= 1.0, name
+
+
+def test_generations_follow_from_facts() -> None:
+    generations = {"a100_sxm4_80gb": "ampere", "l40s": "ampere", "rtx_5090": "ampere", "h200_sxm": "hopper"}
+    generations |= {"b200": "blackwell", "gb300": "blackwell", "arc_pro_b60": "intel", "mi300x": "amd"}
+    assert {name: kernel_generation(load_device(name)) for name in generations} == generations
+
+
+def test_an_engine_takes_other_kernels_on_another_generation() -> None:
+    """vLLM decodes with FlashAttention-3 on Hopper, whose instructions have 64 rows, and with -2 on Ampere."""
+    hopper, ampere = (
+        find_setup(load_device(name), "vllm", "language", "bf16", "nchw").kernels
+        for name in ("h100_sxm", "a100_sxm4_80gb")
+    )
+    assert hopper.attention("attention_decode", 128.0, 8.0) == attention_libraries()["fa3_decode"]
+    assert ampere.attention("attention_decode", 128.0, 8.0) == attention_libraries()["fa2_decode"]
+    assert hopper.experts(True) == expert_libraries()["triton_untuned"] != hopper.experts(False)
+
+
+def test_every_constant_of_gpus_is_used_by_an_estimate(monkeypatch: pytest.MonkeyPatch) -> None:
+    used: set[str] = set()
+
+    def assumed(data: Data, name: str) -> float:
+        used.add(name)
+        return data.assumptions[name].value
+
+    monkeypatch.setattr(Data, "assumed", assumed)
+    cases = [
+        ("resnet50", "h100_sxm", "pytorch_untuned", "fp16"),
+        ("mobilenet_v2", "rtx_4090", "tensorrt", "fp32"),
+        ("llama3_8b:decode", "h100_sxm", "vllm", "fp8"),
+        ("llama3_8b:decode", "b200", "vllm", "bf16"),
+        ("llama3_8b:decode", "a100_sxm4_80gb", "tensorrt_llm", "w8a8kv16"),
+        ("llama3_8b", "a100_sxm4_80gb", "vllm", "w4a16"),
+        ("llama3_8b:decode", "rtx_4090", "llama_cpp", "q4_k_m"),
+        ("mixtral_8x7b:decode", "h100_sxm", "vllm", "w4a16"),
+        ("llama3_8b:decode,tp=2", "h100_sxm", "transformers", "bf16"),
+        ("llama3_8b:decode,tp=2", "h100_sxm", "vllm", "bf16"),
+    ]
+    for case in cases:
+        event_report(run(*case))
+    stated = file_access.shipped(architecture_data.COMMON.with_name("gpu.toml"))
+    assert stated["assumptions"].keys() - used == set()
