@@ -32,6 +32,7 @@ class Device(msgspec.Struct, frozen=True, dict=True):
     file: DeviceFile
     facts: dict[str, Fact]
     operating_point: tuple[str, ...] = ()  # its power cap and clock lock: `400W`, `1400MHz`
+    clock_share: float = 1.0  # of the clock of its matrix units, under a clock lock
 
     def __getattr__(self, name: str) -> float:
         """The value of a fact by its name, in its SI unit: `device.tdp_w`."""

@@ -52,10 +52,11 @@ class Coefficients(msgspec.Struct, frozen=True, dict=True):
     is_static: NDArray[np.bool_]
 
     @cached_property
-    def kinds(self) -> tuple[NDArray[np.float64], ...]:
-        """The prices of events on chip, of those by time, and of those in memory, zero for other events, (e,) each."""
+    def kinds(self) -> tuple[tuple[NDArray[np.int64], NDArray[np.float64]], ...]:
+        """Rows and prices of events on chip, of those by time, and of those in memory."""
         chip, memory = self.follows_voltage & ~self.by_time, ~self.follows_voltage & ~self.is_static
-        return tuple(np.where(kind, self.value, 0.0) for kind in (chip, self.by_time, memory))
+        rows = (np.flatnonzero(kind & (self.value != 0.0)) for kind in (chip, self.by_time, memory))
+        return tuple((each, self.value[each]) for each in rows)
 
 
 def _scale(value: Triple, factor: float) -> Triple:

@@ -87,7 +87,8 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     worked_s = None if mapping.clocked_s is None else np.minimum(mapping.clocked_s, busy)
     clocked_s = busy if worked_s is None else worked_s
     clocked_s = clocked_s + device.arch.data.assumed("launch_clocked") * start_s + serial_s[STARTS]
-    clocked_s = clocked_s + runtime.sequence_s.value * demand.per_kernel(demand.calls.sequences)
+    if runtime.sequence_s.value:
+        clocked_s = clocked_s + runtime.sequence_s.value * demand.per_kernel(demand.calls.sequences)
     compute_s, memory_s = resources[0, :2].max(axis=0), resources[0, 2:].max(axis=0)
     waiting_s = np.maximum(clocked_s - compute_s, 0.0)
     counts, waiting = _timed_counts(demand, setup, mapping, (clocked_s, waiting_s), share)
@@ -95,34 +96,24 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
         counts *= demand.mean_work
         waiting *= demand.mean_work
     statics, timed, instruction = device.arch.static_rows, device.arch.timed_rows, device.arch.scalar_instruction
-    chip_j, timed_j, memory_j = (_operator_energy_j(each, counts) for each in prices.kinds)
+    chip_j, timed_j, memory_j = (_operator_energy_j(price, counts[rows]) for rows, price in prices.kinds)
     waiting_j = waiting * float(prices.value @ instruction)
     if worked_s is not None:  # units without work are not clocked: work takes its cycles at any clock
         worked = np.divide(worked_s, clocked_s, out=np.zeros_like(worked_s), where=clocked_s > 0.0)[demand.kernel]
         chip_j, timed_j = chip_j + worked * timed_j, (1.0 - worked) * timed_j
     static_w = float(prices.value[statics].sum())
     budget = PowerBudget(device.power_limit_w - static_w, device.voltage_slope)
-    # The matrix unit's peak is stated at its clock. Products below it wait for operands, not for the clock.
-    reached = device.arch.data.assumed("matrix_clock_bound") * device.vector_clock_hz / device.matrix_clock_hz
-    product_s = np.minimum(resources[0, 0], demand.per_kernel(mapping.matrix_ideal_s) / reached)
-    # If layers stream to each other, some layer always works.
-    streams = device.arch.places_models and device.layers_at_once > 1.0  # some layer always works
-    follows_s = overlapped_s if streams else np.maximum(product_s, resources[0, 1])
-    needs = KernelNeeds(
-        demand.per_kernel(chip_j),
-        demand.per_kernel(timed_j),
-        demand.per_kernel(waiting_j),
-        demand.per_kernel(memory_j),
-        own_s,
-        overlapped_s,
-        follows_s,
-        start_cycles_s,
-        waiting_s,
-    )
-    throttled, kernel_s = _throttle(needs, budget, floor, demand, setup)
-    throttled_s, price_scale = throttled.seconds, throttled.price_scale[demand.kernel]
-    cycles, waits = throttled.cycle_scale[demand.kernel], throttled.waiting_scale[demand.kernel]
-    counts[timed] *= cycles if worked_s is None else worked + (1.0 - worked) * cycles
+    kernel_s = _dispatched_s(own_s, floor, demand, setup)
+    throttled_s, price_scale, cycles, waits = own_s, np.ones(demand.n), np.ones(demand.n), np.ones(demand.n)
+    if (demand.per_kernel(chip_j + timed_j + waiting_j + memory_j) > budget.watts * kernel_s).any():
+        follows_s = _clocked_part(demand, setup, mapping, resources, overlapped_s)
+        chip, by_time, waits_j, memory = (demand.per_kernel(each) for each in (chip_j, timed_j, waiting_j, memory_j))
+        seconds = own_s, overlapped_s, follows_s, start_cycles_s, waiting_s
+        needs = KernelNeeds(chip, by_time, waits_j, memory, *seconds)
+        throttled, kernel_s = _throttle(needs, budget, floor, demand, setup)
+        throttled_s, price_scale = throttled.seconds, throttled.price_scale[demand.kernel]
+        cycles, waits = throttled.cycle_scale[demand.kernel], throttled.waiting_scale[demand.kernel]
+        counts[timed] *= cycles if worked_s is None else worked + (1.0 - worked) * cycles
     if device.arch.count_instruction is not None:
         rows = np.flatnonzero(instruction)
         counts[rows] += np.outer(instruction[rows], waiting * waits)
@@ -134,7 +125,7 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     pipelined = None
     if mapping.fill_s is not None and mapping.is_resident is not None:
         fill_s = mapping.fill_s * mapping.is_resident
-        if streams:  # the chip is given the next batch before this one ends
+        if device.layers_at_once > 1.0:  # the chip is given the next batch before this one ends
             fill_s = fill_s + setup.call_s * demand.per_kernel(demand.calls.begins)
         least_s = demand.per_kernel(dynamic_j) / budget.watts
         pipelined = kernel_s - np.maximum(np.maximum(unthrottled - fill_s, floor), least_s)
@@ -249,14 +240,28 @@ def _overhead(demand: Demand, setup: Setup, start_s: Floats) -> tuple[Floats, Fl
         launch = launch + runtime.sequence_s.value * demand.per_kernel(demand.calls.sequences)
     if device.arch.places_models:
         return launch, 0.0
-    dispatched = demand.per_kernel(np.where(demand.head, demand.calls.dispatched, 0.0))
-    dispatch = device.dispatch_s * runtime.dispatch_on.get(device.software_class, runtime.dispatch).value * dispatched
+    dispatch: Floats | float = runtime.dispatch_on.get(device.software_class, runtime.dispatch).value
+    if dispatch:
+        calls = demand.per_kernel(np.where(demand.head, demand.calls.dispatched, 0.0))
+        dispatch = device.dispatch_s * dispatch * calls
     if runtime.prompt_dispatch.value:
         enqueued = demand.per_kernel(np.where(demand.head, demand.calls.prompts, 0.0))
         dispatch = dispatch + device.dispatch_s * runtime.prompt_dispatch.value * enqueued
     if device.arch.is_host:
         return launch + dispatch + device.thread_join_s * _starting(setup) * _joins(demand, setup), 0.0
     return launch, dispatch
+
+
+def _clocked_part(demand: Demand, setup: Setup, mapping: Mapping, resources: Floats, busy_s: Floats) -> Floats:
+    """Return the seconds of each kernel's work that follow the clock of its units, (k,)."""
+    device = setup.device
+    if device.arch.places_models and device.layers_at_once > 1.0:  # some layer always works
+        return busy_s
+    # The matrix unit's peak is stated at its clock. Products below it wait for what has another clock.
+    reached = device.arch.data.assumed("matrix_clock_bound") * device.vector_clock_hz / device.matrix_clock_hz
+    product_s = np.minimum(resources[0, 0], demand.per_kernel(mapping.matrix_ideal_s) / reached)
+    part_s: Floats = np.maximum(product_s, resources[0, 1])
+    return part_s
 
 
 def _throttle(

@@ -39,7 +39,7 @@ def set_operating_point(device: Device, settings: Sequence[str]) -> Device:
         if unit in amounts:
             raise RequestError(f"{device.key}: {'power cap' if unit == 'W' else 'clock lock'} is set twice")
         amounts[unit] = amount
-    facts, point = dict(device.facts), []
+    facts, point, share = dict(device.facts), [], device.clock_share
     if (cap_w := amounts.get("W")) is not None:
         point.append(f"{cap_w:g}W")
         _check_range(f"{device.key}@{cap_w:g}W", cap_w, least_cap_w(device), device.power_limit_w, "W", "power limit")
@@ -50,10 +50,12 @@ def set_operating_point(device: Device, settings: Sequence[str]) -> Device:
         highest = max(own, *units.values())
         _check_range(f"{device.key}@{lock:g}MHz", lock, own * _SLOWEST, highest, "MHz", "highest clock")
         follows = {name: field.follows.get("clock_hz", 0.0) for name, field in device.arch.data.facts.items()}
-        ratios = {name: (lock / own) ** power for name, power in {**follows, "clock_hz": 1.0}.items() if power}
-        ratios |= {name: min(ratios[name], highest / clock) for name, clock in units.items()}
+        below = min(lock / own, 1.0)  # a lock bounds the clock: above the usual one it changes nothing
+        ratios = {name: below**power for name, power in {**follows, "clock_hz": 1.0}.items() if power}
+        ratios |= {name: min(lock / clock, 1.0) for name, clock in units.items()}
         _scale(facts, ratios, point[-1])
-    new = msgspec.structs.replace(device, facts=facts, operating_point=tuple(point))
+        share = ratios["matrix_clock_hz"]
+    new = msgspec.structs.replace(device, facts=facts, operating_point=tuple(point), clock_share=share)
     return msgspec.structs.replace(new, name=f"{device.file.name}{new.operating_words}{device.mark}")
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from hardware.demand import Floats
 
+_SMALL = 1e-6  # the least step of a clock
 _ROUNDS = 8  # of Newton's method, from above; the limit itself holds exactly
 
 
@@ -65,22 +66,27 @@ def lower_clocks(needs: KernelNeeds, budget: PowerBudget, least_s: Floats | floa
 
 def _solve(needs: KernelNeeds, budget: PowerBudget, least_s: Floats) -> Throttled:
     fixed_s = needs.own_s - needs.busy_s - needs.start_s
-    # The seconds are the largest of these: held by the host, by memory or by arithmetic. Each has a clock.
-    constant_s = np.stack([least_s, fixed_s + needs.busy_s, fixed_s])
-    cycles_s = np.stack([np.zeros_like(least_s), needs.start_s, needs.start_s + needs.compute_s])
+    # The seconds are the largest of these: held by memory, by arithmetic or by the host. Each has a clock.
+    constant_s = np.stack([fixed_s + needs.busy_s, fixed_s, least_s][: 3 if least_s.any() else 2])
+    cycles_s = np.zeros_like(constant_s)
+    cycles_s[0], cycles_s[1] = needs.start_s, needs.start_s + needs.compute_s
     slope, surplus_j = budget.slope, needs.memory_j - budget.watts * constant_s
     timed_w = needs.timed_j / needs.own_s + _ratio(needs.waiting_j, needs.waiting_s)
     rest_j = needs.chip_j + needs.timed_j + needs.waiting_j - timed_w * needs.own_s
+    by_cycles_j, by_clock_j, budget_j = rest_j + timed_w * cycles_s, timed_w * constant_s, budget.watts * cycles_s
     clock = np.ones_like(constant_s)
     for _ in range(_ROUNDS):
-        voltage = 1.0 - slope * (1.0 - clock)
-        chip_j = rest_j + timed_w * (clock * constant_s + cycles_s)
-        over_j = clock * (chip_j * voltage**2 + surplus_j) - budget.watts * cycles_s
-        steepness = (chip_j + clock * timed_w * constant_s) * voltage**2 + surplus_j
-        steepness = steepness + 2.0 * slope * clock * voltage * chip_j
-        clock = np.clip(clock - np.maximum(over_j, 0.0) / np.maximum(steepness, 1e-300), 0.0, 1.0)
+        voltage, waiting_j = (1.0 - slope) + slope * clock, clock * by_clock_j
+        chip_j = (by_cycles_j + waiting_j) * voltage
+        over_j = clock * (chip_j * voltage + surplus_j) - budget_j
+        steepness = (chip_j + waiting_j * voltage) * voltage + surplus_j + 2.0 * slope * clock * chip_j
+        step = np.maximum(over_j, 0.0) / np.maximum(steepness, 1e-300)
+        step[step < _SMALL] = 0.0  # each kernel by itself, whatever others are solved with it
+        if not step.any():
+            break
+        clock = np.maximum(clock - step, 0.0)
     lowest = clock.max(axis=0)
-    seconds = (constant_s[1:] + cycles_s[1:] / np.maximum(lowest, 1e-9)).max(axis=0)
+    seconds = (constant_s[:2] + cycles_s[:2] / np.maximum(lowest, 1e-9)).max(axis=0)
     saved_s = np.maximum(needs.own_s - lowest * seconds, 0.0)
     cycle_scale = 1.0 - saved_s / needs.own_s
     waiting_scale = np.maximum(1.0 - _ratio(saved_s, needs.waiting_s), 0.0)

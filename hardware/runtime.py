@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -12,7 +12,7 @@ from hardware import file_access
 from hardware.kernels.library import KernelUse
 from hardware.precision import DEFAULT, FORMATS, parse
 from hardware.quantity import SourcedValue, exact_value
-from hardware.records import read_records
+from hardware.records import convert_record, read_rows
 
 if TYPE_CHECKING:
     from hardware.device import Device
@@ -145,19 +145,18 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 @lru_cache(maxsize=1)
 def runtimes() -> dict[str, Runtime]:
     """Return all runtimes by id."""
-    none = {"dispatch": msgspec.structs.asdict(exact_value(0.0))}  # a whole program is started at once
-
-    def prepare(name: str, row: dict[str, Any]) -> dict[str, Any]:
-        """Return the fields of a row, with those that its mode and name give."""
-        return {"id": name, **(none if row.get("mode") == "fused" else {}), **row}
-
-    return read_records(PATH, "runtime", Runtime, "runtimes", prepare)
+    rows = read_rows(PATH, "runtimes")
+    none = msgspec.structs.asdict(exact_value(0.0))  # a whole program is started at once
+    dispatch = {key: {"dispatch": none} if row["mode"] == "fused" else {} for key, row in rows.items()}
+    rows = {key: {"id": key, **dispatch[key], **row} for key, row in rows.items()}
+    return {key: convert_record(PATH, f"runtimes.{key}", row, Runtime) for key, row in rows.items()}
 
 
 @lru_cache(maxsize=1)
 def format_rules() -> tuple[FormatRule, ...]:
     """Return the table of formats by runtime and kind of operator."""
-    return tuple(msgspec.convert(file_access.shipped(PATH)["formats"], list[FormatRule]))
+    rows = enumerate(file_access.shipped(PATH)["formats"], 1)
+    return tuple(convert_record(PATH, f"formats, row {place}", row, FormatRule) for place, row in rows)
 
 
 def format_rule(device: Device, runtime: str, asked: str, operator: str) -> FormatRule | None:

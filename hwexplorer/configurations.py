@@ -70,7 +70,9 @@ def evaluate_grid(
     for workload in map(engine.workload, members):
         sizes, formats = batches or batches_of(workload, BATCHES), precisions or SWEEP
         check_lists("choose from", model=[workload], device=on, batch=sizes, precision=formats)
-        grid = estimate_grid([workload], on, engine.scenario(members[0]), sizes, formats, tick)
-        lines = [judge(result, settings()) for result in grid]
-        results += [each for at in range(len(sizes)) for each in lines[at :: len(sizes)]]
+        grid = [*estimate_grid([workload], on, engine.scenario(members[0]), sizes, formats, tick)]
+        ordered = [each for at in range(len(sizes)) for each in grid[at :: len(sizes)]]
+        # A cap above what the device draws is the device without one.
+        reached = [each for each in ordered if not each.device.power_cap or (each.run.price_scale < 1.0).any()]
+        results += [judge(result, settings()) for result in reached]
     return results

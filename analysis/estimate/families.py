@@ -37,7 +37,7 @@ def family_of(event: Event) -> str:
         return "static power"
     if event.is_by_time:
         return "operand delivery" if event.category == "register" else _BY_TIME[event.argument]
-    if event.family == "dram":
+    if event.family == "dram" or (event.family, event.argument) == ("path", "controller"):
         return "DRAM"
     if event.family in ("mac", "tensor_mac", "flop", "special"):
         return "instructions and control" if event.argument == "integer" else "arithmetic"

@@ -11,6 +11,7 @@ from analysis.estimate.figures import Figures, figures
 from analysis.estimate.metrics import EXPLAINED, METRICS
 from analysis.explore.attribution import Groups, Part, attribute, attribute_to_software, parts_cancel
 from analysis.text.difference_sentences import difference_sentence, name_side, under_utilisation
+from analysis.text.headline import short_name
 from hardware.errors import RequestError, unknown
 from hardware.quantity import Unit, percent, quantity
 
@@ -112,7 +113,13 @@ def reasons(a: Estimate, b: Estimate, metric: str, groups: Groups, values: tuple
     if metric in ("latency", "edp") and (software := attribute_to_software(more, less)):
         lines.append(f"of the time, {software.text}")
     lines.extend(under_utilisation(more, less) if metric in ("latency", "edp") else ())
+    lines.extend(_paper_band(each) for each in (more, less) if metric != "latency" and not each.device.silicon)
     return tuple(lines)
+
+
+def _paper_band(side: Estimate) -> str:
+    low, high = (quantity(end / side.energy_j, "x") for end in side.energy_band_j)
+    return f"prices of {short_name(side.device)} are bottom-up: its energy may be {low} to {high} of that"
 
 
 def _memory_sentences(groups: Groups, swapped: bool) -> list[str]:

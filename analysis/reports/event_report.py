@@ -31,7 +31,7 @@ class EventRow(msgspec.Struct, frozen=True, kw_only=True):
     category: str
     event: str
     count: Annotated[float, column("Count", "SI", role="quantity", keep=2, help="in the unit of the next column")]
-    unit: Annotated[str, column("of", keep=4)]
+    unit: Annotated[str, column("of", keep=2)]
     energy_j: Annotated[float, column("Energy/batch", "J", keep=9)]
     energy_j_per_inference: Annotated[float, column("Energy/inf", "J", key="energy_per_inference")]
     energy_low_j: float
@@ -48,7 +48,7 @@ class EventRow(msgspec.Struct, frozen=True, kw_only=True):
     is_dynamic: bool
     waits: Annotated[
         float | None,
-        column("Waits", "%", keep=3, help="share of its cycles in which the units it serves are idle"),
+        column("Waits", "%", keep=4, help="share of its cycles in which the units it serves are idle"),
     ]
 
 

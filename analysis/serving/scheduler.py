@@ -46,7 +46,7 @@ class Scheduler(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 @lru_cache(1)
 def schedulers() -> dict[str, Scheduler]:
     """Return all schedulers by name."""
-    return read_records(PATH, "scheduler", Scheduler, "schedulers")
+    return read_records(PATH, "schedulers", Scheduler)
 
 
 def find_scheduler(runtime: str, memory_bytes: float) -> Scheduler:

@@ -45,7 +45,7 @@ def command_lines(server: Server, longest: int, drafts: int = 0) -> tuple[Comman
     vendor = server.first.device.vendor
     return tuple(
         CommandLine(server=flags.title, command=_command(name, flags, server, longest, drafts))
-        for name, flags in read_records(PATH, "server", ServerFlags, "servers").items()
+        for name, flags in read_records(PATH, "servers", ServerFlags).items()
         if vendor in flags.vendors
     )
 

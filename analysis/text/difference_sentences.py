@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
+
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.families import FAMILIES, family_energy, instructions, static_power_w
 from analysis.estimate.host_work import divide_host_work
@@ -27,7 +29,10 @@ def name_side(side: Estimate, other: Estimate) -> str:
 def difference_sentence(more: Estimate, less: Estimate, cause: str, of: str) -> str:
     """Return the sentence for a cause of more `of` (energy or time); '' if the cause has no sentence."""
     text: str = file_access.shipped(_FILE)[of].get(cause, "")
-    return text.format(more=_figures(more), less=_figures(less), static_cause=_static_cause(more, less))
+    figures = _figures(more), _figures(less)
+    if figures[0].delivers == figures[1].delivers:
+        figures[1].delivers = "does as well"
+    return text.format(more=figures[0], less=figures[1], static_cause=_static_cause(more, less))
 
 
 def _figures(side: Estimate) -> SimpleNamespace:
@@ -44,7 +49,7 @@ def _figures(side: Estimate) -> SimpleNamespace:
     return SimpleNamespace(
         name=short_name(device),
         format=side.precision_run,
-        node=f"{device.process_nm:g} nm",
+        node=f"{device.process_nm:g} nm{_voltage(side)}",
         delivers=device.arch.data.story.delivers,
         instructions=_instructions(side),
         launch=f"{quantity(own_s, 's')} for {kernels} kernels{host} of {short_name(device)} "
@@ -63,15 +68,23 @@ def _figures(side: Estimate) -> SimpleNamespace:
     )
 
 
+def _voltage(side: Estimate) -> str:
+    """Return what a lower voltage at the power limit leaves of the energy of events, if it is lower."""
+    left = float(np.average(side.run.price_scale, weights=side.run.latency_s)) if side.latency_s else 1.0
+    return f", at {percent(left)} of the energy of the full clock" if left < 0.99 else ""
+
+
 def _price(joules: float, count: float, unit: str) -> str:
     return f" ({quantity(joules / count, 'J')}/{unit})" if count else ""
 
 
 def _instructions(side: Estimate) -> str:
-    count, macs, kind = instructions(side), float(side.demand.macs.sum()), side.device.arch.data.story.instructions
+    batch, kind = side.scenario.batch, side.device.arch.data.story.instructions
+    count, macs = instructions(side) / batch, float(side.demand.macs.sum()) / batch
     if not kind:
         return "fetches none, its schedule lies in space"
-    return f"issues {quantity(count, 'SI')} {kind}" + (f", one per {macs / count:.3g} MACs" if count and macs else "")
+    per = f", one per {quantity(macs / count, 'SI')} MACs" if count and macs else ""
+    return f"issues {quantity(count, 'SI')} {kind}{per}"
 
 
 def _static_cause(more: Estimate, less: Estimate) -> str:

@@ -78,7 +78,7 @@ class ExpertLibrary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     @cached_property
     def menu(self) -> Tiles:
         """The tiles, with K undivided."""
-        from hardware.architecture_data import Tiles  # with arrays, which the names of runtimes do not need
+        from hardware.architecture_data import Tiles  # needs numpy, which names of runtimes do without
 
         return Tiles(
             sizes=self.tiles, splits=(1,), k_step_bytes=self.k_step_bytes, source=self.source, quality=self.quality
@@ -145,13 +145,13 @@ _NO_USE = KernelUse(operator=(), library="default")
 @lru_cache(maxsize=1)
 def attention_libraries() -> dict[str, AttentionLibrary]:
     """Return all libraries of attention by name."""
-    return read_records(PATH, "library of attention", AttentionLibrary, "attention")
+    return read_records(PATH, "attention", AttentionLibrary)
 
 
 @lru_cache(maxsize=1)
 def expert_libraries() -> dict[str, ExpertLibrary]:
     """Return all libraries of experts by name."""
-    return read_records(PATH, "library of experts", ExpertLibrary, "experts")
+    return read_records(PATH, "experts", ExpertLibrary)
 
 
 @memoize(keep=256)

@@ -233,6 +233,9 @@ def assemble(
         ideal, contraction_s = ideal * slower, contraction_s * slower
     elementwise_s, vector_units = elementwise_seconds(demand, device, setup.vector_flops)
     product_s = np.maximum(contraction_s / compute_rate, ideal / np.maximum(demand.product_rate, 1.0))
+    if device.clock_share < 1.0:  # what products of matrix units wait for below their peak keeps its time
+        at_peak_s = np.where(on_matrix, ideal / device.arch.data.assumed("matrix_clock_bound"), np.inf)
+        product_s = np.maximum(product_s * device.clock_share, np.minimum(product_s, at_peak_s))
     matrix_s = np.where(on_matrix, product_s, 0.0)
     vector_s = np.where(on_matrix, 0.0, product_s) + elementwise_s / rates.compute[:, demand.vector_class]
     vector_ideal_s = np.where(on_matrix, 0.0, ideal) + demand.vector_flops / setup.vector_flops

@@ -2,36 +2,56 @@
 
 On matrix units, kernels of convolutions want channels last: others rearrange the tensors of a model in NCHW before and
 after, but not those of a product (1 x 1) in TF32. Rules choose the kernel: fewer shapes have a good one where
-instructions are new. With few input channels, as in the first layer, each value is loaded alone. Two kernels widen the
-parameters of a batch norm in 16 bits."""
+instructions are new. With few input channels, as in the first layer, each value is loaded alone. Pools and batch norms
+in 16 bits spend most instructions on addresses. Two kernels widen the parameters of such a norm. Layer norms take time
+for each row, however short."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from hardware.demand import READ_WEIGHT, Demand, Floats, OpClass
+from hardware.mapping.tiling import Bools
 from hardware.precision import BASE, FORMATS, WIDE
 from hardware.setup import Setup
 
+_WINDOW = 32.0  # elements of a window that a thread reads alone
 _REARRANGED = 3.0  # a tensor is read and written once more
 
 
 def untuned_kernels(demand: Demand, setup: Setup) -> tuple[Demand, Floats]:
-    """Return the demand with the rates of the kernels that rules choose and the bytes of those that rearrange tensors,
-    and how many kernels each operator starts beside its own, (n,)."""
-    assumed, is_narrow = setup.device.arch.data.assumed, demand.element_bytes < FORMATS[BASE].bytes
-    starts: Floats = np.where(is_narrow & (demand.op_class == OpClass.NORM), assumed("norm_casts"), 0.0)
+    """Return the demand with the rates, instructions and bytes of such kernels, and the seconds that they take beside
+    work and memory, (n,)."""
+    device, assumed = setup.device, setup.device.arch.data.assumed
+    cycles = device.units * device.clock_hz
+    is_norm = (demand.op_class == OpClass.NORM) & (demand.element_bytes < FORMATS[BASE].bytes)
+    is_pool = (demand.op_class == OpClass.POOL) & (demand.vector_flops <= _WINDOW * demand.elements)
+    values = np.where(is_norm, demand.elements, demand.vector_flops * is_pool)
+    least_s = values / (np.where(is_norm, assumed("norm_rate"), assumed("pool_rate")) * cycles)
+    more_s = np.maximum(least_s - sum(demand.moved_bytes) / device.memory_bandwidth, 0.0)
+    rows = np.where(demand.op_class == OpClass.ROW_NORM, demand.special, 0.0)  # a root for each
+    more_s = more_s + rows * assumed("norm_row_cycles") / cycles
+    starts = np.where(is_norm, assumed("norm_casts"), 0.0)
+    demand = demand.with_values(vector_flops=demand.vector_flops + values * assumed("address_ops"))
+    demand, rearranged = _choose_convolutions(demand, setup)
+    return demand, more_s + (starts + 2.0 * rearranged) * device.light_start_s
+
+
+def _choose_convolutions(demand: Demand, setup: Setup) -> tuple[Demand, Bools]:
+    """Return the demand with the rates and bytes of convolutions, and where kernels rearrange their tensors, (n,)."""
+    device, assumed = setup.device, setup.device.arch.data.assumed
     is_dense = (demand.op_class == OpClass.CONV) & (setup.plan.convolution[0] == "matrix")
-    if not is_dense.any():
-        return demand, starts
     window = np.maximum(np.prod(demand.windows[2:4], axis=0), 1.0)
-    is_few = demand.gemm[3] / window < assumed("few_channels")
-    rate = np.where(is_few, assumed("few_channels_rate"), 1.0)
-    rate = rate * (assumed("rule_kernels_rate") if setup.device.synchronous_matrix_rate < 1.0 else 1.0)
-    demand = demand.with_values(product_rate=demand.product_rate * np.where(is_dense, rate, 1.0))
+    rate = np.where(demand.gemm[3] / window < assumed("few_channels"), assumed("few_channels_rate"), 1.0)
+    if device.synchronous_matrix_rate < 1.0:
+        rate = rate * assumed("rule_kernels_rate")
+    rate = np.where(is_dense, rate, 1.0)
     if setup.layout != "nchw":
-        return demand, starts
-    rearranges = is_dense & ((window > 1.0) | (demand.element_bytes <= FORMATS[WIDE].bytes))
-    is_moved = rearranges[demand.transfers.op] & (demand.transfers.role != READ_WEIGHT)
-    demand = demand.with_transfers(size_bytes=demand.transfers.size_bytes * np.where(is_moved, _REARRANGED, 1.0))
-    return demand, starts + 2.0 * rearranges
+        return demand.with_values(product_rate=demand.product_rate * rate), np.zeros(demand.n, dtype=np.bool_)
+    rate = np.where(demand.is_depthwise, assumed("depthwise_nchw_rate"), rate)
+    is_narrow = demand.element_bytes <= FORMATS[WIDE].bytes
+    rearranged: Bools = is_dense & ((window > 1.0) | is_narrow)
+    is_moved = rearranged[demand.transfers.op] & (demand.transfers.role != READ_WEIGHT)
+    demand = demand.with_values(product_rate=demand.product_rate * rate)
+    size_bytes = demand.transfers.size_bytes * np.where(is_moved, _REARRANGED, 1.0)
+    return demand.with_transfers(size_bytes=size_bytes), rearranged

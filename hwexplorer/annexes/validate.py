@@ -11,6 +11,7 @@ import msgspec
 
 from analysis.annexes.machine import efficiency_fit
 from analysis.annexes.machine.efficiency_fit import CrossValidation
+from analysis.annexes.machine.framework_kernels import is_framework_table, predict_framework_kernels
 from analysis.annexes.machine.kernel_validation import KernelErrors, is_kernel_table, kernel_points, validate_kernels
 from analysis.annexes.machine.measured_rows import FITTED_ON, SHIPPED, read_rows, shipped_rows
 from analysis.annexes.machine.operator_rows import is_operator_table, predict_operators
@@ -71,15 +72,17 @@ def _document(
     folders, models = engine.folders(), list[dict[str, str]]()
     points, skipped = list[PredictionPoint](), Counter[str]()
     for path in data or ():
-        table = read_rows((path,), ("device",))
+        table, found, left_out = read_rows((path,), ("device",)), list[PredictionPoint](), Counter[str]()
         if is_operator_table(names := next(iter(table), {})):
             found, left_out = predict_operators(table, folders, tick)
-            points += found
-            skipped += left_out
+        elif is_framework_table(names):
+            found, left_out = predict_framework_kernels(path, folders)
         elif is_kernel_table(names):
-            points += [msgspec.structs.replace(each, name=each.family) for each in kernel_points(path, folders)]
+            found = kernel_points(path, folders)
         else:
             models += read_rows((path,))
+        points += [msgspec.structs.replace(each, name=each.family) for each in found]
+        skipped += left_out
     measured = models if data else shipped_rows()
 
     def progress(done: int) -> None:

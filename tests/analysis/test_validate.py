@@ -21,6 +21,7 @@ from analysis.annexes.machine.efficiency_fit import (
     fit_software,
     left_out_latency,
 )
+from analysis.annexes.machine.framework_kernels import predict_framework_kernels
 from analysis.annexes.machine.kernel_validation import kernel_points
 from analysis.annexes.machine.language_rows import interpret_row
 from analysis.annexes.machine.measured_rows import Unpredictable, read_rows
@@ -528,3 +529,37 @@ def test_measured_operators_stay_within_the_errors_of_today() -> None:
         of_nvidia = [each for each in points if each.name.startswith(begins) and not each.device.startswith("arc_")]
         errors = [abs(each.predicted / each.measured - 1.0) for each in of_nvidia]
         assert float(np.median(errors)) < bound, begins
+
+
+def test_kernels_of_a_framework_are_predicted_as_in_a_graph(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Measured on an H100 with PyTorch 2.11; what cannot be predicted says why."""
+    path = tmp_path / "kernels.csv"
+    head = "device,op,shape,format,layout,seconds"
+    rows = (
+        "H100 SXM,conv2d,n=64 c=128 h=28 w=28 k=128 r=3 stride=1 pad=1 groups=1,bf16,channels_last,2.97e-05",
+        "H100 SXM,max_pool2d,n=64 c=32 h=112 w=112 r=3 stride=2 pad=1,fp32,nchw,1.016e-04",
+        "H100 SXM,layer_norm,tokens=8192 width=4096,bf16,,6.19e-05",
+        "H100 SXM,gemm,m=4096 n=4096 k=4096,int8,,1.5e-04",
+        "H100 SXM,roll,elements=5,bf16,,1e-6",
+        "H100 SXM,relu,tokens=5,bf16,,1e-6",
+        "H100 SXM,relu,elements=5,bf16,,soon",
+        "H999,relu,elements=5,bf16,,1e-6",
+    )
+    path.write_text("\n".join((head, *rows)))
+    points, skipped = predict_framework_kernels(path)
+    assert [point.family for point in points] == ["conv2d, bf16", "max_pool2d, fp32", "layer_norm, bf16", "gemm, int8"]
+    assert all(0.7 < point.predicted / point.measured < 1.3 for point in points[:3])
+    assert set(skipped) == {
+        "roll: roll is not known",
+        "relu: elements is not known",
+        "relu: the time is not a number",
+        "device is not in the catalogue: H999",
+    }
+    assert main(["validate", "--data", str(path)]) == 0
+    assert "max_pool2d, fp32" in capsys.readouterr().out
+
+
+def test_what_cannot_fit_is_not_predicted() -> None:
+    row = {"device": "rtx_3060", "framework": "pytorch eager", "model": "vgg16", "batch": "4096", "precision": "fp32"}
+    points, skipped = row_validation.predict_rows([{**row, "scenario": "x", "latency_ms": "1"}])
+    assert (points, [*skipped]) == ([], ["the model does not fit into the memory of the device"])

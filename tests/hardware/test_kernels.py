@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import msgspec
 import pytest
 
@@ -13,7 +11,6 @@ from analysis.reports.event_report import event_report
 from hardware import architecture_data, file_access
 from hardware.architecture_data import Data
 from hardware.device_catalog import load_device
-from hardware.errors import RequestError
 from hardware.kernels.library import (
     KernelCall,
     attention_libraries,
@@ -21,8 +18,7 @@ from hardware.kernels.library import (
     find_use,
     kernel_generation,
 )
-from hardware.records import read_records
-from hardware.runtime import Runtime, runtimes
+from hardware.runtime import runtimes
 from hardware.setup import find_setup
 from tests.models import load_once
 
@@ -114,11 +110,3 @@ def test_every_constant_of_gpus_is_used_by_an_estimate(monkeypatch: pytest.Monke
         event_report(run(*case))
     stated = file_access.shipped(architecture_data.COMMON.with_name("gpu.toml"))
     assert stated["assumptions"].keys() - used == set()
-
-
-def test_a_record_that_does_not_validate_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    row = {"name": "x", "mode": "fused", "runs_on": ["gpu"], "streming": {}}
-    monkeypatch.setattr(file_access, "shipped", lambda path: {"runtimes": {"x": row}})
-    words = "runtimes.toml: runtime 'x': unknown field `streming`, did you mean streaming"
-    with pytest.raises(RequestError, match=words):
-        read_records(tmp_path / "runtimes.toml", "runtime", Runtime, "runtimes")

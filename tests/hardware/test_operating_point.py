@@ -84,8 +84,7 @@ def test_a_set_chip_remains_the_chip() -> None:
     """Its evidence, its price, its power at rest and its prices at a nominal clock are its own; it is ranked."""
     free, capped, locked = (load_device(f"h100_sxm{setting}") for setting in ("", "@400W", "@1400MHz"))
     assert (capped.power_limit_w, capped.sustained_w, capped.tdp_w) == (400, 400, 700)
-    assert (locked.clock_hz, locked.matrix_clock_hz) == (1.4e9, 1.4e9)
-    assert locked.vector_clock_hz / locked.clock_hz == pytest.approx(free.vector_clock_hz / free.clock_hz)
+    assert locked.clock_hz == locked.matrix_clock_hz == locked.vector_clock_hz == pytest.approx(1.4e9)
     assert locked.voltage_at(locked.clock_hz) < free.voltage_at(free.clock_hz) == capped.voltage_at(capped.clock_hz)
     results = [_run(device) for device in (free, capped, locked)]
     for result in results:
@@ -97,8 +96,8 @@ def test_a_set_chip_remains_the_chip() -> None:
     assert sorted(rank_words(results, "energy")) == ["1st", "2nd", "3rd"]
     assert capped.label == capped.name == "NVIDIA H100 SXM5 80GB at 400 W"
     assert load_device("jetson_agx_orin:30w@20W@500MHz").label == "NVIDIA Jetson AGX Orin 64GB 30w at 20 W and 500 MHz"
-    highest = load_device("h100_sxm@1980MHz")
-    assert highest.matrix_clock_hz == pytest.approx(1.98e9) == highest.vector_clock_hz
+    assert load_device("h100_sxm@1980MHz").values == free.values  # a lock bounds the clock
+    assert load_device("xeon_8490h@2200MHz").matrix_clock_hz == load_device("xeon_8490h").matrix_clock_hz
 
 
 def test_a_cap_holds_whatever_else_changes() -> None:
@@ -124,9 +123,18 @@ def test_a_lower_clock_is_never_faster(nth: int) -> None:
     for device, work in ((device, work) for device in DEVICES[::nth] for work in WORK):
         clocks = [device.clock_hz / 1e6 * share for share in (0.999, 0.8, 0.5, 0.2)]
         results = [_run(load_device(f"{device.key}@{clock:g}MHz"), work) for clock in clocks]
-        times = [result.latency_s for result in (_run(device, work), *results)]
-        # A chip that throttles pays for the cycles of its full clock while it waits: up to 10 % of the time, on a T4.
-        assert all(a <= b * 1.12 for a, b in pairwise(times)), (device.key, work, times)
+        # Except Winograd's kernels, whose transforms wait for memory at any clock.
+        for quick, slow in pairwise((_run(device, work), *results)):
+            if not quick.run.mapping.is_reduced.any():
+                assert quick.latency_s <= slow.latency_s * 1.03, (device.key, work)
+
+
+def test_a_cap_and_a_lock_agree() -> None:
+    """At a lower clock a product reaches more of its peak, whatever lowered it."""
+    for name, cap, lock in (("h100_sxm", "280W", "660MHz"), ("tpu_v4", "140W", "800MHz")):
+        capped, locked = (_run(load_device(f"{name}@{setting}")) for setting in (cap, lock))
+        assert capped.average_power_w == pytest.approx(locked.average_power_w, rel=0.1)
+        assert capped.latency_s == pytest.approx(locked.latency_s, rel=0.15)
 
 
 def test_a_cap_that_nothing_reaches_changes_nothing() -> None:

@@ -71,6 +71,16 @@ async def test_the_picker_goes_to_the_first_match() -> None:
     assert app.session.failures == []
 
 
+async def test_the_picker_takes_a_power_cap() -> None:
+    app = HwExplorer(parse("resnet50/h100_sxm"), EngineProvider())
+    async with app.run_test(size=GRID) as pilot:
+        await pilot.press("a", *"h100_sxm@400W", "enter")
+        assert app.session.state.devices == ("h100_sxm", "h100_sxm@400W")
+        await pilot.press("a", *"h100_sxm@900W", "enter")
+        assert "the power limit is 700 W" in screen_text(app)
+        assert app.session.state.devices == ("h100_sxm", "h100_sxm@400W")
+
+
 async def test_a_picture_of_the_screen_shows_no_prompt(tmp_path: Path) -> None:
     app = HwExplorer(State(), Fake())
     async with app.run_test(size=GRID) as pilot:

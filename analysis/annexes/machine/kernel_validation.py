@@ -45,8 +45,9 @@ Shape = dict[str, float]
 class SingleKernel(msgspec.Struct, frozen=True):
     """The work of one kernel: its class, GEMM dimensions (G, M, N, K; zeros for none), element-wise FLOPs and special
     functions, and elements read, of weights, and written. `patches` are the 4 x 4 patches of the result of a 3 x 3
-    convolution at stride 1. `macs` is None if it is the product of `gemm`. `cached` elements are read in the format of
-    the cache. `links` are those of a Demand. In `waits_s` no unit works."""
+    convolution at stride 1, `window` the values of an input channel that one result takes. `macs` is None if it is the
+    product of `gemm`. `cached` elements are read in the format of the cache. `links` are those of a Demand. In
+    `waits_s` no unit works."""
 
     op_class: OpClass
     gemm: tuple[float, float, float, float]
@@ -56,6 +57,7 @@ class SingleKernel(msgspec.Struct, frozen=True):
     weights: float
     written: float
     patches: float = 0.0
+    window: float = 1.0
     macs: float | None = None
     cached: float = 0.0
     is_expert: bool = False
@@ -181,7 +183,7 @@ def _predict_kernels(
     runtime = msgspec.structs.replace(runtime_of_mode(device, "fused"), asynchronous=newest)
     # The sources of 16 bit and less time kernels within a layer (vidur), after a flush of the caches (DeepGEMM), or
     # with weights larger than any cache (LLMCompass), so weights are never on chip.
-    setup, kernels = Setup(device, runs, runtime, "blocked"), (kinds[op](_parse_shape(row["shape"])) for row in rows)
+    setup, kernels = Setup(device, runs, runtime, "blocked"), (kinds[op](parse_shape(row["shape"])) for row in rows)
     measured = (float(row.get("seconds") or float(row["latency_ms"]) * 1e-3) for row in rows)
     members = [(op, seconds, (kernel,)) for seconds, kernel in zip(measured, kernels, strict=True)]
     return make_points(setup, members, in_layers=form != "fp32")
@@ -210,7 +212,8 @@ def make_points(
     ]  # fmt: skip
 
 
-def _parse_shape(text: str) -> Shape:
+def parse_shape(text: str) -> Shape:
+    """Return the sizes of a shape, `m=128 n=64 causal=yes`, by name."""
     pairs = (part.split("=", 1) for part in re.split(r"[; ]", text))
     cells = {key: {"yes": "1", "no": "0"}.get(value, value) for key, value in pairs}
     return {key: float(value) for key, value in cells.items() if value.replace(".", "").isdigit()}
@@ -229,6 +232,8 @@ def kernel_demand(kernels: Sequence[SingleKernel], widths: Widths, in_layers: bo
     others[:, 1] = np.inf if in_layers else others[:, 1]
     unpack_ops = weights * widths.unpack_weights + cached * widths.unpack_cache
     links = np.array([kernel.links for kernel in kernels]).T
+    windows = np.ones((6, n))
+    windows[2] = [kernel.window for kernel in kernels]
     return Demand(
         op_class=np.array([kernel.op_class for kernel in kernels]),
         macs=macs,
@@ -255,7 +260,7 @@ def kernel_demand(kernels: Sequence[SingleKernel], widths: Widths, in_layers: bo
         model=np.zeros(n, dtype=np.int64),
         batch=np.ones(n, dtype=np.int64),
         lag=np.zeros(n),
-        windows=np.ones((6, n)),
+        windows=windows,
         patches=np.array([kernel.patches for kernel in kernels]),
         is_expert=np.array([kernel.is_expert for kernel in kernels]),
         links=links if links.any() else None,

@@ -30,6 +30,7 @@ from hardware.device_catalog import load_device
 from hardware.grouping import group_by
 
 REPEATS_DIFFER = 2.0  # least ratio of repeats at which one of them must be another measurement
+_MOST_MEMORY = 1.3  # of the device: what was measured may free tensors earlier
 LARGE = 10  # least rows of a group that counts in the summary
 Ends = tuple[float, float, float]  # nominal, low, high
 QUANTITIES = ("latency", "energy")
@@ -124,7 +125,8 @@ def _workload(model: str, image_size: int | None) -> Workload | None:
 
 
 def estimate_row(row: MeasuredRow) -> Estimate:
-    """Return the estimate of a measured row. Raises Unpredictable if the model is unknown or not captured yet."""
+    """Return the estimate of a measured row. Raises Unpredictable if the model is unknown, is not captured yet or needs
+    far more memory than the device has."""
     try:
         workload = _workload(row.model, row.image_size)
     except ModelError as error:
@@ -136,6 +138,8 @@ def estimate_row(row: MeasuredRow) -> Estimate:
         raise Unpredictable("model at this image size is not shipped")
     workload = workload.bound(**row.lengths)
     result = estimate(workload, row.device, row.scenario)
+    if result.memory.peak_bytes > _MOST_MEMORY * row.device.memory_bytes:
+        raise Unpredictable("the model does not fit into the memory of the device")
     if not row.light or result.latency_s > row.light["below_s"]:
         return result
     clocks = ",".join(f"{name}={value}" for name, value in row.light.items() if name != "below_s")

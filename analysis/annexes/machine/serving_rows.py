@@ -204,6 +204,8 @@ def _precision(row: dict[str, str], model: str) -> str:
 def _load(row: dict[str, str], lengths: Lengths, setup: dict[str, Any]) -> Load:
     requests = int(parse_cell(row, "requests") or 0)
     if rate := parse_cell(row, "request_rate_per_s"):
+        if not requests:
+            raise Unpredictable("requests at a rate, but not how many, are stated")
         random = np.random.default_rng(lengths.seed)
         load = lengths.draw(np.cumsum(random.exponential(1.0 / rate, requests)))
         if CONVERSATIONS not in row["note"]:
@@ -212,6 +214,8 @@ def _load(row: dict[str, str], lengths: Lengths, setup: dict[str, Any]) -> Load:
         prompt, output = (np.ceil(random.exponential(mean, requests)).astype(np.int64) for mean in means)
         return msgspec.structs.replace(load, prompt=prompt, output=output)
     clients = round(parse_cell(row, "running_batch") or parse_cell(row, "concurrency") or 0)
+    if not clients:
+        raise Unpredictable("neither a rate of requests nor how many run at once is stated")
     if row["load_kind"] == "one batch":
         requests = clients
     most = max(MOST_REQUESTS, clients * LEAST_ROUNDS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from hardware.errors import RequestError
 from hardware.names import matching_places
+from hardware.operating_point import split_operating_point
 from hwexplorer.state import replace
 from hwexplorer.tui.overlays.overlay_screen import Host, OverlayScreen
 from hwexplorer.tui.prompts.prompt import Prompt
@@ -35,7 +36,7 @@ class DevicePicker(OverlayScreen):
         """Show the devices that match the words of `typed`; its limits grey out the devices that fail them."""
         session, self._typed = self.session, typed
         table = session.cache.view("devices", session.state)
-        words = row_query.plain_words(typed)
+        words = self._split_words()[0]
         is_limited = self.has_limits
         if is_limited:
             try:
@@ -56,6 +57,17 @@ class DevicePicker(OverlayScreen):
         if is_limited and session.limits.compute_some(session.state, keys):
             self.set_timer(0.01, self._refill)
 
+    def _split_words(self) -> tuple[list[str], str]:
+        """Return the typed words, and the power cap and clock lock that follow them, `@400W`."""
+        name, settings = split_operating_point(" ".join(row_query.plain_words(self._typed)))
+        return name.split(), "".join(f"@{setting}" for setting in settings if setting)
+
+    @property
+    def _picked_key(self) -> str:
+        """The device under the cursor, with the power cap and clock lock that were typed."""
+        key, settings = self.content.key, self._split_words()[1]
+        return f"{split_operating_point(key)[0]}{settings}" if settings else key
+
     def _refill(self) -> None:
         self.fill(self._typed)
         self.show_footer()
@@ -68,9 +80,8 @@ class DevicePicker(OverlayScreen):
     @property
     def enter_adds(self) -> bool:
         """True if enter adds the device under the cursor: it was typed, and space has not been used."""
-        row = self.content.row
-        is_wanted = bool(row_query.plain_words(self._typed)) and not self._is_picked
-        return is_wanted and row is not None and row.key not in self.session.state.devices
+        is_typed = bool(row_query.plain_words(self._typed)) and not self._is_picked
+        return is_typed and self.content.row is not None and self._picked_key not in self.session.state.devices
 
     @property
     def picks(self) -> bool:
@@ -81,18 +92,22 @@ class DevicePicker(OverlayScreen):
 
     def pick(self) -> None:
         """Add the device under the cursor, or remove it if it is chosen already."""
-        state, row = self.session.state, self.content.row
+        state, key = self.session.state, self._picked_key
         self._is_picked = True
-        if row is None:
+        if self.content.row is None:
             return
-        if row.key in state.devices:
-            rest = tuple(name for name in state.devices if name != row.key)
-            if not rest:
-                self.session.say("the last device cannot be removed", "warn")
-                return
-            self.session.apply(replace(state, devices=rest))
-        else:
-            self.session.apply(replace(state, devices=(*state.devices, row.key), on=state.on))
+        rest = tuple(name for name in state.devices if name != key)
+        if not rest:
+            self.session.say("the last device cannot be removed", "warn")
+            return
+        try:
+            if key in state.devices:
+                self.session.apply(replace(state, devices=rest))
+            else:
+                self.session.apply(replace(state, devices=(*state.devices, key), on=state.on))
+        except RequestError as error:  # a cap or a lock that the device cannot take
+            self.session.say(str(error), "bad")
+            return
         place = self.content.cursor
         self.fill(self._typed)
         self.content.move(place - self.content.cursor)

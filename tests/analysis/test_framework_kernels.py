@@ -1,4 +1,4 @@
-"""Kernels of PyTorch eager without tuning: rates, rearranged tensors, parts that the host does not dispatch."""
+"""Kernels of PyTorch without tuning, and with 4-bit weights of bitsandbytes."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import pytest
 
 from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
+from hardware.demand import OpClass
 
 
 def _run(model: str, precision: str, layout: str = "channels_last", runtime: str = "eager_graph") -> Estimate:
@@ -37,9 +38,30 @@ def test_images_are_rearranged_for_matrix_units(precision: str, points: float) -
 
 
 def test_parameters_of_a_batch_norm_in_16_bits_are_widened() -> None:
+    """Two kernels more, and time for addresses; relu and sums in 16 bits have neither."""
     wide, narrow = (_run("resnet18", precision) for precision in ("fp32", "bf16"))
+    classes, start_s = wide.demand.op_class[wide.demand.head], wide.device.light_start_s
     more_s = (narrow.run.unthrottled_s - narrow.run.busy_s) - (wide.run.unthrottled_s - wide.run.busy_s)
-    assert sorted({round(each / wide.device.light_start_s, 6) for each in more_s[1:]}) == [0.0, 2.0]
+    assert (more_s[classes == OpClass.NORM] >= 2.0 * start_s * (1 - 1e-9)).all()
+    assert more_s[classes == OpClass.ELEMENTWISE] == pytest.approx(0.0, abs=1e-12)
+
+
+def test_plain_kernels_take_the_time_of_their_elements() -> None:
+    """430 to 570 G elements of windows a second in a max pool, 240 to 400 G in a batch norm of 16 bits; a layer norm of
+    96 values takes 150 to 200 ns for each row and multiprocessor (H100, PyTorch 2.11)."""
+    result = _run("resnet18", "bf16")
+    classes = result.demand.op_class[result.demand.head]
+    for op_class, work, low, high in (
+        (OpClass.POOL, result.demand.vector_flops, 400e9, 600e9),
+        (OpClass.NORM, result.demand.elements, 200e9, 420e9),
+    ):
+        kernel = int(np.flatnonzero(classes == op_class)[0])
+        seconds = float(result.run.unthrottled_s[kernel])
+        assert low < work[result.demand.head][kernel] / seconds < high
+    norms = _run("swin_t", "bf16")
+    kernel = int(np.flatnonzero(norms.demand.op_class[norms.demand.head] == OpClass.ROW_NORM)[0])
+    rows = float(norms.demand.special[norms.demand.head][kernel])
+    assert 120e-9 < norms.run.unthrottled_s[kernel] / rows * norms.device.units < 220e-9
 
 
 def test_the_host_dispatches_a_convolution_with_its_bias_once() -> None:
@@ -47,3 +69,15 @@ def test_the_host_dispatches_a_convolution_with_its_bias_once() -> None:
     kinds = result.workload.operators.kind
     assert kinds.count("bias") > 13
     assert [kind != "bias" for kind in kinds] == result.demand.calls.dispatched.tolist()
+
+
+def test_four_bits_of_bitsandbytes_save_energy_in_large_models_alone() -> None:
+    """An RTX 5090 took 26 % more energy for TinyLlama in NF4, 11 % less for a 7B (vllm-project/vllm 36440)."""
+
+    def saved(model: str) -> float:
+        """Return the energy in 4 bits over that in 16 bits."""
+        four = grid.run(model, "rtx_5090", 1, "w4a16", "bitsandbytes").energy_j
+        return four / grid.run(model, "rtx_5090", 1, "fp16", "transformers").energy_j
+
+    assert 1.1 < saved("tinyllama_1_1b:decode") < 1.4
+    assert 0.6 < saved("llama2_7b:decode") < 0.95

@@ -1,0 +1,25 @@
+"""A row of a shipped table that is no record says where it stands."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from hardware import runtime
+from hardware.records import convert_record
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"streming": {}}, "runtimes.toml: runtimes.vllm: Object contains unknown field `streming` (did you mean"),
+        ({"mode": 3}, "runtimes.toml: runtimes.vllm: Expected `str`, got `int` - at `$.mode`"),
+    ],
+)
+def test_a_wrong_field_names_file_and_record(change: dict[str, object], message: str) -> None:
+    row = {"name": "vLLM", "mode": "fused", "runs_on": ["gpu"], **change}
+    with pytest.raises(ValueError, match="runtimes") as error:
+        convert_record(Path("runtimes.toml"), "runtimes.vllm", row, runtime.Runtime)
+    assert str(error.value).startswith(message)
+    assert "streaming" in str(error.value) or "mode" in change
