@@ -8,9 +8,11 @@ for each row, however short."""
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 
 from hardware.demand import READ_WEIGHT, Demand, Floats, OpClass
+from hardware.mapping.common import Mapping, add_serial
 from hardware.mapping.tiling import Bools
 from hardware.precision import BASE, FORMATS, WIDE
 from hardware.setup import Setup
@@ -19,22 +21,37 @@ _WINDOW = 32.0  # elements of a window that a thread reads alone
 _REARRANGED = 3.0  # a tensor is read and written once more
 
 
-def untuned_kernels(demand: Demand, setup: Setup) -> tuple[Demand, Floats]:
-    """Return the demand with the rates, instructions and bytes of such kernels, and the seconds that they take beside
-    work and memory, (n,)."""
+class UntunedTimes(msgspec.Struct, frozen=True):
+    """Seconds of each operator, (n,): the least of its vector work, those that its rows add, and the starts of
+    auxiliary kernels."""
+
+    least_s: Floats
+    rows_s: Floats
+    starts_s: Floats
+
+    def add_to(self, mapping: Mapping, demand: Demand) -> Mapping:
+        """Return the mapping with these times."""
+        vector_s = np.maximum(mapping.vector_s, self.least_s)
+        mapping = msgspec.structs.replace(mapping, vector_s=vector_s)
+        return add_serial(mapping, demand, blocks_s=self.rows_s, starts_s=self.starts_s)
+
+
+def untuned_kernels(demand: Demand, setup: Setup) -> tuple[Demand, UntunedTimes]:
+    """Return the demand with the rates, address operations and bytes of such kernels, and their times."""
     device, assumed = setup.device, setup.device.arch.data.assumed
     cycles = device.units * device.clock_hz
     is_norm = (demand.op_class == OpClass.NORM) & (demand.element_bytes < FORMATS[BASE].bytes)
     is_pool = (demand.op_class == OpClass.POOL) & (demand.vector_flops <= _WINDOW * demand.elements)
     values = np.where(is_norm, demand.elements, demand.vector_flops * is_pool)
-    least_s = values / (np.where(is_norm, assumed("norm_rate"), assumed("pool_rate")) * cycles)
-    more_s = np.maximum(least_s - sum(demand.moved_bytes) / device.memory_bandwidth, 0.0)
     rows = np.where(demand.op_class == OpClass.ROW_NORM, demand.special, 0.0)  # a root for each
-    more_s = more_s + rows * assumed("norm_row_cycles") / cycles
-    starts = np.where(is_norm, assumed("norm_casts"), 0.0)
-    demand = demand.with_values(vector_flops=demand.vector_flops + values * assumed("address_ops"))
+    casts = np.where(is_norm, assumed("norm_casts"), 0.0)
     demand, rearranged = _choose_convolutions(demand, setup)
-    return demand, more_s + (starts + 2.0 * rearranged) * device.light_start_s
+    times = UntunedTimes(
+        least_s=values / (np.where(is_norm, assumed("norm_rate"), assumed("pool_rate")) * cycles),
+        rows_s=rows * assumed("norm_row_cycles") / cycles,
+        starts_s=(casts + 2.0 * rearranged) * device.light_start_s,
+    )
+    return demand.with_values(address_ops=values * assumed("address_ops")), times
 
 
 def _choose_convolutions(demand: Demand, setup: Setup) -> tuple[Demand, Bools]:
@@ -42,7 +59,11 @@ def _choose_convolutions(demand: Demand, setup: Setup) -> tuple[Demand, Bools]:
     device, assumed = setup.device, setup.device.arch.data.assumed
     is_dense = (demand.op_class == OpClass.CONV) & (setup.plan.convolution[0] == "matrix")
     window = np.maximum(np.prod(demand.windows[2:4], axis=0), 1.0)
-    rate = np.where(demand.gemm[3] / window < assumed("few_channels"), assumed("few_channels_rate"), 1.0)
+    rate = np.where(
+        demand.gemm[3] / window * setup.plan.operand_bytes < assumed("few_channels_bytes"),
+        assumed("few_channels_rate"),
+        1.0,
+    )
     if device.synchronous_matrix_rate < 1.0:
         rate = rate * assumed("rule_kernels_rate")
     rate = np.where(is_dense, rate, 1.0)
