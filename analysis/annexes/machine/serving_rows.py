@@ -115,7 +115,7 @@ def interpret_served_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
     device = find_device(row["device"].lower(), "", row["source"], folders)
     software, scheduler = facts["runtimes"][row["runtime"]]
     model = str(facts["models"].get(row["public_model"].lower(), row["model"]))
-    setup = _setup(row, model)
+    setup = _setup(row, model, device)
     software = setup.get("software", software)
     if row["measured_on"].startswith("2024"):
         software += " (2024)"
@@ -164,11 +164,11 @@ def interpret_served_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
     )
 
 
-def _setup(row: dict[str, str], model: str) -> dict[str, Any]:
+def _setup(row: dict[str, str], model: str, device: Device) -> dict[str, Any]:
     """Return how a source ran its loads and servers: the first benchmark, flags and software that fit a row."""
 
     stated = {name: row[name] for name in ("source", "runtime", "note")}
-    stated |= {"version": row["runtime_version"], "model": model}
+    stated |= {"version": row["runtime_version"], "model": model, "device": device.id}
 
     def fits(rule: dict[str, str]) -> bool:
         """Return True if the texts of a rule are in those of the row."""
@@ -237,6 +237,8 @@ def _scheduler(row: dict[str, str], deployment: Deployment, setup: dict[str, Any
             changes[name] = int(found[1])
     if "max_tokens" in setup:
         changes["max_tokens"] = setup["max_tokens"]
+    if "polls_every" in setup:
+        changes["polls_every"] = next(steps for least, steps in setup["polls_every"] if least <= load.concurrency)
     if "prompts_per_step" in setup:
         changes["max_tokens"] = int(load.prompt.max()) + load.concurrency + MORE_TOKENS
     if "apart_tokens" in setup and deployment.layout.prefill:
