@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from hardware.device import Device
+from hardware.engines.runtime import FormatRule, Runtime, format_rule
 from hardware.memo import memoize
 from hardware.precision import BASE, FORMATS, WIDE, Precision, Widths, canonical, parse
-from hardware.runtime import FormatRule, Runtime, format_rule
 
 _LOADED = 16  # bits of the floats that every CPU widens as it loads them (F16C, FCVTL, a shift)
 

@@ -8,12 +8,12 @@ import msgspec
 
 from hardware.device import Device
 from hardware.efficiency import Efficiency
+from hardware.engines.runtime import LAYOUTS, Runtime, resolve_runtime
 from hardware.event_prices import Coefficients, coefficients
 from hardware.kernels.library import EngineKernels, formats_of, kernel_generation
 from hardware.memo import memoize
 from hardware.plan import Plan, make_plan
 from hardware.precision import FORMATS, WIDE
-from hardware.runtime import LAYOUTS, Runtime, resolve_runtime
 
 
 class Setup(msgspec.Struct, frozen=True, dict=True):

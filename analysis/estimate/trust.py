@@ -12,10 +12,10 @@ from pathlib import Path
 import msgspec
 
 from hardware import file_access
+from hardware.engines.runtime import MODES
 from hardware.grouping import group_by
 from hardware.memo import memoize
 from hardware.precision import FORMATS, parse
-from hardware.runtime import MODES
 from hardware.setup import Setup
 
 FOLDER = Path(__file__).parent

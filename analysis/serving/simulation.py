@@ -17,8 +17,8 @@ import numpy as np
 
 from analysis.model.ir.workload import Floats
 from analysis.serving.request_load import Counts, Load
-from analysis.serving.scheduler import Scheduler
 from analysis.serving.step_costs import StepCosts
+from hardware.engines.scheduler import Scheduler
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):

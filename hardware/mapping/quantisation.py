@@ -8,9 +8,9 @@ import numpy as np
 
 from hardware.demand import READ_WEIGHT, Demand, OpClass
 from hardware.efficiency import Efficiency
+from hardware.engines.runtime import format_rule
 from hardware.mapping.common import Mapping, add_serial, last_level_seconds, memory_seconds_of
 from hardware.precision import FORMATS, WIDE
-from hardware.runtime import format_rule
 from hardware.setup import Setup
 
 BESIDE_PRODUCTS = (OpClass.GEMM, OpClass.ATTENTION, OpClass.ROW_NORM, OpClass.SOFTMAX)

@@ -13,10 +13,10 @@ from analysis.estimate.estimate import Estimate
 from analysis.model.ir.workload import Ints
 from analysis.model.model_errors import ModelError
 from analysis.text.headline import SAME, describe_change
+from hardware.engines.runtime import AUTO, find_runtime
 from hardware.errors import RequestError
 from hardware.memo import memoize
 from hardware.quantity import percent, quantity
-from hardware.runtime import AUTO, find_runtime
 from hardware.sentence import count_noun
 from hwexplorer import engine
 from hwexplorer.state import State, replace

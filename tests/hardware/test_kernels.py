@@ -11,6 +11,7 @@ from analysis.reports.event_report import event_report
 from hardware import architecture_data, file_access
 from hardware.architecture_data import Data
 from hardware.device_catalog import load_device
+from hardware.engines.runtime import runtimes
 from hardware.kernels.library import (
     KernelCall,
     attention_libraries,
@@ -18,7 +19,6 @@ from hardware.kernels.library import (
     find_use,
     kernel_generation,
 )
-from hardware.runtime import runtimes
 from hardware.setup import find_setup
 from tests.models import load_once
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from hardware import runtime
+from hardware.engines import runtime
 from hardware.records import convert_record
 
 

@@ -13,10 +13,18 @@ from analysis.model.ir.workload import Workload
 from hardware import known_architectures
 from hardware.demand import OpClass
 from hardware.device_catalog import load_device, load_devices
+from hardware.engines.runtime import (
+    MODES,
+    WORK,
+    deployed_runtime,
+    is_unsupported,
+    resolve_runtime,
+    runtime_names,
+    runtimes,
+)
 from hardware.errors import RequestError
 from hardware.map_demand import _with_own_kernels
 from hardware.plan import make_plan
-from hardware.runtime import MODES, WORK, deployed_runtime, is_unsupported, resolve_runtime, runtime_names, runtimes
 from tests.models import load_once
 from tests.sampling import for_each
 

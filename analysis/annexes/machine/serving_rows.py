@@ -27,11 +27,11 @@ from analysis.model.transformer.load_spec import ACCEPT
 from analysis.model.transformer.transformer_request import parse
 from analysis.serving.deployment import ParallelDegrees, Server, open_stage
 from analysis.serving.request_load import Lengths, Load
-from analysis.serving.scheduler import Scheduler, find_scheduler
 from analysis.serving.simulation import Run
 from analysis.serving.step_costs import speculate
 from hardware import file_access, precision
 from hardware.device import Device
+from hardware.engines.scheduler import Scheduler, find_scheduler
 from hardware.errors import RequestError
 
 TABLE = "serving_load.csv.gz"

@@ -1,4 +1,4 @@
-"""The schedulers of serving software, from hardware/runtimes.toml."""
+"""The schedulers of serving software, from hardware/engines/runtimes.toml."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
+from hardware.engines.runtime import PATH
 from hardware.quantity import SourcedValue
 from hardware.records import read_records
-from hardware.runtime import PATH
 
 LARGE_BYTES = 70 * 2**30  # from this much memory on, servers raise their limits (vLLM, SGLang)
 
