@@ -128,7 +128,7 @@ def make_plan(device: Device, precision: str, runtime: Runtime | None = None) ->
     if runtime is None:
         return _plan(device, canonical(precision), "", False, "")
     between = runtime.activations.get(device.software_class, "")
-    return _plan(device, canonical(precision), runtime.id, runtime.narrow_sums, between)
+    return _plan(device, canonical(precision), runtime.id, runtime.product_library.narrow_sums, between)
 
 
 def _accumulated_narrow(device: Device, exact: Plan) -> Plan:
