@@ -32,8 +32,9 @@ def _wrong_row(data: dict[str, Any], kind: type[Any], error: str) -> str:
     for name, row in data.get(table, {}).items():
         try:
             msgspec.convert({**data, table: {name: row}}, kind)
-        except msgspec.ValidationError:
-            return f"{table}.{name}"
+        except msgspec.ValidationError as same:
+            if str(same) == error:
+                return f"{table}.{name}"
     return ""
 
 
