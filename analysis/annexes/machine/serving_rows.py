@@ -79,6 +79,8 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
             server = open_stage(request, layout.worker, self.device, scenario, longest, scheduler)
             if server.costs.cache_tokens >= longest:
                 break
+        if not server.costs.cache_tokens:
+            raise Unpredictable("the model does not fit into the memory of the devices")
         return server
 
 
