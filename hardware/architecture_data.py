@@ -12,6 +12,7 @@ from hardware import file_access
 from hardware.demand import Floats, OpClass
 from hardware.efficiency import Efficiency
 from hardware.quantity import SourcedValue
+from hardware.records import convert_record
 from hardware.taxonomy import Event
 
 COMMON = Path(__file__).parent / "architectures" / "common.toml"
@@ -171,11 +172,11 @@ class Data(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 def common(name: str) -> Constant:
     """Return a structural constant that all architectures share."""
-    return msgspec.convert(file_access.shipped(COMMON)["assumptions"][name], Constant)
+    return convert_record(COMMON, f"assumptions.{name}", file_access.shipped(COMMON)["assumptions"][name], Constant)
 
 
 def read(path: Path) -> Data:
-    """Read the data file of an architecture. Raises msgspec.ValidationError for a malformed one."""
+    """Read the data file of an architecture. Raises ValueError for a malformed one."""
     shared, own = file_access.shipped(COMMON), file_access.table(path)
     joined = {
         name: {**shared.get(name, {}), **table} if isinstance(table := own.get(name, {}), dict) else table
@@ -183,4 +184,4 @@ def read(path: Path) -> Data:
     }
     # If both state a fact, the shared file has its meaning and the architecture adds the number.
     joined["facts"] = {name: {**shared["facts"].get(name, {}), **rule} for name, rule in joined["facts"].items()}
-    return msgspec.convert(joined, Data)
+    return convert_record(path, "", joined, Data)

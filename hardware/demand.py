@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from enum import IntEnum
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -57,6 +58,17 @@ class Calls(msgspec.Struct, frozen=True, kw_only=True):
     sequences: Floats
     prompts: Floats
     dispatched: Floats
+
+
+class KernelStarts(NamedTuple):
+    """The starts of kernels, (k,): those that only move or compute element by element (`is_light`), and sums of Calls:
+    calls that begin, their sequences, dispatched operators, and operators of prompts."""
+
+    is_light: NDArray[np.bool_]
+    begins: Floats
+    sequences: Floats
+    dispatched: Floats
+    prompts: Floats
 
 
 class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -188,10 +200,22 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return np.bincount(ops, values[which], minlength=self.n).astype(np.float64, copy=False)
 
     def per_kernel(self, values: Floats) -> Floats:
-        """Return the sum per kernel of a per-operator quantity, (k,)."""
+        """Return the sums per kernel, (..., k), of quantities per operator, (..., n)."""
         if self.n_kernels == self.n:
             return np.asarray(values, dtype=np.float64)
-        return np.bincount(self.kernel, values, minlength=self.n_kernels).astype(np.float64, copy=False)
+        place, rows = self.kernel, math.prod(values.shape[:-1])
+        if rows > 1:
+            place = (place + self.n_kernels * np.arange(rows)[:, None]).ravel()
+        sums = np.bincount(place, values.ravel(), minlength=rows * self.n_kernels)
+        return sums.astype(np.float64, copy=False).reshape(*values.shape[:-1], self.n_kernels)
+
+    @cached_property
+    def starts(self) -> KernelStarts:
+        """What the host does for each kernel."""
+        calls, works = self.calls, self.macs if self.links is None else self.macs + self.links[0]
+        rows = works, calls.begins, calls.sequences, self.head * calls.dispatched, self.head * calls.prompts
+        work, *host = self.per_kernel(np.stack(rows))
+        return KernelStarts(work == 0.0, *host)
 
 
 _OF_OPERATORS = ("is_convolution", "is_depthwise", "is_attention", "vector_class", "shapes")

@@ -14,11 +14,11 @@ from hardware import file_access as storage
 from hardware import known_architectures, scaling
 from hardware.architecture_data import Field, Software
 from hardware.demand import OpClass
+from hardware.engines.runtime import MODES, Runtime, runtimes
 from hardware.errors import RequestError, unknown
 from hardware.hierarchy import TENSORS, Array, ArrayAxis, Hierarchy, Kind, Level, Stationary
 from hardware.names import hint
 from hardware.precision import BASE, FORMATS, UNITS
-from hardware.runtime import MODES, Runtime, runtimes
 from hardware.taxonomy import Event
 
 # The range of every figure of a device file except 0, whatever its SI unit: rates of a chip stay below 1e19, the

@@ -21,6 +21,8 @@ from hardware.memo import memoize
 from hardware.plan import Plan
 from hardware.precision import BASE, FORMATS
 from hardware.quantity import SourcedValue, percent
+from hardware.records import read_records
+from hardware.scaling import PATH as COEFFICIENTS
 from hardware.scaling import Triple, log_interpolate, logic_scale, table
 from hardware.taxonomy import Event
 
@@ -164,7 +166,7 @@ def _arithmetic(device: Device, event: Event, plan: Plan) -> tuple[Triple, str, 
 
 def _logic(device: Device, event: Event) -> tuple[Triple, str, str]:
     own = device.arch.data.logic.get(event.argument)
-    entry = own or msgspec.convert(table()["logic"][event.argument], SourcedValue)
+    entry = own or read_records(COEFFICIENTS, "logic", SourcedValue)[event.argument]
     scale, assumed = logic_scale(device.process_nm), device.arch.data.assumed
     if own is not None:
         scale = (scale / logic_scale(assumed("price_node"))) ** assumed("price_node_gain")

@@ -8,16 +8,17 @@ started for. Energy follows events."""
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
 
-from hardware.demand import Demand, Floats, Ints
+from hardware.demand import Demand, Floats, Ints, KernelStarts
 from hardware.device import Device
 from hardware.efficiency import Efficiency
 from hardware.event_prices import Coefficients
 from hardware.map_demand import map_demand
-from hardware.mapping.common import BLOCKS, PASSES, STARTS, Mapping, Traffic, overlapped, per_kernel
+from hardware.mapping.common import BLOCKS, PASSES, STARTS, Mapping, Traffic, overlapped
 from hardware.power_limit import KernelNeeds, PowerBudget, Throttled, lower_clocks
 from hardware.setup import Setup
 
@@ -65,21 +66,22 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
 def kernel_seconds(demand: Demand, setup: Setup, rates: Efficiency) -> Floats:
     """Return the seconds of each kernel without the power limit, (s, k), at each setting s of the efficiencies."""
     mapping = map_demand(demand, setup, rates)
-    overhead, floor = _overhead(demand, setup, _start_s(demand, setup)[0])
-    busy = _busy(mapping, _per_resource(demand, mapping), setup.device) + _serial(demand, mapping).sum(axis=0)
-    return _dispatched_s(busy + overhead + _of_class(demand, rates), floor, demand, setup)
+    kernels = _sum_kernels(demand, mapping, setup, rates)
+    overhead, floor = _overhead(kernels, setup, _start_s(kernels.starts, setup)[0])
+    busy = _busy(mapping, kernels, setup.device) + kernels.serial_s.sum(axis=0)
+    return _dispatched_s(busy + overhead + kernels.class_s, floor, kernels.starts, setup)
 
 
 def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Execution:
     """Execute the demand on the device. The counts of a given `mapping` are overwritten."""
     device, runtime = setup.device, setup.runtime
     mapping = mapping or map_demand(demand, setup, setup.efficiency)
-    prices = setup.prices
-    resources = _per_resource(demand, mapping)  # (1, 4 resources, k)
-    overlapped_s, serial_s = _busy(mapping, resources, device)[0], _serial(demand, mapping)
-    start_s, start_cycles_s = _start_s(demand, setup)
-    overhead, floor = _overhead(demand, setup, start_s)
-    own_s = overlapped_s + serial_s.sum(axis=0) + overhead + _of_class(demand, setup.efficiency)[0]
+    prices, kernels = setup.prices, _sum_kernels(demand, mapping, setup, setup.efficiency)
+    resources, serial_s, starts = kernels.resources, kernels.serial_s, kernels.starts
+    overlapped_s = _busy(mapping, kernels, device)[0]
+    start_s, start_cycles_s = _start_s(starts, setup)
+    overhead, floor = _overhead(kernels, setup, start_s)
+    own_s = overlapped_s + serial_s.sum(axis=0) + overhead + kernels.class_s[0]
     busy = overlapped_s + serial_s[BLOCKS] + serial_s[PASSES]
     resource = resources[0].argmax(axis=0)
 
@@ -88,7 +90,7 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     clocked_s = busy if worked_s is None else worked_s
     clocked_s = clocked_s + device.arch.data.assumed("launch_clocked") * start_s + serial_s[STARTS]
     if runtime.sequence_s.value:
-        clocked_s = clocked_s + runtime.sequence_s.value * demand.per_kernel(demand.calls.sequences)
+        clocked_s = clocked_s + runtime.sequence_s.value * starts.sequences
     compute_s, memory_s = resources[0, :2].max(axis=0), resources[0, 2:].max(axis=0)
     waiting_s = np.maximum(clocked_s - compute_s, 0.0)
     counts, waiting = _timed_counts(demand, setup, mapping, (clocked_s, waiting_s), share)
@@ -103,13 +105,13 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
         chip_j, timed_j = chip_j + worked * timed_j, (1.0 - worked) * timed_j
     static_w = float(prices.value[statics].sum())
     budget = device.power_budget(static_w)
-    kernel_s = _dispatched_s(own_s, floor, demand, setup)
+    kernel_s = _dispatched_s(own_s, floor, starts, setup)
     throttled_s, price_scale, cycles, waits = own_s, np.ones(demand.n), np.ones(demand.n), np.ones(demand.n)
     if (demand.per_kernel(chip_j + timed_j + waiting_j + memory_j) > budget.watts * kernel_s).any():
-        work_s, follows_s = _clocked_part(demand, setup, mapping, resources, overlapped_s)
-        chip, by_time, waits_j, memory = (demand.per_kernel(each) for each in (chip_j, timed_j, waiting_j, memory_j))
+        work_s, follows_s = _clocked_part(kernels, setup, overlapped_s)
+        chip, by_time, waits_j, memory = demand.per_kernel(np.stack((chip_j, timed_j, waiting_j, memory_j)))
         needs = KernelNeeds(chip, by_time, waits_j, memory, own_s, work_s, follows_s, start_cycles_s)
-        throttled, kernel_s = _throttle(needs, budget, floor, demand, setup)
+        throttled, kernel_s = _throttle(needs, budget, floor, starts, setup)
         throttled_s, price_scale = throttled.seconds, throttled.price_scale[demand.kernel]
         cycles, waits = throttled.cycle_scale[demand.kernel], throttled.waiting_scale[demand.kernel]
         counts[timed] *= cycles if worked_s is None else worked + (1.0 - worked) * cycles
@@ -125,13 +127,12 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     if mapping.fill_s is not None and mapping.is_resident is not None:
         fill_s = mapping.fill_s * mapping.is_resident
         if device.layers_at_once > 1.0:  # the chip is given the next batch before this one ends
-            fill_s = fill_s + setup.call_s * demand.per_kernel(demand.calls.begins)
+            fill_s = fill_s + setup.call_s * starts.begins
         least_s = demand.per_kernel(dynamic_j) / budget.watts
         pipelined = kernel_s - np.maximum(np.maximum(unthrottled - fill_s, floor), least_s)
     overhead_s = unthrottled - busy
     latency = (share * busy[demand.kernel] + demand.head * overhead_s[demand.kernel]) * throttle[demand.kernel]
     counts[statics] = latency
-    ideal = np.maximum(demand.per_kernel(mapping.matrix_ideal_s), demand.per_kernel(mapping.vector_ideal_s))
     if mapping.busy_s is not None:  # a link serves all layers at once
         memory_s = np.minimum(memory_s, overlapped_s)
     compute_s, memory_s = compute_s + serial_s[BLOCKS], memory_s + serial_s[PASSES]
@@ -150,7 +151,7 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
         kernel_memory_s=memory_s,
         bound=bound,
         resource=resource,
-        utilization=ideal / kernel_s,
+        utilization=kernels.ideal_s.max(axis=0) / kernel_s,
         latency_s=latency,
         energy_j=dynamic_j + static_w * latency,
         counts=counts,
@@ -203,15 +204,42 @@ def _operator_energy_j(price: Floats, counts: Floats) -> Floats:
     return total
 
 
-def _per_resource(demand: Demand, mapping: Mapping) -> Floats:
+class _KernelSums(NamedTuple):
+    """What the operators of each kernel take: seconds of the four `resources` (s, 4, k), `serial_s` (3, k), `ideal_s`
+    of the matrix and the vector units (2, k), extra seconds to start by class, (s, k), memory passes within the work
+    and parallel regions, (k,) each."""
+
+    starts: KernelStarts
+    resources: Floats
+    serial_s: Floats
+    ideal_s: Floats
+    class_s: Floats
+    staged_s: Floats | float
+    regions: Floats | float
+
+
+def _sum_kernels(demand: Demand, mapping: Mapping, setup: Setup, rates: Efficiency) -> _KernelSums:
+    """Return the sums of a mapping over the operators of each kernel."""
     chip_s = np.broadcast_to(mapping.chip_s, mapping.dram_s.shape)
-    return per_kernel(demand, np.stack((mapping.matrix_s, mapping.vector_s, mapping.dram_s, chip_s), axis=1))
+    resources = np.stack((mapping.matrix_s, mapping.vector_s, mapping.dram_s, chip_s), axis=1)
+    ideal_s, serial_s = np.stack((mapping.matrix_ideal_s, mapping.vector_ideal_s)), mapping.serial_s
+    class_s = _start_seconds_by_class(demand, rates)
+    regions = _regions(demand, setup) if setup.device.arch.is_host else None
+    return _KernelSums(
+        starts=demand.starts,
+        resources=demand.per_kernel(resources),
+        serial_s=np.zeros((3, demand.n_kernels)) if serial_s is None else demand.per_kernel(serial_s),
+        ideal_s=demand.per_kernel(ideal_s),
+        class_s=class_s,
+        staged_s=0.0 if mapping.staged_s is None else demand.per_kernel(mapping.staged_s),
+        regions=0.0 if regions is None else demand.per_kernel(regions),
+    )
 
 
-def _busy(mapping: Mapping, resources: Floats, device: Device) -> Floats:
+def _busy(mapping: Mapping, kernels: _KernelSums, device: Device) -> Floats:
     if mapping.busy_s is not None:
         return mapping.busy_s
-    return overlapped(resources, device.software.overlap.value)
+    return overlapped(kernels.resources, device.software.overlap.value)
 
 
 def _starting(setup: Setup) -> float:
@@ -219,41 +247,37 @@ def _starting(setup: Setup) -> float:
     return setup.runtime.launch.value
 
 
-def _start_s(demand: Demand, setup: Setup) -> tuple[Floats, Floats]:
+def _start_s(starts: KernelStarts, setup: Setup) -> tuple[Floats, Floats]:
     """Return the seconds in which each kernel starts and ends on the device, (k,), and the part of them that follows
     the device's clock."""
-    device, works = setup.device, demand.macs if demand.links is None else demand.macs + demand.links[0]
-    is_light, cycles_s = demand.per_kernel(works) == 0, device.launch_cycles / device.clock_hz
-    seconds = np.where(is_light, device.light_start_s, device.kernel_start_s)
-    cycles = np.where(is_light, device.arch.data.assumed("light_launch"), 1.0) * cycles_s
+    device, cycles_s = setup.device, setup.device.launch_cycles / setup.device.clock_hz
+    seconds = np.where(starts.is_light, device.light_start_s, device.kernel_start_s)
+    cycles = np.where(starts.is_light, device.arch.data.assumed("light_launch"), 1.0) * cycles_s
     return seconds * _starting(setup), np.minimum(cycles, seconds) * _starting(setup)
 
 
-def _overhead(demand: Demand, setup: Setup, start_s: Floats) -> tuple[Floats, Floats | float]:
+def _overhead(kernels: _KernelSums, setup: Setup, start_s: Floats) -> tuple[Floats, Floats | float]:
     """Return the seconds added to each kernel, and those that the host takes to dispatch it beside the device."""
-    device, runtime = setup.device, setup.runtime
+    device, runtime, starts = setup.device, setup.runtime, kernels.starts
     launch = start_s
     if setup.call_s:
-        launch = launch + setup.call_s * demand.per_kernel(demand.calls.begins)
+        launch = launch + setup.call_s * starts.begins
     if runtime.sequence_s.value:
-        launch = launch + runtime.sequence_s.value * demand.per_kernel(demand.calls.sequences)
+        launch = launch + runtime.sequence_s.value * starts.sequences
     if device.arch.places_models:
         return launch, 0.0
     dispatch: Floats | float = runtime.dispatch_on.get(device.software_class, runtime.dispatch).value
     if dispatch:
-        calls = demand.per_kernel(np.where(demand.head, demand.calls.dispatched, 0.0))
-        dispatch = device.dispatch_s * dispatch * calls
+        dispatch = device.dispatch_s * dispatch * starts.dispatched
     if runtime.prompt_dispatch.value:
-        enqueued = demand.per_kernel(np.where(demand.head, demand.calls.prompts, 0.0))
-        dispatch = dispatch + device.dispatch_s * runtime.prompt_dispatch.value * enqueued
+        dispatch = dispatch + device.dispatch_s * runtime.prompt_dispatch.value * starts.prompts
     if device.arch.is_host:
-        return launch + dispatch + device.thread_join_s * _starting(setup) * _joins(demand, setup), 0.0
+        joins = np.log2(max(device.units, 1.0)) * kernels.regions  # the thread pool forks and joins as a tree
+        return launch + dispatch + device.thread_join_s * _starting(setup) * joins, 0.0
     return launch, dispatch
 
 
-def _clocked_part(
-    demand: Demand, setup: Setup, mapping: Mapping, resources: Floats, busy_s: Floats
-) -> tuple[Floats, Floats]:
+def _clocked_part(kernels: _KernelSums, setup: Setup, busy_s: Floats) -> tuple[Floats, Floats]:
     """Return the seconds of each kernel in which work and memory overlap, and those of its work that follow the clock
     of its units, (k,) each."""
     device = setup.device
@@ -262,36 +286,36 @@ def _clocked_part(
     # The matrix unit may run below the other clocks, which then fall first. Products below its peak wait for what has
     # another clock.
     ratio = device.matrix_clock_hz / device.vector_clock_hz
-    bound_s = demand.per_kernel(mapping.matrix_ideal_s) / device.arch.data.assumed("matrix_clock_bound")
-    product_s = np.minimum(resources[0, 0] * min(ratio, 1.0), bound_s * ratio)
-    staged_s = 0.0 if mapping.staged_s is None else demand.per_kernel(mapping.staged_s)
-    return busy_s - staged_s, np.maximum(product_s, resources[0, 1] - staged_s)
+    bound_s = kernels.ideal_s[0] / device.arch.data.assumed("matrix_clock_bound")
+    matrix_s, vector_s = kernels.resources[0, :2]
+    product_s = np.minimum(matrix_s * min(ratio, 1.0), bound_s * ratio)
+    return busy_s - kernels.staged_s, np.maximum(product_s, vector_s - kernels.staged_s)
 
 
 def _throttle(
-    needs: KernelNeeds, budget: PowerBudget, floor_s: Floats | float, demand: Demand, setup: Setup
+    needs: KernelNeeds, budget: PowerBudget, floor_s: Floats | float, starts: KernelStarts, setup: Setup
 ) -> tuple[Throttled, Floats]:
     """Return the kernels within the power budget and their seconds with waits for the host, (k,): a kernel that waits
     has that time for its energy too. A kernel that takes longer leaves the next ones less to wait for."""
-    waits_s = _dispatched_s(needs.own_s, floor_s, demand, setup)
+    waits_s = _dispatched_s(needs.own_s, floor_s, starts, setup)
     for _ in range(_SCHEDULES):
         throttled = lower_clocks(needs, budget, waits_s)
-        kernel_s = _dispatched_s(throttled.seconds, floor_s, demand, setup)
+        kernel_s = _dispatched_s(throttled.seconds, floor_s, starts, setup)
         if (kernel_s >= waits_s).all():
             return throttled, kernel_s
         waits_s = np.minimum(waits_s, kernel_s)
     throttled = lower_clocks(needs, budget, 0.0)
-    return throttled, _dispatched_s(throttled.seconds, floor_s, demand, setup)
+    return throttled, _dispatched_s(throttled.seconds, floor_s, starts, setup)
 
 
-def _dispatched_s(own_s: Floats, dispatch_s: Floats | float, demand: Demand, setup: Setup) -> Floats:
+def _dispatched_s(own_s: Floats, dispatch_s: Floats | float, starts: KernelStarts, setup: Setup) -> Floats:
     """Return the seconds of each kernel, (s, k) or (k,), with its wait for the host. The host dispatches all
     kernels of a call ahead of the device, or each during the kernel before, as the runtime states."""
     seconds: Floats = np.maximum(own_s, dispatch_s)
     if not setup.runtime.dispatches_ahead or not np.any(dispatch_s):
         return seconds
-    host_s = np.broadcast_to(dispatch_s, demand.n_kernels)
-    calls = np.append(np.flatnonzero(demand.per_kernel(demand.calls.begins)), demand.n_kernels)
+    n = len(starts.begins)
+    host_s, calls = np.broadcast_to(dispatch_s, n), np.append(np.flatnonzero(starts.begins), n)
     for first, last in pairwise(calls.tolist()):  # the host waits for the result of a call before the next
         own = own_s[..., first + 1 : last]
         ahead = np.cumsum(host_s[first + 1 : last]) - np.cumsum(own, axis=-1) + own
@@ -300,34 +324,23 @@ def _dispatched_s(own_s: Floats, dispatch_s: Floats | float, demand: Demand, set
     return seconds
 
 
-def _joins(demand: Demand, setup: Setup) -> Floats:
-    """Return how often each kernel doubles its threads, (k,): the whole thread pool forks and joins, as a tree, in each
-    parallel region. Small operators stay on one thread. A framework's convolution has extra regions that rearrange its
-    tensors."""
+def _regions(demand: Demand, setup: Setup) -> Floats:
+    """Return the parallel regions of each operator on a CPU, (n,). Small operators stay on one thread. A framework's
+    convolution has extra regions that rearrange its tensors."""
     assumed = setup.device.arch.data.assumed
     layout = {"nchw": "plain_reorder_regions", "channels_last": "reorder_regions"}.get(setup.layout)
     regions = np.where(demand.is_convolution, 1.0 + (assumed(layout) if layout else 0.0), 1.0)
     is_small = (demand.macs == 0) & (demand.elements < assumed("serial_elements"))
-    regions = np.where(demand.head & ~is_small, regions, 0.0)
-    joins: Floats = np.log2(max(setup.device.units, 1.0)) * demand.per_kernel(regions)
-    return joins
+    return np.where(demand.head & ~is_small, regions, 0.0)
 
 
-def _of_class(demand: Demand, rates: Efficiency) -> Floats:
+def _start_seconds_by_class(demand: Demand, rates: Efficiency) -> Floats:
     """Return the extra seconds to start each kernel, (s, k), by the class of the operator that it was started for."""
     if not rates.overhead.any():
         return np.zeros((1, 1))
     head = np.zeros(demand.n_kernels, dtype=np.int64)
     head[demand.kernel[demand.head]] = demand.op_class[demand.head]
     return rates.overhead[:, head]
-
-
-def _serial(demand: Demand, mapping: Mapping) -> Floats:
-    """Return `Mapping.serial_s` summed over each kernel, (3, k)."""
-    if mapping.serial_s is None:
-        return np.zeros((3, demand.n_kernels))
-    seconds: Floats = per_kernel(demand, mapping.serial_s[None])[0]
-    return seconds
 
 
 def _timed_counts(

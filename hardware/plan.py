@@ -5,9 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from hardware.device import Device
+from hardware.engines.runtime import FormatRule, Runtime, format_rule
 from hardware.memo import memoize
 from hardware.precision import BASE, FORMATS, WIDE, Precision, Widths, canonical, parse
-from hardware.runtime import FormatRule, Runtime, format_rule
 
 _LOADED = 16  # bits of the floats that every CPU widens as it loads them (F16C, FCVTL, a shift)
 
@@ -128,7 +128,7 @@ def make_plan(device: Device, precision: str, runtime: Runtime | None = None) ->
     if runtime is None:
         return _plan(device, canonical(precision), "", False, "")
     between = runtime.activations.get(device.software_class, "")
-    return _plan(device, canonical(precision), runtime.id, runtime.narrow_sums, between)
+    return _plan(device, canonical(precision), runtime.id, runtime.product_library.narrow_sums, between)
 
 
 def _accumulated_narrow(device: Device, exact: Plan) -> Plan:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from functools import cached_property
+from typing import TypeVar
 
 import msgspec
 
 from hardware.device import Device
 from hardware.efficiency import Efficiency
+from hardware.engines.runtime import LAYOUTS, Joining, Runtime, format_rule, resolve_runtime
 from hardware.event_prices import Coefficients, coefficients
-from hardware.kernels.library import EngineKernels, formats_of, kernel_generation
+from hardware.kernels.library import EngineKernels, ProductLibrary, formats_of, kernel_generation
 from hardware.memo import memoize
 from hardware.plan import Plan, make_plan
-from hardware.precision import FORMATS, WIDE
-from hardware.runtime import LAYOUTS, Runtime, resolve_runtime
+from hardware.precision import BASE, FORMATS, WIDE
+
+T = TypeVar("T")
 
 
 class Setup(msgspec.Struct, frozen=True, dict=True):
@@ -25,8 +28,8 @@ class Setup(msgspec.Struct, frozen=True, dict=True):
     layout: str
 
     @cached_property
-    def joins(self) -> str:
-        """The way in which operators are joined into kernels, as analysis/estimate/kernels.py calls it."""
+    def joins(self) -> Joining:
+        """The way in which operators are joined into kernels."""
         return self.runtime.joins(self.device)
 
     @cached_property
@@ -36,6 +39,30 @@ class Setup(msgspec.Struct, frozen=True, dict=True):
         generation = kernel_generation(self.device)
         products = formats_of(self.plan)
         return EngineKernels(uses=self.runtime.uses, generation=generation, cache=cache, products=products)
+
+    @cached_property
+    def products(self) -> ProductLibrary:
+        """The library of its products."""
+        return self.runtime.product_library
+
+    @property
+    def is_narrow(self) -> bool:
+        """True if activations are narrower than 32 bits."""
+        return self.plan.widths.activations < FORMATS[BASE].bytes
+
+    @cached_property
+    def has_wide_residuals(self) -> bool:
+        """True if activations around matrix products, attention, row norms and softmax stay in 16 bits, because the
+        runtime has no narrower residuals."""
+        stored = self.plan.stored
+        is_narrow = self.plan.operand == stored and self.plan.widths.activations < FORMATS[WIDE].bytes
+        return is_narrow and format_rule(self.device, self.runtime.id, stored, "residual") is not None
+
+    def find(self, table: dict[str, T], kind: str) -> T | None:
+        """Return what a table of the runtime states for the software of the device and a kind of products or values,
+        else for the software."""
+        name = self.device.software_class
+        return table.get(f"{name}_{kind}", table.get(name))
 
     @property
     def call_s(self) -> float:

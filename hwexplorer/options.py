@@ -15,9 +15,9 @@ import msgspec
 
 from hardware import precision as formats
 from hardware.amount import parse_amount, parse_whole
+from hardware.engines.runtime import LIKE_FOR_LIKE
 from hardware.errors import RequestError, unknown
 from hardware.names import split_list
-from hardware.runtime import LIKE_FOR_LIKE
 from hwexplorer.export.files import FORMATS, SCREEN
 from hwexplorer.settings import BATCH_MAX, SETTINGS, NumberSetting, PrecisionSetting, Setting
 

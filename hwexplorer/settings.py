@@ -18,8 +18,8 @@ import msgspec
 from analysis.model import request_bounds
 from hardware import precision as formats
 from hardware.amount import parse_whole
+from hardware.engines.runtime import AUTO, LAYOUTS, MODES, runtime_names
 from hardware.errors import RequestError, unknown
-from hardware.runtime import AUTO, LAYOUTS, MODES, runtime_names
 
 EXECUTIONS = (AUTO, *MODES)
 BATCH_MAX, IMAGE_MAX, TOKENS_MAX = request_bounds.BATCH, request_bounds.IMAGE_SIZE, request_bounds.TOKENS

@@ -23,9 +23,9 @@ from analysis.estimate.scenario import Scenario
 from analysis.model.transformer.transformer_request import parse
 from analysis.serving.deployment import ParallelDegrees, open_stage
 from analysis.serving.request_load import Lengths, Load, closed_load, open_load
-from analysis.serving.scheduler import find_scheduler
 from analysis.serving.simulation import simulate
 from hardware.device_catalog import load_device
+from hardware.engines.scheduler import find_scheduler
 from hwexplorer import engine
 from hwexplorer.state import State
 

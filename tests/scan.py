@@ -19,9 +19,9 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model import store
 from analysis.model.ir.workload import Workload
-from hardware import runtime
 from hardware.device import Device
 from hardware.device_catalog import load_device, load_devices
+from hardware.engines import runtime
 from hardware.precision import NAMES
 
 MODELS = (

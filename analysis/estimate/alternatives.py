@@ -17,11 +17,11 @@ from analysis.model.ir.batch_limits import refusal
 from analysis.model.ir.workload import Ints
 from hardware.device import Device
 from hardware.device_catalog import device_in_mode
+from hardware.engines.runtime import MODES, runtimes
 from hardware.errors import RequestError
 from hardware.memo import forget_memos, memoize
 from hardware.plan import make_plan
 from hardware.precision import FORMATS, KEYS, NARROWER, Precision, parse
-from hardware.runtime import MODES, runtimes
 
 BATCH_FACTORS = (4, 16, 64, 256)
 WORTH = 1.1  # gain from which a change is worth naming

@@ -21,9 +21,9 @@ from analysis.model.ir.workload import Floats, Workload
 from hardware import precision
 from hardware.demand import Demand
 from hardware.device import Device
+from hardware.engines.runtime import Runtime, is_unsupported
 from hardware.execute import Execution, execute, repeat_kernels
 from hardware.plan import Plan
-from hardware.runtime import Runtime, is_unsupported
 from hardware.setup import Setup
 from hardware.taxonomy import Event
 

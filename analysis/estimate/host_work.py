@@ -21,8 +21,8 @@ def divide_host_work(result: Estimate) -> tuple[Estimate, Estimate | None]:
     keep the totals of the model."""
     run, demand, runtime, arch = result.run, result.demand, result.runtime, result.device.arch
     times = _runs_of_kernels(result)
-    waits_s = result.setup.call_s * demand.per_kernel(demand.calls.begins)
-    sequences_s = runtime.sequence_s.value * demand.per_kernel(demand.calls.sequences)
+    waits_s = result.setup.call_s * demand.starts.begins
+    sequences_s = runtime.sequence_s.value * demand.starts.sequences
     added_s = np.minimum((waits_s + sequences_s) * times, run.overhead_s)
     if not added_s.any():
         return result, None

@@ -6,18 +6,18 @@ import msgspec
 
 from analysis.model import request_bounds
 from analysis.model.ir.workload import Workload
-from hardware import runtime as runtimes
 from hardware.device import Device
+from hardware.engines import runtime as runtimes
+from hardware.engines.runtime import LAYOUTS
 from hardware.errors import RequestError, unknown
 from hardware.precision import DEFAULT, canonical
-from hardware.runtime import LAYOUTS
 from hardware.setup import Setup, find_setup
 
 
 class Scenario(msgspec.Struct, frozen=True):
     """The settings with which a model is run. Raises RequestError when invalid.
 
-    `execution`: a runtime by name (hardware/runtimes.toml), 'auto' for what one would deploy on each device, or a mode:
+    `execution`: a runtime by name (runtimes.toml), 'auto' for what one would deploy on each device, or a mode:
     eager (a framework dispatches operators), compiled (chains of element-wise operators become one kernel, contractions
     call libraries), fused (a subgraph is one kernel: every device by its ahead-of-time compiler). `layout` matters for
     GPU convolutions. `sequence` (new tokens) and `kv` (tokens in the cache) are for models that have these dimensions;

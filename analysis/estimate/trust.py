@@ -12,10 +12,11 @@ from pathlib import Path
 import msgspec
 
 from hardware import file_access
+from hardware.engines.runtime import MODES
 from hardware.grouping import group_by
 from hardware.memo import memoize
 from hardware.precision import FORMATS, parse
-from hardware.runtime import MODES
+from hardware.records import read_list
 from hardware.setup import Setup
 
 FOLDER = Path(__file__).parent
@@ -70,7 +71,7 @@ class WorkClass(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 @lru_cache(maxsize=1)
 def work_classes() -> tuple[WorkClass, ...]:
     """Return the classes of work in order of priority: the first that fits applies."""
-    return tuple(msgspec.convert(file_access.table(FOLDER / "classes.toml")["class"], list[WorkClass]))
+    return read_list(FOLDER / "classes.toml", "class", WorkClass)
 
 
 class ClassEvidence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

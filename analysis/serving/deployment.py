@@ -19,11 +19,11 @@ from analysis.model.transformer.load_spec import LoadSpec
 from analysis.model.transformer.transformer_request import Request, parse
 from analysis.model.transformer.transformer_workload import build
 from analysis.serving.request_load import Load
-from analysis.serving.scheduler import Scheduler, find_scheduler
 from analysis.serving.simulation import Run, simulate
 from analysis.serving.split_simulation import simulate_split
 from analysis.serving.step_costs import NO_CACHE, StepCosts, StepLine, StepModel, speculate, step_costs
 from hardware.device import Device
+from hardware.engines.scheduler import Scheduler, find_scheduler
 from hardware.errors import RequestError
 from hardware.memo import memoize
 from hardware.quantity import quantity

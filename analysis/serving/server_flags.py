@@ -1,4 +1,4 @@
-"""The command lines that start the servers of a deployment, from hardware/runtimes.toml."""
+"""The command lines that start the servers of a deployment, from hardware/engines/runtimes.toml."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import msgspec
 
 from analysis.document import column
 from analysis.serving.deployment import Server
-from analysis.serving.scheduler import schedulers
+from hardware.engines.runtime import PATH
+from hardware.engines.scheduler import schedulers
 from hardware.records import read_records
-from hardware.runtime import PATH
 
 REPLICAS = "# start {dp} of them behind a load balancer"
 

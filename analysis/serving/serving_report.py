@@ -12,10 +12,10 @@ from analysis.explore import verdict
 from analysis.explore.odds import correlation, middle_and_spread, odds_of_less
 from analysis.serving.deployment import Server
 from analysis.serving.request_load import AskedLoad, Lengths, Limits, closed_load, open_load
-from analysis.serving.scheduler import Scheduler
 from analysis.serving.served_load import Served, ServedLoad, time_per_token_s
 from analysis.serving.waits import Wait, list_waits
 from analysis.text.headline import describe_change
+from hardware.engines.scheduler import Scheduler
 from hardware.quantity import percent
 
 KNEE = 0.8  # of the highest rate, above which more load gains little

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from analysis.serving.request_load import Load
-from analysis.serving.scheduler import Scheduler
 from analysis.serving.simulation import BatchEngine, Requests, Run, make_run
 from analysis.serving.step_costs import StepCosts
+from hardware.engines.scheduler import Scheduler
 
 
 class _Decoder(BatchEngine):

@@ -22,9 +22,9 @@ from analysis.estimate.peak_memory import Memory, peak_memory
 from analysis.estimate.roles import select_values
 from analysis.estimate.scenario import Scenario
 from analysis.model.ir.workload import INPUT, Floats, Workload
-from analysis.serving.scheduler import Scheduler
 from hardware import file_access
 from hardware.device import Device
+from hardware.engines.scheduler import Scheduler
 from hardware.memo import memoize
 
 NO_CACHE = 1  # tokens in the cache of a step that counts as a step without attention

@@ -32,7 +32,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     mapping = msgspec.structs.replace(
         mapping, vector_s=mapping.vector_s + staged_s, staged_s=staged_s, is_reduced=staged_s > 0
     )
-    if not setup.runtime.serves:
+    if not setup.runtime.is_llm_engine:
         return mapping
     is_served = setup.plan.operand == setup.plan.stored
     sorting_kernels = 0.0 if _experts(demand, setup).is_fused else device.arch.data.assumed("routing_kernels")
@@ -49,10 +49,10 @@ def _tile_products(demand: Demand, setup: Setup, on_matrix: Bools) -> tuple[Tili
     device, plan, runtime = setup.device, setup.plan, setup.runtime
     tiles, is_product = device.arch.data.tiles, on_matrix & (demand.op_class == OpClass.GEMM)
     rate = device.mac_rate("matrix", plan.matrix) * plan.matrix_rate * device.matrix_sustained
-    rate *= runtime.matrix_share(device, plan.operand)
+    rate *= setup.products.matrix_share(device, plan.operand)
     narrow = tiles["block_scaled" if FORMATS[plan.operand].bits == FORMATS["fp4"].bits else "quantised"]
-    is_served = runtime.serves and plan.operand == plan.stored
-    is_narrow = runtime.serves and not is_served
+    is_served = runtime.is_llm_engine and plan.operand == plan.stored
+    is_narrow = runtime.is_llm_engine and not is_served
     menu = narrow if is_narrow and device.vendor == narrow.vendor else tiles["matrix"]
     sizes, times, whole = demand.gemm * on_matrix, np.ones(1), demand
     if at_once := runtime.micro_batch.get(device.software_class):
@@ -70,11 +70,11 @@ def _tile_products(demand: Demand, setup: Setup, on_matrix: Bools) -> tuple[Tili
     if is_served:
         fill_s = device.arch.data.assumed("fill_steps") * _step_s(device)
         timing |= {"step_s": _step_s(device), "split_s": device.light_start_s, "refill_s": fill_s}
-    elif not runtime.serves:  # parts are written and read again
+    elif not runtime.is_llm_engine:  # parts are written and read again
         timing |= {"step_s": _step_s(device), "part_s": _store_s(device, 2.0 * FORMATS[BASE].bytes)}
     matrix = tile_menu(whole, sizes, menu, device, rate, plan.operand_bytes, **timing)
     matrix = msgspec.structs.replace(matrix, seconds=matrix.seconds * times)
-    grouped = is_product & demand.is_expert & (demand.gemm[0] > 1.0) & runtime.serves
+    grouped = is_product & demand.is_expert & (demand.gemm[0] > 1.0) & runtime.is_llm_engine
     if grouped.any() and device.vendor == _experts(demand, setup).vendor:
         matrix, demand = _group(demand, setup, grouped, matrix, rate)
     if grouped.any() and (library_rate := _experts(demand, setup).rate) != 1.0:
@@ -84,7 +84,7 @@ def _tile_products(demand: Demand, setup: Setup, on_matrix: Bools) -> tuple[Tili
     if demand.unpack_ops is not None:
         few = (demand.unpack_ops > 0) & ~grouped & (rows <= assumed("packed_rows"))
         matrix = _few_rows(demand, few, device, matrix, rate)
-    elif is_narrow and plan.operand in runtime.waits_for:
+    elif is_narrow and plan.operand in setup.products.synchronous_operands:
         matrix = _few_rows(demand, is_product & ~grouped & (rows <= assumed("vector_rows")), device, matrix, rate)
     return matrix, demand
 

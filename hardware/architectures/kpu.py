@@ -50,9 +50,9 @@ def _within_power(demand: Demand, setup: Setup, mapping: Mapping, which: Ints, p
     timed_w = price[device.arch.timed_rows].sum() * device.clock_hz * device.units
     budget = device.power_budget(float(price[device.arch.static_rows].sum()))
     times = np.stack([mapping.matrix_s[0], mapping.vector_s[0], mapping.dram_s[0], mapping.chip_s])[None]
-    needs_s, (on_chip, _, off_chip) = common.per_kernel(demand, times), prices.kinds
+    needs_s, (on_chip, _, off_chip) = demand.per_kernel(times), prices.kinds
     chip_j, memory_j = (demand.per_kernel(value @ mapping.counts[rows]) for rows, value in (on_chip, off_chip))
-    start_s = device.kernel_start_s + setup.call_s * demand.per_kernel(demand.calls.begins)
+    start_s = device.kernel_start_s + setup.call_s * demand.starts.begins
     busy_s = common.overlapped(needs_s, exponent)[0]
     limited = chip_j + memory_j + timed_w * busy_s > budget.watts * (busy_s + start_s)
     which = which[limited[demand.kernel[which]]]

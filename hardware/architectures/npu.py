@@ -54,7 +54,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     ideal_s = np.maximum(demand.per_kernel(matrix_ideal_s), demand.per_kernel(vector_ideal_s))
     steps = Steps(
         weight_bytes=np.zeros(0),
-        need_s=common.overlapped(common.per_kernel(demand, np.stack(alone, axis=1)), device.software.overlap.value),
+        need_s=common.overlapped(demand.per_kernel(np.stack(alone, axis=1)), device.software.overlap.value),
         stream_s=_stream_seconds(demand, device),
         lag=demand.per_kernel(_lag(demand, device)),
     )
@@ -65,7 +65,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     # A context waits for its weights. It hands data on while its layers work.
     waits_s = common.memory_seconds_of(device, loaded * _streams(device), bandwidth)
     handed_s = common.memory_seconds_of(device, flow.dram_bytes - beside.dram_bytes, bandwidth) - waits_s
-    least_s = np.maximum(ideal_s, common.per_kernel(demand, (link_s + handed_s)[None])[0])
+    least_s = np.maximum(ideal_s, demand.per_kernel(link_s + handed_s))
     begins = (np.diff(placed.context, prepend=-1) != 0) & placed.reloads  # a context that is switched to
     switch_s = (begins[demand.kernel] & demand.head & _streams(device)) * device.context_switch_s
     # Layers of a context work at once, each on units in proportion to its work, at the pace of the slowest stream.
@@ -78,7 +78,7 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     fill_s = pace_s[:, demand.kernel] * _lag(demand, device)
     taken_s = least_s + more_s * rest
     need_s = np.where(need_s > 0, need_s, 1.0)
-    busy_s = taken_s + common.per_kernel(demand, (fill_s + waits_s + switch_s)[None])[0]
+    busy_s = taken_s + demand.per_kernel(fill_s + waits_s + switch_s)
     # Units work at the pace of the slowest layer too, within the time of their own.
     most = taken_s / np.where(unit_work_s > 0, unit_work_s, np.inf)
     paced = np.minimum(pace_s / need_s / usable, most)[:, demand.kernel]

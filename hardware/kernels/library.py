@@ -1,4 +1,4 @@
-"""Libraries of kernels: how fast attention and experts run in each, and which of them an engine uses for what."""
+"""Libraries of kernels: how fast products, attention and experts run in each, and which of them an engine uses."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import msgspec
 from hardware import file_access
 from hardware.memo import memoize
 from hardware.precision import FORMATS
+from hardware.quantity import SourcedValue
 from hardware.records import read_records
 
 if TYPE_CHECKING:
@@ -85,6 +86,32 @@ class ExpertLibrary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         )
 
 
+class ProductLibrary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Kernels of matrix products and convolutions. Tables are by class of software of the device.
+
+    Warps wait for each matrix instruction with `synchronous_operands`; fp16 products are summed in fp16 with
+    `narrow_sums`. `is_untuned`: rules choose a kernel, no timing. `has_winograd` on CPUs. Products reach at most
+    `largest_peak_share` of the peak, and have at most `bytes_in_flight` on their way per unit and clock. Of packed
+    weights: lanes execute `scaling_ops` for each block of K and value of the result, `unpack_rows` of activations share
+    one unpacking, and lanes that unpack execute `unpack_ops_factor` times the operations of the format."""
+
+    source: str
+    base: str = ""
+    synchronous_operands: tuple[str, ...] = ()
+    narrow_sums: bool = False
+    is_untuned: bool = False
+    has_winograd: bool = False
+    largest_peak_share: dict[str, SourcedValue] = {}
+    bytes_in_flight: dict[str, SourcedValue] = {}
+    scaling_ops: dict[str, SourcedValue] = {}
+    unpack_rows: dict[str, SourcedValue] = {}
+    unpack_ops_factor: dict[str, SourcedValue] = {}
+
+    def matrix_share(self, device: Device, operand: str) -> float:
+        """Return the share of the matrix unit's peak that instructions for these operands reach."""
+        return device.synchronous_matrix_rate if operand in self.synchronous_operands else 1.0
+
+
 class KernelUse(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The library that an engine uses for some calls: the first use that fits a call holds.
 
@@ -146,6 +173,12 @@ _NO_USE = KernelUse(operator=(), library="default")
 def attention_libraries() -> dict[str, AttentionLibrary]:
     """Return all libraries of attention by name."""
     return read_records(PATH, "attention", AttentionLibrary)
+
+
+@lru_cache(maxsize=1)
+def product_libraries() -> dict[str, ProductLibrary]:
+    """Return all libraries of products by name."""
+    return read_records(PATH, "products", ProductLibrary)
 
 
 @lru_cache(maxsize=1)

@@ -23,34 +23,43 @@ from hardware.setup import Setup
 def time_attention(mapping: Mapping, demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     """Return the mapping with the time of fused attention on matrix units: its tiles, its softmax, and the seconds in
     which its blocks and further kernels start."""
-    device, runtime = setup.device, setup.runtime
-    is_attention = demand.is_attention & mapping.on_matrix
-    if "special_per_clock" not in device.facts or not demand.is_attention.any():
+    if "special_per_clock" not in setup.device.facts or not demand.is_attention.any():
         return mapping
-    if runtime.plain_attention:
-        return _with_stored_scores(mapping, demand, setup, rates)
-    if not is_attention.any():
-        return mapping
+    if not setup.runtime.plain_attention:
+        if not (demand.is_attention & mapping.on_matrix).any():
+            return mapping
+        mapping, blocks_s, starts_s = _time_blocks(mapping, demand, setup, rates)
+    else:
+        mapping, blocks_s, starts_s = _store_scores(mapping, demand, setup, rates)
+    return add_serial(mapping, demand, blocks_s=blocks_s, starts_s=starts_s)
+
+
+_Timed = tuple[Mapping, Floats, Floats]  # the mapping, and the seconds in which blocks and further kernels start, (n,)
+
+
+def _time_blocks(mapping: Mapping, demand: Demand, setup: Setup, rates: Efficiency) -> _Timed:
+    """Time fused attention, block by block."""
+    device, runtime, is_attention = setup.device, setup.runtime, demand.is_attention & mapping.on_matrix
     assumed = device.arch.data.assumed
     index = np.flatnonzero(is_attention)
     g, rows, seen, width = np.maximum(demand.gemm[:, index], 1.0)
     values = np.maximum(demand.macs[index] / (g * rows * seen) - width, 0.0)  # the width of a value
     kernels = _choose_kernels(setup, demand.calls.prompts[index] > 0.0, rows, width, values)
-    few, most, columns = kernels.instruction_rows, kernels.rows, kernels.columns
-    tile_rows = np.minimum(np.ceil(rows / few) * few, most)
-    blocks = g * np.ceil(rows / most)
+    instruction_rows, block_rows, tile_keys = kernels.instruction_rows, kernels.rows, kernels.columns
+    tile_rows = np.minimum(np.ceil(rows / instruction_rows) * instruction_rows, block_rows)
+    blocks = g * np.ceil(rows / block_rows)
     # Keys are divided among idle units where the rows of one head are a single block.
     idle = np.minimum(np.floor(np.maximum(device.units / blocks, 1.0)), kernels.parts)
-    tiles = seen / columns + assumed("attention_partial_tile")
+    tiles = seen / tile_keys + assumed("attention_partial_tile")
     splits = np.where(rows <= assumed("attention_rows"), np.clip(idle, 1.0, np.ceil(tiles)), 1.0)
     is_step = rows <= assumed("packed_rows")
-    padding = tiles / splits * columns * tile_rows * np.ceil(blocks / device.units) * device.units / (g * rows * seen)
+    padding = tiles / splits * tile_keys * tile_rows * np.ceil(blocks / device.units) * device.units / (g * rows * seen)
     macs_per_s = device.units * device.matrix_sustained * setup.plan.matrix_rate * kernels.macs_per_s
     products_s = demand.macs[index] / macs_per_s / rates.compute[:, demand.op_class[index]]
     special_s = demand.special[index] / (device.units * device.special_per_clock * device.vector_clock_hz)
     lanes_s = (demand.vector_flops - demand.special)[index] / (device.units * device.mac_rate("vector", BASE))
     has_tensor_memory = ("matrix", "fp4") in device.peaks and device.synchronous_matrix_rate < 1.0
-    alternates = has_tensor_memory & (values <= most)  # two blocks of rows fit into tensor memory
+    alternates = has_tensor_memory & (values <= block_rows)  # two blocks of rows fit into tensor memory
     # From Hopper on, the rest of a softmax hides behind products that no warp waits for.
     softmax_s = special_s + (lanes_s if has_tensor_memory or device.synchronous_matrix_rate == 1.0 else 0.0)
     matrix_s, ideal_s = mapping.matrix_s.copy(), mapping.matrix_ideal_s.copy()
@@ -59,18 +68,17 @@ def time_attention(mapping: Mapping, demand: Demand, setup: Setup, rates: Effici
     more = max(runtime.attention_kernels.value - 1.0, float(has_tensor_memory))  # a kernel adds up divided keys
     # First keys and values, queries and results pass at the bandwidth of one multiprocessor.
     key_bytes = (width + values) * np.broadcast_to(demand.right_bytes, demand.n)[index]
-    carried = 2.0 * tile_rows * width * demand.element_bytes + key_bytes * np.minimum(columns, seen)
+    carried = 2.0 * tile_rows * width * demand.element_bytes + key_bytes * np.minimum(tile_keys, seen)
     start_s = (kernels.start_cycles + carried / device.bytes_per_clock_per_unit) / device.clock_hz
-    beside = np.floor(device.l1_bytes_per_unit * assumed("shared_part") / (key_bytes * columns))
-    beside = np.where(is_step & has_tensor_memory, np.clip(beside, 1.0, kernels.blocks_per_unit), 1.0)
-    rounds_s = np.ceil(blocks / (device.units * beside)) * start_s
+    blocks_per_unit = np.floor(device.l1_bytes_per_unit * assumed("shared_part") / (key_bytes * tile_keys))
+    blocks_per_unit = np.where(is_step & has_tensor_memory, np.clip(blocks_per_unit, 1.0, kernels.blocks_per_unit), 1.0)
+    rounds_s = np.ceil(blocks / (device.units * blocks_per_unit)) * start_s
     # In decoding, blocks start while others read: only the first start is not hidden.
     blocks_s = np.zeros(demand.n)
     blocks_s[index] = np.where(is_step, start_s, rounds_s)
     matrix_s[:, index] = np.maximum(matrix_s[:, index], np.where(is_step, rounds_s - start_s, 0.0))
     starts_s = np.where(is_attention, more * device.kernel_start_s, 0.0)
-    mapping = msgspec.structs.replace(mapping, matrix_s=matrix_s, matrix_ideal_s=ideal_s)
-    return add_serial(mapping, demand, blocks_s=blocks_s, starts_s=starts_s)
+    return msgspec.structs.replace(mapping, matrix_s=matrix_s, matrix_ideal_s=ideal_s), blocks_s, starts_s
 
 
 # By whether an operator reads a prompt, and whether keys and values differ in width (latent attention).
@@ -124,8 +132,8 @@ def _constants(setup: Setup, operator: str, width: float, group: float) -> tuple
     )
 
 
-def _with_stored_scores(mapping: Mapping, demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
-    """Return the mapping with attention as two products and a softmax, each of which stores all scores for the next."""
+def _store_scores(mapping: Mapping, demand: Demand, setup: Setup, rates: Efficiency) -> _Timed:
+    """Time attention as two products and a softmax, each of which stores all scores for the next."""
     device = setup.device
     g, rows, seen, _ = demand.gemm
     scores = np.where(demand.is_attention, g * rows * seen * demand.element_bytes, 0.0)
@@ -134,5 +142,4 @@ def _with_stored_scores(mapping: Mapping, demand: Demand, setup: Setup, rates: E
     passing_s = memory_seconds_of(device, 4.0 * far, rates.bandwidth[:, OpClass.SOFTMAX, None])
     passing_s = passing_s + last_level_seconds(device, 4.0 * (scores - far))
     starts_s = np.where(demand.is_attention, 2.0 * device.kernel_start_s, 0.0)
-    mapping = msgspec.structs.replace(mapping, dram_s=mapping.dram_s + passing_s)
-    return add_serial(mapping, demand, starts_s=starts_s)
+    return msgspec.structs.replace(mapping, dram_s=mapping.dram_s + passing_s), np.zeros(demand.n), starts_s

@@ -183,16 +183,6 @@ def overlapped(resources: Floats, exponent: float) -> Floats:
     return combined
 
 
-def per_kernel(demand: Demand, per_op: Floats) -> Floats:
-    """Return the sums per kernel, (s, r, k), of values (s, r, n)."""
-    if demand.n_kernels == demand.n:
-        return per_op
-    settings, rows = per_op.shape[:2]
-    place = demand.kernel + demand.n_kernels * np.arange(settings * rows)[:, None]
-    sums = np.bincount(place.ravel(), per_op.ravel(), minlength=settings * rows * demand.n_kernels)
-    return sums.astype(np.float64, copy=False).reshape(settings, rows, demand.n_kernels)
-
-
 def empty_counts(device: Device, demand: Demand) -> tuple[Floats, dict[str, int]]:
     """Return a zero count matrix (e, n) for the device's taxonomy and the row of each event label."""
     return np.zeros((len(device.arch.events), demand.n)), device.arch.row

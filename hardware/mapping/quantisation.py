@@ -6,14 +6,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from hardware.demand import READ_WEIGHT, Demand, OpClass
+from hardware.demand import Demand, OpClass
 from hardware.efficiency import Efficiency
 from hardware.mapping.common import Mapping, add_serial, last_level_seconds, memory_seconds_of
-from hardware.precision import FORMATS, WIDE
-from hardware.runtime import format_rule
+from hardware.precision import FORMATS
 from hardware.setup import Setup
-
-BESIDE_PRODUCTS = (OpClass.GEMM, OpClass.ATTENTION, OpClass.ROW_NORM, OpClass.SOFTMAX)
 
 
 def quantise_activations(mapping: Mapping, demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
@@ -31,16 +28,3 @@ def quantise_activations(mapping: Mapping, demand: Demand, setup: Setup, rates: 
     bandwidth = float(rates.bandwidth[0, OpClass.ELEMENTWISE if is_local else OpClass.ROW_NORM])
     passes_s = last_level_seconds(device, near) + memory_seconds_of(device, moved - near, bandwidth)
     return add_serial(mapping, demand, passes_s=passes_s, starts_s=is_narrow * device.light_start_s)
-
-
-def widen_residuals(demand: Demand, setup: Setup) -> Demand:
-    """Return the demand with 16-bit activations around matrix products, attention, row norms and softmax, if the
-    runtime has no narrower residuals. Convolutions and copies still move the narrow operands of products."""
-    plan, transfers = setup.plan, demand.transfers
-    is_narrow = plan.operand == plan.stored and plan.widths.activations < FORMATS[WIDE].bytes
-    if not is_narrow or format_rule(setup.device, setup.runtime.id, plan.stored, "residual") is None:
-        return demand
-    has_wide = demand.per_kernel(np.isin(demand.op_class, BESIDE_PRODUCTS).astype(np.float64)) > 0
-    is_wide = has_wide[demand.kernel[transfers.op]] & (transfers.role != READ_WEIGHT)
-    wider = FORMATS[WIDE].bytes / demand.element_bytes
-    return demand.with_transfers(size_bytes=transfers.size_bytes * np.where(is_wide, wider, 1.0))

@@ -26,7 +26,7 @@ def rewrite_convolutions(demand: Demand, setup: Setup, rates: Efficiency) -> tup
     many = demand.patches
     # Where lanes multiply in another format, such as int8 for packed weights, so they do in convolutions.
     is_float = FORMATS[stored].kind == "float" if device.arch.is_host else stored == BASE == setup.plan.vector_mac
-    is_allowed = is_float and unit == "vector" and (setup.runtime.winograd or not device.arch.is_host)
+    is_allowed = is_float and unit == "vector" and (setup.products.has_winograd or not device.arch.is_host)
     if not is_allowed or setup.plan.widths.unpack_weights or not many.any():  # packed weights are not transformed ahead
         return demand, np.zeros(demand.n)
     _, _, n, depth = demand.gemm

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from analysis.annexes.traces.alignment import align_trace
 from analysis.annexes.traces.trace_difference import describe_other_runtime
 from analysis.annexes.traces.trace_reading import FileStamp, TraceReading, file_stamp
 from analysis.annexes.traces.trace_record import Trace, TraceError, TraceOp
-from analysis.annexes.traces.trace_report import MeasuredOperators, TraceReport, report_measured
+from analysis.annexes.traces.trace_report import MeasuredOperators, TraceReport, measure_operators, report_measured
 from analysis.estimate.estimate import Estimate
 from analysis.model.ir.workload import Ints
 from analysis.model.model_errors import ModelError
 from analysis.text.headline import SAME, describe_change
+from hardware.engines.runtime import AUTO, find_runtime
 from hardware.errors import RequestError
 from hardware.memo import memoize
 from hardware.quantity import percent, quantity
-from hardware.runtime import AUTO, find_runtime
 from hardware.sentence import count_noun
 from hwexplorer import engine
 from hwexplorer.state import State, replace
@@ -62,7 +61,7 @@ def load_trace(file: str) -> Trace:
 
 @memoize(keep=2)
 def _measured_operators(result: Estimate, trace: Trace) -> MeasuredOperators:
-    return MeasuredOperators(align_trace(trace, result), result)
+    return measure_operators(trace, result)
 
 
 @memoize(keep=2)

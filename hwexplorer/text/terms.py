@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from hardware import file_access
 from hardware.grouping import group_by
+from hardware.records import read_list
 
 if TYPE_CHECKING:
     from analysis.document import Column
@@ -27,7 +27,7 @@ class Term(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 @lru_cache(1)
 def terms() -> tuple[Term, ...]:
     """Return all terms, in the order of the file."""
-    return tuple(msgspec.convert(file_access.table(Path(__file__).with_suffix(".toml"))["term"], list[Term]))
+    return read_list(Path(__file__).with_suffix(".toml"), "term", Term)
 
 
 def groups() -> dict[str, list[Term]]:

@@ -8,9 +8,9 @@ from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Figures
 from analysis.estimate.metrics import METRICS
 from analysis.model.names import zoo
+from hardware.engines.runtime import AUTO
 from hardware.execute import BOUNDS
 from hardware.quantity import quantity
-from hardware.runtime import AUTO
 from hwexplorer import engine
 from hwexplorer.state import State, configuration_name, replace
 from hwexplorer.views.plain import Amount, Band

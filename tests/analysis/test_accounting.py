@@ -18,9 +18,9 @@ from analysis.text.difference_sentences import difference_sentence
 from hardware import known_architectures
 from hardware.device import Device
 from hardware.device_catalog import load_device
+from hardware.engines.runtime import runtimes
 from hardware.errors import RequestError
 from hardware.precision import FORMATS
-from hardware.runtime import runtimes
 from hardware.scaling import table
 from hwexplorer import api
 from tests.sampling import for_each

@@ -17,8 +17,8 @@ from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from hardware.demand import OpClass
 from hardware.device import Device
+from hardware.engines.runtime import runtimes
 from hardware.execute import execute
-from hardware.runtime import runtimes
 
 
 def _cores(folder: Path, count: float) -> Device:

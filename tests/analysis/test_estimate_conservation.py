@@ -12,7 +12,7 @@ from analysis.estimate.estimate import COMPONENTS, Estimate
 from analysis.estimate.tree_figures import tree
 from analysis.reports.event_report import event_report
 from analysis.reports.nodes import Node, node
-from hardware.runtime import deployed_runtime
+from hardware.engines.runtime import deployed_runtime
 from tests.sampling import every, for_each
 
 ADD_UP = ("energy_j", "latency_s", "share", "macs", "flops", "bytes", "dram_bytes", "transfers")

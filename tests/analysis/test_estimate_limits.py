@@ -44,8 +44,8 @@ def check_large_product(on: Device) -> None:
         if result.bound == "compute":  # the rate that software reaches, and the ridge, where memory is busy too
             compute, memory = (float(s[0]) for s in (result.run.kernel_compute_s, result.run.kernel_memory_s))
             assert f"against {quantity(memory, 's')} of memory" in reason
-            kernels = result.runtime.compute if result.run.mapping.on_matrix[0] else result.runtime.compute_vector
-            own = kernels.get(on.software_class, {}).get("GEMM")
+            kernels = result.runtime.compute
+            own = kernels.get(on.software_class + "_vector" * (not result.run.mapping.on_matrix[0]), {}).get("GEMM")
             software = on.software.efficiency.compute[0, OpClass.GEMM] * (own.value if own else 1.0)
             at_work = result.run.mapping.units[0] / units_in_all(on, result.run.mapping.on_matrix)[0]
             least = 0.9 * software * at_work

@@ -8,8 +8,8 @@ import pytest
 
 from analysis.estimate.estimate import Estimate
 from hardware.demand import READ_WEIGHT
+from hardware.engines.runtime import format_rule
 from hardware.mapping.common import usable_last_level_bytes
-from hardware.runtime import format_rule
 from tests.sampling import for_each
 
 # conv2d: x (64, 56, 56) -> conv -> bn -> relu, all of one size; 36,864 weights, 4 x 64 of the normalisation.

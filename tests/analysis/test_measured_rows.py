@@ -21,7 +21,7 @@ from analysis.model import store
 from analysis.model.ir.workload import KINDS
 from hardware import file_access, precision
 from hardware.device_file import CATALOG
-from hardware.runtime import MODES, runtimes
+from hardware.engines.runtime import MODES, runtimes
 from hwexplorer.cli import main
 from tests.models import load_once
 from tests.sampling import for_each, slow

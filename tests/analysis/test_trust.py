@@ -29,7 +29,7 @@ from analysis.estimate.estimate import Estimate, estimate
 from analysis.estimate.scenario import Scenario
 from analysis.serving.served_load import load_evidence
 from hardware.device_catalog import load_device, load_devices
-from hardware.runtime import resolve_runtime
+from hardware.engines.runtime import resolve_runtime
 from hardware.setup import make_setup
 from hwexplorer.cli import main
 from tests.models import load_once

@@ -25,8 +25,8 @@ from analysis.explore.search.catalogue_sweep import COLUMNS, Chunk, chunks, join
 from analysis.explore.search.model_sweep import sweep
 from analysis.explore.search.workers import local
 from hardware.device_catalog import catalogue_devices
+from hardware.engines.runtime import runtime_of_mode
 from hardware.errors import RequestError
-from hardware.runtime import runtime_of_mode
 from hardware.setup import make_setup
 from tests.sampling import every, for_each
 

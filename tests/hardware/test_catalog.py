@@ -16,10 +16,10 @@ from hardware import known_architectures
 from hardware.device import Device
 from hardware.device_catalog import CATALOG, describe_device, device_files, load_device, load_devices
 from hardware.device_file import DESIGNER, QUALITIES
+from hardware.engines.runtime import runtimes
 from hardware.errors import RequestError
 from hardware.plan import make_plan
 from hardware.precision import FORMATS, NAMES, Format, parse
-from hardware.runtime import runtimes
 from hardware.scaling import table
 from hwexplorer.cli import main
 from tests.sampling import for_each

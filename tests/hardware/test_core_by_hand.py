@@ -13,12 +13,12 @@ from hardware import file_access
 from hardware.area import PATH, area, level_mm2
 from hardware.demand import OpClass
 from hardware.device_catalog import load_device
+from hardware.engines.runtime import runtimes
 from hardware.map_demand import map_demand
 from hardware.mapping.common import BLOCKS, PASSES, reread
 from hardware.mapping.tiling import TileChoices, candidates
 from hardware.names import hint
 from hardware.precision import uniform
-from hardware.runtime import runtimes
 from hardware.setup import make_setup
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import pytest
 
@@ -11,17 +13,26 @@ from analysis.reports.event_report import event_report
 from hardware import architecture_data, file_access
 from hardware.architecture_data import Data
 from hardware.device_catalog import load_device
+from hardware.engines.runtime import Runtime, runtimes
+from hardware.engines.scheduler import Scheduler
 from hardware.kernels.library import (
+    AttentionLibrary,
+    ExpertLibrary,
     KernelCall,
+    ProductLibrary,
     attention_libraries,
     expert_libraries,
     find_use,
     kernel_generation,
+    product_libraries,
 )
-from hardware.runtime import runtimes
 from hardware.setup import find_setup
 from tests.models import load_once
+from tests.test_house import sources
 
+# Fields that tables of single operators need, whose shapes tell what estimates do not know: how query heads share a
+# block, and rows of experts on other devices. No field may join them.
+OF_TABLES = ("packs", "masks_window", "is_absorbed", "adds_all", "writes_all", "widens", "pads")
 USES = [use for runtime in runtimes().values() for use in runtime.uses]
 
 
@@ -32,6 +43,15 @@ def run(model: str, on: str, runtime: str, precision: str, batch: int = 1) -> Es
 def test_every_library_is_used_by_an_engine() -> None:
     used = {use.library for use in USES} | {"default", "packed"}
     assert used == attention_libraries().keys() | expert_libraries().keys()
+    products = {runtime.products for runtime in runtimes().values()}
+    assert products == product_libraries().keys()
+
+
+@pytest.mark.parametrize("kind", [Runtime, Scheduler, ProductLibrary, AttentionLibrary, ExpertLibrary])
+def test_every_field_of_engines_and_libraries_is_read_by_an_estimate(kind: type[msgspec.Struct]) -> None:
+    read = "".join(text for path, text in sources().items() if "/annexes/" not in path)
+    unread = {name for name in kind.__struct_fields__ if not re.search(rf"\.{name}\b", read)}
+    assert unread <= {"base", "source", "quality", "version", *OF_TABLES}
 
 
 def test_every_library_is_reached_by_an_estimate_or_named_by_a_table() -> None:

@@ -9,11 +9,11 @@ from analysis.estimate.estimate import estimate
 from analysis.estimate.scenario import Scenario
 from analysis.model.store import ready
 from hardware.device_catalog import load_device, load_devices
+from hardware.engines.runtime import format_rule, format_rules, runtimes
 from hardware.errors import RequestError
 from hardware.event_prices import coefficients
 from hardware.plan import Plan, make_plan
 from hardware.precision import FORMATS, NAMES, parse, runs_wider
-from hardware.runtime import format_rule, format_rules, runtimes
 from tests.sampling import for_each
 
 DEVICES = [device.id for device in load_devices()[0]]

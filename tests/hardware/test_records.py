@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from hardware import runtime
+from hardware import file_access
+from hardware.architecture_data import COMMON, Data
+from hardware.engines import runtime
 from hardware.records import convert_record
 
 
@@ -23,3 +25,10 @@ def test_a_wrong_field_names_file_and_record(change: dict[str, object], message:
         convert_record(Path("runtimes.toml"), "runtimes.vllm", row, runtime.Runtime)
     assert str(error.value).startswith(message)
     assert "streaming" in str(error.value) or "mode" in change
+
+
+def test_a_wrong_constant_of_an_architecture_is_named() -> None:
+    constants = file_access.shipped(COMMON)["assumptions"]
+    data = {"assumptions": constants | {"tiles": {"value": "many"}}}
+    with pytest.raises(ValueError, match=r"gpu\.toml: assumptions\.tiles: "):
+        convert_record(Path("gpu.toml"), "", data, Data)

@@ -13,10 +13,18 @@ from analysis.model.ir.workload import Workload
 from hardware import known_architectures
 from hardware.demand import OpClass
 from hardware.device_catalog import load_device, load_devices
+from hardware.engines.runtime import (
+    MODES,
+    WORK,
+    deployed_runtime,
+    is_unsupported,
+    resolve_runtime,
+    runtime_names,
+    runtimes,
+)
 from hardware.errors import RequestError
-from hardware.map_demand import _with_own_kernels
+from hardware.map_demand import _packed_products
 from hardware.plan import make_plan
-from hardware.runtime import MODES, WORK, deployed_runtime, is_unsupported, resolve_runtime, runtime_names, runtimes
 from tests.models import load_once
 from tests.sampling import for_each
 
@@ -34,14 +42,17 @@ def test_every_constant_has_a_spread_and_a_source(name: str) -> None:
     assert set(runtime.work) <= set(WORK)
     products = [share for shares in runtime.compute.values() for share in shares.values()]
     host = (runtime.dispatch, *runtime.dispatch_on.values(), runtime.launch, runtime.call_s, runtime.sequence_s)
-    for ends in (*host, *products, *runtime.unpack_rows.values(), *runtime.streaming.values()):
+    for ends in (*host, *products, *runtime.product_library.unpack_rows.values(), *runtime.streaming.values()):
         assert 0 <= ends.low <= ends.value <= ends.high
         assert ends.source or ends.low == ends.high in (0.0, 1.0)
     assert all(0 < share.high <= 1 for share in runtime.streaming.values())
     software = {on: one for arch in known_architectures.every() for on, one in arch.data.software.items()}
     for on, shares in runtime.compute.items():
         for kind, share in shares.items():
-            reached = share.high * software[on].compute.get(kind, (1.0, 1.0, 1.0))[0]
+            reached = (
+                share.high
+                * software[on.partition("_packed")[0].partition("_vector")[0]].compute.get(kind, (1.0, 1.0, 1.0))[0]
+            )
             assert 0 < reached <= 1, "a library may be better than most, never than the unit"
 
 
@@ -130,7 +141,11 @@ def test_weights_are_unpacked_as_often_as_the_runtime_unpacks_them() -> None:
     slow, fast = (run(prefill, "ryzen9_7950x", name, precision="iq3_s") for name in ("llama_cpp", "ik_llama_cpp"))
     assert slow.latency_s > 3 * fast.latency_s
     slow, fast = (run(decode, "ryzen9_7950x", name, precision="iq3_s") for name in ("llama_cpp", "ik_llama_cpp"))
-    assert runtimes()["ik_llama_cpp"].widening["cpu"].value * slow.latency_s < fast.latency_s < slow.latency_s
+    assert (
+        runtimes()["ik_llama_cpp"].product_library.unpack_ops_factor["cpu"].value * slow.latency_s
+        < fast.latency_s
+        < slow.latency_s
+    )
 
 
 def test_rows_that_fill_no_block_are_unpacked_for_as_a_whole_block() -> None:
@@ -138,9 +153,8 @@ def test_rows_that_fill_no_block_are_unpacked_for_as_a_whole_block() -> None:
     unpacked = []
     for rows in (8, 9, 16, 17):
         found = run(f"llama2_7b:prefill,layers=1,sequence={rows}", "ryzen9_7950x", "ik_llama_cpp", precision="iq3_s")
-        own = _with_own_kernels(found.demand, found.setup)
-        assert own.unpack_ops is not None
-        unpacked.append(own.unpack_ops[own.gemm[1] == rows].sum())
+        unpack_ops = _packed_products(found.demand, found.setup)["unpack_ops"]
+        unpacked.append(unpack_ops[found.demand.gemm[1] == rows].sum())
     assert np.array(unpacked) / unpacked[0] == pytest.approx([1, 2, 2, 3])
 
 
@@ -284,8 +298,8 @@ def test_a_runtime_has_what_its_base_states() -> None:
     assert older.base == newer.id
     assert older.streaming == newer.streaming
     assert (older.mode, newer.mode) == ("eager", "fused")
-    assert newer.scaling_ops
-    assert not older.scaling_ops
+    assert newer.product_library.scaling_ops
+    assert not older.product_library.scaling_ops
 
 
 def test_llama_cpp_multiplies_a_prompt_in_micro_batches() -> None:

@@ -15,9 +15,9 @@ from analysis.estimate.scenario import Scenario
 from analysis.explore.attribution import time_parts
 from analysis.model import store
 from hardware.device_catalog import load_device
+from hardware.engines.runtime import runtimes
 from hardware.execute import Execution, execute
 from hardware.mapping.common import STARTS
-from hardware.runtime import runtimes
 from hardware.setup import make_setup
 
 LAYER = "llama3_8b:{phase},layers=1"

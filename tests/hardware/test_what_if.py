@@ -9,10 +9,10 @@ from analysis.estimate.scenario import Scenario
 from hardware.area import area
 from hardware.device_catalog import device_in_mode, load_device, load_devices
 from hardware.device_file import CATALOG
+from hardware.engines.runtime import runtimes
 from hardware.errors import RequestError
 from hardware.event_prices import coefficients
 from hardware.plan import make_plan
-from hardware.runtime import runtimes
 from hardware.scaling import logic_scale
 from hwexplorer.engine import Engine
 from tests.sampling import every, for_each

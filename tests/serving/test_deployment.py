@@ -16,9 +16,9 @@ from analysis.estimate.bundle import evaluate_steps
 from analysis.estimate.scenario import Scenario
 from analysis.model.transformer.transformer_request import parse
 from analysis.serving.deployment import ParallelDegrees, open_step, open_steps
-from analysis.serving.scheduler import find_scheduler
 from analysis.serving.simulation import simulate
 from hardware.device_catalog import load_device
+from hardware.engines.scheduler import find_scheduler
 from hwexplorer import engine
 from hwexplorer.cli import main
 from hwexplorer.state import State

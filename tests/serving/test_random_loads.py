@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from analysis.serving.request_load import Load
-from analysis.serving.scheduler import Scheduler
 from analysis.serving.simulation import Run, simulate
 from analysis.serving.step_costs import StepCosts
+from hardware.engines.scheduler import Scheduler
 from tests.serving.test_simulation import COSTS, VLLM
 
 SEED = 24

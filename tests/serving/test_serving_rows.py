@@ -186,3 +186,15 @@ def test_a_table_of_other_measurements_is_one_line(tmp_path: Path, capsys: pytes
     path.write_text("device,model\nt4,resnet50\n")
     assert main(["validate", "--served", "--data", str(path)]) == 2
     assert "column 'public_model' is missing" in capsys.readouterr().err
+
+
+def test_a_model_that_does_not_fit_is_not_predicted() -> None:
+    served = interpret_served_row(PLAIN | {"model": "llama3_405b", "n_devices": "1", "tensor_parallel": "1"})
+    with pytest.raises(Unpredictable, match="does not fit"):
+        make_server([served])
+
+
+@pytest.mark.parametrize(("device", "steps"), [("b300", 10), ("h200_sxm", 1), ("gb200", 1)])
+def test_sglang_polls_as_the_scripts_of_its_benchmark_say(device: str, steps: int) -> None:
+    cells = {"runtime": "sglang", "model": "deepseek_v3", "device": device, "concurrency": "8", "note": ""}
+    assert interpret_served_row(PLAIN | cells).scheduler.polls_every == steps

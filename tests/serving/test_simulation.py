@@ -9,9 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from analysis.serving.request_load import Lengths, Load, closed_load, open_load, read_load
-from analysis.serving.scheduler import Scheduler, find_scheduler
 from analysis.serving.simulation import Run, simulate
 from analysis.serving.step_costs import StepCosts
+from hardware.engines.scheduler import Scheduler, find_scheduler
 from hardware.errors import RequestError
 
 TOKENS = np.array([1.0, 64.0, 4096.0])
@@ -40,14 +40,21 @@ LOADS = st.builds(
     st.integers(1, 200),
 )
 SCHEDULERS = st.builds(
-    lambda mixes, reserves, finds, sequences, tokens: msgspec.structs.replace(
-        VLLM, mixes=mixes, reserves=reserves, finds_evicted=finds, max_sequences=sequences, max_tokens=tokens
+    lambda mixes, reserves, finds, sequences, tokens, polls: msgspec.structs.replace(
+        VLLM,
+        mixes=mixes,
+        reserves=reserves,
+        finds_evicted=finds,
+        max_sequences=sequences,
+        max_tokens=tokens,
+        polls_every=polls,
     ),
     st.booleans(),
     st.booleans(),
     st.booleans(),
     st.integers(1, 64),
     st.integers(64, 4096),
+    st.sampled_from([1, 10]),
 )
 
 
@@ -137,6 +144,15 @@ def test_a_part_of_the_cache_that_stays_free_saves_recomputing() -> None:
     runs = [simulate(COSTS, msgspec.structs.replace(whole, watermark=free), load) for free in (0.0, 0.01)]
     assert runs[1].evictions.sum() < 0.5 * runs[0].evictions.sum()
     assert runs[1].prompt_tokens < runs[0].prompt_tokens
+
+
+def test_a_scheduler_that_polls_seldom_starts_requests_later() -> None:
+    load = open_load(2.0, Lengths(prompt=100, output=200))
+    waits = [
+        float((run.start_s - run.arrival_s).mean())
+        for run in (simulate(COSTS, msgspec.structs.replace(VLLM, polls_every=n), load) for n in (1, 10, 30))
+    ]
+    assert waits[0] < waits[1] < waits[2] < waits[0] + 30 * 12e-3
 
 
 def test_what_nothing_overwrote_of_an_evicted_cache_is_found_again() -> None:

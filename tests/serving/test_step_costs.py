@@ -17,10 +17,10 @@ from analysis.model.transformer.transformer_request import parse
 from analysis.model.transformer.transformer_workload import build, layer_times
 from analysis.serving.deployment import open_step
 from analysis.serving.request_load import Lengths, closed_load
-from analysis.serving.scheduler import find_scheduler
 from analysis.serving.simulation import simulate
 from analysis.serving.step_costs import StepLine, StepModel, step_costs
 from hardware.device_catalog import load_device
+from hardware.engines.scheduler import find_scheduler
 
 
 @pytest.mark.parametrize(

@@ -320,3 +320,14 @@ def test_a_trace_of_another_model_is_named_first_and_lays_nothing_on_the_host(tm
     assert answer(state)[0].startswith("Warning: this trace is not of resnet50 at batch 1 on h100_sxm: it ran on a")
     assert "Measured" not in dict(why(replace(state, at=HOST)).sections)
     assert "Measured" in dict(why(state).sections)
+
+
+def test_kernels_of_a_device_are_compared_without_waits_for_the_host() -> None:
+    workload = store.ready("resnet18")
+    assert workload is not None
+    result = estimate(workload, load_device("h100_sxm"), Scenario(1, "fp32", "eager"))
+    times_s = [
+        sum(row.predicted_s for row in make_trace_report(trace, result).rows)
+        for trace in (of_the_model(result), msgspec.structs.replace(of_the_model(result), on_device=True))
+    ]
+    assert times_s[1] < 0.6 * times_s[0] == pytest.approx(0.6 * result.latency_s, rel=0.05)

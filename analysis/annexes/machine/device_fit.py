@@ -32,9 +32,9 @@ from hardware.demand import OpClass
 from hardware.device import Device
 from hardware.device_catalog import device_in_mode
 from hardware.device_file import DeviceFile, OwnEvidence
+from hardware.engines.runtime import runtime_of_mode, runtimes
 from hardware.errors import RequestError
 from hardware.quantity import percent
-from hardware.runtime import runtime_of_mode, runtimes
 from hardware.sentence import count_noun
 
 RUNTIME = "pytorch_eager"

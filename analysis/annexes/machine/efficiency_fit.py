@@ -33,6 +33,7 @@ from hardware.efficiency import PATH as EFFICIENCY
 from hardware.efficiency import Efficiency
 from hardware.execute import kernel_seconds
 from hardware.mapping.tiling import Bools
+from hardware.records import read_list
 from hardware.setup import Setup
 
 STEP = 0.05  # of the logarithm of a rate, for derivatives
@@ -260,7 +261,7 @@ def left_out_latency(rows: Sequence[FitRow], full: RateFit, labels: Sequence[str
 
 def recorded_cross_validation() -> tuple[CrossValidation, ...]:
     """Return the recorded errors of the fit of the shipped efficiencies (hardware/efficiency.toml)."""
-    return tuple(msgspec.convert(row, CrossValidation) for row in file_access.shipped(EFFICIENCY)["cross_validation"])
+    return read_list(EFFICIENCY, "cross_validation", CrossValidation)
 
 
 def cross_validate(

@@ -18,8 +18,8 @@ from hardware import file_access
 from hardware.demand import OpClass
 from hardware.device import Device
 from hardware.device_file import DeviceFile, Fact
+from hardware.engines.runtime import Runtime, find_runtime
 from hardware.quantity import SourcedValue, percent
-from hardware.runtime import Runtime, find_runtime
 
 SPREADS = Path(__file__).with_name("spreads.toml")
 MOST_ERROR = 1.0  # of a logarithm; larger errors of a row are clipped to it

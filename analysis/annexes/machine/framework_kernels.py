@@ -23,11 +23,11 @@ from analysis.annexes.machine.row_validation import PredictionPoint
 from analysis.model.operators.contractions import DEPTHWISE_CHANNELS
 from hardware.demand import OpClass
 from hardware.device import Device
+from hardware.engines.runtime import runtimes
 from hardware.errors import RequestError
 from hardware.grouping import group_by
 from hardware.plan import make_plan
 from hardware.precision import FORMATS, WIDE
-from hardware.runtime import runtimes
 from hardware.setup import Setup
 
 _RUNTIME = "eager_graph"  # without waits for the host

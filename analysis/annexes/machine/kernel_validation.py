@@ -26,12 +26,12 @@ from analysis.model.operators.contractions import ATTENTION_FLOPS, ATTENTION_SPE
 from hardware.demand import READ, READ_WEIGHT, WRITE, Calls, Demand, OpClass, Transfers
 from hardware.device import Device
 from hardware.device_catalog import load_device
+from hardware.engines.runtime import runtime_of_mode
 from hardware.errors import RequestError
 from hardware.execute import execute
 from hardware.grouping import group_by
 from hardware.plan import make_plan
 from hardware.precision import Widths
-from hardware.runtime import runtime_of_mode
 from hardware.setup import Setup
 
 TABLE = SHIPPED / "gpu_kernels_fp32.csv.gz"

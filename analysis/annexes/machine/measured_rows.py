@@ -19,9 +19,9 @@ import msgspec
 
 from analysis.estimate.scenario import Scenario
 from hardware import file_access, precision
-from hardware import runtime as runtimes
 from hardware.device import Device
 from hardware.device_catalog import load_device
+from hardware.engines import runtime as runtimes
 from hardware.errors import RequestError
 
 SHIPPED = Path(__file__).parent / "measured"

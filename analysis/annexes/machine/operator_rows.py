@@ -22,12 +22,12 @@ from analysis.model.ir.workload import Parallel
 from hardware import file_access
 from hardware.demand import OpClass
 from hardware.device_catalog import load_device
+from hardware.engines.runtime import runtimes
 from hardware.errors import RequestError
 from hardware.kernels import library as libraries
 from hardware.kernels.library import KernelUse
 from hardware.precision import FORMATS
 from hardware.quantity import exact_value
-from hardware.runtime import runtimes
 from hardware.setup import make_setup
 
 _Kernels = tuple[SingleKernel, ...]

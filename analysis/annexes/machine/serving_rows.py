@@ -27,11 +27,11 @@ from analysis.model.transformer.load_spec import ACCEPT
 from analysis.model.transformer.transformer_request import parse
 from analysis.serving.deployment import ParallelDegrees, Server, open_stage
 from analysis.serving.request_load import Lengths, Load
-from analysis.serving.scheduler import Scheduler, find_scheduler
 from analysis.serving.simulation import Run
 from analysis.serving.step_costs import speculate
 from hardware import file_access, precision
 from hardware.device import Device
+from hardware.engines.scheduler import Scheduler, find_scheduler
 from hardware.errors import RequestError
 
 TABLE = "serving_load.csv.gz"
@@ -79,6 +79,8 @@ class Deployment(msgspec.Struct, frozen=True, kw_only=True):
             server = open_stage(request, layout.worker, self.device, scenario, longest, scheduler)
             if server.costs.cache_tokens >= longest:
                 break
+        if not server.costs.cache_tokens:
+            raise Unpredictable("the model does not fit into the memory of the devices")
         return server
 
 
@@ -115,7 +117,7 @@ def interpret_served_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
     device = find_device(row["device"].lower(), "", row["source"], folders)
     software, scheduler = facts["runtimes"][row["runtime"]]
     model = str(facts["models"].get(row["public_model"].lower(), row["model"]))
-    setup = _setup(row, model)
+    setup = _setup(row, model, device)
     software = setup.get("software", software)
     if row["measured_on"].startswith("2024"):
         software += " (2024)"
@@ -164,11 +166,11 @@ def interpret_served_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
     )
 
 
-def _setup(row: dict[str, str], model: str) -> dict[str, Any]:
+def _setup(row: dict[str, str], model: str, device: Device) -> dict[str, Any]:
     """Return how a source ran its loads and servers: the first benchmark, flags and software that fit a row."""
 
     stated = {name: row[name] for name in ("source", "runtime", "note")}
-    stated |= {"version": row["runtime_version"], "model": model}
+    stated |= {"version": row["runtime_version"], "model": model, "device": device.id}
 
     def fits(rule: dict[str, str]) -> bool:
         """Return True if the texts of a rule are in those of the row."""
@@ -237,6 +239,8 @@ def _scheduler(row: dict[str, str], deployment: Deployment, setup: dict[str, Any
             changes[name] = int(found[1])
     if "max_tokens" in setup:
         changes["max_tokens"] = setup["max_tokens"]
+    if "polls_every" in setup:
+        changes["polls_every"] = next(steps for least, steps in setup["polls_every"] if least <= load.concurrency)
     if "prompts_per_step" in setup:
         changes["max_tokens"] = int(load.prompt.max()) + load.concurrency + MORE_TOKENS
     if "apart_tokens" in setup and deployment.layout.prefill:

@@ -10,7 +10,7 @@ from analysis.annexes.traces.matched_pairs import Alignment, kind_family
 from analysis.annexes.traces.trace_record import Trace
 from analysis.estimate.estimate import Estimate
 from hardware.device import Device
-from hardware.runtime import find_runtime
+from hardware.engines.runtime import find_runtime
 
 SAME_SIZE = 0.02  # relative difference of sizes; smaller differences are padding
 LEAST_MATCHED = 0.9  # share of matrix operators on each side; with fewer the trace is of another model

@@ -54,7 +54,7 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """`wall_s` of one run = seconds of all `ops` - `overlap_s` (operators at the same time) + `gap_s` (nothing ran).
 
     Figures are means over `runs`. `on_device` is True if times are those of an accelerator. `is_total` is True if the
-    file has sums over an unknown number of inferences. `runtime` is an id of hardware/runtimes.toml, '' if unknown.
+    file has sums over an unknown number of inferences. `runtime` is an id of runtimes.toml, '' if unknown.
     `gaps` divides `gap_s` by the activity of the host, empty if unknown. `notes` say what was left out and why."""
 
     format: str
@@ -226,7 +226,7 @@ def operator_kind(name: str) -> str:
 
 
 def find_runtime(ops: Sequence[TraceOp], producer: str) -> str:
-    """Return the runtime (hardware/runtimes.toml) of a PyTorch trace, found from names. Kernels without a calling
+    """Return the runtime (runtimes.toml) of a PyTorch trace, found from names. Kernels without a calling
     operator are taken as replayed CUDA graphs."""
     names = " ".join({name for op in ops for name in _all_names(op)})
     if "vllm::" in names:

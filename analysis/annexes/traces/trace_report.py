@@ -18,9 +18,9 @@ from analysis.estimate.causes import CAUSES, LAUNCH, causes
 from analysis.estimate.estimate import Estimate
 from analysis.estimate.figures import Head, head_fields
 from analysis.model.ir.workload import Floats, Ints
-from hardware.execute import BOUNDS
+from hardware.execute import BOUNDS, execute
 from hardware.grouping import group_by
-from hardware.quantity import percent
+from hardware.quantity import exact_value, percent
 from hardware.sentence import count_noun
 
 SURPRISING = 1.5  # least ratio of an operator over the ratio of the whole run
@@ -56,6 +56,17 @@ class MeasuredNode(MeasuredTime, frozen=True, kw_only=True):
     name: Annotated[str, column("Node")]
     kind: str
     children: tuple[MeasuredNode, ...] = ()
+
+
+def measure_operators(trace: Trace, result: Estimate) -> MeasuredOperators:
+    """Align a trace with the estimate of the same model at the same batch. Times of kernels on a device are compared
+    with the seconds on the device, without waits for a host that dispatches them."""
+    if trace.on_device and not result.device.arch.is_host:
+        none = exact_value(0.0)
+        runtime = msgspec.structs.replace(result.runtime, dispatch=none, dispatch_on={}, prompt_dispatch=none)
+        run = execute(result.demand, msgspec.structs.replace(result.setup, runtime=runtime))
+        result = msgspec.structs.replace(result, run=run)
+    return MeasuredOperators(align_trace(trace, result), result)
 
 
 class MeasuredOperators:
@@ -186,7 +197,7 @@ class TraceReport(Head, frozen=True, kw_only=True):
 
 def make_trace_report(trace: Trace, result: Estimate) -> TraceReport:
     """Compare the trace with the estimate of the same model at the same batch."""
-    return report_measured(MeasuredOperators(align_trace(trace, result), result))
+    return report_measured(measure_operators(trace, result))
 
 
 def report_measured(measured: MeasuredOperators) -> TraceReport:

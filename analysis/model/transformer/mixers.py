@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from hardware import file_access
+from hardware.records import convert_record
 
 Terms = dict[str, int]  # a width as a sum: name of a size -> how often it counts
 
@@ -36,7 +37,8 @@ class MixerKind(msgspec.Struct, frozen=True):
 @cache
 def kinds() -> dict[str, MixerKind]:
     """Return the kinds of recurrent layers by name."""
-    return msgspec.convert(file_access.shipped(Path(__file__).with_suffix(".toml")), dict[str, MixerKind])
+    path = Path(__file__).with_suffix(".toml")
+    return {name: convert_record(path, name, row, MixerKind) for name, row in file_access.shipped(path).items()}
 
 
 class Mixer(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ import msgspec
 
 from analysis.model.transformer.config import Config
 from hardware import file_access
+from hardware.records import convert_record
 
 _FILE = Path(__file__).with_name("transformers.toml")
 _NOT_MODELS = ("families",)
@@ -36,7 +37,7 @@ def preset(name: str) -> Preset:
     """Return the preset of a name."""
     row = file_access.shipped(_FILE)[name]
     config = family(row["like"]) if "like" in row else {}
-    full = msgspec.convert(config | row["config"], Config)
+    full = convert_record(_FILE, name, config | row["config"], Config)
     return Preset(name, full, row["source"], row.get("parameters"), row.get("stored", ""))
 
 

@@ -12,8 +12,8 @@ from collections.abc import Collection, Iterable, Mapping
 import msgspec
 
 from hardware import precision as formats
+from hardware.engines.runtime import AUTO, LAYOUTS, LIKE_FOR_LIKE
 from hardware.grouping import group_by
-from hardware.runtime import AUTO, LAYOUTS, LIKE_FOR_LIKE
 from hwexplorer import settings
 from hwexplorer import state as states
 from hwexplorer.state import replace

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,10 +10,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from hardware import file_access
-from hardware.kernels.library import KernelUse
+from hardware.kernels.library import KernelUse, ProductLibrary, product_libraries
 from hardware.precision import DEFAULT, FORMATS, parse
 from hardware.quantity import SourcedValue, exact_value
-from hardware.records import convert_record, read_rows
+from hardware.records import convert_record, read_list, read_rows
 
 if TYPE_CHECKING:
     from hardware.device import Device
@@ -53,6 +54,23 @@ class FormatRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         )
 
 
+class Joining(StrEnum):
+    """How a runtime joins operators into kernels; analysis/estimate/kernels.py follows it."""
+
+    EAGER = "eager"  # each operator is a kernel, but a bias is joined with its contraction
+    COMPILED = "compiled"  # a contraction is a kernel, and the operators after it are another
+    FUSED = "fused"  # each subgraph is a kernel
+    BIAS_APART = "apart"  # as eager, and the bias of a convolution is a kernel
+    SMOOTH_SPLIT = "split"  # as eager, and activations such as SiLU are several kernels
+    SMOOTH_APART = "clamped"  # as fused, but activations such as SiLU are kernels of their own
+    SERVED = "served"  # as compiled, and products of one input are joined
+
+
+_MODE_OF = {
+    Joining.BIAS_APART: "eager", Joining.SMOOTH_SPLIT: "eager", Joining.SMOOTH_APART: "fused", Joining.SERVED: "fused",
+}  # fmt: skip
+
+
 class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One runtime: a row of runtimes.toml. Tables are by class of software of the device."""
 
@@ -78,34 +96,20 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     starts_calls: bool = True  # False where the work of the host is taken out of an estimate
     sequence_s: SourcedValue = exact_value(0.0)  # more wait for each sequence
 
-    # Products. `compute` multiplies their efficiency by operator class.
-    compute: dict[str, dict[str, SourcedValue]] = {}
-    compute_packed: dict[str, dict[str, SourcedValue]] = {}  # with packed weights
-    compute_vector: dict[str, dict[str, SourcedValue]] = {}  # on vector units, where it differs
-    reached: dict[str, SourcedValue] = {}  # the largest share of the peak
-    waits_for: tuple[str, ...] = ()  # operands for which warps wait in each matrix instruction
-    narrow_sums: bool = False  # fp16 products accumulate in fp16
-    untuned: bool = False  # kernels of a library on GPUs are not timed against each other
-    winograd: bool = False  # 3 x 3 convolutions on CPUs take fewer multiplications
+    # Products and memory, by class of software, and for a kind of work where it differs: `gpu_packed` for packed
+    # weights, `gpu_vector` on vector units, `gpu_narrow` for values narrower than 32 bits.
+    products: str = "default"  # the library of products
+    compute: dict[str, dict[str, SourcedValue]] = {}  # multiplies the efficiency of products by operator class
+    bandwidth: dict[str, dict[str, SourcedValue]] = {}  # multiplies that of kernels by operator class
+    streaming: dict[str, SourcedValue] = {}  # the share of the bandwidth at which weights and cache are read
     activations: dict[str, str] = {}  # the format between narrower products
     casts_weights: bool = False  # keeps fp32 weights and casts them in each call
-    scaling_ops: dict[str, SourcedValue] = {}  # lane operations for each block of K of packed weights
-    unpack_rows: dict[str, SourcedValue] = {}  # rows of activations that share one unpacking of weights
-    widening: dict[str, SourcedValue] = {}  # operations of lanes that unpack, over those of the format
     micro_batch: dict[str, SourcedValue] = {}  # rows of a prompt for which 16-bit kernels unpack weights once
-
-    # Memory. Weights and cache are read at the share `streaming` of the bandwidth.
-    streaming: dict[str, SourcedValue] = {}
-    streaming_packed: dict[str, SourcedValue] = {}  # if packed
-    in_flight: dict[str, SourcedValue] = {}  # most bytes on their way, per unit and clock
-    bandwidth: dict[str, dict[str, SourcedValue]] = {}  # multiplies that of kernels by operator class
-    narrow: dict[str, dict[str, SourcedValue]] = {}  # the same on values narrower than 32 bits
     resident: str = ""  # weights stay on chip between calls: if all fit ('whole'), else a 'part' of them
 
-    # Kernels. Engines that `serve` join products of one input and leave library kernels alone.
-    serves: bool = False
-    smooth: str = ""  # activations as SiLU: 'clamped', kernels apart from products; 'split' into several kernels
-    bias_apart: tuple[str, ...] = ()  # classes on which the bias of a convolution is a kernel
+    # Kernels. Engines of language models join products of one input and leave library kernels alone.
+    is_llm_engine: bool = False
+    joined_as: dict[str, Joining] = {}  # by class of software, in the mode that allows it
     plain_attention: bool = False  # stores all scores between the products of attention
     asynchronous: bool = False  # attention does not wait for matrix instructions (FlashAttention-3, cuDNN)
     attention_kernels: SourcedValue = exact_value(1.0)  # kernels of one attention
@@ -113,23 +117,20 @@ class Runtime(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     library_collectives: bool = False  # NCCL instead of own kernels
     collective_s: SourcedValue = exact_value(0.0)  # the start of each collective
 
-    def joins(self, device: Device) -> str:
-        """Return how operators are joined: 'served', as engines of language models do; 'apart', eager with the bias of
-        a convolution in a separate kernel; as `smooth`; else the mode."""
-        if self.serves and self.mode == "fused":
-            return "served"
-        if self.smooth and self.mode == ("fused" if self.smooth == "clamped" else "eager"):
-            return self.smooth
-        return "apart" if self.mode == "eager" and device.software_class in self.bias_apart else self.mode
+    def joins(self, device: Device) -> Joining:
+        """Return how operators are joined into kernels on the device."""
+        joined = Joining.SERVED if self.is_llm_engine else self.joined_as.get(device.software_class)
+        return joined if joined is not None and _MODE_OF[joined] == self.mode else Joining(self.mode)
+
+    @property
+    def product_library(self) -> ProductLibrary:
+        """The library of its products."""
+        return product_libraries()[self.products]
 
     def keeps_order(self, device: Device) -> bool:
         """Return True if the time of a kernel depends on those before it: the device places whole models, or the host
         dispatches ahead."""
         return device.arch.places_models or (self.dispatches_ahead and not device.arch.is_host)
-
-    def matrix_share(self, device: Device, operand: str) -> float:
-        """Return the share of the matrix unit's peak that instructions of its kernels for these operands reach."""
-        return device.synchronous_matrix_rate if operand in self.waits_for else 1.0
 
     def fits(self, device: Device, work: str) -> bool:
         """Return True if the runtime runs this kind of work on the device."""
@@ -155,8 +156,7 @@ def runtimes() -> dict[str, Runtime]:
 @lru_cache(maxsize=1)
 def format_rules() -> tuple[FormatRule, ...]:
     """Return the table of formats by runtime and kind of operator."""
-    rows = enumerate(file_access.shipped(PATH)["formats"], 1)
-    return tuple(convert_record(PATH, f"formats, row {place}", row, FormatRule) for place, row in rows)
+    return read_list(PATH, "formats", FormatRule)
 
 
 def format_rule(device: Device, runtime: str, asked: str, operator: str) -> FormatRule | None:
@@ -181,7 +181,7 @@ def _plain_mode(mode: str, resident: str) -> Runtime:
     engine = mode == "fused"  # built for inference
     return Runtime(
         id=mode, name="ahead of time" if engine else mode, mode=mode, runs_on=(), dispatch=dispatch, resident=resident,
-        asynchronous=engine, narrow_sums=engine,
+        asynchronous=engine, products="tensorrt" if engine else "default",
     )  # fmt: skip
 
 

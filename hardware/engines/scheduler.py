@@ -1,4 +1,4 @@
-"""The schedulers of serving software, from hardware/runtimes.toml."""
+"""The schedulers of serving software, from hardware/engines/runtimes.toml."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
+from hardware.engines.runtime import PATH
 from hardware.quantity import SourcedValue
 from hardware.records import read_records
-from hardware.runtime import PATH
 
 LARGE_BYTES = 70 * 2**30  # from this much memory on, servers raise their limits (vLLM, SGLang)
 
@@ -27,6 +27,7 @@ class Scheduler(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     limits_each_copy: bool = False
     finds_evicted: bool
     forms_ahead: bool = False
+    polls_every: int = 1
     activations_apart: bool = False
     watermark: float = 0.0
     memory_share: float
