@@ -28,6 +28,8 @@ class Scheduler(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     finds_evicted: bool
     forms_ahead: bool = False
     polls_every: int = 1
+    holds_steps: int = 0
+    holds_until: float = 0.0
     activations_apart: bool = False
     watermark: float = 0.0
     memory_share: float
