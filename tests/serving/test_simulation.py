@@ -40,14 +40,13 @@ LOADS = st.builds(
     st.integers(1, 200),
 )
 SCHEDULERS = st.builds(
-    lambda mixes, reserves, finds, sequences, tokens, polls, holds: msgspec.structs.replace(
+    lambda mixes, reserves, finds, sequences, tokens, holds: msgspec.structs.replace(
         VLLM,
         mixes=mixes,
         reserves=reserves,
         finds_evicted=finds,
         max_sequences=sequences,
         max_tokens=tokens,
-        polls_every=polls,
         holds_steps=holds,
         holds_until=0.9,
     ),
@@ -56,7 +55,6 @@ SCHEDULERS = st.builds(
     st.booleans(),
     st.integers(1, 64),
     st.integers(64, 4096),
-    st.sampled_from([1, 10]),
     st.sampled_from([0, 20]),
 )
 
@@ -147,15 +145,6 @@ def test_a_part_of_the_cache_that_stays_free_saves_recomputing() -> None:
     runs = [simulate(COSTS, msgspec.structs.replace(whole, watermark=free), load) for free in (0.0, 0.01)]
     assert runs[1].evictions.sum() < 0.5 * runs[0].evictions.sum()
     assert runs[1].prompt_tokens < runs[0].prompt_tokens
-
-
-def test_a_scheduler_that_polls_seldom_starts_requests_later() -> None:
-    load = open_load(2.0, Lengths(prompt=100, output=200))
-    waits = [
-        float((run.start_s - run.arrival_s).mean())
-        for run in (simulate(COSTS, msgspec.structs.replace(VLLM, polls_every=n), load) for n in (1, 10, 30))
-    ]
-    assert waits[0] < waits[1] < waits[2] < waits[0] + 30 * 12e-3
 
 
 def test_prompts_are_held_until_they_fill_a_step_or_for_so_many_steps() -> None:

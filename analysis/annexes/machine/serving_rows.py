@@ -239,9 +239,9 @@ def _scheduler(row: dict[str, str], deployment: Deployment, setup: dict[str, Any
             changes[name] = int(found[1])
     if "max_tokens" in setup:
         changes["max_tokens"] = setup["max_tokens"]
-    if "polls_every" in setup:
-        changes["polls_every"] = next(steps for least, steps in setup["polls_every"] if least <= load.concurrency)
     holds = setup.get("holds_steps_of_copies" if copies > 1 else "holds_steps", 0)
+    if isinstance(holds, list):
+        holds = next(steps for least, steps in holds if least <= load.concurrency)
     holds = round(holds * tokens_per_step(deployment.drafts, ACCEPT))  # simulated steps are of one token
     changes |= {"holds_steps": holds, "holds_until": setup.get("holds_until", 0.0)}
     if "prompts_per_step" in setup:
