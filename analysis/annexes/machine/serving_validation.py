@@ -14,13 +14,7 @@ from analysis.annexes.machine.measured_rows import SHIPPED, Unpredictable, famil
 from analysis.annexes.machine.prediction_errors import ErrorRow, PredictionErrors, measure_errors
 from analysis.annexes.machine.row_validation import PredictionPoint, SkippedRows
 from analysis.annexes.machine.serving_rows import TABLE, ServedRow, interpret_served_row, make_server
-from analysis.annexes.machine.trust_bands import (
-    Residual,
-    class_factors,
-    encode_rows,
-    make_residual,
-    spread_between_devices,
-)
+from analysis.annexes.machine.trust_bands import Residual, class_factors, encode_rows, make_residual
 from analysis.document import column
 from analysis.estimate.trust import ClassEvidence
 from analysis.serving.served_load import EVIDENCE, load_evidence
@@ -192,9 +186,7 @@ def served_evidence(predicted: Sequence[PredictedLoad]) -> list[ClassEvidence]:
     for point in (point for each in predicted for point in each.points):
         if point.quantity == "throughput" or OLDER not in point.runtime:
             residuals[point.quantity].append(make_residual(point))
-    spread = spread_between_devices(residuals.values())
-    stated = ((label, rows) for label, rows in residuals.items() if rows)
-    return [class_factors(f"{NAME}, {label}", label, rows, spread=spread) for label, rows in stated]
+    return [class_factors(f"{NAME}, {label}", label, rows) for label, rows in residuals.items() if rows]
 
 
 def main() -> None:

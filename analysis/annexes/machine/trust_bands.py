@@ -157,8 +157,11 @@ def class_factors(
 def trust_table(residuals: Sequence[Residual]) -> TrustTable:
     """Return the evidence of each class of work, of each measured device, and of work without measurements."""
     by_class = group_by(residuals, lambda row: (row.point.quantity, row.point.name))
-    spread = spread_between_devices(by_class.values())
-    factors = [class_factors(name, quantity, rows, spread=spread) for (quantity, name), rows in by_class.items()]
+    spreads = {
+        quantity: spread_between_devices(rows for (kind, _), rows in by_class.items() if kind == quantity)
+        for quantity, _ in by_class
+    }
+    factors = [class_factors(name, kind, rows, spread=spreads[kind]) for (kind, name), rows in by_class.items()]
     energy = {each.name: each for each in factors if each.quantity == "energy"}
     metered = group_by([row for row in residuals if row.point.quantity == "energy"], lambda row: row.point.work_class)
     order = [each.name for each in work_classes()]
@@ -168,7 +171,9 @@ def trust_table(residuals: Sequence[Residual]) -> TrustTable:
         if each.quantity == "latency" and (rows := metered.get(each.name)):
             is_enough = len(rows) >= LARGE
             of_energy = (
-                class_factors(each.name, "energy", rows, spread=spread) if is_enough else energy[rows[0].point.name]
+                class_factors(each.name, "energy", rows, spread=spreads["energy"])
+                if is_enough
+                else energy[rows[0].point.name]
             )
             each = msgspec.structs.replace(each, energy_band=of_energy.band)
         known.append(each)
