@@ -46,10 +46,12 @@ class CustomBuildHook(BuildHookInterface):  # type: ignore[type-arg]
 
 
 def files(root: Path) -> Iterator[tuple[Path, Path]]:
-    """Every file of the packages, and its path in the wheel."""
+    """Every file of the packages, and its path in the wheel. Measured tables stay in the repository: only validation
+    reads them."""
     for package in (OUTER, *INNER):
         for path in sorted((root / package).rglob("*")):
-            if path.is_file() and "__pycache__" not in path.parts and not path.name.startswith("."):
+            is_table = path.parent.name == "measured" and ".csv" in path.suffixes
+            if path.is_file() and "__pycache__" not in path.parts and not path.name.startswith(".") and not is_table:
                 inside = path.relative_to(root)
                 yield path, inside if package == OUTER else OUTER / inside
 

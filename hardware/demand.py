@@ -211,7 +211,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def starts(self) -> KernelStarts:
-        """What the host does for each kernel."""
+        """The starts of each kernel."""
         calls, works = self.calls, self.macs if self.links is None else self.macs + self.links[0]
         rows = works, calls.begins, calls.sequences, self.head * calls.dispatched, self.head * calls.prompts
         work, *host = self.per_kernel(np.stack(rows))

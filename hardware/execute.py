@@ -205,7 +205,7 @@ def _operator_energy_j(price: Floats, counts: Floats) -> Floats:
 
 
 class _KernelSums(NamedTuple):
-    """What the operators of each kernel take: seconds of the four `resources` (s, 4, k), `serial_s` (3, k), `ideal_s`
+    """Sums over the operators of each kernel: seconds of the four `resources` (s, 4, k), `serial_s` (3, k), `ideal_s`
     of the matrix and the vector units (2, k), extra seconds to start by class, (s, k), memory passes within the work
     and parallel regions, (k,) each."""
 

@@ -55,7 +55,7 @@ class FormatRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Joining(StrEnum):
-    """How a runtime joins operators into kernels; analysis/estimate/kernels.py follows it."""
+    """A way in which a runtime joins operators into kernels; analysis/estimate/kernels.py follows it."""
 
     EAGER = "eager"  # each operator is a kernel, but a bias is joined with its contraction
     COMPILED = "compiled"  # a contraction is a kernel, and the operators after it are another

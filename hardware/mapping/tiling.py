@@ -121,8 +121,8 @@ def _evaluate_tiles(gemm: Floats, choices: TileChoices) -> Sequence[Floats]:
     # A small tile reuses its operands too little: the last on-chip level cannot feed the unit at full rate.
     seconds *= np.maximum(tm * tn / (rate * choices.macs_per_s), (tm + tn) * choices.operand_s)
     if choices.step_s:  # blocks that share a unit wait for memory at the same time
-        beside = device.arch.data.assumed("grouped_blocks")
-        rounds = np.ceil(blocks / (units * beside))
+        blocks_per_unit = device.arch.data.assumed("grouped_blocks")
+        rounds = np.ceil(blocks / (units * blocks_per_unit))
         seconds = np.maximum(seconds, rounds * depth * choices.step_s) + (rounds - 1.0) * choices.refill_s
     stored_s = choices.store_s + np.where(split > 1, choices.part_s, 0.0)
     seconds = seconds + waves * tm * tn * stored_s + np.where(split > 1, choices.split_s, 0.0)

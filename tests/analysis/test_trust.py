@@ -122,6 +122,19 @@ def test_a_class_of_few_devices_leaves_room_for_another() -> None:
     assert alone.band[1] > several.band[1]
 
 
+def test_a_class_of_one_device_is_as_wide_as_other_classes_differ_by_device() -> None:
+    held = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        offsets = 0.2 * rng.standard_normal(9)
+        devices = [made({(f"d{i}", f"f{j}"): [offset] * 4 for j in range(3)}) for i, offset in enumerate(offsets)]
+        spread = trust_bands.spread_between_devices([[row for rows in devices[:8] for row in rows]])
+        band = class_factors("c", "latency", devices[8], spread=spread).band
+        new = 0.2 * rng.standard_normal(200)
+        held.append(((new > np.log(band[0])) & (new < np.log(band[1]))).mean())
+    assert 0.80 <= np.mean(held) <= 0.95
+
+
 # --- what ships -------------------------------------------------------------------------------------------
 
 

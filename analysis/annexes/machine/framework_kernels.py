@@ -10,14 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from analysis.annexes.machine.kernel_validation import (
-    Shape,
-    SingleKernel,
-    attention,
-    make_points,
-    parse_shape,
-    product,
-)
+from analysis.annexes.machine.kernel_validation import Shape, SingleKernel, attention, make_points, parse_shape, product
 from analysis.annexes.machine.measured_rows import catalogue_device, read_rows
 from analysis.annexes.machine.row_validation import PredictionPoint
 from analysis.model.operators.contractions import DEPTHWISE_CHANNELS

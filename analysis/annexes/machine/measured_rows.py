@@ -26,6 +26,9 @@ from hardware.errors import RequestError
 
 SHIPPED = Path(__file__).parent / "measured"
 ROWS = SHIPPED / "rows.toml"
+NOT_INSTALLED = (
+    "measured tables are in the repository alone: `pip install -e .` in a clone of it, or name one (--data FILE)"
+)
 LEAST, MOST = 1e-9, 1e12  # range of latencies in ms, energies in mJ, rates and batches; other values are invalid
 DATA_MAX, CELLS_MAX = 1 << 26, 4_000_000  # most bytes of an unpacked table; most cells, 50 times those of a shipped one
 GROUP = ("source", "device", "device_mode", "framework", "precision", "scenario")
@@ -99,6 +102,8 @@ def read_rows(paths: Sequence[Path], needed: Sequence[str] = ("device", "model")
             if next(reader, None) is not None:
                 raise RequestError(f"{path.name}: has more than {CELLS_MAX:,} cells")
         except (OSError, csv.Error) as error:
+            if isinstance(error, FileNotFoundError) and path.parent == SHIPPED:
+                raise RequestError(NOT_INSTALLED) from None
             reason = getattr(error, "strerror", None) or error
             raise RequestError(f"{path.name or path}: cannot be read ({reason})") from None
     return rows

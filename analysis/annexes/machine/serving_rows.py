@@ -28,7 +28,7 @@ from analysis.model.transformer.transformer_request import parse
 from analysis.serving.deployment import ParallelDegrees, Server, open_stage
 from analysis.serving.request_load import Lengths, Load
 from analysis.serving.simulation import Run
-from analysis.serving.step_costs import speculate
+from analysis.serving.step_costs import speculate, tokens_per_step
 from hardware import file_access, precision
 from hardware.device import Device
 from hardware.engines.scheduler import Scheduler, find_scheduler
@@ -169,8 +169,8 @@ def interpret_served_row(row: dict[str, str], folders: tuple[Path, ...] = ()) ->
 def _setup(row: dict[str, str], model: str, device: Device) -> dict[str, Any]:
     """Return how a source ran its loads and servers: the first benchmark, flags and software that fit a row."""
 
-    stated = {name: row[name] for name in ("source", "runtime", "note")}
-    stated |= {"version": row["runtime_version"], "model": model, "device": device.id}
+    stated = {name: row[name] for name in ("source", "runtime", "note", "prompt_tokens", "output_tokens")}
+    stated |= {"version": row["runtime_version"], "model": model, "device": device.id, "tp": row["tensor_parallel"]}
 
     def fits(rule: dict[str, str]) -> bool:
         """Return True if the texts of a rule are in those of the row."""
@@ -239,8 +239,11 @@ def _scheduler(row: dict[str, str], deployment: Deployment, setup: dict[str, Any
             changes[name] = int(found[1])
     if "max_tokens" in setup:
         changes["max_tokens"] = setup["max_tokens"]
-    if "polls_every" in setup:
-        changes["polls_every"] = next(steps for least, steps in setup["polls_every"] if least <= load.concurrency)
+    holds = setup.get("holds_steps_of_copies" if copies > 1 else "holds_steps", 0)
+    if isinstance(holds, list):
+        holds = next(steps for least, steps in holds if least <= load.concurrency)
+    holds = round(holds * tokens_per_step(deployment.drafts, ACCEPT))  # simulated steps are of one token
+    changes |= {"holds_steps": holds, "holds_until": setup.get("holds_until", 0.0)}
     if "prompts_per_step" in setup:
         changes["max_tokens"] = int(load.prompt.max()) + load.concurrency + MORE_TOKENS
     if "apart_tokens" in setup and deployment.layout.prefill:

@@ -9,6 +9,7 @@ predicted by a fit without their device or without their family.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from statistics import NormalDist
 from typing import Any, Literal
 
 import msgspec
@@ -93,17 +94,33 @@ def row_weights(labels: NDArray[np.str_]) -> Floats:
     return 1.0 / np.maximum(count[place], LARGE)
 
 
-def narrowest_band(rows: Sequence[Residual], axes: Sequence[Axis]) -> tuple[Factors, dict[Axis, float]]:
+def spread_between_devices(classes: Iterable[Sequence[Residual]]) -> float:
+    """Return the standard deviation of the mean errors (logarithms) of devices, the median over classes of work that
+    were measured on JUDGED devices or more; 0 without such classes."""
+    spreads = []
+    for rows in classes:
+        devices = group_by(rows, lambda row: row.point.device).values()
+        means = [float(np.mean([row.device for row in each])) for each in devices]
+        if len(means) >= JUDGED:
+            spreads.append(float(np.std(means, ddof=1)))
+    return float(np.median(spreads)) if spreads else 0.0
+
+
+def narrowest_band(
+    rows: Sequence[Residual], axes: Sequence[Axis], spread: float = 0.0
+) -> tuple[Factors, dict[Axis, float]]:
     """Return the narrowest band that holds the share TARGET of left-out rows on every axis, else the band that holds
-    most, and its share by axis. Each end of a candidate band is the furthest over the axes."""
+    most, and its share by axis. Each end of a candidate band is the furthest over the axes. Rows of too few devices say
+    nothing about others, which differ by the standard deviation `spread` as those of other classes do."""
     weights = row_weights(np.array([row.point.device for row in rows]))
     tried = [candidate_ends(np.array([getattr(row, axis) for row in rows]), weights) for axis in axes]
     low, high = np.min([ends[0] for ends in tried], axis=0), np.max([ends[1] for ends in tried], axis=0)
     coverage = {axis: shares for axis in axes if (shares := left_out_coverage(rows, axis)) is not None}
     if "device" in axes and "device" not in coverage:  # a new device differs from these few
         wider = float(np.sqrt(1.0 + 1.0 / len({row.point.device for row in rows})))
-        low[: len(TAILS)] *= wider
-        high[: len(TAILS)] *= wider
+        more = NormalDist().inv_cdf((1.0 + TARGET) / 2.0) * spread
+        low[: len(TAILS)] = -np.hypot(low[: len(TAILS)], more) * wider
+        high[: len(TAILS)] = np.hypot(high[: len(TAILS)], more) * wider
     shipped = np.array([row.shipped for row in rows])[:, None]
     # One device may have most rows, so the coverage is also computed with equal weight of devices.
     seen = ((shipped >= low) & (shipped <= high)).mean(axis=0)
@@ -114,11 +131,13 @@ def narrowest_band(rows: Sequence[Residual], axes: Sequence[Axis]) -> tuple[Fact
     return band, {axis: float(shares[first]) for axis, shares in coverage.items()}
 
 
-def class_factors(name: str, quantity: str, rows: Sequence[Residual], band: Factors | None = None) -> ClassEvidence:
+def class_factors(
+    name: str, quantity: str, rows: Sequence[Residual], band: Factors | None = None, spread: float = 0.0
+) -> ClassEvidence:
     """Return the errors of a class of work and its band: `band` if given, else the narrowest that holds the errors."""
     coverage: dict[Axis, float] = {}
     if band is None:
-        band, coverage = narrowest_band(rows, AXES)
+        band, coverage = narrowest_band(rows, AXES, spread)
         if quantity == "latency" and name in _host_classes():
             band = widen_by_hosts(band)
     measured, predicted = (np.array([getattr(row.point, key) for row in rows]) for key in ("measured", "predicted"))
@@ -138,7 +157,11 @@ def class_factors(name: str, quantity: str, rows: Sequence[Residual], band: Fact
 def trust_table(residuals: Sequence[Residual]) -> TrustTable:
     """Return the evidence of each class of work, of each measured device, and of work without measurements."""
     by_class = group_by(residuals, lambda row: (row.point.quantity, row.point.name))
-    factors = [class_factors(name, quantity, rows) for (quantity, name), rows in by_class.items()]
+    spreads = {
+        quantity: spread_between_devices(rows for (kind, _), rows in by_class.items() if kind == quantity)
+        for quantity, _ in by_class
+    }
+    factors = [class_factors(name, kind, rows, spread=spreads[kind]) for (kind, name), rows in by_class.items()]
     energy = {each.name: each for each in factors if each.quantity == "energy"}
     metered = group_by([row for row in residuals if row.point.quantity == "energy"], lambda row: row.point.work_class)
     order = [each.name for each in work_classes()]
@@ -147,7 +170,11 @@ def trust_table(residuals: Sequence[Residual]) -> TrustTable:
     for each in factors:
         if each.quantity == "latency" and (rows := metered.get(each.name)):
             is_enough = len(rows) >= LARGE
-            of_energy = class_factors(each.name, "energy", rows) if is_enough else energy[rows[0].point.name]
+            of_energy = (
+                class_factors(each.name, "energy", rows, spread=spreads["energy"])
+                if is_enough
+                else energy[rows[0].point.name]
+            )
             each = msgspec.structs.replace(each, energy_band=of_energy.band)
         known.append(each)
     engineering = {each.name for each in work_classes() if each.is_engineering}
