@@ -46,8 +46,8 @@ class SingleKernel(msgspec.Struct, frozen=True):
     """The work of one kernel: its class, GEMM dimensions (G, M, N, K; zeros for none), element-wise FLOPs and special
     functions, and elements read, of weights, and written. `patches` are the 4 x 4 patches of the result of a 3 x 3
     convolution at stride 1, `window` the values of an input channel that one result takes. `macs` is None if it is the
-    product of `gemm`. `cached` elements are read in the format of the cache. `links` are those of a Demand. In
-    `waits_s` no unit works."""
+    product of `gemm`. `cached` elements are read in the format of the cache. So many times its `weights` are read until
+    the same are read again. `links` are those of a Demand. In `waits_s` no unit works."""
 
     op_class: OpClass
     gemm: tuple[float, float, float, float]
@@ -60,6 +60,7 @@ class SingleKernel(msgspec.Struct, frozen=True):
     window: float = 1.0
     macs: float | None = None
     cached: float = 0.0
+    layers: float = float("inf")
     is_expert: bool = False
     waits_s: float = 0.0
     links: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
@@ -221,7 +222,7 @@ def parse_shape(text: str) -> Shape:
 
 def kernel_demand(kernels: Sequence[SingleKernel], widths: Widths, in_layers: bool = False) -> Demand:
     """Return the demand of independent kernels, each repeated on the same data, so that only a kernel's other data are
-    between two uses. With `in_layers`, other weights of a model evict the kernel's weights."""
+    between two uses. With `in_layers`, other `layers` of a model evict the kernel's weights."""
     n, index = len(kernels), np.arange(len(kernels))
     macs = np.array([np.prod(k.gemm) if k.macs is None else k.macs for k in kernels], dtype=np.float64)
     cached, weights = (np.array([getattr(k, name) for k in kernels]) for name in ("cached", "weights"))
@@ -229,7 +230,9 @@ def kernel_demand(kernels: Sequence[SingleKernel], widths: Widths, in_layers: bo
     moved[:, 0] += cached * widths.cache
     moved[:, 1] = weights * widths.weights
     others: Floats = moved.sum(axis=1, keepdims=True) - moved
-    others[:, 1] = np.inf if in_layers else others[:, 1]
+    if in_layers:
+        layers = np.array([kernel.layers for kernel in kernels])
+        others[:, 1] += (layers - 1.0) * np.maximum(moved[:, 1], 1.0)
     unpack_ops = weights * widths.unpack_weights + cached * widths.unpack_cache
     links = np.array([kernel.links for kernel in kernels]).T
     windows = np.ones((6, n))
