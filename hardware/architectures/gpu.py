@@ -48,10 +48,13 @@ def _tile_products(demand: Demand, setup: Setup, on_matrix: Bools) -> tuple[Tili
     tiles, is_product = device.arch.data.tiles, on_matrix & (demand.op_class == OpClass.GEMM)
     rate = device.mac_rate("matrix", plan.matrix) * plan.matrix_rate * device.matrix_sustained
     rate *= runtime.matrix_share(device, plan.operand)
-    narrow = tiles["block_scaled" if FORMATS[plan.operand].bits == FORMATS["fp4"].bits else "quantised"]
     is_served = runtime.serves and plan.operand == plan.stored
     is_narrow = runtime.serves and not is_served
-    menu = narrow if is_narrow and device.vendor == narrow.vendor else tiles["matrix"]
+    kind = "packed" if runtime.serves and demand.unpack_ops is not None else "matrix"
+    if is_narrow:
+        kind = "block_scaled" if FORMATS[plan.operand].bits == FORMATS["fp4"].bits else "quantised"
+    has_own = tiles[kind].vendor == device.vendor
+    menu = tiles[kind if has_own else "matrix"]
     sizes, times, whole = demand.gemm * on_matrix, np.ones(1), demand
     if at_once := runtime.micro_batch.get(device.software_class):
         times = np.where(is_product, np.maximum(np.ceil(sizes[1] / at_once.value), 1.0), 1.0)
@@ -63,7 +66,7 @@ def _tile_products(demand: Demand, setup: Setup, on_matrix: Bools) -> tuple[Tili
         whole = msgspec.structs.replace(demand, gemm=sizes)
     # With small tiles, narrow operands are multiplied only as fast as a multiprocessor reads them.
     fed_s = plan.operand_bytes / (device.operand_bytes_per_clock * device.clock_hz) * is_narrow
-    store_s = _store_s(device, demand.element_bytes) if is_served or menu is narrow else 0.0
+    store_s = _store_s(device, demand.element_bytes) if is_served or has_own else 0.0
     timing = {"operand_s": fed_s, "store_s": store_s}
     if is_served:
         fill_s = device.arch.data.assumed("fill_steps") * _step_s(device)

@@ -111,7 +111,8 @@ def _constants(setup: Setup, operator: str, width: float, group: float) -> tuple
     device, plan, assumed = setup.device, setup.plan, setup.device.arch.data.assumed
     library = setup.kernels.attention(operator, width, group)
     is_synchronous = library.is_synchronous or not setup.runtime.asynchronous
-    peak, planned = (device.mac_rate("matrix", form) for form in (library.computes or plan.attention, plan.attention))
+    computed = library.computes if ("matrix", library.computes) in device.peaks else plan.attention
+    peak, planned = (device.mac_rate("matrix", form) for form in (computed, plan.attention))
     return (
         library.rows or assumed("attention_rows"),
         library.instruction_rows or assumed("instruction_rows"),
