@@ -36,6 +36,11 @@ _Key = tuple[str, str, str, str, KernelUse, float]
 _gather, _round = (kernels.rowwise(kind, 1, 0, 0) for kind in (OpClass.GATHER, OpClass.ELEMENTWISE))
 
 
+def _scan(shape: Shape) -> SingleKernel:
+    """Return a kernel that reads all values."""
+    return msgspec.structs.replace(_round(shape), written=0.0)
+
+
 def _rules() -> dict[str, Any]:
     return file_access.shipped(SHIPPED / "operators.toml")
 
@@ -220,9 +225,11 @@ def _power_law_load(tokens: int, experts: int, active: int, devices: int, law: s
 
 def _multiply(row: dict[str, str], sizes: Shape) -> _Kernels:
     shape = (sizes["heads"], sizes["tokens"] or sizes["m"], sizes["n"], sizes["k"])
-    waits_s = shape[0] * shape[1] * _first_rule(row, "beside").get("row_s", 0.0)
+    beside = _first_rule(row, "beside")
+    waits_s = shape[0] * shape[1] * beside.get("row_s", 0.0)
+    scale = (_scan({"tokens": shape[1], "width": shape[3]}),) * beside.get("reads", 0)
     layers = _first_rule(row, "layers").get("count", np.inf)
-    return *_small_kernels(row), msgspec.structs.replace(product(*shape), waits_s=waits_s, layers=layers)
+    return *_small_kernels(row), *scale, msgspec.structs.replace(product(*shape), waits_s=waits_s, layers=layers)
 
 
 def _small_kernels(row: dict[str, str]) -> _Kernels:
