@@ -103,7 +103,8 @@ def _group(demand: Demand, setup: Setup, grouped: Bools, matrix: Tiling, macs_pe
     rate = macs_per_s * (device.synchronous_matrix_rate if is_synchronous else 1.0)
     store_s = _store_s(device, demand.element_bytes)
     timing = {"operand_s": fed_s, "step_s": step_s, "store_s": store_s, "partly_full": 0.5}
-    tiled = tile_menu(demand, demand.gemm * grouped, library.menu, device, rate, plan.operand_bytes, **timing)
+    menu = library.menu(device.mac_rate("matrix", WIDE) / device.matrix_clock_hz)
+    tiled = tile_menu(demand, demand.gemm * grouped, menu, device, rate, plan.operand_bytes, **timing)
     if unpack is not None and is_packed:
         rows = np.maximum(demand.gemm[1] / assumed("grouped_unpack_rows") + 0.5, 1.0)
         again = rows / np.maximum(np.ceil(demand.gemm[1] / assumed("unpack_rows")), 1.0)
