@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hardware.demand import READ_WEIGHT, Demand, Floats, OpClass
+from hardware.demand import READ_WEIGHT, WRITE, Demand, Floats, OpClass
 from hardware.mapping.tiling import Bools
 from hardware.precision import BASE, FORMATS, WIDE
 from hardware.setup import Setup
@@ -33,8 +33,23 @@ def untuned_kernels(demand: Demand, setup: Setup) -> tuple[Demand, Floats]:
     more_s = more_s + rows * assumed("norm_row_cycles") / cycles
     starts = np.where(is_norm, assumed("norm_casts"), 0.0)
     demand = demand.with_values(vector_flops=demand.vector_flops + values * assumed("address_ops"))
+    strided_s = _strided_seconds(demand, setup)
     demand, rearranged = _choose_convolutions(demand, setup)
-    return demand, more_s + (starts + 2.0 * rearranged) * device.light_start_s
+    return demand, more_s + strided_s + (starts + 2.0 * rearranged) * device.light_start_s
+
+
+def _strided_seconds(demand: Demand, setup: Setup) -> Floats:
+    """Return the seconds, beyond those of memory, of kernels that compute addresses for each element, (n,): copies of
+    one tensor to another order, and operations on tensors of different shapes."""
+    device, assumed = setup.device, setup.device.arch.data.assumed
+    is_read = demand.transfers.role != WRITE
+    operands = np.bincount(demand.transfers.op[is_read], minlength=demand.n)
+    read, weights, written = demand.moved_bytes
+    is_copy = (demand.op_class == OpClass.MOVEMENT) & (operands == 1)
+    is_broadcast = (demand.op_class == OpClass.ELEMENTWISE) & (operands > 1) & (read + weights < operands * written)
+    rate = np.where(is_copy, assumed("copy_rate"), assumed("broadcast_rate")) * device.units * device.clock_hz
+    least_s = demand.elements / rate - (read + weights + written) / device.memory_bandwidth
+    return np.where(is_copy | is_broadcast, np.maximum(least_s, 0.0), 0.0)
 
 
 def _choose_convolutions(demand: Demand, setup: Setup) -> tuple[Demand, Bools]:
@@ -42,9 +57,14 @@ def _choose_convolutions(demand: Demand, setup: Setup) -> tuple[Demand, Bools]:
     device, assumed = setup.device, setup.device.arch.data.assumed
     is_dense = (demand.op_class == OpClass.CONV) & (setup.plan.convolution[0] == "matrix")
     window = np.maximum(np.prod(demand.windows[2:4], axis=0), 1.0)
-    rate = np.where(demand.gemm[3] / window < assumed("few_channels"), assumed("few_channels_rate"), 1.0)
+    columns = np.maximum(demand.gemm[2], 1.0)
+    rate = np.minimum(columns / assumed("rule_columns"), 1.0)
+    rate = np.where(demand.gemm[3] / window < assumed("few_channels"), assumed("few_channels_rate"), rate)
     if device.synchronous_matrix_rate < 1.0:
         rate = rate * assumed("rule_kernels_rate")
+    grouped = assumed("grouped_rate") * device.matrix_clock_hz / device.mac_rate(*setup.plan.convolution)
+    grouped = np.minimum(grouped * np.maximum(assumed("grouped_columns") / columns, 1.0), 1.0)
+    rate = np.where(demand.gemm[0] > 1.0, grouped, rate)
     rate = np.where(is_dense, rate, 1.0)
     if setup.layout != "nchw":
         return demand.with_values(product_rate=demand.product_rate * rate), np.zeros(demand.n, dtype=np.bool_)
