@@ -93,7 +93,7 @@ def _with_own_kernels(demand: Demand, setup: Setup) -> Demand:
     of_unit = runtime.compute_vector if on_vector and name in runtime.compute_vector else runtime.compute
     plain, rows = _rates(of_unit.get(name, {})), runtime.unpack_rows.get(name)
     m = demand.gemm[1]
-    if runtime.compute or runtime.compute_packed:
+    if of_unit or runtime.compute_packed:
         rate = plain[demand.op_class]
         if demand.unpack_ops is not None and not _converts_weights(setup):
             own = _rates(runtime.compute_packed[name])[demand.op_class] if name in runtime.compute_packed else rate
