@@ -71,6 +71,10 @@ def _choose_convolutions(demand: Demand, setup: Setup) -> tuple[Demand, Bools]:
     rate = np.where(demand.is_depthwise, assumed("depthwise_nchw_rate"), rate)
     is_narrow = demand.element_bytes <= FORMATS[WIDE].bytes
     rearranged: Bools = is_dense & ((window > 1.0) | is_narrow)
+    # A product in NCHW is one for each image, by instructions that warps wait for.
+    rows, tile = np.prod(demand.windows[:2], axis=0), assumed("image_rows")
+    product_rate = device.synchronous_matrix_rate * rows / (np.ceil(rows / tile) * tile)
+    rate = np.where(is_dense & ~rearranged & (demand.gemm[0] == 1.0), product_rate, rate)
     is_moved = rearranged[demand.transfers.op] & (demand.transfers.role != READ_WEIGHT)
     demand = demand.with_values(product_rate=demand.product_rate * rate)
     size_bytes = demand.transfers.size_bytes * np.where(is_moved, _REARRANGED, 1.0)

@@ -66,7 +66,7 @@ def _convolution(shape: Shape) -> SingleKernel:
     patches = shape["n"] * np.ceil(_side(shape) / 4) ** 2 if (shape["r"], shape["stride"], groups) == (3, 1, 1) else 0.0
     return SingleKernel(
         OpClass.DEPTHWISE if few else OpClass.CONV, (groups, rows, shape["k"] / groups, channels * window), 0, 0,
-        _elements(shape), shape["k"] * channels * window, rows * shape["k"], patches, window=window,
+        _elements(shape), shape["k"] * channels * window, rows * shape["k"], patches, window, _side(shape) ** 2,
     )  # fmt: skip
 
 

@@ -45,9 +45,10 @@ Shape = dict[str, float]
 class SingleKernel(msgspec.Struct, frozen=True):
     """The work of one kernel: its class, GEMM dimensions (G, M, N, K; zeros for none), element-wise FLOPs and special
     functions, and elements read, of weights, and written. `patches` are the 4 x 4 patches of the result of a 3 x 3
-    convolution at stride 1, `window` the values of an input channel that one result takes. `macs` is None if it is the
-    product of `gemm`. `cached` elements are read in the format of the cache. So many times its `weights` are read until
-    the same are read again. `links` are those of a Demand. In `waits_s` no unit works."""
+    convolution at stride 1, `window` the values of an input channel that one result takes, `image` the results of an
+    image in each channel. `macs` is None if it is the product of `gemm`. `cached` elements are read in the format of
+    the cache. Weights of so many `layers` are read in turn. `links` are those of a Demand. In `waits_s` no unit
+    works."""
 
     op_class: OpClass
     gemm: tuple[float, float, float, float]
@@ -58,6 +59,7 @@ class SingleKernel(msgspec.Struct, frozen=True):
     written: float
     patches: float = 0.0
     window: float = 1.0
+    image: float = 1.0
     macs: float | None = None
     cached: float = 0.0
     layers: float = float("inf")
@@ -236,7 +238,7 @@ def kernel_demand(kernels: Sequence[SingleKernel], widths: Widths, in_layers: bo
     unpack_ops = weights * widths.unpack_weights + cached * widths.unpack_cache
     links = np.array([kernel.links for kernel in kernels]).T
     windows = np.ones((6, n))
-    windows[2] = [kernel.window for kernel in kernels]
+    windows[0], windows[2] = ([getattr(kernel, name) for kernel in kernels] for name in ("image", "window"))
     return Demand(
         op_class=np.array([kernel.op_class for kernel in kernels]),
         macs=macs,
