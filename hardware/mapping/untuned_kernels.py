@@ -63,7 +63,7 @@ def _choose_convolutions(demand: Demand, setup: Setup) -> tuple[Demand, Bools]:
     if device.synchronous_matrix_rate < 1.0:
         rate = rate * assumed("rule_kernels_rate")
     grouped = assumed("grouped_rate") * device.matrix_clock_hz / device.mac_rate(*setup.plan.convolution)
-    grouped = np.minimum(grouped * np.maximum(assumed("grouped_columns") / columns, 1.0), 1.0)
+    grouped = np.minimum(grouped * np.maximum(assumed("rule_columns") / columns, 1.0), 1.0)
     rate = np.where(demand.gemm[0] > 1.0, grouped, rate)
     rate = np.where(is_dense, rate, 1.0)
     if setup.layout != "nchw":
