@@ -138,9 +138,9 @@ class Software(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 class Data(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, dict=True):
     """The data file of an architecture, joined with the tables that all share. `assumptions` are structural constants
     of its mapping; `logic` are prices of its own events, J at the node `price_node`; `zeros` is what an event takes
-    with zeros as data, over what it takes with random data. `by_time` are the shares of `active_w` of its events by
-    time, which add up to one (if empty: it has one such event). `matrix_follows` are the facts to which the
-    multiply-adds per clock of its matrix unit are proportional."""
+    with zeros as data, over what it takes with random data: value, low, high. `by_time` are the shares of `active_w` of
+    its events by time, which add up to one (if empty: it has one such event). `matrix_follows` are the facts to which
+    the multiply-adds per clock of its matrix unit are proportional."""
 
     facts: dict[str, Field]
     assumptions: dict[str, Constant]
@@ -150,7 +150,7 @@ class Data(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     events: tuple[Event, ...]
     story: Story
     logic: dict[str, SourcedValue] = {}
-    zeros: dict[str, float] = {}
+    zeros: dict[str, tuple[float, float, float]] = {}
     by_time: dict[str, SourcedValue] = {}
     matrix_follows: tuple[str, ...] = ()
 

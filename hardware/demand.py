@@ -67,14 +67,15 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     kernel; `weight_bytes` of the whole model, and `largest_bytes` of activations of its largest kernel. `head` marks
     the operator that a kernel was started for: launch and result belong to it. `element_bytes` is the size of an
     activation; `right_bytes` is the size of a product's right operand, (n,) if sizes differ. `unpack_ops` (n,) unpack
-    each stored value once. `product_rate` (n,) is the share of the rates of its tiles that software reaches. `links`
-    (4, n): bytes and messages of collectives, the speed of links, bytes/s, zero for the device's, and peers of an
-    exchange. `windows` (6, n): rows and columns of the results of convolutions and of the window, its stride, and the
-    part under windows that is not padding; ones for other contractions. `patches` (n,): the 4 x 4 patches of the
-    results of dense 3 x 3 convolutions at stride 1, zero elsewhere. `is_expert` (n,) marks products of experts and what
-    is between them. `mean_work` (n,): if devices have separate experts, their mean work over the work of the busiest,
-    which is timed. For hardware that lays out many operators at once: `model` (k,) of each kernel; `batch` (n,), its
-    inferences; `lag` (n,) behind the inputs, as a fraction of the time between frames."""
+    each stored value once; `address_ops` (n,) are integer operations beyond those of each value moved. `product_rate`
+    (n,) is the share of the rates of its tiles that software reaches. `links` (4, n): bytes and messages of
+    collectives, the speed of links, bytes/s, zero for the device's, and peers of an exchange. `windows` (6, n): rows
+    and columns of the results of convolutions and of the window, its stride, and the part under windows that is not
+    padding; ones for other contractions. `patches` (n,): the 4 x 4 patches of the results of dense 3 x 3 convolutions
+    at stride 1, zero elsewhere. `is_expert` (n,) marks products of experts and what is between them. `mean_work` (n,):
+    if devices have separate experts, their mean work over the work of the busiest, which is timed. For hardware that
+    lays out many operators at once: `model` (k,) of each kernel; `batch` (n,), its inferences; `lag` (n,) behind the
+    inputs, as a fraction of the time between frames."""
 
     op_class: Ints
     kernel: Ints
@@ -101,6 +102,7 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     unpack_ops: Floats | None = None
     product_rate: Floats | float = 1.0
     largest_bytes: Floats | float = 0.0
+    address_ops: Floats | float = 0.0
     mean_work: Floats | None = None
 
     @property

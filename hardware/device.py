@@ -11,9 +11,11 @@ from hardware import known_architectures
 from hardware.architecture import Architecture
 from hardware.architecture_data import Software
 from hardware.device_file import DeviceFile, Fact
+from hardware.power_limit import PowerBudget
 from hardware.precision import BASE
 from hardware.scaling import table
 
+LEAST_CLOCK = 0.1  # relative to the clock of the device file: boards of NVIDIA take 210 MHz to 2 GHz
 ON_PAPER = " (paper)"  # follows the name of a design target, wherever it is shown
 
 
@@ -154,6 +156,20 @@ class Device(msgspec.Struct, frozen=True, dict=True):
     def voltage_slope(self) -> float:
         """The relative voltage lost per relative clock lost, at the device's clock."""
         return 1.0 - self.voltage_at(0.0) / self.voltage_at(self.vector_clock_hz)
+
+    @property
+    def relative_clock(self) -> float:
+        """The clock over that of the device file, which a power mode, a lock or a change may have replaced."""
+        return self.clock_hz / self.file.facts["clock_hz"].value
+
+    @property
+    def least_clock_hz(self) -> float:
+        """The clock below which neither a lock nor the power limit sets it."""
+        return min(LEAST_CLOCK / self.relative_clock, 1.0) * self.clock_hz
+
+    def power_budget(self, static_w: float) -> PowerBudget:
+        """Return the power that the device may draw above `static_w`, and how its voltage follows its clock."""
+        return PowerBudget(self.power_limit_w - static_w, self.voltage_slope, self.least_clock_hz / self.clock_hz)
 
     @cached_property
     def peaks(self) -> dict[tuple[str, str], float]:

@@ -225,7 +225,7 @@ def _with_activity(device: Device, plan: Plan, event: Event, value: Triple, sour
     zeros, ends = device.arch.data.zeros[event.label], device.ends("data_activity")
     is_integer = event.family == "tensor_mac" and FORMATS[plan.matrix].kind == "integer"
     own = device.arch.data.assumed("integer_activity") if is_integer else 1.0
-    scales = [zeros + (1.0 - zeros) * min(own * end, 1.0) for end in ends]
+    scales = [zero + (1.0 - zero) * min(own * end, 1.0) for zero, end in zip(zeros, ends, strict=True)]
     source = f"{source}; x {scales[0]:.2f} at a data activity of {percent(ends[0])}"
     return (value[0] * scales[0], value[1] * scales[1], value[2] * scales[2]), source
 

@@ -102,14 +102,13 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
         worked = np.divide(worked_s, clocked_s, out=np.zeros_like(worked_s), where=clocked_s > 0.0)[demand.kernel]
         chip_j, timed_j = chip_j + worked * timed_j, (1.0 - worked) * timed_j
     static_w = float(prices.value[statics].sum())
-    budget = PowerBudget(device.power_limit_w - static_w, device.voltage_slope)
+    budget = device.power_budget(static_w)
     kernel_s = _dispatched_s(own_s, floor, demand, setup)
     throttled_s, price_scale, cycles, waits = own_s, np.ones(demand.n), np.ones(demand.n), np.ones(demand.n)
     if (demand.per_kernel(chip_j + timed_j + waiting_j + memory_j) > budget.watts * kernel_s).any():
-        follows_s = _clocked_part(demand, setup, mapping, resources, overlapped_s)
+        work_s, follows_s = _clocked_part(demand, setup, mapping, resources, overlapped_s)
         chip, by_time, waits_j, memory = (demand.per_kernel(each) for each in (chip_j, timed_j, waiting_j, memory_j))
-        seconds = own_s, overlapped_s, follows_s, start_cycles_s, waiting_s
-        needs = KernelNeeds(chip, by_time, waits_j, memory, *seconds)
+        needs = KernelNeeds(chip, by_time, waits_j, memory, own_s, work_s, follows_s, start_cycles_s)
         throttled, kernel_s = _throttle(needs, budget, floor, demand, setup)
         throttled_s, price_scale = throttled.seconds, throttled.price_scale[demand.kernel]
         cycles, waits = throttled.cycle_scale[demand.kernel], throttled.waiting_scale[demand.kernel]
@@ -252,16 +251,21 @@ def _overhead(demand: Demand, setup: Setup, start_s: Floats) -> tuple[Floats, Fl
     return launch, dispatch
 
 
-def _clocked_part(demand: Demand, setup: Setup, mapping: Mapping, resources: Floats, busy_s: Floats) -> Floats:
-    """Return the seconds of each kernel's work that follow the clock of its units, (k,)."""
+def _clocked_part(
+    demand: Demand, setup: Setup, mapping: Mapping, resources: Floats, busy_s: Floats
+) -> tuple[Floats, Floats]:
+    """Return the seconds of each kernel in which work and memory overlap, and those of its work that follow the clock
+    of its units, (k,) each."""
     device = setup.device
     if device.arch.places_models and device.layers_at_once > 1.0:  # some layer always works
-        return busy_s
-    # The matrix unit's peak is stated at its clock. Products below it wait for what has another clock.
-    reached = device.arch.data.assumed("matrix_clock_bound") * device.vector_clock_hz / device.matrix_clock_hz
-    product_s = np.minimum(resources[0, 0], demand.per_kernel(mapping.matrix_ideal_s) / reached)
-    part_s: Floats = np.maximum(product_s, resources[0, 1])
-    return part_s
+        return busy_s, busy_s
+    # The matrix unit may run below the other clocks, which then fall first. Products below its peak wait for what has
+    # another clock.
+    ratio = device.matrix_clock_hz / device.vector_clock_hz
+    bound_s = demand.per_kernel(mapping.matrix_ideal_s) / device.arch.data.assumed("matrix_clock_bound")
+    product_s = np.minimum(resources[0, 0] * min(ratio, 1.0), bound_s * ratio)
+    staged_s = 0.0 if mapping.staged_s is None else demand.per_kernel(mapping.staged_s)
+    return busy_s - staged_s, np.maximum(product_s, resources[0, 1] - staged_s)
 
 
 def _throttle(

@@ -32,12 +32,12 @@ def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     for table in (runtime.bandwidth, runtime.narrow if is_narrow else {}):
         if shares := table.get(device.software_class):
             rates = msgspec.structs.replace(rates, bandwidth=rates.bandwidth * _rates(shares))
-    starts_s = np.zeros(demand.n)
+    untuned = None
     if runtime.untuned:
-        demand, starts_s = untuned_kernels(demand, setup)
+        demand, untuned = untuned_kernels(demand, setup)
     mapping = device.arch.map_operators(demand, setup, rates)
-    if starts_s.any():
-        mapping = add_serial(mapping, demand, starts_s=starts_s)
+    if untuned is not None:
+        mapping = untuned.add_to(mapping, demand)
     packed = runtime.streaming_packed.get(device.software_class) if setup.plan.widths.unpack_weights else None
     streaming = packed or runtime.streaming.get(device.software_class) or device.software.streaming
     if streaming is not None:

@@ -17,9 +17,8 @@ from hardware.errors import RequestError
 # Not the `@` of a product's name, `CPU @ 3.40GHz`.
 _MARK = re.compile(r"(?<=\S)@(?=\S|$)|\s+@\s*(?=[0-9.]+ *k?w\b)", re.IGNORECASE)
 _AT_REST = 0.9  # most of a cap that the device may draw at rest
-_SLOWEST = 0.1  # least clock, relative to the device's own: boards of NVIDIA take 210 MHz to 2 GHz
 CAPPED = ("power_limit_w", "sustained_w")  # facts that a cap bounds
-_UNIT_CLOCKS = ("vector_clock_hz", "matrix_clock_hz")
+_CLOCKS = ("clock_hz", "vector_clock_hz", "matrix_clock_hz")
 _ROUNDING = 1.0 + 1e-5  # keys have six digits
 _STEPS = 7  # caps that a search tries
 _LEAST_SHARE = 0.4  # the least of them, relative to the power limit
@@ -46,15 +45,15 @@ def set_operating_point(device: Device, settings: Sequence[str]) -> Device:
         _scale(facts, {name: min(cap_w / facts[name].value, 1.0) for name in CAPPED}, point[-1])
     if (lock := amounts.get("MHz")) is not None:
         point.append(f"{lock:g}MHz")
-        own, units = device.clock_hz / 1e6, {name: facts[name].value / 1e6 for name in _UNIT_CLOCKS}
-        highest = max(own, *units.values())
-        _check_range(f"{device.key}@{lock:g}MHz", lock, own * _SLOWEST, highest, "MHz", "highest clock")
+        clocks = {name: facts[name].value / 1e6 for name in _CLOCKS}
+        own, highest = clocks["clock_hz"], max(clocks.values())
+        _check_range(f"{device.key}@{lock:g}MHz", lock, device.least_clock_hz / 1e6, highest, "MHz", "highest clock")
         follows = {name: field.follows.get("clock_hz", 0.0) for name, field in device.arch.data.facts.items()}
         below = min(lock / own, 1.0)  # a lock bounds the clock: above the usual one it changes nothing
         ratios = {name: below**power for name, power in {**follows, "clock_hz": 1.0}.items() if power}
-        ratios |= {name: min(lock / clock, 1.0) for name, clock in units.items()}
+        ratios |= {name: min(lock / clock, 1.0) for name, clock in clocks.items()}
         _scale(facts, ratios, point[-1])
-        share = ratios["matrix_clock_hz"]
+        share *= ratios["matrix_clock_hz"]
     new = msgspec.structs.replace(device, facts=facts, operating_point=tuple(point), clock_share=share)
     return msgspec.structs.replace(new, name=f"{device.file.name}{new.operating_words}{device.mark}")
 

@@ -1,10 +1,11 @@
 """Kernels under a power limit: the clock falls, and the voltage with it, until a kernel stays within the limit.
 
 At a share x of its clock a kernel takes `t(x) = fixed + start / x + max(busy, compute / x)` seconds. Its events on chip
-take `v(x)^2` of their energy, with `v(x) = 1 - slope (1 - x)`. What units take by time, and the instructions of units
-that wait, also follow the cycles, x t(x). Memory keeps its clock and its energy. The largest x at which the energy fits
-into the time is the clock. So a chip that may throttle is never slower than at a lower clock, and work that waits for
-memory slows down only when the clock has fallen until its arithmetic takes as long."""
+take `v(x)^2` of their energy, with `v(x) = 1 - slope (1 - x)`. What units take by time follows the cycles, x t(x), and
+the instructions of units that wait follow those without start and arithmetic. Memory keeps its clock and its energy.
+The largest x at which the energy fits into the time is the clock; below the least clock the chip pauses instead. So a
+chip that may throttle is never slower than at a lower clock, and work that waits for memory slows down only when the
+clock has fallen until its arithmetic takes as long."""
 
 from __future__ import annotations
 
@@ -18,16 +19,18 @@ _ROUNDS = 8  # of Newton's method, from above; the limit itself holds exactly
 
 
 class PowerBudget(msgspec.Struct, frozen=True):
-    """The power above rest that a device may draw, W, and its voltage lost per unit of clock lost, both relative."""
+    """The power above rest that a device may draw, W, its voltage lost per unit of clock lost, and its least clock, all
+    relative to its clock."""
 
     watts: float
     slope: float
+    least_clock: float
 
 
 class KernelNeeds(msgspec.Struct, frozen=True):
     """Kernels take this at the full clock, each (k,): energy of work on chip, by time, of instructions while units
-    wait, and in memory; seconds, the part of them at work, the arithmetic in that part, the part of a kernel's start
-    that takes cycles, and the seconds in which units wait."""
+    wait, and in memory; seconds, the part of them at work, the arithmetic in that part, and the part of a kernel's
+    start that takes cycles."""
 
     chip_j: Floats
     timed_j: Floats
@@ -37,7 +40,6 @@ class KernelNeeds(msgspec.Struct, frozen=True):
     busy_s: Floats
     compute_s: Floats
     start_s: Floats
-    waiting_s: Floats
 
 
 class Throttled(msgspec.Struct, frozen=True):
@@ -71,7 +73,8 @@ def _solve(needs: KernelNeeds, budget: PowerBudget, least_s: Floats) -> Throttle
     cycles_s = np.zeros_like(constant_s)
     cycles_s[0], cycles_s[1] = needs.start_s, needs.start_s + needs.compute_s
     slope, surplus_j = budget.slope, needs.memory_j - budget.watts * constant_s
-    timed_w = needs.timed_j / needs.own_s + _ratio(needs.waiting_j, needs.waiting_s)
+    waiting_s = np.maximum(needs.own_s - needs.start_s - needs.compute_s, 0.0)
+    timed_w = needs.timed_j / needs.own_s + _ratio(needs.waiting_j, waiting_s)
     rest_j = needs.chip_j + needs.timed_j + needs.waiting_j - timed_w * needs.own_s
     by_cycles_j, by_clock_j, budget_j = rest_j + timed_w * cycles_s, timed_w * constant_s, budget.watts * cycles_s
     clock = np.ones_like(constant_s)
@@ -85,13 +88,14 @@ def _solve(needs: KernelNeeds, budget: PowerBudget, least_s: Floats) -> Throttle
         if not step.any():
             break
         clock = np.maximum(clock - step, 0.0)
-    lowest = clock.max(axis=0)
-    seconds = (constant_s[:2] + cycles_s[:2] / np.maximum(lowest, 1e-9)).max(axis=0)
+    lowest = np.maximum(clock.max(axis=0), budget.least_clock)
+    seconds = (constant_s[:2] + cycles_s[:2] / lowest).max(axis=0)
     saved_s = np.maximum(needs.own_s - lowest * seconds, 0.0)
     cycle_scale = 1.0 - saved_s / needs.own_s
-    waiting_scale = np.maximum(1.0 - _ratio(saved_s, needs.waiting_s), 0.0)
+    waiting_scale = np.maximum(1.0 - _ratio(saved_s, waiting_s), 0.0)
     chip_j = needs.chip_j + needs.timed_j * cycle_scale + needs.waiting_j * waiting_scale
-    seconds = np.maximum(seconds, (chip_j * (1.0 - slope) ** 2 + needs.memory_j) / budget.watts)
+    least_voltage = 1.0 - slope * (1.0 - budget.least_clock)
+    seconds = np.maximum(seconds, (chip_j * least_voltage**2 + needs.memory_j) / budget.watts)
     seconds = np.maximum(seconds, needs.own_s)
     # The energy is what the budget allows: exactly the limit, whatever the last digits of the clock.
     allowed_j = budget.watts * np.maximum(seconds, least_s) - needs.memory_j

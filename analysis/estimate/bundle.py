@@ -131,7 +131,7 @@ def _signatures(workload: Workload, s: Structure) -> list[bytes]:
     local = np.zeros((n, (len(_ROLES) + 1) * len(workload.monomials)))
     np.add.at(local, s.inside.op, _widths(s.inside))
     columns = (ops.macs, ops.flops, ops.special, s.elements, ops.gemm.reshape(n, -1), local)
-    operators = np.column_stack([s.op_class, s.head, s.begins, s.prompts, windows(workload)[6], *columns])
+    operators = np.column_stack([s.op_class, s.head, s.begins, s.prompts, s.dispatched, windows(workload)[6], *columns])
     moved = _widths(moves)
     # Transfers of a kernel name their operator by its place in the kernel.
     counts = np.bincount(s.kernel, minlength=s.n_kernels)

@@ -29,16 +29,18 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     matrix, demand = _tile_products(demand, setup, on_matrix) if on_matrix.any() else (vector, demand)
     flow = common.traffic(demand, device)
     mapping = common.assemble(demand, setup, rates, flow, matrix, vector, on_matrix, _counts)
-    mapping = msgspec.structs.replace(mapping, vector_s=mapping.vector_s + staged_s, is_reduced=staged_s > 0)
+    mapping = msgspec.structs.replace(
+        mapping, vector_s=mapping.vector_s + staged_s, staged_s=staged_s, is_reduced=staged_s > 0
+    )
     if not setup.runtime.serves:
         return mapping
     is_served = setup.plan.operand == setup.plan.stored
-    sorting_s = (
-        0.0 if _experts(demand, setup).is_fused else device.arch.data.assumed("routing_kernels") * device.kernel_start_s
-    )
+    sorting_kernels = 0.0 if _experts(demand, setup).is_fused else device.arch.data.assumed("routing_kernels")
     # The start of a kernel holds the mean fill of a product's pipeline: replace it by the first steps of K.
     fill_s = device.arch.data.assumed("fill_steps") * _step_s(device) + device.light_start_s - device.kernel_start_s
-    starts_s = np.where(demand.is_expert, sorting_s, fill_s * is_served) * (demand.head & on_matrix)
+    starts_s = np.where(demand.is_expert, sorting_kernels * device.kernel_start_s, fill_s * is_served) * (
+        demand.head & on_matrix
+    )
     return common.add_serial(mapping, demand, starts_s=np.where(demand.op_class == OpClass.GEMM, starts_s, 0.0))
 
 
@@ -181,7 +183,7 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     halves = tensor_macs * plan.operand_bytes / FORMATS[WIDE].bytes
     moved = flow.chip_bytes
     # Addresses are computed for what is loaded and stored; a fused kernel keeps the rest in registers.
-    integer = moved / (2.0 * plan.element_bytes) * assumed("integer_per_element")
+    integer = moved / (2.0 * plan.element_bytes) * assumed("integer_per_element") + demand.address_ops
     per_mac = np.where(demand.is_depthwise, assumed("depthwise_instructions"), 1.0)
     special = demand.special * assumed("special_flops")
     lane_instructions = cuda_macs * per_mac + demand.vector_flops + special + integer

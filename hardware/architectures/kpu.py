@@ -12,7 +12,7 @@ from hardware.event_prices import Coefficients
 from hardware.mapping import common
 from hardware.mapping.common import Mapping, Traffic
 from hardware.mapping.tiling import Bools, TileChoices, Tiling, by_shape, candidates, fastest_tiles, vector_tiling
-from hardware.power_limit import KernelNeeds, PowerBudget, lower_clocks
+from hardware.power_limit import KernelNeeds, lower_clocks
 from hardware.precision import FORMATS
 from hardware.sentence import count_noun, elements, product, split, whole
 from hardware.setup import Setup
@@ -48,7 +48,7 @@ def _within_power(demand: Demand, setup: Setup, mapping: Mapping, which: Ints, p
     first: the shape that is fastest without a limit may stream too many operands."""
     device, price, exponent = setup.device, prices.value, setup.device.software.overlap.value
     timed_w = price[device.arch.timed_rows].sum() * device.clock_hz * device.units
-    budget = PowerBudget(device.power_limit_w - float(price[device.arch.static_rows].sum()), device.voltage_slope)
+    budget = device.power_budget(float(price[device.arch.static_rows].sum()))
     times = np.stack([mapping.matrix_s[0], mapping.vector_s[0], mapping.dram_s[0], mapping.chip_s])[None]
     needs_s, (on_chip, _, off_chip) = common.per_kernel(demand, times), prices.kinds
     chip_j, memory_j = (demand.per_kernel(value @ mapping.counts[rows]) for rows, value in (on_chip, off_chip))
@@ -70,7 +70,7 @@ def _within_power(demand: Demand, setup: Setup, mapping: Mapping, which: Ints, p
     busy_s, compute_s = common.overlapped(resources, exponent), resources[:, :2].max(axis=1)
     none = np.zeros(1)
     joules = rest_j + moved_j, timed_w * busy_s, none, memory_j[kernel]
-    each = np.broadcast_arrays(*joules, busy_s + start_s[kernel], busy_s, compute_s, none, none)
+    each = np.broadcast_arrays(*joules, busy_s + start_s[kernel], busy_s, compute_s, none)
     ends_s = lower_clocks(KernelNeeds(*(one.ravel() for one in each)), budget, 0.0).seconds
     best = ends_s.reshape(busy_s.shape).argmin(axis=0), np.arange(len(which))
     mapping.matrix_s[:, which] *= longer[best]

@@ -51,8 +51,9 @@ class Mapping(msgspec.Struct, frozen=True, kw_only=True):
     peak. `counts` is (e, n); counts that need the final time are still zero. `is_reduced` marks products with fewer
     multiplications. `busy_s` (s, k) is set if kernels work at once and wait for each other; in its part `fill_s` (k,) a
     pipeline fills, while the batch before runs if the kernel `is_resident`. Nothing hides `serial_s` (3, n): waiting of
-    units while blocks fill and drain, memory passes of auxiliary kernels, and their starts. `clocked_s` (k,) is the
-    time in which all units are clocked, if those without work are not. `mark` says what a search left out."""
+    units while blocks fill and drain, memory passes of auxiliary kernels, and their starts. `staged_s` (n,) are memory
+    passes within `vector_s`. `clocked_s` (k,) is the time in which all units are clocked, if those without work are
+    not. `mark` says what a search left out."""
 
     matrix_s: Floats
     vector_s: Floats
@@ -70,6 +71,7 @@ class Mapping(msgspec.Struct, frozen=True, kw_only=True):
     fill_s: Floats | None = None
     is_resident: Bools | None = None
     serial_s: Floats | None = None
+    staged_s: Floats | None = None
     clocked_s: Floats | None = None
     mark: str = ""
 

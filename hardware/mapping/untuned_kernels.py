@@ -3,14 +3,16 @@
 On matrix units, kernels of convolutions want channels last: others rearrange the tensors of a model in NCHW before and
 after, but not those of a product (1 x 1) in TF32. Rules choose the kernel: fewer shapes have a good one where
 instructions are new. With few input channels, as in the first layer, each value is loaded alone. Pools and batch norms
-in 16 bits spend most instructions on addresses. Two kernels widen the parameters of such a norm. Layer norms take time
-for each row, however short."""
+in 16 bits spend most instructions on addresses, as do copies to another order and operations on tensors of different
+shapes. Two kernels widen the parameters of such a norm. Layer norms take time for each row, however short."""
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 
 from hardware.demand import READ_WEIGHT, WRITE, Demand, Floats, OpClass
+from hardware.mapping.common import Mapping, add_serial
 from hardware.mapping.tiling import Bools
 from hardware.precision import BASE, FORMATS, WIDE
 from hardware.setup import Setup
@@ -19,37 +21,50 @@ _WINDOW = 32.0  # elements of a window that a thread reads alone
 _REARRANGED = 3.0  # a tensor is read and written once more
 
 
-def untuned_kernels(demand: Demand, setup: Setup) -> tuple[Demand, Floats]:
-    """Return the demand with the rates, instructions and bytes of such kernels, and the seconds that they take beside
-    work and memory, (n,)."""
+class UntunedTimes(msgspec.Struct, frozen=True):
+    """Seconds of each operator, (n,): the least of its vector work, those that its rows add, and the starts of
+    auxiliary kernels."""
+
+    least_s: Floats
+    rows_s: Floats
+    starts_s: Floats
+
+    def add_to(self, mapping: Mapping, demand: Demand) -> Mapping:
+        """Return the mapping with these times."""
+        vector_s = np.maximum(mapping.vector_s, self.least_s)
+        mapping = msgspec.structs.replace(mapping, vector_s=vector_s)
+        return add_serial(mapping, demand, blocks_s=self.rows_s, starts_s=self.starts_s)
+
+
+def untuned_kernels(demand: Demand, setup: Setup) -> tuple[Demand, UntunedTimes]:
+    """Return the demand with the rates, address operations and bytes of such kernels, and their times."""
     device, assumed = setup.device, setup.device.arch.data.assumed
     cycles = device.units * device.clock_hz
     is_norm = (demand.op_class == OpClass.NORM) & (demand.element_bytes < FORMATS[BASE].bytes)
     is_pool = (demand.op_class == OpClass.POOL) & (demand.vector_flops <= _WINDOW * demand.elements)
-    values = np.where(is_norm, demand.elements, demand.vector_flops * is_pool)
-    least_s = values / (np.where(is_norm, assumed("norm_rate"), assumed("pool_rate")) * cycles)
-    more_s = np.maximum(least_s - sum(demand.moved_bytes) / device.memory_bandwidth, 0.0)
+    is_copy, is_broadcast = _strided(demand)
+    is_strided = is_copy | is_broadcast
+    values = np.where(is_norm | is_strided, demand.elements, demand.vector_flops * is_pool)
+    rates = [assumed(name) for name in ("norm_rate", "copy_rate", "broadcast_rate", "pool_rate")]
+    rate = np.select([is_norm, is_copy, is_broadcast], rates[:3], rates[3])
     rows = np.where(demand.op_class == OpClass.ROW_NORM, demand.special, 0.0)  # a root for each
-    more_s = more_s + rows * assumed("norm_row_cycles") / cycles
-    starts = np.where(is_norm, assumed("norm_casts"), 0.0)
-    demand = demand.with_values(vector_flops=demand.vector_flops + values * assumed("address_ops"))
-    strided_s = _strided_seconds(demand, setup)
+    casts = np.where(is_norm, assumed("norm_casts"), 0.0)
     demand, rearranged = _choose_convolutions(demand, setup)
-    return demand, more_s + strided_s + (starts + 2.0 * rearranged) * device.light_start_s
+    times = UntunedTimes(
+        least_s=values / (rate * cycles),
+        rows_s=rows * assumed("norm_row_cycles") / cycles,
+        starts_s=(casts + 2.0 * rearranged) * device.light_start_s,
+    )
+    return demand.with_values(address_ops=values * assumed("address_ops")), times
 
 
-def _strided_seconds(demand: Demand, setup: Setup) -> Floats:
-    """Return the seconds, beyond those of memory, of kernels that compute addresses for each element, (n,): copies of
-    one tensor to another order, and operations on tensors of different shapes."""
-    device, assumed = setup.device, setup.device.arch.data.assumed
-    is_read = demand.transfers.role != WRITE
-    operands = np.bincount(demand.transfers.op[is_read], minlength=demand.n)
+def _strided(demand: Demand) -> tuple[Bools, Bools]:
+    """Return the copies of one tensor to another order, and the operations on tensors of different shapes, (n,)."""
+    operands = np.bincount(demand.transfers.op[demand.transfers.role != WRITE], minlength=demand.n)
     read, weights, written = demand.moved_bytes
-    is_copy = (demand.op_class == OpClass.MOVEMENT) & (operands == 1)
-    is_broadcast = (demand.op_class == OpClass.ELEMENTWISE) & (operands > 1) & (read + weights < operands * written)
-    rate = np.where(is_copy, assumed("copy_rate"), assumed("broadcast_rate")) * device.units * device.clock_hz
-    least_s = demand.elements / rate - (read + weights + written) / device.memory_bandwidth
-    return np.where(is_copy | is_broadcast, np.maximum(least_s, 0.0), 0.0)
+    is_copy: Bools = (demand.op_class == OpClass.MOVEMENT) & (operands == 1)
+    is_smaller: Bools = (operands > 1) & (read + weights < operands * written)
+    return is_copy, is_smaller & (demand.op_class == OpClass.ELEMENTWISE)
 
 
 def _choose_convolutions(demand: Demand, setup: Setup) -> tuple[Demand, Bools]:
@@ -59,7 +74,8 @@ def _choose_convolutions(demand: Demand, setup: Setup) -> tuple[Demand, Bools]:
     window = np.maximum(np.prod(demand.windows[2:4], axis=0), 1.0)
     columns = np.maximum(demand.gemm[2], 1.0)
     rate = np.minimum(columns / assumed("rule_columns"), 1.0)
-    rate = np.where(demand.gemm[3] / window < assumed("few_channels"), assumed("few_channels_rate"), rate)
+    is_thin = demand.gemm[3] / window * setup.plan.operand_bytes < assumed("few_channels_bytes")
+    rate = np.where(is_thin, assumed("few_channels_rate"), rate)
     if device.synchronous_matrix_rate < 1.0:
         rate = rate * assumed("rule_kernels_rate")
     grouped = assumed("grouped_rate") * device.matrix_clock_hz / device.mac_rate(*setup.plan.convolution)

@@ -123,10 +123,8 @@ def test_a_lower_clock_is_never_faster(nth: int) -> None:
     for device, work in ((device, work) for device in DEVICES[::nth] for work in WORK):
         clocks = [device.clock_hz / 1e6 * share for share in (0.999, 0.8, 0.5, 0.2)]
         results = [_run(load_device(f"{device.key}@{clock:g}MHz"), work) for clock in clocks]
-        # Except Winograd's kernels, whose transforms wait for memory at any clock.
         for quick, slow in pairwise((_run(device, work), *results)):
-            if not quick.run.mapping.is_reduced.any():
-                assert quick.latency_s <= slow.latency_s * 1.03, (device.key, work)
+            assert quick.latency_s <= slow.latency_s * 1.02, (device.key, work)
 
 
 def test_a_cap_and_a_lock_agree() -> None:
@@ -143,11 +141,13 @@ def test_a_cap_that_nothing_reaches_changes_nothing() -> None:
     assert (free.latency_s, free.energy_j) == (capped.latency_s, capped.energy_j)
 
 
-@given(st.sampled_from(POINTS), st.floats(0.0, 1.0), st.floats(0.1, 1.0))
+@given(st.sampled_from(POINTS), st.floats(0.0, 1.0), st.floats(0.0, 1.0))
 def test_round_trip(name: str, power: float, clock: float) -> None:
     device = load_device(name)
     least_w = least_cap_w(device)
-    watts, megahertz = least_w + power * (device.power_limit_w - least_w), device.clock_hz * clock / 1e6
+    least_hz = device.least_clock_hz
+    watts = least_w + power * (device.power_limit_w - least_w)
+    megahertz = (least_hz + clock * (device.clock_hz - least_hz)) / 1e6
     point = load_device(f"{name}@{megahertz:.9f}mhz@{watts:.9f}w")
     assert load_device(point.key) == point
     assert point.power_limit_w == pytest.approx(watts, rel=1e-5)

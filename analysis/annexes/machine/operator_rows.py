@@ -228,7 +228,11 @@ def _multiply(row: dict[str, str], sizes: Shape) -> _Kernels:
     beside = _first_rule(row, "beside")
     waits_s = shape[0] * shape[1] * beside.get("row_s", 0.0)
     scale = (_scan({"tokens": shape[1], "width": shape[3]}),) * beside.get("reads", 0)
-    return *_small_kernels(row), *scale, msgspec.structs.replace(product(*shape), waits_s=waits_s, layers=sizes["layers"])
+    return (
+        *_small_kernels(row),
+        *scale,
+        msgspec.structs.replace(product(*shape), waits_s=waits_s, layers=sizes["layers"]),
+    )
 
 
 def _small_kernels(row: dict[str, str]) -> _Kernels:
