@@ -69,8 +69,8 @@ def _converts_weights(setup: Setup) -> bool:
 
 def link_seconds(links: Floats, device: Device, by_library: bool = False, start_s: float = 0.0) -> Floats:
     """Return the seconds of collectives, (n,), from `links` (4, n) of a Demand. Take the faster of words with flags, at
-    a part of the speed, and large blocks that are waited for: in an exchange each round, in a library's ring once. Without
-    links of all devices with each other, collectives are a library's."""
+    a part of the speed, and large blocks that are waited for: in an exchange each round, in a library's ring once.
+    Without links of all devices with each other, collectives are a library's."""
     sent, messages, stated, peers = links
     speed, assumed = np.where(stated > 0, stated, device.link_bandwidth), device.arch.data.assumed
     is_pair = speed <= assumed("pair_link_bandwidth")
@@ -79,10 +79,10 @@ def link_seconds(links: Floats, device: Device, by_library: bool = False, start_
     in_words = sent / (speed * np.where(is_pair, assumed("link_words_reached"), words))
     in_words[(peers > 0) & (sent > is_library * peers * assumed("library_exchange_words"))] = np.inf
     message_s = np.where(is_library, max(device.link_latency_s, device.library_message_s), device.link_latency_s)
-    start_s = np.where(messages > 0, start_s + is_library * device.library_start_s, 0.0)
+    starts_s = np.where(messages > 0, start_s + is_library * device.library_start_s, 0.0)
     wait_s = np.where(is_library & (peers == 0), assumed("library_block_s"), messages * assumed("link_block_s"))
     blocks = np.where(is_pair, assumed("pair_blocks_reached"), assumed("link_blocks_reached"))
-    seconds: Floats = np.minimum(in_words, sent / (speed * blocks) + wait_s) + messages * message_s + start_s
+    seconds: Floats = np.minimum(in_words, sent / (speed * blocks) + wait_s) + messages * message_s + starts_s
     return seconds
 
 

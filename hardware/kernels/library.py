@@ -83,7 +83,7 @@ class ExpertLibrary(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
         from hardware.architecture_data import Tiles  # needs numpy, which names of runtimes do without
 
         faster = macs_per_clock / (self.macs_per_clock or macs_per_clock)
-        sizes = tuple((*sides, 1.0 / (1.0 + faster * (1.0 / rate - 1.0))) for *sides, rate in self.tiles)
+        sizes = tuple((m, n, 1.0 / (1.0 + faster * (1.0 / rate - 1.0))) for m, n, rate in self.tiles)
         return Tiles(sizes=sizes, splits=(1,), k_step_bytes=self.k_step_bytes, source=self.source, quality=self.quality)
 
 

@@ -60,7 +60,8 @@ def untuned_kernels(demand: Demand, setup: Setup) -> tuple[Demand, UntunedTimes]
 
 def _strided(demand: Demand) -> tuple[Bools, Bools]:
     """Return the copies of one tensor to another order, and the operations on tensors of different shapes, (n,)."""
-    operands = np.bincount(demand.transfers.op[demand.transfers.role != WRITE], minlength=demand.n)
+    is_read = (demand.transfers.role != WRITE) & (demand.transfers.size_bytes > 0.0)
+    operands = np.bincount(demand.transfers.op[is_read], minlength=demand.n)
     read, weights, written = demand.moved_bytes
     is_copy: Bools = (demand.op_class == OpClass.MOVEMENT) & (operands == 1)
     is_smaller: Bools = (operands > 1) & (read + weights < operands * written)

@@ -87,8 +87,9 @@ def test_collectives_over_pcie_agree_with_nccl_tests() -> None:
     """Devices, bytes, microseconds: voipmonitor/rtx6kpro (hardware, optimization/nccl-tuning), haohervchb/sglang-V100
     pull request 2, NVIDIA/nccl issue 1530, tinygrad/open-gpu-kernel-modules issue 17. Own kernels call the library."""
     rows = (
-        ("rtx_pro_6000", 8, 256, 24.6), ("rtx_pro_6000_server", 8, 32768, 26.2), ("rtx_pro_6000_server", 8, 131072, 32.1),
-        ("rtx_pro_6000", 8, 33554432, 1464.0), ("v100_pcie_32gb", 4, 4096, 19.4), ("v100_pcie_32gb", 4, 393216, 83.5),
+        ("rtx_pro_6000", 8, 256, 24.6), ("rtx_pro_6000_server", 8, 32768, 26.2),
+        ("rtx_pro_6000_server", 8, 131072, 32.1), ("rtx_pro_6000", 8, 33554432, 1464.0),
+        ("v100_pcie_32gb", 4, 4096, 19.4), ("v100_pcie_32gb", 4, 393216, 83.5),
         ("rtx_4090", 8, 8, 42.0), ("rtx_4090", 2, 8, 11.9),
     )  # fmt: skip
     for name, devices, moved, measured_us in rows:

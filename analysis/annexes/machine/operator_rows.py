@@ -36,11 +36,6 @@ _Key = tuple[str, str, str, str, KernelUse, float]
 _gather, _round = (kernels.rowwise(kind, 1, 0, 0) for kind in (OpClass.GATHER, OpClass.ELEMENTWISE))
 
 
-def _scan(shape: Shape) -> SingleKernel:
-    """Return a kernel that reads all values."""
-    return msgspec.structs.replace(_round(shape), written=0.0)
-
-
 def _rules() -> dict[str, Any]:
     return file_access.shipped(SHIPPED / "operators.toml")
 
@@ -227,12 +222,9 @@ def _multiply(row: dict[str, str], sizes: Shape) -> _Kernels:
     shape = (sizes["heads"], sizes["tokens"] or sizes["m"], sizes["n"], sizes["k"])
     beside = _first_rule(row, "beside")
     waits_s = shape[0] * shape[1] * beside.get("row_s", 0.0)
-    scale = (_scan({"tokens": shape[1], "width": shape[3]}),) * beside.get("reads", 0)
-    return (
-        *_small_kernels(row),
-        *scale,
-        msgspec.structs.replace(product(*shape), waits_s=waits_s, layers=sizes["layers"]),
-    )
+    read = msgspec.structs.replace(_round({"tokens": shape[1], "width": shape[3]}), written=0.0)
+    multiplied = msgspec.structs.replace(product(*shape), waits_s=waits_s, layers=sizes["layers"])
+    return *_small_kernels(row), *(read,) * beside.get("reads", 0), multiplied
 
 
 def _small_kernels(row: dict[str, str]) -> _Kernels:
