@@ -42,11 +42,10 @@ def untuned_kernels(demand: Demand, setup: Setup) -> tuple[Demand, UntunedTimes]
     cycles = device.units * device.clock_hz
     is_norm = (demand.op_class == OpClass.NORM) & (demand.element_bytes < FORMATS[BASE].bytes)
     is_pool = (demand.op_class == OpClass.POOL) & (demand.vector_flops <= _WINDOW * demand.elements)
-    is_copy, is_broadcast = _strided(demand)
-    is_strided = is_copy | is_broadcast
+    is_strided = _strided(demand)
     values = np.where(is_norm | is_strided, demand.elements, demand.vector_flops * is_pool)
-    rates = [assumed(name) for name in ("norm_rate", "copy_rate", "broadcast_rate", "pool_rate")]
-    rate = np.select([is_norm, is_copy, is_broadcast], rates[:3], rates[3])
+    rates = [assumed(name) for name in ("norm_rate", "strided_rate", "pool_rate")]
+    rate = np.where(is_norm, rates[0], np.where(is_strided, rates[1], rates[2]))
     rows = np.where(demand.op_class == OpClass.ROW_NORM, demand.special, 0.0)  # a root for each
     casts = np.where(is_norm, assumed("norm_casts"), 0.0)
     demand, rearranged = _choose_convolutions(demand, setup)
@@ -58,14 +57,14 @@ def untuned_kernels(demand: Demand, setup: Setup) -> tuple[Demand, UntunedTimes]
     return demand.with_values(address_ops=values * assumed("address_ops")), times
 
 
-def _strided(demand: Demand) -> tuple[Bools, Bools]:
-    """Return the copies of one tensor to another order, and the operations on tensors of different shapes, (n,)."""
+def _strided(demand: Demand) -> Bools:
+    """Return where a kernel copies a tensor to another order, or operates on tensors of different shapes, (n,)."""
     is_read = (demand.transfers.role != WRITE) & (demand.transfers.size_bytes > 0.0)
     operands = np.bincount(demand.transfers.op[is_read], minlength=demand.n)
     read, weights, written = demand.moved_bytes
-    is_copy: Bools = (demand.op_class == OpClass.MOVEMENT) & (operands == 1)
     is_smaller: Bools = (operands > 1) & (read + weights < operands * written)
-    return is_copy, is_smaller & (demand.op_class == OpClass.ELEMENTWISE)
+    is_strided: Bools = np.where(demand.op_class == OpClass.MOVEMENT, operands == 1, is_smaller)
+    return is_strided & np.isin(demand.op_class, (OpClass.MOVEMENT, OpClass.ELEMENTWISE))
 
 
 def _choose_convolutions(demand: Demand, setup: Setup) -> tuple[Demand, Bools]:
@@ -89,7 +88,7 @@ def _choose_convolutions(demand: Demand, setup: Setup) -> tuple[Demand, Bools]:
     is_narrow = demand.element_bytes <= FORMATS[WIDE].bytes
     rearranged: Bools = is_dense & ((window > 1.0) | is_narrow)
     # A product in NCHW is one for each image, by instructions that warps wait for.
-    rows, tile = np.prod(demand.windows[:2], axis=0), assumed("image_rows")
+    rows, tile = np.prod(demand.windows[:2], axis=0), assumed("bulk_tile_rows")
     product_rate = device.synchronous_matrix_rate * rows / (np.ceil(rows / tile) * tile)
     rate = np.where(is_dense & ~rearranged & (demand.gemm[0] == 1.0), product_rate, rate)
     is_moved = rearranged[demand.transfers.op] & (demand.transfers.role != READ_WEIGHT)
