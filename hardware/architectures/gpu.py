@@ -143,8 +143,7 @@ def _few_rows(demand: Demand, few: Bools, device: Device, matrix: Tiling, macs_p
 class _Delivery(msgspec.Struct, frozen=True):
     """Operands of 16 bits reach a tensor core this way: multiply-adds of a warp's instruction, bytes that an
     instruction of `macs` reads and writes in registers, results that share an operand read from shared memory in each
-    direction, and the sides of the blocks that are staged in shared memory and of the panels that are read from the
-    L2."""
+    direction, and the sides of the blocks that are staged in shared memory."""
 
     issued_macs: float
     macs: float
@@ -152,7 +151,6 @@ class _Delivery(msgspec.Struct, frozen=True):
     write_bytes: float
     sharing: tuple[float, float]
     tile: float
-    panel: float
 
 
 def _delivery(device: Device) -> _Delivery:
@@ -163,12 +161,12 @@ def _delivery(device: Device) -> _Delivery:
     tile, warp = assumed("preferred_tile"), assumed("matrix_warp_tile")
     if device.synchronous_matrix_rate == 1.0:
         reads = assumed("matrix_instruction_read_bytes")
-        return _Delivery(macs, macs, reads, sums, (warp, warp), tile, assumed("panel_tile"))
+        return _Delivery(macs, macs, reads, sums, (warp, warp), tile)
     sides = assumed("bulk_tile_rows"), assumed("bulk_tile_columns")
-    issued, panel = assumed("bulk_instruction_macs"), assumed("bulk_panel_tile")
+    issued = assumed("bulk_instruction_macs")
     if ("matrix", "fp4") in device.peaks:
-        return _Delivery(issued, macs, 0.0, 0.0, (2.0 * sides[0], 2.0 * sides[1]), 2.0 * tile, panel)
-    return _Delivery(issued, macs, sums, sums, sides, tile, panel)
+        return _Delivery(issued, macs, 0.0, 0.0, (2.0 * sides[0], 2.0 * sides[1]), 2.0 * tile)
+    return _Delivery(issued, macs, sums, sums, sides, tile)
 
 
 def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matrix: Bools, units: Floats) -> Floats:
@@ -191,7 +189,7 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     instructions = instructions + halves / delivery.issued_macs
     # Count operand traffic for the tile that software prefers: a smaller tile is for parallelism, and the L2 serves
     # its repeated reads. The count must not fall when a size grows and a larger tile is chosen.
-    tile, panel = delivery.tile, delivery.panel
+    tile, panel = delivery.tile, assumed("panel_tile")
     g, m, n, depth = demand.gemm * (tiling.tile_m > 0)
     tiles = g * np.ceil(m / tile) * np.ceil(n / tile)
     elementwise = np.ceil(demand.elements / assumed("elements_per_block"))
