@@ -189,7 +189,8 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     instructions = instructions + halves / delivery.issued_macs
     # Count operand traffic for the tile that software prefers: a smaller tile is for parallelism, and the L2 serves
     # its repeated reads. The count must not fall when a size grows and a larger tile is chosen.
-    tile, panel = delivery.tile, assumed("panel_tile")
+    tile = delivery.tile
+    panel = assumed("panel_tile" if device.synchronous_matrix_rate == 1.0 else "bulk_panel_tile")
     g, m, n, depth = demand.gemm * (tiling.tile_m > 0)
     tiles = g * np.ceil(m / tile) * np.ceil(n / tile)
     elementwise = np.ceil(demand.elements / assumed("elements_per_block"))
