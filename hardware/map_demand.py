@@ -54,17 +54,19 @@ def _link_seconds(demand: Demand, setup: Setup) -> Floats:
 def link_seconds(links: Floats, device: Device, by_library: bool = False, start_s: float = 0.0) -> Floats:
     """Return the seconds of collectives, (n,), from `links` (4, n) of a Demand. Take the lesser of two protocols: small
     messages in words with flags (LL), and blocks with acknowledgement (Simple), for which an exchange waits in each
-    round, a library's ring once."""
+    round, a library's ring once. Without links of all devices with each other, collectives are a library's."""
     sent, messages, stated, peers = links
     speed, assumed = np.where(stated > 0, stated, device.link_bandwidth), device.arch.data.assumed
-    in_words = sent / (speed * assumed("library_words_reached" if by_library else "link_words_reached"))
-    message_s, wait_s = device.link_latency_s, messages * assumed("link_block_s")
-    in_words[(peers > 0) & (sent > by_library * peers * assumed("library_exchange_words"))] = np.inf
-    if by_library:
-        message_s, start_s = max(message_s, device.library_message_s), start_s + device.library_start_s
-        wait_s = np.where(peers > 0, wait_s, assumed("library_block_s"))
-    in_blocks = sent / (speed * assumed("link_blocks_reached")) + wait_s
-    seconds: Floats = np.minimum(in_words, in_blocks) + messages * message_s + np.where(messages > 0, start_s, 0.0)
+    is_pair = speed <= assumed("pair_link_bandwidth")
+    is_library = by_library | is_pair
+    words = assumed("library_words_reached" if by_library else "link_words_reached")
+    in_words = sent / (speed * np.where(is_pair, assumed("link_words_reached"), words))
+    in_words[(peers > 0) & (sent > is_library * peers * assumed("library_exchange_words"))] = np.inf
+    message_s = np.where(is_library, max(device.link_latency_s, device.library_message_s), device.link_latency_s)
+    starts_s = np.where(messages > 0, start_s + is_library * device.library_start_s, 0.0)
+    wait_s = np.where(is_library & (peers == 0), assumed("library_block_s"), messages * assumed("link_block_s"))
+    blocks = np.where(is_pair, assumed("pair_blocks_reached"), assumed("link_blocks_reached"))
+    seconds: Floats = np.minimum(in_words, sent / (speed * blocks) + wait_s) + messages * message_s + starts_s
     return seconds
 
 

@@ -50,10 +50,13 @@ def _tile_products(demand: Demand, setup: Setup, on_matrix: Bools) -> tuple[Tili
     tiles, is_product = device.arch.data.tiles, on_matrix & (demand.op_class == OpClass.GEMM)
     rate = device.mac_rate("matrix", plan.matrix) * plan.matrix_rate * device.matrix_sustained
     rate *= setup.products.matrix_share(device, plan.operand)
-    narrow = tiles["block_scaled" if FORMATS[plan.operand].bits == FORMATS["fp4"].bits else "quantised"]
     is_served = runtime.is_llm_engine and plan.operand == plan.stored
     is_narrow = runtime.is_llm_engine and not is_served
-    menu = narrow if is_narrow and device.vendor == narrow.vendor else tiles["matrix"]
+    kind = "packed" if runtime.is_llm_engine and demand.unpack_ops is not None else "matrix"
+    if is_narrow:
+        kind = "block_scaled" if FORMATS[plan.operand].bits == FORMATS["fp4"].bits else "quantised"
+    has_own = tiles[kind].vendor == device.vendor
+    menu = tiles[kind if has_own else "matrix"]
     sizes, times, whole = demand.gemm * on_matrix, np.ones(1), demand
     if at_once := runtime.micro_batch.get(device.software_class):
         times = np.where(is_product, np.maximum(np.ceil(sizes[1] / at_once.value), 1.0), 1.0)
@@ -65,7 +68,7 @@ def _tile_products(demand: Demand, setup: Setup, on_matrix: Bools) -> tuple[Tili
         whole = msgspec.structs.replace(demand, gemm=sizes)
     # With small tiles, narrow operands are multiplied only as fast as a multiprocessor reads them.
     fed_s = plan.operand_bytes / (device.operand_bytes_per_clock * device.clock_hz) * is_narrow
-    store_s = _store_s(device, demand.element_bytes) if is_served or menu is narrow else 0.0
+    store_s = _store_s(device, demand.element_bytes) if is_served or has_own else 0.0
     timing = {"operand_s": fed_s, "store_s": store_s}
     if is_served:
         fill_s = device.arch.data.assumed("fill_steps") * _step_s(device)
@@ -102,7 +105,8 @@ def _group(demand: Demand, setup: Setup, grouped: Bools, matrix: Tiling, macs_pe
     rate = macs_per_s * (device.synchronous_matrix_rate if is_synchronous else 1.0)
     store_s = _store_s(device, demand.element_bytes)
     timing = {"operand_s": fed_s, "step_s": step_s, "store_s": store_s, "partly_full": 0.5}
-    tiled = tile_menu(demand, demand.gemm * grouped, library.menu, device, rate, plan.operand_bytes, **timing)
+    menu = library.menu(device.mac_rate("matrix", WIDE) / device.matrix_clock_hz)
+    tiled = tile_menu(demand, demand.gemm * grouped, menu, device, rate, plan.operand_bytes, **timing)
     if unpack is not None and is_packed:
         rows = np.maximum(demand.gemm[1] / assumed("grouped_unpack_rows") + 0.5, 1.0)
         again = rows / np.maximum(np.ceil(demand.gemm[1] / assumed("unpack_rows")), 1.0)
@@ -139,8 +143,7 @@ def _few_rows(demand: Demand, few: Bools, device: Device, matrix: Tiling, macs_p
 class _Delivery(msgspec.Struct, frozen=True):
     """Operands of 16 bits reach a tensor core this way: multiply-adds of a warp's instruction, bytes that an
     instruction of `macs` reads and writes in registers, results that share an operand read from shared memory in each
-    direction, and the sides of the blocks that are staged in shared memory and of the panels that are read from the
-    L2."""
+    direction, and the sides of the blocks that are staged in shared memory."""
 
     issued_macs: float
     macs: float
@@ -148,7 +151,6 @@ class _Delivery(msgspec.Struct, frozen=True):
     write_bytes: float
     sharing: tuple[float, float]
     tile: float
-    panel: float
 
 
 def _delivery(device: Device) -> _Delivery:
@@ -159,12 +161,12 @@ def _delivery(device: Device) -> _Delivery:
     tile, warp = assumed("preferred_tile"), assumed("matrix_warp_tile")
     if device.synchronous_matrix_rate == 1.0:
         reads = assumed("matrix_instruction_read_bytes")
-        return _Delivery(macs, macs, reads, sums, (warp, warp), tile, assumed("panel_tile"))
+        return _Delivery(macs, macs, reads, sums, (warp, warp), tile)
     sides = assumed("bulk_tile_rows"), assumed("bulk_tile_columns")
-    issued, panel = assumed("bulk_instruction_macs"), assumed("bulk_panel_tile")
+    issued = assumed("bulk_instruction_macs")
     if ("matrix", "fp4") in device.peaks:
-        return _Delivery(issued, macs, 0.0, 0.0, (2.0 * sides[0], 2.0 * sides[1]), 2.0 * tile, panel)
-    return _Delivery(issued, macs, sums, sums, sides, tile, panel)
+        return _Delivery(issued, macs, 0.0, 0.0, (2.0 * sides[0], 2.0 * sides[1]), 2.0 * tile)
+    return _Delivery(issued, macs, sums, sums, sides, tile)
 
 
 def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matrix: Bools, units: Floats) -> Floats:
@@ -187,7 +189,8 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     instructions = instructions + halves / delivery.issued_macs
     # Count operand traffic for the tile that software prefers: a smaller tile is for parallelism, and the L2 serves
     # its repeated reads. The count must not fall when a size grows and a larger tile is chosen.
-    tile, panel = delivery.tile, delivery.panel
+    tile = delivery.tile
+    panel = assumed("panel_tile" if device.synchronous_matrix_rate == 1.0 else "bulk_panel_tile")
     g, m, n, depth = demand.gemm * (tiling.tile_m > 0)
     tiles = g * np.ceil(m / tile) * np.ceil(n / tile)
     elementwise = np.ceil(demand.elements / assumed("elements_per_block"))

@@ -81,15 +81,6 @@ def _time_blocks(mapping: Mapping, demand: Demand, setup: Setup, rates: Efficien
     return msgspec.structs.replace(mapping, matrix_s=matrix_s, matrix_ideal_s=ideal_s), blocks_s, starts_s
 
 
-# By whether an operator reads a prompt, and whether keys and values differ in width (latent attention).
-_OPERATORS = {
-    (False, False): "attention_decode",
-    (True, False): "attention_prefill",
-    (False, True): "mla_decode",
-    (True, True): "mla_prefill",
-}
-
-
 class _Kernels(NamedTuple):
     """Constants of the libraries of operators, (a,): the fields of AttentionLibrary with those of the
     architecture, the multiply-adds a second of a unit, and its peak over that of the plan's format."""
@@ -109,8 +100,12 @@ def _choose_kernels(setup: Setup, is_prompt: Bools, rows: Floats, width: Floats,
     `values` of a width, (a,) each."""
     if not setup.kernels.uses:  # all have the same
         return _Kernels(*np.array([_constants(setup, "", 0.0, 0.0)]).T)
-    kinds = zip(is_prompt.tolist(), (np.abs(values - width) > 0.5).tolist(), width.tolist(), rows.tolist(), strict=True)
-    constants = (_constants(setup, _OPERATORS[kind[:2]], kind[2], 0.0 if kind[0] else kind[3]) for kind in kinds)
+    family = np.where(np.abs(values - width) > 0.5, "mla", "attention")  # latent: keys and values differ in width
+    kinds = zip(family.tolist(), is_prompt.tolist(), width.tolist(), rows.tolist(), strict=True)
+    constants = (
+        _constants(setup, f"{name}_prefill", size, 0.0) if prompt else _constants(setup, f"{name}_decode", size, group)
+        for name, prompt, size, group in kinds
+    )
     return _Kernels(*np.array(list(constants)).T)
 
 
@@ -119,7 +114,8 @@ def _constants(setup: Setup, operator: str, width: float, group: float) -> tuple
     device, plan, assumed = setup.device, setup.plan, setup.device.arch.data.assumed
     library = setup.kernels.attention(operator, width, group)
     is_synchronous = library.is_synchronous or not setup.runtime.asynchronous
-    peak, planned = (device.mac_rate("matrix", form) for form in (library.computes or plan.attention, plan.attention))
+    computed = library.computes if ("matrix", library.computes) in device.peaks else plan.attention
+    peak, planned = (device.mac_rate("matrix", form) for form in (computed, plan.attention))
     return (
         library.rows or assumed("attention_rows"),
         library.instruction_rows or assumed("instruction_rows"),

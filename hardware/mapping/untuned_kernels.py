@@ -3,15 +3,15 @@
 On matrix units, kernels of convolutions want channels last: others rearrange the tensors of a model in NCHW before and
 after, but not those of a product (1 x 1) in TF32. Rules choose the kernel: fewer shapes have a good one where
 instructions are new. With few input channels, as in the first layer, each value is loaded alone. Pools and batch norms
-in 16 bits spend most instructions on addresses. Two kernels widen the parameters of such a norm. Layer norms take time
-for each row, however short."""
+in 16 bits spend most instructions on addresses, as do copies to another order and operations on tensors of different
+shapes. Two kernels widen the parameters of such a norm. Layer norms take time for each row, however short."""
 
 from __future__ import annotations
 
 import msgspec
 import numpy as np
 
-from hardware.demand import READ_WEIGHT, Demand, Floats, OpClass
+from hardware.demand import READ_WEIGHT, WRITE, Demand, Floats, OpClass
 from hardware.mapping.common import Mapping, add_serial
 from hardware.mapping.tiling import Bools
 from hardware.precision import BASE, FORMATS, WIDE
@@ -42,16 +42,29 @@ def untuned_kernels(demand: Demand, setup: Setup) -> tuple[Demand, UntunedTimes]
     cycles = device.units * device.clock_hz
     is_norm = (demand.op_class == OpClass.NORM) & (demand.element_bytes < FORMATS[BASE].bytes)
     is_pool = (demand.op_class == OpClass.POOL) & (demand.vector_flops <= _WINDOW * demand.elements)
-    values = np.where(is_norm, demand.elements, demand.vector_flops * is_pool)
+    is_strided = _strided(demand)
+    values = np.where(is_norm | is_strided, demand.elements, demand.vector_flops * is_pool)
+    rates = [assumed(name) for name in ("norm_rate", "strided_rate", "pool_rate")]
+    rate = np.where(is_norm, rates[0], np.where(is_strided, rates[1], rates[2]))
     rows = np.where(demand.op_class == OpClass.ROW_NORM, demand.special, 0.0)  # a root for each
     casts = np.where(is_norm, assumed("norm_casts"), 0.0)
     demand, rearranged = _choose_convolutions(demand, setup)
     times = UntunedTimes(
-        least_s=values / (np.where(is_norm, assumed("norm_rate"), assumed("pool_rate")) * cycles),
+        least_s=values / (rate * cycles),
         rows_s=rows * assumed("norm_row_cycles") / cycles,
         starts_s=(casts + 2.0 * rearranged) * device.light_start_s,
     )
     return demand.with_values(address_ops=values * assumed("address_ops")), times
+
+
+def _strided(demand: Demand) -> Bools:
+    """Return where a kernel copies a tensor to another order, or operates on tensors of different shapes, (n,)."""
+    is_read = (demand.transfers.role != WRITE) & (demand.transfers.size_bytes > 0.0)
+    operands = np.bincount(demand.transfers.op[is_read], minlength=demand.n)
+    read, weights, written = demand.moved_bytes
+    is_smaller: Bools = (operands > 1) & (read + weights < operands * written)
+    is_strided: Bools = np.where(demand.op_class == OpClass.MOVEMENT, operands == 1, is_smaller)
+    return is_strided & np.isin(demand.op_class, (OpClass.MOVEMENT, OpClass.ELEMENTWISE))
 
 
 def _choose_convolutions(demand: Demand, setup: Setup) -> tuple[Demand, Bools]:
@@ -59,19 +72,25 @@ def _choose_convolutions(demand: Demand, setup: Setup) -> tuple[Demand, Bools]:
     device, assumed = setup.device, setup.device.arch.data.assumed
     is_dense = (demand.op_class == OpClass.CONV) & (setup.plan.convolution[0] == "matrix")
     window = np.maximum(np.prod(demand.windows[2:4], axis=0), 1.0)
-    rate = np.where(
-        demand.gemm[3] / window * setup.plan.operand_bytes < assumed("few_channels_bytes"),
-        assumed("few_channels_rate"),
-        1.0,
-    )
+    columns = np.maximum(demand.gemm[2], 1.0)
+    rate = np.minimum(columns / assumed("rule_columns"), 1.0)
+    is_thin = demand.gemm[3] / window * setup.plan.operand_bytes < assumed("few_channels_bytes")
+    rate = np.where(is_thin, assumed("few_channels_rate"), rate)
     if device.synchronous_matrix_rate < 1.0:
         rate = rate * assumed("rule_kernels_rate")
+    grouped = assumed("grouped_rate") * device.matrix_clock_hz / device.mac_rate(*setup.plan.convolution)
+    grouped = np.minimum(grouped * np.maximum(assumed("rule_columns") / columns, 1.0), 1.0)
+    rate = np.where(demand.gemm[0] > 1.0, grouped, rate)
     rate = np.where(is_dense, rate, 1.0)
     if setup.layout != "nchw":
         return demand.with_values(product_rate=demand.product_rate * rate), np.zeros(demand.n, dtype=np.bool_)
     rate = np.where(demand.is_depthwise, assumed("depthwise_nchw_rate"), rate)
     is_narrow = demand.element_bytes <= FORMATS[WIDE].bytes
     rearranged: Bools = is_dense & ((window > 1.0) | is_narrow)
+    # A product in NCHW is one for each image, by instructions that warps wait for.
+    rows, tile = np.prod(demand.windows[:2], axis=0), assumed("bulk_tile_rows")
+    product_rate = device.synchronous_matrix_rate * rows / (np.ceil(rows / tile) * tile)
+    rate = np.where(is_dense & ~rearranged & (demand.gemm[0] == 1.0), product_rate, rate)
     is_moved = rearranged[demand.transfers.op] & (demand.transfers.role != READ_WEIGHT)
     demand = demand.with_values(product_rate=demand.product_rate * rate)
     size_bytes = demand.transfers.size_bytes * np.where(is_moved, _REARRANGED, 1.0)

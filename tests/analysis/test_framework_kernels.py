@@ -64,6 +64,24 @@ def test_plain_kernels_take_the_time_of_their_elements() -> None:
     assert 120e-9 < norms.run.unthrottled_s[kernel] / rows * norms.device.units < 220e-9
 
 
+def test_copies_to_another_order_compute_addresses() -> None:
+    """Swin T, H100, PyTorch 2.11: 60 to 310 G elements a second; matrices of one shape are added at 0.9 of memory."""
+    result = _run("swin_t", "bf16")
+    classes, elements = (values[result.demand.head] for values in (result.demand.op_class, result.demand.elements))
+    rate = elements / result.run.busy_s
+    large = elements > 1e7
+    assert (rate[large & (classes == OpClass.MOVEMENT)] < 400e9).all()
+    assert rate[large & (classes == OpClass.ELEMENTWISE)].max() > 450e9
+
+
+def test_groups_of_channels_leave_matrix_units_idle() -> None:
+    """4 to 28 T multiply-adds a second in RegNets, H100, PyTorch 2.11."""
+    result = _run("regnet_y_8gf", "bf16")
+    is_grouped = (result.demand.op_class == OpClass.CONV) & (result.demand.gemm[0] > 1.0)
+    rate = result.demand.macs[is_grouped].sum() / result.run.latency_s[is_grouped].sum()
+    assert 4e12 < rate < 28e12
+
+
 def test_the_host_dispatches_a_convolution_with_its_bias_once() -> None:
     result = _run("vgg16", "fp32", runtime="pytorch_untuned")
     kinds = result.workload.operators.kind

@@ -130,3 +130,5 @@ def test_every_constant_of_gpus_is_used_by_an_estimate(monkeypatch: pytest.Monke
         event_report(run(*case))
     stated = file_access.shipped(architecture_data.COMMON.with_name("gpu.toml"))
     assert stated["assumptions"].keys() - used == set()
+    code = "".join(path.read_text(encoding="utf-8") for path in architecture_data.COMMON.parents[1].rglob("*.py"))
+    assert [name for name in stated["tiles"] if f'"{name}"' not in code] == []

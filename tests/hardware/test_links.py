@@ -81,3 +81,20 @@ def test_kernels_of_engines_wait_in_an_exchange_for_each_round() -> None:
     for peers, measured_s in ((1.0, 10.5e-6), (3.0, 11.4e-6), (7.0, 14.5e-6)):
         links = np.array([[7168.0 * peers], [np.log2(peers + 1) + 1], [0.0], [peers]])
         assert link_seconds(links, device)[0] + device.kernel_start_s == pytest.approx(measured_s, rel=0.2)
+
+
+def test_collectives_over_pcie_agree_with_nccl_tests() -> None:
+    """Devices, bytes, microseconds: voipmonitor/rtx6kpro (hardware, optimization/nccl-tuning), haohervchb/sglang-V100
+    pull request 2, NVIDIA/nccl issue 1530, tinygrad/open-gpu-kernel-modules issue 17. Own kernels call the library."""
+    rows = (
+        ("rtx_pro_6000", 8, 256, 24.6), ("rtx_pro_6000_server", 8, 32768, 26.2),
+        ("rtx_pro_6000_server", 8, 131072, 32.1), ("rtx_pro_6000", 8, 33554432, 1464.0),
+        ("v100_pcie_32gb", 4, 4096, 19.4), ("v100_pcie_32gb", 4, 393216, 83.5),
+        ("rtx_4090", 8, 8, 42.0), ("rtx_4090", 2, 8, 11.9),
+    )  # fmt: skip
+    for name, devices, moved, measured_us in rows:
+        device = load_device(name)
+        links = np.array([[moved * 2 * (devices - 1) / devices], [2.0 * (devices - 1)], [0.0], [0.0]])
+        seconds = link_seconds(links, device)[0] + device.kernel_start_s
+        assert seconds * 1e6 == pytest.approx(measured_us, rel=0.25), name
+        assert link_seconds(links, device, True)[0] == pytest.approx(link_seconds(links, device)[0])

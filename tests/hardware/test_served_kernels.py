@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
@@ -241,7 +242,10 @@ def test_products_of_narrow_operands_store_a_tile_before_the_next_and_find_the_s
 
     def execution(precision: str, k: float) -> Execution:
         setup = make_setup(load_device("b200"), precision, runtimes()["vllm"])
-        return execute(kernel_demand([product(1, 16384, 8192, k)], setup.plan.widths, in_layers=True), setup)
+        return execute(
+            kernel_demand([msgspec.structs.replace(product(1, 16384, 8192, k), layers=np.inf)], setup.plan.widths),
+            setup,
+        )
 
     wide, narrow, scaled = (execution(name, 8192) for name in ("bf16", "fp8", "nvfp4"))
     assert scaled.mapping.tiling.tile_m[0] == 128

@@ -8,9 +8,19 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+import msgspec
 import numpy as np
 
-from analysis.annexes.machine.kernel_validation import Shape, SingleKernel, attention, make_points, parse_shape, product
+from analysis.annexes.machine.kernel_validation import (
+    Shape,
+    SingleKernel,
+    attention,
+    count_elements,
+    make_points,
+    parse_shape,
+    product,
+    rowwise,
+)
 from analysis.annexes.machine.measured_rows import catalogue_device, read_rows
 from analysis.annexes.machine.row_validation import PredictionPoint
 from analysis.model.operators.contractions import DEPTHWISE_CHANNELS
@@ -27,27 +37,6 @@ _RUNTIME = "eager_graph"  # without waits for the host
 _NONE = (0.0, 0.0, 0.0, 0.0)
 
 
-def _elements(shape: Shape) -> float:
-    """Return the elements of a result: stated, or those of images, rows or a matrix, in as many parts."""
-    for names in (("n", "c", "h", "w"), ("tokens", "width"), ("m", "n")):
-        if shape.keys() >= set(names):
-            return float(np.prod([shape[name] for name in names])) * shape.get("parts", 1.0)
-    return shape["elements"]
-
-
-def _plain(
-    op_class: OpClass, operands: float = 1, flops: float = 0, special: float = 0
-) -> Callable[[Shape], SingleKernel]:
-    def build(shape: Shape) -> SingleKernel:
-        """Return a kernel with so many operands, FLOPs and special functions for each result; a norm of rows has a
-        root for each row."""
-        n = _elements(shape)
-        roots = shape["tokens"] if op_class == OpClass.ROW_NORM else special * n
-        return SingleKernel(op_class, _NONE, flops * n, roots, operands * n, 0, n)
-
-    return build
-
-
 def _side(shape: Shape) -> float:
     return shape["out"] if "out" in shape else (shape["h"] + 2 * shape["pad"] - shape["r"]) // shape["stride"] + 1
 
@@ -59,12 +48,12 @@ def _convolution(shape: Shape) -> SingleKernel:
     patches = shape["n"] * np.ceil(_side(shape) / 4) ** 2 if (shape["r"], shape["stride"], groups) == (3, 1, 1) else 0.0
     return SingleKernel(
         OpClass.DEPTHWISE if few else OpClass.CONV, (groups, rows, shape["k"] / groups, channels * window), 0, 0,
-        _elements(shape), shape["k"] * channels * window, rows * shape["k"], patches, window=window,
+        count_elements(shape), shape["k"] * channels * window, rows * shape["k"], patches, window, _side(shape) ** 2,
     )  # fmt: skip
 
 
 def _pool(shape: Shape) -> SingleKernel:
-    read, written = _elements(shape), shape["n"] * shape["c"] * _side(shape) ** 2
+    read, written = count_elements(shape), shape["n"] * shape["c"] * _side(shape) ** 2
     return SingleKernel(OpClass.POOL, _NONE, written * shape["r"] ** 2 if "r" in shape else read, 0, read, 0, written)
 
 
@@ -76,18 +65,19 @@ KINDS: dict[str, Callable[[Shape], SingleKernel]] = {
     "gemm": lambda shape: product(1, *(shape[name] for name in "mnk")),
     "conv2d": _convolution,
     **dict.fromkeys(("attention_decode", "attention_encoder", "attention_prefill"), _attention),
-    **dict.fromkeys(("add", "mul"), _plain(OpClass.ELEMENTWISE, 2, 1)),
-    "relu": _plain(OpClass.ELEMENTWISE, 1, 1),
-    "gelu": _plain(OpClass.ELEMENTWISE, 1, 5, 1),
-    "silu": _plain(OpClass.ELEMENTWISE, 1, 4, 2),
-    "hardswish": _plain(OpClass.ELEMENTWISE, 1, 5),
-    "batch_norm": _plain(OpClass.NORM, 1, 2),
-    "layer_norm": _plain(OpClass.ROW_NORM, 1, 8),
-    "rms_norm": _plain(OpClass.ROW_NORM, 1, 4),
-    "softmax": _plain(OpClass.SOFTMAX, 1, 5, 1),
+    **dict.fromkeys(("add", "mul"), rowwise(OpClass.ELEMENTWISE, 2, 1)),
+    "relu": rowwise(OpClass.ELEMENTWISE, 1, 1),
+    "gelu": rowwise(OpClass.ELEMENTWISE, 1, 5, 1),
+    "silu": rowwise(OpClass.ELEMENTWISE, 1, 4, 2),
+    "hardswish": rowwise(OpClass.ELEMENTWISE, 1, 5),
+    "batch_norm": rowwise(OpClass.NORM, 1, 2),
+    "layer_norm": rowwise(OpClass.ROW_NORM, 1, 8),
+    "rms_norm": rowwise(OpClass.ROW_NORM, 1, 4),
+    "softmax": rowwise(OpClass.SOFTMAX, 1, 5, 1),
     **dict.fromkeys(("max_pool2d", "adaptive_avg_pool2d"), _pool),
-    **dict.fromkeys(("cat", "transpose_copy"), _plain(OpClass.MOVEMENT)),
-    "embedding": _plain(OpClass.GATHER),
+    "cat": rowwise(OpClass.ELEMENTWISE),  # several tensors in their order
+    "transpose_copy": rowwise(OpClass.MOVEMENT),
+    "embedding": rowwise(OpClass.GATHER),
 }
 
 
@@ -109,7 +99,7 @@ def predict_framework_kernels(path: Path, folders: tuple[Path, ...] = ()) -> tup
         known = list[tuple[str, float, tuple[SingleKernel]]]()
         for row in members:
             try:
-                kernel = KINDS[row["op"]](parse_shape(row["shape"]))
+                kernel = msgspec.structs.replace(KINDS[row["op"]](parse_shape(row["shape"])), layers=np.inf)
                 known.append((f"{row['op']}, {form}", float(row["seconds"]), (kernel,)))
             except KeyError as missing:
                 skipped[f"{row['op'][:40]}: {missing.args[0]} is not known"] += 1

@@ -45,9 +45,10 @@ Shape = dict[str, float]
 class SingleKernel(msgspec.Struct, frozen=True):
     """The work of one kernel: its class, GEMM dimensions (G, M, N, K; zeros for none), element-wise FLOPs and special
     functions, and elements read, of weights, and written. `patches` are the 4 x 4 patches of the result of a 3 x 3
-    convolution at stride 1, `window` the values of an input channel that one result takes. `macs` is None if it is the
-    product of `gemm`. `cached` elements are read in the format of the cache. `links` are those of a Demand. In
-    `waits_s` no unit works."""
+    convolution at stride 1, `window` the values of an input channel that one result takes, `image` the results of an
+    image in each channel. `macs` is None if it is the product of `gemm`. `cached` elements are read in the format of
+    the cache. Weights of so many `layers` are read in turn. `links` are those of a Demand. In `waits_s` no unit
+    works."""
 
     op_class: OpClass
     gemm: tuple[float, float, float, float]
@@ -58,8 +59,10 @@ class SingleKernel(msgspec.Struct, frozen=True):
     written: float
     patches: float = 0.0
     window: float = 1.0
+    image: float = 1.0
     macs: float | None = None
     cached: float = 0.0
+    layers: float = 1.0
     is_expert: bool = False
     waits_s: float = 0.0
     links: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
@@ -105,13 +108,25 @@ def attention(shape: Shape) -> SingleKernel:
     )  # fmt: skip
 
 
-def rowwise(op_class: OpClass, operands: float, flops: float, special: float) -> Callable[[Shape], SingleKernel]:
-    """Return a builder of kernels with `operands` values read, `flops` and special functions per result."""
+def count_elements(shape: Shape) -> float:
+    """Return the elements of a result: stated, or those of images, rows or a matrix, in as many parts."""
+    for names in (("B", "H"), ("n", "c", "h", "w"), ("tokens", "width"), ("m", "n")):
+        if shape.keys() >= set(names):
+            return float(np.prod([shape[name] for name in names])) * shape.get("parts", 1.0)
+    return shape["elements"]
+
+
+def rowwise(
+    op_class: OpClass, operands: float = 1, flops: float = 0, special: float = 0
+) -> Callable[[Shape], SingleKernel]:
+    """Return a builder of kernels with `operands` values read, `flops` and special functions per result; a norm of rows
+    has a root for each row of a stated width."""
 
     def build(shape: Shape) -> SingleKernel:
         """Return the kernel of a shape."""
-        n = shape["B"] * shape["H"] if "B" in shape else shape["tokens"] * shape["width"]
-        return SingleKernel(op_class, (0, 0, 0, 0), flops * n, special * n, operands * n, 0, n)
+        n = count_elements(shape)
+        roots = shape.get("tokens", 0.0) if op_class == OpClass.ROW_NORM else special * n
+        return SingleKernel(op_class, (0, 0, 0, 0), flops * n, roots, operands * n, 0, n)
 
     return build
 
@@ -183,22 +198,22 @@ def _predict_kernels(
     runtime = msgspec.structs.replace(runtime_of_mode(device, "fused"), asynchronous=newest)
     # The sources of 16 bit and less time kernels within a layer (vidur), after a flush of the caches (DeepGEMM), or
     # with weights larger than any cache (LLMCompass), so weights are never on chip.
-    setup, kernels = Setup(device, runs, runtime, "blocked"), (kinds[op](parse_shape(row["shape"])) for row in rows)
+    setup, layers = Setup(device, runs, runtime, "blocked"), 1.0 if form == "fp32" else np.inf
+    kernels = (msgspec.structs.replace(kinds[op](parse_shape(row["shape"])), layers=layers) for row in rows)
     measured = (float(row.get("seconds") or float(row["latency_ms"]) * 1e-3) for row in rows)
     members = [(op, seconds, (kernel,)) for seconds, kernel in zip(measured, kernels, strict=True)]
-    return make_points(setup, members, in_layers=form != "fp32")
+    return make_points(setup, members)
 
 
 def make_points(
     setup: Setup,
     rows: Sequence[tuple[str, float, Sequence[SingleKernel]]],
-    in_layers: bool = True,
     bands: Mapping[str, Factors] | None = None,
 ) -> list[PredictionPoint]:
     """Return the points of rows: family of work, seconds, and kernels that run in turn. The band is that of single
     kernels, or the one in `bands` by family."""
     kernels = [kernel for row in rows for kernel in row[2]]
-    kernel_s = execute(kernel_demand(kernels, setup.plan.widths, in_layers), setup).kernel_s
+    kernel_s = execute(kernel_demand(kernels, setup.plan.widths), setup).kernel_s
     first = np.cumsum([0, *(len(row[2]) for row in rows)])[:-1]
     predicted = np.add.reduceat(kernel_s + [kernel.waits_s for kernel in kernels], first).tolist()
     work, runtime = work_class(setup, "kernel", 1, False), setup.runtime
@@ -219,9 +234,9 @@ def parse_shape(text: str) -> Shape:
     return {key: float(value) for key, value in cells.items() if value.replace(".", "").isdigit()}
 
 
-def kernel_demand(kernels: Sequence[SingleKernel], widths: Widths, in_layers: bool = False) -> Demand:
-    """Return the demand of independent kernels, each repeated on the same data, so that only a kernel's other data are
-    between two uses. With `in_layers`, other weights of a model evict the kernel's weights."""
+def kernel_demand(kernels: Sequence[SingleKernel], widths: Widths) -> Demand:
+    """Return the demand of independent kernels, each repeated on the same data, so that only a kernel's other data and
+    the weights of other `layers` are between two uses."""
     n, index = len(kernels), np.arange(len(kernels))
     macs = np.array([np.prod(k.gemm) if k.macs is None else k.macs for k in kernels], dtype=np.float64)
     cached, weights = (np.array([getattr(k, name) for k in kernels]) for name in ("cached", "weights"))
@@ -229,11 +244,11 @@ def kernel_demand(kernels: Sequence[SingleKernel], widths: Widths, in_layers: bo
     moved[:, 0] += cached * widths.cache
     moved[:, 1] = weights * widths.weights
     others: Floats = moved.sum(axis=1, keepdims=True) - moved
-    others[:, 1] = np.inf if in_layers else others[:, 1]
+    others[:, 1] += (np.array([kernel.layers for kernel in kernels]) - 1.0) * np.maximum(moved[:, 1], 1.0)
     unpack_ops = weights * widths.unpack_weights + cached * widths.unpack_cache
     links = np.array([kernel.links for kernel in kernels]).T
     windows = np.ones((6, n))
-    windows[2] = [kernel.window for kernel in kernels]
+    windows[0], windows[2] = ([getattr(kernel, name) for kernel in kernels] for name in ("image", "window"))
     return Demand(
         op_class=np.array([kernel.op_class for kernel in kernels]),
         macs=macs,

@@ -183,7 +183,10 @@ def _experts(row: dict[str, str], sizes: Shape) -> _Kernels:
     hidden, inter = (np.ceil(width / part) * part for width in (sizes["hidden"], sizes["inter"] / (sizes["tp"] or 1.0)))
     wide = (1.0 if _first_rule(row, "ungated") else 2.0) * inter
     pair = (product(touched, rows, *shape) for shape in ((wide, hidden), (hidden, inter)))
-    up, down = (msgspec.structs.replace(each, is_expert=True) for each in pair)
+    up, down = (
+        msgspec.structs.replace(each, is_expert=True, layers=(wide + inter) / width)
+        for each, width in zip(pair, (wide, inter), strict=True)
+    )
     pads, others = library.pads, max(tokens * active - chosen, 0.0)
     copied = max(chosen, experts / devices * np.ceil(rows / pads) * pads) if pads else chosen
     read, zeros = (chosen + others * library.adds_all) * hidden, others * library.writes_all
@@ -217,8 +220,11 @@ def _power_law_load(tokens: int, experts: int, active: int, devices: int, law: s
 
 def _multiply(row: dict[str, str], sizes: Shape) -> _Kernels:
     shape = (sizes["heads"], sizes["tokens"] or sizes["m"], sizes["n"], sizes["k"])
-    waits_s = shape[0] * shape[1] * _first_rule(row, "beside").get("row_s", 0.0)
-    return *_small_kernels(row), msgspec.structs.replace(product(*shape), waits_s=waits_s)
+    beside = _first_rule(row, "beside")
+    waits_s = shape[0] * shape[1] * beside.get("row_s", 0.0)
+    read = msgspec.structs.replace(_round({"tokens": shape[1], "width": shape[3]}), written=0.0)
+    multiplied = msgspec.structs.replace(product(*shape), waits_s=waits_s, layers=sizes["layers"])
+    return *_small_kernels(row), *(read,) * beside.get("reads", 0), multiplied
 
 
 def _small_kernels(row: dict[str, str]) -> _Kernels:
