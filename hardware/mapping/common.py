@@ -281,9 +281,12 @@ def unpack_flops(demand: Demand, device: Device) -> Floats:
 
 
 def unpack_seconds(demand: Demand, setup: Setup) -> Floats:
-    """Return the seconds of unpacking at the vector units' full rate, (n,): one operation per multiply-add slot."""
+    """Return the seconds of unpacking at the vector units' full rate, (n,): one operation per multiply-add slot, more if
+    lanes issue integer operations at once with others."""
     device, plan = setup.device, setup.plan
-    return unpack_flops(demand, device) / (device.units * device.mac_rate("vector", plan.unpacking))
+    at_once = device.facts.get("unpacking_at_once")
+    rate = device.mac_rate("vector", plan.unpacking) * (at_once.value if at_once else 1.0)
+    return unpack_flops(demand, device) / (device.units * rate)
 
 
 def elementwise_seconds(demand: Demand, device: Device, peak: float) -> tuple[Floats, Floats]:
