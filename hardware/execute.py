@@ -13,7 +13,6 @@ import msgspec
 import numpy as np
 
 from hardware.demand import Demand, Floats, Ints
-from hardware.device import Device
 from hardware.efficiency import Efficiency
 from hardware.event_prices import Coefficients
 from hardware.map_demand import map_demand
@@ -65,8 +64,9 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
 def kernel_seconds(demand: Demand, setup: Setup, rates: Efficiency) -> Floats:
     """Return the seconds of each kernel without the power limit, (s, k), at each setting s of the efficiencies."""
     mapping = map_demand(demand, setup, rates)
+    overlapped_s, joins_s = _busy(demand, setup, mapping, rates, _per_resource(demand, mapping))
     overhead, floor = _overhead(demand, setup, _start_s(demand, setup)[0])
-    busy = _busy(mapping, _per_resource(demand, mapping), setup.device) + _serial(demand, mapping).sum(axis=0)
+    busy = overlapped_s + _serial(demand, mapping).sum(axis=0) + joins_s
     return _dispatched_s(busy + overhead + _of_class(demand, rates), floor, demand, setup)
 
 
@@ -76,9 +76,11 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     mapping = mapping or map_demand(demand, setup, setup.efficiency)
     prices = setup.prices
     resources = _per_resource(demand, mapping)  # (1, 4 resources, k)
-    overlapped_s, serial_s = _busy(mapping, resources, device)[0], _serial(demand, mapping)
+    overlapped_s, joins_s = (each[0] for each in _busy(demand, setup, mapping, setup.efficiency, resources))
+    serial_s = _serial(demand, mapping)
     start_s, start_cycles_s = _start_s(demand, setup)
     overhead, floor = _overhead(demand, setup, start_s)
+    overhead = overhead + joins_s
     own_s = overlapped_s + serial_s.sum(axis=0) + overhead + _of_class(demand, setup.efficiency)[0]
     busy = overlapped_s + serial_s[BLOCKS] + serial_s[PASSES]
     resource = resources[0].argmax(axis=0)
@@ -209,10 +211,27 @@ def _per_resource(demand: Demand, mapping: Mapping) -> Floats:
     return per_kernel(demand, np.stack((mapping.matrix_s, mapping.vector_s, mapping.dram_s, chip_s), axis=1))
 
 
-def _busy(mapping: Mapping, resources: Floats, device: Device) -> Floats:
-    if mapping.busy_s is not None:
-        return mapping.busy_s
-    return overlapped(resources, device.software.overlap.value)
+def _busy(
+    demand: Demand, setup: Setup, mapping: Mapping, rates: Efficiency, resources: Floats
+) -> tuple[Floats, Floats]:
+    """Return the seconds in which each kernel works, and those in which a processor forks and joins its threads, as a
+    tree, in each parallel region, (s, k) each. Software takes as many threads as are best, and no more than make a
+    kernel quicker. Small operators stay on one. A framework's convolution has regions that rearrange its tensors."""
+    device = setup.device
+    busy_s = overlapped(resources, device.software.overlap.value) if mapping.busy_s is None else mapping.busy_s
+    if not device.arch.is_host:
+        return busy_s, np.zeros_like(busy_s)
+    assumed = device.arch.data.assumed
+    layout = {"nchw": "plain_reorder_regions", "channels_last": "reorder_regions"}.get(setup.layout)
+    regions = np.where(demand.is_convolution, 1.0 + (assumed(layout) if layout else 0.0), 1.0)
+    is_small = (demand.macs == 0) & (demand.elements < assumed("serial_elements"))
+    regions = demand.per_kernel(np.where(demand.head & ~is_small, regions, 0.0))
+    doubling_s = device.thread_join_s * _starting(setup) * regions
+    ideal_s = np.maximum(mapping.matrix_ideal_s, mapping.vector_ideal_s) / rates.compute[:, demand.op_class]
+    one_core_s = np.maximum(per_kernel(demand, ideal_s[:, None])[:, 0], resources[:, 3]) * device.units
+    best = one_core_s * np.log(2.0) / np.maximum(doubling_s, 1e-12)
+    threads = np.maximum(np.minimum(best, one_core_s / np.maximum(resources.max(axis=1), 1e-12)), 1.0)
+    return np.maximum(busy_s, one_core_s / threads), doubling_s * np.log2(threads)
 
 
 def _starting(setup: Setup) -> float:
@@ -248,7 +267,7 @@ def _overhead(demand: Demand, setup: Setup, start_s: Floats) -> tuple[Floats, Fl
         enqueued = demand.per_kernel(np.where(demand.head, demand.calls.prompts, 0.0))
         dispatch = dispatch + device.dispatch_s * runtime.prompt_dispatch.value * enqueued
     if device.arch.is_host:
-        return launch + dispatch + device.thread_join_s * _starting(setup) * _joins(demand, setup), 0.0
+        return launch + dispatch, 0.0
     return launch, dispatch
 
 
@@ -294,19 +313,6 @@ def _dispatched_s(own_s: Floats, dispatch_s: Floats | float, demand: Demand, set
         latest = np.maximum.accumulate(np.maximum(ahead, 0.0), axis=-1)
         seconds[..., first + 1 : last] = own + np.diff(latest, axis=-1, prepend=0.0)
     return seconds
-
-
-def _joins(demand: Demand, setup: Setup) -> Floats:
-    """Return how often each kernel doubles its threads, (k,): the whole thread pool forks and joins, as a tree, in each
-    parallel region. Small operators stay on one thread. A framework's convolution has extra regions that rearrange its
-    tensors."""
-    assumed = setup.device.arch.data.assumed
-    layout = {"nchw": "plain_reorder_regions", "channels_last": "reorder_regions"}.get(setup.layout)
-    regions = np.where(demand.is_convolution, 1.0 + (assumed(layout) if layout else 0.0), 1.0)
-    is_small = (demand.macs == 0) & (demand.elements < assumed("serial_elements"))
-    regions = np.where(demand.head & ~is_small, regions, 0.0)
-    joins: Floats = np.log2(max(setup.device.units, 1.0)) * demand.per_kernel(regions)
-    return joins
 
 
 def _of_class(demand: Demand, rates: Efficiency) -> Floats:
