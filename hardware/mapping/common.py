@@ -281,8 +281,8 @@ def unpack_flops(demand: Demand, device: Device) -> Floats:
 
 
 def unpack_seconds(demand: Demand, setup: Setup) -> Floats:
-    """Return the seconds of unpacking at the vector units' full rate, (n,): an operation for each slot of a multiply-add,
-    two if lanes issue integers at once with other operations."""
+    """Return the seconds of unpacking at the vector units' full rate, (n,): an operation in each slot of a
+    multiply-add, two if lanes issue integers at once with other operations."""
     device, plan = setup.device, setup.plan
     at_once = device.facts.get("unpacking_at_once")
     rate = device.mac_rate("vector", plan.unpacking) * (at_once.value if at_once else 1.0)
