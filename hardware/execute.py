@@ -14,7 +14,6 @@ import msgspec
 import numpy as np
 
 from hardware.demand import Demand, Floats, Ints, KernelStarts
-from hardware.device import Device
 from hardware.efficiency import Efficiency
 from hardware.event_prices import Coefficients
 from hardware.map_demand import map_demand
@@ -67,9 +66,10 @@ def kernel_seconds(demand: Demand, setup: Setup, rates: Efficiency) -> Floats:
     """Return the seconds of each kernel without the power limit, (s, k), at each setting s of the efficiencies."""
     mapping = map_demand(demand, setup, rates)
     kernels = _sum_kernels(demand, mapping, setup, rates)
+    overlapped_s, joins_s = _busy(mapping, kernels, setup)
     overhead, floor = _overhead(kernels, setup, _start_s(kernels.starts, setup)[0])
-    busy = _busy(mapping, kernels, setup.device) + kernels.serial_s.sum(axis=0)
-    return _dispatched_s(busy + overhead + kernels.class_s, floor, kernels.starts, setup)
+    own_s = overlapped_s + kernels.serial_s.sum(axis=0) + joins_s + overhead + kernels.class_s
+    return _dispatched_s(own_s, floor, kernels.starts, setup)
 
 
 def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Execution:
@@ -78,10 +78,10 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     mapping = mapping or map_demand(demand, setup, setup.efficiency)
     prices, kernels = setup.prices, _sum_kernels(demand, mapping, setup, setup.efficiency)
     resources, serial_s, starts = kernels.resources, kernels.serial_s, kernels.starts
-    overlapped_s = _busy(mapping, kernels, device)[0]
+    overlapped_s, joins_s = (seconds[0] for seconds in _busy(mapping, kernels, setup))
     start_s, start_cycles_s = _start_s(starts, setup)
     overhead, floor = _overhead(kernels, setup, start_s)
-    own_s = overlapped_s + serial_s.sum(axis=0) + overhead + kernels.class_s[0]
+    own_s = overlapped_s + serial_s.sum(axis=0) + overhead + joins_s + kernels.class_s[0]
     busy = overlapped_s + serial_s[BLOCKS] + serial_s[PASSES]
     resource = resources[0].argmax(axis=0)
 
@@ -206,8 +206,8 @@ def _operator_energy_j(price: Floats, counts: Floats) -> Floats:
 
 class _KernelSums(NamedTuple):
     """Sums over the operators of each kernel: seconds of the four `resources` (s, 4, k), `serial_s` (3, k), `ideal_s`
-    of the matrix and the vector units (2, k), extra seconds to start by class, (s, k), memory passes within the work
-    and parallel regions, (k,) each."""
+    of the matrix and the vector units (2, k), extra seconds to start by class, (s, k), memory passes within the work,
+    (k,); of a processor also seconds of one core, (s, k), and parallel regions, (k,)."""
 
     starts: KernelStarts
     resources: Floats
@@ -215,31 +215,47 @@ class _KernelSums(NamedTuple):
     ideal_s: Floats
     class_s: Floats
     staged_s: Floats | float
+    core_s: Floats | None
     regions: Floats | float
 
 
 def _sum_kernels(demand: Demand, mapping: Mapping, setup: Setup, rates: Efficiency) -> _KernelSums:
     """Return the sums of a mapping over the operators of each kernel."""
-    chip_s = np.broadcast_to(mapping.chip_s, mapping.dram_s.shape)
+    chip_s, device = np.broadcast_to(mapping.chip_s, mapping.dram_s.shape), setup.device
     resources = np.stack((mapping.matrix_s, mapping.vector_s, mapping.dram_s, chip_s), axis=1)
     ideal_s, serial_s = np.stack((mapping.matrix_ideal_s, mapping.vector_ideal_s)), mapping.serial_s
-    class_s = _start_seconds_by_class(demand, rates)
-    regions = _regions(demand, setup) if setup.device.arch.is_host else None
+    sums, core_s = demand.per_kernel(resources), None
+    regions: Floats | float = 0.0
+    if device.arch.is_host:
+        worked_s = demand.per_kernel(ideal_s.max(axis=0) / rates.compute[:, demand.op_class])
+        core_s = np.maximum(worked_s, sums[:, 3]) * device.units
+        regions = demand.per_kernel(_regions(demand, setup))
     return _KernelSums(
         starts=demand.starts,
-        resources=demand.per_kernel(resources),
+        resources=sums,
         serial_s=np.zeros((3, demand.n_kernels)) if serial_s is None else demand.per_kernel(serial_s),
         ideal_s=demand.per_kernel(ideal_s),
-        class_s=class_s,
+        class_s=_start_seconds_by_class(demand, rates),
         staged_s=0.0 if mapping.staged_s is None else demand.per_kernel(mapping.staged_s),
-        regions=0.0 if regions is None else demand.per_kernel(regions),
+        core_s=core_s,
+        regions=regions,
     )
 
 
-def _busy(mapping: Mapping, kernels: _KernelSums, device: Device) -> Floats:
-    if mapping.busy_s is not None:
-        return mapping.busy_s
-    return overlapped(kernels.resources, device.software.overlap.value)
+def _busy(mapping: Mapping, kernels: _KernelSums, setup: Setup) -> tuple[Floats, Floats]:
+    """Return the seconds in which each kernel works, and those in which a processor forks and joins its threads, as a
+    tree, in each parallel region, (s, k) each. Software takes as many threads as are best, and no more than make a
+    kernel quicker."""
+    device, busy_s = setup.device, mapping.busy_s
+    if busy_s is None:
+        busy_s = overlapped(kernels.resources, device.software.overlap.value)
+    if kernels.core_s is None:
+        return busy_s, np.zeros_like(busy_s)
+    doubling_s = device.thread_join_s * _starting(setup) * kernels.regions
+    best = kernels.core_s * np.log(2.0) / np.maximum(doubling_s, 1e-12)
+    useful = kernels.core_s / np.maximum(kernels.resources.max(axis=1), 1e-12)
+    threads = np.maximum(np.minimum(best, useful), 1.0)
+    return np.maximum(busy_s, kernels.core_s / threads), doubling_s * np.log2(threads)
 
 
 def _starting(setup: Setup) -> float:
@@ -272,8 +288,7 @@ def _overhead(kernels: _KernelSums, setup: Setup, start_s: Floats) -> tuple[Floa
     if runtime.prompt_dispatch.value:
         dispatch = dispatch + device.dispatch_s * runtime.prompt_dispatch.value * starts.prompts
     if device.arch.is_host:
-        joins = np.log2(max(device.units, 1.0)) * kernels.regions  # the thread pool forks and joins as a tree
-        return launch + dispatch + device.thread_join_s * _starting(setup) * joins, 0.0
+        return launch + dispatch, 0.0
     return launch, dispatch
 
 

@@ -99,10 +99,16 @@ def _stored_format(device: Device, precision: str, contraction: _Product) -> str
         return run.tensors
     if tensors == BASE:
         return tensors
-    if device.arch.is_host and form.kind == "float" and form.bits == _LOADED < run.bits:
-        return precision
+    loaded = next((name for name in (precision, *form.wider) if _widens_on_load(device, name)), "")
+    if loaded and run.bits > _LOADED:
+        return loaded
     formats = {name for table in device.file.fma_per_clock.values() for name in table}
     return precision if precision in formats else contraction.form
+
+
+def _widens_on_load(device: Device, name: str) -> bool:
+    """Return True for a float that a processor keeps in memory although it multiplies a wider one."""
+    return device.arch.is_host and (FORMATS[name].kind, FORMATS[name].bits) == ("float", _LOADED)
 
 
 def _marks(device: Device, precision: str, stored: str, products: tuple[_Product, _Product]) -> tuple[str, ...]:
@@ -202,7 +208,7 @@ def _activations(device: Device, precision: Precision, contraction: str) -> str:
     for name in (form.name, *form.wider):
         if stated := device.file.runs.get(name, {}).get("stored"):
             return stated
-        if name in formats:
+        if name in formats or (_widens_on_load(device, name) and not FORMATS[precision.weights].whole_file):
             return name
     return BASE
 

@@ -2,45 +2,79 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 
 from hardware.architecture import Architecture
 from hardware.architectures import levels_of_units
-from hardware.demand import Demand, Floats, Ints
+from hardware.demand import Demand, Floats, Ints, OpClass
 from hardware.efficiency import Efficiency
 from hardware.event_prices import Coefficients
 from hardware.mapping import common
 from hardware.mapping.common import Mapping, Traffic
-from hardware.mapping.tiling import Bools, TileChoices, Tiling, by_shape, candidates, fastest_tiles, vector_tiling
+from hardware.mapping.recurrence import Fabric, fastest_schedule, filling_cycles, kept, schedules, windows
+from hardware.mapping.tiling import Bools, Tiling, by_shape, choose, vector_tiling
 from hardware.power_limit import KernelNeeds, lower_clocks
 from hardware.precision import FORMATS
 from hardware.sentence import count_noun, elements, product, split, whole
 from hardware.setup import Setup
+
+_REDUCTIONS = (OpClass.POOL, OpClass.NORM, OpClass.ROW_NORM, OpClass.SOFTMAX, OpClass.REDUCTION)
 
 
 def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     """Map contractions to domain-flow programs over tiles, depthwise and element-wise work to the tiles' lanes."""
     # Do not choose by speed: if power or DRAM bounds the kernel, the array would only add operand traffic.
     device, plan = setup.device, setup.plan
-    on_array = common.on_matrix_unit(demand, plan) & ~demand.is_depthwise
+    on_array = common.on_matrix_unit(demand, plan)
     vector = vector_tiling(demand, setup, elsewhere=on_array)
-    array = by_shape(demand, demand.gemm, lambda few: fastest_tiles(few, domain_flow(setup)))
+    array = by_shape(demand, demand.gemm, lambda few: fastest_schedule(_schedules(few, setup)))
+    if demand.is_depthwise.any():
+        array = choose(demand.is_depthwise, windows(demand, fabric_of(setup)), array)
     flow = common.traffic(demand, device)
     mapping = common.assemble(demand, setup, rates, flow, array, vector, on_array, _counts)
-    return _within_power(demand, setup, mapping, np.flatnonzero(on_array), setup.prices)
+    mapping = _reduce_on_fabric(demand, setup, rates, mapping)
+    return _within_power(demand, setup, mapping, np.flatnonzero(on_array & ~demand.is_depthwise), setup.prices)
 
 
-def domain_flow(setup: Setup) -> TileChoices:
-    """Return the choices of output-stationary blocks, one per tile and wavefront. The fabric may take a result's shape.
-
-    A block of R x C results takes R*C*K / (MACs per clock) cycles. The next block follows its last operands, so a tile
-    fills and drains once per kernel."""
+def fabric_of(setup: Setup) -> Fabric:
+    """Return the fabric of the device for the format of its products."""
     device, plan = setup.device, setup.plan
-    rows, columns = device.array_rows, device.array_columns
-    menu = device.arch.data.tiles["matrix"]
-    shapes = np.array([[rows * stretch, columns / stretch, 1.0] for stretch in (*menu.stretches, columns)])
-    rate = device.mac_rate("matrix", plan.matrix)
-    return TileChoices(shapes, menu.splits, device, rate, menu.k_step, 1.0 / device.clock_hz)
+    return Fabric(
+        rows=device.array_rows,
+        columns=device.array_columns,
+        units=device.units,
+        macs_per_clock=device.mac_rate("matrix", plan.matrix) / device.matrix_clock_hz,
+        clock_hz=device.matrix_clock_hz,
+        bus_bytes=device.bus_bytes_per_clock,
+        buffer_bytes=device.tile_memory_bytes,
+        operand_bytes=FORMATS[plan.matrix].bits / 8.0,
+        result_bytes=plan.element_bytes,
+        has_barriers=device.barriers > 0.0,
+    )
+
+
+def _schedules(gemm: Floats, setup: Setup) -> Tiling:
+    menu = setup.device.arch.data.tiles["matrix"]
+    return schedules(gemm, fabric_of(setup), menu.stretches, menu.splits)
+
+
+def _reduce_on_fabric(demand: Demand, setup: Setup, rates: Efficiency, mapping: Mapping) -> Mapping:
+    """Run pooling, softmax and norms on the cells: recurrences that keep their sums, into which values stream."""
+    device, fabric = setup.device, fabric_of(setup)
+    reduces = np.isin(demand.op_class, _REDUCTIONS)
+    if not reduces.any():
+        return mapping
+    per_s = device.units * fabric.clock_hz
+    ideal_s = demand.vector_flops / (2.0 * device.units * device.mac_rate("matrix", setup.plan.vector))
+    values = mapping.traffic.chip_read / setup.plan.element_bytes
+    seconds = np.maximum(ideal_s, values / ((fabric.rows + fabric.columns) * per_s)) / rates.compute[:, demand.op_class]
+    quicker = reduces & (seconds < mapping.vector_s)
+    return msgspec.structs.replace(
+        mapping,
+        vector_s=np.where(quicker, seconds, mapping.vector_s),
+        vector_ideal_s=np.where(quicker[0], np.minimum(ideal_s, mapping.vector_ideal_s), mapping.vector_ideal_s),
+    )
 
 
 def _within_power(demand: Demand, setup: Setup, mapping: Mapping, which: Ints, prices: Coefficients) -> Mapping:
@@ -58,7 +92,7 @@ def _within_power(demand: Demand, setup: Setup, mapping: Mapping, which: Ints, p
     which = which[limited[demand.kernel[which]]]
     if not len(which):
         return mapping
-    tiles = candidates(demand.gemm[:, which], domain_flow(setup))
+    tiles = _schedules(demand.gemm[:, which], setup)
     kernel, least_s = demand.kernel[which], mapping.tiling.seconds[which]
     longer = np.where(least_s > 0, tiles.seconds / np.where(least_s > 0, least_s, 1.0), 1.0)
     resources = np.repeat(needs_s[:, :, kernel], len(longer), axis=0)
@@ -94,19 +128,27 @@ def _by_tiles(
     # An operator fused behind another shares its wavefronts; alone, it streams through blocks of lanes.
     lane_blocks = np.ceil(elements / assumed("elements_per_block")) * demand.head[at]
     blocks = np.where(contracts, tiling.blocks, lane_blocks)
+    g, m, n, k = demand.gemm[:, at]
     left, right = plan.element_bytes, np.broadcast_to(demand.right_bytes, demand.n)[at]
-    across = tiling.tile_m * left + tiling.tile_n * right
-    operands = np.where(on_array, tiling.blocks * across * depth, 0.0)
+    # Each input enters once for each block of columns, each weight once for each block of rows.
+    inputs = g * m * k * np.ceil(n / np.maximum(tiling.tile_n, 1.0)) * on_array
+    weights = g * k * n * np.ceil(m / np.maximum(tiling.tile_m, 1.0)) * on_array
+    inputs = np.where(
+        demand.is_depthwise[at],
+        demand.elements[at] * np.minimum(demand.windows[4, at] ** 2, np.maximum(k, 1.0)),
+        inputs,
+    )
+    operands = inputs * left + weights * right
     # Operands enter at the edge of the fabric and flow from tile to tile: each is fetched once per row or column
     # of tiles, and makes one hop per tile that uses it. Streamers narrow what is stored wider than it is multiplied.
     read, width = np.maximum(operands / np.sqrt(device.units), chip_read), FORMATS[plan.matrix].bits / 8.0
-    narrow = (tiling.tile_m * min(left, width) + tiling.tile_n * np.minimum(right, width)) / np.maximum(across, 1e-300)
-    narrow = np.where(on_array & (across > 0), narrow, 1.0)
+    narrow = (inputs * min(left, width) + weights * np.minimum(right, width)) / np.maximum(operands, 1e-300)
+    narrow = np.where(on_array & (operands > 0), narrow, 1.0)
     fetched = read * narrow
     sums = (macs + elements * np.maximum(tiling.split, 1.0)) * assumed("accumulator_bytes")
     # Cells of tiles at work that do not multiply: beyond the edge of a result, or while a tile fills and drains.
     edge = tiling.blocks * tiling.tile_m * tiling.tile_n * depth - macs
-    filling = tiling.units * (tiling.tile_m + tiling.tile_n) * np.where(tiling.split > 1, 2.0, 1.0) * cells
+    filling = filling_cycles(demand.gemm[:, at], tiling, device.array_rows * device.array_columns) * cells
     return {
         "tile.partial_sum": np.where(on_array, sums, 0.0),
         "tile.idle_cell": np.where(on_array, np.maximum(edge, 0.0) + filling, 0.0),
@@ -127,15 +169,13 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     (counts, row), assumed = common.empty_counts(device, demand), device.arch.data.assumed
     width = plan.element_bytes
     macs = demand.macs * on_matrix
-    vector_macs = demand.macs - macs
     moved = flow.chip_bytes
-    vector_operations = demand.vector_flops + vector_macs + demand.special
+    vector_operations = demand.vector_flops + demand.special
 
     for label, count in _by_tiles(demand, setup, flow, tiling, on_matrix, slice(None)).items():
         counts[row[label]] = count
     counts[row["tile.mac"]] = macs
     counts[row["tile.operand_stream"]] = macs * assumed("streamed_operands") * FORMATS[plan.matrix].bits / 8.0
-    counts[row["tile.vector_mac"]] = vector_macs
     counts[row["tile.vector_flop"]] = demand.vector_flops
     counts[row["tile.special_function"]] = demand.special
     counts[row["tile.pe_register"]] = vector_operations * assumed("vector_operands") * width + demand.local_bytes
@@ -153,8 +193,9 @@ def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:
     tiling = mapping.tiling
     units = f"{whole(mapping.units[i])}/{whole(device.units)} tiles"
     if mapping.on_matrix[i]:
+        stays = kept(tiling, demand.gemm[3], device.array_rows * device.array_columns)[i]
         return (
-            f"{product(demand, i)} as a domain flow ({plan.matrix}): {whole(tiling.blocks[i])} blocks of "
+            f"{product(demand, i)} as a domain flow ({plan.matrix}), {stays} stay: {whole(tiling.blocks[i])} blocks of "
             f"{whole(tiling.tile_m[i])} x {whole(tiling.tile_n[i])}{split(mapping, i)}, {units}, "
             f"{count_noun(tiling.waves[i], 'wavefront')}"
         )

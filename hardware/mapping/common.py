@@ -273,9 +273,12 @@ def unpack_flops(demand: Demand, device: Device) -> Floats:
 
 
 def unpack_seconds(demand: Demand, setup: Setup) -> Floats:
-    """Return the seconds of unpacking at the vector units' full rate, (n,): one operation per multiply-add slot."""
+    """Return the seconds of unpacking at the vector units' full rate, (n,): an operation in each slot of a
+    multiply-add, two if lanes issue integers at once with other operations."""
     device, plan = setup.device, setup.plan
-    return unpack_flops(demand, device) / (device.units * device.mac_rate("vector", plan.unpacking))
+    at_once = device.facts.get("unpacking_at_once")
+    rate = device.mac_rate("vector", plan.unpacking) * (at_once.value if at_once else 1.0)
+    return unpack_flops(demand, device) / (device.units * rate)
 
 
 def elementwise_seconds(demand: Demand, device: Device, peak: float) -> tuple[Floats, Floats]:

@@ -66,20 +66,17 @@ def tile_menu(
 
 class TileChoices(msgspec.Struct, frozen=True):
     """Tiles to choose from, (t, 3) rows, columns and relative rate, and ways to divide K, which is padded to `k_step`.
-
-    `macs_per_s` is the rate of one unit. `fill_s`, per row and column of a tile, fills and drains a spatial pipeline.
-    In `operand_s` one value of a row or column comes from the last on-chip level to the unit. `step_s`, per value of K,
-    is how long a block waits for memory; each further round of blocks fills in `refill_s`. In `store_s` a unit stores a
-    result, before its next tile begins. If K is divided, a unit moves a value of a part in `part_s`, and a kernel that
-    adds up the parts takes `split_s`. Groups of unequal rows end in a part of a tile that is `partly_full` in the mean,
-    0 for equal groups."""
+    `macs_per_s` is the rate of one unit. In `operand_s` one value of a row or column comes from the last on-chip level
+    to the unit. `step_s`, per value of K, is how long a block waits for memory; each further round of blocks fills in
+    `refill_s`. In `store_s` a unit stores a result, before its next tile begins. If K is divided, a unit moves a value
+    of a part in `part_s`, and a kernel that adds up the parts takes `split_s`. Groups of unequal rows end in a part of
+    a tile that is `partly_full` in the mean, 0 for equal groups."""
 
     tiles: Floats
     splits: tuple[int, ...]
     device: Device
     macs_per_s: float
     k_step: float
-    fill_s: float = 0.0
     operand_s: float = 0.0
     step_s: float = 0.0
     store_s: float = 0.0
@@ -108,7 +105,7 @@ def candidates(gemm: Floats, choices: TileChoices) -> Tiling:
 
 def _evaluate_tiles(gemm: Floats, choices: TileChoices) -> Sequence[Floats]:
     """Return seconds, blocks, waves and units, (t, s, n) each, for t tiles with s splits."""
-    device, units, fill_s = choices.device, choices.device.units, choices.fill_s
+    device, units = choices.device, choices.device.units
     g, m, n, k = gemm
     tm, tn, rate = (choices.tiles[:, i, None, None] for i in range(3))
     split = np.array(choices.splits, dtype=np.float64)[None, :, None]
@@ -128,8 +125,6 @@ def _evaluate_tiles(gemm: Floats, choices: TileChoices) -> Sequence[Floats]:
     seconds = seconds + waves * tm * tn * stored_s + np.where(split > 1, choices.split_s, 0.0)
     # K is divided among units that would idle: if the result alone fills them all, a split only adds blocks.
     np.copyto(seconds, np.inf, where=(split > 1) & (results >= units))
-    if fill_s:
-        seconds = seconds + (tm + tn) * fill_s * np.where(split > 1, 2.0, 1.0)
     return seconds, blocks, waves, np.minimum(blocks, units)
 
 

@@ -193,7 +193,7 @@ def test_power_modes_only_restrict(device: Device) -> None:
     overdrive = {"jetson_orin_nano:25w", "jetson_orin_nano:maxn", "jetson_xavier_nx:15w"}
     overdrive |= {f"kpu_t{n}:{w}" for n, w in ((64, "10w"), (256, "50w"), (768, "100w"))}
     for mode in device.file.power_modes:
-        assert re.fullmatch(r"maxn|maxq|[0-9]+w", mode) or (mode == DESIGNER and not device.silicon)
+        assert re.fullmatch(r"maxn|maxq|[0-9]+w(_desktop)?", mode) or (mode == DESIGNER and not device.silicon)
         throttled = load_device(f"{device.id}:{mode}")
         assert throttled.key == f"{device.id}:{mode}"
         if throttled.key not in overdrive:

@@ -231,3 +231,15 @@ def test_an_int8_transformer_says_what_stays_in_16_bits() -> None:
 
     assert "int8 is for products: residuals" in phrases("vit_b_16", "tensorrt")
     assert "is for products" not in phrases("resnet18", "tensorrt") + phrases("bert_base", "tensorrt_plugins")
+
+
+@for_each("name", [name for name in DEVICES if load_device(name).arch.is_host])
+def test_fewer_bits_never_move_more_bytes_on_a_processor(name: str) -> None:
+    """A format without a unit is stored as narrow as the processor widens on loading, not as the one it multiplies."""
+    device = load_device(name)
+    for runtime in (None, *(each for each in runtimes().values() if each.fits(device, "vision"))):
+        wide = make_plan(device, "fp16", runtime).widths
+        for asked in ("fp8", "int16", "mxfp4", "nvfp4", "w8a16"):
+            widths = make_plan(device, asked, runtime).widths
+            assert widths.weights <= wide.weights, (asked, runtime)
+            assert widths.activations <= wide.activations, (asked, runtime)

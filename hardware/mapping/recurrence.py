@@ -1,0 +1,170 @@
+"""Contractions as systems of uniform recurrences on fabrics of cells, and the cycles of their schedules.
+
+The index space of a product is (m, n, k). The left operand has the dependence (0, 1, 0): a value moves along n. The
+right one has (1, 0, 0), the sums have (0, 0, 1). The linear schedule (1, 1, 1) computes an index at cycle m + n + k. A
+projection along one axis takes the other two to the rows and columns of a fabric: what depends along this axis stays in
+the cells, the rest streams through. So a projection along k keeps results, along m weights, along n inputs.
+
+Blocks that keep their results follow each other without a gap: the wavefront fills and drains the fabric once. Blocks
+that keep an operand load it, fill and drain one by one, and add up their sums outside."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from hardware.demand import Demand, Floats
+from hardware.mapping.tiling import Tiling
+
+RESULTS, WEIGHTS, INPUTS = "results", "weights", "inputs"
+_SUM_BYTES = 4.0  # of a sum that is not complete
+
+
+class Fabric(msgspec.Struct, frozen=True):
+    """Equal tiles of `rows` x `columns` cells, which multiply `macs_per_clock` in all. Through its edges a tile takes a
+    value for each row and column in a cycle. DMA engine, block mover and streamer of a tile move `bus_bytes` a cycle
+    each; blocks of operands of `operand_bytes` are buffered twice in `buffer_bytes`. Results leave with `result_bytes`.
+    With `has_barriers` nothing moves while the fabric works."""
+
+    rows: float
+    columns: float
+    units: float
+    macs_per_clock: float
+    clock_hz: float
+    bus_bytes: float
+    buffer_bytes: float
+    operand_bytes: float
+    result_bytes: float
+    has_barriers: bool = False
+
+    @property
+    def cells(self) -> float:
+        """Cells of a tile."""
+        return self.rows * self.columns
+
+    @property
+    def side(self) -> float:
+        """The side of the largest square block of operands: two pairs of them are buffered."""
+        return max(math.floor(math.sqrt(self.buffer_bytes / (4.0 * self.operand_bytes))), 1)
+
+    def shapes(self, stretches: tuple[float, ...]) -> list[tuple[float, float]]:
+        """Return the shapes, rows and columns, that a domain may take on a tile: the fabric folds."""
+        ways = sorted({*stretches, *(1.0 / each for each in stretches), self.columns, 1.0 / self.rows})
+        return [(self.rows * way, self.columns / way) for way in ways]
+
+    def beat(self, rows: float, columns: float) -> float:
+        """Return the cycles of one step of the schedule, by the multipliers and by the edges. Cells that multiply more
+        than one pair in a cycle take as many values."""
+        at_once = max(self.macs_per_clock / self.cells, 1.0)
+        return max(rows * columns / self.macs_per_clock, (rows + columns) / (self.rows + self.columns) / at_once)
+
+
+def schedules(gemm: Floats, fabric: Fabric, stretches: tuple[float, ...], splits: tuple[int, ...]) -> Tiling:
+    """Return every schedule of each contraction (G, M, N, K), (c, n): three projections, shapes of the fabric, and ways
+    to divide an axis among tiles that would idle. Their blocks are tile_m x tile_n x K / split."""
+    exchanged = gemm[[0, 2, 1, 3]]
+    every = []
+    for rows, columns in fabric.shapes(stretches):
+        for split in splits:
+            every.append(keep_results(gemm, fabric, rows, columns, split))
+            every.append(keep_operand(gemm, fabric, rows, columns, split))
+            swapped = keep_operand(exchanged, fabric, rows, columns, split)
+            every.append(msgspec.structs.replace(swapped, tile_m=swapped.tile_n, tile_n=swapped.tile_m))
+    fields = Tiling.__struct_fields__
+    return Tiling(*(np.stack([np.broadcast_to(getattr(one, f), gemm[0].shape) for one in every]) for f in fields))
+
+
+def fastest_schedule(every: Tiling) -> Tiling:
+    """Return the fastest schedule of each contraction, the first of equals."""
+    return every.take(every.seconds.argmin(axis=0), np.arange(every.seconds.shape[1]))
+
+
+def keep_results(gemm: Floats, fabric: Fabric, rows: float, columns: float, split: int) -> Tiling:
+    """Return the schedule that keeps blocks of `rows` x `columns` results, K in `split` parts, each on a tile. Blocks
+    that share operands are fetched, moved and drained in groups; K is fetched ahead in chunks that fit."""
+    g, m, n, k = gemm
+    depth, results = np.ceil(k / split), g * np.ceil(m / rows) * np.ceil(n / columns)
+    blocks, waves = results * split, np.ceil(results * split / fabric.units)
+    high, wide = np.minimum(rows, m), np.minimum(columns, n)
+    skew = (high + wide - 2.0) * (2.0 if split > 1 else 1.0)
+    side = fabric.side
+    largest = max(np.floor(side / rows) * np.floor(side / columns), 1.0)
+    together, groups = np.minimum(waves, largest), np.ceil(waves / largest)
+    chunk = np.minimum(depth, side)
+    load = np.maximum(high, wide) * np.sqrt(together) * chunk * fabric.operand_bytes / fabric.bus_bytes
+    drain = high * wide * together * fabric.result_bytes / fabric.bus_bytes
+    steady = waves * depth * fabric.beat(rows, columns)
+    if fabric.has_barriers:
+        chunks = np.ceil(depth / np.maximum(chunk, 1.0))
+        steps, cached = groups * chunks, (np.sqrt(groups) - 1.0) ** 2 * chunks  # operands that were loaded before
+        cycles = steady + steps * load + (steps - cached) * load + groups * 2.0 * drain
+    else:
+        cycles = steady + np.maximum(skew, 2.0 * load + drain) + (groups - 1.0) * (2.0 * load + drain)
+    cycles = np.where((split > 1) & (results >= fabric.units), np.inf, cycles)
+    return _tiling(g, cycles, fabric, blocks, waves, (rows, columns, float(split)))
+
+
+def keep_operand(gemm: Floats, fabric: Fabric, rows: float, columns: float, split: int) -> Tiling:
+    """Return the schedule that keeps the right operand, rows along K and columns along N, while M streams: in `split`
+    parts, each on a tile."""
+    g, m, n, k = gemm
+    part, passes = np.ceil(m / split), np.ceil(k / rows)
+    blocks = g * passes * np.ceil(n / columns) * split
+    waves = np.ceil(blocks / fabric.units)
+    high, wide = np.minimum(rows, k), np.minimum(columns, n)
+    leaving = wide * np.where(passes > 1, 2.0 * _SUM_BYTES, fabric.result_bytes) / fabric.bus_bytes
+    beat = np.maximum(fabric.beat(rows, columns), leaving)
+    load = high * np.maximum(wide, np.minimum(part, fabric.side)) * fabric.operand_bytes / fabric.bus_bytes
+    cycles = waves * (part * beat + 2.0 * high + wide - 2.0) + 2.0 * load * (waves if fabric.has_barriers else 1.0)
+    useless = (split > 1) & (blocks / split >= fabric.units)
+    return _tiling(
+        g, np.where(useless, np.inf, cycles), fabric, blocks, waves, (part, columns, k / np.maximum(high, 1.0))
+    )
+
+
+def windows(demand: Demand, fabric: Fabric) -> Tiling:
+    """Return the schedule of convolutions without a reduction over channels, (n,): results stay, inputs move to the
+    cells beside, so that each enters once for all windows of a block."""
+    g, m, n, k = demand.gemm
+    blocks = np.ceil(g * m * n / fabric.cells)
+    waves = np.ceil(blocks / fabric.units)
+    stride = np.maximum(demand.windows[4], 1.0)
+    inputs = fabric.cells * np.minimum(stride**2, np.maximum(k, 1.0))
+    beat = np.maximum(
+        fabric.beat(fabric.rows, fabric.columns), inputs / np.maximum(k, 1.0) / (fabric.rows + fabric.columns)
+    )
+    moves = (2.0 * inputs * fabric.operand_bytes + fabric.cells * fabric.result_bytes) / fabric.bus_bytes
+    hidden = 0.0 if fabric.has_barriers else fabric.rows + fabric.columns - 2.0
+    cycles = waves * (k * beat + moves) + np.maximum(hidden - moves, 0.0)
+    return _tiling(g, cycles, fabric, blocks, waves, (fabric.rows, fabric.columns, 1.0))
+
+
+def _tiling(
+    g: Floats, cycles: Floats, fabric: Fabric, blocks: Floats, waves: Floats, sizes: tuple[Floats | float, ...]
+) -> Tiling:
+    every = cycles / fabric.clock_hz, blocks, waves, np.minimum(blocks, fabric.units), *sizes
+    return Tiling(*(np.where(g > 0, each, 0.0) for each in every))
+
+
+def filling_cycles(gemm: Floats, tiling: Tiling, cells: float) -> Floats:
+    """Return the cycles in which tiles load, fill and drain, over all tiles: once each if results stay, else for each
+    block."""
+    _, m, n, k = gemm
+    depth = np.minimum(k / np.maximum(tiling.split, 1.0), k)
+    high, wide = np.minimum(tiling.tile_m, m), np.minimum(tiling.tile_n, n)
+    stays = kept(tiling, k, cells)
+    once = tiling.units * (high + wide - 2.0) * np.where(tiling.split > 1, 2.0, 1.0)
+    each = tiling.blocks * (2.0 * depth + np.where(stays == WEIGHTS, wide, high) - 2.0)
+    cycles: Floats = np.maximum(np.where(stays == RESULTS, once, each), 0.0)
+    return cycles
+
+
+def kept(tiling: Tiling, k: Floats, cells: float) -> NDArray[np.str_]:
+    """Return what stays in the cells, (n,): RESULTS, WEIGHTS or INPUTS."""
+    depth = k / np.maximum(tiling.split, 1.0)
+    keeps_results = tiling.tile_m * tiling.tile_n <= cells * (1 + 1e-9)
+    keeps_weights = tiling.tile_n * depth <= cells * (1 + 1e-9)
+    return np.array([INPUTS, WEIGHTS, RESULTS])[np.where(keeps_results, 2, keeps_weights.astype(np.int64))]
