@@ -109,7 +109,7 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     throttled_s, price_scale, cycles, waits = own_s, np.ones(demand.n), np.ones(demand.n), np.ones(demand.n)
     follows_s = _clocked_part(kernels, setup, overlapped_s)
     if (demand.per_kernel(chip_j + timed_j + waiting_j + memory_j) > budget.watts * kernel_s).any():
-        chip, by_time, waits_j, memory = demand.per_kernel(np.stack((chip_j, timed_j, waiting_j, memory_j)))
+        chip, by_time, waits_j, memory = (demand.per_kernel(each) for each in (chip_j, timed_j, waiting_j, memory_j))
         seconds = own_s, overlapped_s, follows_s, start_cycles_s, waiting_s
         needs = KernelNeeds(chip, by_time, waits_j, memory, *seconds)
         throttled, kernel_s = _throttle(needs, budget, floor, starts, setup)
@@ -152,7 +152,7 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
         kernel_memory_s=memory_s,
         bound=bound,
         resource=resource,
-        utilization=kernels.ideal_s.max(axis=0) / kernel_s,
+        utilization=np.maximum(*kernels.ideal_s) / kernel_s,
         latency_s=latency,
         energy_j=dynamic_j + static_w * latency,
         counts=counts,
@@ -207,12 +207,12 @@ def _operator_energy_j(price: Floats, counts: Floats) -> Floats:
 
 class _KernelSums(NamedTuple):
     """Sums over the operators of each kernel: seconds of the four `resources` (s, 4, k), `serial_s` (3, k), `ideal_s`
-    of the matrix and the vector units (2, k), extra seconds to start by class, (s, k), and parallel regions, (k,)."""
+    of the matrix and the vector units, (k,), extra seconds to start by class, (s, k), and parallel regions, (k,)."""
 
     starts: KernelStarts
     resources: Floats
     serial_s: Floats
-    ideal_s: Floats
+    ideal_s: tuple[Floats, Floats]
     class_s: Floats
     regions: Floats | float
 
@@ -221,14 +221,14 @@ def _sum_kernels(demand: Demand, mapping: Mapping, setup: Setup, rates: Efficien
     """Return the sums of a mapping over the operators of each kernel."""
     chip_s = np.broadcast_to(mapping.chip_s, mapping.dram_s.shape)
     resources = np.stack((mapping.matrix_s, mapping.vector_s, mapping.dram_s, chip_s), axis=1)
-    ideal_s, serial_s = np.stack((mapping.matrix_ideal_s, mapping.vector_ideal_s)), mapping.serial_s
+    serial_s = mapping.serial_s
     class_s = _start_seconds_by_class(demand, rates)
     regions = _regions(demand, setup) if setup.device.arch.is_host else None
     return _KernelSums(
         starts=demand.starts,
         resources=demand.per_kernel(resources),
         serial_s=np.zeros((3, demand.n_kernels)) if serial_s is None else demand.per_kernel(serial_s),
-        ideal_s=demand.per_kernel(ideal_s),
+        ideal_s=(demand.per_kernel(mapping.matrix_ideal_s), demand.per_kernel(mapping.vector_ideal_s)),
         class_s=class_s,
         regions=0.0 if regions is None else demand.per_kernel(regions),
     )
