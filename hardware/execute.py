@@ -109,7 +109,7 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
     throttled_s, price_scale, cycles, waits = own_s, np.ones(demand.n), np.ones(demand.n), np.ones(demand.n)
     if (demand.per_kernel(chip_j + timed_j + waiting_j + memory_j) > budget.watts * kernel_s).any():
         work_s, follows_s = _clocked_part(kernels, setup, overlapped_s)
-        chip, by_time, waits_j, memory = demand.per_kernel(np.stack((chip_j, timed_j, waiting_j, memory_j)))
+        chip, by_time, waits_j, memory = (demand.per_kernel(each) for each in (chip_j, timed_j, waiting_j, memory_j))
         needs = KernelNeeds(chip, by_time, waits_j, memory, own_s, work_s, follows_s, start_cycles_s)
         throttled, kernel_s = _throttle(needs, budget, floor, starts, setup)
         throttled_s, price_scale = throttled.seconds, throttled.price_scale[demand.kernel]
@@ -151,7 +151,7 @@ def execute(demand: Demand, setup: Setup, mapping: Mapping | None = None) -> Exe
         kernel_memory_s=memory_s,
         bound=bound,
         resource=resource,
-        utilization=kernels.ideal_s.max(axis=0) / kernel_s,
+        utilization=np.maximum(*kernels.ideal_s) / kernel_s,
         latency_s=latency,
         energy_j=dynamic_j + static_w * latency,
         counts=counts,
@@ -206,13 +206,13 @@ def _operator_energy_j(price: Floats, counts: Floats) -> Floats:
 
 class _KernelSums(NamedTuple):
     """Sums over the operators of each kernel: seconds of the four `resources` (s, 4, k), `serial_s` (3, k), `ideal_s`
-    of the matrix and the vector units (2, k), extra seconds to start by class, (s, k), memory passes within the work,
+    of the matrix and the vector units, (k,), extra seconds to start by class, (s, k), memory passes within the work,
     (k,); of a processor also seconds of one core, (s, k), and parallel regions, (k,)."""
 
     starts: KernelStarts
     resources: Floats
     serial_s: Floats
-    ideal_s: Floats
+    ideal_s: tuple[Floats, Floats]
     class_s: Floats
     staged_s: Floats | float
     core_s: Floats | None
@@ -223,18 +223,18 @@ def _sum_kernels(demand: Demand, mapping: Mapping, setup: Setup, rates: Efficien
     """Return the sums of a mapping over the operators of each kernel."""
     chip_s, device = np.broadcast_to(mapping.chip_s, mapping.dram_s.shape), setup.device
     resources = np.stack((mapping.matrix_s, mapping.vector_s, mapping.dram_s, chip_s), axis=1)
-    ideal_s, serial_s = np.stack((mapping.matrix_ideal_s, mapping.vector_ideal_s)), mapping.serial_s
+    ideal_s, serial_s = (mapping.matrix_ideal_s, mapping.vector_ideal_s), mapping.serial_s
     sums, core_s = demand.per_kernel(resources), None
     regions: Floats | float = 0.0
     if device.arch.is_host:
-        worked_s = demand.per_kernel(ideal_s.max(axis=0) / rates.compute[:, demand.op_class])
+        worked_s = demand.per_kernel(np.maximum(*ideal_s) / rates.compute[:, demand.op_class])
         core_s = np.maximum(worked_s, sums[:, 3]) * device.units
         regions = demand.per_kernel(_regions(demand, setup))
     return _KernelSums(
         starts=demand.starts,
         resources=sums,
         serial_s=np.zeros((3, demand.n_kernels)) if serial_s is None else demand.per_kernel(serial_s),
-        ideal_s=demand.per_kernel(ideal_s),
+        ideal_s=(demand.per_kernel(ideal_s[0]), demand.per_kernel(ideal_s[1])),
         class_s=_start_seconds_by_class(demand, rates),
         staged_s=0.0 if mapping.staged_s is None else demand.per_kernel(mapping.staged_s),
         core_s=core_s,

@@ -27,7 +27,7 @@ def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     """Map each operator to the device, at each setting of the efficiencies."""
     link_s = _link_seconds(demand, setup)
     demand = _with_engine_formats(demand, setup)
-    kernel_link_s = 0.0 if demand.links is None else demand.per_kernel(link_s)
+    kernel_link_s = demand.per_kernel(link_s)
     if shares := setup.find(setup.runtime.bandwidth, "narrow" if setup.is_narrow else ""):
         rates = msgspec.structs.replace(rates, bandwidth=rates.bandwidth * _rates(shares))
     untuned = None
@@ -39,6 +39,8 @@ def map_demand(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     mapping = _with_library_rates(mapping, demand, setup, float(rates.bandwidth[0, OpClass.ELEMENTWISE]))
     mapping = time_attention(mapping, demand, setup, rates)
     mapping = quantise_activations(mapping, demand, setup, rates)
+    if demand.links is None:
+        return mapping
     busy_s = None if mapping.busy_s is None else mapping.busy_s + kernel_link_s
     return msgspec.structs.replace(mapping, dram_s=mapping.dram_s + link_s, busy_s=busy_s)
 
@@ -92,7 +94,9 @@ def _with_engine_formats(demand: Demand, setup: Setup) -> Demand:
         is_wide = kernels[demand.kernel[transfers.op]] & ~is_weight
         size_bytes = size_bytes * np.where(is_wide, FORMATS[WIDE].bytes / demand.element_bytes, 1.0)
         demand = demand.with_transfers(size_bytes=size_bytes)
-    return demand.with_transfers(distance=distance).with_values(**values)
+    if distance is not transfers.distance:
+        demand = demand.with_transfers(distance=distance)
+    return demand.with_values(**values) if values else demand
 
 
 def _converts_weights(setup: Setup) -> bool:
