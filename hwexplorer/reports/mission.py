@@ -15,8 +15,8 @@ from analysis.explore.unit_schedule import Task
 from hardware.device_catalog import catalogue_devices
 from hwexplorer import engine
 from hwexplorer.configurations import INCLUDE_PAPER
-from hwexplorer.declare import CATALOGUE, Report, Rows, summary_text
-from hwexplorer.options import option
+from hwexplorer.declare import Report, Rows, Subject, summary_text
+from hwexplorer.options import OWN_MODEL, option
 from hwexplorer.state import State
 from hwexplorer.views.captions import MARKED
 
@@ -57,7 +57,7 @@ def _power(answer: MissionAnswer, state: State) -> tuple[str, ...]:
 
 
 VERB = Report(
-    subject=CATALOGUE,
+    subject=Subject(options=OWN_MODEL),
     options=(
         option("file", type=Path, metavar="FILE", help="a mission in TOML: docs/missions.md has an example"),
         INCLUDE_PAPER,

@@ -17,7 +17,7 @@ VERBS = {
     "tree": ("tree", "edp", "partition"),
     "show": ("coefficients", "concurrency", "energy", "events", "load", "mapping", "memory", "plot", "roofline"),
     "report": (),
-    "why": ("why", "diff", "explain"),
+    "why": ("why", "diff", "explain", "progression"),
     "advise": (),
     "search": ("search", "pareto"),
     "sweep": (),
