@@ -95,7 +95,8 @@ def main(folder: Path, provider: EngineProvider) -> None:
         path = folder / f"{shot.name}.svg"
         file_access.write(path, asyncio.run(take(shot, provider)))
         print(path)
-    tour = asyncio.run(take(TOUR, provider, key_by_key=True))[1:]  # previews show the first picture: a turned knob
+    # Previews show the first picture: a turned knob.
+    tour = asyncio.run(take(TOUR, provider, key_by_key=True))[1:]
     file_access.write(folder / f"{TOUR.name}.svg", [animate(tour, TOUR_FRAME_S)])
 
 
