@@ -56,7 +56,7 @@ def export(app: App[Any], session: Session, name: str, ask: Callable[[OverwriteP
 
 
 def screenshot(app: App[Any], session: Session, state: str = "") -> str:
-    """Return the screen as SVG. It fetches no font, but names monospaced fonts of the reader's machine. Viewers that use
+    """Return the screen as SVG. It fetches no font, but names monospaced fonts of the reader's machine. Viewers with
     librsvg keep spaces only if asked to."""
     title = shorten(f"hwexplorer '{state or format_state(session.state)}'", app.size.width - 12)  # beside the buttons
     svg = app.export_screenshot(title=title, simplify=True)
