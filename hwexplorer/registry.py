@@ -24,7 +24,7 @@ _PACKAGES = ("hwexplorer.reports", "hwexplorer.commands", "hwexplorer.annexes")
 FIRST = ("compare", "tree", "why")
 TASKS = {
     "look": ("compare", "tree", "show", "report", "models", "devices"),
-    "decide": ("why", "advise", "search", "sweep", "cost", "check"),
+    "decide": ("why", "advise", "search", "sweep", "cost", "check", "mission"),
     "what if": ("tune",),
     "measure": ("measure", "trace", "validate"),
     "files": ("capture", "open", "completion"),

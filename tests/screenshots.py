@@ -17,7 +17,7 @@ from hwexplorer.state import parse
 from hwexplorer.tui.app import HwExplorer
 from hwexplorer.tui.view_export import screenshot
 
-GRID, SMALL = (120, 40), (80, 24)
+GRID, SMALL, LARGE = (120, 40), (80, 24), (160, 48)
 BLOCKS = "resnet50@b8,fp16?by=module&sort=share"
 DEEP = f"{BLOCKS}&at=layer3&open=layer3"
 
@@ -35,7 +35,7 @@ class Shot(msgspec.Struct, frozen=True):
 
 
 SHOTS = (
-    Shot("explorer", DEEP),
+    Shot("explorer", DEEP, LARGE),
     Shot("diff", f"{DEEP}&pin=tpu_v4@b8,fp16"),
     Shot("small", DEEP, SMALL),
     Shot("request", "llama3_8b:in=512,out=128@fp16?by=module&sort=share", keys=("full_stop",)),
@@ -95,7 +95,8 @@ def main(folder: Path, provider: EngineProvider) -> None:
         path = folder / f"{shot.name}.svg"
         file_access.write(path, asyncio.run(take(shot, provider)))
         print(path)
-    tour = asyncio.run(take(TOUR, provider, key_by_key=True))
+    # Previews show the first picture: a turned knob.
+    tour = asyncio.run(take(TOUR, provider, key_by_key=True))[1:]
     file_access.write(folder / f"{TOUR.name}.svg", [animate(tour, TOUR_FRAME_S)])
 
 

@@ -56,9 +56,11 @@ def export(app: App[Any], session: Session, name: str, ask: Callable[[OverwriteP
 
 
 def screenshot(app: App[Any], session: Session, state: str = "") -> str:
-    """Return the screen as SVG. It fetches no font, but names monospaced fonts of the reader's machine."""
+    """Return the screen as SVG. It fetches no font, but names monospaced fonts of the reader's machine. Viewers with
+    librsvg keep spaces only if asked to."""
     title = shorten(f"hwexplorer '{state or format_state(session.state)}'", app.size.width - 12)  # beside the buttons
     svg = app.export_screenshot(title=title, simplify=True)
     svg = re.sub(r"<!--.*?-->\s*", "", svg, flags=re.DOTALL)
     svg = re.sub(r"@font-face \{.*?\}\s*", "", svg, flags=re.DOTALL)
+    svg = svg.replace("<svg ", '<svg xml:space="preserve" ', 1)
     return svg.replace("Fira Code", "ui-monospace, Menlo, Consolas, DejaVu Sans Mono")

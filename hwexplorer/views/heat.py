@@ -34,8 +34,8 @@ def subtree(state: State) -> Table:
 
 
 def heat(table: Table, state: State) -> Table:
-    """Return the tree with the attributed figure of each row on each device. The existing device with the least wins. A
-    design target is only compared with the winner. A device without room for the model never wins."""
+    """Return the tree with each row's own figure on each device. The existing device with the least wins. A design
+    target is only compared with the winner. A device without room for the model never wins."""
     branches = [branch for _, branch in outline(engine.result(state), state.by, state.split_branches).walk()]
     keys = [branch.key for branch in branches]
     figures = {
@@ -71,7 +71,9 @@ def heat(table: Table, state: State) -> Table:
 def _column(state: State, name: str) -> Column:
     metric, mark = METRICS[state.metric], ON if engine.device(name).silicon else PAPER
     keep = 1 if name == state.on else 2
-    return Column(mark + name, MARKED[name], metric.unit, role="quantity", keep=keep, help=f"{metric.title} of the row")
+    return Column(
+        mark + name, MARKED[name], metric.unit, role="quantity", keep=keep, help=f"{metric.title} of the row by itself"
+    )
 
 
 def _least(values: Mapping[str, float | None], among: list[str]) -> str:

@@ -44,7 +44,14 @@ COLUMNS = (
     Column("name", "Node", role="text", keep=0, help="×6: six alike, added up; +2: with two more in its kernel"),
     Column("bar", "Share", "%", role="bar", keep=0, help=f"share of the metric of the model, by cause: {HELP}"),
     Column("share", "%", "%", keep=0),
-    Column("edp", "EDP J·s", "Js", role="quantity", keep=0, help="the model's EDP divided: rows of a level add up"),
+    Column(
+        "edp",
+        "EDP part J·s",
+        "Js",
+        role="quantity",
+        keep=0,
+        help="part of the model's EDP: parts of a level add up, energy x time of rows does not",
+    ),
     Column("latency", "Latency s", "s", role="quantity", keep=1),
     Column("energy_per_inference", "Energy/inf J", "J", role="quantity", keep=1),
     Column("bound", "Limit", role="text", keep=2),
@@ -63,7 +70,14 @@ MEASURED = (
     Column("ratio", "vs predicted", "x", keep=0, help="measured over predicted, of operators that the trace shows"),
     Column("term", "Term", role="text", keep=2, help="cause of the operators with the largest difference"),
 )
-DELTA = Column("delta", "Δ EDP", "%", role="delta", keep=0, help="change against the pinned state, of the metric shown")
+DELTA = Column(
+    "delta",
+    "Δ EDP",
+    "%",
+    role="delta",
+    keep=0,
+    help="change of the row's own energy, time or their product against the pinned state",
+)
 METRIC_TITLE = {"edp": "Share", "energy": "Energy share", "latency": "Latency share"}
 FIGURES = {"edp": "edp", "latency": "latency", "energy": "energy_per_inference"}  # column by metric
 DELTA_TITLE = {"edp": "Δ EDP", "energy": "Δ energy", "latency": "Δ time"}  # against the pin
@@ -238,16 +252,19 @@ def _deltas(state: State, branches: list[Branch]) -> list[float | None] | None:
 
 
 def by_node(state: State, branches: list[Branch]) -> list[float | None]:
-    """Return the attributed figure of each node in the metric of the state, in J s, J per inference or s. The branches
-    may be of another model or device: the figure is None for a key that the state's tree does not have."""
+    """Return each node's own figure in the metric of the state: energy per inference in J, time in s, or their product.
+    The branches may be of another model or device: the figure is None for a key that the state's tree does not have."""
     result, there = engine.result(state), branches
     host = host_branches(result)
     if len(branches[0].members) != result.workload.n_operators:
         there = [branch for _, branch in outline(result, state.by, state.split_branches).walk()]
     elif any(branch.kind == "host" for branch in branches) != bool(host):
         there = [*(branch for branch in branches if branch.kind != "host"), *host]
-    share = _shares_by_cause(result, sum_over_branches(result, there), state.metric).sum(axis=0)
-    figures: list[float | None] = (share * METRICS[state.metric].figure(result)).tolist()
+    add_up = sum_over_branches(result, there)
+    own: Floats = np.ones(len(there))
+    for metric in ("energy", "latency") if state.metric == "edp" else (state.metric,):
+        own = own * _shares_by_cause(result, add_up, metric).sum(axis=0) * METRICS[metric].figure(result)
+    figures: list[float | None] = own.tolist()
     if there is branches:
         return figures
     by_key = dict(zip((branch.key for branch in there), figures, strict=True))

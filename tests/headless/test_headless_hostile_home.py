@@ -41,6 +41,7 @@ OTHERS |= {"advise": "conv2d --on t4 --instead l4", "pareto": "conv2d --on t4", 
 OTHERS |= {
     "crossover": "conv2d kpu_t256 tpu_v4 --knob clock_hz",
     "report": "mlp --on t4",
+    "mission": f"{ROOT / 'examples/missions/robot.toml'}",
 }
 
 

@@ -37,7 +37,7 @@ CSV_HEADERS = {
 }  # fmt: skip
 TEXT_HEADERS = {
     ("compare", "resnet18"): "Device|EDP rank|Latency|Energy/inf|EDP|Rate|Software|Evidence",
-    ("tree", "resnet18"): "Node|Share|%|EDP|Latency|Energy/inf|Limit|Kind",
+    ("tree", "resnet18"): "Node|Share|%|EDP part|Latency|Energy/inf|Limit|Kind",
     ("events", "resnet18"): "Event|Share|%|Energy/inf|Waits|Count|of|Each|Band|Source|Energy/batch",
     ("models",): "Model|Family|Params|MACs|Input|Acc",
 }  # fmt: skip

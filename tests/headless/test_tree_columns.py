@@ -5,13 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import re
+from random import Random
 
 import pytest
 
 from hwexplorer.export.render import plain
-from hwexplorer.state import parse, replace
+from hwexplorer.state import State, parse, replace
 from hwexplorer.tui.palette import Palette
 from hwexplorer.tui.widgets.tree_table import TreeTable
+from hwexplorer.views import heat
 from hwexplorer.views.plain import Table
 from hwexplorer.views.table_tree import TreeIndex
 from hwexplorer.views.tree_view import tree
@@ -29,8 +31,8 @@ def screen(table: Table, width: int) -> list[str]:
 @pytest.mark.parametrize(("width", "metric"), [(46, "edp"), (70, "energy"), (70, "latency"), (140, "energy")])
 def test_screen_has_edp_and_figure_of_metric_at_every_width(width: int, metric: str) -> None:
     head, *lines = screen(tree(replace(STATE, metric=metric)), width)
-    assert "EDP J·s" in head
-    assert {"edp": "EDP", "energy": "J/inf", "latency": " s"}[metric] in head.split("hare", 1)[1]
+    assert "EDP part J·s" in head
+    assert re.search({"edp": "EDP", "energy": "J/inf|/inf J", "latency": " s"}[metric], head.split("hare", 1)[1])
     assert re.search(r"\d\d\.\d µ", lines[0])
 
 
@@ -38,7 +40,7 @@ def test_edp_follows_the_share_in_csv_and_markdown_and_fusion_is_last() -> None:
     keys = next(csv.reader(io.StringIO(plain(tree(STATE), "csv"))))
     assert keys[keys.index("share") + 1] == "edp_js"
     assert keys[keys.index("bar_compute") - 2 : keys.index("bar_compute")] == ["modifier", "benefit_js"]
-    assert "| Share | % | EDP J·s |" in plain(tree(STATE), "md")
+    assert "| Share | % | EDP part J·s |" in plain(tree(STATE), "md")
 
 
 def test_rows_of_a_level_add_up_to_the_edp_of_the_model() -> None:
@@ -81,3 +83,37 @@ def test_modifier_is_blank_where_there_is_next_to_no_work() -> None:
     assert modifiers["features.2-3.0-1.block.2.fc1"] is None
     # The largest: a 1x1 convolution of 0.01 MMAC that waits for its launch, and its SiLU, a kernel of its own.
     assert max(float(value or 0) for value in modifiers.values()) < 150
+
+
+def test_a_device_worse_in_energy_and_time_never_wins_a_row() -> None:
+    """Rows are compared by their own energy, time and product, whatever the rest of the model takes."""
+    random = Random(7)
+    for _ in range(60):
+        model, batch = random.choice(("resnet50", "vit_b_16", "mobilenet_v2")), random.choice((1, 8, 64))
+        devices = tuple(random.sample(("h100_sxm", "tpu_v4", "xeon_8490h", "jetson_agx_orin", "l4", "i9_13900k"), 3))
+        state = State(model=model, batch=batch, precision=random.choice(("fp32", "int8")), devices=devices, heat=True)
+        state = replace(state, on=devices[0], by=random.choice(("module", "subgraph")))
+        figures = {
+            metric: heat.heat(tree(replace(state, metric=metric)), replace(state, metric=metric))
+            for metric in ("edp", "energy", "latency")
+        }
+        columns = [column.key for column in figures["edp"].columns]
+        places, wins = [columns.index(f"on:{name}") for name in devices], columns.index("wins")
+        by_key = {name: {row.key: row.cells for row in table.rows} for name, table in figures.items()}
+        for row in figures["edp"].rows:
+            if row.cells[wins] not in devices:
+                continue
+            won = places[devices.index(row.cells[wins])]
+            energy, latency = by_key["energy"][row.key], by_key["latency"][row.key]
+            for place in places:
+                pairs = [(cells[place], cells[won]) for cells in (energy, latency)]
+                assert not all(other is not None and other < own * (1 - 1e-9) for other, own in pairs), (state, row.key)
+
+
+def test_an_unchanged_row_has_no_delta() -> None:
+    """The host's part of a run stays when the format changes, and so does its row."""
+    state = State(model="vit_b_16", on="jetson_agx_orin", precision="int8", by="module", diff=True)
+    table = tree(replace(state, devices=("jetson_agx_orin",), pin="jetson_agx_orin@b1,fp32"))
+    place = [column.key for column in table.columns].index("delta")
+    (host,) = (row for row in table.rows if row.cells[0].startswith("host: start"))
+    assert host.cells[place] == pytest.approx(0.0, abs=1e-9)

@@ -1,4 +1,4 @@
-"""Nineteen verbs: their sections, the names that these had before, and which section words mean."""
+"""Twenty verbs: their sections, the names that these had before, and which section words mean."""
 
 from __future__ import annotations
 
@@ -17,13 +17,14 @@ VERBS = {
     "tree": ("tree", "edp", "partition"),
     "show": ("coefficients", "concurrency", "energy", "events", "load", "mapping", "memory", "plot", "roofline"),
     "report": (),
-    "why": ("why", "diff", "explain"),
+    "why": ("why", "diff", "explain", "progression"),
     "advise": (),
     "search": ("search", "pareto"),
     "sweep": (),
     "tune": ("crossover", "design", "knobs"),
     "check": (),
     "cost": (),
+    "mission": (),
     "trace": (),
     "measure": ("measure", "calibrate"),
     "validate": (),
@@ -36,7 +37,7 @@ VERBS = {
 SECTIONS = [(verb, section) for verb, sections in VERBS.items() for section in sections if section != verb]
 
 
-def test_there_are_nineteen() -> None:
+def test_there_are_twenty() -> None:
     assert set(registry.verbs()) == set(VERBS)
     assert {verb: set(registry.sections(verb)) for verb in VERBS} == {verb: set(names) for verb, names in VERBS.items()}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterable
 
 import msgspec
@@ -12,10 +13,12 @@ from analysis.estimate.tree_figures import find_node
 from analysis.reports.event_report import EventReport, EventRow, event_report
 from hardware.errors import RequestError
 from hardware.grouping import group_by
+from hardware.names import split_list
 from hardware.quantity import percent
 from hardware.sentence import count_noun
 from hwexplorer import engine
 from hwexplorer.declare import NODE, Report, Section
+from hwexplorer.headless import answers
 from hwexplorer.state import State, pinned
 from hwexplorer.views.captions import amount_of_one, category_words, energy_words, place_in_words
 from hwexplorer.views.cause_looks import HELP
@@ -195,8 +198,15 @@ def _pane(state: State) -> Table:
     return keep_columns(table, [c for c, column in enumerate(table.columns) if not (is_one and column.key == "energy")])
 
 
+def _run(arguments: argparse.Namespace) -> None:
+    """Print the events of one device, or what several architectures spend on the families that all share."""
+    several = len(split_list(arguments.on or "")) > 1
+    answers.print_report("progression" if several else "events", arguments)
+
+
 VERB = Report(
     subject=NODE,
+    run=_run,
     document=document,
     view=view,
     brief=brief,

@@ -1,0 +1,318 @@
+"""Missions: several models at their rates on the units of one module, within a power budget or a battery.
+
+Units share the memory of their module: a kernel waits for memory while other units use it, so its time at the
+memory grows by `1 / (1 - share of the time in which others use the memory)`. Measured on an AGX Orin
+(NVIDIA/TensorRT issue 2745): a model on the GPU takes 45 ms alone, 51 beside one accelerator, 59 beside two; the
+accelerators 17 ms alone, 21 and 22 beside the GPU; two models on one accelerator take twice as long."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice, product
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+import numpy as np
+
+from analysis.document import column
+from analysis.estimate.estimate import Estimate
+from analysis.explore.unit_schedule import Task, schedule
+from hardware import file_access
+from hardware.device import Device
+from hardware.errors import RequestError, unknown
+from hardware.quantity import percent, quantity
+from hardware.records import convert_record
+
+MODULES = Path(__file__).with_name("mission.toml")
+WHICH = "which"  # instead of a device: search the catalogue
+_ROUNDS = 12  # of waits for memory, until they agree with the rates of the tasks
+_MOST_SHARE = 0.9  # of the time in which others use the memory
+_FRAMES = 400.0  # of the fastest task in a simulated schedule
+_DIVISIONS = 256  # ways to divide tasks among units that are tried
+_STEPS = 12  # of a search for the largest rates
+
+
+class Mission(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Tasks, and what they may take: `power_w` on average, or `hours` from a battery that also feeds `other_w`. At most
+    the share `missed` of the frames may be dropped or late."""
+
+    device: str = WHICH
+    power_w: float = np.inf
+    battery_wh: float = 0.0
+    other_w: float = 0.0
+    hours: float = 0.0
+    missed: float = 0.0
+    task: tuple[Task, ...]
+
+
+class TaskAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A task on its unit. Seconds are of one frame: alone, and beside the other tasks (mean and longest, from its
+    arrival to its end). `missed` is the share of frames that are dropped."""
+
+    model: Annotated[str, column("Task")]
+    unit: Annotated[str, column("Unit")]
+    precision_run: Annotated[str, column("Format", keep=3)]
+    rate_hz: Annotated[float, column("Asked/s", keep=1)]
+    done_hz: Annotated[float, column("Done/s")]
+    alone_s: Annotated[float, column("Alone", "s")]
+    together_s: Annotated[float, column("Together", "s")]
+    longest_s: Annotated[float, column("Longest", "s", keep=2)]
+    due_s: Annotated[float | None, column("Deadline", "s")]
+    missed: Annotated[float, column("Missed", "%")]
+    energy_j: Annotated[float, column("Energy/frame", "J", keep=1)]
+    power_w: Annotated[float, column("Power", "W")]
+
+
+class ModuleAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A mission on one module. `worst` is the largest of what is needed over what is allowed, at most 1 if possible."""
+
+    device: Annotated[str, column("Device")]
+    is_possible: Annotated[bool, column("Possible", shown={True: "yes", False: "no"})]
+    missed: Annotated[float, column("Missed", "%")]
+    busy: Annotated[float, column("Busiest unit", "%")]
+    rest_w: Annotated[float, column("At rest", "W", keep=2)]
+    power_w: Annotated[float, column("Power", "W")]
+    hours: Annotated[float | None, column("Battery h")]
+    worst: float
+    why: Annotated[str, column("Why", keep=1)]
+    tasks: tuple[TaskAnswer, ...]
+
+
+class MissionChange(msgspec.Struct, frozen=True):
+    """A change of a mission, and whether it makes it possible."""
+
+    change: Annotated[str, column("Change")]
+    is_possible: Annotated[bool, column("Possible", shown={True: "yes", False: "no"})]
+    says: Annotated[str, column("Result", keep=0)]
+
+
+class MissionAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The document of `hwexplorer mission`: the module asked for, or the one that takes least power; `modules` are all
+    that were tried, `ways` what would make an impossible mission possible."""
+
+    mission: str
+    verdict: str
+    best: ModuleAnswer
+    n_possible: int
+    modules: tuple[ModuleAnswer, ...]
+    ways: tuple[MissionChange, ...]
+
+
+Find = Callable[[Task, str], Estimate]  # the estimate of a task on a device, by its key
+
+
+def read_mission(path: Path) -> Mission:
+    """Read a mission from a TOML file. Raises RequestError with the record and the nearest field."""
+    try:
+        data = file_access.table(path)
+        tasks = data.pop("task", None)
+        if not isinstance(tasks, list) or not tasks:
+            raise ValueError(f"{path.name}: no [[task]]: each needs a model and rate_hz")
+        listed = tuple(convert_record(path, f"task {i}", row, Task) for i, row in enumerate(tasks, 1))
+        mission = convert_record(path, "mission", {**data, "task": []}, Mission)
+    except OSError as error:
+        raise RequestError(f"{path.name}: {error.strerror or error}") from None
+    except ValueError as error:
+        raise RequestError(str(error)) from None
+    for i, task in enumerate(listed, 1):
+        if task.rate_hz < 0.0 or task.deadline_s < 0.0 or task.batch < 1:
+            raise RequestError(f"{path.name}: task {i}: a rate, a deadline or a batch is below its least value")
+    if mission.hours and not mission.battery_wh:
+        raise RequestError(f"{path.name}: hours need battery_wh")
+    return msgspec.structs.replace(mission, task=listed)
+
+
+def module_units(device: Device, load: Callable[[str], Device]) -> tuple[Device, ...]:
+    """Return the units of the module that a device names, in its power mode where they have it; else the device."""
+    ids = file_access.shipped(MODULES)["modules"].get(device.id, ())
+    units = [device]
+    for name in ids[1:]:
+        try:
+            units.append(load(f"{name}:{device.power_mode}" if device.power_mode else name))
+        except RequestError:
+            units.append(load(name))
+    return tuple(units)
+
+
+def list_modules(devices: Sequence[Device], load: Callable[[str], Device]) -> list[tuple[Device, ...]]:
+    """Return the units of each device; a device that is a unit of another one of them is not listed again."""
+    modules = [module_units(device, load) for device in devices]
+    others = {unit.id for units in modules for unit in units[1:]}
+    return [units for units in modules if units[0].id not in others]
+
+
+def stretched_s(result: Estimate, share: float) -> float:
+    """Return the latency if other units use the memory for a `share` of the time."""
+    run = result.run
+    waits = np.maximum(run.kernel_memory_s / (1.0 - share), run.kernel_compute_s)
+    longer = waits - np.maximum(run.kernel_memory_s, run.kernel_compute_s)
+    return result.latency_s + float(longer.sum()) * result.waves
+
+
+def run_on_units(mission: Mission, units: Sequence[Device], places: Sequence[int], find: Find) -> ModuleAnswer:
+    """Run each task on the unit of its place."""
+    results = [find(task, units[place].key) for task, place in zip(mission.task, places, strict=True)]
+    bandwidth = max(unit.memory_bandwidth for unit in units)
+    memory_s = [float(r.run.kernel_memory_s.sum()) * r.device.memory_bandwidth / bandwidth * r.waves for r in results]
+    rates = [task.rate_hz for task in mission.task if task.rate_hz] or [1.0]
+    horizon_s = (
+        _FRAMES / max(rates)
+        if any(task.rate_hz for task in mission.task)
+        else 20.0 * sum(result.latency_s for result in results)
+    )
+    horizon_s = max(horizon_s, 2.0 / min(rates))
+    shares, n = np.zeros(len(units)), len(results)
+    done, missed, mean_s, longest_s, taken_s = (np.zeros(n) for _ in range(5))
+    busy = 0.0
+    for _ in range(_ROUNDS):
+        before, busy = shares.copy(), 0.0
+        for unit in dict.fromkeys(places):
+            at = [i for i in range(n) if places[i] == unit]
+            others = min(before.sum() - before[unit], _MOST_SHARE)
+            taken_s[at] = [stretched_s(results[i], others) for i in at]
+            frames = schedule([mission.task[i] for i in at], taken_s[at].tolist(), horizon_s)
+            done[at], missed[at] = frames.done, frames.missed
+            mean_s[at], longest_s[at] = frames.mean_s, frames.longest_s
+            shares[unit] = (before[unit] + float(done[at] @ np.array(memory_s)[at])) / 2.0
+            busy = max(busy, frames.busy)
+        if np.abs(shares - before).max() < 1e-3:
+            break
+    rest_w = max(
+        *(unit.idle_w for unit in units), *(result.component_j["static"] / result.latency_s for result in results)
+    )
+    dynamic_j = np.array([result.energy_j - result.component_j["static"] for result in results])
+    done = np.minimum(done, [task.rate_hz or np.inf for task in mission.task])
+    dues = [task.due_s if np.isfinite(task.due_s) else None for task in mission.task]
+    tasks = tuple(
+        TaskAnswer(
+            model=task.model, unit=result.device.label, precision_run=result.precision_run, rate_hz=task.rate_hz,
+            done_hz=float(done[i]), alone_s=result.latency_s, together_s=float(mean_s[i]),
+            longest_s=float(longest_s[i]), due_s=dues[i], missed=float(missed[i]), energy_j=float(dynamic_j[i]),
+            power_w=float(dynamic_j[i] * done[i]),
+        )
+        for i, (task, result) in enumerate(zip(mission.task, results, strict=True))
+    )  # fmt: skip
+    return _judge(mission, units[0], tasks, rest_w, busy)
+
+
+def _judge(mission: Mission, device: Device, tasks: tuple[TaskAnswer, ...], rest_w: float, busy: float) -> ModuleAnswer:
+    """Return the answer with what is needed over what is allowed."""
+    power_w = rest_w + sum(task.power_w for task in tasks)
+    hours = mission.battery_wh / (power_w + mission.other_w) if mission.battery_wh else None
+    missed = max(task.missed for task in tasks)
+    late = max(tasks, key=lambda task: task.missed)
+    limit_w = min(mission.power_w, device.power_limit_w)
+    needs = [(power_w / limit_w, f"{quantity(power_w, 'W')} of {quantity(limit_w, 'W')}")]
+    if missed > mission.missed:
+        needs.append((1.0 + missed, f"{late.model} misses {percent(late.missed)} of its frames"))
+    if hours is not None and mission.hours:
+        needs.append((mission.hours / hours, f"the battery lasts {hours:.2g} h, {mission.hours:g} h are asked for"))
+    worst, why = max(needs)
+    return ModuleAnswer(
+        device=device.key, is_possible=worst <= 1.0, missed=missed, busy=busy, rest_w=rest_w, power_w=power_w,
+        hours=hours, worst=worst, why=why, tasks=tasks,
+    )  # fmt: skip
+
+
+def _places(task: Task, units: Sequence[Device]) -> list[int]:
+    """Return the units that a task may run on. Raises RequestError if the module has none of that name."""
+    wanted = task.unit.lower()
+    found = [i for i, unit in enumerate(units) if not wanted or wanted in (unit.id, unit.architecture, unit.key)]
+    if not found:
+        raise unknown("unit", task.unit, [name for unit in units for name in (unit.architecture, unit.id)])
+    return found
+
+
+def divide_tasks(mission: Mission, units: Sequence[Device], find: Find) -> ModuleAnswer:
+    """Return the best division of the tasks among the units: no frame missed, then least power."""
+    ways = islice(product(*(_places(task, units) for task in mission.task)), _DIVISIONS)
+    answers = [run_on_units(mission, units, places, find) for places in ways]
+    return min(answers, key=lambda answer: (not answer.is_possible, answer.missed, answer.power_w))
+
+
+def _scaled(mission: Mission, scale: float) -> Mission:
+    tasks = tuple(msgspec.structs.replace(task, rate_hz=task.rate_hz * scale) for task in mission.task)
+    return msgspec.structs.replace(mission, task=tasks)
+
+
+def _largest_scale(mission: Mission, units: Sequence[Device], find: Find) -> float:
+    """Return the largest part of all rates at which the mission is possible; 0 if there is none."""
+    low, high = 0.0, 1.0
+    for _ in range(_STEPS):
+        middle = (low + high) / 2.0
+        if divide_tasks(_scaled(mission, middle), units, find).is_possible:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def find_ways(mission: Mission, units: Sequence[Device], find: Find) -> tuple[MissionChange, ...]:
+    """Return changes of an impossible mission on a module, the possible ones first."""
+    ways, tasks = [], mission.task
+
+    def try_change(change: str, changed: Mission) -> None:
+        """Add what a change leads to, if the device can run it."""
+        try:
+            answer = divide_tasks(changed, units, find)
+        except RequestError:
+            return
+        ways.append(MissionChange(change, answer.is_possible, answer.why))
+
+    if any(task.precision != "int8" for task in tasks):
+        narrow = tuple(msgspec.structs.replace(task, precision="int8") for task in tasks)
+        try_change("all tasks in int8", msgspec.structs.replace(mission, task=narrow))
+    free = msgspec.structs.replace(mission, power_w=np.inf, hours=0.0)
+    try_change("without a power budget or hours", free)
+    for i, task in enumerate(tasks if len(tasks) > 1 else ()):
+        try_change(f"without {task.model}", msgspec.structs.replace(mission, task=tasks[:i] + tasks[i + 1 :]))
+    if any(task.rate_hz for task in tasks) and (scale := _largest_scale(mission, units, find)):
+        try_change(f"{percent(scale)} of all rates", _scaled(mission, scale))
+    return tuple(sorted(ways, key=lambda way: not way.is_possible))
+
+
+def answer_mission(
+    name: str,
+    mission: Mission,
+    modules: Iterable[Sequence[Device]],
+    find: Find,
+    on_paper: Iterable[Sequence[Device]] = (),
+) -> MissionAnswer:
+    """Answer a mission on modules; devices `on_paper` are tried if none of these can do it. Modules that a model does
+    not fit are left out. Raises RequestError if that leaves none."""
+    answers, units_of, reason = [], {}, "no device"
+    for units in modules:
+        try:
+            answer = divide_tasks(mission, units, find)
+        except RequestError as error:
+            reason = str(error)
+            continue
+        answers.append(answer)
+        units_of[answer.device] = units
+    if not answers:
+        raise RequestError(f"{name}: {reason}")
+    answers.sort(key=lambda answer: (not answer.is_possible, answer.power_w if answer.is_possible else answer.worst))
+    best, possible = answers[0], sum(answer.is_possible for answer in answers)
+    ways: tuple[MissionChange, ...] = ()
+    if not possible:
+        ways = find_ways(mission, units_of[best.device], find)
+        for units in on_paper:
+            try:
+                answer = divide_tasks(mission, units, find)
+            except RequestError:
+                continue
+            if answer.is_possible:
+                ways += (MissionChange(f"{answer.device}, which exists on paper only", True, answer.why),)
+    return MissionAnswer(
+        mission=name, verdict=_verdict(best, possible, len(answers)), best=best, n_possible=possible,
+        modules=tuple(answers), ways=ways,
+    )  # fmt: skip
+
+
+def _verdict(best: ModuleAnswer, possible: int, tried: int) -> str:
+    if tried == 1:
+        return f"{'Possible' if possible else 'Impossible'} on {best.device}: {best.why}"
+    if possible:
+        return f"Possible on {possible} of {tried} devices; {best.device} takes least power: {best.why}"
+    return f"Impossible on all {tried} devices; nearest is {best.device}: {best.why}"

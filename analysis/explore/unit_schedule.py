@@ -1,0 +1,85 @@
+"""The schedule of tasks on one unit: one frame at a time, the earliest deadline first. A frame that cannot end before
+its deadline is dropped."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Sequence
+
+import msgspec
+import numpy as np
+
+from hardware.demand import Floats
+from hardware.precision import DEFAULT
+
+_DIGITS = 9  # of times in a schedule: frames that are due together run in the order of the tasks
+
+
+class Task(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A model that runs `rate_hz` times a second, each time within `deadline_s` (by default until the next frame); 0:
+    again and again. `unit` is a device or an architecture of the module, by default any."""
+
+    model: str
+    rate_hz: float = 0.0
+    deadline_s: float = 0.0
+    unit: str = ""
+    precision: str = DEFAULT
+    batch: int = 1
+
+    @property
+    def period_s(self) -> float:
+        """The seconds between frames; infinite for a task without a rate."""
+        return 1.0 / self.rate_hz if self.rate_hz else np.inf
+
+    @property
+    def due_s(self) -> float:
+        """The seconds in which a frame has to be done."""
+        return self.deadline_s or self.period_s
+
+
+class Frames(msgspec.Struct, frozen=True):
+    """The frames of tasks on one unit, (n,) by task: done in a second, the share dropped, and their mean and longest
+    seconds from arrival to end. `busy` is the share of time in which the unit works."""
+
+    done: Floats
+    missed: Floats
+    mean_s: Floats
+    longest_s: Floats
+    busy: float
+
+
+def schedule(tasks: Sequence[Task], seconds: Sequence[float], horizon_s: float) -> Frames:
+    """Simulate tasks that take `seconds` each on one unit. The unit runs one frame at a time, the earliest deadline
+    first, and drops a frame that cannot end in time. A task without a rate is due when its last frame began plus the
+    time of all tasks, so it takes turns with its like."""
+    n, now, busy, turn_s = len(tasks), 0.0, 0.0, sum(seconds)
+    arrived, done, missed, total, longest = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
+    queue = [(round(task.due_s, _DIGITS) if task.rate_hz else turn_s, i, 0.0) for i, task in enumerate(tasks)]
+    arrivals = [(task.period_s, i, 1) for i, task in enumerate(tasks) if task.rate_hz]
+    heapq.heapify(queue)
+    heapq.heapify(arrivals)
+    while now < horizon_s:
+        while arrivals and arrivals[0][0] <= now:
+            at, i, frame = heapq.heappop(arrivals)
+            heapq.heappush(queue, (round(at + tasks[i].due_s, _DIGITS), i, at))
+            heapq.heappush(arrivals, (round((frame + 1) * tasks[i].period_s, _DIGITS), i, frame + 1))
+        if not queue:
+            now = arrivals[0][0]
+            continue
+        due, i, at = heapq.heappop(queue)
+        arrived[i] += 1.0
+        is_late = bool(tasks[i].rate_hz) and now + seconds[i] > due + 10.0**-_DIGITS
+        missed[i] += is_late
+        if is_late:
+            continue
+        now, busy = round(now + seconds[i], _DIGITS), busy + seconds[i]
+        done[i], total[i], longest[i] = done[i] + 1.0, total[i] + now - at, max(longest[i], now - at)
+        if not tasks[i].rate_hz:
+            heapq.heappush(queue, (now + turn_s, i, now))
+    return Frames(
+        done / now,
+        missed / np.maximum(arrived, 1.0),
+        np.divide(total, done, out=np.full(n, np.nan), where=done > 0.0),
+        longest,
+        min(busy / now, 1.0),
+    )

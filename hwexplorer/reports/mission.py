@@ -1,0 +1,78 @@
+"""Run several models at their rates on one module, within a power budget or from a battery."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from analysis.document import columns
+from analysis.estimate.estimate import Estimate
+from analysis.explore import mission_answer
+from analysis.explore.mission_answer import MissionAnswer, MissionChange, ModuleAnswer, TaskAnswer
+from analysis.explore.unit_schedule import Task
+from hardware.device_catalog import catalogue_devices
+from hwexplorer import engine
+from hwexplorer.configurations import INCLUDE_PAPER
+from hwexplorer.declare import Report, Rows, Subject, summary_text
+from hwexplorer.options import OWN_MODEL, option
+from hwexplorer.state import State
+from hwexplorer.views.captions import MARKED
+
+DEVICES = columns(ModuleAnswer, "device is_possible power busy missed hours why", device={"shown": MARKED})
+
+
+def _state_of(state: State, task: Task) -> State:
+    return msgspec.structs.replace(state, model=task.model, precision=task.precision, batch=task.batch)
+
+
+def _states(state: State, file: Path, **_: object) -> Iterable[State]:
+    return [_state_of(state, task) for task in mission_answer.read_mission(file).task]
+
+
+def _document(state: State, file: Path, on_paper: bool) -> MissionAnswer:
+    asked = mission_answer.read_mission(file)
+
+    def find(task: Task, key: str) -> Estimate:
+        """Return the estimate of a task on a device."""
+        return engine.result(_state_of(state, task), key)
+
+    is_search = asked.device == mission_answer.WHICH
+    every = catalogue_devices(engine.folders())
+    catalogue = [device for device in every if device.silicon or on_paper]
+    modules = mission_answer.list_modules(catalogue if is_search else [engine.device(asked.device)], engine.device)
+    paper = [(device,) for device in every if not (device.silicon or on_paper)]
+    return mission_answer.answer_mission(file.stem, asked, modules, find, paper)
+
+
+def _power(answer: MissionAnswer, state: State) -> tuple[str, ...]:
+    best = answer.best
+    parts = " + ".join(f"{task.power_w:.3g} W {task.model}" for task in best.tasks)
+    hours = "" if best.hours is None else f"; the battery lasts {best.hours:.3g} h"
+    return (
+        f"{best.power_w:.3g} W = {best.rest_w:.3g} W at rest + {parts}{hours}",
+        "The host of an accelerator, cameras and motors are not counted: state them as other_w.",
+    )
+
+
+VERB = Report(
+    subject=Subject(options=OWN_MODEL),
+    options=(
+        option("file", type=Path, metavar="FILE", help="a mission in TOML: docs/missions.md has an example"),
+        INCLUDE_PAPER,
+    ),
+    document=_document,
+    states=_states,
+    title=lambda answer, state: f"Mission {answer.mission}",
+    parts=(
+        summary_text(lambda answer, state: (answer.verdict,)),
+        Rows("tasks", lambda answer: f"Tasks on {answer.best.device}", columns(TaskAnswer),
+             of=lambda answer: answer.best.tasks, key="model", footer=_power),
+        Rows("ways", "Ways to make it possible", columns(MissionChange), key="change", optional=True),
+        Rows("modules", "Devices", DEVICES, key="device", first=10),
+    ),
+    main="modules",
+    on_screen=False,
+    shown=("drone.toml",),
+)  # fmt: skip

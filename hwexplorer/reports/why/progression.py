@@ -1,0 +1,90 @@
+"""Explain a model on several architectures in turn: energy by what they share, and the causes of each step."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import msgspec
+
+from analysis.document import Column
+from analysis.explore.architecture_steps import Progression, family_rows, make_progression
+from hardware.quantity import quantity
+from hwexplorer import engine
+from hwexplorer.declare import Report, Subject
+from hwexplorer.options import MODEL, NODE, ON_SEVERAL, OWN_MODEL, SCENARIO, option
+from hwexplorer.state import State
+from hwexplorer.views.captions import MARKED, headline_of_state
+from hwexplorer.views.plain import Page, Table, Text
+from hwexplorer.views.tables import rows
+
+
+class _Family(msgspec.Struct, frozen=True):
+    """A family of events and its energy on each device, J per inference."""
+
+    name: str
+    energy_j: dict[str, float]
+    largest_j: float
+
+
+def _with_devices(state: State, several: Sequence[str]) -> State:
+    return msgspec.structs.replace(state, devices=tuple(several)) if several else state
+
+
+def _document(state: State, several: Sequence[str]) -> Progression:
+    devices = _with_devices(state, several).devices
+    return make_progression([engine.result(state, name) for name in devices], state.at)
+
+
+def _columns(document: Progression) -> tuple[Column, ...]:
+    columns = [Column("family", "Events", role="text", keep=0, of="name")]
+    for side in document.sides:
+        energy, share = partial(_energy_on, side.device), partial(_bar_on, side.device)
+        columns.append(Column(side.device, MARKED[side.device], "J", role="quantity", keep=0, of=energy))
+        columns.append(Column(f"{side.device}_bar", "", "%", role="bar", keep=1, of=share))
+    return tuple(columns)
+
+
+def _energy_on(device: str, row: _Family) -> float:
+    return row.energy_j[device]
+
+
+def _bar_on(device: str, row: _Family) -> float:
+    return row.energy_j[device] / row.largest_j
+
+
+def _table(document: Progression) -> Table:
+    families = family_rows(document)
+    largest_j = max(max(energies) for _, energies in families)
+    total = [side.energy_j_per_inference for side in document.sides]
+    devices = [side.device for side in document.sides]
+    items = [_Family(name, dict(zip(devices, energies, strict=True)), largest_j) for name, energies in families]
+    runs = (f"{MARKED[side.device]}: {quantity(side.latency_s, 's')}, {quantity(joules, 'J')}, {side.precision_run}, "
+            f"{side.runtime}" for side, joules in zip(document.sides, total, strict=True))  # fmt: skip
+    columns = _columns(document)
+    title = f"Energy per inference of {document.node or document.model} by event family"
+    return Table(
+        "families",
+        title,
+        columns,
+        rows(columns, items, key="name"),
+        footer=("Bars have one scale for all devices", *runs),
+    )
+
+
+def _view(state: State, several: Sequence[str]) -> Page:
+    document, named = _document(state, several), _with_devices(state, several)
+    table = _table(document)
+    lines = tuple((f"{step.before} to {step.after}", step.says) for step in document.steps)
+    steps = Text("steps", "Steps of the whole model", lines)
+    return Page("progression", headline_of_state(named), (table, steps), csv=table)
+
+
+VERB = Report(
+    subject=Subject(options=(MODEL, *SCENARIO, *OWN_MODEL, ON_SEVERAL, NODE), several=True),
+    options=(option("several", nargs="*", default=(), metavar="DEV", help="devices in turn: cpu gpu tpu kpu"),),
+    document=_document,
+    view=_view,
+    on_screen=False,
+    examples={"progression": "resnet18 xeon_8490h h100_sxm tpu_v4 kpu_t256"},
+)

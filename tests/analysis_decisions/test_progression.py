@@ -1,0 +1,61 @@
+"""A model on four architectures in turn: families add up to the energy, steps are those of each pair."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from analysis.estimate.estimate import Estimate, estimate
+from analysis.estimate.scenario import Scenario
+from analysis.explore.architecture_steps import make_progression
+from analysis.explore.explanation import explain
+from analysis.reports.event_report import event_report
+from hardware.device_catalog import load_device
+from hardware.errors import RequestError
+from hwexplorer import cli
+from tests.models import load_once
+
+KEYS = ("xeon_8490h", "h100_sxm", "tpu_v4", "kpu_t256")
+
+
+def run(model: str, batch: int = 1) -> list[Estimate]:
+    return [estimate(load_once(model), load_device(key), Scenario(batch, "int8")) for key in KEYS]
+
+
+@pytest.mark.parametrize(("model", "batch"), [("resnet18", 1), ("vit_b_16", 8)])
+def test_families_add_up_and_steps_are_of_pairs(model: str, batch: int) -> None:
+    results = run(model, batch)
+    document = make_progression(results)
+    for side, result in zip(document.sides, results, strict=True):
+        assert sum(side.energy_by_family_j.values()) == pytest.approx(result.energy_j / batch)
+        assert side.latency_s == pytest.approx(result.latency_s)
+    first = document.steps[0]
+    assert first.energy_reasons == explain(results[0], results[1], "energy").reasons[1:]
+    assert first.edp_ratio == pytest.approx(first.energy_ratio * first.latency_ratio)
+    assert first.latency_ratio == pytest.approx(results[1].latency_s / results[0].latency_s)
+
+
+@pytest.mark.parametrize("path", ["layer1", "layer2.0.conv1"])
+def test_a_node_is_that_of_its_events(path: str) -> None:
+    results = run("resnet18")
+    for side, result in zip(make_progression(results, path).sides, results, strict=True):
+        assert side.energy_j_per_inference == pytest.approx(event_report(result, path).total_j_per_inference)
+
+
+def test_one_device_is_refused() -> None:
+    with pytest.raises(RequestError, match="two devices or more"):
+        make_progression(run("resnet18")[:1])
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["why resnet18 cpu gpu tpu kpu", "show events resnet18 --on cpu,gpu,tpu,kpu", "progression resnet18 --on cpu,gpu"],
+)
+def test_words_of_the_command_line(words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([*words.split(), "--format", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert [side["architecture"] for side in document["sides"]] == ["cpu", "gpu", "tpu", "kpu"][
+        : len(document["sides"])
+    ]
+    assert len(document["steps"]) == len(document["sides"]) - 1
