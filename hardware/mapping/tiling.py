@@ -68,10 +68,10 @@ class TileChoices(msgspec.Struct, frozen=True):
     """Tiles to choose from, (t, 3) rows, columns and relative rate, and ways to divide K, which is padded to `k_step`.
 
     `macs_per_s` is the rate of one unit. In `operand_s` one value of a row or column comes from the last on-chip level
-    to the unit. `step_s`, per value of K, is how long a block waits for memory; each further round of blocks fills in `refill_s`. In `store_s` a unit stores a
-    result, before its next tile begins. If K is divided, a unit moves a value of a part in `part_s`, and a kernel that
-    adds up the parts takes `split_s`. Groups of unequal rows end in a part of a tile that is `partly_full` in the mean,
-    0 for equal groups."""
+    to the unit. `step_s`, per value of K, is how long a block waits for memory; each further round of blocks fills in
+    `refill_s`. In `store_s` a unit stores a result, before its next tile begins. If K is divided, a unit moves a value
+    of a part in `part_s`, and a kernel that adds up the parts takes `split_s`. Groups of unequal rows end in a part of
+    a tile that is `partly_full` in the mean, 0 for equal groups."""
 
     tiles: Floats
     splits: tuple[int, ...]
