@@ -27,6 +27,7 @@ LEAST, MOST = 1e-24, 1e24
 CATALOG = Path(__file__).parent / "catalog"
 DESIGN_TARGET = "design target"
 DESIGNER = "designer"  # the mode in which a design target has its designer's own prices
+_PEAK_OFF = 0.05  # largest difference of a stated peak from that of the units
 QUALITIES = ("data sheet", "measured", "published", "fitted", "assumed", "derived", DESIGN_TARGET)
 
 
@@ -256,6 +257,20 @@ def _with_wide_work(spec: DeviceFile) -> DeviceFile:
     return msgspec.structs.replace(spec, fma_per_clock=tables, runs=runs)
 
 
+def _check_peaks(spec: DeviceFile, facts: dict[str, Fact]) -> None:
+    """Raise ValueError if a stated peak is not that of the units, their rates and clock, and no exception says why."""
+    for form, peak in spec.peak_flops.items():
+        rates = {unit: table[form].value for unit, table in spec.fma_per_clock.items() if form in table}
+        per_unit = {unit: 2.0 * rate * facts[f"{unit}_clock_hz"].value for unit, rate in rates.items()}
+        made = [facts["units"].value * each for each in per_unit.values()]
+        if made and form not in spec.exceptions and all(abs(each / peak.value - 1.0) > _PEAK_OFF for each in made):
+            unit, rate = next(iter(rates.items()))
+            raise ValueError(
+                f"peak_flops.{form}: {peak.value:.4g} FLOP/s, but {facts['units'].value:g} units x {rate:g} FMA x "
+                f"{facts[f'{unit}_clock_hz'].value:.4g} Hz make {made[0]:.4g}; [exceptions] may say why"
+            )
+
+
 def _check(spec: DeviceFile) -> None:
     if spec.changes:
         raise ValueError("changes: name a changed device by an expression, e.g. h100_sxm{units*2}")
@@ -275,6 +290,7 @@ def _check(spec: DeviceFile) -> None:
     for mode, point in spec.power_modes.items():
         _check_facts(f"power_modes.{mode}.facts", known, point.facts)
     facts = complete_facts(spec, spec.facts)
+    _check_peaks(spec, facts)
     elements = math.prod(facts[axis].value for axis in spec.hierarchy.axes) if spec.hierarchy else facts["units"].value
     if elements != facts["units"].value:
         raise ValueError(f"facts.units: {facts['units'].value:g} are not the {elements:g} elements of the arrays")

@@ -29,6 +29,8 @@ _MOST = 64  # changes of one device
 _CLOSE = 1e-9  # relative, within which a scaled count is whole
 ARRAY = "array"  # `array=32x32` is its rows and columns
 
+_LIMITS = ("power_limit_w", "sustained_w")  # if stated, the envelope that a design is held to
+
 
 class Change(msgspec.Struct, frozen=True):
     """One change as written. `name` is a fact, `matrix` or `vector` (`.fp16` for one format), or an event (`:fp32` for
@@ -202,6 +204,8 @@ class _DeviceEditor:
             sources = {fact: power for fact, power in field.follows.items() if fact in facts and fact in self.ratios}
             old = self.facts.get(name)
             if not sources or old is None or name in self.ratios or name in self.followed:
+                continue
+            if "silicon" in sources and name in _LIMITS and old.quality != "derived":
                 continue
             self.followed.add(name)
             value = old.value

@@ -1,6 +1,8 @@
-"""KPU, domain flow: each tile computes a block of the result as operands stream past; no instructions."""
+"""KPU, domain flow: tiles execute recurrences; tokens fire cells as they meet, and no instructions are fetched."""
 
 from __future__ import annotations
+
+import math
 
 import msgspec
 import numpy as np
@@ -8,11 +10,20 @@ import numpy as np
 from hardware.architecture import Architecture
 from hardware.architectures import levels_of_units
 from hardware.demand import Demand, Floats, Ints, OpClass
+from hardware.device import Device
 from hardware.efficiency import Efficiency
 from hardware.event_prices import Coefficients
 from hardware.mapping import common
 from hardware.mapping.common import Mapping, Traffic
-from hardware.mapping.recurrence import Fabric, fastest_schedule, filling_cycles, kept, schedules, windows
+from hardware.mapping.recurrence_schedules import (
+    Fabric,
+    fastest_schedule,
+    filling_cycles,
+    find_stationary,
+    movements,
+    schedules,
+    windows,
+)
 from hardware.mapping.tiling import Bools, Tiling, by_shape, choose, vector_tiling
 from hardware.power_limit import KernelNeeds, lower_clocks
 from hardware.precision import FORMATS
@@ -34,7 +45,11 @@ def map_operators(demand: Demand, setup: Setup, rates: Efficiency) -> Mapping:
     flow = common.traffic(demand, device)
     mapping = common.assemble(demand, setup, rates, flow, array, vector, on_array, _counts)
     mapping = _reduce_on_fabric(demand, setup, rates, mapping)
-    return _within_power(demand, setup, mapping, np.flatnonzero(on_array & ~demand.is_depthwise), setup.prices)
+    mapping = _within_power(demand, setup, mapping, np.flatnonzero(on_array & ~demand.is_depthwise), setup.prices)
+    # Each tile has a link to the right and one down.
+    links = 2.0 * device.units * device.link_bytes_per_clock * device.clock_hz
+    hops_s = mapping.counts[device.arch.row["network_on_chip.hop"]] / links
+    return msgspec.structs.replace(mapping, chip_s=np.maximum(mapping.chip_s, hops_s))
 
 
 def fabric_of(setup: Setup) -> Fabric:
@@ -50,8 +65,14 @@ def fabric_of(setup: Setup) -> Fabric:
         buffer_bytes=device.tile_memory_bytes,
         operand_bytes=FORMATS[plan.matrix].bits / 8.0,
         result_bytes=plan.element_bytes,
+        latency=_hops(device),
         has_barriers=device.barriers > 0.0,
     )
+
+
+def _hops(device: Device) -> float:
+    """Return the mean hops of a byte between a memory tile and the tile that uses it, on a square mesh."""
+    return math.sqrt(device.units) * device.arch.data.assumed("hops_per_side")
 
 
 def _schedules(gemm: Floats, setup: Setup) -> Tiling:
@@ -141,23 +162,30 @@ def _by_tiles(
     operands = inputs * left + weights * right
     # Operands enter at the edge of the fabric and flow from tile to tile: each is fetched once per row or column
     # of tiles, and makes one hop per tile that uses it. Streamers narrow what is stored wider than it is multiplied.
-    read, width = np.maximum(operands / np.sqrt(device.units), chip_read), FORMATS[plan.matrix].bits / 8.0
+    fabric, width = fabric_of(setup), FORMATS[plan.matrix].bits / 8.0
+    together, chunks = movements(demand.gemm[:, at], tiling, fabric)
+    streamed = np.maximum(operands / np.sqrt(device.units), chip_read)
+    read = np.maximum(operands / np.sqrt(device.units * together), chip_read)
     narrow = (inputs * min(left, width) + weights * np.minimum(right, width)) / np.maximum(operands, 1e-300)
     narrow = np.where(on_array & (operands > 0), narrow, 1.0)
-    fetched = read * narrow
+    streamed, fetched = streamed * narrow, read * narrow
     sums = (macs + elements * np.maximum(tiling.split, 1.0)) * assumed("accumulator_bytes")
     # Cells of tiles at work that do not multiply: beyond the edge of a result, or while a tile fills and drains.
     edge = tiling.blocks * tiling.tile_m * tiling.tile_n * depth - macs
-    filling = filling_cycles(demand.gemm[:, at], tiling, device.array_rows * device.array_columns) * cells
+    filling = filling_cycles(demand.gemm[:, at], tiling, fabric.cells) * cells
     return {
         "tile.partial_sum": np.where(on_array, sums, 0.0),
         "tile.idle_cell": np.where(on_array, np.maximum(edge, 0.0) + filling, 0.0),
-        "tile_memory.read": fetched,
+        "tile_memory.read": streamed,
         "tile_memory.write": fetched,
+        "stream_buffer.read": streamed,
+        "stream_buffer.write": streamed,
         "shared_memory.read": read,
-        "network_on_chip.hop": np.maximum(operands, chip_read) * narrow + (fetched + chip_write) * assumed("hops"),
+        "network_on_chip.hop": np.maximum(operands, chip_read) * narrow + (fetched + chip_write) * _hops(device),
         "network_on_chip.token_injection": fetched + chip_write,
         "network_on_chip.token_extraction": fetched + chip_write,
+        "orchestration.mover_command": 2.0 * chunks,
+        "orchestration.streamer_command": 2.0 * chunks + blocks,
         "domain_flow.domain_tracking": np.where(on_array, tiling.blocks * depth, blocks),
         "domain_flow.wavefront_setup": blocks,
         "synchronisation.tile_barrier": blocks,
@@ -175,6 +203,7 @@ def _counts(demand: Demand, setup: Setup, flow: Traffic, tiling: Tiling, on_matr
     for label, count in _by_tiles(demand, setup, flow, tiling, on_matrix, slice(None)).items():
         counts[row[label]] = count
     counts[row["tile.mac"]] = macs
+    counts[row["domain_flow.token_match"]] = macs * assumed("streamed_operands")
     counts[row["tile.operand_stream"]] = macs * assumed("streamed_operands") * FORMATS[plan.matrix].bits / 8.0
     counts[row["tile.vector_flop"]] = demand.vector_flops
     counts[row["tile.special_function"]] = demand.special
@@ -193,7 +222,7 @@ def _sentence(demand: Demand, setup: Setup, mapping: Mapping, i: int) -> str:
     tiling = mapping.tiling
     units = f"{whole(mapping.units[i])}/{whole(device.units)} tiles"
     if mapping.on_matrix[i]:
-        stays = kept(tiling, demand.gemm[3], device.array_rows * device.array_columns)[i]
+        stays = find_stationary(tiling, demand.gemm[3], device.array_rows * device.array_columns)[i]
         return (
             f"{product(demand, i)} as a domain flow ({plan.matrix}), {stays} stay: {whole(tiling.blocks[i])} blocks of "
             f"{whole(tiling.tile_m[i])} x {whole(tiling.tile_n[i])}{split(mapping, i)}, {units}, "

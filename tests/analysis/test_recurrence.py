@@ -4,15 +4,25 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import Any
 
 import grid
 import numpy as np
 import pytest
 
-from hardware.mapping.recurrence import RESULTS, Fabric, fastest_schedule, keep_operand, keep_results, kept, schedules
+from hardware.device_catalog import load_device
+from hardware.mapping.recurrence_schedules import (
+    RESULTS,
+    Fabric,
+    fastest_schedule,
+    find_stationary,
+    keep_operand,
+    keep_results,
+    schedules,
+)
 from tests.sampling import for_each
 
-GEMM = np.random.default_rng(7)
+RANDOM = np.random.default_rng(7)
 
 
 def _fabric(rows: int, columns: int, **facts: float) -> Fabric:
@@ -28,7 +38,7 @@ def _column(*sizes: int) -> np.ndarray:
 def _simulate_results(rows: int, columns: int, m: int, n: int, k: int) -> int:
     """Move tokens through a grid of cells that keep their sums: one step a cycle, the smallest blocks first. Return the
     cycles, and check the product."""
-    left, right = GEMM.integers(-9, 9, (m, k)), GEMM.integers(-9, 9, (k, n))
+    left, right = RANDOM.integers(-9, 9, (m, k)), RANDOM.integers(-9, 9, (k, n))
     ranges = [
         (range(i, min(i + rows, m)), range(j, min(j + columns, n)))
         for i in range(0, m, rows)
@@ -61,7 +71,7 @@ def _simulate_results(rows: int, columns: int, m: int, n: int, k: int) -> int:
 
 def _simulate_weights(rows: int, columns: int, m: int, n: int, k: int) -> int:
     """Keep blocks of weights in the cells, stream inputs across and sums down, one block after the other."""
-    left, right = GEMM.integers(-9, 9, (m, k)), GEMM.integers(-9, 9, (k, n))
+    left, right = RANDOM.integers(-9, 9, (m, k)), RANDOM.integers(-9, 9, (k, n))
     result, cycle = np.zeros((m, n), dtype=int), 0
     for first in range(0, k, rows):
         for start in range(0, n, columns):
@@ -110,7 +120,7 @@ BARRIERS = {64: 2048, 128: 13824, 256: 97280, 512: 718848, 1024: 5500928, 2048: 
 def test_one_tile_takes_the_cycles_of_its_makers_simulator(has_barriers: bool, tmp_path: Path) -> None:
     """With barriers exactly; pipelined 57 % of the peak at 64 cubed, 96 % at 1,024. By the estimate of a device."""
 
-    def one_tile(data: dict) -> None:
+    def one_tile(data: dict[str, Any]) -> None:
         facts = {"units": 1, "array_rows": 16, "array_columns": 16, "tile_memory_bytes": 65536}
         facts |= {"barriers": 1} if has_barriers else {}
         for name, value in facts.items():
@@ -143,7 +153,7 @@ def test_what_stays_follows_the_shape_of_the_product() -> None:
     fabric = _fabric(32, 32, units=4, buffer_bytes=32768, bus_bytes=64)
     for sizes, stays in (((12544, 64, 27), "weights"), ((64, 12544, 27), "inputs"), ((512, 512, 4096), RESULTS)):
         tiling = fastest_schedule(schedules(_column(1, *sizes), fabric, (1.0, 2.0), (1, 2, 4)))
-        assert kept(tiling, _column(sizes[2])[0], fabric.cells)[0] == stays
+        assert find_stationary(tiling, _column(sizes[2])[0], fabric.cells)[0] == stays
         assert tiling.seconds[0] * fabric.units * fabric.macs_per_clock >= math.prod(sizes)
 
 
@@ -155,3 +165,58 @@ def test_results_fill_a_fabric_once_and_operands_for_each_block() -> None:
         each = keep_operand(_column(1, size, size, size), fabric, 16, 16, 1).seconds[0] - blocks * size
         assert once == pytest.approx(30)
         assert each == pytest.approx(blocks * 46)
+
+
+def _counts(device: str, workload: object, precision: str = "int8") -> tuple[dict[str, float], Any]:
+    result = grid.run(workload, load_device(device), 1, precision, "fused")
+    return dict(zip(result.device.arch.row, result.run.counts.sum(axis=1), strict=True)), result
+
+
+def test_hops_of_a_byte_grow_with_the_mesh() -> None:
+    """The distance from a memory tile follows the number of tiles: a larger fabric pays more for each byte."""
+    per_byte = []
+    for tiles in (64, 256, 1024):
+        counts, _ = _counts(f"kpu_t256{{units={tiles}}}", "resnet18")
+        per_byte.append(counts["network_on_chip.hop"] / counts["network_on_chip.token_injection"])
+    assert per_byte == sorted(per_byte)
+    assert per_byte[-1] > 2 * per_byte[0]
+
+
+@pytest.mark.parametrize(
+    "change", ["units=1024", "units=64", "process_nm=5", "tile_memory_bytes=262144", "array=16x16"]
+)
+def test_a_stated_power_limit_stays(change: str) -> None:
+    """Designs are compared within the envelope that is stated, whatever their silicon; a derived limit follows it."""
+    for mode in ("", ":15w", ":50w"):
+        assert load_device(f"kpu_t256{mode}{{{change}}}").power_limit_w == load_device(f"kpu_t256{mode}").power_limit_w
+
+
+def test_memory_of_a_tile_bounds_what_it_fetches_ahead() -> None:
+    """Less memory shares less and waits more: the smallest is never the fastest, nor the one of least energy."""
+    sizes = (256, 1024, 4096, 32768)
+    runs = [grid.run("resnet18", load_device(f"kpu_t256{{tile_memory_bytes={n}}}"), 1, "int8", "fused") for n in sizes]
+    assert runs[0].latency_s > runs[1].latency_s
+    assert runs[0].energy_j > runs[1].energy_j
+    assert all(run.run.utilization.max() <= 1.0 for run in runs)
+
+
+def test_events_of_a_product_and_a_convolution_by_hand() -> None:
+    """Every operand arrives at a cell once a multiply-add; each input enters once for each block of columns."""
+    counts, result = _counts("kpu_t256", grid.toy_gemm(256, 512, 128))
+    tiling = result.run.mapping.tiling
+    at = int(np.flatnonzero(result.demand.macs)[0])
+    macs = 256 * 512 * 128
+    inputs = 256 * 128 * math.ceil(512 / tiling.tile_n[at])
+    weights = 512 * 128 * math.ceil(256 / tiling.tile_m[at])
+    assert counts["tile.mac"] == macs
+    assert counts["domain_flow.token_match"] == 2 * macs
+    assert counts["tile.operand_stream"] == 2 * macs
+    assert counts["tile.partial_sum"] == 4 * (macs + 256 * 512 * max(tiling.split[at], 1.0))
+    assert counts["domain_flow.program_load"] == counts["synchronisation.kernel_barrier"] == 1
+    edge = max((inputs + weights) / 16, 256 * 128 + 512 * 128)
+    assert counts["tile_memory.read"] == counts["stream_buffer.read"] == pytest.approx(edge)
+    assert counts["dram.dram_read"] <= 256 * 128 + 512 * 128
+    counts, result = _counts("kpu_t256", "resnet18")
+    stem = int(np.flatnonzero(result.demand.macs)[0])
+    assert result.run.counts[result.device.arch.row["tile.mac"], stem] == 112 * 112 * 64 * 7 * 7 * 3
+    assert counts["domain_flow.token_match"] == 2 * result.demand.macs.sum()

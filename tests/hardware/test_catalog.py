@@ -9,6 +9,7 @@ import re
 import warnings
 from collections import Counter
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -16,6 +17,7 @@ from hardware import known_architectures
 from hardware.device import Device
 from hardware.device_catalog import CATALOG, describe_device, device_files, load_device, load_devices
 from hardware.device_file import DESIGNER, QUALITIES
+from hardware.device_toml import portable_toml
 from hardware.engines.runtime import runtimes
 from hardware.errors import RequestError
 from hardware.plan import make_plan
@@ -551,3 +553,32 @@ def test_three_devices_are_suggested_at_most(name: str) -> None:
     with pytest.raises(RequestError) as unknown:
         load_device(name)
     assert str(unknown.value).partition("?")[0].count(" or ") <= 2
+
+
+@for_each("name", ["kpu_t256", "kpu_t256:15w{units=512}", "h100_sxm", "jetson_orin_nano:7w", "eyeriss"])
+def test_a_device_file_travels(name: str) -> None:
+    """The file that `devices NAME -o mine.toml` writes describes the same device, with the same facts and peaks."""
+    device = load_device(name)
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "mine.toml").write_text(portable_toml(device, "mine"))
+        mine = load_device("mine", (Path(folder),))
+    assert mine.silicon == device.silicon
+    assert mine.peaks == pytest.approx(device.peaks, rel=1e-5)
+    for fact, value in device.values.items():
+        assert mine.values[fact] == pytest.approx(value, rel=1e-5), fact
+
+
+def test_a_peak_that_contradicts_its_units_is_an_error(tmp_path: Path) -> None:
+    text = portable_toml(load_device("kpu_t256"), "mine").replace("units = { value = 256.0", "units = { value = 100.0")
+    (tmp_path / "mine.toml").write_text(text)
+    with pytest.raises(RequestError, match=r"peak_flops.fp32: 9.139e\+12 FLOP/s, but 100 units"):
+        load_device("mine", (tmp_path,))
+    (tmp_path / "mine.toml").write_text(text + '\n[exceptions]\nfp32 = "so"\nbf16 = "so"\nint8 = "so"\nint4 = "so"\n')
+    assert load_device("mine", (tmp_path,)).units == 100
+
+
+def test_a_page_says_which_peaks_the_limit_does_not_allow(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["devices", "kpu_t256"]) == 0
+    assert "426 TOPS in int8 34.7 W" in capsys.readouterr().out
+    assert main(["devices", "rtx_4090"]) == 0
+    assert "not reachable" not in capsys.readouterr().out

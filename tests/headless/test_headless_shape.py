@@ -46,7 +46,8 @@ CATEGORIES = {
     "gpu": "compute register pipeline memory simt_control launch static",
     "tpu": "systolic weights on_chip vector hbm control static",
     "npu": "array vector weights line_buffer interconnect link control static",
-    "kpu": "tile tile_memory shared_memory dram network_on_chip domain_flow synchronisation static",
+    "kpu": "tile tile_memory stream_buffer shared_memory dram network_on_chip orchestration domain_flow synchronisation"
+    " static",
 }
 SUBGRAPHS = [
     "conv1", "maxpool",

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from analysis.annexes.machine import device_fit, few_rows, host_facts, torch_process
-from analysis.annexes.machine.device_toml import device_toml
 from analysis.annexes.machine.measurement_log import (
     BenchmarkCase,
     LogLine,
@@ -30,6 +29,7 @@ from analysis.model import store
 from analysis.model.ir.workload import encode
 from hardware.device import Device
 from hardware.device_catalog import device_in_mode, load_device
+from hardware.device_toml import device_toml
 from hardware.errors import RequestError
 from hwexplorer import engine
 from hwexplorer.cli import main

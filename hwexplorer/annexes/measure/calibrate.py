@@ -14,12 +14,12 @@ from typing import Annotated
 import msgspec
 
 from analysis.annexes.machine.device_fit import OwnDevice, TimingRow, fit_machine, fit_rows, median_error
-from analysis.annexes.machine.device_toml import device_toml
 from analysis.annexes.machine.measured_rows import read_rows
 from analysis.annexes.machine.measurement_log import read_log
 from analysis.document import Column, column, columns, record
 from hardware import places
 from hardware.device_catalog import device_files as shipped_files
+from hardware.device_toml import device_toml
 from hardware.errors import RequestError
 from hardware.quantity import of_fact, percent
 from hardware.sentence import count_noun

@@ -1,20 +1,25 @@
-"""Show one device with the source of each fact."""
+"""Show one device with the source of each fact, or write its file: -o mine.toml."""
 
 from __future__ import annotations
 
+import argparse
 from itertools import zip_longest
+from pathlib import Path
 from typing import Any
 
 from hardware.area import Area, area
 from hardware.device import Device
 from hardware.device_catalog import describe_device, device_as_designed
 from hardware.device_file import Fact
+from hardware.device_toml import portable_toml
 from hardware.event_prices import price
 from hardware.plan import make_plan
 from hardware.precision import DEFAULT, rate_unit
 from hardware.quantity import of_fact, percent, quantity
 from hwexplorer import engine
 from hwexplorer.declare import CATALOGUE, Report
+from hwexplorer.export import files
+from hwexplorer.headless import answers
 from hwexplorer.options import option
 from hwexplorer.state import State
 from hwexplorer.views.plain import Text
@@ -40,9 +45,36 @@ def _identity(spec: Device) -> tuple[str, ...]:
         f"id {spec.key}, architecture {spec.arch.name}, {spec.memory_technology} memory",
         *((f"what if: {', '.join(file.changes)}",) if file.changes else ()),
         *(("design target: no silicon was ever measured",) if not file.is_silicon else ()),
+        *_unreachable_peaks(spec),
         *((f"power modes: {', '.join(file.power_modes)}",) if file.power_modes else ()),
         *file.notes,
     )
+
+
+def _run(arguments: argparse.Namespace) -> None:
+    """Write the file of the device if the output is named as one, else print the report."""
+    path = Path(arguments.output or "")
+    if path.suffix.lower() != ".toml" or arguments.format:
+        answers.print_report("device", arguments)
+        return
+    files.check(path, overwrite=True)
+    files.write(path, portable_toml(engine.device(arguments.device), path.stem), overwrite=True)
+
+
+def _unreachable_peaks(spec: Device) -> tuple[str, ...]:
+    """Return a line on the peaks whose multiply-adds alone need more than the power limit leaves beside rest."""
+    macs = [event for event in spec.arch.events if event.argument == "matrix" and event.family in ("mac", "tensor_mac")]
+    left_w = spec.power_limit_w - max(spec.idle_w, spec.clocked_idle_w)
+    needs = []
+    for (unit, form), peak in spec.peaks.items():
+        plan = make_plan(spec, form)
+        watts = sum(peak / 2.0 * price(spec, plan, event).value_j for event in macs)
+        if unit == "matrix" and plan.matrix == form and watts > left_w:
+            needs.append(f"{quantity(peak, rate_unit(form))} in {form} {quantity(watts, 'W')}")
+    if not needs:
+        return ()
+    limit = quantity(spec.power_limit_w, "W")
+    return (f"peaks not reachable within the limit of {limit}, for multiply-adds alone they need: {', '.join(needs)}",)
 
 
 def _brief(state: State, device: str) -> Text:
@@ -134,5 +166,6 @@ VERB = Report(
     view=_view,
     brief=_brief,
     on_screen=False,
+    run=_run,
     examples={"device": "h100_sxm"},
 )

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from hardware.device import Device
+from hardware.errors import RequestError
 
 
 def device_toml(device: Device) -> str:
@@ -21,6 +22,23 @@ def device_toml(device: Device) -> str:
     for band in data["trust"]:
         lines += ["", "[[trust]]", *(f"{key} = {_toml_value(value)}" for key, value in band.items())]
     return "\n".join(lines) + "\n"
+
+
+def portable_toml(device: Device, name: str) -> str:
+    """Return the TOML text of a file `name`.toml that describes the device in its power mode, as text to edit: what is
+    stated, and in comments what follows by rule. Raises RequestError for a device with changed prices."""
+    if device.file.price_factors:
+        raise RequestError(f"{device.key}: its prices are changed by factors; state them in [coefficients] of a file")
+    by_rule = [key for key, fact in device.facts.items() if fact.source.startswith("rule:")]
+    stated = {key: fact for key, fact in device.facts.items() if key not in by_rule}
+    spec = msgspec.structs.replace(device.file, id=name, aliases=(), changes=(), facts=stated)
+    if device.key != device.id:  # published peaks are those of the file's own mode
+        spec = msgspec.structs.replace(spec, peak_flops={}, exceptions={})
+    text = device_toml(msgspec.structs.replace(device, file=spec))
+    derived = [
+        f"# {key} = {fact.value:.6g} {fact.unit}: {fact.source}" for key, fact in device.facts.items() if key in by_rule
+    ]
+    return "\n".join([text, "# Facts that follow by rule, unless [facts] states them:", *derived, ""])
 
 
 def _toml_table(name: str, value: dict[str, Any]) -> list[str]:
@@ -42,7 +60,15 @@ def _toml_value(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.6g}" if value % 1 or abs(value) >= 1e15 else f"{value:.1f}"
     if isinstance(value, dict):
-        return "{ " + ", ".join(f"{_toml_key(k)} = {_toml_value(v)}" for k, v in value.items() if v is not None) + " }"
+        return (
+            "{ "
+            + ", ".join(
+                f"{_toml_key(k)} = {_toml_value(v)}"
+                for k, v in value.items()
+                if v is not None and (k, v) != ("note", "")
+            )
+            + " }"
+        )
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(map(_toml_value, value)) + "]"
     return msgspec.json.encode(value).decode()

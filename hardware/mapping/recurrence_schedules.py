@@ -27,7 +27,8 @@ class Fabric(msgspec.Struct, frozen=True):
     """Equal tiles of `rows` x `columns` cells, which multiply `macs_per_clock` in all. Through its edges a tile takes a
     value for each row and column in a cycle. DMA engine, block mover and streamer of a tile move `bus_bytes` a cycle
     each; blocks of operands of `operand_bytes` are buffered twice in `buffer_bytes`. Results leave with `result_bytes`.
-    With `has_barriers` nothing moves while the fabric works."""
+    The first value of a chunk arrives after `latency` cycles. With `has_barriers` nothing moves while the fabric
+    works."""
 
     rows: float
     columns: float
@@ -38,6 +39,7 @@ class Fabric(msgspec.Struct, frozen=True):
     buffer_bytes: float
     operand_bytes: float
     result_bytes: float
+    latency: float = 0.0
     has_barriers: bool = False
 
     @property
@@ -90,13 +92,14 @@ def keep_results(gemm: Floats, fabric: Fabric, rows: float, columns: float, spli
     blocks, waves = results * split, np.ceil(results * split / fabric.units)
     high, wide = np.minimum(rows, m), np.minimum(columns, n)
     skew = (high + wide - 2.0) * (2.0 if split > 1 else 1.0)
-    side = fabric.side
-    largest = max(np.floor(side / rows) * np.floor(side / columns), 1.0)
-    together, groups = np.minimum(waves, largest), np.ceil(waves / largest)
-    chunk = np.minimum(depth, side)
+    together, chunk = _buffered(fabric, (rows, columns), (high, wide), waves, depth)
+    groups = np.ceil(waves / np.maximum(together, 1.0))
     load = np.maximum(high, wide) * np.sqrt(together) * chunk * fabric.operand_bytes / fabric.bus_bytes
     drain = high * wide * together * fabric.result_bytes / fabric.bus_bytes
-    steady = waves * depth * fabric.beat(rows, columns)
+    # A chunk hides the latency of the next one if it takes as long. Less than a step in the buffer is waited for.
+    beat = fabric.beat(rows, columns) * np.maximum(1.0 / np.maximum(chunk, 1e-9), 1.0)
+    beat = np.maximum(beat, fabric.latency / np.maximum(together * chunk, 1e-9))
+    steady = waves * depth * np.where(waves > 0, beat, 0.0)
     if fabric.has_barriers:
         chunks = np.ceil(depth / np.maximum(chunk, 1.0))
         steps, cached = groups * chunks, (np.sqrt(groups) - 1.0) ** 2 * chunks  # operands that were loaded before
@@ -105,6 +108,29 @@ def keep_results(gemm: Floats, fabric: Fabric, rows: float, columns: float, spli
         cycles = steady + np.maximum(skew, 2.0 * load + drain) + (groups - 1.0) * (2.0 * load + drain)
     cycles = np.where((split > 1) & (results >= fabric.units), np.inf, cycles)
     return _tiling(g, cycles, fabric, blocks, waves, (rows, columns, float(split)))
+
+
+def _buffered(
+    fabric: Fabric, shape: tuple[float, float], block: tuple[Floats, Floats], waves: Floats, depth: Floats
+) -> tuple[Floats, Floats]:
+    """Return the blocks of results of a tile that share operands, and the steps of K that the buffer holds for them."""
+    side, (rows, columns), (high, wide) = fabric.side, shape, block
+    together = np.minimum(waves, max(math.floor(side / rows) * math.floor(side / columns), 1))
+    step_bytes = 2.0 * (high + wide) * np.sqrt(together) * fabric.operand_bytes
+    held = fabric.buffer_bytes / np.maximum(step_bytes, 1e-9)
+    return together, np.minimum(np.minimum(depth, side), np.where(held >= 1.0, np.floor(held), held))
+
+
+def movements(gemm: Floats, tiling: Tiling, fabric: Fabric) -> tuple[Floats, Floats]:
+    """Return the blocks that share what a tile fetched, and the chunks of operands that movers fetch, (n,) each."""
+    _, m, n, k = gemm
+    depth = k / np.maximum(tiling.split, 1.0)
+    block = np.minimum(tiling.tile_m, m), np.minimum(tiling.tile_n, n)
+    keeps_results = find_stationary(tiling, k, fabric.cells) == RESULTS
+    together, chunk = _buffered(fabric, (fabric.rows, fabric.columns), block, tiling.waves, depth)
+    together = np.where(keeps_results, np.maximum(together, 1.0), 1.0)
+    chunks = np.where(keeps_results, np.ceil(depth / np.maximum(chunk, 1e-9)), 1.0)
+    return together, np.where(tiling.blocks > 0, np.ceil(tiling.blocks / together) * chunks, 0.0)
 
 
 def keep_operand(gemm: Floats, fabric: Fabric, rows: float, columns: float, split: int) -> Tiling:
@@ -155,14 +181,14 @@ def filling_cycles(gemm: Floats, tiling: Tiling, cells: float) -> Floats:
     _, m, n, k = gemm
     depth = np.minimum(k / np.maximum(tiling.split, 1.0), k)
     high, wide = np.minimum(tiling.tile_m, m), np.minimum(tiling.tile_n, n)
-    stays = kept(tiling, k, cells)
+    stays = find_stationary(tiling, k, cells)
     once = tiling.units * (high + wide - 2.0) * np.where(tiling.split > 1, 2.0, 1.0)
     each = tiling.blocks * (2.0 * depth + np.where(stays == WEIGHTS, wide, high) - 2.0)
     cycles: Floats = np.maximum(np.where(stays == RESULTS, once, each), 0.0)
     return cycles
 
 
-def kept(tiling: Tiling, k: Floats, cells: float) -> NDArray[np.str_]:
+def find_stationary(tiling: Tiling, k: Floats, cells: float) -> NDArray[np.str_]:
     """Return what stays in the cells, (n,): RESULTS, WEIGHTS or INPUTS."""
     depth = k / np.maximum(tiling.split, 1.0)
     keeps_results = tiling.tile_m * tiling.tile_n <= cells * (1 + 1e-9)
