@@ -1,43 +1,28 @@
-"""Many models evaluated in one pass on one device: their kernels are in one Demand, equal kernels only once.
+"""The kernels of several workloads at some batches as one Demand, in which equal kernels occur once.
 
 Of the kernels of a hundred models a quarter are distinct. Two kernels are equal if all their polynomials are equal, so
-they cost the same on every device at every batch. The distinct ones are executed once per device and gathered per
-model; every figure has the same bits as `analysis.estimate.estimate` for the model alone.
+they cost the same on every device at every batch. A bundle of one workload may skip the search for equal kernels.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from analysis.estimate.estimate import Estimate, add_up, estimate, mostly_convolution, precision_run
-from analysis.estimate.kernels import Structure, demand, structure, usual_joins
-from analysis.estimate.peak_memory import Memory, peak_memory
+from analysis.estimate.kernels import Structure, demand, structure
 from analysis.estimate.roles import Values
-from analysis.estimate.scenario import Scenario
-from analysis.estimate.totals import Places, Totals, totals
+from analysis.estimate.totals import Places
 from analysis.estimate.windows import windows
-from analysis.estimate.workspace import block_channels
-from analysis.model.ir.batch_limits import check_batch
 from analysis.model.ir.workload import Floats, Workload
 from hardware.demand import Calls, Demand, Transfers
-from hardware.device import Device
-from hardware.execute import execute, repeat_kernels
-from hardware.memo import memoize
 from hardware.precision import ACTIVATION, CACHE, KEPT, QUANTIZED, Widths
-from hardware.setup import Setup
 
 Indices = NDArray[np.int64]
 _ROLES = (ACTIVATION, QUANTIZED, KEPT, CACHE)
-_BY_KERNEL = (  # of an execution
-    "pipelined_s", "kernel_s", "unthrottled_s", "busy_s", "overhead_s", "serial_s", "kernel_compute_s",
-    "kernel_memory_s", "bound", "resource", "utilization",
-)  # fmt: skip
-_BY_OPERATOR = ("latency_s", "energy_j", "counts", "price_scale")  # of an execution
 # The fields of a demand that are per operator, or the same for all operators.
 _COLUMNS = (
     "op_class", "macs", "vector_flops", "special", "elements", "gemm", "local_bytes", "weight_bytes", "largest_bytes",
@@ -46,13 +31,11 @@ _COLUMNS = (
 )  # fmt: skip
 
 
-class Bundle(msgspec.Struct, frozen=True, kw_only=True):
-    """Several workloads under one execution mode, with their distinct kernels. Per workload, `kernel_of` (k,) and
-    `op_of` (n,) map its kernels and operators to distinct ones. `ops` and `transfers` are the rows of its demand whose
-    kernels occur here first; operators are ordered by kernel."""
+class DistinctKernels(msgspec.Struct, frozen=True, kw_only=True):
+    """The distinct kernels of several workloads. Per workload, `kernel_of` (k,) and `op_of` (n,) map its kernels and
+    operators to distinct ones; `ops` are its first operators of each distinct kernel, ordered by kernel, and
+    `transfers` their transfers."""
 
-    workloads: tuple[Workload, ...]
-    execution: str
     kernel_of: tuple[Indices, ...]
     op_of: tuple[Indices, ...]
     ops: tuple[Indices, ...]
@@ -60,13 +43,25 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True):
     n_kernels: int
 
 
+class Bundle(msgspec.Struct, frozen=True):
+    """Several workloads under one execution mode, with their distinct kernels; or one workload whose kernels all count
+    as distinct, if `distinct` is None."""
+
+    workloads: tuple[Workload, ...]
+    execution: str
+    distinct: DistinctKernels | None = None
+
+
 class BundleDemand(msgspec.Struct, frozen=True):
     """A bundle at some batches and widths of its tensors: the joint demand of b x w estimates, ordered by batch; their
-    `places` in it; and for each whether convolutions do most of its multiply-accumulates (None if it has none)."""
+    `places` in it (None for a single estimate); how often each operator is repeated, (n,), if workloads merge equal
+    layers; whether convolutions do most multiply-accumulates of each (None without any); and the devices of each."""
 
     demand: Demand
-    places: Places
-    convolution: tuple[bool | None, ...]
+    places: Places | None
+    repeats: Floats | None
+    mostly_convolution: tuple[bool | None, ...]
+    devices: int
 
 
 def make_bundle(workloads: Sequence[Workload], execution: str, keeps_order: bool = False) -> Bundle:
@@ -97,15 +92,14 @@ def make_bundle(workloads: Sequence[Workload], execution: str, keeps_order: bool
         transfers.append(np.flatnonzero(is_first[s.moves.kernel]))
         kernel_of.append(kernels)
         op_of.append(operators)
-    return Bundle(
-        workloads=tuple(workloads),
-        execution=execution,
+    found = DistinctKernels(
         kernel_of=tuple(kernel_of),
         op_of=tuple(op_of),
         ops=tuple(ops),
         transfers=tuple(transfers),
         n_kernels=n_kernels,
     )
+    return Bundle(tuple(workloads), execution, found)
 
 
 def _concatenate(parts: Sequence[NDArray[Any]]) -> Indices:
@@ -173,25 +167,40 @@ def _rows(matrix: Floats, kernel: NDArray[Any], n_kernels: int) -> list[bytes]:
     return [data[a:b] for a, b in zip([0, *ends[:-1]], ends, strict=True)]
 
 
-def bundle_demand(one: Bundle, batches: Sequence[int], widths: Widths) -> BundleDemand:
+def bundle_demand(bundle: Bundle, batches: Sequence[int], widths: Widths) -> BundleDemand:
     """Return the joint demand of a bundle at some batches and widths of its tensors. Different batches share no
     kernels."""
-    alone = [demand(workload, batch, widths, one.execution) for batch in batches for workload in one.workloads]
-    n_ops, each = sum(map(len, one.ops)), range(len(batches))
-    kernel_of = [numbers + i * one.n_kernels for i in each for numbers in one.kernel_of]
+    workloads, distinct = bundle.workloads, bundle.distinct
+    demands = [demand(workload, batch, widths, bundle.execution) for batch in batches for workload in workloads]
+    repeats = [w.repeats @ w.value_at(batch=n) for n in batches for w in workloads if w.repeats is not None]
+    formats, devices = tuple(map(mostly_convolution, demands)), workloads[0].devices if workloads else 1
+    if distinct is None:
+        return BundleDemand(demands[0], None, repeats[0] if repeats else None, formats, devices)
+    n_ops, each = sum(map(len, distinct.ops)), range(len(batches))
+    kernel_of = [numbers + i * distinct.n_kernels for i in each for numbers in distinct.kernel_of]
     places = Places(
         kernel_of=_concatenate(kernel_of),
-        op_of=_concatenate([numbers + i * n_ops for i in each for numbers in one.op_of]),
-        kernel_ptr=_pointers(one.kernel_of),
-        op_ptr=_pointers(one.op_of),
+        op_of=_concatenate([numbers + i * n_ops for i in each for numbers in distinct.op_of]),
+        kernel_ptr=_pointers(distinct.kernel_of),
+        op_ptr=_pointers(distinct.op_of),
         batches=len(batches),
     )
-    return BundleDemand(_join(one, alone, kernel_of), places, tuple(map(mostly_convolution, alone)))
+    rows = distinct.ops * len(batches)
+    joint_repeats = np.concatenate([of[mine] for of, mine in zip(repeats, rows, strict=True)]) if repeats else None
+    return BundleDemand(_join(distinct, demands, kernel_of), places, joint_repeats, formats, devices)
 
 
-def _join(one: Bundle, alone: Sequence[Demand], kernel_of: Sequence[Indices]) -> Demand:
+def mostly_convolution(needs: Demand) -> bool | None:
+    """Return whether convolutions do most multiply-accumulates; None if there are none."""
+    total = needs.macs.sum()
+    if not total:
+        return None
+    return bool(needs.macs[needs.is_convolution].sum() * 2 > total)
+
+
+def _join(one: DistinctKernels, alone: Sequence[Demand], kernel_of: Sequence[Indices]) -> Demand:
     """Return the distinct kernels of all demands as one demand: columns end to end, indices shifted."""
-    times = len(alone) // max(len(one.workloads), 1)
+    times = len(alone) // max(len(one.ops), 1)
     ops, transfers = one.ops * times, one.transfers * times
 
     def join(records: Sequence[Any], names: Sequence[str], rows: Sequence[Indices]) -> dict[str, Any]:
@@ -230,66 +239,3 @@ def _join(one: Bundle, alone: Sequence[Demand], kernel_of: Sequence[Indices]) ->
         calls=Calls(**join([each.calls for each in alone], Calls.__struct_fields__, ops)),
         model=model,
     )
-
-
-def evaluate_steps(
-    steps: Sequence[Workload], batches: Sequence[int], device: Device, scenario: Scenario, is_recorded: bool = False
-) -> Floats:
-    """Return seconds and joules of steps that share their operators at some batches, (2, steps, batches). They equal
-    those of `estimate` up to the last bits. With `is_recorded` those of prompts held by graphs come first, (4, ..)."""
-    setup, first = scenario.setup_on(device, steps[0]), steps[0]
-    none = msgspec.structs.replace(setup.runtime.prompt_dispatch, value=0.0, low=0.0, high=0.0)
-    graphs = Setup(device, setup.plan, msgspec.structs.replace(setup.runtime, prompt_dispatch=none), setup.layout)
-    bundle = make_bundle(steps, setup.joins, True)  # layers differ in times
-    joint = bundle_demand(bundle, batches, setup.plan.widths)
-    times = None if first.repeats is None else first.repeats @ first.value_at(batch=1)
-    figures = list[Floats]()
-    for each in (graphs, setup) if is_recorded else (setup,):
-        run = execute(joint.demand, each)
-        if times is not None:
-            again = np.tile(np.concatenate([times[mine] for mine in bundle.ops]), len(batches))
-            run, _ = repeat_kernels(run, joint.demand, again)
-        sums = totals(run, joint.places)
-        figures += [sums.latency_s, sums.energy_j * first.devices]
-    return np.stack(figures).reshape(len(figures), len(batches), len(steps)).swapaxes(1, 2)
-
-
-def estimate_batches(workload: Workload, device: Device, base: Scenario, batches: Sequence[int]) -> Iterator[Estimate]:
-    """Yield the estimate at each batch, bit for bit as `estimate` does, from one execution of all. The mapping in it is
-    that of all batches, except for `is_reduced`."""
-    setup = base.setup_on(device, workload)
-    scenarios = [msgspec.structs.replace(base, batch=batch) for batch in batches]
-    if workload.repeats is not None or workload.parallel is not None or device.arch.is_searched:
-        yield from (estimate(workload, device, scenario) for scenario in scenarios)
-        return
-    for batch in batches:
-        check_batch(workload, batch)
-    workload, runtime = workload.bound(sequence=base.sequence, kv=base.kv), setup.runtime
-    about = usual_joins(workload, setup.joins), runtime.keeps_order(device), block_channels(device, runtime.mode)
-    joint, demands, memories = _at_batches(workload, tuple(batches), setup.plan.widths, *about)
-    run = execute(joint.demand, setup)
-    by_kernel = _BY_KERNEL[run.pipelined_s is None :]
-    kernels, operators = (np.split(of, len(batches)) for of in (joint.places.kernel_of, joint.places.op_of))
-    for scenario, needs, memory, kernel, op in zip(scenarios, demands, memories, kernels, operators, strict=True):
-        own = {name: np.take(getattr(run, name), kernel, axis=-1) for name in by_kernel}
-        own |= {name: np.take(getattr(run, name), op, axis=-1) for name in _BY_OPERATOR}
-        mapping = msgspec.structs.replace(run.mapping, is_reduced=run.mapping.is_reduced[op])
-        yield add_up(setup, workload, scenario, needs, msgspec.structs.replace(run, mapping=mapping, **own), memory)
-
-
-@memoize(keep=16)
-def _at_batches(
-    workload: Workload, batches: tuple[int, ...], widths: Widths, joins: str, keeps_order: bool, block: float
-) -> tuple[BundleDemand, list[Demand], list[Memory]]:
-    """Return the demand of all batches, and the demand and the memory of each."""
-    joint = bundle_demand(make_bundle([workload], joins, keeps_order), batches, widths)
-    demands = [demand(workload, batch, widths, joins) for batch in batches]
-    return joint, demands, [peak_memory(workload, batch, widths, joins, block) for batch in batches]
-
-
-def evaluate_bundle(demands: BundleDemand, setup: Setup) -> tuple[Totals, tuple[str, ...]]:
-    """Evaluate all workloads of a bundle on one device, bit for bit as `estimate` does. Return also the format that
-    most multiply-accumulates of each run in."""
-    run = execute(demands.demand, setup)
-    formats = {mostly: precision_run(setup.plan, mostly) for mostly in (None, False, True)}
-    return totals(run, demands.places), tuple(map(formats.__getitem__, demands.convolution))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cached_property
 from itertools import pairwise
 
@@ -30,6 +31,12 @@ class Places(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         models = len(self.kernel_ptr) - 1
         run = np.repeat(np.arange(self.batches * models), np.tile(np.diff(self.kernel_ptr), self.batches))
         return len(BOUNDS) * run
+
+    def of_estimates(self) -> Iterator[tuple[Ints, Ints]]:
+        """Yield the kernels and the operators of each estimate."""
+        kernels, operators = (np.split(of, self.batches) for of in (self.kernel_of, self.op_of))
+        for kernel_of, op_of in zip(kernels, operators, strict=True):
+            yield from zip(np.split(kernel_of, self.kernel_ptr[1:-1]), np.split(op_of, self.op_ptr[1:-1]), strict=True)
 
 
 class Totals(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,11 +17,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from analysis.estimate.bundle import Bundle, BundleDemand, bundle_demand, evaluate_bundle, make_bundle
+from analysis.estimate.bundle import Bundle, BundleDemand, bundle_demand, make_bundle
+from analysis.estimate.estimate import precision_run
+from analysis.estimate.evaluation import Evaluation, evaluate
 from analysis.estimate.kernels import usual_joins
 from analysis.estimate.peak_memory import peak_memory
 from analysis.estimate.scenario import Scenario
-from analysis.estimate.totals import Totals, rates
+from analysis.estimate.totals import rates
 from analysis.estimate.workspace import block_channels
 from analysis.explore.search.grid import TOGETHER, check_lists
 from analysis.model import store
@@ -151,9 +153,9 @@ def run_chunk(chunk: Chunk) -> str:
                         ]
                         held[held_key] = np.array([peak_memory(*run).peak_bytes for run in runs])
                     if ran not in costs:
-                        totals, formats = evaluate_bundle(demands[asked_key], setup)
+                        evaluation = evaluate(demands[asked_key], setup)
                         per_run = np.repeat(batches, len(models)).tolist()
-                        costs[ran] = list(map(write_cost, _costs(per_run, setup, totals, formats, held[held_key])))
+                        costs[ran] = list(map(write_cost, _costs(per_run, setup, evaluation, held[held_key])))
                     texts = iter(costs[ran])
                     for batch_place, batch in enumerate(batches, first):
                         at = (device_place, batch_place, precision_place)
@@ -173,11 +175,11 @@ def _alike(chunk: Chunk) -> dict[tuple[str, str], list[str]]:
     return groups
 
 
-def _costs(
-    batches: Sequence[int], setup: Setup, totals: Totals, formats: tuple[str, ...], held: Floats
-) -> Iterator[tuple[Any, ...]]:
+def _costs(batches: Sequence[int], setup: Setup, evaluation: Evaluation, held: Floats) -> Iterator[tuple[Any, ...]]:
     """Yield the cost of each run, in the order of the columns."""
-    device, execution = setup.device, setup.runtime.mode
+    device, execution, totals = setup.device, setup.runtime.mode, evaluation.totals
+    of_convolution = evaluation.joint.mostly_convolution
+    formats = [precision_run(setup.plan, mostly) for mostly in of_convolution]
     room, silicon = device.memory_bytes, device.silicon
     for batch, latency, pipelined, energy, peak, utilization, bound, form in zip(
         batches, totals.latency_s.tolist(), totals.pipelined_s.tolist(), totals.energy_j.tolist(), held.tolist(),
